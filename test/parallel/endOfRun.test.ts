@@ -62,7 +62,7 @@ async function train(exchanges: number): Promise<{ failed: boolean; parameters: 
 }
 
 describe('an exchange at the end of a run', () => {
-  test('that fails after some fragments is repeated from the same state', async () => {
+  test('is repeated from the same state if it fails after some fragments', async () => {
     const undisturbed = await train(Infinity);
     expect(undisturbed).toMatchObject({ failed: false });
     expect(undisturbed.losses).toHaveLength(STEPS);

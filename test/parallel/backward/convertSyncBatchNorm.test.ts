@@ -14,7 +14,7 @@ const syncLayersIn = (model: tf.LayersModel): number =>
   model.layers.filter((layer) => layer instanceof SyncBatchNormalization).length;
 
 describe('convertSyncBatchNorm', () => {
-  test('returns a model with every BatchNormalization replaced and equal names and weights, and leaves the given model unchanged', () => {
+  test('returns a model in which every BatchNormalization is replaced; the given model is unchanged', () => {
     const model = build('four dimensions');
     for (const [i, weight] of model.weights.entries()) {
       weight.write(tf.randomUniform(weight.shape as number[], 0.5, 1.5, 'float32', i + 1));
@@ -30,7 +30,7 @@ describe('convertSyncBatchNorm', () => {
     expect(valuesOf([model.predict(inputs) as tf.Tensor])[0]!).toEqual(before);
   });
 
-  test('converts nested models, and frozen layers stay frozen', () => {
+  test('converts nested models, and keeps frozen layers frozen', () => {
     const inner = tf.sequential({ layers: [dense({ units: 3, inputShape: [3] }), batchNormalization()] });
     inner.trainable = false;
     const model = tf.sequential({
@@ -44,7 +44,7 @@ describe('convertSyncBatchNorm', () => {
     expect(valuesOf(converted.getWeights())).toEqual(valuesOf(model.getWeights()));
   });
 
-  test('rejects layers that TensorFlow.js cannot rebuild, and the error names the remedy', () => {
+  test('rejects layers that TensorFlow.js cannot rebuild, with advice', () => {
     class Unregistered extends tf.layers.Layer {
       static className = 'Unregistered';
     }

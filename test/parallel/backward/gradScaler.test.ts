@@ -42,11 +42,11 @@ async function averagesAfter(gradScaler: GradScaler | null, factor: number): Pro
 }
 
 describe('GradScaler', () => {
-  test('changes no bit of gradients that do not overflow', async () => {
+  test('changes no bit of gradients without an overflow', async () => {
     expect(await gradientOf(new GradScaler())).toEqual(await gradientOf(null));
   });
 
-  test('halves its scale until a pass does not overflow', async () => {
+  test('halves its scale until a pass has no overflow', async () => {
     const gradScaler = new GradScaler({ initScale: 16 });
     const [gradient] = await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
@@ -62,7 +62,7 @@ describe('GradScaler', () => {
     expect(gradient!.toSorted((a, b) => a - b)).toEqual([1, Math.fround(1e38)]);
   });
 
-  test('repeats a pass whose loss is NaN down to a scale of 1, and then returns NaN', async () => {
+  test('repeats a pass with a NaN loss down to a scale of 1, and then returns NaN', async () => {
     const gradScaler = new GradScaler({ initScale: 4 });
     const [loss] = await runWorld(1, async (group) => {
       const [weight, bias] = line(Number.NaN);
@@ -99,7 +99,7 @@ describe('GradScaler', () => {
     },
   );
 
-  test('doubles its scale after passes without an overflow', async () => {
+  test('doubles its scale after some passes without an overflow', async () => {
     const gradScaler = new GradScaler({ initScale: 4, growthInterval: 2 });
     await gradientOf(gradScaler);
     expect(gradScaler.scale).toBe(4);
@@ -107,7 +107,7 @@ describe('GradScaler', () => {
     expect(gradScaler.scale).toBe(8);
   });
 
-  test('trains with ranks in full precision, and all replicas stay equal', async () => {
+  test('can train with ranks in full precision, and all replicas stay equal', async () => {
     const weights = await runWorld(3, async (group) => {
       const model = mlp(1);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -126,14 +126,14 @@ describe('GradScaler', () => {
     expect(weights[2]).toEqual(weights[0]);
   });
 
-  test('updates moving averages once in a pass that is repeated', async () => {
+  test('lets a repeated pass update moving averages only once', async () => {
     const gradScaler = new GradScaler({ initScale: 2 ** 20 });
     const repeated = await averagesAfter(gradScaler, 1e34);
     expect(gradScaler.scale).toBeLessThan(2 ** 20);
     expect(repeated).toEqual(await averagesAfter(null, 1e34));
   });
 
-  test('leaves no tensor', async () => {
+  test('leaves no tensors', async () => {
     const [counts] = await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);

@@ -10,12 +10,12 @@ function momentsOf(values: readonly number[]): Moments {
 }
 
 describe('mergeMoments', () => {
-  test('returns the moments of all elements, however these are divided into parts', () => {
+  test('returns the moments of all elements, however they are divided into parts', () => {
     const parts = [[1, 3], [], [10], [-3, 5]];
     expect(mergeMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));
   });
 
-  test('is exact for a small variance around a large mean', () => {
+  test('is accurate for a small variance around a large mean', () => {
     // The values and the parts' moments are exact in float32; the sum of squares is not.
     const parts = [0, 4, 8].map((start) => Array.from({ length: 4 }, (_, k) => 4096 + (start + k) / 8));
     expect(mergeMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));

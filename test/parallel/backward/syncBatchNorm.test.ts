@@ -91,7 +91,7 @@ const squares = (outputs: tf.Tensor, labels: tf.Tensor): tf.Scalar => outputs.su
 const whole = (all: tf.Tensor[][], step: number): tf.Tensor => tf.concat(all.map((batches) => batches[step]!));
 
 describe('SyncBatchNormalization', () => {
-  test('trains with DDP in join like BatchNormalization on one rank, with different numbers of samples per rank', async () => {
+  test('trains with DDP in join, with different numbers of samples, like BatchNormalization on one rank', async () => {
     // Batches of each rank; one of them ends after a step.
     const shares = [
       [4, 3],
@@ -147,7 +147,7 @@ describe('SyncBatchNormalization', () => {
 
   describe.each(Object.keys(MODELS))('in a model with %s', (name) => {
     test.each(SHARES)(
-      'on ranks with %i, %i, ... samples has the same result as on one rank with all samples',
+      'has on ranks with %i, %i, ... samples the results of one rank with all samples',
       async (...shares) => {
         const reference = build(name);
         const batch = samples(
@@ -203,7 +203,7 @@ describe('SyncBatchNormalization', () => {
     expectSame(await passOfMany(models, batch, [2, 3]), one);
   });
 
-  test('over many steps of SGD has the same results on three ranks as on one rank', async () => {
+  test('has in many steps of SGD the same results on three ranks as on one', async () => {
     const reference = build('four dimensions');
     const shares = [3, 0, 4];
     const total = 7;
@@ -228,7 +228,7 @@ describe('SyncBatchNormalization', () => {
     }
   });
 
-  test('back-propagates with the same dropout mask as the forward pass', async () => {
+  test('back-propagates with the dropout mask of the forward pass', async () => {
     // The masks are the same in every run of the test and different in every call. With a seed of
     // the layer, the mask would be the same in every call.
     const rng = createRng(7);
@@ -281,7 +281,7 @@ describe('SyncBatchNormalization', () => {
     expectClose(sum(ranks.map(({ gradients }) => gradients[0]!)), valuesOf(one.gradients)[0]!, 'gradient');
   });
 
-  test('needs one collective in each direction for layers that become ready together', async () => {
+  test('needs one collective in each direction for all layers that are ready at the same time', async () => {
     const reference = build('a residual branch and two layers in parallel');
     const model = [0, 1].map(() => convertSyncBatchNorm(reference));
     const { inputs, targets } = samples(reference, 4);
@@ -296,7 +296,7 @@ describe('SyncBatchNormalization', () => {
   test.each([
     ['on a single rank', 1, convertSyncBatchNorm],
     ['without a SyncBatchNormalization layer', 2, (model: tf.LayersModel) => model],
-  ])('needs no collective for a model %s', async (_what, n, prepare) => {
+  ])('needs no collective in a model %s', async (_what, n, prepare) => {
     const reference = build('two dimensions');
     const model = prepare(reference);
     const batch = samples(reference, 4);
@@ -312,7 +312,7 @@ describe('SyncBatchNormalization', () => {
     });
   });
 
-  test('does not change its running averages if no rank has samples', async () => {
+  test('does not change its running averages in a pass in which no rank has samples', async () => {
     const reference = build('two dimensions');
     const models = [0, 1].map(() => convertSyncBatchNorm(reference));
     const ranks = await passOfMany(models, samples(reference, 0), [0, 0]);
@@ -323,7 +323,7 @@ describe('SyncBatchNormalization', () => {
   });
 
   describe('leaves no tensors behind', () => {
-    test('over a hundred passes', async () => {
+    test('after a hundred passes', async () => {
       expect(await withoutLeaks(2, (group, model) => errorsOfPasses(100, group, model, sumOf))).toEqual([]);
     });
 
@@ -349,7 +349,7 @@ describe('SyncBatchNormalization', () => {
     });
   });
 
-  test('equals BatchNormalization if it is used without a process group', () => {
+  test('equals BatchNormalization without a process group', () => {
     const plain = build('four dimensions');
     const model = convertSyncBatchNorm(plain);
     const batch = samples(plain, 6);
@@ -358,7 +358,7 @@ describe('SyncBatchNormalization', () => {
     expectClose(ours!, theirs!, 'inference');
   });
 
-  test('is restored from JSON', async () => {
+  test('can be restored from JSON', async () => {
     const model = tf.sequential({
       layers: [
         dense({ units: 4, inputShape: [4] }),
@@ -385,7 +385,7 @@ describe('SyncBatchNormalization', () => {
     );
   });
 
-  test('is rejected in wrapper layers and in models with masks', async () => {
+  test('is rejected inside wrapper layers and in models with masks', async () => {
     const wrapped = tf.sequential({
       layers: [tf.layers.timeDistributed({ layer: new SyncBatchNormalization(), inputShape: [2, 3] })],
     });
@@ -409,7 +409,7 @@ describe('SyncBatchNormalization', () => {
 
 describe('a pass that is a function', () => {
   test.each(Object.keys(MODELS))(
-    'is rejected on every rank if the model has SyncBatchNormalization and %s',
+    'is rejected on every rank if the model has SyncBatchNormalization: %s',
     async (name) => {
       const errors: unknown[] = [];
       await runWorld(2, async (group) => {

@@ -7,7 +7,7 @@ import { beforeAll, expect, test } from 'vitest';
 
 beforeAll(async () => void (await tf.setBackend('cpu')));
 
-test('state.activeTape has the ops of a forward pass in order, with inputs, outputs and a gradient', () => {
+test('state.activeTape lists the ops of a forward pass in order, with inputs, outputs and a gradient', () => {
   const weight = tf.variable(tf.scalar(3));
   let names: string[] = [];
   const { value, grads } = tf.variableGrads(() => {
@@ -28,7 +28,7 @@ test('state.activeTape has the ops of a forward pass in order, with inputs, outp
   tf.dispose([value, grads, weight]);
 });
 
-test('a replaced gradient of an op on the tape is called in back-propagation, its first input first', () => {
+test('back-propagation calls a replaced gradient of an op on the tape, for its first input first', () => {
   const weights = [tf.variable(tf.scalar(2)), tf.variable(tf.scalar(5))] as const;
   const called: string[] = [];
   const { value, grads } = tf.variableGrads(() => {
@@ -61,7 +61,7 @@ test('state.activeScope is the scope that startScope has opened', () => {
   expect(engine.state.activeScope).toBe(outer);
 });
 
-test("the read() of a layer's weight returns its tf.Variable", () => {
+test("read() of a layer's weight returns its tf.Variable", () => {
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 2, inputShape: [3] })] });
   for (const weight of model.weights) expect(weight.read()).toBeInstanceOf(tf.Variable);
   model.dispose();

@@ -35,7 +35,7 @@ test('the choice of a codec ignores overlapped communication', () => {
   expect(expectedMs.fp16).toBe(0);
 });
 
-test('the expected times of codecs include the latency of hops, which no codec shortens', () => {
+test('the expected times of codecs include the latency of hops, which codecs do not reduce', () => {
   // 18 hops of a few ms: fewer bytes gain nothing.
   const { codec, expectedMs } = choose(exposed(50, 40), 4);
   expect(expectedMs.int8).toBeGreaterThan(20);
@@ -49,7 +49,7 @@ test('the reported rate of the line assumes that each rank sends 2(n-1)/n of the
   expect(bytesPerMs).toBeLessThan(155);
 });
 
-test('a strategy that communicates less often is suggested if even the best codec takes most of a step', () => {
+test('a strategy that communicates less is suggested if communication takes most of a step even with the best codec', () => {
   expect(choose(exposed(100, 1000)).suggestion).toBeNull();
   expect(choose(exposed(10, 60)).suggestion).toBe('diloco');
   expect(choose(exposed(24, 48)).suggestion).toBe('local-sgd');
@@ -66,7 +66,7 @@ test.each([
   expect(isBeyondDoubt(4, GRADIENTS, steps)).toBe(isBeyond);
 });
 
-test('the choice of a codec is always the same for the same times', () => {
+test('the choice of a codec depends only on the times', () => {
   const steps = { ownMs: 123.4, communicateMs: 456.7, exposedMs: 300.1 };
   expect(choose(steps)).toEqual(choose(structuredClone(steps)));
 });

@@ -18,7 +18,7 @@ const HOME: Measured = { ...ROOM, latencyMs: 90, bytesPerMs: 1900 };
 
 const costOf = (measured: Measured, name: string) => methodCosts(measured).find(({ method }) => method === name)!;
 
-test('an all-reduce costs its latency and 2(n-1)/n of its bytes', () => {
+test('an all-reduce costs its latency and the time of 2(n-1)/n of its bytes', () => {
   const { stepMs, bytesPerStep } = costOf(HOME, 'ddp');
   expect(bytesPerStep).toBe(1_200_000);
   expect(stepMs).toBeCloseTo(20 + 90 + 1_200_000 / 1900, 6);
@@ -30,25 +30,25 @@ test('a method that exchanges every 20 steps sends a twentieth per step', () => 
   expect(rare.stepMs).toBeLessThan(dense.stepMs / 5);
 });
 
-test('streaming costs nothing if a fragment travels within the delay', () => {
+test('streaming costs nothing if a fragment arrives within the delay', () => {
   expect(costOf(LAN, 'streaming-diloco').stepMs).toBe(LAN.ownMs);
   expect(costOf(HOME, 'streaming-diloco').stepMs).toBeGreaterThan(HOME.ownMs);
 });
 
-test('a fragment waits for half a step at each hop if steps occupy the thread', () => {
+test('a fragment waits half a step at each hop if steps block the thread', () => {
   const [free, busy] = [0, HOME.ownMs].map((busyMs) => costOf({ ...HOME, busyMs }, 'streaming-diloco').stepMs);
   // Two all-reduces with six hops each, every five steps.
   expect(busy! - free!).toBeCloseTo((2 * 6 * 10) / 5, 6);
 });
 
-test('ddp is best on a LAN, and a method that sends less over a home line', () => {
+test('ddp is best on a LAN, and a method that sends less is best over a home line', () => {
   expect(chooseMethods(methodCosts(LAN))).toEqual({ best: 'ddp', unchanged: 'ddp' });
   const { best, unchanged } = chooseMethods(methodCosts(HOME));
   expect(best).toBe('sparseloco');
   expect(unchanged).toMatch(/^ddp-/);
 });
 
-test('the quickest method needs 1 time the shortest time', () => {
+test('times are given as multiples of the shortest time, which is 1', () => {
   for (const measured of [LAN, HOME]) {
     const times = methodCosts(measured).map(({ timeToGoal }) => timeToGoal);
     expect(Math.min(...times)).toBe(1);
@@ -56,7 +56,7 @@ test('the quickest method needs 1 time the shortest time', () => {
   }
 });
 
-test('a rank that is alone has no communication', () => {
+test('a rank that is alone has no communication costs', () => {
   const costs = methodCosts({ ...ROOM, worldSize: 1, latencyMs: 0, bytesPerMs: Infinity });
   for (const { stepMs, bytesPerStep } of costs) expect([stepMs, bytesPerStep]).toEqual([ROOM.ownMs, 0]);
   expect(chooseMethods(costs).best).toBe('ddp');
@@ -65,7 +65,7 @@ test('a rank that is alone has no communication', () => {
 test.each([
   ['language model', 'sparseloco'],
   ['classifier', 'diloco'],
-] as const)('of rare exchanges, a %s needs the fewest steps with %s', (learner, expected) => {
+] as const)('of the methods with rare exchanges, a %s needs the fewest steps with %s', (learner, expected) => {
   // A rank that is alone communicates nothing, so only numbers of steps count.
   const costs = methodCosts({ ...ROOM, learner, worldSize: 1, latencyMs: 0, bytesPerMs: Infinity });
   const rare = costs.filter(({ method }) => method === 'diloco' || method === 'sparseloco');

@@ -94,8 +94,8 @@ const SETTLED = 160;
 const STEPS = 260;
 const RUNS = { numRuns: 300, seed: 1 };
 
-describe('after the speeds of devices with random costs of passes have changed,', () => {
-  test('steps are no slower than with equal shares, and shares change at most once more', () => {
+describe('after random changes of speed,', () => {
+  test('steps are no slower than with equal shares, and shares soon settle', () => {
     fc.assert(
       fc.property(scenario, ({ devices, changes, noise, seed }) => {
         const inOrder = changes
@@ -111,7 +111,7 @@ describe('after the speeds of devices with random costs of passes have changed,'
     );
   });
 
-  test('a rank that becomes four times as slow has a quarter, and a step is 3.2 times as fast', () => {
+  test('a rank that is four times as slow gets a quarter of the samples, and steps are over 3 times as fast', () => {
     const devices = Array.from({ length: 4 }, () => ({ a: 0.1, b: 1 }));
     const { history, lastMs, equalMs } = simulate(devices, [{ step: 30, rank: 2, factor: 4 }], {
       steps: 80,
@@ -125,7 +125,7 @@ describe('after the speeds of devices with random costs of passes have changed,'
     [4, 2],
     [4, 5],
     [2, 10],
-  ])('shares of %i ranks become equal if a slow rank recovers and a pass costs %i ms', (worldSize, a) => {
+  ])('shares of %i ranks become equal when a slow rank recovers, if a pass costs %i ms', (worldSize, a) => {
     const devices = Array.from({ length: worldSize }, () => ({ a, b: 0.5 }));
     const changes = [
       { step: 0, rank: 1, factor: 4 },
@@ -165,7 +165,7 @@ describe('while passes are interrupted at random,', () => {
     }
   });
 
-  test.each([2, 4, 8])('of %i ranks, one that is twice as slow soon has fewer samples', (worldSize) => {
+  test.each([2, 4, 8])('one of %i ranks that is twice as slow soon gets fewer samples', (worldSize) => {
     for (let seed = 0; seed < 20; seed++) {
       const devices = Array.from({ length: worldSize }, (_, rank) => ({ a: 0, b: rank === 0 ? 2 : 1 }));
       const first = sharesOver(200, devices, seed).findIndex((shares) => Number(shares.split(',')[0]) < PARTS);
@@ -193,18 +193,18 @@ function repeat(count: number, whole: number | null, quarter: number | null): St
 }
 
 describe('the times of passes', () => {
-  test('have no fixed cost until both sizes are measured', () => {
+  test('have no fixed cost until passes of both sizes are measured', () => {
     expect(timed(repeat(4, 40, null)).times).toEqual({ whole: 40, quarter: 10 });
     expect(timed(repeat(4, 40, 30)).times).toEqual({ whole: 40, quarter: 30 });
   });
 
-  test('of a size that no longer runs follow the size that runs', () => {
+  test('of a size without recent passes follow the times of the other size', () => {
     const before = [...repeat(5, 40, null), ...repeat(4, null, 20)];
     expect(timed(before).times).toEqual({ whole: 40, quarter: 20 });
     expect(timed([...before, ...repeat(5, null, 5)]).times).toEqual({ whole: 10, quarter: 5 });
   });
 
-  test('are medians, and a clock that stands still changes nothing', () => {
+  test('are medians, and ignore a clock that stands still', () => {
     expect(timed([...repeat(2, 40, null), [400, null], ...repeat(2, 41, null)]).times!.whole).toBe(41);
     expect(timed([...repeat(3, 40, null), ...repeat(3, 0, null)]).times!.whole).toBe(40);
     expect(timed(repeat(3, 0, null)).times).toBeNull();

@@ -12,7 +12,7 @@ describe('the global cursor', () => {
   const batch = fc.integer({ min: 1, max: 64 });
   const world = fc.integer({ min: 1, max: 12 });
 
-  test('an epoch contains each sample once, in another order in every epoch', () => {
+  test('has each sample once per epoch, in another order in every epoch', () => {
     fc.assert(
       fc.property(size, batch, fc.nat(1000), (datasetSize, globalBatch, seed) => {
         const cursor = new GlobalCursor({ datasetSize, seed });
@@ -33,7 +33,7 @@ describe('the global cursor', () => {
     expect(first).not.toEqual(second);
   });
 
-  test('an epoch contains each sample once if the number of ranks changes at any step', () => {
+  test('has each sample once per epoch, even if the number of ranks changes at any step', () => {
     fc.assert(
       fc.property(size, fc.array(world, { minLength: 300, maxLength: 300 }), (datasetSize, worlds) => {
         const cursor = new GlobalCursor({ datasetSize, seed: 4 });
@@ -52,7 +52,7 @@ describe('the global cursor', () => {
     );
   });
 
-  test('N ranks with batch b divide among them the window of one rank with batch N * b', () => {
+  test('divides among N ranks with batch b the window of one rank with batch N * b', () => {
     fc.assert(
       fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(300), (datasetSize, n, b, at) => {
         const position = { epoch: 3, offset: at % datasetSize };
@@ -68,7 +68,7 @@ describe('the global cursor', () => {
     );
   });
 
-  test('a window depends only on its position and size', () => {
+  test('has windows that depend only on position and size', () => {
     const cursor = new GlobalCursor({ datasetSize: 50, seed: 8 });
     let position: CursorPosition = { epoch: 0, offset: 0 };
     for (let step = 0; step < 12; step++) {
@@ -79,14 +79,14 @@ describe('the global cursor', () => {
     expect(position).toEqual({ epoch: 3, offset: 0 });
   });
 
-  test('a batch larger than the data completes the epoch in one step', () => {
+  test('completes an epoch in one step if a batch is larger than the data', () => {
     const window = new GlobalCursor({ datasetSize: 5, seed: 0 }).windowAt({ epoch: 2, offset: 0 }, 8);
     expect(window).toMatchObject({ epoch: 2, next: { epoch: 3, offset: 0 } });
     expect(window.indices).toHaveLength(5);
     expect([5, 6, 7].map((rank) => splitWindow(window.indices, rank, 8).length)).toEqual([0, 0, 0]);
   });
 
-  test('a window is a copy: writing to it does not change the epoch', () => {
+  test('returns a window as a copy that may be changed', () => {
     const cursor = new GlobalCursor({ datasetSize: 10, seed: 1 });
     const start = { epoch: 0, offset: 0 };
     const first = cursor.windowAt(start, 4).indices;
@@ -95,7 +95,7 @@ describe('the global cursor', () => {
     expect(cursor.windowAt(start, 4).indices).toEqual(kept);
   });
 
-  test('rejects positions and sizes that are out of range', () => {
+  test('rejects positions and sizes out of range', () => {
     const cursor = new GlobalCursor({ datasetSize: 10, seed: 1 });
     expect(() => new GlobalCursor({ datasetSize: 0, seed: 1 })).toThrow(UsageError);
     expect(() => cursor.windowAt({ epoch: 0, offset: 10 }, 4)).toThrow(UsageError);

@@ -41,7 +41,7 @@ const settle = async (): Promise<void> => {
 };
 
 describe('DataLoader', () => {
-  test('divides the samples of a rank into batches, the last of which may be smaller', async () => {
+  test('divides the samples of a rank into batches; the last one may be smaller', async () => {
     const loader = indicesOf({ sampler: inOrder(11, 1, 2), batchSize: 4 });
     expect(loader.length).toBe(2);
     // The sampler repeats sample 0, so that both ranks have 6.
@@ -51,7 +51,7 @@ describe('DataLoader', () => {
     ]);
   });
 
-  test('drops the smaller batch with dropLast', async () => {
+  test('drops a smaller last batch with dropLast', async () => {
     const loader = indicesOf({ sampler: inOrder(11), batchSize: 4, dropLast: true });
     expect(loader.length).toBe(2);
     expect(await allOf(loader)).toEqual([
@@ -66,7 +66,7 @@ describe('DataLoader', () => {
     expect(await allOf(indicesOf({ sampler: inOrder(0) }))).toEqual([]);
   });
 
-  test('loads each sample once over all ranks, in the order of the epoch that the sampler has', async () => {
+  test("loads each sample once over all ranks, in the order of the sampler's epoch", async () => {
     const epochs: number[][] = [];
     for (const epoch of [0, 1, 0]) {
       const shares = await Promise.all(
@@ -84,7 +84,7 @@ describe('DataLoader', () => {
     expect(epochs[1]).not.toEqual(epochs[0]);
   });
 
-  test('loads the indices of a part, and tensors', async () => {
+  test('loads the samples of a part of DataPartitioner, as tensors', async () => {
     const values = tf.tensor1d([0, 10, 20, 30, 40, 50]);
     const { indices } = new DataPartitioner(6, [0.5, 0.5]).use(1);
     const load = (batch: Int32Array): tf.Tensor => tf.gather(values, batch);
@@ -131,7 +131,7 @@ describe('DataLoader', () => {
   });
 });
 
-describe('an iteration that ends early disposes of the batches that were loaded ahead', () => {
+describe('an iteration disposes of the batches that were loaded ahead if it is ended early', () => {
   test('by break', async () => {
     const labels = tf.zeros([10]);
     const load = (indices: Int32Array) => ({ xs: tf.tensor1d(indices), ys: [tf.gather(labels, indices)] });
@@ -158,7 +158,7 @@ describe('an iteration that ends early disposes of the batches that were loaded 
     expect(tf.memory().numTensors).toBe(numTensors);
   });
 
-  test('by an error of a load, which is reported with its own batch', async () => {
+  test('by an error of a load, which is thrown in the turn of its batch', async () => {
     const { loads, loader } = manual({ prefetch: 2 });
     const { numTensors } = tf.memory();
     const iterator = loader[Symbol.asyncIterator]();
@@ -190,7 +190,7 @@ describe('an iteration that ends early disposes of the batches that were loaded 
     expect(loads).toHaveLength(2);
   });
 
-  test('by a signal that was aborted before, or by the load itself', async () => {
+  test('by a signal that was already aborted, or that the load aborts', async () => {
     const before = manual({ signal: AbortSignal.abort(new Error('too late')) });
     expect((await errorOf(allOf(before.loader))).message).toBe('too late');
     expect(before.loads).toHaveLength(0);

@@ -16,12 +16,12 @@ describe('DataPartitioner', () => {
     expect([0, 1, 2].map((part) => partitioner.use(part).length)).toEqual([700, 200, 100]);
   });
 
-  test('covers all samples with parts that have none in common, if the fractions divide them', () => {
+  test('has disjoint parts that cover all samples, if the fractions divide their number', () => {
     const all = partsOf(1000, [0.7, 0.2, 0.1]).flat();
     expect(all.toSorted(byValue)).toEqual(Array.from({ length: 1000 }, (_, i) => i));
   });
 
-  test('never has a sample twice, and loses less than one sample a part', () => {
+  test('never uses a sample twice, and loses less than one sample per part', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 20, max: 500 }),
@@ -41,12 +41,12 @@ describe('DataPartitioner', () => {
     );
   });
 
-  test('has equal parts for equal fractions, so that ranks have equally many batches', () => {
+  test('has equally large parts for equal fractions, so that ranks have equally many batches', () => {
     expect(partsOf(100, [1 / 3, 1 / 3, 1 / 3]).map((part) => part.length)).toEqual([33, 33, 33]);
     expect(partsOf(100, [0.29, 0.57]).map((part) => part.length)).toEqual([29, 57]);
   });
 
-  test('has the same parts for the same seed, and others for another', () => {
+  test('has the same parts for the same seed, and other parts for other seeds', () => {
     expect(partsOf(50, [0.5, 0.5], 7)).toEqual(partsOf(50, [0.5, 0.5], 7));
     expect(partsOf(50, [0.5, 0.5], 7)).not.toEqual(partsOf(50, [0.5, 0.5], 8));
     expect(partsOf(8, [0.5, 0.25])).toEqual([
@@ -55,7 +55,7 @@ describe('DataPartitioner', () => {
     ]);
   });
 
-  test('gives the samples of a part, or their indices', () => {
+  test('returns the samples of a part, or their indices', () => {
     const names = ['a', 'b', 'c', 'd', 'e'];
     const part = new DataPartitioner(names, [0.4, 0.6]).use(1);
     expect(part.length).toBe(3);

@@ -13,7 +13,7 @@ function sharesOf(size: number, numReplicas: number, dropLast = false): number[]
 
 describe('DistributedSampler', () => {
   // This is case 44 of docs/CONFORMANCE.md. torch 2.13 computes the same lists.
-  test('assigns the same indices as torch', () => {
+  test('assigns the indices that torch assigns', () => {
     expect(sharesOf(10, 4)).toEqual([
       [0, 4, 8],
       [1, 5, 9],
@@ -41,7 +41,7 @@ describe('DistributedSampler', () => {
     expect(new DistributedSampler(10, { numReplicas: 4, rank: 3 })).toHaveLength(3);
   });
 
-  test('shuffles reproducibly by seed + epoch', () => {
+  test('shuffles by seed + epoch, always in the same way', () => {
     const sampler = new DistributedSampler(10, { numReplicas: 1, rank: 0, seed: 5 });
     expect(sampler.indices()).toEqual(permutation(10, 5));
     sampler.setEpoch(2);
@@ -55,7 +55,7 @@ describe('DistributedSampler', () => {
     expect(share).toEqual([order[3], order[7], order[1]]);
   });
 
-  test('gives all ranks equally many indices: together all data or, with dropLast, as many as possible', () => {
+  test('gives all ranks equally many indices; together these are all data or, with dropLast, as many as possible', () => {
     fc.assert(
       fc.property(fc.nat(200), fc.integer({ min: 1, max: 20 }), fc.boolean(), (size, numReplicas, dropLast) => {
         const all = Array.from({ length: numReplicas }, (_, rank) => [

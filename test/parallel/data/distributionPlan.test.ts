@@ -25,7 +25,7 @@ const worlds = fc
     ),
   );
 
-test('every rank receives each missing slice once, from a rank that already has it, in an order that both ends know', () => {
+test('every rank receives each missing slice once, from a rank that has it, in an order known to both ends', () => {
   fc.assert(
     fc.property(worlds, (world) => {
       const reports = world.map(({ has, damaged }) => reportOf(has, damaged));
@@ -50,7 +50,7 @@ test('every rank receives each missing slice once, from a rank that already has 
   );
 });
 
-test('slices that only one rank has travel from rank to rank along the ring', () => {
+test('slices that only one rank has are passed on along the ring', () => {
   const plans = planAll([reportOf([0, 0]), reportOf([1, 1]), reportOf([0, 0])]);
   expect(plans[2]!.receives.map(({ slice, from }) => [slice, from])).toEqual([
     [0, 1],
@@ -62,7 +62,7 @@ test('slices that only one rank has travel from rank to rank along the ring', ()
   ]);
 });
 
-test('a damaged slice is sent next by the rank that has sent this slice damaged least often', () => {
+test('a damaged slice is requested from the rank that has sent it damaged least often', () => {
   const has = [[1], [0], [0], [1]] as const;
   const from = (damaged: SliceReport['damaged']): number =>
     planDistribution(

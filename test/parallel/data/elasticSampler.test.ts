@@ -43,7 +43,7 @@ describe('ElasticSampler', () => {
     expect(batches.flat(2).toSorted((a, b) => a - b)).toEqual(Array.from({ length: size }, (_, i) => i));
   });
 
-  test('divides the samples that are left among another number of ranks', async () => {
+  test('divides the remaining samples among another number of ranks', async () => {
     const size = 101;
     const four = samplersOf(size, 4);
     const used = [await take(four, 3, 2)];
@@ -65,7 +65,7 @@ describe('ElasticSampler', () => {
     }
   });
 
-  test('keeps its place when the current epoch is set again', () => {
+  test('keeps its position when the current epoch is set again', () => {
     const sampler = new ElasticSampler(10, { shuffle: false });
     sampler.setEpoch(1);
     sampler.recordBatch(4);

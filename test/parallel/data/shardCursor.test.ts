@@ -13,7 +13,7 @@ function upTo(n: number): number[] {
 }
 
 describe('the cursor over shards', () => {
-  test('an epoch contains each sample of each rank once, a step has at most one batch of each rank, and all ranks end the epoch together', () => {
+  test("has each rank's samples once per epoch, at most one batch per rank in a step, and one common end of the epoch", () => {
     fc.assert(
       fc.property(fc.array(size, { minLength: 1, maxLength: 8 }), batch, fc.nat(1000), (sizes, batchSize, seed) => {
         const cursors = sizes.map((_, rank) => new ShardCursor({ sizes, rank, seed }));
@@ -48,7 +48,7 @@ describe('the cursor over shards', () => {
     );
   });
 
-  test('a rank that stays uses each of its samples once while other ranks come and go during the epoch', () => {
+  test('uses each sample of a remaining rank once, while other ranks join and leave during the epoch', () => {
     fc.assert(
       fc.property(
         size,
@@ -78,28 +78,28 @@ describe('the cursor over shards', () => {
     );
   });
 
-  test('a single rank takes batches of a permutation that differs in every epoch', () => {
+  test('takes the batches of a permutation that differs in every epoch, for a single rank', () => {
     const cursor = new ShardCursor({ sizes: [100], rank: 0, seed: 1 });
     expect(cursor.windowAt(START, 10)).toMatchObject({ offset: 0, size: 10, next: { offset: 1, parts: 10 } });
     const [first, second] = [0, 1].map((epoch) => cursor.windowAt({ epoch, offset: 0 }, 100).indices);
     expect(first).not.toEqual(second);
   });
 
-  test('steps do not become smaller after the largest shard has left', () => {
+  test('does not make steps smaller after the largest shard has left', () => {
     const cursor = new ShardCursor({ sizes: [32, 30], rank: 0, seed: 1 });
     const window = cursor.windowAt({ epoch: 0, offset: 50, parts: 100 }, 8);
     expect(window.indices.length).toBe(8);
     expect(window.next).toEqual({ epoch: 0, offset: 78, parts: 100 });
   });
 
-  test('a step has at most one batch of a larger shard that has joined', () => {
+  test('takes at most one batch of a larger shard that has joined', () => {
     const cursor = new ShardCursor({ sizes: [64, 60_000], rank: 1, seed: 1 });
     const window = cursor.windowAt({ epoch: 0, offset: 1, parts: 2 }, 32);
     expect(window).toMatchObject({ offset: 32 + 30_000, next: { offset: 939, parts: 1876 } });
     expect(window.indices.length).toBeLessThanOrEqual(32);
   });
 
-  test('returns the number of remaining steps for any shards', () => {
+  test('computes the number of remaining steps for any shards', () => {
     const both = new ShardCursor({ sizes: [3000, 10], rank: 0, seed: 1 });
     expect(both.stepsLeft(START, 2, 10)).toBe(600);
     expect(both.stepsLeft({ epoch: 1, offset: 150, parts: 300 }, 2, 10)).toBe(150);
@@ -108,7 +108,7 @@ describe('the cursor over shards', () => {
     expect(rest.stepsLeft({ epoch: 0, offset: 150, parts: 300 }, 2, 10)).toBe(15);
   });
 
-  test('rejects a position outside of an epoch and a rank without samples', () => {
+  test('rejects a position outside of the epoch, and a rank without samples', () => {
     const cursor = new ShardCursor({ sizes: [4], rank: 0, seed: 1 });
     expect(() => cursor.windowAt({ epoch: 0, offset: 4, parts: 4 }, 1)).toThrow(UsageError);
     expect(() => cursor.windowAt({ epoch: 0, offset: 1 }, 1)).toThrow('has only 0 parts');

@@ -30,7 +30,7 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 }
 
 describe('readShard', () => {
-  test('divides the lines of any text among any number of ranks, in whatever pieces the text arrives', async () => {
+  test('divides the lines of any text among any number of ranks, however the text is split into pieces', async () => {
     const piece = fc.constantFrom('\n', '\r\n', '\r', 'a', 'ü', '漢字', '🙂', ' ', '\u0000', '\ufeff');
     await fc.assert(
       fc.asyncProperty(
@@ -53,7 +53,7 @@ describe('readShard', () => {
     );
   });
 
-  test('joins a character, a line end and a byte order mark that arrive byte by byte', async () => {
+  test('joins characters, line ends and the byte order mark if these arrive byte by byte', async () => {
     const bytes = bytesOf('\ufeffüber\r\n🙂\r\n\r\nlast');
     const everywhere = Array.from(bytes.keys());
     expect(await all(readShard(streamOf(bytes, everywhere), ALONE))).toEqual(['über', '🙂', '', 'last']);
@@ -96,7 +96,7 @@ describe('readShard', () => {
     expect(isCancelled).toBe(true);
   });
 
-  test('reports the cause if the source fails while it is read', async () => {
+  test('rejects with the cause if the source fails', async () => {
     const failure = new Error('the cable');
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(bytesOf('first\nsec')),
@@ -110,7 +110,7 @@ describe('readShard', () => {
     await expect(reading).rejects.toMatchObject({ message: expect.stringContaining('the cable'), cause: failure });
   });
 
-  test('times out if the source sends nothing', async () => {
+  test('rejects after the timeout if the source sends nothing', async () => {
     const clock = new ManualClock();
     let isCancelled = false;
     const silent = new ReadableStream<Uint8Array>({ cancel: () => void (isCancelled = true) });
@@ -126,7 +126,7 @@ describe('readShard', () => {
     [-1, 2],
     [0, 0],
     [0.5, 2],
-  ])('rejects rank %s of %s at once', (rank, worldSize) => {
+  ])('immediately rejects rank %s of %s', (rank, worldSize) => {
     expect(() => readShard(new Blob([]), { rank, worldSize })).toThrow(UsageError);
   });
 });
@@ -155,14 +155,14 @@ describe('readShard of a URL', () => {
   test.each([
     ['/nowhere.txt', 'the server answered 404'],
     ['/broken.txt', 'could not be read to its end'],
-  ])('reports for %s that %s', async (path, message) => {
+  ])('rejects %s with the reason: %s', async (path, message) => {
     const reading = all(readShard(base + path, ALONE));
     await expect(reading).rejects.toThrow(DataError);
     await expect(reading).rejects.toThrow(`${base}${path}`);
     await expect(reading).rejects.toThrow(message);
   });
 
-  test('reports that an invalid address could not be fetched', async () => {
+  test('rejects an address that is not a URL', async () => {
     await expect(all(readShard('no address', ALONE))).rejects.toThrow('no address could not be fetched');
   });
 });

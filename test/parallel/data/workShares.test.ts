@@ -39,17 +39,17 @@ const anySpeed = fc.oneof(
 const anySpeeds = fc.array(anySpeed, { minLength: 1, maxLength: 64 });
 
 describe('shares by speed', () => {
-  test('follow the speeds: a rank with a quarter of the speed of three others has one part of sixteen', () => {
+  test('follow the speeds: a rank with a quarter of the speed of three others gets one part of sixteen', () => {
     expect(decided([400, 400, 100, 400])).toMatchObject({ shares: [5, 5, 1, 5], reason: 'speed' });
     expect(decided([100, 300])).toMatchObject({ shares: [2, 6], reason: 'speed' });
   });
 
-  test('stay equal if speeds differ by 1.3 or less, or if unequal shares would save only a few milliseconds', () => {
+  test('stay equal if speeds differ by at most 1.3, or if unequal shares would save only a few milliseconds', () => {
     expect(decided([130, 100, 100])).toMatchObject({ shares: [4, 4, 4], reason: 'similar' });
     expect(decided([400_000, 100_000])).toMatchObject({ shares: [4, 4], reason: 'similar' });
   });
 
-  test('are used only after five decisions in a row with the same slowest rank', () => {
+  test('are used after five decisions in a row with the same slowest rank', () => {
     const four = decided([400, 100], 4);
     expect(four).toMatchObject({ shares: [4, 4], reason: 'unknown', confirmations: 4 });
     expect(decideShares(decideShares(four, timesAt([400, 390])), timesAt([400, 100])).shares).toEqual([4, 4]);
@@ -57,7 +57,7 @@ describe('shares by speed', () => {
     expect(decideShares(four, timesAt([400, 100])).reason).toBe('speed');
   });
 
-  test('change at once if another rank becomes slow, or if speeds become similar', () => {
+  test('change immediately if another rank becomes slow, or if speeds become similar', () => {
     const first = decided([400, 400, 400, 100]);
     const second = decideShares(first, timesAt([100, 400, 400, 400]));
     expect(second.shares).toEqual([1, 5, 5, 5]);
@@ -65,7 +65,7 @@ describe('shares by speed', () => {
     expect(decideShares(other, timesAt([200, 190]))).toMatchObject({ shares: [4, 4], reason: 'similar' });
   });
 
-  test('become equal after two decisions if they save little', () => {
+  test('become equal after two decisions in which they save little', () => {
     const first = decided([400, 400, 400, 100]);
     const once = decideShares(first, timesAt([400, 400, 390, 380]));
     expect(once).toMatchObject({ shares: first.shares, reason: 'speed', confirmations: 1 });
@@ -75,7 +75,7 @@ describe('shares by speed', () => {
     });
   });
 
-  test('change after two decisions if the gain is small', () => {
+  test('change after two decisions in which the gain is small', () => {
     const first = decided([400, 400, 400, 200]);
     expect(first.shares).toEqual([5, 5, 4, 2]);
     const once = decideShares(first, timesAt([330, 400, 400, 250]));
@@ -97,7 +97,7 @@ describe('shares by speed', () => {
     }
   });
 
-  test('become equal, and remain equal, if smaller passes are as slow as large ones', () => {
+  test('become and stay equal if small passes take as long as large ones', () => {
     const first = decided([200, 100]);
     expect(first.shares).toEqual([6, 2]);
     let shares = decideShares(first, timesAt([200, 100], 1));
@@ -106,7 +106,7 @@ describe('shares by speed', () => {
     expect(shares).toMatchObject({ shares: [4, 4], reason: 'overhead' });
   });
 
-  test.each([NaN, 0, -1, 1e9, Infinity])('give a rank that reports the speed %d at most an equal share', (speed) => {
+  test.each([NaN, 0, -1, 1e9, Infinity])('are no more than equal for a rank that reports the speed %d', (speed) => {
     const speeds = possibleSpeeds([400, speed, 100, 400]);
     expect(speeds).toEqual([400, null, 100, 400]);
     const { shares, reason } = decided(speeds);
@@ -115,13 +115,13 @@ describe('shares by speed', () => {
     expect(shares[1]).toBeGreaterThanOrEqual(1);
   });
 
-  test('do not trust a speed that is a thousand times that of the others', () => {
+  test('ignore a speed that is a thousand times that of other ranks', () => {
     expect(possibleSpeeds([100, 120, 200_000])).toEqual([100, 120, null]);
     expect(possibleSpeeds([100, 120, 50_000])).toEqual([100, 120, 50_000]);
     expect(possibleSpeeds([null, 100])).toEqual([null, 100]);
   });
 
-  test('always have the sum of equal shares and stay within their bounds, whatever ranks report', () => {
+  test('always have the sum of equal shares and stay within bounds, whatever ranks report', () => {
     fc.assert(
       fc.property(
         fc.array(anySpeeds, { minLength: 1, maxLength: 6 }),
@@ -156,7 +156,7 @@ describe('shares by speed', () => {
 describe('the parts of a window', () => {
   const shares = fc.array(fc.integer({ min: 1, max: 16 }), { minLength: 1, maxLength: 64 });
 
-  test('are disjoint and cover the window, and fit into the passes of their rank', () => {
+  test('are disjoint, cover the window, and fit into the passes of their ranks', () => {
     fc.assert(
       fc.property(
         shares,
@@ -180,7 +180,7 @@ describe('the parts of a window', () => {
     );
   });
 
-  test('are computed in as few passes as possible, of two shapes', () => {
+  test('are computed in the fewest passes, of two possible sizes', () => {
     expect(passesOf(32, 32)).toEqual([32]);
     expect(passesOf(40, 32)).toEqual([8, 32]);
     expect(passesOf(8, 32)).toEqual([8]);

@@ -60,7 +60,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('receives every bucket in order, with weighted gradients and a description of its parameters', async () => {
+  test('receives all buckets in order, with weighted gradients and a description of the parameters', async () => {
     const samples = [1, 3];
     await runWorld(2, async (group) => {
       const parameters = [
@@ -103,7 +103,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('receives gradients divided by the world size if the option is average: ranks', async () => {
+  test('receives gradients divided by the world size with average: ranks', async () => {
     await runWorld(4, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { average: 'ranks' });
@@ -115,7 +115,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('begins with a bucket only when the hook of the previous bucket has ended', async () => {
+  test('gets the next bucket only after it has ended for the previous one', async () => {
     await runWorld(2, async (group) => {
       const ddp = await DistributedDataParallel.create(mlp(1), group, SMALL_BUCKETS);
       let running = 0;
@@ -144,7 +144,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('that fails makes backward fail', async () => {
+  test('that fails lets backward fail', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -192,7 +192,7 @@ describe('fp16Hook', () => {
   });
 
   test.each([1, 2, 3, 4])(
-    'keeps replicas equal on %i ranks, and equals training without a hook up to the rounding of float16',
+    'keeps replicas equal on %i ranks, and equals training without a hook up to float16 rounding',
     async (n) => {
       const [plain] = await train(n, null);
       const halved = await train(n, fp16Hook);

@@ -23,7 +23,7 @@ const difference = ([a, b]: tf.Tensor[]): tf.Scalar => a!.sub(b!).sum().asScalar
 
 describe('DistributedDataParallel', () => {
   test.each([1, 2, 3, 5])(
-    "averages gradients over %i ranks as in PyTorch's test: Linear(1, 1) with the rank as input",
+    "averages gradients over %i ranks, as in PyTorch's test with Linear(1, 1) and the rank as input",
     async (n) => {
       await runWorld(n, async (group) => {
         const [weight, bias] = line(1);
@@ -37,7 +37,7 @@ describe('DistributedDataParallel', () => {
     },
   );
 
-  test('returns the gradient of a parameter by its name, as a view that step applies', async () => {
+  test('returns the gradient of a parameter by name, as a view that step uses', async () => {
     await runWorld(2, async (group) => {
       const model = tf.sequential({
         layers: [tf.layers.dense({ units: 2, inputShape: [3], kernelInitializer: 'zeros' })],
@@ -100,7 +100,7 @@ describe('DistributedDataParallel', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('applies a step to its own flat parameters, and writes them to the model', async () => {
+  test('applies a step to its flat parameters, and writes these to the model', async () => {
     await runWorld(2, async (group) => {
       const [weight] = line(1);
       const ddp = await DistributedDataParallel.create([weight], group);
@@ -145,7 +145,7 @@ describe('DistributedDataParallel', () => {
     ['shape of a buffer', (rank: number) => [...zeros([2]), ...frozen([rank + 1])], MATCHES_NOT],
     ['number of buffers', (rank: number) => [...zeros([2]), ...frozen(...(rank === 2 ? [[1]] : []))], SAME_MODEL],
     ['dtype', (rank: number) => [tf.variable(tf.zeros([2], rank === 1 ? 'int32' : 'float32'))], MATCHES_NOT],
-  ])('rejects a model that differs between ranks in the %s, on every rank', async (_what, variables, message) => {
+  ])('rejects on every rank a model that differs between ranks in the %s', async (_what, variables, message) => {
     await runWorld(3, async (group) => {
       const error = await errorOf(DistributedDataParallel.create(variables(group.rank), group));
       expect(error).toBeInstanceOf(MismatchError);
@@ -153,7 +153,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('rejects options that differ between ranks, and treats missing options as their defaults', async () => {
+  test('rejects options that differ between ranks, and takes missing options for their defaults', async () => {
     await runWorld(2, async (group) => {
       const average = group.rank === 0 ? 'ranks' : 'samples';
       const error = await errorOf(DistributedDataParallel.create(zeros([1]), group, { average }));
@@ -183,7 +183,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('rejects a backward whose gradients fail checkGradients', async () => {
+  test('rejects in backward if checkGradients throws', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { checkGradients: reject });
@@ -199,7 +199,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test.each([1, 2, 3, 4])('has the same result on %i ranks as on one rank with the whole batch', async (n) => {
+  test.each([1, 2, 3, 4])('has on %i ranks the result of one rank with the whole batch', async (n) => {
     const steps = 4;
     const train = async (worldSize: number, batch: (rank: number, step: number) => tf.Tensor): Promise<number[][]> =>
       runWorld(worldSize, async (group) => {
@@ -250,7 +250,7 @@ describe('DistributedDataParallel', () => {
       });
     });
 
-    test('is rejected if a list of variables is trained', async () => {
+    test('is rejected if DDP trains a list of variables', async () => {
       await runWorld(1, async (group) => {
         const ddp = await DistributedDataParallel.create(line(1), group);
         const error = await errorOf(ddp.backward({ inputs: tf.ones([1]), loss: meanSquare }, { samples: 1 }));

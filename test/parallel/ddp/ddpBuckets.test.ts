@@ -45,7 +45,7 @@ describe('buckets', () => {
     });
   });
 
-  test('have the order of the first rank with samples if ranks differ', async () => {
+  test('have the order of the first rank with samples if orders differ between ranks', async () => {
     for (const samples of [
       [1, 1, 1],
       [0, 1, 1],
@@ -80,7 +80,7 @@ describe('buckets', () => {
     });
   });
 
-  test('start with a small bucket, and exceed the cap by at most one parameter', async () => {
+  test('begin with a small bucket, and exceed the cap by at most one parameter', async () => {
     await runWorld(2, async (group) => {
       const all = variables(6);
       const ddp = await DistributedDataParallel.create(all, group, { firstBucketBytes: 4, bucketCapBytes: 16 });
@@ -95,7 +95,7 @@ describe('buckets', () => {
     });
   });
 
-  test('can hold one parameter each, and replicas stay equal', async () => {
+  test('may hold one parameter each, and replicas stay equal', async () => {
     const states = await runWorld(4, async (group) => {
       const model = mlp(group.rank);
       const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 1, bucketCapBytes: 1 });
@@ -110,7 +110,7 @@ describe('buckets', () => {
     for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are rebuilt at the first reduction even if noSync has kept gradients before', async () => {
+  test('are rebuilt at the first reduction, even if noSync kept gradients before', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = variables(2) as [tf.Variable, tf.Variable];
       const ddp = await DistributedDataParallel.create([a, b], group);
@@ -126,7 +126,7 @@ describe('buckets', () => {
     });
   });
 
-  test('are not reduced if the loss depends on no parameter: backward rejects', async () => {
+  test('are not reduced if the loss depends on no parameter, and backward rejects', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(variables(2), group);
       expect(String(await errorOf(ddp.backward(() => tf.scalar(1), { samples: 1 })))).toMatch(/any variable/);

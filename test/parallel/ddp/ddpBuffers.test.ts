@@ -22,7 +22,7 @@ function movingMeanAfter(model: tf.LayersModel, inputs: tf.Tensor): number[] {
 }
 
 describe('buffers', () => {
-  test.each([1, 2, 3, 4])('of %i ranks start with the values of rank 0 and are equal after every step', async (n) => {
+  test.each([1, 2, 3, 4])('of %i ranks begin with the values of rank 0, and are equal after every step', async (n) => {
     const seen: number[][][] = Array.from({ length: 4 }, () => []);
     await runWorld(n, async (group) => {
       const model = normalized(7 + group.rank);
@@ -43,7 +43,7 @@ describe('buffers', () => {
     for (const states of seen) for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are equal on all ranks before every pass, even if the loss is a function that calls the model', async () => {
+  test('are equal on all ranks before every pass, even if a function as loss calls the model', async () => {
     await runWorld(3, async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -60,7 +60,7 @@ describe('buffers', () => {
     });
   });
 
-  test('differ between ranks if broadcastBuffers is false', async () => {
+  test('may differ between ranks if broadcastBuffers is false', async () => {
     const means = await runWorld(2, async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group, { broadcastBuffers: false });
@@ -71,7 +71,7 @@ describe('buffers', () => {
     expect(means[0]).not.toEqual(means[1]);
   });
 
-  test('that no pass changes, such as frozen weights, are sent only once', async () => {
+  test('that no pass changes, such as frozen weights, are sent once', async () => {
     const width = 2000;
     await runWorld(2, async (group) => {
       const model = tf.sequential({
@@ -89,7 +89,7 @@ describe('buffers', () => {
     });
   });
 
-  test('are the non-trainable variables if DDP is given a list of variables', async () => {
+  test('are the non-trainable variables if DDP receives a list of variables', async () => {
     await runWorld(3, async (group) => {
       const weight = tf.variable(tf.scalar(1));
       const counter = tf.variable(tf.scalar(10 * group.rank), false);
@@ -111,7 +111,7 @@ describe('buffers', () => {
     ['fp32', [0, 0, 4]],
     ['fp16', [0, 4, 4]],
     ['int8', [0, 0, 4]],
-  ] as const)('are those of the lowest rank with samples: codec %s, samples %j', async (codec, counts) => {
+  ] as const)('come from the lowest rank with samples: codec %s, samples %j', async (codec, counts) => {
     const source = counts.findIndex((count) => count > 0);
     await runWorld(3, async (group) => {
       const model = normalized(5);
@@ -131,7 +131,7 @@ describe('buffers', () => {
     });
   });
 
-  test('are those of rank 25 if all ranks before it have no samples', async () => {
+  test('come from rank 25 if all lower ranks have no samples', async () => {
     const counts = await runWorld(27, async (group) => {
       const weight = tf.variable(tf.scalar(1));
       const counter = tf.variable(tf.scalar(0), false);
@@ -146,7 +146,7 @@ describe('buffers', () => {
     expect(new Set(counts)).toEqual(new Set([25]));
   });
 
-  test('stay as they are in a step in which no rank has samples', async () => {
+  test('do not change in a step in which no rank has samples', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);
@@ -155,7 +155,7 @@ describe('buffers', () => {
     });
   });
 
-  test('are those of a rank whose samples were in a noSync pass, if no lower rank has any', async () => {
+  test('come from a rank with samples in a noSync pass, if no lower rank has samples', async () => {
     await runWorld(3, async (group) => {
       const model = normalized(5);
       const ddp = await DistributedDataParallel.create(model, group);

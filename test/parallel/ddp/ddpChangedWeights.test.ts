@@ -20,8 +20,8 @@ async function lineOf(group: ProcessGroup) {
   return { weight, ddp, optimizer, backward };
 }
 
-describe('weights that are set after DDP has the model', () => {
-  test('make backward and step reject, with the name of the weight, and stay as they are', async () => {
+describe('weights that are set after DDP has received the model', () => {
+  test('let backward and step reject with the name of the weight, and are kept', async () => {
     await runWorld(2, async (group) => {
       const { weight, ddp, optimizer, backward } = await lineOf(group);
       await backward();
@@ -38,7 +38,7 @@ describe('weights that are set after DDP has the model', () => {
     });
   });
 
-  test.each([0, 1])('are those of all ranks after broadcastParameters(%i)', async (src) => {
+  test.each([0, 1])('reach all ranks by broadcastParameters(%i)', async (src) => {
     const ends = await runWorld(2, async (group) => {
       const { weight, ddp, optimizer, backward } = await lineOf(group);
       weight.assign(tf.tensor1d([10 + group.rank]));
@@ -51,7 +51,7 @@ describe('weights that are set after DDP has the model', () => {
     expect(ends).toEqual([[9 + src], [9 + src]]);
   });
 
-  test('are replaced by writeParameters, and steps of DDP itself do not count', async () => {
+  test('are replaced by writeParameters; steps of DDP are no such changes', async () => {
     await runWorld(2, async (group) => {
       const { weight, ddp, optimizer, backward } = await lineOf(group);
       weight.assign(tf.tensor1d([10]));
@@ -84,7 +84,7 @@ describe('metrics of a pass', () => {
   test.each([
     ['without', 'fp32'],
     ['with', 'fp16'],
-  ] as const)('are averaged over all samples, %s a codec, and leave no tensors', async (_, codec) => {
+  ] as const)('are averaged over all samples %s a codec, and leave no tensors', async (_, codec) => {
     await runWorld(3, async (group) => {
       const model = normalized(3);
       const ddp = await DistributedDataParallel.create(model, group, { metrics: 2, codec });
@@ -108,7 +108,7 @@ describe('metrics of a pass', () => {
     });
   });
 
-  test('of noSync are added to those of the next backward', async () => {
+  test('from noSync are added to those of the next backward', async () => {
     await runWorld(2, async (group) => {
       const model = normalized(3);
       const ddp = await DistributedDataParallel.create(model, group, { metrics: 1 });
@@ -120,7 +120,7 @@ describe('metrics of a pass', () => {
     });
   });
 
-  test('are rejected if their number is not that of the option', async () => {
+  test('are rejected if there are more or fewer than the option says', async () => {
     await runWorld(1, async (group) => {
       const model = normalized(3);
       const ddp = await DistributedDataParallel.create(model, group);

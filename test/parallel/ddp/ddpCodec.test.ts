@@ -37,7 +37,7 @@ function gradientsOf(options: DistributedDataParallelOptions, passes = 3): Promi
 }
 
 describe.each(['fp16', 'int8'] as const)('the codec %s', (codec) => {
-  test('gives all ranks the same gradients, close to those of fp32', async () => {
+  test('gives all ranks the same gradients, close to those with fp32', async () => {
     const [plain] = await gradientsOf({});
     const encoded = await gradientsOf({ codec });
     for (const gradients of encoded) expect(gradients).toEqual(encoded[0]);
@@ -49,7 +49,7 @@ describe.each(['fp16', 'int8'] as const)('the codec %s', (codec) => {
     });
   });
 
-  test('counts the bytes of the encoded gradient', async () => {
+  test('reports the bytes of the encoded gradient', async () => {
     await runWorld(2, async (group) => {
       const plain = await DistributedDataParallel.create(mlp(1, { units: 400 }), group);
       const ddp = await DistributedDataParallel.create(mlp(1, { units: 400 }), group, { codec });
@@ -61,7 +61,7 @@ describe.each(['fp16', 'int8'] as const)('the codec %s', (codec) => {
   });
 });
 
-test('with error feedback the mean over many steps is exact, and without error feedback every step has the same error', async () => {
+test('the mean over many steps is exact with error feedback; without it, every step has the same error', async () => {
   const rng = createRng(3);
   // One value of each rank's chunk is so large that the other values are less than half a
   // quantization step.
@@ -126,7 +126,7 @@ async function driftOf(
 
 const powerSgd = (): CommHook => createPowerSgdHook({ matrixApproximationRank: 2, startPowerSgdIter: 0 });
 
-describe('a step of few samples among steps of many', () => {
+describe('a step with few samples among steps with many', () => {
   const EQUAL = [256, 256, 256, 256, 256, 256];
   const UNEQUAL = [256, 256, 2, 256, 2, 256];
 
@@ -136,7 +136,7 @@ describe('a step of few samples among steps of many', () => {
     ['PowerSGD', {}, powerSgd, 120],
     ['PowerSGD with unused parameters', { findUnusedParameters: true }, powerSgd, 120],
   ])(
-    'leaves with %s no larger residual than steps that all have many samples',
+    'leaves no larger residual with %s than steps that all have many samples',
     async (_name, options, makeHook, most) => {
       const equal = await driftOf(options, makeHook, EQUAL);
       const unequal = await driftOf(options, makeHook, UNEQUAL);
@@ -177,7 +177,7 @@ describe('a step of few samples among steps of many', () => {
     for (const error of errors) expect(error.message).toContain('totalSamples is 8 on rank 1');
   });
 
-  test('accepts a fractional totalSamples', async () => {
+  test('accepts a totalSamples that is not a whole number', async () => {
     const gradients = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -187,7 +187,7 @@ describe('a step of few samples among steps of many', () => {
     expect(gradients.flat().map((value) => value.toFixed(3))).toEqual(['1.000', '1.000', '1.000', '1.000']);
   });
 
-  test('fails on every rank if totalSamples differs from the sum of the samples', async () => {
+  test('fails on every rank if totalSamples differs from the sum over ranks', async () => {
     const errors = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group, { codec: 'int8' });
@@ -200,7 +200,7 @@ describe('a step of few samples among steps of many', () => {
   });
 });
 
-test('fp16 is accurate for large batches with large gradients', async () => {
+test('fp16 is accurate for large gradients of large batches', async () => {
   await runWorld(2, async (group) => {
     const gradientOf = async (codec: 'fp32' | 'fp16'): Promise<Float32Array[]> => {
       const weights = tf.variable(tf.zeros([500]));
@@ -265,7 +265,7 @@ test('a step that fails after the reduction keeps the previous residual', async 
   });
 });
 
-test('the residual of a parameter that no rank uses is kept until a step uses it', async () => {
+test('the residual of a parameter is kept while no rank uses the parameter', async () => {
   await runWorld(2, async (group) => {
     // In the flat gradient, a large value is next to each small value.
     const [first, small, last] = [1, 2, 1].map((size) => tf.variable(tf.zeros([size])));
@@ -301,7 +301,7 @@ test('resetErrorFeedback drops residuals', async () => {
   });
 });
 
-test('different codecs of ranks are rejected with an error that names them, and a codec together with a hook is rejected', async () => {
+test('ranks with different codecs are rejected with their names, and so is a codec together with a hook', async () => {
   const errors = await runWorld(2, (group) =>
     errorOf(DistributedDataParallel.create(line(1), group, { codec: group.rank === 1 ? 'int8' : 'fp16' })),
   );

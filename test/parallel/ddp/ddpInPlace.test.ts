@@ -16,7 +16,7 @@ afterAll(() => {
 });
 
 describe('two wrappers of one model on WebGPU', () => {
-  test('of which the other has stepped: backward and step reject until broadcastParameters', async () => {
+  test('exclude each other: after a step of one, the other one rejects until broadcastParameters', async () => {
     const ends = await runWorld(2, async (group) => {
       // Only data that no other tensor shares are overwritten in place.
       const weight = tf.tidy(() => tf.variable(tf.tensor1d([10])));

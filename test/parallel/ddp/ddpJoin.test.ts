@@ -120,7 +120,7 @@ const SETTINGS: [string, Setting][] = [
   ],
 ];
 
-test('ranks with 10, 7 and 0 batches finish with the model of the rank that trained last', async () => {
+test('ranks with 10, 7 and 0 batches all end with the model of the rank that trained longest', async () => {
   const counts = [10, 7, 0];
   const results = await runWorld(3, (group) => loop(group, counts[group.rank]!, {}));
   for (const { inTheEnd } of results) expect(inTheEnd).toEqual(results[0]!.inMain);
@@ -130,7 +130,7 @@ test('ranks with 10, 7 and 0 batches finish with the model of the rank that trai
 describe('join', () => {
   // Conformance case 43 has the grid of iterations.
   test.each(SETTINGS)(
-    'ends on all ranks with the model of the rank that trained longest (the highest of several), with %s',
+    'ends on all ranks with the model of the rank that trained longest, or of the highest such rank: %s',
     async (_what, setting) => {
       for (const counts of [
         [5, 6, 8],
@@ -144,7 +144,7 @@ describe('join', () => {
   );
 
   test.each([[[0]], [[3]], [[0, 0]], [[4, 0]], [[0, 0, 0, 1]], [[1, 0, 0, 0]], [[5, 2, 7, 3]], [[2, 2, 2, 2]]])(
-    'ends on all ranks with the same model if ranks have %j iterations',
+    'ends with the same model on all ranks if these have %j iterations',
     async (counts) => {
       for (const every of [1, 2]) {
         const results = await runWorld(counts.length, (group) =>
@@ -156,7 +156,7 @@ describe('join', () => {
     },
   );
 
-  test('works in a subgroup, in which ranks have other numbers than in the world', async () => {
+  test('works in a subgroup whose ranks have other numbers than in the world', async () => {
     const counts = [1, 4];
     const results = await runWorld(4, async (world) => {
       const group = await world.newGroup([3, 1]);
@@ -166,7 +166,7 @@ describe('join', () => {
     expect(results[1]!.inTheEnd).toEqual(results[1]!.inMain);
   });
 
-  test('weights every sample equally, with the same result as one rank with all samples', async () => {
+  test('weights every sample equally, and has the result of one rank with all samples', async () => {
     const counts = [2, 0, 5];
     const [{ inTheEnd }] = (await runWorld(3, (group) => loop(group, counts[group.rank]!, {}))) as [
       Awaited<ReturnType<typeof loop>>,
@@ -185,7 +185,7 @@ describe('join', () => {
     expect(relativeDifference(inTheEnd, one!)).toBeLessThan(1e-6);
   });
 
-  test('uses gradients that a rank kept by noSync before its inputs ended', async () => {
+  test('uses gradients that a rank kept by noSync before its inputs were used up', async () => {
     const counts = [2, 3];
     const gradients = await runWorld(2, async (group) => {
       const [weight, bias] = line(0);
@@ -213,7 +213,7 @@ describe('join', () => {
 
   describe('with throwOnEarlyTermination', () => {
     test.each([[[3, 5, 6]], [[5, 3, 3]], [[4, 0, 2]]])(
-      'stops all ranks after the fewest iterations of %j',
+      'stops all ranks after the fewest iterations in %j',
       async (counts) => {
         const fewest = Math.min(...counts);
         const states = await runWorld(3, async (group) => {
@@ -268,7 +268,7 @@ describe('join', () => {
     });
   });
 
-  test('sends additional bytes only for passes inside of join', async () => {
+  test('sends additional bytes only for passes inside join', async () => {
     await runWorld(3, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -282,7 +282,7 @@ describe('join', () => {
     });
   });
 
-  test('rejects another join inside of it, and rejects with the error of its callback', async () => {
+  test('rejects a nested join, and rejects with the error of its callback', async () => {
     await runWorld(1, async (group) => {
       const ddp = await DistributedDataParallel.create(line(1), group);
       await expect(ddp.join(() => ddp.join(() => Promise.resolve()))).rejects.toBeInstanceOf(UsageError);

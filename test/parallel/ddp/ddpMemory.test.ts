@@ -59,7 +59,7 @@ const MODES: [string, (seed: number) => tf.LayersModel, DistributedDataParallelO
   ],
 ];
 
-test.each(MODES)('100 steps with %s leave no tensors behind', async (_what, build, options, step) => {
+test.each(MODES)('100 steps with %s leave no tensors', async (_what, build, options, step) => {
   const WARM_UP = 2;
   const STEPS = 100;
   for (const hooked of [false, true]) {

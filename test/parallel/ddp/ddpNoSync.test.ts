@@ -13,54 +13,51 @@ beforeAll(async () => {
 });
 
 describe('noSync', () => {
-  test.each([1, 2, 3, 4])(
-    'with a reduction after some passes has the same result on %i ranks as one large batch',
-    async (n) => {
-      const passes = 3;
-      for (const hooked of [false, true]) {
-        const states = await runWorld(n, async (group) => {
-          const model = mlp(1);
-          const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 4, bucketCapBytes: 32 });
-          if (hooked) ddp.registerCommHook(allReduceHook);
-          const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
-          const losses: number[] = [];
-          for (let step = 0; step < 2; step++) {
-            const pass = (k: number) => {
-              const samples = group.rank + k + 1;
-              const inputs = samplesOf(group.rank, step * passes + k, samples);
-              return ddp.backward({ inputs, loss: meanSquare }, { samples });
-            };
-            await ddp.noSync(async () => {
-              for (let k = 0; k < passes - 1; k++) await pass(k);
-            });
-            losses.push((await pass(passes - 1)).loss);
-            ddp.step(optimizer);
-          }
-          return [...weightsOf(model), ...losses];
-        });
-        const [one] = await runWorld(1, async (group) => {
-          const model = mlp(1);
-          const ddp = await DistributedDataParallel.create(model, group);
-          const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
-          const losses: number[] = [];
-          for (let step = 0; step < 2; step++) {
-            const parts = Array.from({ length: n * passes }, (_, i) => {
-              const [rank, k] = [Math.floor(i / passes), i % passes];
-              return samplesOf(rank, step * passes + k, rank + k + 1);
-            });
-            const inputs = tf.concat(parts);
-            losses.push((await ddp.backward({ inputs, loss: meanSquare }, { samples: inputs.shape[0] })).loss);
-            ddp.step(optimizer);
-          }
-          return [...weightsOf(model), ...losses];
-        });
-        for (const state of states) expect(state).toEqual(states[0]);
-        expect(relativeDifference(states[0]!, one!)).toBeLessThan(1e-5);
-      }
-    },
-  );
+  test.each([1, 2, 3, 4])('with a reduction after several passes equals one large batch on %i ranks', async (n) => {
+    const passes = 3;
+    for (const hooked of [false, true]) {
+      const states = await runWorld(n, async (group) => {
+        const model = mlp(1);
+        const ddp = await DistributedDataParallel.create(model, group, { firstBucketBytes: 4, bucketCapBytes: 32 });
+        if (hooked) ddp.registerCommHook(allReduceHook);
+        const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
+        const losses: number[] = [];
+        for (let step = 0; step < 2; step++) {
+          const pass = (k: number) => {
+            const samples = group.rank + k + 1;
+            const inputs = samplesOf(group.rank, step * passes + k, samples);
+            return ddp.backward({ inputs, loss: meanSquare }, { samples });
+          };
+          await ddp.noSync(async () => {
+            for (let k = 0; k < passes - 1; k++) await pass(k);
+          });
+          losses.push((await pass(passes - 1)).loss);
+          ddp.step(optimizer);
+        }
+        return [...weightsOf(model), ...losses];
+      });
+      const [one] = await runWorld(1, async (group) => {
+        const model = mlp(1);
+        const ddp = await DistributedDataParallel.create(model, group);
+        const optimizer = createOptimizer('adam', { learningRate: 0.01 }, ddp.layout.size);
+        const losses: number[] = [];
+        for (let step = 0; step < 2; step++) {
+          const parts = Array.from({ length: n * passes }, (_, i) => {
+            const [rank, k] = [Math.floor(i / passes), i % passes];
+            return samplesOf(rank, step * passes + k, rank + k + 1);
+          });
+          const inputs = tf.concat(parts);
+          losses.push((await ddp.backward({ inputs, loss: meanSquare }, { samples: inputs.shape[0] })).loss);
+          ddp.step(optimizer);
+        }
+        return [...weightsOf(model), ...losses];
+      });
+      for (const state of states) expect(state).toEqual(states[0]);
+      expect(relativeDifference(states[0]!, one!)).toBeLessThan(1e-5);
+    }
+  });
 
-  test('returns loss and samples of this rank only, sends nothing and does not change the gradient', async () => {
+  test("returns this rank's own loss and samples, sends nothing, and does not change the gradient", async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -75,7 +72,7 @@ describe('noSync', () => {
     });
   });
 
-  test('keeps gradients until the next reduction, even on a rank that then has no samples', async () => {
+  test('keeps gradients until the next reduction, even on a rank without samples then', async () => {
     await runWorld(2, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -102,7 +99,7 @@ describe('noSync', () => {
     });
   });
 
-  test('can be nested, and restores the previous mode even after an error', async () => {
+  test('can be nested, and restores the previous mode also after an error', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);
@@ -118,7 +115,7 @@ describe('noSync', () => {
     });
   });
 
-  test('keeps gradients, and clipGradNorm and step throw until these are reduced', async () => {
+  test('makes clipGradNorm and step throw until the kept gradients are reduced', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);

@@ -30,8 +30,8 @@ function pair() {
   return { variables: [first, second], loss, values };
 }
 
-describe('averages', () => {
-  test.each(OPTIMIZERS)('of %s follow the order of the parameters when a model is wrapped again', async (_, create) => {
+describe('averages of an optimizer', () => {
+  test.each(OPTIMIZERS)('for %s keep the order of the parameters when a model is wrapped again', async (_, create) => {
     const run = (wrapsAgain: boolean) =>
       runWorld(2, async (group) => {
         const { variables, loss, values } = pair();
@@ -52,34 +52,37 @@ describe('averages', () => {
     expect(again!.values).toEqual(once!.values);
   });
 
-  test.each(OPTIMIZERS)('of %s that are loaded before the first backward follow its order', async (_, create) => {
-    const saved = createOptimizer('adam', { learningRate: 0.1 }, SIZE);
-    saved.apply(
-      new Float32Array(SIZE),
-      Float32Array.from({ length: SIZE }, (__, i) => 1 + i),
-    );
-    await runWorld(2, async (group) => {
-      const ends = [];
-      for (const isReversed of [false, true]) {
-        const { variables, loss, values } = pair();
-        const ddp = await DistributedDataParallel.create(variables, group);
-        const before = ddp.parameterOrder;
-        const optimizer = create();
-        const { slots } = saved.state();
-        ddp
-          .flatOptimizer(optimizer)
-          .state()
-          .slots.forEach((slot, i) => slot.set(slots[i]!));
-        await ddp.backward(loss(isReversed), { samples: 1 });
-        expect(ddp.parameterOrder.join() !== before.join()).toBe(isReversed);
-        ddp.step(optimizer);
-        ends.push(values());
-      }
-      expect(ends[1]).toEqual(ends[0]);
-    });
-  });
+  test.each(OPTIMIZERS)(
+    'for %s that are loaded before the first backward are reordered with its parameters',
+    async (_, create) => {
+      const saved = createOptimizer('adam', { learningRate: 0.1 }, SIZE);
+      saved.apply(
+        new Float32Array(SIZE),
+        Float32Array.from({ length: SIZE }, (__, i) => 1 + i),
+      );
+      await runWorld(2, async (group) => {
+        const ends = [];
+        for (const isReversed of [false, true]) {
+          const { variables, loss, values } = pair();
+          const ddp = await DistributedDataParallel.create(variables, group);
+          const before = ddp.parameterOrder;
+          const optimizer = create();
+          const { slots } = saved.state();
+          ddp
+            .flatOptimizer(optimizer)
+            .state()
+            .slots.forEach((slot, i) => slot.set(slots[i]!));
+          await ddp.backward(loss(isReversed), { samples: 1 });
+          expect(ddp.parameterOrder.join() !== before.join()).toBe(isReversed);
+          ddp.step(optimizer);
+          ends.push(values());
+        }
+        expect(ends[1]).toEqual(ends[0]);
+      });
+    },
+  );
 
-  test('of an optimizer that only has apply are left to the program', async () => {
+  test('are left to the program if the optimizer has only apply', async () => {
     await runWorld(1, async (group) => {
       const { variables, loss, values } = pair();
       const ddp = await DistributedDataParallel.create(variables, group);
@@ -89,7 +92,7 @@ describe('averages', () => {
     });
   });
 
-  test('stay where they are for another model of the same size', async () => {
+  test('are not reordered for another model of the same size', async () => {
     await runWorld(1, async (group) => {
       const optimizer = createOptimizer('adam', { learningRate: 0.1 }, SIZE);
       for (const variables of [pair().variables, [tf.variable(tf.ones([SIZE]))]]) {

@@ -44,7 +44,7 @@ const noLoss = (): never => {
 };
 
 describe('a backward that fails with its group', () => {
-  test('with keepGradients keeps its gradients for the next group', async () => {
+  test('keeps its gradients for the next group with keepGradients', async () => {
     const { ddp } = await interrupted({ keepGradients: true });
     expect(ddp.pendingSamples).toBe(2);
     ddp.regroup(alone());
@@ -55,7 +55,7 @@ describe('a backward that fails with its group', () => {
     expect(ddp.pendingSamples).toBe(0);
   });
 
-  test('with keepGradients adds its gradients to those of the next pass', async () => {
+  test('adds its gradients to those of the next pass with keepGradients', async () => {
     const { ddp, weight } = await interrupted({ keepGradients: true });
     const group = alone();
     ddp.regroup(group);
@@ -73,7 +73,7 @@ describe('a backward that fails with its group', () => {
     expect((await ddp.backward(noLoss, nothing)).samples).toBe(0);
   });
 
-  test.each(['fp32', 'int8'] as const)('keeps no gradients with %s if the device has failed too', async (codec) => {
+  test.each(['fp32', 'int8'] as const)('keeps no gradients if the device fails too: codec %s', async (codec) => {
     const [pending] = await runWorld(2, async (group) => {
       const [weight, bias] = line(1);
       const checkGradients = (): void => {
@@ -91,7 +91,7 @@ describe('a backward that fails with its group', () => {
     expect(pending).toBe(0);
   });
 
-  test('keeps no gradients without keepGradients, or if the device has failed', async () => {
+  test('keeps no gradients without keepGradients, or if only the device fails', async () => {
     expect((await interrupted({})).ddp.pendingSamples).toBe(0);
     let isBroken = false;
     const checkGradients = (): void => {

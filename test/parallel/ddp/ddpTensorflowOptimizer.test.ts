@@ -14,7 +14,7 @@ const STEPS = 10;
 const RANKS = 2;
 const BATCH = 8;
 
-describe('step with an optimizer of TensorFlow.js', () => {
+describe('step of DDP with an optimizer of TensorFlow.js', () => {
   test.each([
     ['sgd', () => tf.train.sgd(0.05)],
     ['momentum', () => tf.train.momentum(0.02, 0.9, true)],
@@ -23,7 +23,7 @@ describe('step with an optimizer of TensorFlow.js', () => {
     ['adam', () => tf.train.adam(0.01)],
     ['adamax', () => tf.train.adamax(0.01)],
     ['rmsprop', () => tf.train.rmsprop(0.01, 0.9, 0.5)],
-  ])('trains two ranks like TensorFlow.js one rank with all samples: %s', async (_, create) => {
+  ])('trains two ranks as TensorFlow.js trains one rank with all samples: %s', async (_, create) => {
     const single = mlp(3);
     const optimizer = create();
     for (let step = 0; step < STEPS; step++) {
@@ -48,7 +48,7 @@ describe('step with an optimizer of TensorFlow.js', () => {
     expect(states[1]).toEqual(states[0]);
   });
 
-  test('keeps the averages of each optimizer and each model apart', async () => {
+  test('keeps separate averages for each optimizer and each model', async () => {
     await runWorld(1, async (group) => {
       const [a, b, both] = await Promise.all(
         [1, 1, 1].map((weight) => DistributedDataParallel.create(line(weight).slice(0, 1), group)),

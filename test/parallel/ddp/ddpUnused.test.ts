@@ -51,7 +51,7 @@ describe('a parameter', () => {
 
   describe.each([false, true])('that no rank uses (with a hook: %s)', (hooked) => {
     test.each(['sgd', 'momentum', 'adam', 'adamw'] as OptimizerName[])(
-      'keeps its previous gradient, and %s changes neither the parameter nor its optimizer state',
+      'keeps its gradient, and %s changes neither the parameter nor its optimizer state',
       async (name) => {
         await runWorld(3, async (group) => {
           const { variables, loss } = branches();
@@ -80,7 +80,7 @@ describe('a parameter', () => {
     );
   });
 
-  test('that no rank uses for some steps keeps its PowerSGD residual', async () => {
+  test('that no rank uses for some steps keeps its residual of PowerSGD', async () => {
     await runWorld(2, async (group) => {
       const [matrix, bias] = [tf.variable(tf.zeros([8, 8])), tf.variable(tf.zeros([2]))];
       const ddp = await DistributedDataParallel.create([matrix, bias], group, { findUnusedParameters: true });
@@ -107,7 +107,7 @@ describe('a parameter', () => {
     });
   });
 
-  test('that no rank uses has a gradient of zero without findUnusedParameters', async () => {
+  test('that no rank uses has the gradient 0 without findUnusedParameters', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group);
@@ -117,7 +117,7 @@ describe('a parameter', () => {
     });
   });
 
-  test('that is used only in a noSync pass counts as used in the next reduction', async () => {
+  test('that only a noSync pass uses counts as used in the next reduction', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { findUnusedParameters: true });
@@ -147,7 +147,7 @@ describe('a parameter', () => {
 });
 
 describe('staticGraph', () => {
-  test('does not change parameters that are never used, like findUnusedParameters', async () => {
+  test('keeps parameters unchanged that are never used, like findUnusedParameters', async () => {
     await runWorld(2, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { staticGraph: true });
@@ -184,7 +184,7 @@ describe('staticGraph', () => {
     }
   });
 
-  test('compares noSync passes with the first pass, too', async () => {
+  test('also compares noSync passes with the first pass', async () => {
     await runWorld(1, async (group) => {
       const { variables, loss } = branches();
       const ddp = await DistributedDataParallel.create(variables, group, { staticGraph: true });

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 
 describe('back-propagation', () => {
-  test('reports the gradient of a variable before it computes gradients of earlier ops, unless several ops use the variable', () => {
+  test("reports a variable's gradient before it computes gradients of earlier ops, unless several ops use the variable", () => {
     const [a, b, c] = [tf.variable(tf.scalar(2)), tf.variable(tf.scalar(3)), tf.variable(tf.scalar(5))] as const;
     const events: string[] = [];
     const marked = tf.customGrad((x) => ({
@@ -36,7 +36,7 @@ describe('back-propagation', () => {
 });
 
 describe('a reading of tensors into an array', () => {
-  test('adds values to those of the array, and returns the values that do not fit into the array', async () => {
+  test('adds the values to those in the array, and returns the values beyond the end of the array', async () => {
     const reader = new TensorReader();
     const reading = reader.start(0, [tf.tensor1d([1, 2]), tf.tensor1d([3]), tf.scalar(4)]);
     const into = Float32Array.of(10, 20, 30);
@@ -77,7 +77,7 @@ const byParameter = ({ layout, gradient }: DistributedDataParallel) => {
 };
 
 describe('buckets that are read early', () => {
-  test('have the right averages in every pass, also with gradients that noSync has kept', async () => {
+  test('have the right averages in every pass, also with gradients that noSync kept', async () => {
     await runWorld(2, async (group) => {
       const { ddp, loss } = await create(group);
       for (let step = 0; step < 3; step++) {

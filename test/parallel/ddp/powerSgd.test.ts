@@ -70,7 +70,7 @@ function reduceOnce(
 }
 
 describe("PowerSGD's approximation of the sum", () => {
-  test.each([1, 2, 3, 4])('equals the sum if the matrix rank suffices, with %i ranks', async (n) => {
+  test.each([1, 2, 3, 4])('equals the sum if the rank of the matrices suffices, with %i ranks', async (n) => {
     // Each rank's gradient has rank 1, so the sum has rank n.
     const gradients = Array.from({ length: n }, (_, r) => lowRank(40, 30, 1, 10 * r + 1));
     const sum = sumOf(gradients);
@@ -80,7 +80,7 @@ describe("PowerSGD's approximation of the sum", () => {
     }
   });
 
-  test('equals the sum even if the singular values of the sum differ much', async () => {
+  test('equals the sum even if its singular values differ strongly', async () => {
     const gradient = lowRank(40, 30, 3, 1, 1e-4);
     const [result] = await reduceOnce([gradient], { matrixApproximationRank: 3 }, [40, 30]);
     expect(distance(result!, gradient)).toBeLessThan(1e-6);
@@ -108,7 +108,7 @@ describe("PowerSGD's approximation of the sum", () => {
     expect(results[0]!.flatMap((output) => [...output]).every(Number.isFinite)).toBe(true);
   });
 
-  test('is exact for vectors, small matrices and elements outside of parameters', async () => {
+  test('is exact for vectors, for small matrices, and for elements outside of parameters', async () => {
     // Between and behind the matrices: a vector, a matrix that would not shrink, two more elements.
     const shapes = [[20, 30], [7], [3, 4], [30, 20]];
     const length = 600 + 7 + 12 + 600 + 2;
@@ -132,7 +132,7 @@ describe("PowerSGD's approximation of the sum", () => {
     [Infinity, true],
     [Infinity, false],
   ])(
-    'of a gradient with %s is not finite, and the next step is not affected (useErrorFeedback: %s)',
+    'of a gradient with %s is not finite, and does not affect the next step (useErrorFeedback: %s)',
     async (value, useErrorFeedback) => {
       await runWorld(2, async (group) => {
         const hook = createPowerSgdHook({ ...AT_ONCE, useErrorFeedback });
@@ -146,7 +146,7 @@ describe("PowerSGD's approximation of the sum", () => {
     },
   );
 
-  test('finds directions that appear only in a later step', async () => {
+  test('finds directions that first appear in a later step', async () => {
     const [first, later] = [lowRank(30, 30, 1, 1), lowRank(30, 30, 3, 4)];
     await runWorld(1, async (group) => {
       const hook = createPowerSgdHook({ ...AT_ONCE, matrixApproximationRank: 3, useErrorFeedback: false });
@@ -158,7 +158,7 @@ describe("PowerSGD's approximation of the sum", () => {
     });
   });
 
-  test('is more accurate after a few steps with warmStart than without', async () => {
+  test('is more accurate after a few steps with warmStart than without it', async () => {
     const gradient = lowRank(40, 40, 10, 1, 0.7);
     const errorAfter = async (options: PowerSgdOptions): Promise<number> => {
       const hook = createPowerSgdHook({ ...AT_ONCE, matrixApproximationRank: 2, useErrorFeedback: false, ...options });
@@ -198,14 +198,14 @@ describe('the bytes that PowerSGD sends', () => {
     [[3, 3, 32, 64], 3 * 3 * 32 + 64],
     [[3, 3, 256, 4], 3 * 3 + 256 * 4],
     [[200, 1, 100], 200 + 100],
-  ])('for a tensor of shape %o are those of its best reshaping into a matrix', async (shape, expected) => {
+  ])('for a tensor of shape %o are those of its best matrix shape', async (shape, expected) => {
     const size = shape.reduce((product, length) => product * length, 1);
     const share = await shareSent(AT_ONCE, shape);
     expect(share * size).toBeGreaterThanOrEqual(expected);
     expect(share * size).toBeLessThan(expected * FRAMING + 64);
   });
 
-  test('are fewer from step startPowerSgdIter on, and only for matrices that shrink by minCompressionRate', async () => {
+  test('are fewer from step startPowerSgdIter on, only for matrices that minCompressionRate allows', async () => {
     await runWorld(2, async (group) => {
       const hook = createPowerSgdHook();
       const sizes: number[] = [];
@@ -225,7 +225,7 @@ describe('the bytes that PowerSGD sends', () => {
 });
 
 describe('the error feedback of PowerSGD', () => {
-  test.each([1, 2, 4])('makes the mean of all steps approach the true sum, with %i ranks', async (n) => {
+  test.each([1, 2, 4])('lets the mean of all steps approach the true sum, with %i ranks', async (n) => {
     // Full rank, and the ranks' gradients differ by much more than the norm of their sum.
     const gradients = Array.from({ length: n }, (_, r) => noise(600, r + 1));
     const sum = sumOf(gradients);
@@ -248,7 +248,7 @@ describe('the error feedback of PowerSGD', () => {
     expect(await meanAfter(100, false)).toBeGreaterThan(0.5);
   });
 
-  test.each([1, 3])('keeps exactly the part of gradients that was not sent, with %i ranks', async (n) => {
+  test.each([1, 3])('keeps exactly the part of the gradients that was not sent, with %i ranks', async (n) => {
     const hooks = Array.from({ length: n }, () => createPowerSgdHook({ startPowerSgdIter: 1 }));
     const sent = new Float64Array(600);
     const wanted = new Float64Array(600);
@@ -274,7 +274,7 @@ describe('the error feedback of PowerSGD', () => {
     expect(after).toEqual(new Float32Array(600));
   });
 
-  test('is not lost if a step fails after its first bucket, so the step can be retried', async () => {
+  test('is not lost if a step fails after its first bucket and is retried', async () => {
     const hooks = [0, 1].map(() => createPowerSgdHook({ startPowerSgdIter: 1 }));
     const sent = new Float64Array(1200);
     const reduce = async (group: ProcessGroup, step: number, buckets = 2): Promise<void> => {
@@ -299,7 +299,7 @@ describe('the error feedback of PowerSGD', () => {
     expect(distance(sent, wanted)).toBeLessThan(1e-5);
   });
 
-  test('is restored if a step that was reduced but not applied is retried', async () => {
+  test('is restored when a step is retried that was reduced but not applied', async () => {
     const leftAfter = async (isRetry: boolean): Promise<Float32Array> => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent = await runWorld(1, async (group) => {
@@ -345,7 +345,7 @@ describe('the error feedback of PowerSGD', () => {
     expect(error).toBeLessThan(0.4);
   });
 
-  test('of a parameter that no rank uses is kept and not sent', async () => {
+  test('of a parameter that no rank uses is kept, and not sent', async () => {
     await runWorld(2, async (group) => {
       const hook = createPowerSgdHook(AT_ONCE);
       const other = createPowerSgdHook(AT_ONCE);
@@ -398,7 +398,7 @@ describe('the error feedback of PowerSGD', () => {
 });
 
 describe('a PowerSGD step of several buckets', () => {
-  test('can begin with all buckets before one of them is awaited, and counts as one step', async () => {
+  test('can begin with all buckets before the first one is awaited, and counts as one step', async () => {
     const results = await runWorld(3, async (group) => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent: number[] = [];

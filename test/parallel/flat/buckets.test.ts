@@ -39,7 +39,7 @@ describe('createLayout', () => {
     ]);
   });
 
-  test('covers every parameter once, in contiguous buckets without gaps', () => {
+  test('covers every parameter once, in contiguous buckets', () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1, maxLength: 40 });
     const bytes = fc.integer({ min: 1, max: 20_000 });
     fc.assert(
@@ -62,7 +62,7 @@ describe('createLayout', () => {
 });
 
 describe('rearrange', () => {
-  test('moves every parameter to its new offset', () => {
+  test('moves every parameter to its new position', () => {
     const sizes = [2, 1, 3];
     const flat = Float32Array.of(31, 32, 33, 20, 10, 11);
     rearrange(flat, createLayout(sizes), createLayout(sizes, { order: [1, 2, 0] }));

@@ -22,7 +22,7 @@ describe('clipGradNorm', () => {
     [[0, 0], 1, 0, [0, 0]],
     [[3, 4], Infinity, 5, [3, 4]],
     [[], 1, 0, []],
-  ])('clips the gradient %o to the norm %d as PyTorch does', (values, maxNorm, norm, expected) => {
+  ])('clips the gradient %o to the norm %d, like PyTorch', (values, maxNorm, norm, expected) => {
     const gradient = Float32Array.from(values);
     expect(clipGradNorm(gradient, whole(gradient), maxNorm)).toBe(norm);
     expect(gradient).toEqual(Float32Array.from(expected));
@@ -38,7 +38,7 @@ describe('clipGradNorm', () => {
     expect(gradient).toEqual(Float32Array.of(1.4999997, 100, 1.9999996, 100));
   });
 
-  test('turns a value that is not finite into NaN, as PyTorch does', () => {
+  test('returns NaN for a value that is not finite, like PyTorch', () => {
     for (const value of [NaN, Infinity]) {
       const gradient = Float32Array.of(1, value);
       expect(clipGradNorm(gradient, whole(gradient), 1)).toBe(value);
@@ -62,7 +62,7 @@ describe('clipGradNorm', () => {
     expect(results[0]![1]).toBeCloseTo(0.01, 5);
   });
 
-  test('ignores parameters that no rank used', async () => {
+  test('ignores parameters that no rank has used', async () => {
     await runWorld(2, async (group) => {
       const [a, b] = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(1))];
       const ddp = await DistributedDataParallel.create([a, b], group, { findUnusedParameters: true });

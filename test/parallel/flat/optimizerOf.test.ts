@@ -106,14 +106,14 @@ function gradientsFor(name: string, steps = STEPS): Float32Array[] {
 }
 
 describe('optimizerOf', () => {
-  test.each(OPTIMIZERS)("computes TensorFlow.js's values over 50 steps: %s", (name, create) => {
+  test.each(OPTIMIZERS)('computes the values of TensorFlow.js in 50 steps: %s', (name, create) => {
     const gradients = gradientsFor(name);
     const theirs = trainWithTensorflow(create(), gradients);
     expect(differenceOf(train(optimizerOf(create(), SIZE), gradients), theirs)).toBeLessThan(RELATIVE);
   });
 
   test.each(['sgd', 'adagrad', 'adadelta', 'adam', 'adamax', 'rmsprop'] as const)(
-    'recognizes the optimizer of a model that is compiled with %s',
+    'recognizes the optimizer of a model compiled with %s',
     (name) => {
       const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
       model.compile({ optimizer: name, loss: 'meanSquaredError' });
@@ -124,7 +124,7 @@ describe('optimizerOf', () => {
     },
   );
 
-  test('makes a parameter NaN where centered RMSProp of TensorFlow.js does', () => {
+  test('makes the same parameters NaN as centered RMSProp of TensorFlow.js', () => {
     const [a, b] = [tf.train.rmsprop(0.01, 0.9, 0, 1e-7, true), tf.train.rmsprop(0.01, 0.9, 0, 1e-7, true)];
     const gradient = gradientOf(0);
     gradient[5] = 0;
@@ -134,7 +134,7 @@ describe('optimizerOf', () => {
     expect(Array.from(mine!, Number.isNaN)).toEqual(Array.from(theirs!, Number.isNaN));
   });
 
-  test.each(OPTIMIZERS)('follows a learning rate that changes midway: %s', (name, create) => {
+  test.each(OPTIMIZERS)('follows a change of the learning rate: %s', (name, create) => {
     const gradients = gradientsFor(name);
     const [theirs, mine] = [create(), create()];
     const expected = trainWithTensorflow(theirs, gradients, (step) => changeRate(theirs, step));
@@ -149,7 +149,7 @@ describe('optimizerOf', () => {
     expect(flat.state().scalars[0]).toBe(0.004);
   });
 
-  test.each(OPTIMIZERS)('passes a learning rate on to the optimizer of TensorFlow.js: %s', (_, create) => {
+  test.each(OPTIMIZERS)('sets its learning rate on the optimizer of TensorFlow.js, too: %s', (_, create) => {
     const source = create();
     const flat = optimizerOf(source, SIZE);
     flat.learningRate = 0.25;
@@ -158,7 +158,7 @@ describe('optimizerOf', () => {
     expect(flat.learningRate).toBe(0.25);
   });
 
-  test.each(OPTIMIZERS)('continues exactly from the state of another rank: %s', (name, create) => {
+  test.each(OPTIMIZERS)('continues from the state of another rank with the same bits: %s', (name, create) => {
     const gradients = gradientsFor(name, 6);
     const first = optimizerOf(create(), SIZE);
     first.learningRate = 0.125;
@@ -171,7 +171,7 @@ describe('optimizerOf', () => {
     expect(second.state()).toEqual(first.state());
   });
 
-  test('creates no tensors and leaves the optimizer of TensorFlow.js as it is', () => {
+  test('creates no tensors, and does not change the optimizer of TensorFlow.js', () => {
     const source = tf.train.adam();
     const { numTensors } = tf.memory();
     train(optimizerOf(source, SIZE), gradientsFor('adam', 3));
@@ -179,7 +179,7 @@ describe('optimizerOf', () => {
     expect(source.iterations).toBe(0);
   });
 
-  test('has the same bits on a device of 16 bits, where the default epsilon is larger', () => {
+  test('has the same bits on a 16-bit device, where the default epsilon is larger', () => {
     const gradients = gradientsFor('adam', 5);
     const expected = train(optimizerOf(tf.train.adam(), SIZE), gradients);
     vi.spyOn(tf.backend(), 'epsilon').mockReturnValue(1e-4);
@@ -188,7 +188,7 @@ describe('optimizerOf', () => {
     expect(train(optimizerOf(source, SIZE), gradients)).toEqual(expected);
   });
 
-  test('keeps states of other optimizers out, also those of PyTorch', () => {
+  test('rejects the states of other optimizers, also of those of PyTorch', () => {
     const adam = optimizerOf(tf.train.adam(), SIZE);
     for (const other of [
       createOptimizer('adam', { learningRate: 0.1 }, SIZE),
@@ -220,7 +220,7 @@ describe('optimizerOf rejects', () => {
     ['another class', new Lion(), 'Lion is a custom tf.Optimizer'],
     ['a subclass', new ClippedAdam(0.1, 0.9, 0.999), 'ClippedAdam is a custom tf.Optimizer'],
     ['a replaced method', patched, 'SGDOptimizer is a custom tf.Optimizer'],
-  ])('%s, and names it and the optimizers that work', (_, optimizer, text) => {
+  ])('%s, with its name and the optimizers that work', (_, optimizer, text) => {
     const call = (): unknown => optimizerOf(optimizer, 1);
     expect(call).toThrow(UsageError);
     expect(call).toThrow(text);
@@ -250,7 +250,7 @@ describe('optimizerOf rejects', () => {
     [() => tf.train.adamax(0.1, 0.9, 1), 'beta2 is 1'],
     [() => tf.train.adamax(0.1, 0.9, 0.9, 0, -1), 'decay is -1'],
     [() => tf.train.rmsprop(0.1, 0.9, 0, -1), 'epsilon is -1'],
-  ])('a setting out of its range: %o', (create, text) => {
+  ])('a setting out of range: %o', (create, text) => {
     const call = (): unknown => optimizerOf(create(), 1);
     expect(call).toThrow(UsageError);
     expect(call).toThrow(text);

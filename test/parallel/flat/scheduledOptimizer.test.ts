@@ -5,7 +5,7 @@ import { ScheduledOptimizer } from '../../../src/parallel/flat/scheduledOptimize
 const sgd = (clipNorm: number | null) =>
   new ScheduledOptimizer(createOptimizer('sgd', { learningRate: 1 }, 2), clipNorm);
 
-test('a new learning rate takes effect with the next step, and is not part of the optimizer state before that step', () => {
+test('a new learning rate takes effect with the next step, and is part of the optimizer state only from then on', () => {
   const rule = sgd(null);
   rule.learningRate = 0.5;
   expect([rule.learningRate, rule.state().scalars[0]]).toEqual([1, 1]);
@@ -15,7 +15,7 @@ test('a new learning rate takes effect with the next step, and is not part of th
   expect([rule.learningRate, rule.state().scalars[0]]).toEqual([0.5, 0.5]);
 });
 
-test('a scheduled optimizer clips a copy of a large gradient and does not change the gradient', () => {
+test('a large gradient is clipped in a copy, and is itself unchanged', () => {
   const gradient = Float32Array.of(3, 4);
   const params = new Float32Array(2);
   sgd(1).apply(params, gradient);
@@ -27,7 +27,7 @@ test('a scheduled optimizer clips a copy of a large gradient and does not change
   expect([...short]).toEqual([-3, -4]);
 });
 
-test('loading an optimizer state also loads its learning rate', () => {
+test('an optimizer state is loaded together with its learning rate', () => {
   const [from, to] = [sgd(null), sgd(null)];
   from.learningRate = 0.25;
   from.apply(new Float32Array(2), new Float32Array(2));

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { initDeviceMesh, linesOf } from '../../../src/parallel/groups/deviceMesh.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 
-test('a mesh has a group for each line of ranks', async () => {
+test('a mesh has a group for each line of ranks in each dimension', async () => {
   const all = await runWorld(6, async (world) => {
     const mesh = await initDeviceMesh(world, { data: 2, pipeline: 3 });
     const sums = [];
@@ -32,7 +32,7 @@ test('a mesh has a group for each line of ranks', async () => {
   });
 });
 
-test('the lines of a dimension contain every rank once', () => {
+test('the lines of each dimension contain every rank once', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 3 }), (sizes) => {
       const shape = Object.fromEntries(sizes.map((size, i) => [`dim${i}`, size]));
@@ -50,11 +50,11 @@ test.each([
   [{ data: 2, pipeline: 3 }, 'The mesh data 2 x pipeline 3 has 6 places, but the world has 4 ranks.'],
   [{ pipeline: 0 }, 'The mesh pipeline 0 has an invalid number of places, but the world has 4 ranks.'],
   [{}, 'The mesh without dimensions has an invalid number of places, but the world has 4 ranks.'],
-])('a mesh that is not the world is rejected: %j', async (shape, message) => {
+])('a mesh with another number of places than ranks is rejected: %j', async (shape, message) => {
   await expect(runWorld(4, (world) => initDeviceMesh(world, shape))).rejects.toThrow(message);
 });
 
-test('a name that is no dimension is rejected', async () => {
+test('a name that is not a dimension is rejected', async () => {
   await runWorld(2, async (world) => {
     const mesh = await initDeviceMesh(world, { pipeline: 2 });
     expect(() => mesh.getGroup('tensor')).toThrow('The mesh has no dimension "tensor". Its dimensions are pipeline.');

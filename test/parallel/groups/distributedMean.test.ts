@@ -4,7 +4,7 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 
 describe('DistributedMean', () => {
-  test.each([1, 2, 3, 5])('weights every value of %i ranks equally, however many values a rank has', async (n) => {
+  test.each([1, 2, 3, 5])('weights every value equally, however many values each of %i ranks has', async (n) => {
     const results = await runWorld(n, (group) => {
       const mean = new DistributedMean();
       // Rank r adds r values of r: the mean of 1, 2, 2, 3, 3, 3, ...
@@ -18,7 +18,7 @@ describe('DistributedMean', () => {
     expect(results).toEqual(ranks.map(() => sum / count));
   });
 
-  test('uses weights, and ignores values with weight 0', async () => {
+  test('uses given weights, and ignores values with weight 0', async () => {
     const results = await runWorld(2, (group) => {
       const mean = new DistributedMean();
       if (group.rank === 0) mean.add(10, 3);
@@ -29,7 +29,7 @@ describe('DistributedMean', () => {
     expect(results).toEqual([8, 8]);
   });
 
-  test('is NaN on every rank if no value was added or one value is NaN', async () => {
+  test('is NaN on every rank if no value was added, or if one value is NaN', async () => {
     expect(await runWorld(3, (group) => new DistributedMean().reduce(group))).toEqual([NaN, NaN, NaN]);
     const results = await runWorld(2, (group) => {
       const mean = new DistributedMean();

@@ -15,7 +15,7 @@ async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
 }
 
 describe('rankZeroOnly', () => {
-  test('runs only on rank 0, and no rank waits', async () => {
+  test('calls the function only on rank 0, and no rank waits', async () => {
     const ran: number[] = [];
     const results = await runWorld(3, (group) =>
       rankZeroOnly(group, async () => {
@@ -41,7 +41,7 @@ describe('rankZeroOnly', () => {
 });
 
 describe('rankZeroFirst', () => {
-  test.each([1, 2, 4])('finishes on rank 0 of %i ranks before it begins on another rank', async (n) => {
+  test.each([1, 2, 4])('ends on rank 0 of %i ranks before it begins on any other rank', async (n) => {
     const log: string[] = [];
     const results = await runWorld(n, (group) =>
       rankZeroFirst(group, async () => {
@@ -57,7 +57,7 @@ describe('rankZeroFirst', () => {
   });
 
   test.each(['the disk is full: 残り 0 バイト', '', 'long '.repeat(1000)])(
-    'rejects on all ranks if the function fails on rank 0, and the group stays usable (message %#)',
+    'rejects on all ranks if the function fails on rank 0, and the group can still be used (message %#)',
     async (message) => {
       const ran: number[] = [];
       const failure = new RangeError(message);
@@ -80,7 +80,7 @@ describe('rankZeroFirst', () => {
     },
   );
 
-  test('uses the first rank of a subgroup as rank 0', async () => {
+  test('takes the first rank of a subgroup for rank 0', async () => {
     const results = await runWorld(4, async (world) => {
       const group = await world.newGroup([3, 1]);
       if (!group.ranks.includes(world.rank)) return null;
@@ -95,7 +95,7 @@ describe('rankZeroFirst', () => {
     for (const result of results) if (result !== null) expect(result).toContain('the disk is full');
   });
 
-  test('rejects only on the rank on which the function fails, if this is not rank 0', async () => {
+  test('rejects only on the rank whose function fails, if this is not rank 0', async () => {
     const outcomes = await runWorld(3, (group) =>
       outcomeOf(rankZeroFirst(group, () => (group.rank === 1 ? Promise.reject(new Error('mine')) : 'fine'))),
     );
@@ -122,7 +122,7 @@ describe('rankZeroFirst', () => {
     expect(outcomes[1]).toBeInstanceOf(TimeoutError);
   });
 
-  test('rejects on rank 0 with the error of its function even if other ranks cannot be reached', async () => {
+  test('rejects on rank 0 with the error of the function, even if other ranks cannot be reached', async () => {
     const outcomes = await runWorld(2, async (group) => {
       if (group.rank === 1) return group.abort(new Error('rank 1 has left'));
       return outcomeOf(rankZeroFirst(group, () => Promise.reject(new Error('no network'))));
@@ -131,7 +131,7 @@ describe('rankZeroFirst', () => {
   });
 });
 
-test('a signal of rankZeroFirst ends the wait on every rank, also while the function of rank 0 runs', async () => {
+test('a signal of rankZeroFirst ends the call on every rank, also while the function of rank 0 runs', async () => {
   const release = deferred();
   const outcomes = await runWorld(2, async (group) => {
     const controller = new AbortController();

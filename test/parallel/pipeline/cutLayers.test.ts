@@ -36,7 +36,7 @@ function largest(
   return Math.max(...loadOf(layers, cut, options).map((load) => load[key]));
 }
 
-test('the slowest rank is as fast as with any cut, and then the fullest as small', () => {
+test('the cut has the fastest slowest rank and, among such cuts, the smallest fullest rank', () => {
   fc.assert(
     fc.property(
       someLayers,
@@ -70,13 +70,13 @@ test('equal layers are divided evenly', () => {
   expect(cutLayers(layersOf([1, 1, 1, 1, 1, 1]), 3, { ring: true, lossCost: 1 })).toEqual([1, 2, 2, 1]);
 });
 
-test('more stages than layers are rejected', () => {
+test('more stages than layers are rejected by cutLayers', () => {
   expect(() => cutLayers(layersOf([1, 1]), 3)).toThrow(
     'A model of 2 layers cannot be cut into 3 stages. Use 1 to 2 stages. The layers are layer0, layer1.',
   );
 });
 
-test('the error of a model that does not fit names rank, layers, memory and the number of stages that fit', () => {
+test('the error for a model that does not fit names rank, layers, memory and a number of stages that fits', () => {
   const layers = layersOf([1, 1, 1, 1], [4e6, 4e6, 4e6, 4e6]);
   expect(() => cutLayers(layers, 2, { maxBytes: 5e6 })).toThrow(
     'The model does not fit into 2 stages: rank 0 with the layers layer0, layer1 needs 8 MB and may use 5 MB. It fits into 4 stages.',

@@ -247,13 +247,13 @@ const COMPUTED = new Set([
   ...['sharedAxes', 'targetShape', 'dims', 'n'],
 ]);
 
-test('every layer of TensorFlow.js is in the table, or is no layer of a chain', () => {
+test('every layer of TensorFlow.js is in the table, or cannot be in a chain', () => {
   const known = [...Object.keys(CASES), ...Object.values(OTHERS).flat()].sort();
   expect(known).toEqual(Object.keys(tf.layers).sort());
 });
 
 test.each(Object.entries(CASES).flatMap(([name, { fails }]) => (fails ? [[name, fails] as const] : [])))(
-  '%s, which TensorFlow.js cannot train, does not learn something else in a pipeline',
+  '%s, which TensorFlow.js cannot train, is rejected in a pipeline or learns',
   async (name, fails) => {
     const options = optionsOf(name);
     await expect(trainAlone(chainOf(name), initialOf(chainOf(name)), options)).rejects.toThrow();
@@ -264,17 +264,17 @@ test.each(Object.entries(CASES).flatMap(([name, { fails }]) => (fails ? [[name, 
 );
 
 describe.each(Object.keys(CASES).filter((name) => !CASES[name]!.fails))('%s', (name) => {
-  test('learns what it learns in tf.Sequential', async () => {
+  test('learns in a pipeline what it learns in tf.Sequential', async () => {
     await expectSame(chainOf(name), optionsOf(name));
   });
 
-  test('is frozen by its constructor, after it was built, and between two steps', async () => {
+  test('can be frozen in its constructor, after it was built, and between two steps', async () => {
     await expectSame(chainOf(name, { trainable: false }), optionsOf(name));
     await expectSame(chainOf(name), { ...optionsOf(name), prepare: freeze });
     await expectSame(chainOf(name), { ...optionsOf(name), between: (layers, step) => step === 1 && freeze(layers) });
   });
 
-  test('has only fields that are honoured or rejected by name', async () => {
+  test('has only fields that a pipeline uses or rejects by name', async () => {
     const unknown: string[] = [];
     for (const field of fieldsOf(name)) {
       if (COMPUTED.has(field) || field.endsWith('Initializer')) continue;

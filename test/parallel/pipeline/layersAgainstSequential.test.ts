@@ -100,18 +100,18 @@ test.each([
     'layers of a nested model',
     () => [tf.sequential({ layers: [dense(3, { inputShape: [3], trainable: false }), dense(3)] }), dense(2)],
   ],
-] as [string, Model][])('frozen are %s', async (_, make) => {
+] as [string, Model][])('a pipeline keeps frozen: %s', async (_, make) => {
   const { losses } = await expectSame(make, { microBatches: 1 });
   expect(losses[1]).not.toBe(losses[0]);
 });
 
 const recurrent: Model = () => [lstm({ inputShape: [4, 3] }), dense(2)];
 
-test('frozen after it was built is a recurrent layer, whose variables do not say so', async () => {
+test('a recurrent layer stays frozen if it was frozen after it was built', async () => {
   await expectSame(recurrent, { prepare: ([first]) => void (first!.trainable = false) });
 });
 
-test('weights that are passed to a layer are its initial weights', async () => {
+test('weights that are passed to a layer are its first weights', async () => {
   const weights = [tf.ones([3, 3]).mul(0.5), tf.ones([3]).mul(0.25)];
   const { weights: trained } = await trainInPipeline(chain({ weights, trainable: false }), null, {});
   expect(trained[0]).toEqual([...Array.from({ length: 9 }, () => 0.5), 0.25, 0.25, 0.25]);
@@ -123,7 +123,7 @@ const fixedBatch: Model = () => [
   dense(2),
 ];
 
-test('a fixed batch size allows micro-batches', async () => {
+test('layers with a fixed batch size can be trained with micro-batches', async () => {
   const { losses } = await trainInPipeline(fixedBatch, null, { microBatches: 2 });
   expect(losses[1]).toBeLessThan(losses[0]!);
 });
@@ -134,7 +134,7 @@ const nested: Model = () => [
   dense(2),
 ];
 
-test('the sizes of layers are those of their weights, also of wrappers and nested models', () => {
+test('the size of a layer is the number of its weights, also for wrappers and nested models', () => {
   const built = tf.sequential({ layers: nested() }).layers.map((layer) => layer.countParams());
   expect(sequentialLayers(nested()).map(({ size }) => size)).toEqual(built);
 });
@@ -154,7 +154,7 @@ async function rejections(main: Stages): Promise<unknown[]> {
   return all.map((error) => (error instanceof UsageError ? error.message : error));
 }
 
-test('a layer that was frozen when the stage was created cannot be trained later: all ranks say so', async () => {
+test('all ranks reject a layer that is unfrozen after the stage was created', async () => {
   const messages = await rejections(async (group, layers) => {
     const stage = await PipelineStage.create(layers, group, { stages: [1, 1, 1], optimizer: tf.train.sgd(0.1) });
     layers[1]!.trainable = true;
@@ -165,7 +165,7 @@ test('a layer that was frozen when the stage was created cannot be trained later
   );
 });
 
-test('a model whose layers are all frozen is rejected on all ranks', async () => {
+test('all ranks reject a model whose layers are all frozen', async () => {
   const messages = await rejections(async (group, layers) => {
     for (const layer of layers) layer.trainable = false;
     const stage = await PipelineStage.create(layers, group, { stages: [1, 1, 1], optimizer: tf.train.sgd(0.1) });
@@ -209,7 +209,7 @@ async function inReplicas(
 }
 
 test.each([[[5, 2]], [[2, 5]], [[7, 0]], [[0, 7]]])(
-  'replicas with %j samples and three micro-batches learn what one learns from all samples',
+  'replicas with %j samples and three micro-batches learn what one replica learns from all samples',
   async (counts) => {
     const make = chain({ kernelRegularizer: 'l1l2' }, { kernelRegularizer: 'l1l2', biasRegularizer: 'l1l2' });
     const all = await inReplicas(counts, make);
@@ -223,13 +223,13 @@ test.each([[[5, 2]], [[2, 5]], [[7, 0]], [[0, 7]]])(
   },
 );
 
-test('without samples on any replica, all ranks reject alike', async () => {
+test('all ranks reject with the same error if no replica has samples', async () => {
   const all = await inReplicas([0, 0], chain({}));
   const message = expect.stringMatching(/^No replica has samples/) as string;
   expect(all).toEqual(all.map(() => ({ error: expect.objectContaining({ name: 'UsageError', message }) as Error })));
 });
 
-test('replicas that froze different layers are rejected', async () => {
+test('replicas with different frozen layers are rejected', async () => {
   const all = await inReplicas([4, 4], chain({}), ([first], replica) => void (first!.trainable = replica === 0));
   for (const { error } of all) expect(error).toBeInstanceOf(Error);
   expect(all[0]!.error).toBeInstanceOf(MismatchError);
@@ -241,7 +241,7 @@ const normalized: Model = () => [
   dense(2),
 ];
 
-test('averages of batch normalization come from a replica with samples', async () => {
+test('averages of batch normalization come from the replica that has samples', async () => {
   const all = await inReplicas([0, 7], normalized);
   const [moving] = all[1]!.weights!.map((layer) => layer.slice(6, 9));
   expect(all[1]!.hash).toBe(all[3]!.hash);

@@ -121,7 +121,7 @@ function largestRelativeDifference(a: readonly number[], b: readonly number[]): 
 describe.each([2, 3, 4])('%i stages', (ranks) => {
   test.each(
     [1, 2, 4, 8].flatMap((microBatches) => [[microBatches, 'gpipe'] as const, [microBatches, '1f1b'] as const]),
-  )('with %i micro-batches, %s learns what one rank learns', async (microBatches, schedule) => {
+  )('with %i micro-batches and %s learn the same as one rank', async (microBatches, schedule) => {
     const [alone] = await runWorld(1, (group) => train(group, { microBatches, schedule }));
     const all = await runWorld(ranks, (group) => train(group, { microBatches, schedule }));
     for (const { losses } of all) {
@@ -149,7 +149,7 @@ async function inMesh<T>(main: (pipeline: ProcessGroup, data: ProcessGroup) => P
   });
 }
 
-test('two replicas of two stages learn what one rank learns from all samples', async () => {
+test('two replicas of two stages learn the same as one rank with all samples', async () => {
   const [alone] = await runWorld(1, (group) => train(group, { samples: 16, clipNorm: 0.5 }));
   const all = await inMesh(async (pipeline, data) => {
     const stage = await PipelineStage.create(sixLayers(), pipeline, { optimizer, dataGroup: data, stages: [3, 3] });
@@ -180,13 +180,13 @@ test('two replicas of two stages learn what one rank learns from all samples', a
   expect(all[3]!.state).toEqual(all[1]!.state);
 });
 
-test('micro-batches of unequal size count by their samples', async () => {
+test('micro-batches of unequal size are weighted by their samples', async () => {
   const [alone] = await runWorld(1, (group) => train(group, { microBatches: 1, samples: 11, steps: 5 }));
   const [first] = await runWorld(3, (group) => train(group, { microBatches: 4, samples: 11, steps: 5 }));
   expect(largestRelativeDifference(first!.losses, alone!.losses)).toBeLessThanOrEqual(1e-5);
 });
 
-test('recomputed activations give the same bits, also with dropout', async () => {
+test('recomputed activations have the same bits, also with dropout', async () => {
   const options = { stages: [5, 7], steps: 5 };
   const kept = await runWorld(2, (group) =>
     train(group, { ...options, layers: sixWith(() => tf.layers.dropout({ rate: 0.3 })) }),
@@ -244,7 +244,7 @@ function disposeMasks({ cell, forwardLayer, backwardLayer }: Masks): void {
   for (const inner of [forwardLayer, backwardLayer]) if (inner) disposeMasks(inner);
 }
 
-test.each(RANDOM_LAYERS)('%s draws the same random numbers when it is recomputed', async (_, create) => {
+test.each(RANDOM_LAYERS)('%s draws the same random numbers again when it is recomputed', async (_, create) => {
   const trained = (recompute: boolean): Promise<Trained[]> =>
     runWorld(2, async (group) => {
       const random = create();
@@ -258,7 +258,7 @@ test.each(RANDOM_LAYERS)('%s draws the same random numbers when it is recomputed
   expect(await trained(true)).toEqual(await trained(false));
 });
 
-test('recomputed batch normalization updates its averages once', async () => {
+test('recomputed batch normalization updates its averages only once', async () => {
   const options = { stages: [5, 7], steps: 5 };
   const kept = await runWorld(2, (group) =>
     train(group, { ...options, layers: sixWith(() => tf.layers.batchNormalization()) }),
@@ -288,7 +288,7 @@ test.each([
   expect(sent[1]!.bytes / formula).toBeLessThan(1.25);
 });
 
-test('a ring trains a model whose loss uses the weights of the first layer', async () => {
+test('a ring trains a model whose loss uses weights of the first layer', async () => {
   const all = await Promise.all(
     [1, 2, 3].map((ranks) =>
       runWorld(ranks, async (group) => {

@@ -44,7 +44,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
       }),
     );
 
-  test('computes each micro-batch once forward and once backward on each stage, in order', () => {
+  test('computes each micro-batch once forward and once backward on each stage, in their order', () => {
     everyPlan((plan) => {
       const all = Array.from({ length: plan.microBatches }, (_, microBatch) => microBatch).join();
       const wrong: object[] = [];
@@ -83,7 +83,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
     });
   });
 
-  test('computes at most one pass per rank and tick, apart from the first stage of a ring', () => {
+  test('computes at most one pass per rank and tick, not counting the first stage of a ring', () => {
     everyPlan((plan) => {
       for (const own of plan.passes) {
         const ticks = own.filter(({ stage }) => takesTime(plan, stage)).map(({ tick }) => tick);
@@ -102,7 +102,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
     );
   });
 
-  test('takes its ticks if every pass takes one unit of time, and the first stage of a ring none', () => {
+  test('takes one unit of time per tick, if each pass takes one unit and the first stage of a ring none', () => {
     everyPlan((plan) => {
       const timed = timePlan(plan, ({ stage }) => (takesTime(plan, stage) ? 1 : 0)).flat();
       const isOnTime = ({ stage, tick, start }: (typeof timed)[number]): boolean =>
@@ -111,7 +111,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
     });
   });
 
-  test('does not wait longer in a ring if backward passes take twice as long as forward passes', () => {
+  test('does not wait longer in a ring if backward passes take twice as long', () => {
     fc.assert(
       fc.property(...sizes, (ranks, microBatches) => {
         const plan = schedule(ranks, microBatches, { ring: true });
@@ -136,7 +136,7 @@ test('GPipe keeps the activations of all micro-batches', () => {
   );
 });
 
-test('1F1B keeps the activations of at most as many micro-batches as stages follow', () => {
+test('1F1B keeps the activations of at most one micro-batch for each stage from this one on', () => {
   fc.assert(
     fc.property(...sizes, fc.boolean(), (ranks, microBatches, ring) => {
       const plan = oneForwardOneBackward(ranks, microBatches, { ring });
@@ -153,12 +153,12 @@ test('GPipe computes all forward passes of a rank before its backward passes', (
   expect(kinds).toEqual(['ffffbbbb', 'ffffbbbb', 'ffffbbbb']);
 });
 
-test('1F1B alternates after as many forward passes as stages follow', () => {
+test('1F1B alternates after one forward pass for each stage from this one on', () => {
   const kinds = oneForwardOneBackward(3, 5).passes.map((own) => own.map(({ kind }) => kind[0]).join(''));
   expect(kinds).toEqual(['fffbfbfbbb', 'ffbfbfbfbb', 'fbfbfbfbfb']);
 });
 
-test('a slow stage delays the others', () => {
+test('a slow stage delays the other stages', () => {
   const timed = timePlan(gpipe(2, 2), ({ stage }) => (stage === 1 ? 3 : 1));
   expect(timed[0]!.map(({ start, end }) => [start, end])).toEqual([
     [0, 1],
@@ -168,7 +168,7 @@ test('a slow stage delays the others', () => {
   ]);
 });
 
-test('values that travel delay the next stage', () => {
+test('the travel time of values delays the next stage', () => {
   const timed = timePlan(
     gpipe(2, 1),
     () => 1,

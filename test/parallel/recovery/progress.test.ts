@@ -3,7 +3,7 @@ import { isRunOver, judge, startOfRun } from '../../../src/parallel/recovery/pro
 
 const BOUNDS = { epochs: 100, maxSteps: null, maxMinutes: null, patience: 2 };
 
-test('a run ends after `patience` evaluations without a lower loss, and records the lowest loss', () => {
+test('a run ends after `patience` evaluations without a lower loss, and keeps the lowest loss', () => {
   const progress = startOfRun();
   const losses = [3, 2, 2.5, 1.5, 1.5, 1.6];
   const seen = losses.map((loss) => {
@@ -23,7 +23,7 @@ test('a run ends after `patience` evaluations without a lower loss, and records 
   expect(isRunOver(progress, { ...BOUNDS, patience: null })).toBe(false);
 });
 
-test('a repeated evaluation counts once, with its last result', () => {
+test('a repeated evaluation counts once, with its latest result', () => {
   const progress = startOfRun();
   judge({ ...progress, step: 1 }, 9);
   for (const [step, loss] of [

@@ -19,7 +19,7 @@ const assignAll = (retainedGradients: (RetainedGradient | null)[], batchSize = 4
 const partsOf = (assignments: ReturnType<typeof assignAll>) => assignments.map(({ positions }) => [...positions]);
 
 describe('an assignment of samples to ranks', () => {
-  test('gives every n-th sample of a new window to each of n ranks', () => {
+  test('gives each of n ranks every n-th sample of a new window', () => {
     const assignments = assignAll([null, null, null]);
     expect(partsOf(assignments)).toEqual([
       [0, 3, 6],
@@ -40,7 +40,7 @@ describe('an assignment of samples to ranks', () => {
     expect(assignments.map(({ microBatches }) => microBatches)).toEqual([2, 2]);
   });
 
-  test('uses the window that was assigned last if ranks retain gradients of different windows', () => {
+  test('uses the window that was assigned last, if retained gradients belong to different windows', () => {
     const later = { ...old, size: 4, assignedIn: 4 };
     const assignments = assignAll([retained(old, 0, 1, 2, 3, 4), retained(later, 1), retained(old, 7)]);
     expect(assignments.map(({ retains }) => retains)).toEqual([false, true, false]);
@@ -48,19 +48,19 @@ describe('an assignment of samples to ranks', () => {
     expect(partsOf(assignments)).toEqual([[0], [2], [3]]);
   });
 
-  test('if several ranks retain the same sample, keeps only the gradient of the lowest rank', () => {
+  test('keeps the gradient of the lowest rank if several ranks retain the same sample', () => {
     const assignments = assignAll([retained(old, 0, 1), retained(old, 1, 2), retained(old, 2, 3)]);
     expect(assignments.map(({ retains }) => retains)).toEqual([true, false, true]);
     expect(partsOf(assignments)).toEqual([[4, 7], [5, 8], [6]]);
   });
 
-  test('has one empty micro-batch if all samples are retained', () => {
+  test('has one empty micro-batch per rank if all samples are retained', () => {
     const assignments = assignAll([retained(old, 0, 1, 2, 3, 4, 5, 6, 7, 8), null]);
     expect(partsOf(assignments)).toEqual([[], []]);
     expect(assignments.map(({ microBatches }) => microBatches)).toEqual([1, 1]);
   });
 
-  test('uses each sample of the window once, whatever gradients ranks retain, and makes no micro-batch too large', () => {
+  test('uses each sample once, whatever gradients ranks retain, and makes no micro-batch too large', () => {
     const anyWindow = fc.constantFrom(fresh, old, { ...old, assignedIn: 4 });
     const anyRetained = fc.option(
       anyWindow.chain((of) =>

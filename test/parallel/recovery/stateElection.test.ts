@@ -21,37 +21,37 @@ const fresh = (digest: string) => at(0, digest, { isFresh: true, keepsGradient: 
 const values = (size: number) => Float32Array.from({ length: size }, (_, i) => i + 0.5);
 
 describe('an election among ranks with different states', () => {
-  test('elects the state with the most steps; one rank sends the gradient to ranks that lack the last step', () => {
+  test('chooses the state with most steps; one rank sends the gradient to ranks that lack the last step', () => {
     const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false }), at(7, 'a'), at(3, 'older'), fresh('0')];
     expect(electState(states)).toEqual({ step: 7, digest: 'a', sources: [1, 2], late: [0], gradientSource: 2 });
   });
 
-  test('sends the gradient of the last step only to ranks that have the state before this step', () => {
+  test('gives the gradient of the last step only to ranks with the state before this step', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 3 });
     const states = [ahead, at(6, 'before', { appliedIn: 3 }), at(6, 'other', { appliedIn: 2 })];
     expect(electState(states)).toMatchObject({ digest: 'a', sources: [0], late: [1], gradientSource: 0 });
   });
 
-  test('does not take a state of an unknown generation for the state before the last step', () => {
+  test('does not take a state of unknown generation for the state before the last step', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 0 });
     expect(electState([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
   });
 
-  test('sends the gradient to no rank if no rank has kept the gradient', () => {
+  test('gives the gradient to no rank if none has kept it', () => {
     const states = [at(6, 'old'), at(7, 'a', { keepsGradient: false })];
     expect(electState(states)).toMatchObject({ sources: [1], late: [], gradientSource: null });
   });
 
-  test('elects the state that most ranks with the last step have, not the state of the lowest rank', () => {
+  test('chooses among states with the last step that of most ranks, not that of the lowest rank', () => {
     expect(electState([at(7, 'divergent'), at(7, 'a'), at(7, 'a')])).toMatchObject({ digest: 'a', sources: [1, 2] });
   });
 
-  test('elects a step that was repeated in a later generation, however many ranks have only the original step', () => {
+  test('chooses a step that a later generation has repeated, however many ranks have the original step', () => {
     const states = [at(7, 'void'), at(7, 'void'), at(7, 'a', { appliedIn: 2 })];
     expect(electState(states)).toMatchObject({ digest: 'a', sources: [2], late: [] });
   });
 
-  test("elects rank 0's state if all ranks are new", () => {
+  test("chooses rank 0's state if all ranks are new", () => {
     expect(electState([fresh('a'), fresh('b'), fresh('a'), fresh('b')])).toMatchObject({
       step: 0,
       digest: 'a',
@@ -61,7 +61,7 @@ describe('an election among ranks with different states', () => {
     });
   });
 
-  test('gives new ranks no vote, however many they are', () => {
+  test('gives no votes to new ranks, however many these are', () => {
     expect(electState([fresh('0'), fresh('0'), at(0, 'a')])).toMatchObject({ digest: 'a', sources: [2] });
     expect(divergentRanks(['b', 'b', 'a'], [true, true, false])).toEqual([0, 1]);
     expect(divergentRanks(['b', 'a', 'a'], [true, true, true])).toEqual([0]);
@@ -86,7 +86,7 @@ describe('slices of an array', () => {
     });
   });
 
-  test('may lie in a larger buffer, whose length is no multiple of four', async () => {
+  test('may lie in a larger buffer whose length is not a multiple of four', async () => {
     await runWorld(2, async (group) => {
       const mine = new Float32Array(new ArrayBuffer(21), 4, 3);
       if (group.rank === 0) mine.set(values(3));
@@ -94,7 +94,7 @@ describe('slices of an array', () => {
     });
   });
 
-  test('cost only those ranks bytes whose right neighbour lacks the array', async () => {
+  test('are sent only by ranks whose right neighbour lacks the array', async () => {
     const size = 30_000;
     const sent = await runWorld(4, async (group) => {
       await gatherSlices(group, [values(size)], [0, 1, 3]);
@@ -103,7 +103,7 @@ describe('slices of an array', () => {
     expect(sent).toEqual([0, 1, 0, 0]);
   });
 
-  test('that have arrived before an interruption are not sent again', async () => {
+  test('are not sent again if they arrived before an interruption', async () => {
     const size = 100_000;
     const received: ReceivedSlices = [];
     /** Returns the bytes that rank 0 sends, in arrays. */
@@ -128,7 +128,7 @@ describe('slices of an array', () => {
     expect(await attempt(8, false)).toBe(0.3);
   });
 
-  test('of another state are used if they are equal, also after a second interruption', async () => {
+  test('of an earlier state are used if they are equal, also after a second interruption', async () => {
     const bytes = Uint8Array.from({ length: 3 * SLICE_BYTES }, (_, i) => i / SLICE_BYTES);
     const [before, after] = [StateSlices.of(bytes), StateSlices.of(bytes.slice().fill(9, 0, 1))];
     const first = StateSlices.empty(bytes.length);

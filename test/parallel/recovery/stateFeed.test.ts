@@ -160,8 +160,8 @@ afterEach(() => {
   world?.end();
 });
 
-describe('a newcomer beside the training', () => {
-  test('whose line carries the updates follows the run step by step, with the same bits', async () => {
+describe('a newcomer that is fed during training', () => {
+  test('follows the run step by step with the same bits if its line carries the updates', async () => {
     // 20 s for a state, 6.7 s for a gradient, and a step takes 8 s.
     const now = (world = new World(60, { stepMs: 8_000 }));
     now.link();
@@ -173,7 +173,7 @@ describe('a newcomer beside the training', () => {
     expect(now.newcomer.loads).toBe(1);
   });
 
-  test('whose line carries less than the updates is near when it has waited twenty times as long', async () => {
+  test('waits twenty times as long as the others will have to, if its line carries less than the updates', async () => {
     const now = (world = new World(60, { stepMs: 1_000 }));
     now.link();
     await now.until(() => now.nearAt !== null);
@@ -183,7 +183,7 @@ describe('a newcomer beside the training', () => {
     expect(now.reports.at(-1)!.waitsMs).toBeGreaterThan(0);
   });
 
-  test('receives another copy if the steps since cannot be repeated and the line carries it', async () => {
+  test('receives another copy of the state if it cannot repeat steps and its line carries copies', async () => {
     const now = (world = new World(60, { stepMs: 30_000, keepsGradients: false }));
     now.link();
     await now.until(() => now.nearAt !== null);
@@ -191,7 +191,7 @@ describe('a newcomer beside the training', () => {
     expect(now.newcomer.repeats).toBe(0);
   });
 
-  test('receives only the missing slices after the link broke', async () => {
+  test('receives only the missing slices after a broken link', async () => {
     const now = (world = new World(60, { stepMs: 8_000 }));
     now.link();
     await now.until(() => (now.reports.at(-1)?.bytes ?? 0) > STATE_BYTES / 2);
@@ -206,7 +206,7 @@ describe('a newcomer beside the training', () => {
     expect(now.feeder.copies).toBe(1);
   });
 
-  test('whose feeder has no copy any more begins again with a newer one', async () => {
+  test('begins again with a newer copy if its feeder no longer has the old one', async () => {
     const now = (world = new World(60, { stepMs: 8_000 }));
     now.link();
     await now.until(() => (now.reports.at(-1)?.bytes ?? 0) > STATE_BYTES / 2);

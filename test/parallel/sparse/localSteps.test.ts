@@ -47,14 +47,14 @@ async function train(
 }
 
 describe('local steps with a sparse mean', () => {
-  test('continue from what a rank has learned itself, sent or not', async () => {
+  test('continue from everything that a rank has learned, sent or not', async () => {
     const [rank] = await train(1, 10);
     // Training alone, without exchanges: p := p - 0.1 * 2 (p - target).
     for (let i = 0; i < SIZE; i++) expect(rank!.own[i]).toBeCloseTo(i * (1 - 0.8 ** 10), 2);
     expect(rank!.shared).not.toEqual(rank!.own);
   });
 
-  test('return to what a rank had itself after the latest exchange, if the group ends', async () => {
+  test("return to a rank's own state after the latest exchange when the group ends", async () => {
     const atExchange = await train(3, 10);
     const later = await train(3, 11);
     const rolledBack = await train(3, 11, (strategy) => strategy.rollBack());
@@ -62,7 +62,7 @@ describe('local steps with a sparse mean', () => {
     expect(rolledBack).toEqual(atExchange);
   });
 
-  test('have an equal state on all ranks after an exchange, and equal parameters at the end of a run', async () => {
+  test('have equal states on all ranks after an exchange, and equal parameters at the end', async () => {
     const running = await train(3, 10);
     expect(running[1]!.shared).toEqual(running[0]!.shared);
     expect(running[1]!.own).not.toEqual(running[0]!.own);

@@ -18,7 +18,7 @@ const gradientOf = (seed: number): Float32Array => {
 };
 
 describe('owners of ranges', () => {
-  test('compute the mean of all payloads, rounded to a byte per value, with the same bits on every rank', async () => {
+  test('compute the mean of all payloads, rounded to one byte per value, with the same bits on every rank', async () => {
     const worldSize = 7;
     const means = await runWorld(worldSize, (group) =>
       meanByOwners(group, gradientOf(group.rank), 1 / worldSize, ENTRIES),
@@ -38,7 +38,7 @@ describe('owners of ranges', () => {
     }
   });
 
-  test('lose nothing by rounding or by the limit for large ranks', async () => {
+  test('lose nothing by rounding, or by the limit for ranks with large values', async () => {
     const weights = [0.5, 0.25, 0.25];
     const all = weights.map((_, rank) => gradientOf(rank).map((value) => 10 ** rank * value));
     const ranks = await runWorld(3, async (group) => {
@@ -52,7 +52,7 @@ describe('owners of ranges', () => {
     }
   });
 
-  test('receive nothing from ranks without samples', async () => {
+  test('receive nothing from a rank without samples', async () => {
     const weights = [0, 0.5, 0.5, 0];
     const means = await runWorld(4, (group) =>
       meanByOwners(group, gradientOf(group.rank), weights[group.rank]!, ENTRIES),
@@ -61,7 +61,7 @@ describe('owners of ranges', () => {
     expect(Math.hypot(...means[0]!)).toBeGreaterThan(0);
   });
 
-  test('are used where they send less than an all-gather', async () => {
+  test('are used if they send less than an all-gather', async () => {
     expect([2, 4, 16].map((n) => sentShare(n, PAYLOAD_SHARE).hasOwners)).toEqual([false, false, false]);
     expect(sentShare(64, PAYLOAD_SHARE)).toMatchObject({ hasOwners: true });
     const worldSize = 32;

@@ -36,7 +36,7 @@ describe('bits', () => {
 });
 
 describe('the largest entries', () => {
-  test('are those of a sorted list', () => {
+  test('are those of a list sorted by size', () => {
     const few = fc.array(fc.integer({ min: -9, max: 9 }), { minLength: 1, maxLength: 60 });
     fc.assert(
       fc.property(few, fc.nat(), (list, n) => {
@@ -50,13 +50,13 @@ describe('the largest entries', () => {
     );
   });
 
-  test('are found in values that are not finite', () => {
+  test('are also found among values that are not finite', () => {
     expect(Array.from(largestEntries(Float32Array.of(NaN, 1, -Infinity, 2), 2))).toEqual([2, 3]);
   });
 });
 
 describe('a payload', () => {
-  test.each([1, 100, 4096, 4097, 10_000])('of %i values has exactly what was subtracted from them', (length) => {
+  test.each([1, 100, 4096, 4097, 10_000])('of %i values contains exactly what was subtracted from these', (length) => {
     const before = values(length, length);
     const rest = before.slice();
     const decoded = decodeLargest(encodeLargest(rest, 64), length, 64);
@@ -65,7 +65,7 @@ describe('a payload', () => {
     expect(sent / Math.max(1, (64 * length) / 4096)).toBeCloseTo(1, 0);
   });
 
-  test('needs less than 9 bits for an entry if one value in 32 is sent', () => {
+  test('needs less than 9 bits per entry if it has one of 32 values', () => {
     const chunks = 20;
     const entries = 128;
     const { length } = encodeLargest(values(chunks * 4096, 3), entries);
@@ -73,13 +73,13 @@ describe('a payload', () => {
     expect(((length - 8 * chunks) * 8) / (chunks * entries)).toBeLessThan(9);
   });
 
-  test('that is cut off is rejected', () => {
+  test('is rejected if it is truncated', () => {
     const payload = encodeLargest(values(4096, 5), 64);
     expect(() => decodeLargest(payload.subarray(0, 40), 4096, 64)).toThrow(PeergradError);
     expect(() => decodeLargest(payload.subarray(0, 4), 4096, 64)).toThrow(/fewer than 8/);
   });
 
-  test('with an index beyond the values is rejected', () => {
+  test('is rejected if an index is beyond the values', () => {
     const payload = new Uint8Array(100).fill(255);
     expect(() => decodeLargest(payload, 4096, 64)).toThrow(PeergradError);
   });

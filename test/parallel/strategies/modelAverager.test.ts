@@ -11,7 +11,7 @@ import { line } from '../models.ts';
 describe('PeriodicModelAverager', () => {
   // Case 45 of docs/CONFORMANCE.md, from torch's test_periodic_model_averager.
   describe.each([1, 2, 3, 4, 7])('of %i ranks', (n) => {
-    test.each([12, 13, 14, 15])('averages at every fourth of 20 steps, beginning with step %i', async (warmupSteps) => {
+    test.each([12, 13, 14, 15])('averages every fourth of 20 steps, beginning with step %i', async (warmupSteps) => {
       const period = 4;
       await runWorld(n, async (group) => {
         const averager = new PeriodicModelAverager({ period, warmupSteps });
@@ -26,7 +26,7 @@ describe('PeriodicModelAverager', () => {
     });
   });
 
-  test('averages at every step with period 1, with the same bits on all ranks', async () => {
+  test('averages every step with period 1, with the same bits on all ranks', async () => {
     const results = await runWorld(3, async (group) => {
       const averager = new PeriodicModelAverager({ period: 1 });
       const params = Float32Array.from({ length: 50 }, (_, i) => 1 / (i + group.rank + 1));
@@ -36,7 +36,7 @@ describe('PeriodicModelAverager', () => {
     for (const result of results) expect(result).toEqual(results[0]);
   });
 
-  test('averages the model of a DistributedDataParallel whose ranks train alone', async () => {
+  test('averages the model of a DistributedDataParallel whose ranks train separately', async () => {
     await tf.setBackend('cpu');
     const weights = await runWorld(2, async (group) => {
       const [weight] = line(1);
@@ -61,7 +61,7 @@ describe('PeriodicModelAverager', () => {
     ]);
   });
 
-  test('changes neither the parameters nor the step if it fails', async () => {
+  test('changes neither parameters nor step if it fails', async () => {
     await runWorld(2, async (group) => {
       if (group.rank === 1) return group.abort(new Error('rank 1 has left'));
       const averager = new PeriodicModelAverager({ period: 2 });

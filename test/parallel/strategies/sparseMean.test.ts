@@ -22,7 +22,7 @@ describe('a sparse mean', () => {
     expect(means[2]).toEqual(means[0]);
   });
 
-  test('sends in later exchanges what was not among the largest entries, and loses nothing', async () => {
+  test('sends the remaining entries in later exchanges, and loses nothing', async () => {
     const rounds = 60;
     const [result] = await runWorld(1, async (group) => {
       const mean = new SparseMean(SIZE, 400);
@@ -40,7 +40,7 @@ describe('a sparse mean', () => {
     }
   });
 
-  test('ignores a rank without samples, which sends later what it has', async () => {
+  test('ignores a rank without samples, and this rank sends its values later', async () => {
     const ranks = await runWorld(2, async (group) => {
       const mean = new SparseMean(SIZE);
       const values = gradientOf(group.rank);
@@ -60,7 +60,7 @@ describe('a sparse mean', () => {
     expect(ranks[1]!.later).toEqual(ranks[0]!.later);
   });
 
-  test('limits a rank that has learned far more than the others', async () => {
+  test('limits a rank whose values are far larger than those of others', async () => {
     const norms = await runWorld(3, async (group) => {
       const values = gradientOf(group.rank).map((value) => (group.rank === 2 ? 1000 * value : value));
       await new SparseMean(SIZE).average(group, values, 0, 1 / 3);
@@ -74,7 +74,7 @@ describe('a sparse mean', () => {
     expect(norms[0]).toBeLessThan(alone[0]! * 1.1);
   });
 
-  test('does not limit a rank with most samples by one with few, and loses nothing', async () => {
+  test('does not limit a rank with most samples because of a rank with few, and loses nothing', async () => {
     const weights = [0.9, 0.1];
     const all = [gradientOf(0), gradientOf(1).map((value) => value / 20)];
     const ranks = await runWorld(2, async (group) => {
@@ -93,7 +93,7 @@ describe('a sparse mean', () => {
     }
   });
 
-  test('ignores values that are not finite, and continues with the shared parameters there', async () => {
+  test('ignores values that are not finite, and drops them', async () => {
     const ranks = await runWorld(2, async (group) => {
       const mean = new SparseMean(SIZE);
       const values = gradientOf(group.rank);

@@ -81,7 +81,7 @@ const dispose = (members: readonly Member[]): void => {
 const averagesOf = ({ optimizer }: DdpState): number[] => optimizer.slots.flatMap((slot) => Array.from(slot));
 
 test.each(['sgd', 'momentum', 'adam', 'adamw'] as const)(
-  'a sharded %s has the bits of a whole one, whatever the number of ranks',
+  'a sharded %s has the bits of a whole optimizer, whatever the number of ranks',
   async (optimizer) => {
     for (const n of [2, 3, 4]) {
       const [whole, sharded] = [await createMembers(n, false, optimizer), await createMembers(n, true, optimizer)];
@@ -92,7 +92,7 @@ test.each(['sgd', 'momentum', 'adam', 'adamw'] as const)(
   },
 );
 
-test('averages follow the parameters to their new owners when ranks join or change their order', async () => {
+test('averages move with their parameters to new owners when ranks join or change their order', async () => {
   const [whole, sharded] = [await createMembers(4, false), await createMembers(4, true)];
   for (const order of [
     [0, 1],
@@ -114,7 +114,7 @@ test('averages follow the parameters to their new owners when ranks join or chan
   dispose([...whole, ...sharded]);
 });
 
-test('averages of a lost rank are those that its neighbour received, and the others are current', async () => {
+test('averages of a lost rank are the copies that its neighbour has received; all others are current', async () => {
   const members = await createMembers(3, true);
   const [copied] = await inWorld(members, 2);
   const [lost] = await inWorld(members, 3);
@@ -141,7 +141,7 @@ test('averages of a lost rank are those that its neighbour received, and the oth
   dispose(members);
 });
 
-test('averages whose rank and neighbour are lost start from zero, which is reported', async () => {
+test('averages start from zero, with a note, if their rank and its neighbour are lost', async () => {
   const members = await createMembers(4, true);
   const [copied] = await inWorld(members, 2);
   const [before] = await inWorld(members, 1);
@@ -164,7 +164,7 @@ test('averages whose rank and neighbour are lost start from zero, which is repor
   dispose(members);
 });
 
-test('a rank keeps its averages after a step that only other ranks have applied', async () => {
+test('a rank keeps its averages if other ranks have applied a step and it has not', async () => {
   for (const isApplied of [true, false]) {
     const [whole, sharded] = [await createMembers(3, false), await createMembers(3, true)];
     const [expected] = await inWorld(whole, isApplied ? 3 : 2);
@@ -198,7 +198,7 @@ test('a rank keeps its averages after a step that only other ranks have applied'
   }
 });
 
-test('each element of new shards comes from the newest averages, and from one rank', () => {
+test('each element of new shards has the newest averages, all from one rank', () => {
   const rng = createRng(7);
   for (let round = 0; round < 40; round++) {
     const sizes = Array.from({ length: 1 + rng.below(6) }, () => 1 + rng.below(40));

@@ -62,7 +62,7 @@ async function train(
 }
 
 test.each(['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const)(
-  'a sharded %s gives the bits of an optimizer on every rank',
+  'a sharded %s has the bits of a whole optimizer on every rank',
   async (name) => {
     for (const n of [1, 2, 3, 4, 5]) {
       const whole = await runWorld(n, (group) => train(group, name, false));
@@ -75,7 +75,7 @@ test.each(['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const)(
   },
 );
 
-test('clipping by the norm of all shards gives the values of clipping on every rank', async () => {
+test('clipping uses the norm of all shards, as with a whole optimizer', async () => {
   const whole = await runWorld(3, (group) => train(group, 'adamw', false, { clipNorm: 0.1 }));
   const sharded = await runWorld(3, (group) => train(group, 'adamw', true, { clipNorm: 0.1 }));
   for (const { parameters } of sharded) {
@@ -84,7 +84,7 @@ test('clipping by the norm of all shards gives the values of clipping on every r
   }
 });
 
-test('a rank has an n-th of the averages and sends the bytes of a ring all-reduce', async () => {
+test('a rank has an n-th of the averages, and sends as many bytes as a ring all-reduce', async () => {
   const options = { units: 20_000, steps: 3, buckets: {} as { firstBucketBytes: number; bucketCapBytes: number } };
   const n = 4;
   const sharded = await runWorld(n, (group) => train(group, 'adam', true, options));
@@ -96,7 +96,7 @@ test('a rank has an n-th of the averages and sends the bytes of a ring all-reduc
   }
 });
 
-test('a consolidated state continues in a whole optimizer and in other shards', async () => {
+test('a consolidated state can be continued in a whole optimizer, and in other shards', async () => {
   await runWorld(3, async (group) => {
     group.algorithm = 'ring';
     const backward = async (ddp: DistributedDataParallel, step: number): Promise<void> => {
@@ -143,7 +143,7 @@ test('a consolidated state continues in a whole optimizer and in other shards', 
   });
 });
 
-test('a state that is loaded before the first backward continues like one that is loaded later', async () => {
+test('a state that is loaded before the first backward continues like one loaded after it', async () => {
   const saved = await runWorld(2, async (group) => {
     const ddp = await DistributedDataParallel.create(mlp(1, { units: 9 }), group);
     const zero = new ZeroRedundancyOptimizer(ddp, adam);
@@ -188,13 +188,16 @@ const trainedByParts = (ranks: number, steps: number[][], start?: { values: numb
     return { values, state: group.rank === 0 ? zero.stateDict() : null };
   });
 
-test.each([1, 2, 3])('a state continues on %i ranks whose first backward uses other parameters', async (ranks) => {
-  const steps = [[0, 2], [1, 0], [2, 1, 0], [1, 2], [0]]; // prettier-ignore
-  const [whole] = await trainedByParts(2, steps);
-  const [first] = await trainedByParts(2, steps.slice(0, 3));
-  const [second] = await trainedByParts(ranks, steps.slice(3), { values: first!.values, state: first!.state! });
-  for (const [i, value] of second!.values.flat().entries()) expect(value).toBeCloseTo(whole!.values.flat()[i]!, 6);
-});
+test.each([1, 2, 3])(
+  'a state can be continued on %i ranks whose first backward uses other parameters',
+  async (ranks) => {
+    const steps = [[0, 2], [1, 0], [2, 1, 0], [1, 2], [0]]; // prettier-ignore
+    const [whole] = await trainedByParts(2, steps);
+    const [first] = await trainedByParts(2, steps.slice(0, 3));
+    const [second] = await trainedByParts(ranks, steps.slice(3), { values: first!.values, state: first!.state! });
+    for (const [i, value] of second!.values.flat().entries()) expect(value).toBeCloseTo(whole!.values.flat()[i]!, 6);
+  },
+);
 
 const trainedWithoutSamples = (isSharded: boolean) =>
   runWorld(2, async (group) => {
@@ -211,11 +214,11 @@ const trainedWithoutSamples = (isSharded: boolean) =>
     return Array.from(ddp.parameters);
   });
 
-test('a step in which no rank used a parameter does not count, as in ddp.step', async () => {
+test('a step in which no rank uses a parameter does not count, as in ddp.step', async () => {
   expect(await trainedWithoutSamples(true)).toEqual(await trainedWithoutSamples(false));
 });
 
-test('join, saveCheckpoint and loadCheckpoint reject a sharded optimizer on every rank', async () => {
+test('join, saveCheckpoint and loadCheckpoint of a sharded optimizer reject on every rank', async () => {
   const messages = await runWorld(2, async (group) => {
     const ddp = await DistributedDataParallel.create(mlp(1, { units: 9 }), group);
     const optimizer = new ZeroRedundancyOptimizer(ddp, adam) as unknown as Optimizer;
