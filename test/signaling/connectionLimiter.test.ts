@@ -41,7 +41,7 @@ describe('origins', () => {
     'http://localhost:5173',
     'https://127.0.0.1:3000',
     'http://[::1]:5173',
-  ])('may connect if they are listed in the options, or are of the same machine: %s', async (origin) => {
+  ])('may connect if they are in the options, or of this machine: %s', async (origin) => {
     const tab = member(await start({ origins: LISTED }), { origin });
     await tab.send(create());
     expect((await tab.next('admitted')).type).toBe('admitted');
@@ -61,7 +61,7 @@ describe('origins', () => {
     'https://127.evil.example',
     'https://localhost.evil.example',
     'null',
-  ])('are refused otherwise, with a message that names the option: %s', async (origin) => {
+  ])('are refused otherwise, and the message names the option: %s', async (origin) => {
     const tab = member(await start({ origins: LISTED }), { origin });
     const { code, message } = await tab.next('refused');
     expect({ code, message }).toEqual({
@@ -72,7 +72,7 @@ describe('origins', () => {
   });
 
   test.each(['class.example', 'https://class.example/room', 'null', 'wss://class.example', ''])(
-    'cause an error when the server starts if the options list an invalid origin: %s',
+    'in the options that are invalid prevent the start of the server: %s',
     async (origin) => {
       await expect(startSignaling({ origins: [origin] })).rejects.toThrow(/is not an origin such as/);
     },
@@ -102,7 +102,7 @@ describe('addresses', () => {
     expect(clientAddress(req as unknown as IncomingMessage, true)).toBe(address);
   });
 
-  test('can connect at a limited rate only', async () => {
+  test('can connect only at a limited rate', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { connectionBurst: 2, connectionsPerSecond: 1 } });
     const statuses = [await upgrade(server), await upgrade(server), await upgrade(server)];
@@ -110,13 +110,13 @@ describe('addresses', () => {
     expect([...statuses, await upgrade(server)]).toEqual([101, 101, 429, 101]);
   });
 
-  test('can have sixty connections at once, as many as a class', async () => {
+  test('can have sixty connections at the same time, as a class needs them', async () => {
     const server = await start();
     const statuses = await Promise.all(Array.from({ length: 60 }, () => upgrade(server)));
     expect(new Set(statuses)).toEqual(new Set([101]));
   });
 
-  test('can open rooms at a limited rate only', async () => {
+  test('can open rooms only at a limited rate', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { roomBurst: 1, roomsPerMinute: 6 } });
     const openRoom = async (): Promise<string> => {
@@ -129,7 +129,7 @@ describe('addresses', () => {
     expect([...answers, await openRoom()]).toEqual(['admitted', 'rate-limited', 'admitted']);
   });
 
-  test('are forgotten if there are too many, beginning with the address that was unused for longest', () => {
+  test('are forgotten if there are too many, beginning with the one that was unused for longest', () => {
     const buckets = new AddressBuckets(new ManualClock(), 1, 1);
     expect([buckets.take('first'), buckets.take('second'), buckets.take('first')]).toEqual([true, true, false]);
     for (let i = 0; i < MAX_ADDRESSES - 1; i++) buckets.take(`address ${i}`);

@@ -9,7 +9,7 @@ afterEach(() => void vi.useRealTimers());
 const HOUR_MS = 60 * 60 * 1000;
 
 describe('a server that runs for more than a day', () => {
-  test('renews credentials after half of their lifetime, and admits a returning member with the renewed credentials only', async () => {
+  test('renews credentials after half of their lifetime, and then admits a returning member only with the new ones', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const server = await start({ secret: 'a secret of the server' });
     const ada = member(server);

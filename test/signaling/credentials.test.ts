@@ -21,7 +21,7 @@ test('a token is not a host key, and a host key is not a token', () => {
   expect(credentials.isToken(key, 'K7F3QX', '')).toBe(false);
 });
 
-test('a seal is a signature under the list of removed members of one room; it is valid for no other list or room, and does not expire', () => {
+test('a seal signs the removed members of one room; it is valid for no other list or room, and does not expire', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const members = ['member-ada', 'member-bo'];
@@ -37,7 +37,7 @@ test('a seal is a signature under the list of removed members of one room; it is
   expect(credentials.isSeal('', 'K7F3QX', members)).toBe(false);
 });
 
-test('credentials are valid after a restart only if the secret is the same', () => {
+test('credentials are valid after a restart only with the same secret', () => {
   const before = new Credentials(SECRET);
   const token = before.tokenFor('K7F3QX', 'member-ada');
   expect(new Credentials(SECRET).isToken(token, 'K7F3QX', 'member-ada')).toBe(true);
@@ -56,7 +56,7 @@ test('credentials are valid for a day', () => {
   expect(credentials.isToken(token, 'K7F3QX', 'member-ada')).toBe(false);
 });
 
-test('half of the lifetime of a credential is over after half a day', () => {
+test('half of the lifetime of credentials is over after half a day', () => {
   let now = 1_700_000_000_000;
   const credentials = new Credentials(SECRET, () => now);
   const [token, key] = [credentials.tokenFor('K7F3QX', 'member-ada'), credentials.hostKeyFor('K7F3QX')];
@@ -66,7 +66,7 @@ test('half of the lifetime of a credential is over after half a day', () => {
   expect([credentials.isHalfOver(token), credentials.isHalfOver(key)]).toEqual([true, true]);
 });
 
-test('credentials with a changed expiry or signature are rejected', () => {
+test('credentials are rejected if their expiry or signature was changed', () => {
   const credentials = new Credentials(SECRET);
   const token = credentials.tokenFor('K7F3QX', 'member-ada');
   const [expiry, update] = token.split('.') as [string, string];

@@ -31,7 +31,7 @@ class Wire {
 
 const isList = ({ type }: ServerMessage): boolean => type === 'room' || type === 'prepare';
 
-test('a member decodes the rooms and generations of any history, also if rooms are skipped or its connection is replaced', () => {
+test('a member decodes rooms and generations of any history, even if it misses rooms or changes its connection', () => {
   let deltas = 0;
   let prepared = 0;
   fc.assert(
@@ -101,7 +101,7 @@ class Crowd {
   }
 }
 
-describe('the bytes that all members receive grow with their number, not with its square', () => {
+describe('the bytes to all members grow in proportion to the number of members, not to its square,', () => {
   const [few, many] = [15, 60].map((size) => new Crowd(size)) as [Crowd, Crowd];
   const expectGrowth = (cost: (crowd: Crowd) => number): void => {
     const [ofFew, ofMany] = [cost(few), cost(many)];
@@ -116,7 +116,7 @@ describe('the bytes that all members receive grow with their number, not with it
     expectGrowth((crowd) => crowd.do(join('member-9')));
   });
 
-  test('when all members become ready, and a changed job makes them unready again', () => {
+  test('when all members become ready, and then unready after a change of the job', () => {
     const host = 'member-0';
     for (const crowd of [few, many]) {
       for (const { member } of crowd.state.members) crowd.do(ready(member));
@@ -149,7 +149,7 @@ function sent(text: string): SentMessage {
 }
 
 describe('a delta', () => {
-  test('names the one member that became ready, or the place to which one moved', () => {
+  test('names only the member that became ready, or the place that one moved to', () => {
     const before = room(5);
     const encoder = new DeltaEncoder();
     encoder.encode(before);
@@ -176,14 +176,14 @@ describe('a delta', () => {
     expect(again).toEqual({ type: 'room-delta', base: version, version: again.version, waitingFor: 2 });
   });
 
-  test('is not used if the list of removed members has disappeared, because it cannot express that', () => {
+  test('is not used if the list of removed members disappears, which a delta cannot express', () => {
     const before = room(2);
     const wire = new Wire();
     wire.pass({ ...before, removed: { members: ['member-7'], seal: 'x'.repeat(20) } });
     expect(wire.pass(before)).toEqual(before);
   });
 
-  test('is rejected if it applies to another version than the one that the receiver has', () => {
+  test('is rejected if it is based on another version than that of the receiver', () => {
     const before = room(3);
     const [encoder, decoder] = [new DeltaEncoder(), new DeltaDecoder()];
     decoder.decode(sent(encoder.encode(before)));

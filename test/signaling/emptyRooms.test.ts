@@ -6,7 +6,7 @@ import { rooms, testServers } from './helpers.ts';
 const { start, member, openAndLeave } = testServers();
 
 describe('an empty room', () => {
-  test('is kept for a minute if a tab opened the room; a member that joins in this minute is host', async () => {
+  test('is kept for a minute if a tab opened it; a member that joins in this minute is host', async () => {
     const clock = new ManualClock();
     const server = await start({ clock });
     const room = await openAndLeave(server);
@@ -29,7 +29,7 @@ describe('an empty room', () => {
     expect((await late.next('refused')).code).toBe('no-room');
   });
 
-  test('has the code that the launcher chose for the room, and no second room can have this code', async () => {
+  test('has the code that the launcher chose for it, and no other room can have this code', async () => {
     const server = await start();
     expect(server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toBe('K7F3QX');
     expect(() => server.createRoom({ job: DEFAULT_JOB, startAt: null, code: 'K7F3QX' })).toThrow(
@@ -40,7 +40,7 @@ describe('an empty room', () => {
     await ada.next('admitted');
   });
 
-  test('is kept as long as the server runs if the launcher opened the room', async () => {
+  test('is kept as long as the server runs if the launcher opened it', async () => {
     const clock = new ManualClock();
     const server = await start({ clock });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
@@ -56,7 +56,7 @@ describe('an empty room', () => {
     expect(await rooms(server)).toBe(1);
   });
 
-  test('is dropped when a new room is opened on a full server; the room that has been empty for longest is dropped first', async () => {
+  test('is dropped when a new room is opened on a full server, beginning with the one that was empty for longest', async () => {
     const server = await start({ limits: { maxRooms: 2 } });
     const first = await openAndLeave(server);
     const second = await openAndLeave(server);

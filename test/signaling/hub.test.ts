@@ -50,7 +50,7 @@ async function join(room: string, rooms: RoomDirectory = localRoomDirectory(hub)
   return { socket, sent };
 }
 
-test('a newcomer to a locked room is refused; a newcomer whose room is dropped meanwhile is told that the server closes', async () => {
+test('a newcomer to a locked room is refused; if its room is dropped meanwhile, it learns that the server closes', async () => {
   const room = openRoom();
   const { socket: host } = await join(room);
   host.receive(JSON.stringify({ type: 'lock', isLocked: true }));

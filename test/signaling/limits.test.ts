@@ -18,7 +18,7 @@ test('an address with too many failures is blocked until one minute after its fi
   expect(counter.isBlocked('a')).toBe(false);
 });
 
-test('a failure that an address repeats is counted only once', () => {
+test('a failure that an address repeats counts once', () => {
   const counter = new FailureCounter(new ManualClock(), 2);
   for (let i = 0; i < 40; i++) counter.add('class', 'the link of yesterday');
   expect(counter.isBlocked('class')).toBe(false);
@@ -29,7 +29,7 @@ test('a failure that an address repeats is counted only once', () => {
 /** Returns the `i`th network of a site in the form that limits use. */
 const networkIn = (site: string, i: number): string => networkOf(`2001:db8:${site}:${(i + 1).toString(16)}::1`);
 
-test('all networks of a site are blocked if its networks together fail too often', () => {
+test('all networks of a site are blocked if they fail too often in total', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 2);
   for (let i = 0; i < 2 * SITE_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
@@ -41,7 +41,7 @@ test('all networks of a site are blocked if its networks together fail too often
   expect(counter.isBlocked(networkIn('a', 999))).toBe(false);
 });
 
-test('if all sites together fail too often, every site with failures is blocked, and a site without failures is not', () => {
+test('if all sites together fail too often, each site with failures is blocked, and other sites are not', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   for (let i = 0; i < SERVER_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);
@@ -58,7 +58,7 @@ test('if all sites together fail too often, every site with failures is blocked,
   for (const site of ['a', 'b', 'c']) expect(counter.isBlocked(networkIn(site, 999)), site).toBe(false);
 });
 
-test('the failures of a limited number of addresses are remembered; the oldest address is forgotten first', () => {
+test('only a limited number of addresses with failures is remembered; the oldest one is forgotten first', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 1);
   counter.add('returning', 'code');
@@ -74,7 +74,7 @@ test('the failures of a limited number of addresses are remembered; the oldest a
   expect(counter.isBlocked('one more')).toBe(true);
 });
 
-test('a token bucket allows a burst at once, and later only its rate', () => {
+test('a token bucket allows one burst, and then only its rate', () => {
   const clock = new ManualClock();
   const bucket = new TokenBucket(clock, 2, 3);
   const taken = () => Array.from({ length: 5 }, () => bucket.take()).filter(Boolean).length;

@@ -23,7 +23,7 @@ describe('members', () => {
     for (const one of both) expect(await one.next('ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
-  test('keep their marks while others leave, and a newcomer gets the least free mark', async () => {
+  test('keep their marks while others leave; a newcomer gets the lowest free mark', async () => {
     const server = await start();
     const ada = member(server);
     await ada.send(create());
@@ -43,7 +43,7 @@ describe('members', () => {
     ]);
   });
 
-  test('open a room, and its host starts the run', async () => {
+  test('can open a room, and the host can start the run', async () => {
     const server = await start();
     const ada = member(server);
     await ada.send(create());
@@ -82,7 +82,7 @@ describe('members', () => {
     expect(received.join()).not.toContain(browser);
   });
 
-  test('end a run with a fixed world when they leave', async () => {
+  test('end a run with a fixed world if they leave', async () => {
     const { ada, bo } = await pair();
     await ada.send({ type: 'leave' });
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) left while connecting/);
@@ -90,7 +90,7 @@ describe('members', () => {
     expect(await bo.closed).toBe(1000);
   });
 
-  test('end a run with a fixed world some time after they have lost their connection', async () => {
+  test('end a run with a fixed world some time after they lost their connection', async () => {
     const clock = new ManualClock();
     const { server, ada, bo } = await pair({ clock });
     ada.socket.terminate();
@@ -102,7 +102,7 @@ describe('members', () => {
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) lost its connection while connecting/);
   });
 
-  test('continue the run if they return over another connection in time', async () => {
+  test('continue the run if they return in time over another connection', async () => {
     const clock = new ManualClock();
     const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock });
     await ada.send({ type: 'linked', generation });
@@ -136,7 +136,7 @@ describe('members', () => {
     }
   });
 
-  test('cannot be replaced with a wrong token while they are disconnected, whether or not the server has a lasting secret', async () => {
+  test('cannot be replaced with a wrong token while they are disconnected, with or without a lasting secret', async () => {
     for (const secret of [null, 'a secret of the server']) {
       const clock = new ManualClock();
       const { server, room, ada, bo, adaId, adaToken, generation } = await pair({ clock, secret });
@@ -155,7 +155,7 @@ describe('members', () => {
     }
   });
 
-  test('can send updates to spectators only as rank 0, and at a limited rate', async () => {
+  test('can send updates to spectators only as rank 0, at a limited rate', async () => {
     const { server, room, ada, bo } = await pair({ clock: new ManualClock(), limits: { updateBurst: 2 } });
     const wu = member(server);
     await wu.send({ type: 'join', version: PROTOCOL_VERSION, room, name: 'Wu', isSpectator: true });
@@ -179,7 +179,7 @@ describe('members', () => {
     for (let i = 0; i < 3; i++) expect(await ada.next('heartbeat')).toEqual({ type: 'heartbeat' });
   });
 
-  test('are removed if they are silent, but stay while they send heartbeats', async () => {
+  test('are removed if they are silent, and stay if they send heartbeats', async () => {
     const clock = new ManualClock();
     const { ada, bo } = await pair({ clock });
     clock.advance(8_000);
@@ -191,7 +191,7 @@ describe('members', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('are disconnected if they connect and send no message', async () => {
+  test('are disconnected if they send no message after connecting', async () => {
     const clock = new ManualClock();
     const ada = await member(await start({ clock })).opened();
     // When this answer has arrived, the server's end of the connection exists.

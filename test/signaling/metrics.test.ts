@@ -17,7 +17,7 @@ async function get(server: SignalingServer, path: string, headers: Record<string
 }
 
 describe('/metrics', () => {
-  test('counts rooms, connections, messages and refusals, and contains no secrets', async () => {
+  test('counts rooms, connections, messages and refusals, without secrets', async () => {
     const server = await start();
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
     const [ada, bo] = [member(server), member(server)];
@@ -52,7 +52,7 @@ describe('/metrics', () => {
     for (const secret of [room, boId, 'Ada', '127.0.0.1']) expect(text).not.toContain(secret);
   });
 
-  test('is served to this machine, and to other machines only if they send the token', async () => {
+  test('is served to this machine, and to other machines only with the token', async () => {
     const server = await start({ trustProxy: true, metricsToken: 'a-long-token' });
     expect((await get(server, '/metrics')).status).toBe(200);
     const elsewhere = { 'x-forwarded-for': '127.0.0.1, 203.0.113.7' };
@@ -61,14 +61,14 @@ describe('/metrics', () => {
     expect((await get(server, '/metrics', { ...elsewhere, authorization: 'Bearer a-long-token' })).status).toBe(200);
   });
 
-  test('is not served to a request that a proxy on this machine forwards, if no token is set', async () => {
+  test('is not served without a token to a request that a proxy on this machine forwards', async () => {
     const server = await start();
     expect((await get(server, '/metrics', { 'x-forwarded-for': '203.0.113.7' })).status).toBe(401);
     expect((await get(server, '/metrics', { authorization: 'Bearer null' })).status).toBe(200);
   });
 });
 
-test('logs contain a pseudonym of the room instead of the room code', async () => {
+test('logs contain a pseudonym instead of the room code', async () => {
   const lines: string[] = [];
   const metrics = new Metrics(() => ({ rooms: 0, connections: 0, members: 0 }));
   const rooms = new RoomLog(pino({ level: 'info' }, { write: (line) => void lines.push(line) }), metrics);
@@ -86,7 +86,7 @@ test('logs contain a pseudonym of the room instead of the room code', async () =
   expect(await metrics.text()).toContain('peergrad_generations_total{cause="start"} 1');
 });
 
-test('a server that is closing is alive but not ready, and refuses connections', async () => {
+test('a server that closes is alive but not ready, and refuses connections', async () => {
   const server = await start({ limits: { closeGraceMs: 500 } });
   expect(await get(server, '/readyz')).toEqual({ status: 200, text: '{"ready":true}' });
   // This client never answers the closing handshake, so the server waits for it.
@@ -107,7 +107,7 @@ test('a server that is closing is alive but not ready, and refuses connections',
   await closing;
 });
 
-test('the origins for other machines are served to this machine only, without those that only this machine can reach', async () => {
+test('/origins.json lists the origins for other machines, and is served only to this machine', async () => {
   const server = await start({ host: '0.0.0.0', trustProxy: true });
   const origins = JSON.parse((await get(server, '/origins.json')).text) as string[];
   expect(origins).toEqual(server.urls.filter((url) => new URL(url).hostname !== 'localhost'));

@@ -38,7 +38,7 @@ function outbox() {
   return { box, socket, taken };
 }
 
-test('of the room messages in one turn of the event loop, only the last is sent', async () => {
+test('only the last of the room messages in one turn of the event loop is sent', async () => {
   const { box, taken } = outbox();
   for (let generation = 1; generation <= 5; generation++) box.send(room(generation));
   expect(taken).toEqual([]);
@@ -49,7 +49,7 @@ test('of the room messages in one turn of the event loop, only the last is sent'
   expect(taken).toEqual(['room 5', 'room-delta 6']);
 });
 
-test('an answer to a heartbeat is sent before a waiting room message, and any other message after it', async () => {
+test('an answer to a heartbeat is sent before a waiting room message, and other messages are sent after it', async () => {
   const { box, taken } = outbox();
   box.send(room(1));
   box.send({ type: 'heartbeat' });
@@ -60,7 +60,7 @@ test('an answer to a heartbeat is sent before a waiting room message, and any ot
   expect(taken).toEqual(['heartbeat', 'room 2', 'sync 2', 'room-delta 3']);
 });
 
-test('a slow reader receives only the last of the room messages that were sent while it did not read', async () => {
+test('a slow reader receives only the last of the room messages that have waited for it', async () => {
   const { box, socket, taken } = outbox();
   socket.isReading = false;
   box.send(room(1));
@@ -87,7 +87,7 @@ test('nothing is sent to a closed connection', async () => {
   expect(taken).toEqual([]);
 });
 
-test('tabs that join at once do not each receive a room message for every change', async () => {
+test('tabs that join together do not each receive a room message for every change', async () => {
   const server = await start();
   const code = server.createRoom({ job: DEFAULT_JOB, startAt: null });
   const CROWD = 64;

@@ -27,7 +27,7 @@ describe('the server', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('says how long tabs take to return to a room after a restart', async () => {
+  test('says for how long tabs may still return to a room after a restart', async () => {
     const clock = new ManualClock();
     const server = await start({ clock });
     const messages: string[] = [];
@@ -46,7 +46,7 @@ describe('the server', () => {
     ]);
   });
 
-  test('refuses newcomers from an address for a minute after it sent too many wrong room codes', async () => {
+  test('refuses newcomers from an address for a minute after too many wrong room codes', async () => {
     const clock = new ManualClock();
     const server = await start({ clock, limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
@@ -63,7 +63,7 @@ describe('the server', () => {
     await late.next('admitted');
   });
 
-  test('does not block an address that sends the same wrong room code many times', async () => {
+  test('does not block an address that repeats the same wrong room code', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 2 } });
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: null });
     for (let i = 0; i < 10; i++) {
@@ -76,7 +76,7 @@ describe('the server', () => {
     expect(await late.answer()).toBe('admitted');
   });
 
-  test('counts wrong codes of reconnecting tabs with a wrong token together with wrong codes of newcomers', async () => {
+  test('counts wrong codes of newcomers and of reconnecting tabs with a wrong token together', async () => {
     const clock = new ManualClock();
     const { server, room, adaId, adaToken } = await pair({
       clock,
@@ -137,7 +137,7 @@ describe('the server', () => {
 
   // Each of the 512 clients receives the changes of all others.
   test(
-    'admits 256 members and 256 spectators behind one address, and refuses the 257th of each',
+    'admits 256 members and 256 spectators from one address, and refuses the next of each',
     { timeout: 60_000 },
     async () => {
       // The clients send no heartbeats.
@@ -179,7 +179,7 @@ describe('the server', () => {
     expect((await ada.next('refused')).code).toBe('rate-limited');
   });
 
-  test('still opens a room for an address that has sent too many wrong codes', async () => {
+  test('still opens rooms for an address that has sent too many wrong codes', async () => {
     const server = await start({ limits: { wrongCodesPerMinute: 1 } });
     const child = member(server);
     await child.join('AAAAAA');
@@ -189,7 +189,7 @@ describe('the server', () => {
     expect((await teacher.next('admitted')).type).toBe('admitted');
   });
 
-  test('drops a new room that refuses the member that opened it', async () => {
+  test('drops a new room if the member that opened it is refused', async () => {
     const server = await start({ limits: { roomCapacity: 0 } });
     const ada = member(server);
     await ada.send(create());
@@ -212,21 +212,21 @@ describe('the server', () => {
     expect(await ada.closed).toBe(1008);
   });
 
-  test('refuses a connection that opens or joins a second room', async () => {
+  test('refuses a second room over the same connection', async () => {
     const ada = member(await start());
     await ada.send(create());
     await ada.send(create());
     expect((await ada.next('refused')).code).toBe('bad-message');
   });
 
-  test('disconnects a member that sends too many messages at once', async () => {
+  test('disconnects a member that sends too many messages in a short time', async () => {
     const { ada, bo } = await pair({ clock: new ManualClock(), limits: { messageBurst: 5 } });
     for (let i = 0; i < 5; i++) await ada.send({ type: 'heartbeat' });
     expect((await ada.next('refused')).code).toBe('rate-limited');
     expect((await bo.next('ended')).message).toMatch(/was disconnected by the server/);
   });
 
-  test('closes a connection that sends an oversized frame, and still accepts other connections', async () => {
+  test('closes a connection with an oversized frame, and still accepts other connections', async () => {
     const server = await start();
     const ada = member(server);
     await ada.raw('x'.repeat(MAX_CONTROL_BYTES + 1));
@@ -244,7 +244,7 @@ describe('the server', () => {
     expect((await bo.next('ended')).message).toMatch(/^Rank 0 \(Ada\) lost its connection/);
   });
 
-  test('refuses WebSockets to another path, and from pages of other origins', async () => {
+  test('refuses WebSockets with another path or from pages of other origins', async () => {
     const server = await start();
     await expect(member(server, { path: '/other' }).opened()).rejects.toThrow('404');
     const { code } = await member(server, { origin: 'https://evil.example' }).next('refused');
@@ -252,7 +252,7 @@ describe('the server', () => {
     await member(server, { origin: server.url }).opened();
   });
 
-  test('refuses more sockets from one address than its limit', async () => {
+  test('refuses more sockets from one address than the limit allows', async () => {
     const server = await start({ limits: { socketsPerAddress: 1 } });
     const ada = await member(server).opened();
     await expect(member(server).opened()).rejects.toThrow('429');

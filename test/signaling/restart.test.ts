@@ -70,7 +70,7 @@ test('a member that the host removed cannot return after a restart of the server
 });
 
 describe('a server that has restarted without a secret', () => {
-  test('limits restored rooms, opened rooms and wrong codes separately', async () => {
+  test('has separate limits for restored rooms, opened rooms and wrong codes', async () => {
     const clock = new ManualClock();
     const limits = { restoresPerMinute: 2, wrongCodesPerMinute: 1, roomBurst: 1 };
     const server = await start({ clock, limits });
@@ -91,7 +91,7 @@ describe('a server that has restarted without a secret', () => {
     expect(await reconnect('AAAAAC')).toBe('admitted');
   });
 
-  test('admits each rank of a reported ring once without checking its token, and then requires the new token', async () => {
+  test('admits each rank of a reported ring once without its token, and then requires the new token', async () => {
     const server = await start();
     const ids = ['member-ada', 'member-bo'] as const;
     const ring = ids.map((id, i) => ({ member: id, name: id, device: CPU, browser: i, rank: null }));

@@ -132,7 +132,7 @@ async function redisClient(redis: RedisServer) {
 }
 
 describe.skipIf(!hasRedis)('two server processes', () => {
-  test('serve one room, in which members of both processes train a whole run', async () => {
+  test('serve one room, and members of both processes train a whole run', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = await joined(one, room, 'Ada');
@@ -194,7 +194,7 @@ describe.skipIf(!hasRedis)('two server processes', () => {
     expect((await lost.next('refused')).code).toBe('no-room');
   });
 
-  test('deliver messages that a member sends while its process still searches for the room', async () => {
+  test('deliver messages that a member sends while its process still looks for the room', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2 });
     const ada = await joined(one, room, 'Ada');
@@ -243,7 +243,7 @@ describe.skipIf(!hasRedis)('two server processes', () => {
     await expect(other.openRoom(taken)).rejects.toThrow('The room AAAAAA already exists.');
   });
 
-  test('can both receive members of the same room after a restart; one process restores and owns the room, and the other relays', async () => {
+  test('both receive members of one room after a restart; one process restores and owns it, the other relays', async () => {
     const { one, other } = await two({ secret: SECRET });
     const credentials = new Credentials(SECRET);
     const ids = ['Ada-Ada-Ada', 'Bo-Bo-Bo-Bo', 'Cy-Cy-Cy-Cy', 'Di-Di-Di-Di'];
@@ -261,7 +261,7 @@ describe.skipIf(!hasRedis)('two server processes', () => {
     expect((await train([...tabs, late.tab])).generation).toBeGreaterThan(7);
   });
 
-  test('let members restore their room in the other process when the owner of the room closes', async () => {
+  test('let members restore their room in the other process when the owner closes', async () => {
     const { one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -311,7 +311,7 @@ describe.skipIf(!hasRedis)('two server processes', () => {
 });
 
 describe.skipIf(!hasRedis)('the lease of a room in Redis', () => {
-  test('can be taken by another process; then the former owner drops the room, and the members reconnect', async () => {
+  test('can be taken by another process; the former owner then drops the room, and its members reconnect', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
@@ -328,7 +328,7 @@ describe.skipIf(!hasRedis)('the lease of a room in Redis', () => {
     for (const tab of back) expect(await tab.next('go')).toEqual({ type: 'go', generation });
   });
 
-  test('may expire while a newcomer waits; then the newcomer may retry, and its code is not counted as wrong', async () => {
+  test('may expire while a newcomer waits; the newcomer may then retry, and its code does not count as wrong', async () => {
     const redis = await startRedis();
     const server = await start(redis, { secret: SECRET, limits: { wrongCodesPerMinute: 1 } });
     const client = await redisClient(redis);
@@ -346,7 +346,7 @@ describe.skipIf(!hasRedis)('the lease of a room in Redis', () => {
     await joined(server, 'AAAAAA', 'Ed');
   });
 
-  test('expires if Redis does not answer for too long; until then the owner continues the room', async () => {
+  test('expires if Redis does not answer for too long; the owner continues the room until then', async () => {
     const clock = new ManualClock();
     const { redis, one, other } = await two({ clock });
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
@@ -367,7 +367,7 @@ describe.skipIf(!hasRedis)('the lease of a room in Redis', () => {
     expect(await rooms(one)).toBe(0);
   });
 
-  test('is acquired again by the owner of the room after Redis has restarted and lost its data', async () => {
+  test('is acquired again by the owner after Redis has restarted without its data', async () => {
     const { redis, one, other } = await two();
     const room = await one.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: NODES });
     const [ada, bo] = [await joined(one, room, 'Ada'), await joined(other, room, 'Bo')];
@@ -419,7 +419,7 @@ describe.skipIf(!hasRedis)('a process that is killed', () => {
 });
 
 describe('a server that shares its rooms', () => {
-  test('does not start without Redis, and does not quote the password of Redis', async () => {
+  test('does not start without Redis, and does not print its password', async () => {
     for (const [redisUrl, sentence] of [
       ['redis://:hidden@127.0.0.1:1', /^The connection to Redis at 127\.0\.0\.1:1 failed/],
       ['http://hidden', /^REDIS_URL is not a Redis URL such as/],

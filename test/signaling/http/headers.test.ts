@@ -48,7 +48,7 @@ test('pages run only their own scripts', async () => {
   expect([...directives.values()].join()).not.toMatch(/'unsafe|blob:|data:|\*/);
 });
 
-test('pages may open WebSockets only to the host of their URL, and may fetch data from any host', async () => {
+test('pages may open WebSockets only to their own host, and may fetch data from any host', async () => {
   const expected: [SignalingServer, string, string][] = [
     [plain, 'class.example:8080', "'self' ws://class.example:8080 wss://class.example:8080 https: http:"],
     [secure, 'class.example', "'self' ws://class.example wss://class.example https:"],
@@ -60,13 +60,13 @@ test('pages may open WebSockets only to the host of their URL, and may fetch dat
   }
 });
 
-test('pages send no referrer and may not use the camera, but may keep the display on', async () => {
+test('pages send no referrer, may not use the camera, and may keep the screen on', async () => {
   const all = await headers(plain, 'class.example');
   expect(all['referrer-policy']).toBe('no-referrer');
   expect(all['permissions-policy']).toMatch(/camera=\(\).*screen-wake-lock=\(self\)/);
 });
 
-test('pages have their own browsing context group if they are loaded over https, or over http from localhost', async () => {
+test('pages have their own browsing context group over https, and over http on localhost', async () => {
   const name = 'cross-origin-opener-policy';
   expect((await headers(plain, 'class.example:8080'))[name]).toBeUndefined();
   expect((await headers(plain, 'localhost:8080'))[name]).toBe('same-origin');

@@ -39,14 +39,14 @@ const refusalOf = (host: string | undefined, options: Partial<ConstructorParamet
 describe('a request with the host of another site', () => {
   const PATHS = ['/metrics', '/data/index.json', '/data/train-labels-idx1-ubyte', '/origins.json', '/healthz', '/'];
 
-  test.each(PATHS)('is refused with the option to use: %s', async (pathname) => {
+  test.each(PATHS)('is refused, and the message names the option: %s', async (pathname) => {
     const text = await response(`GET ${pathname} HTTP/1.1`, 'Host: evil.example:8080');
     expect(text).toMatch(
       /^HTTP\/1\.1 421 [^]*not answer to the host evil\.example:8080\. .*--origin http:\/\/evil\.example:8080\.\n$/,
     );
   });
 
-  test('is refused also if it would open a WebSocket, even for a page of that site', async () => {
+  test('is also refused for a WebSocket, even from a page of that site', async () => {
     const text = await response(
       'GET /signal HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\nUpgrade: websocket',
       'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nConnection: Upgrade',
@@ -54,7 +54,7 @@ describe('a request with the host of another site', () => {
     expect(text).toMatch(/^HTTP\/1\.1 421 [^]*--origin http:\/\/evil\.example\.\n$/);
   });
 
-  test.each(['HTTP/1.0', 'HTTP/1.1\r\nHost:'])('is refused as well without a host: %j', async (version) => {
+  test.each(['HTTP/1.0', 'HTTP/1.1\r\nHost:'])('is also refused without a host: %j', async (version) => {
     expect(await response(`GET /metrics ${version}`)).toMatch(/^HTTP\/1\.1 421 [^]*no valid Host header/);
   });
 
@@ -75,7 +75,7 @@ describe('a request with the host of another site', () => {
     `${hostname()}.evil.example`,
     'localhost:99999',
     '',
-  ])('is refused in every spelling: %s', (host) => {
+  ])('is refused however the host is written: %s', (host) => {
     expect(refusalOf(host, { origins: LISTED })).not.toBeNull();
   });
 });
@@ -98,7 +98,7 @@ describe('the server answers to', () => {
     'class.example:443',
     'lab.example',
     'master.lan:8080',
-  ])('names and addresses of this machine, its --host and its origins: %s', (host) => {
+  ])('names and addresses of this machine, of --host and of its origins: %s', (host) => {
     expect(refusalOf(host, { host: 'master.lan', origins: LISTED })).toBeNull();
   });
 
@@ -117,7 +117,7 @@ describe('the server answers to', () => {
     ]);
   });
 
-  test('the public name that its reverse proxy passes on, if an option names it', async () => {
+  test('the public name that its reverse proxy forwards, if an option allows it', async () => {
     expect(await response('GET /data/train-labels-idx1-ubyte HTTP/1.1', 'Host: class.example')).toMatch(/labels$/);
     expect(refusalOf('school.example', { trustProxy: true })).toContain('--origin https://school.example.');
   });

@@ -84,7 +84,7 @@ describe('the HTTP server', () => {
     expect(await response.json()).toEqual({ ok: true, rooms: 0, connections: 0 });
   });
 
-  test('lets browsers cache files with a hash in their name, but not the page', async () => {
+  test('lets browsers cache files with a hash in their names, but not the page', async () => {
     const page = await fetch(`${server.url}/`);
     expect(await page.text()).toBe('<!doctype html>');
     expect(page.headers.get('cache-control')).toBe('no-cache');
@@ -94,7 +94,7 @@ describe('the HTTP server', () => {
     expect(script.headers.get('content-type')).toContain('javascript');
   });
 
-  test('serves only the IDX files of a data folder, names all visible files, and sends their bytes unchanged', async () => {
+  test('serves only the IDX files of a data folder, lists all visible files, and sends bytes unchanged', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
     expect(await index.json()).toEqual([
       { name: 'large-idx1-ubyte', size: expect.any(Number) },
@@ -125,13 +125,13 @@ describe('the HTTP server', () => {
     expect(await rawStatus(pathname)).toBe(404);
   });
 
-  test('ignores a range in a request, and rejects methods other than GET and HEAD', async () => {
+  test('ignores the range of a request, and rejects methods other than GET and HEAD', async () => {
     const odd = await fetch(`${server.url}/`, { headers: { range: 'bytes=9-2' } });
     expect(odd.status).toBe(200);
     expect((await fetch(`${server.url}/`, { method: 'POST' })).status).toBe(405);
   });
 
-  test("answers 304 if the browser's cached copy is still valid", async () => {
+  test("answers 304 if the copy in the browser's cache is still valid", async () => {
     const etag = (await fetch(`${server.url}/`)).headers.get('etag');
     expect(etag).not.toBeNull();
     expect(await rawStatus('/', { 'if-none-match': etag! })).toBe(304);
@@ -150,13 +150,13 @@ describe('the HTTP server', () => {
     ['the data', '/data/large-idx1-ubyte', 1],
     ['the page, many requests on one connection', '/assets/large-1a2b.bin', 5],
     ['the data, many requests on one connection', '/data/large-idx1-ubyte', 5],
-  ])('closes the files of aborted downloads: %s', async (_, pathname, requests) => {
+  ])('closes the files of downloads that are aborted: %s', async (_, pathname, requests) => {
     for (let i = 0; i < 20; i++) await abortedDownload(pathname, requests);
     await expect.poll(openFiles).toBe(0);
     expect((await fetch(`${server.url}/`)).status).toBe(200);
   });
 
-  test('serves the pictures of a data folder at any depth, one by one or together, or a single data file', async () => {
+  test('serves the pictures of a data folder at any depth, singly or together, or a single data file', async () => {
     await mkdir(path.join(folder, 'pets/cats'), { recursive: true });
     for (const name of ['cats/a 1.png', 'cats/.hidden.png', 'cats/notes.txt', 'cats/notes.xml', 'top.png']) {
       await writeFile(path.join(folder, 'pets', name), name);
@@ -196,7 +196,7 @@ describe('the HTTP server', () => {
     await one.close();
   });
 
-  test('serves a data folder again after the folder was unreadable for a moment', async () => {
+  test('serves a data folder again after it could not be read for a moment', async () => {
     const [place, away] = ['moved', 'away'].map((name) => path.join(folder, name));
     await mkdir(place!);
     await writeFile(path.join(place!, 'train-labels-idx1-ubyte'), 'labels');

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('a self-signed certificate is stored so that only the user can read it, and is replaced if the file is damaged', async () => {
+test('a self-signed certificate is stored readable only for the user, and is replaced if its file is damaged', async () => {
   const cache = path.join(folder, 'cache');
   const first = await selfSignedCertificate(cache);
   expect(fingerprint(first)).toMatch(/^([0-9A-F]{2}:){31}[0-9A-F]{2}$/);
@@ -42,7 +42,7 @@ test('members connect over wss', async () => {
   await server.close();
 });
 
-test('certificate files are rejected if they cannot be read, or if certificate and key do not belong together', async () => {
+test('certificate files are rejected if they cannot be read or do not belong together', async () => {
   const { cert, key } = await selfSignedCertificate(path.join(folder, 'cache'));
   const other = await selfSignedCertificate(path.join(folder, 'other'));
   const at = (name: string) => path.join(folder, name);
@@ -55,7 +55,7 @@ test('certificate files are rejected if they cannot be read, or if certificate a
   await expect(readCertificate(at('k.pem'), at('c.pem'))).rejects.toThrow(/not a PEM certificate and its key/);
 });
 
-test('TURN passwords have the format of coturn, differ for each member, and are valid for two hours', () => {
+test('TURN passwords have the format of coturn, differ between members, and are valid for two hours', () => {
   const ice = { ...NO_ICE, stun: ['stun:a.example'], turn: ['turn:b.example:3478'], turnSecret: 'north' };
   const credential = createHmac('sha1', 'north').update('1007200:Ada').digest('base64');
   expect(iceServersFor('Ada', ice, 1_000_000_000)).toEqual([
@@ -70,7 +70,7 @@ test('an invalid STUN address, and a TURN address without a secret, are rejected
   expect(() => checkIceOptions({ ...NO_ICE, stun: ['https://a.example'] })).toThrow(/not a STUN address/);
 });
 
-test('TURN passwords are renewed after half of their lifetime; STUN servers need no renewal', () => {
+test('TURN passwords are renewed after half of their lifetime, and STUN servers need no renewal', () => {
   const ice = { ...NO_ICE, turn: ['turn:b.example'], turnSecret: 'north' };
   const [server] = iceServersFor('Ada', ice, 0);
   expect(renewIceAfterMs(ice)).toBe((Number(server?.username?.split(':')[0]) * 1000) / 2);

@@ -44,7 +44,7 @@ const reload = (model: ClassModel, seconds: number): ClassModel => {
 };
 
 describe('an unreachable tab', () => {
-  test.each([3, 4, 5, 8, 30, 60])('does not prevent the other members of a class of %i from training', (n) => {
+  test.each([3, 4, 5, 8, 30, 60])('does not prevent the other %i members of a class from training', (n) => {
     const model = classOf(n, { canReach: unreachable('m1') });
     expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
     expect(model.begun[0]!.ring).toHaveLength(n - 1);
@@ -55,7 +55,7 @@ describe('an unreachable tab', () => {
     expect(model.expelled).toEqual([]);
   });
 
-  test.each([3, 4, 30])('is reached over a relay, in a class of %i', (n) => {
+  test.each([3, 4, 30])('is reached over a relay in a class of %i', (n) => {
     const model = classOf(n, { canReach: unreachable('m1'), hasRelay: true });
     expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
     expect(model.begun[0]!.ring).toHaveLength(n);
@@ -71,7 +71,7 @@ describe('an unreachable tab', () => {
     expect([...model.ring].sort()).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
   });
 
-  test('is left out, even if up to half of the class is unreachable', () => {
+  test('is left out even if half of the class is unreachable', () => {
     for (const bad of [2, 3, 5, 8, 10, 15]) {
       const gone = Array.from({ length: bad }, (_, i) => `m${(7 * i + 3) % 30}`);
       const model = classOf(30, { canReach: unreachable(...gone) });
@@ -88,7 +88,7 @@ describe('an unreachable tab', () => {
     expect(model.runUntil(() => model.ring.includes('m1') && model.phase === 'RUNNING', 3 * MINUTE)).toBe(true);
   });
 
-  test("does not interrupt the others' training for long when it joins, even if another member leaves", () => {
+  test("interrupts the others' training only for a short time when it joins, even if another member leaves", () => {
     for (let after = 0; after < 60; after += 3) {
       const model = classOf(30, { canReach: unreachable('new') });
       model.runUntil(() => false, 10 * SECOND);
@@ -105,7 +105,7 @@ describe('an unreachable tab', () => {
     }
   });
 
-  test('is tried less and less often, even if it is closed and opened again', () => {
+  test('is tried less and less often, even if it is closed and reopened', () => {
     const model = classOf(30, { canReach: (a, b) => !a.startsWith('new') && !b.startsWith('new') });
     model.runUntil(() => false, 10 * SECOND);
     const generations: number[] = [];
@@ -131,7 +131,7 @@ describe('an unreachable tab', () => {
 });
 
 describe('newcomers that can reach each other but no rank', () => {
-  test.each([1, 2])('wait while the %i ranks with the state continue', (n) => {
+  test.each([1, 2])('wait, and the %i ranks with the state continue', (n) => {
     const model = classOf(n, { canReach: (a, b) => isNew(a) === isNew(b) });
     model.runUntil(() => false, 20 * SECOND);
     for (const member of ['new0', 'new1', 'new2']) model.enter(member);
@@ -160,7 +160,7 @@ describe('a network that isolates tabs', () => {
   });
 
   test.each([3, 4, 6, 30])(
-    'does not prevent %i members with a relay from training when a rank leaves or joins later',
+    'does not prevent %i members with a relay from training when a rank leaves or joins',
     (n) => {
       const model = classOf(n, { canReach: () => false, hasRelay: true });
       model.runUntil(() => model.begun.length > 0, MINUTE);
@@ -187,7 +187,7 @@ describe('a network that isolates tabs', () => {
     expect(model.relayed.some(([a, b]) => browserOf(a) === browserOf(b))).toBe(false);
   });
 
-  test('delays training by at most 20 s each time a rank leaves, if it isolates only some pairs and there is a relay', () => {
+  test('delays training by at most 20 s for each rank that leaves, if it isolates some pairs and there is a relay', () => {
     for (let seed = 0; seed < 60; seed++) {
       const rng = createRng(seed);
       const n = 4 + rng.below(20);
@@ -213,7 +213,7 @@ describe('a network that isolates tabs', () => {
     }
   });
 
-  test.each([2, 3, 4, 8, 30])('leads to no suspension among %i members if it lasts up to a minute', (n) => {
+  test.each([2, 3, 4, 8, 30])('suspends none of %i members if it lasts up to a minute', (n) => {
     for (const seconds of [8, 20, 40, 60]) {
       // Twice.
       const isDown = (at: number): boolean =>
@@ -228,7 +228,7 @@ describe('a network that isolates tabs', () => {
   });
 
   test.each([2, 3, 4, 8, 30])(
-    'does not end a run of %i members, whose relay does not work, if it lasts up to a minute',
+    'does not end a run of %i members with a broken relay if it lasts up to a minute',
     (n) => {
       for (const seconds of [8, 20, 40, 60]) {
         const isCut = (at: number): boolean => at > 30 * SECOND && at < (30 + seconds) * SECOND;
@@ -241,7 +241,7 @@ describe('a network that isolates tabs', () => {
     },
   );
 
-  test('leads only to short suspensions if it affects half of a class for a minute', () => {
+  test('leads only to short suspensions if it isolates half of a class for a minute', () => {
     const model = classOf(30, {
       canReach: (a, b, now) =>
         now < 30 * SECOND || now > 90 * SECOND || [a, b].every((member) => Number(member.slice(1)) % 2 === 0),
@@ -289,7 +289,7 @@ describe('a member with false reports', () => {
   let turn = 0;
 
   test.each(Object.entries(about))(
-    'cannot suspend another member or stop training if its reports name %s',
+    'cannot suspend another member or stop training by reports that name %s',
     (_, liesAbout) => {
       for (const n of [2, 3, 5, 30]) {
         for (const [liesLate, othersReport] of [
@@ -315,13 +315,13 @@ describe('a member with false reports', () => {
 });
 
 describe('a browser whose tab joins again and again', () => {
-  test.each([2, 4])('leads to no suspension among the %i other members if it cannot reach the host', (n) => {
+  test.each([2, 4])('leads to no suspension of the %i other members if it cannot reach the host', (n) => {
     const model = reload(classOf(n, { canReach: (a, b) => ![a, b].includes('m0') || ![a, b].some(isNew) }), 22);
     expect(names(model.suspended).filter((member) => !isNew(member))).toEqual([]);
     expect(model.ended).toBeNull();
   });
 
-  test.each([false, true])('cannot get another member suspended by false reports (relay: %s)', (hasRelay) => {
+  test.each([false, true])('cannot suspend another member by false reports (relay: %s)', (hasRelay) => {
     const model = reload(
       classOf(6, { hasRelay, liesAbout: (member, ring) => (isNew(member) && ring.includes('m0') ? 'm0' : null) }),
       3.5,
@@ -330,21 +330,24 @@ describe('a browser whose tab joins again and again', () => {
   });
 });
 
-describe('links that open and break again', () => {
-  test.each([3, 4, 5, 8, 30])('lead to the suspension of the member at their common end, in a class of %i', (n) => {
-    const model: ClassModel = new ClassModel({
-      seed: n,
-      canReach: (a, b): boolean => model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
-    });
-    model.start(n);
-    model.runUntil(() => false, 30 * MINUTE);
-    expect(names([...model.suspended, ...model.expelled])).toEqual(['m1']);
-    expect(model.ended).toBeNull();
-    expect(model.generations).toBeLessThan(40);
-  });
+describe('links that break repeatedly', () => {
+  test.each([3, 4, 5, 8, 30])(
+    'lead to the suspension of the member that they have in common, in a class of %i',
+    (n) => {
+      const model: ClassModel = new ClassModel({
+        seed: n,
+        canReach: (a, b): boolean => model.phase !== 'RUNNING' || (a !== 'm1' && b !== 'm1'),
+      });
+      model.start(n);
+      model.runUntil(() => false, 30 * MINUTE);
+      expect(names([...model.suspended, ...model.expelled])).toEqual(['m1']);
+      expect(model.ended).toBeNull();
+      expect(model.generations).toBeLessThan(40);
+    },
+  );
 
   test.each([3, 4, 5, 8, 30])(
-    'lead only to a temporary suspension of the member at their common end if they break during one minute, in a class of %i',
+    'lead only to a short suspension of their common member if they break during one minute, in a class of %i',
     (n) => {
       const model: ClassModel = new ClassModel({
         seed: n,
@@ -359,7 +362,7 @@ describe('links that open and break again', () => {
     },
   );
 
-  test('end the run if it has only two members, with a message that names both', () => {
+  test('end a run of two members, with a message that names both', () => {
     const model: ClassModel = new ClassModel({ seed: 2, canReach: () => model.phase !== 'RUNNING' });
     model.start(2);
     expect(model.runUntil(() => model.ended !== null, 5 * MINUTE)).toBe(true);

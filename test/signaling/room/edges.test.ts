@@ -36,18 +36,18 @@ test.each([
   ['AB', ['AB']],
   ['ABC', ['AB', 'BC', 'CA']],
   ['ABCD', ['AB', 'BC', 'CD', 'DA']],
-])('all pairs of neighbours in the ring "%s" are found', (ids, pairs) => {
+])('neighbours returns all pairs of neighbours in the ring "%s"', (ids, pairs) => {
   expect(neighbours(ids.split('')).map((pair) => pair.join(''))).toEqual(pairs);
 });
 
 describe('a ring order that avoids broken links', () => {
-  test('is the old order if no link between neighbours broke twice', () => {
+  test('is the old order if no link between neighbours has broken twice', () => {
     expect(order('ABCD', '')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AB BC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AC AC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
   });
 
-  test('separates two members whose link broke twice if the ring has four or more members', () => {
+  test('separates two members whose link has broken twice, in a ring of four or more', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       const { ring, relayed, culprits } = order(ids, 'AB AB');
       const pairs = neighbours(ring.split('')).map(([a, b]) => edgeKey(a, b));
@@ -57,26 +57,26 @@ describe('a ring order that avoids broken links', () => {
     }
   });
 
-  test('cannot separate two of three members whose link broke twice; they use a relay, or the second of them is left out', () => {
+  test('cannot separate two of three members whose link has broken twice: they use a relay, or one of them is left out', () => {
     expect(order('ABC', 'AB AB', true)).toEqual({ ring: 'ABC', relayed: ['AB'], culprits: '' });
     expect(order('ABC', 'AB AB')).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
     expect(order('AB', 'AB AB')).toEqual({ ring: 'A', relayed: [], culprits: 'B' });
   });
 
-  test('does not use a relay for a pair whose link over the relay broke', () => {
+  test('uses no relay for a pair whose relayed link has broken', () => {
     expect(order('ABC', 'AB AB AB', true)).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
   });
 
-  test('leaves out the member with the most broken links, even if another member is later in the ring', () => {
+  test('leaves out the member with most broken links, even if another member is later in the ring', () => {
     expect(order('ABCD', 'AB AB AC AC').culprits).toBe('A');
     expect(order('ABC', 'AB AB AC')).toEqual({ ring: 'BC', relayed: [], culprits: 'A' });
   });
 
-  test('leaves out two of three members if all links between these three broke twice', () => {
+  test('leaves out two of three members if all links between the three have broken twice', () => {
     expect(order('ABC', 'AB AB BC BC CA CA')).toEqual({ ring: 'A', relayed: [], culprits: 'CB' });
   });
 
-  test('leaves out no member if a single link of a ring of four or more members broke twice', () => {
+  test('leaves out no member of four or more if only one link has broken twice', () => {
     for (let n = 4; n <= 12; n++) {
       const ids = 'ABCDEFGHIJKL'.slice(0, n);
       for (let i = 0; i < n; i++) {
@@ -94,7 +94,7 @@ const around = (ids: string, slow: string, pairs = ''): string =>
 const isApart = (ring: string, pair: string): boolean => keptApart(members(ring), slowPairs(pair)).length === 1;
 
 describe('a ring order that avoids slow links', () => {
-  test('separates the ends of a slow link in a ring of four or more, and is the old order if they are already apart', () => {
+  test('separates the ends of a slow link in a ring of four or more, and keeps an order in which they are apart', () => {
     for (const ids of ['ABCD', 'ABCDE', 'ABCDEFGH']) {
       expect(isApart(ids, 'BC')).toBe(false);
       const ring = around(ids, 'BC');
@@ -105,12 +105,12 @@ describe('a ring order that avoids slow links', () => {
     expect(around('ABCD', 'AC')).toBe('ABCD');
   });
 
-  test('does not avoid a slow link in a ring of three members, and leaves out no member', () => {
+  test('keeps a slow link in a ring of three members, and leaves out no member', () => {
     expect(around('ABC', 'AB')).toBe('ABC');
     expect(keptApart(members('ABC'), slowPairs('AB'))).toEqual([]);
   });
 
-  test('contains several slow links rather than one broken link', () => {
+  test('accepts several slow links to avoid one broken link', () => {
     // If A is not next to C, its neighbours are B and D, even with slow links.
     const ring = around('ACBD', 'AB AD', 'AC AC');
     expect(isApart(ring, 'AC')).toBe(true);

@@ -24,7 +24,7 @@ describe('a link that breaks', () => {
     expect(play.effects.some((effect) => effect.type === 'expel')).toBe(false);
   });
 
-  test('is counted once if both ends report the break', () => {
+  test('counts once if both ends report the break', () => {
     const play = open(4).do(
       { type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] },
       { type: 'broken', member: 'Bo', generation: 1, peers: ['Ada'] },
@@ -34,25 +34,25 @@ describe('a link that breaks', () => {
     expect([...breaksOf(play.state.faults).values()]).toEqual([1]);
   });
 
-  test('is avoided by another ring order after the second break, if there are four ranks', () => {
+  test('is avoided by another ring order after its second break, with four ranks', () => {
     const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.state.members).toHaveLength(4);
     expect(Math.abs(play.ring.indexOf('Ada') - play.ring.indexOf('Bo'))).toBe(2);
   });
 
-  test('leads to the suspension of one rank of three after the second break, even if newcomers wait for a place', () => {
+  test('leads to the suspension of one of three ranks after its second break, even if newcomers wait', () => {
     const play = open(3, { nodes: { min: 1, max: 3 }, capacity: 5 }).enter(5);
     breakLink(breakLink(play, 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.ring).toEqual(['Ada', 'Cy', 'Di']);
     expect(play.state.members.map((m) => m.member)).toEqual(['Ada', 'Bo', 'Cy', 'Di', 'Ed']);
   });
 
-  test('is replaced by a relayed link after the second break, if there are three ranks and a relay', () => {
+  test('is replaced by a relayed link after its second break, with three ranks and a relay', () => {
     const play = breakLink(breakLink(open(3, { hasRelay: true }), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']] });
   });
 
-  test('leads to the temporary suspension of one rank of three after the second break, if there is no relay', () => {
+  test('leads to a short suspension of one of three ranks after its second break, without a relay', () => {
     const play = breakLink(breakLink(open(3), 'Ada', 'Bo'), 'Bo', 'Ada');
     expect(play.received('Bo', 'suspended').message).toMatch(/^Links between this tab and other ranks failed/);
     expect(play.ring).toEqual(['Ada', 'Cy']);
@@ -60,27 +60,27 @@ describe('a link that breaks', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('leads to the suspension of a rank if the links to both its neighbours broke twice', () => {
+  test('leads to the suspension of a rank if the links to both its neighbours have broken twice', () => {
     let play = open(4);
     for (const peer of ['Ada', 'Cy']) play = breakLink(breakLink(play, 'Bo', peer), 'Bo', peer);
     expect(play.received('Bo', 'suspended')).toMatchObject({ generation: 4 });
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
-  test('is no longer counted after it has not broken again for a while', () => {
+  test('is forgotten if it has not broken again for a while', () => {
     const play = breakLink(open(3), 'Ada', 'Bo');
     expect(play.timer('age-faults').event).toEqual({ type: 'age-faults' });
     play.train().do({ type: 'age-faults' }, { type: 'age-faults' });
     expect(breakLink(play, 'Bo', 'Ada').ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('is not counted if one of its ends has lost the connection to the server; this rank is treated as gone', () => {
+  test('does not count if one end has lost the server; this rank then counts as gone', () => {
     const play = breakLink(open(3).do(away('Bo')), 'Ada', 'Bo');
     expect(breaksOf(play.state.faults).size).toBe(0);
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('is ignored if its ends are not two different ranks', () => {
+  test('is ignored if its two ends are not different ranks', () => {
     const play = open(2).do(join('Cy'), away('Bo'));
     expect(breakLink(play, 'Cy', 'Bo').effects).toEqual([]);
     expect(breakLink(play, 'Ada', 'Cy').effects).toEqual([]);
@@ -89,7 +89,7 @@ describe('a link that breaks', () => {
 });
 
 describe('a missed deadline', () => {
-  test('counts a link as broken if neither end reported linked, while the room is LINKING', () => {
+  test('while LINKING counts a link as broken if neither end has reported linked', () => {
     const play = new Play(OPEN).enter(4).start();
     // No rank reaches Bo.
     play.do({ type: 'linked', member: 'Di', generation: 1 }, deadline('LINKING'));
@@ -103,7 +103,7 @@ describe('a missed deadline', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Cy', 'Di']);
   });
 
-  test('excludes the only rank that reported nothing, while the room is LINKING', () => {
+  test('while LINKING excludes the only rank that has reported nothing', () => {
     const play = new Play(OPEN).enter(3).start();
     for (const member of ['Ada', 'Cy']) play.do({ type: 'linked', member, generation: 1 });
     play.do(deadline('LINKING'));
@@ -114,14 +114,14 @@ describe('a missed deadline', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('excludes the only rank that reported nothing, while the room is SYNCING', () => {
+  test('while SYNCING excludes the only rank that has reported nothing', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     expect(play.timer('deadline').ms).toBe(SYNCING_MS);
     play.do({ type: 'synced', member: 'Bo', generation: 1, step: 0, stateHash: 'x' }, deadline('SYNCING'));
     expect(play.ring).toEqual(['Bo']);
   });
 
-  test('is postponed when a rank of the present generation reports progress', () => {
+  test('is postponed when a rank of this generation reports progress', () => {
     const play = new Play(OPEN).enter(2).start().linkAll();
     play.do({ type: 'syncing', member: 'Bo', generation: 1 });
     expect(play.timer('deadline')).toMatchObject({ ms: SYNCING_MS, event: { generation: 1, phase: 'SYNCING' } });
@@ -131,7 +131,7 @@ describe('a missed deadline', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('ends the run if all ranks miss the deadline again in the last retry', () => {
+  test('ends the run if all ranks miss it again in the last retry', () => {
     const play = new Play(OPEN).enter(2).start();
     for (let generation = 1; generation <= MAX_RETRIES; generation++) {
       play.linkAll().do(deadline('SYNCING', generation));
@@ -154,7 +154,7 @@ describe('a reported failure', () => {
     expect(play.ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('excludes the rank that failed even if its report names the previous generation', () => {
+  test('excludes the rank that failed, even if its report names the previous generation', () => {
     const play = open(3).do({ type: 'left', member: 'Cy', reason: 'left' }).do(fail('rank'));
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 3 });
     expect(play.ring).toEqual(['Ada']);
@@ -162,7 +162,7 @@ describe('a reported failure', () => {
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('is followed by another generation with the same ranks if its scope is the generation', () => {
+  test('with scope generation is followed by another generation of the same ranks', () => {
     const play = open(3).do(fail('generation')).gather();
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
@@ -185,13 +185,13 @@ describe('a reported failure', () => {
     expect(play.received('Bo', 'ended').message).toMatch(/^The run ended after 6 failures in a row/);
   });
 
-  test('ends the run for all ranks if its scope is the run', () => {
+  test('with scope run ends the run for all ranks', () => {
     const play = open(3).do(fail('run'));
     expect(play.received('Cy', 'ended')).toMatchObject({ outcome: 'failed' });
     expect(play.received('Cy', 'ended').message).toMatch(/could not continue, so the run ended: The GPU was lost\.$/);
   });
 
-  test('is followed by a retry if ranks begin with different states, and by the end of the run if they finish with different states', () => {
+  test('is followed by a retry if ranks begin with different states, and by the end if they finish with different ones', () => {
     const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     play.train().report('finished', ['x', 'y'], 9);
@@ -216,7 +216,7 @@ describe('a rank that does not begin to compare states', () => {
     ['one rank, however often', [late('Ada', 1), late('Ada', 2), late('Ada', 3)], 20_000],
     ['another rank in each generation', [late('Ada', 1), late('Cy', 2)], 20_000],
     ['two ranks in each of two generations', [late('Ada', 1), late('Cy', 1), late('Ada', 2), late('Cy', 2)], 2_000],
-  ])('has a shorter time limit if more ranks reported it as late in the same generations: %s', (_, faults, ms) => {
+  ])('has less time if more ranks reported it as late in the same generations: %s', (_, faults, ms) => {
     expect(enteringMs({ ...open(4).state, faults }, 'Bo')).toBe(ms);
   });
 });

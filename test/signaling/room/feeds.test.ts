@@ -28,13 +28,13 @@ const isCounted = ({ state }: Play, member: string): boolean =>
   state.members.some((one) => one.member === member && one.device !== null);
 
 describe('a newcomer that asks for a feeder', () => {
-  test('is not counted as ready, and no generation begins', () => {
+  test('does not count as ready, so no generation begins', () => {
     const play = asked();
     expect(isCounted(play, 'Di')).toBe(false);
     expect([play.state.phase, play.do(grow).state.phase]).toEqual(['RUNNING', 'RUNNING']);
   });
 
-  test('and the feeder learn of each other, and their signals are forwarded', () => {
+  test('and its feeder learn about each other, and their signals are forwarded', () => {
     const play = asked();
     expect([endsOf(play, 'Di'), endsOf(play, 'Ada')]).toEqual([
       ['Ada', 'Di'],
@@ -48,7 +48,7 @@ describe('a newcomer that asks for a feeder', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('is shown to all with how much it has received, until it is ready', () => {
+  test('is shown to all with the received share of the state until it is ready', () => {
     const play = asked().do({ type: 'receiving', member: 'Di', percent: 34 });
     expect(shown(play)).toBe(34);
     expect(shown(play.do(ready('Di')))).toBeUndefined();
@@ -56,7 +56,7 @@ describe('a newcomer that asks for a feeder', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('joins when it is ready, in a generation with a higher number than its feed', () => {
+  test('joins when it is ready, in a generation with a higher number than that of its feed', () => {
     const play = asked();
     const { generation } = play.received('Di', 'feed');
     play.do(grow, ready('Di'));
@@ -78,7 +78,7 @@ describe('a newcomer that asks for a feeder', () => {
     expect(endsOf(play, 'Ed')).toEqual(['Bo', 'Ed']);
   });
 
-  test('is fed by a member with a fast line, even if it feeds others', () => {
+  test('is fed by a member with a fast line, even if this member feeds others', () => {
     const play = open(3, { nodes: { min: 1, max: 8 }, capacity: 8 });
     const idle = { task: '', progress: 0, isSilent: false, ms: 0, limitMs: 60_000 };
     for (const [member, lateMs] of [
@@ -100,7 +100,7 @@ describe('a newcomer that asks for a feeder', () => {
     ['the run is paused', () => open(2, { nodes: { min: 2, max: 4 } }).do(left('Bo'))],
     ['the run has not trained yet', () => new Play({ nodes: { min: 1, max: 4 } }).enter(2).start()],
     ['there is no place for it', () => open(2, { nodes: { min: 1, max: 2 } })],
-  ])('counts as ready at once if %s', (_, room) => {
+  ])('immediately counts as ready if %s', (_, room) => {
     expect(isCounted(room().do(join('Di'), ask('Di')), 'Di')).toBe(true);
   });
 

@@ -49,7 +49,7 @@ function started(module: string, ...args: string[]): LoadGenerator {
   return child;
 }
 
-test('the message handler leaks nothing across rooms, throws no error and does not grow in memory', async () => {
+test('the message handler mixes no rooms, throws nothing, and does not grow in memory', async () => {
   const messages = Math.round(MESSAGES * (1 - REAL_SHARE));
   const child = started('./fuzzBulk.ts', String(messages), String(SEED));
   const { handled, sent, received, leaks, errors, heap } = await child.next<BulkResult>();
@@ -88,7 +88,7 @@ function attack(url: string, arena: FuzzArena, kinds: readonly FuzzKind[]): Prom
   });
 }
 
-test('a real server keeps running, leaks nothing across rooms and does not grow in memory', async () => {
+test('a real server keeps running, mixes no rooms, and does not grow in memory', async () => {
   const messages = Math.round(MESSAGES * REAL_SHARE);
   const order: ServerOptions = {
     limits: {

@@ -3,7 +3,7 @@ import { OPEN, left, away, open, restored, steady } from './elasticRoom.ts';
 import { join, Play } from './play.ts';
 
 describe('hosts', () => {
-  test('are the members with the host key or, if there are none, the oldest present member', () => {
+  test('are the members with the host key, or the oldest present member if there are none', () => {
     const play = new Play().enter(2);
     expect(play.received('Ada', 'room').hosts).toEqual(['Ada']);
     play.do(join('Cy', { holdsKey: true }), join('Di', { holdsKey: true }));
@@ -25,7 +25,7 @@ describe('hosts', () => {
     expect(paused.received('Ada', 'ended').outcome).toBe('stopped');
   });
 
-  test('pause a run, and resume the run with all members that are present then', () => {
+  test('pause a run, and resume it with all members that are present then', () => {
     const play = open(2).do({ type: 'pause', member: 'Bo' });
     expect(play.received('Bo', 'refused')).toMatchObject({
       code: 'not-host',
@@ -45,7 +45,7 @@ describe('hosts', () => {
     expect([play.effects, play.state.isPausedByHost]).toEqual([[], false]);
   });
 
-  test('pause a run that already waits for members; the run resumes when the host resumes it and enough members are ready', () => {
+  test('pause a run that waits for members; it resumes when the host allows it and enough members are ready', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'));
     expect(play.received('Ada', 'pause').waitingFor).toBe(1);
     play.do({ type: 'pause', member: 'Ada' }).enter(2);
@@ -56,7 +56,7 @@ describe('hosts', () => {
     expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('can pause a run before its first step; the run ends only when all its members have left', () => {
+  test('can pause a run before its first step; it ends only when all its members have left', () => {
     const play = new Play(OPEN).enter(2).start().do({ type: 'pause', member: 'Ada' });
     expect(play.effects.filter(({ type }) => type === 'setTimer')).toEqual([]);
     expect(play.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);
@@ -88,12 +88,12 @@ describe('hosts', () => {
     expect(play.state.members).toHaveLength(2);
   });
 
-  test('leave an unlocked room behind if they locked the room and no member remains', () => {
+  test('leave the room unlocked if they locked it and no member remains', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true }, left('Ada'), join('Bo'));
     expect(play.state).toMatchObject({ isLocked: false, members: [{ member: 'Bo' }] });
   });
 
-  test('lock the room, so that only newcomers with the host key are admitted', () => {
+  test('lock the room, and then only newcomers with the host key are admitted', () => {
     const play = open(1).do({ type: 'lock', member: 'Ada', isLocked: true });
     expect(play.received('Ada', 'room').isLocked).toBe(true);
     play.do(join('Bo'));

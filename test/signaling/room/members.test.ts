@@ -9,21 +9,18 @@ describe('a rank that leaves', () => {
     ['LINKING', (play: Play) => play],
     ['SYNCING', (play: Play) => play.linkAll()],
     ['RUNNING', (play: Play) => play.train()],
-  ] as const)(
-    'makes the remaining ranks begin another generation in the same order if it leaves while %s',
-    (phase, reach) => {
-      const play = reach(new Play(OPEN).enter(3).start());
-      expect(play.state.phase).toBe(phase);
-      play.do(left('Bo'));
-      expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1, relayed: [] });
-      expect(play.ring).toEqual(['Ada', 'Cy']);
-      expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 2, phase: 'LINKING' } });
-      play.train();
-      expect(play.received('Cy', 'go').generation).toBe(2);
-    },
-  );
+  ] as const)('lets the others begin another generation in the same order if it leaves while %s', (phase, reach) => {
+    const play = reach(new Play(OPEN).enter(3).start());
+    expect(play.state.phase).toBe(phase);
+    play.do(left('Bo'));
+    expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, run: 1, relayed: [] });
+    expect(play.ring).toEqual(['Ada', 'Cy']);
+    expect(play.timer('deadline')).toMatchObject({ ms: LINKING_MS, event: { generation: 2, phase: 'LINKING' } });
+    play.train();
+    expect(play.received('Cy', 'go').generation).toBe(2);
+  });
 
-  test('does not prevent the other ranks from finishing if it has finished, even if they are fewer than the minimum', () => {
+  test('does not stop the others from finishing if it has finished, even if they are fewer than the minimum', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } });
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
@@ -41,7 +38,7 @@ describe('a rank that leaves', () => {
     expect(stuckToo.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('causes later reports about the old generation to be ignored', () => {
+  test('makes later reports about the old generation void', () => {
     const play = open(3).do(left('Bo'));
     const { state } = play;
     play.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Cy'] });
@@ -50,7 +47,7 @@ describe('a rank that leaves', () => {
     expect([play.state, play.effects]).toEqual([state, []]);
   });
 
-  test('ends the run if it is the last rank; if the last rank loses its connection, the run is paused instead', () => {
+  test('ends the run if it was the last rank; if it only loses its connection, the run is paused', () => {
     const play = open(1).do(left('Ada'));
     expect(play.state).toMatchObject({ phase: 'FORMING', members: [] });
     play.enter(1).start().train().do(away('Ada'), missed('Ada'));
@@ -71,12 +68,12 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('join at once if the latest generation has trained for long enough', () => {
+  test('join immediately if the latest generation has trained for long enough', () => {
     const play = open(1).do(grow).enter(2);
     expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('wait for the next generation if they arrive while another generation begins', () => {
+  test('wait for another generation if they arrive while one begins', () => {
     const play = open(1).do(grow).enter(2).do(join('Cy'), ready('Cy'));
     expect(play.sentTo('Cy').map((m) => m.type)).toEqual(['room']);
     play.train().do(grow);
@@ -92,13 +89,13 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('do not get a rank at the start of the run if they exceed the maximum number of ranks', () => {
+  test('get no rank at the start of the run beyond the maximum number of ranks', () => {
     const play = new Play({ nodes: { min: 1, max: 2 } }).enter(3).start();
     expect(play.ring).toEqual(['Ada', 'Bo']);
     expect(new Play({ nodes: { min: 1, max: 2 }, startAt: 3 }).enter(3).ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('are admitted without a rank if they request an unavailable rank, and get one in the next run', () => {
+  test('get no rank if they request an unavailable one, and get a rank in the next run', () => {
     const play = open(1, { capacity: 4 }).do(
       join('Bo', { rank: 1 }),
       join('Cy', { rank: 1 }),
@@ -110,7 +107,7 @@ describe('newcomers', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
   });
 
-  test('do not interrupt training if they are not ready or have lost their connection', () => {
+  test('do not interrupt training if they are not ready or not connected', () => {
     const play = open(1).do(join('Bo'), join('Cy'), ready('Cy'), away('Cy'), grow);
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });

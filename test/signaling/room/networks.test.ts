@@ -29,16 +29,19 @@ describe('two networks without a path between them', () => {
     [3, 2],
     [2, 2],
     [60, 40],
-  ])('with %i and then %i tabs: the larger trains within 40 s, the others learn why they wait', (first, then) => {
-    const model = classIn(first + then, (i) => (i < first ? 0 : 1));
-    expect(model.runUntil(() => model.steps.length > 0, 40 * SECOND)).toBe(true);
-    const trains = Array.from({ length: first }, (_, i) => `m${i}`);
-    expect([...model.ring].sort()).toEqual(trains.sort());
-    const reasons = new Set(model.suspended.map(({ message }) => message.split(', so')[0]));
-    expect([...reasons]).toEqual(['The other ranks are in a network that this tab cannot reach']);
-  });
+  ])(
+    'with %i and then %i tabs: the larger one trains within 40 s, and the other tabs learn why they wait',
+    (first, then) => {
+      const model = classIn(first + then, (i) => (i < first ? 0 : 1));
+      expect(model.runUntil(() => model.steps.length > 0, 40 * SECOND)).toBe(true);
+      const trains = Array.from({ length: first }, (_, i) => `m${i}`);
+      expect([...model.ring].sort()).toEqual(trains.sort());
+      const reasons = new Set(model.suspended.map(({ message }) => message.split(', so')[0]));
+      expect([...reasons]).toEqual(['The other ranks are in a network that this tab cannot reach']);
+    },
+  );
 
-  test.each(['alternately', 'at random'])('whose tabs join %s train within 40 s', (order) => {
+  test.each(['alternately', 'at random'])('train within 40 s if their tabs join %s', (order) => {
     const rng = createRng(3);
     const networks = Array.from({ length: 30 }, (_, i) => (order === 'alternately' ? i % 2 : rng.below(3) % 2));
     const sizes = [0, 1].map((network) => networks.filter((one) => one === network).length);
@@ -47,25 +50,25 @@ describe('two networks without a path between them', () => {
     expect(model.ring).toHaveLength(Math.max(...sizes));
   });
 
-  test('train in one run if a relay connects them', () => {
+  test('train together if a relay connects them', () => {
     const model = classIn(12, (i) => (i < 8 ? 0 : 1), { hasRelay: true });
     expect(model.runUntil(() => model.steps.length > 0, 40 * SECOND)).toBe(true);
     expect(model.ring).toHaveLength(12);
   });
 
-  test('never interrupt the larger one when the others are tried again', () => {
+  test('do not interrupt the larger one when tabs of the smaller one are tried again', () => {
     const model = classIn(12, (i) => (i < 7 ? 0 : 1));
     model.runUntil(() => false, 10 * MINUTE);
     expect(longestStop(model)).toBeLessThan(5 * SECOND);
   });
 
-  test('end a run that needs more ranks than the larger one has, with the sizes and a remedy', () => {
+  test('end a run that needs more ranks than the larger one has, with both sizes and advice', () => {
     const model = classIn(6, (i) => (i < 3 ? 0 : 1), { nodes: { min: 5, max: 8 } });
     expect(model.runUntil(() => model.ended !== null, 40 * SECOND)).toBe(true);
     expect(model.ended!.message).toMatch(/networks without a path between them \(3 and 3 tabs\).*--turn/);
   });
 
-  test('are one network again when there is a path', () => {
+  test('become one ring again when there is a path', () => {
     let isJoined = false;
     const model = new ClassModel({
       seed: 1,
@@ -77,7 +80,7 @@ describe('two networks without a path between them', () => {
   });
 });
 
-test.each([3, 4])('of %i networks that join at random one trains, and is not interrupted', (count) => {
+test.each([3, 4])('one of %i networks trains without interruption, although their tabs join at random', (count) => {
   const rng = createRng(count);
   const networks = Array.from({ length: 24 }, () => rng.below(count));
   const model = classIn(24, (i) => networks[i]!);
@@ -86,7 +89,7 @@ test.each([3, 4])('of %i networks that join at random one trains, and is not int
   expect(longestStop(model)).toBeLessThan(5 * SECOND);
 });
 
-test('a network of newcomers is tried without interrupting the training', () => {
+test('a network of newcomers is tried without interrupting training', () => {
   const model = new ClassModel({ seed: 2, canReach: (a, b) => a.startsWith('new') === b.startsWith('new') }).start(5);
   model.runUntil(() => false, 10 * SECOND);
   for (let i = 0; i < 9; i++) model.enter(`new${i}`);
@@ -95,7 +98,7 @@ test('a network of newcomers is tried without interrupting the training', () => 
   expect(new Set(model.suspended.map(({ member }) => member)).size).toBe(9);
 });
 
-test.each([5, 10, 20])('links that fail by chance, %i of 100, do not divide a class', (percent) => {
+test.each([5, 10, 20])('links that fail by chance, %i of 100, do not divide a class into networks', (percent) => {
   const rng = createRng(percent);
   const failing = new Set<string>();
   for (let i = 0; i < 30; i++) for (let j = 0; j < i; j++) if (rng.below(100) < percent) failing.add(`m${i} m${j}`);

@@ -36,7 +36,7 @@ describe('a run with too few ready members', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('ends some time after the last member with the state of the run has left', () => {
+  test('ends some time after the last member with its state has left', () => {
     const play = Play.running(2, NEEDS_TWO).do(left('Bo'), join('Cy'), left('Ada'));
     expect(play.timer('abandoned').ms).toBe(ABANDONED_MS);
     // Newcomers do not postpone the end.
@@ -49,7 +49,7 @@ describe('a run with too few ready members', () => {
     expect(play.state.phase).toBe('FORMING');
   });
 
-  test('waits for the member with the latest state instead of continuing with an older state', () => {
+  test('waits for the member with the latest state, instead of continuing with an older one', () => {
     const play = open(2)
       .do({ type: 'failed', member: 'Bo', generation: 1, message: 'No memory.', scope: 'rank' })
       .train();
@@ -60,7 +60,7 @@ describe('a run with too few ready members', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
 
-  test('continues with any member if the run has not trained yet', () => {
+  test('continues with any member if it has not trained yet', () => {
     const play = new Play(OPEN).enter(1).start().do(join('Bo'), ready('Bo'), left('Ada'));
     expect(play.ring).toEqual(['Bo']);
   });

@@ -26,7 +26,7 @@ const fixed = (n: number): Play => new Play().enter(n).start();
 const deadlines = ({ effects }: Play): number[] =>
   effects.flatMap((effect) => (effect.type === 'setTimer' && effect.key === 'deadline' ? [effect.ms] : []));
 
-describe('a deadline begins again', () => {
+describe('the deadline of a phase begins again', () => {
   test.each([
     ['works without an answer', WORKS, 1],
     ['is in a task and answers', { task: 'load the data', ms: 9_000 }, 1],
@@ -40,15 +40,15 @@ describe('a deadline begins again', () => {
     expect(deadlines(syncing)).toEqual(Array.from({ length: times }, () => SYNCING_MS));
   });
 
-  test('but not for a rank that has reported', () => {
+  test('except for a rank that has already reported', () => {
     const play = new Play(OPEN).enter(2).start();
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, pulse('Bo', WORKS));
     expect(deadlines(play)).toEqual([]);
   });
 });
 
-describe('a rank that works', () => {
-  test('is not stuck: the others wait for it', () => {
+describe('a rank that works, although it does not answer,', () => {
+  test('is not excluded: the others wait for it', () => {
     const play = open(3);
     play
       .do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] })
@@ -61,7 +61,7 @@ describe('a rank that works', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('is not at fault for links that failed to open, and the attempts are not counted', () => {
+  test('is not blamed for links that did not open, and their attempts are not counted', () => {
     const play = new Play(OPEN).enter(3).start();
     for (let generation = 1; generation < 20; generation++) {
       play.do(pulse('Bo', WORKS), { type: 'broken', member: 'Ada', generation, peers: ['Bo'] });
@@ -71,7 +71,7 @@ describe('a rank that works', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('is not late', () => {
+  test('does not count as late', () => {
     const play = open(3).do(pulse('Bo', WORKS));
     play.do({ type: 'late', member: 'Ada', generation: 1, peers: ['Bo'] });
     play.do({ type: 'late', member: 'Cy', generation: 1, peers: ['Bo'] }).gather();
@@ -79,7 +79,7 @@ describe('a rank that works', () => {
     expect(play.state.faults.filter(({ kind }) => kind === 'late')).toEqual([]);
   });
 
-  test('is the reason why a rank that waits for it is not late', () => {
+  test('excuses a rank that waits for it: this rank is not late either', () => {
     const play = open(4).do(pulse('Bo', { awaits: ['Cy'] }), pulse('Cy', WORKS));
     play
       .do(...['Ada', 'Di'].map((member): RoomEvent => ({ type: 'late', member, generation: 1, peers: ['Bo'] })))
@@ -89,12 +89,12 @@ describe('a rank that works', () => {
   });
 });
 
-describe('ranks that wait for one that has stopped', () => {
+describe('ranks that wait for a rank that has stopped', () => {
   const STOPPED: Partial<Pulse> = { task: 'step 12', ms: 700_000 };
   test.each([
     ['directly and through others', { Ada: ['Bo'], Bo: ['Cy'], Di: ['Cy'] }],
     ['and for each other', { Ada: ['Bo'], Bo: ['Ada', 'Cy'], Di: ['Cy'] }],
-  ])('%s are not late', (_, awaits: Record<string, string[]>) => {
+  ])('%s do not count as late', (_, awaits: Record<string, string[]>) => {
     const play = open(4).do(
       ...Object.entries(awaits).map(([member, others]) => pulse(member, { awaits: others })),
       pulse('Cy', STOPPED),
@@ -105,12 +105,12 @@ describe('ranks that wait for one that has stopped', () => {
   test.each([
     ['wait for each other', { Bo: ['Cy'], Cy: ['Bo'] }],
     ['wait for those that report them', { Bo: ['Ada', 'Di'] }],
-  ])('stay late if they %s', (_, awaits: Record<string, string[]>) => {
+  ])('count as late if they %s', (_, awaits: Record<string, string[]>) => {
     const play = open(4).do(...Object.entries(awaits).map(([member, others]) => pulse(member, { awaits: others })));
     expect(lateIn(play)).toEqual(['Bo', 'Bo']);
   });
 
-  test('end a run with a fixed world with the name of the one that has stopped', () => {
+  test('end a run with a fixed world; the message names the rank that has stopped', () => {
     const play = fixed(4)
       .train()
       .do(pulse('Bo', { awaits: ['Cy'] }), pulse('Cy', STOPPED), late('Ada', 'Bo'));
@@ -122,7 +122,7 @@ describe('a rank that hangs', () => {
   const HANGING = { code: 'hangs', rank: 1, name: 'Bo', task: 'step 12', seconds: 95, isOver: false };
   const named = /^Rank 1 \(Bo\) has computed "step 12" for 95 s without an answer/;
 
-  test.each([2, 3])('is left out of a run of %i ranks, and the others learn its name and task', (n) => {
+  test.each([2, 3])('is left out of a run of %i ranks; the others learn its name and task', (n) => {
     const play = open(n).do(pulse('Bo', WORKS), pulse('Bo', HANGS));
     expect(play.received('Ada', 'note')).toMatchObject({ message: expect.stringMatching(named), notice: HANGING });
     expect(play.received('Bo', 'suspended')).toMatchObject({
@@ -132,7 +132,7 @@ describe('a rank that hangs', () => {
     expect(play.ring).toEqual(['Ada', 'Cy'].slice(0, n - 1));
   });
 
-  test('ends a run with a fixed world, whose error names it', () => {
+  test('ends a run with a fixed world, and the error names it', () => {
     const play = fixed(2).train().do(pulse('Bo', HANGS));
     expect(play.received('Ada', 'ended')).toMatchObject({
       message: expect.stringMatching(named),
@@ -140,31 +140,31 @@ describe('a rank that hangs', () => {
     });
   });
 
-  test.each(['LINKING', 'SYNCING'] as const)('is left out in %s as well', (phase) => {
+  test.each(['LINKING', 'SYNCING'] as const)('is also left out in %s', (phase) => {
     const play = new Play(OPEN).enter(3).start();
     if (phase === 'SYNCING') play.linkAll();
     play.do(pulse('Bo', HANGS));
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('stays in its run if it is alone', () => {
+  test('stays in its run if it is the only rank', () => {
     expect(open(1).do(pulse('Ada', HANGS)).state.phase).toBe('RUNNING');
   });
 
-  test('returns when it is ready and its suspension is over', () => {
+  test('returns when its suspension is over and it is ready', () => {
     const play = open(3).do(pulse('Bo', HANGS)).train();
     play.do(pulse('Bo'), ready('Bo'), { type: 'suspension-end', id: 1 }, { type: 'grow' });
     expect(play.ring).toContain('Bo');
   });
 });
 
-test('a member learns the pulses of those that are connected', () => {
+test('a member learns the pulses of those peers that are connected', () => {
   const play = open(3).do(pulse('Bo', WORKS), { type: 'away', member: 'Cy' });
   play.do({ type: 'ask-pulses', member: 'Ada', peers: ['Bo', 'Cy', 'Di'] });
   expect(play.received('Ada', 'pulses').pulses).toEqual([{ member: 'Bo', pulse: WORKS }]);
 });
 
-test('a member learns the pulses of those that the others wait for', () => {
+test('a member also learns the pulses of ranks for which its peers wait', () => {
   const play = open(3).do(pulse('Bo', { awaits: ['Cy'] }), pulse('Cy', WORKS));
   play.do({ type: 'ask-pulses', member: 'Ada', peers: ['Bo'] });
   expect(play.received('Ada', 'pulses').pulses.map(({ member }) => member)).toEqual(['Bo', 'Cy']);

@@ -5,7 +5,7 @@ import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { createRoom, step } from '../../../signaling/room/index.ts';
 import { BROWSERS, helpful, script } from './randomEvents.ts';
 
-test('a room satisfies its invariants for random events', () => {
+test('a room satisfies its invariants after any random events', () => {
   const phases = new Set<string>();
   const outcomes = new Set<string>();
   let mixedRings = 0;

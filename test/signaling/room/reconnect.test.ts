@@ -14,7 +14,7 @@ describe('a lost connection of a member', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('changes nothing for as long as its line may delay its return', () => {
+  test("changes nothing for as long as a busy line may delay the member's return", () => {
     const pulse = { task: '', progress: 0, isSilent: false, ms: 0, limitMs: 60_000, lateMs: 90_000 };
     const play = open(2).do({ type: 'heartbeat', member: 'Bo', pulse }, away('Bo'));
     expect(play.timer('away Bo')).toMatchObject({ ms: 90_000 });
@@ -22,7 +22,7 @@ describe('a lost connection of a member', () => {
     expect(play.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] }).ring).toEqual(['Ada']);
   });
 
-  test('is followed by the messages that the member missed when the member returns', () => {
+  test('is followed by the missed messages when the member returns', () => {
     const play = open(3, { hasRelay: true }).do(away('Bo'));
     for (let i = 0; i < 2; i++) breakLink(play, 'Ada', 'Cy');
     const missing = play.received('Bo', 'prepare');
@@ -40,25 +40,25 @@ describe('a lost connection of a member', () => {
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
   });
 
-  test('changes nothing if the member returns before the server has noticed the loss', () => {
+  test('changes nothing if the member returns before the server notices the loss', () => {
     const play = open(2).do(back(open(2), 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['go', 'room']);
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
   });
 
-  test('delays the start of a run until the member is back', () => {
+  test('delays the start of a run until the member has returned', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(away('Ada'), join('Bo'), ready('Bo'));
     expect(play.received('Bo', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     play.do(back(play, 'Ada'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('delays the entry of a newcomer into the run until the newcomer is back', () => {
+  test("delays a newcomer's entry into the run until the newcomer has returned", () => {
     const play = open(1).do(join('Bo'), ready('Bo'), away('Bo'), grow, back(new Play(OPEN), 'Bo'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('leaves the member its place in a paused run for a moment, because its state may be a step ahead', () => {
+  test("keeps the member's place in a paused run for a moment, because its state may be a step ahead", () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(away('Bo'));
     play.do({ type: 'failed', member: 'Ada', generation: 1, message: 'No memory.', scope: 'rank' });
     expect(play.state.phase).toBe('PAUSED');
@@ -68,7 +68,7 @@ describe('a lost connection of a member', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('keeps a run paused if the member is a newcomer that the run needs, until the newcomer is back and ready', () => {
+  test('keeps a run paused that needs this newcomer, until it has returned and is ready', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), away('Cy'));
     play.do(join('Di'), away('Di'), back(play, 'Di'));
     expect(play.state.phase).toBe('PAUSED');
@@ -76,7 +76,7 @@ describe('a lost connection of a member', () => {
     expect(play.ring).toEqual(['Ada', 'Di']);
   });
 
-  test('does not end the run if only the member has the state of the run and the member returns', () => {
+  test('does not end the run if only this member has the state and it returns', () => {
     const play = open(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), ready('Cy'));
     play.do(away('Ada'), missed('Ada'));
     expect(play.timer('abandoned')).toBeDefined();
@@ -89,7 +89,7 @@ describe('a lost connection of a member', () => {
 });
 
 describe('a member that returns late', () => {
-  test('receives the message that its run has ended', () => {
+  test('learns that its run has ended', () => {
     const play = open(2).do(away('Bo'));
     const missedIt = back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } });
     play.report('finished', ['x'], 9).do(missedIt);
@@ -100,13 +100,13 @@ describe('a member that returns late', () => {
     expect(stopped.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'stopped' });
   });
 
-  test('receives the message that its run has ended before the room message of the next run', () => {
+  test('learns that its run has ended before it hears of the next run', () => {
     const play = Play.running(2).do(away('Bo'), missed('Bo'), { type: 'start', member: 'Ada' });
     play.do(back(play, 'Bo', { run: 1, active: { generation: 1, ring: [], isSteady: true } }));
     expect(play.sentTo('Bo').map((m) => m.type)).toEqual(['ended', 'room']);
   });
 
-  test('receives the message that the run is paused', () => {
+  test('learns that the run is paused', () => {
     const play = Play.running(3, { nodes: { min: 3, max: 3 } }).do(away('Bo'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     play.do(back(play, 'Bo', { active: { generation: 1, ring: [], isSteady: true } }));
@@ -123,7 +123,7 @@ describe('a member that returns late', () => {
     expect(play.ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('is refused if the host removed it meanwhile', () => {
+  test('is refused if the host has removed it meanwhile', () => {
     const play = open(2).do({ type: 'remove', member: 'Ada', whom: 'Bo' }, back(open(2), 'Bo'));
     expect(play.received('Bo', 'refused').code).toBe('removed');
     expect(play.state.members).toHaveLength(1);

@@ -6,7 +6,7 @@ import { OPEN, grow, left, away, missed, back, open, restored, active, steady } 
 import { join, Play, ready } from './play.ts';
 
 describe('after a restart of the server,', () => {
-  test('ranks that train continue undisturbed', () => {
+  test('ranks that train continue without interruption', () => {
     const before = open(3);
     const play = restored(before, steady(before, 'Cy'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1, run: 1 });
@@ -21,20 +21,20 @@ describe('after a restart of the server,', () => {
     expect(play.received('Bo', 'ended')).toMatchObject({ run: 1, outcome: 'finished' });
   });
 
-  test('all ranks have as much time to return as the busy line of the first may need', () => {
+  test('all ranks get as much time to return as the busy line of the first rank may need', () => {
     const before = open(2);
     const play = restored(before, back(before, 'Ada', { active: active(before), lateMs: 90_000 }));
     expect(['away Bo', 'restore-timeout'].map((key) => play.timer(key)?.ms)).toEqual([90_000, 90_000]);
   });
 
-  test('the next generation excludes a rank that does not return, and has a number that no generation has had', () => {
+  test('the next generation excludes a rank that does not return, and has a new number', () => {
     const before = open(3);
     const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'), missed('Cy'));
     expect(play.ring).toEqual(['Ada', 'Bo']);
     expect(play.state.generation).toBe(1000);
   });
 
-  test('newcomers are not given ranks until all ranks are back', () => {
+  test('newcomers get no ranks until all ranks have returned', () => {
     const before = open(2);
     const play = restored(before, steady(before, 'Ada')).do(join('Cy'), ready('Cy'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
@@ -42,7 +42,7 @@ describe('after a restart of the server,', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('newcomers that were about to join the run when the server stopped join it again', () => {
+  test('newcomers that were about to join the run join it again', () => {
     const before = open(2).enter(3).do(grow);
     expect(before.state).toMatchObject({ phase: 'LINKING', generation: 2 });
     const old = { generation: 1, ring: before.state.ring.slice(0, 2), isSteady: true };
@@ -53,7 +53,7 @@ describe('after a restart of the server,', () => {
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('the later generation is restored if members report two different generations', () => {
+  test('the later of two reported generations is restored', () => {
     const before = open(3);
     const late = open(3).do(left('Cy')).train();
     const play = restored(before, back(before, 'Cy', { active: active(before, false) }), steady(late, 'Bo'));
@@ -64,7 +64,7 @@ describe('after a restart of the server,', () => {
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('another generation begins if one rank reports that it left its generation, whatever the order in which ranks return', () => {
+  test('another generation begins if a rank reports that it has left its generation, in any order of returns', () => {
     const before = open(2);
     for (const order of [
       [back(before, 'Ada'), steady(before, 'Bo')],
@@ -76,7 +76,7 @@ describe('after a restart of the server,', () => {
     }
   });
 
-  test('another generation begins when all ranks are back if one of them reported a failure of the old generation', () => {
+  test('another generation begins after all ranks have returned if one of them reported a failure', () => {
     const before = open(2);
     const stalled = { active: active(before, false) };
     const play = restored(before, back(before, 'Ada', stalled));
@@ -89,7 +89,7 @@ describe('after a restart of the server,', () => {
     expect(reported.state.phase).toBe('LINKING');
   });
 
-  test.each(['LINKING', 'SYNCING'] as const)('a run that stopped in its first %s begins again', (phase) => {
+  test.each(['LINKING', 'SYNCING'] as const)('a run begins again that stopped in its first %s', (phase) => {
     const before = new Play({ ...OPEN }).enter(3).do({ type: 'start', member: 'Ada' });
     if (phase === 'SYNCING') before.linkAll();
     expect(before.state).toMatchObject({ phase, generation: 1 });
@@ -101,13 +101,13 @@ describe('after a restart of the server,', () => {
     expect([...play.ring].sort()).toEqual(names);
   });
 
-  test('a run does not begin again without its state if a member that is back has seen it train', () => {
+  test('a run does not begin without its state if a returned member has seen it train', () => {
     const before = open(2).enter(3).do(away('Ada'), away('Bo'));
     const play = restored(before, back(before, 'Cy')).do(ready('Cy'), { type: 'restore-timeout' });
     expect(play.state.phase).toBe('PAUSED');
   });
 
-  test('a paused run resumes once members with its state have reported this state', () => {
+  test('a paused run resumes when members with its state have reported this state', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 3 } }).do(left('Bo'));
     const play = restored(before, back(before, 'Ada'), ready('Ada', 1), join('Cy'), ready('Cy'));
     expect(play.state).toMatchObject({ phase: 'PAUSED', run: 1, isRestoring: true });
@@ -116,7 +116,7 @@ describe('after a restart of the server,', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', run: 1 });
   });
 
-  test('a run that the host paused stays paused, even if ranks missed the pause', () => {
+  test('a run that the host had paused stays paused, even if ranks missed the pause', () => {
     const before = open(2).do({ type: 'pause', member: 'Ada' });
     const held = restored(before, back(before, 'Ada'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), {
       type: 'restore-timeout',
@@ -131,21 +131,21 @@ describe('after a restart of the server,', () => {
     expect(play.received('Ada', 'pause').generation).toBe(1);
   });
 
-  test('a paused run prefers members that have its state if more members are ready than it can have ranks', () => {
+  test('a paused run prefers members with its state if more members are ready than it can have ranks', () => {
     const before = Play.running(2, { nodes: { min: 1, max: 2 } });
     const bystander = [back(before, 'Di'), ready('Di')];
     const ranks = ['Ada', 'Bo'].flatMap((member) => [back(before, member), ready(member, 1)]);
     expect(restored(before, ...bystander, ...ranks, { type: 'restore-timeout' }).ring).toEqual(['Ada', 'Bo']);
   });
 
-  test('a paused run prefers members that have its state, even if they return after other members', () => {
+  test('a paused run prefers members with its state, even if they return after others', () => {
     const before = Play.running(2, { nodes: { min: 2, max: 2 } }).do({ type: 'pause', member: 'Ada' });
     const play = restored(before, back(before, 'Di'), back(before, 'Ada'), { type: 'restore-timeout' });
     play.do(ready('Di'), back(before, 'Bo'), ready('Ada', 1), ready('Bo', 1), { type: 'resume', member: 'Di' });
     expect([...play.ring].sort()).toEqual(['Ada', 'Bo']);
   });
 
-  test('no other run starts while the ranks of the old run may still return', () => {
+  test('no other run starts while ranks of the old run may still return', () => {
     const before = new Play({ ...OPEN, startAt: 2 }).enter(2).train();
     const bystander = back(before, 'Cy', { run: 0, isRunOn: false, generation: 0 });
     const play = restored(before, bystander, ready('Cy'), { type: 'start', member: 'Cy' });
@@ -164,7 +164,7 @@ describe('after a restart of the server,', () => {
     expect(alone.state.phase).toBe('LINKING');
   });
 
-  test('a run that has ended stays ended even if a returning member reports that it still trains', () => {
+  test('a run that has ended does not continue, even if a returning member reports that it trains', () => {
     const before = open(2).report('finished', ['x'], 9);
     const over = { run: 1, isRunOn: false };
     const missedIt = back(before, 'Ada', {
@@ -188,7 +188,7 @@ describe('after a restart of the server,', () => {
     expect(play.received('Cy', 'refused').code).toBe('room-locked');
   });
 
-  test('members that the host removed cannot return, whatever the order in which members return', () => {
+  test('members that the host removed cannot return, in any order of returns', () => {
     const before = open(3).do({ type: 'remove', member: 'Ada', whom: 'Cy' }).train();
     const removed = { members: ['Cy'], seal: 'good' };
     const knows = (member: string): RoomEvent =>
@@ -223,7 +223,7 @@ describe('after a restart of the server,', () => {
     expect(play.state.hidden.has('Cy')).toBe(false);
   });
 
-  test('a run with a fixed world continues if it was training, and ends when a rank fails', () => {
+  test('a run with a fixed world continues if it was training, and then ends when a rank fails', () => {
     const before = Play.running(2);
     const play = restored(before, steady(before, 'Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
@@ -233,7 +233,7 @@ describe('after a restart of the server,', () => {
     expect(gone.received('Ada', 'ended').message).toMatch(/^Rank 1 \(Bo\) lost its connection while training/);
   });
 
-  test('a rank that returns late receives the message that its run has ended if all other ranks have left', () => {
+  test('a late rank learns that its run has ended if all other ranks have left', () => {
     const before = Play.running(2);
     const play = restored(before, steady(before, 'Ada'), left('Ada'), missed('Bo'));
     expect(play.state).toMatchObject({ phase: 'FORMING', isRestoring: false });
@@ -256,7 +256,7 @@ describe('after a restart of the server,', () => {
 describe('the reported state of a returning member', () => {
   const MAX = 2 ** 32 - 1;
 
-  test('is ignored if it names a generation that the room never had, and the room was not restored', () => {
+  test('is ignored in a room that was not restored if it names an unknown generation', () => {
     const play = new Play(OPEN).enter(2).do(away('Bo'));
     play.do(back(play, 'Bo', { generation: MAX, run: MAX, isRunOn: true })).start();
     expect(play.state).toMatchObject({ run: 1, generation: 1, highestReported: 0 });
@@ -270,7 +270,7 @@ describe('the reported state of a returning member', () => {
     ['run', { run: MAX }],
     ['generation', { generation: MAX }],
     ['present generation', { active: { generation: MAX, ring: [...open(3).state.ring], isSteady: true } }],
-  ])('makes a restored room expel the member if the reported %s is impossible', (_, claim) => {
+  ])('lets a restored room expel the member if its %s is impossible', (_, claim) => {
     const before = open(3);
     const liar = back(before, 'Cy', claim);
     for (const order of [
@@ -289,7 +289,7 @@ describe('the reported state of a returning member', () => {
     }
   });
 
-  test('is ignored if the member was not a rank of the generation that it reports', () => {
+  test('is ignored if the member was not a rank of the reported generation', () => {
     const before = open(4);
     const play = restored(before);
     const ring = [...before.state.ring];
@@ -303,14 +303,14 @@ describe('the reported state of a returning member', () => {
     expect(play.state.hidden.get('Ada')).toMatchObject({ isAway: false });
   });
 
-  test('contains only the latest removed members, up to a maximum', () => {
+  test('contains only the latest removed members, up to a limit', () => {
     const names = Array.from({ length: MAX_REMOVED + 2 }, (_, i) => `tab-${i}`);
     const removed = names.reduce<ReadonlySet<string>>(withRemoved, new Set());
     expect([...removed]).toEqual(names.slice(2));
     expect(withRemoved(removed, 'tab-5')).toBe(removed);
   });
 
-  test('is accepted if its generation number is high because the clock of the former server was ahead', () => {
+  test('is accepted with a high generation number, because the clock of the former server may have been ahead', () => {
     const before = open(2);
     before.state = { ...before.state, generation: 4600 };
     const play = restored(before, steady(before, 'Ada'), steady(before, 'Bo'));

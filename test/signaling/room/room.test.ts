@@ -26,7 +26,7 @@ describe('a room', () => {
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('starts its first run by itself when the number of ready members reaches startAt', () => {
+  test('starts its first run by itself when startAt members are ready', () => {
     const play = new Play({ startAt: 2 }).enter(1);
     expect(play.state.phase).toBe('FORMING');
     play.enter(2);
@@ -120,7 +120,7 @@ describe('a room', () => {
     expect(play.received('Cy', 'room').hosts).toEqual(['Bo']);
   });
 
-  test('is empty and without a run after its last member has left, and makes the next newcomer host', () => {
+  test('is empty and has no run after its last member has left; the next newcomer is host', () => {
     const play = Play.running(1).do({ type: 'left', member: 'Ada', reason: 'left' });
     expect(play.effects).toContainEqual({ type: 'clearTimer', key: 'deadline' });
     expect(play.effects.at(-1)).toEqual({ type: 'empty' });
@@ -131,14 +131,14 @@ describe('a room', () => {
     expect(play.received('Bo', 'prepare').generation).toBe(2);
   });
 
-  test('sends no message if a member repeats the same ready message', () => {
+  test('sends no message if a member repeats that it is ready', () => {
     const play = new Play().enter(2).do({ type: 'ready', member: 'Ada', device: { ...DEVICE }, stateOfRun: null });
     expect(play.effects).toEqual([]);
     play.do({ type: 'ready', member: 'Ada', device: { ...DEVICE, adapter: 'other' }, stateOfRun: null });
     expect(play.received('Bo', 'room').members[0]?.device?.adapter).toBe('other');
   });
 
-  test('marks all members as not ready when the host configures a job that needs other data', () => {
+  test('marks all members as not ready when the host chooses a job with other data', () => {
     const play = new Play({ startAt: 2 }).enter(1).do(join('Bo'));
     play.do({ type: 'configure', member: 'Ada', job: { ...DEFAULT_JOB, epochs: 3 } });
     expect(play.received('Bo', 'room').members[0]?.device).toEqual(DEVICE);
@@ -160,7 +160,7 @@ describe('a room', () => {
     expect(play.state.phase).toBe('LINKING');
   });
 
-  test('assigns the requested ranks, and assigns the free ranks in the order of joining', () => {
+  test('gives members the ranks that they request, and gives the free ranks in the order of joining', () => {
     const play = new Play({ startAt: 4 });
     for (const [name, rank] of [['Ada'], ['Bo', 3], ['Cy'], ['Di', 0]] as const) {
       play.do(join(name, { rank }));
@@ -184,7 +184,7 @@ describe('a room', () => {
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Bo' });
   });
 
-  test('refuses a rank above the largest possible one if no world size is known, and names none', () => {
+  test('refuses a rank that no world can have, without naming a world size that it does not know', () => {
     const play = new Play({ capacity: 256 }).do(join('Ada'), join('Bo', { rank: 255 }), join('Cy', { rank: 256 }));
     expect(play.received('Cy', 'refused').message).toBe('There is no rank 256. Request one from 0 to 255.');
     expect(play.state.members.map(({ rank }) => rank)).toEqual([null, 255]);
@@ -205,7 +205,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo', 'Cy']);
   });
 
-  test('is not empty if a newcomer takes the rank of its only member, which is disconnected', () => {
+  test('is not empty if a newcomer takes the rank of the only member, which is disconnected', () => {
     const play = new Play({ startAt: 1 }).do(join('Ada', { rank: 0 }), { type: 'away', member: 'Ada' });
     play.do(join('Bo', { rank: 0 }));
     expect(play.effects).not.toContainEqual({ type: 'empty' });
@@ -214,7 +214,7 @@ describe('a room', () => {
     expect(play.state.members.map((m) => m.name)).toEqual(['Bo']);
   });
 
-  test('readmits a returning member whose rank was taken, without a requested rank but still as host', () => {
+  test('admits a returning member whose rank was taken again, without this rank but still as host', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
@@ -287,7 +287,7 @@ describe('a room', () => {
     expect(play.received('Cy', 'prepare')).toMatchObject({ generation: 2, members: [{ name: 'Bo' }, { name: 'Cy' }] });
   });
 
-  test('sends members numbers of browsers instead of browser ids', () => {
+  test('sends members numbers instead of the ids of browsers', () => {
     const play = new Play();
     for (const [i, browser] of [BROWSERS[0], BROWSERS[1], BROWSERS[0], undefined].entries()) {
       play.do(join(NAMES[i]!, { browser }));
@@ -299,7 +299,7 @@ describe('a room', () => {
     expect(numbers()).toEqual([1, 2, 0, 1]);
   });
 
-  test('relays signals only between ranks of the present generation', () => {
+  test('relays signals only between ranks of this generation', () => {
     const play = Play.running(2).do(join('Cy'));
     const signal = { type: 'offer' as const, sdp: 'v=0' };
     play.do({ type: 'signal', member: 'Ada', to: 'Bo', generation: 1, attempt: 2, signal });

@@ -20,7 +20,7 @@ const slow = (play: Play, member: string, peer: string): RoomEvent => ({
 const areNeighbours = (play: Play, a: string, b: string): boolean =>
   neighbours(play.ring).some(([left, right]) => edgeKey(left, right) === edgeKey(a, b));
 
-test('the report of a slow link begins another generation of the same members, in which the ends of the link are not neighbours', () => {
+test('the report of a slow link begins a generation of the same members in which its ends are not neighbours', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy'));
   const prepare = play.received('Ada', 'prepare');
@@ -32,7 +32,7 @@ test('the report of a slow link begins another generation of the same members, i
   expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 2, retries: 0 });
 });
 
-test('after a slow link has been avoided, further reports about slow links change nothing in a ring of four', () => {
+test('after a slow link was avoided, further reports of slow links change nothing in a ring of four', () => {
   const play = open(4);
   play.do(slow(play, 'Bo', 'Cy')).train();
   const { state } = play;
@@ -45,7 +45,7 @@ test('after a slow link has been avoided, further reports about slow links chang
   expect(play.state).toBe(state);
 });
 
-test('a reported slow link is ignored if its ends cannot be separated or are not neighbours, or if the report names another generation', () => {
+test('the report of a slow link is ignored if its ends are not neighbours or cannot be separated, or if it is outdated', () => {
   for (const n of [2, 3]) {
     const play = open(n);
     const { state } = play;
@@ -62,7 +62,7 @@ test('a reported slow link is ignored if its ends cannot be separated or are not
   expect(play.state).toBe(state);
 });
 
-test('a reported slow link is ignored before the generation trains, and in a fixed world', () => {
+test('the report of a slow link is ignored before training begins, and in a fixed world', () => {
   const linking = new Play(OPEN).enter(4).start();
   const fixed = Play.running(4, { nodes: null });
   for (const play of [linking, fixed]) {
@@ -72,7 +72,7 @@ test('a reported slow link is ignored before the generation trains, and in a fix
   }
 });
 
-test('a member whose report cannot help is heard once in a generation', () => {
+test('a member whose report cannot help is heard only once in a generation', () => {
   const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada').train();
   expect(areNeighbours(play, 'Ada', 'Bo')).toBe(false);
   const { generation } = play.state;

@@ -8,7 +8,7 @@ const watch = (member: string, holdsKey = false): RoomEvent => join(member, { is
 const update = (member: string): RoomEvent => ({ type: 'spectator-update', member, update: '[]' });
 
 describe('a spectator', () => {
-  test('receives the messages about the room, and is not counted as a member', () => {
+  test('receives the messages of the room, and does not count as a member', () => {
     const play = new Play({ startAt: 2, capacity: 2 }).enter(1).do(watch('Wu'));
     expect(play.effects[0]).toEqual({ type: 'admit', member: 'Wu' });
     expect(play.received('Ada', 'room')).toMatchObject({ spectators: [{ member: 'Wu', name: 'Wu' }], waitingFor: 1 });
@@ -20,7 +20,7 @@ describe('a spectator', () => {
     expect(play.sentTo('Wu').map(({ type }) => type)).toEqual(['room']);
   });
 
-  test('is admitted to a room whose fixed world is training, but not to a locked room', () => {
+  test('is admitted to a fixed world that trains, but not to a locked room', () => {
     const play = Play.running(2).do(watch('Wu'));
     expect(play.received('Wu', 'room').phase).toBe('RUNNING');
     play.do({ type: 'lock', member: 'Ada', isLocked: true }, watch('Xi'));
@@ -57,7 +57,7 @@ describe('a spectator', () => {
     expect(play.received('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
   });
 
-  test('keeps a room open, and with the host key also locked, after the last member has left; the run ends', () => {
+  test('keeps the room open after the last member has left, also locked with the host key; the run ends', () => {
     const play = Play.running(1, OPEN).do(
       watch('Wu', true),
       { type: 'lock', member: 'Wu', isLocked: true },
@@ -72,7 +72,7 @@ describe('a spectator', () => {
     expect(play.state.hidden.size).toBe(0);
   });
 
-  test('can reconnect, also to a restarted server; the server ignores the run that the spectator reports', () => {
+  test('can reconnect, also to a restarted server, which ignores the run that it reports', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };
@@ -119,7 +119,7 @@ describe('a spectator update', () => {
     ]);
   });
 
-  test('is accepted only from rank 0 or, during a pause, from a member with the state', () => {
+  test('is accepted only from rank 0, or during a pause from a member with the state', () => {
     const play = Play.running(2, OPEN).do(watch('Wu'), join('Cy'));
     for (const other of ['Bo', 'Cy', 'Wu']) expect(play.do(update(other)).effects).toEqual([]);
     play.do({ type: 'pause', member: 'Ada' });

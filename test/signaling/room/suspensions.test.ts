@@ -13,12 +13,12 @@ const withoutBo = (options: Partial<RoomOptions> = {}): Play =>
   breakLink(breakLink(open(3, options), 'Ada', 'Bo'), 'Bo', 'Ada');
 
 describe('a suspended tab', () => {
-  test('continues the run at once if it is ready and all other members with the state have left', () => {
+  test('immediately continues the run if it is ready and all other members with the state have left', () => {
     const play = withoutBo().do(ready('Bo', 1), left('Ada'), left('Cy'));
     expect([play.state.phase, play.ring]).toEqual(['LINKING', ['Bo']]);
   });
 
-  test('continues the paused run as soon as it is ready, if all other members with the state have left', () => {
+  test('continues the paused run when it becomes ready, if all other members with the state have left', () => {
     const play = withoutBo().do(left('Ada'), left('Cy'));
     expect(play.state.phase).toBe('PAUSED');
     expect(play.do(ready('Bo', 1)).ring).toEqual(['Bo']);
@@ -62,7 +62,7 @@ const fail = (play: Play, member: string): Play => {
 /** Three ranks train, and a newcomer enters. */
 const grown = (): Play => open(3).do(join('Di'), ready('Di'), grow);
 
-describe('a newcomer with whom SYNCING fails', () => {
+describe('a newcomer with which SYNCING has failed', () => {
   test('is tried once more, and then suspended', () => {
     const play = fail(grown(), 'Di');
     expect(play.ring).toContain('Di');
@@ -70,7 +70,7 @@ describe('a newcomer with whom SYNCING fails', () => {
     expect(play.train().state.phase).toBe('RUNNING');
   });
 
-  test('is suspended twice as long each time, after one failure', () => {
+  test('is suspended twice as long each time, but not after the first failure', () => {
     const play = fail(fail(grown(), 'Di'), 'Di');
     const lengths = [play.timer('suspended 1').ms];
     for (let i = 0; i < 3; i++) {
@@ -80,7 +80,7 @@ describe('a newcomer with whom SYNCING fails', () => {
     expect(lengths).toEqual([30_000, 60_000, 120_000, 240_000]);
   });
 
-  test('is known by its browser if it reloads the page', () => {
+  test('is recognized by its browser if it reloads the page', () => {
     const play = open(3).do(join('Di', { browser: 'D' }), ready('Di'), grow);
     fail(play, 'Di')
       .do(left('Di'))
@@ -89,7 +89,7 @@ describe('a newcomer with whom SYNCING fails', () => {
     expect(fail(play, 'Di2').ring).toEqual(['Ada', 'Bo', 'Cy']);
   });
 
-  test('is suspended if it alone reports no state before the deadline, twice', () => {
+  test('is suspended if it alone twice reports no state before the deadline', () => {
     const play = grown();
     for (let i = 0; i < 2; i++) {
       play.linkAll();
@@ -106,30 +106,30 @@ describe('a start with a suspended tab', () => {
   const suspensionEnd: RoomEvent = { type: 'suspension-end', id: 1 };
   const stop: RoomEvent = { type: 'stop', member: 'Ada' };
 
-  test('leaves the suspended tab out if enough other members are ready', () => {
+  test('leaves this tab out if enough other members are ready', () => {
     const play = withoutBo().do(stop, ready('Bo')).start();
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('succeeds if the suspended tab is the host and no other tab is left', () => {
+  test('succeeds if this tab is the host and the only tab', () => {
     const play = withoutBo().do(stop, ready('Bo'), left('Ada'), left('Cy'), { type: 'start', member: 'Bo' });
     expect(play.ring).toEqual(['Bo']);
     expect(play.train().state.phase).toBe('RUNNING');
   });
 
-  test('includes the suspended tab if too few other members are ready', () => {
+  test('includes this tab if too few other members are ready', () => {
     const play = withoutBo({ nodes: { min: 3, max: 3 } }).do(stop, ready('Bo'));
     expect(play.start().ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test('happens by itself when enough members are ready, with the suspended tab among them', () => {
+  test('is automatic when enough members are ready, including this tab', () => {
     const play = withoutBo({ startAt: 3 }).do(left('Ada'), left('Bo'), left('Cy'));
     play.enter(2);
     expect(play.received('Ada', 'room')).toMatchObject({ phase: 'FORMING', waitingFor: 1 });
     expect(play.enter(3).ring).toEqual(['Ada', 'Cy', 'Bo']);
   });
 
-  test("is refused with the tab's name and the rest of its suspension if too few members are ready", () => {
+  test("is refused if too few members are ready, with this tab's name and the rest of its suspension", () => {
     const play = withoutBo({ nodes: { min: 3, max: 3 } })
       .do(stop)
       .start();
@@ -138,7 +138,7 @@ describe('a start with a suspended tab', () => {
     );
   });
 
-  test('includes the suspended tab if a member expects a world of this size', () => {
+  test('includes this tab if a member expects a world that needs it', () => {
     for (const isOver of [false, true]) {
       const play = new Play(OPEN).do(join('Ada'), join('Bo'), join('Cy', { worldSize: 3 }));
       for (const member of ['Ada', 'Bo', 'Cy']) play.do(ready(member));
@@ -149,7 +149,7 @@ describe('a start with a suspended tab', () => {
   });
 });
 
-test('a rank is not suspended if tabs of only one browser report it as late, even if each report is from another tab', () => {
+test('a rank is not suspended if only tabs of one browser report it as late, even if they are several', () => {
   for (const browsers of [
     ['one', 'one'],
     ['one', 'another'],
@@ -177,7 +177,7 @@ test.each<[Reason, RegExp]>([
   ['stuck', /If it does not recover by itself, reload it\. This tab will be tried/],
   ['alone', /Reload it, and check its network\. This tab will be tried/],
   ['failing', /^Each generation with this tab failed/],
-])('the notice of a suspension for "%s" contains the reason and the time', (reason, sentence) => {
+])('the message about a suspension for "%s" contains the reason and the duration', (reason, sentence) => {
   const { state } = Play.running(1, { nodes: { min: 1, max: 4 } });
   const suspension = { id: 1, times: 1, reason, isOn: true };
   const notice = noticeOf({ ...state, suspensions: new Map([['Ada', suspension]]) }, 'Ada');
