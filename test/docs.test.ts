@@ -220,7 +220,7 @@ function namesOf(schema: unknown): string[] {
   return [...Object.keys(entries ?? {}), ...inner.flatMap(namesOf)];
 }
 
-test('docs/export.md describes the fields of the facts in model files', () => {
+test('docs/export.md describes every field of the facts in model files', () => {
   const described = read('docs/export.md');
   // `untrained` is only used while ranks compare their data, and is not stored in model files.
   const names = SampleFacts.options.flatMap(namesOf).filter((name) => name !== 'untrained');
@@ -257,10 +257,10 @@ const codecsOf = ({ codecs }: StrategyFacts): string =>
 /** Returns the name in the first cell of each row. */
 const firstNamesOf = (rows: string[][]): string[] => rows.map(([first]) => /`([\w-]+)`/.exec(first!)![1]!);
 
-describe('the tables of docs/STRATEGIES.md', () => {
+describe('the tables in docs/STRATEGIES.md', () => {
   const text = read('docs/STRATEGIES.md');
 
-  test('have the facts of every strategy', () => {
+  test('contain the facts of every strategy', () => {
     expect(tableOf(text, 'facts of')).toEqual(
       Object.entries(STRATEGIES).map(([name, facts]) => [
         ...[`\`${name}\``, facts.exchanges, yesNo(facts.isSynchronous), yesNo(facts.isElastic)],
@@ -270,7 +270,7 @@ describe('the tables of docs/STRATEGIES.md', () => {
     );
   });
 
-  test('have the facts of every codec', () => {
+  test('contain the facts of every codec', () => {
     expect(tableOf(text, 'codec')).toEqual(
       Object.entries(CODECS).map(([name, { share, encodes, exchanges, fitsPipelines }]) => [
         ...[`\`${name}\``, share ?? '-', encodes ?? '-', String(exchanges), yesNo(fitsPipelines)],

@@ -209,7 +209,7 @@ const projectImportsOf = (file: string): string[] =>
     .map((specifier) => path.posix.normalize(path.posix.join(path.posix.dirname(file), specifier)));
 
 describe('imports', () => {
-  test('are found', () => {
+  test('are found in the sources', () => {
     expect(files.length).toBeGreaterThan(50);
     expect(importsOf('src/transport/peerLink.ts')).toContain('simple-peer/simplepeer.min.js');
   });

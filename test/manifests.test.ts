@@ -19,7 +19,7 @@ test('all packages have the same version', () => {
   expect(new Set(versions).size).toBe(1);
 });
 
-test('declarations and the reference are written for the exports of the library', () => {
+test('declarations and reference cover the exports of the library', () => {
   const { exports } = read('packages/peergrad/package.json') as Manifest;
   // Two exports have the same types if one of them is a single file.
   const types = new Set(Object.values(exports!).flatMap((entry) => (typeof entry === 'string' ? [] : [entry.types!])));
@@ -31,7 +31,7 @@ test('declarations and the reference are written for the exports of the library'
   expect(entryPoints).toEqual(exported);
 });
 
-test('TensorFlow.js is pinned exactly, and the library accepts only patches of that version', () => {
+test('TensorFlow.js is pinned exactly, and the library accepts only its patch versions', () => {
   const names = ['@tensorflow/tfjs', '@tensorflow/tfjs-backend-webgpu', '@tensorflow/tfjs-backend-wasm'];
   const { devDependencies } = read('package.json') as { devDependencies: Record<string, string> };
   const { peerDependencies } = read('packages/peergrad/package.json') as { peerDependencies: Record<string, string> };

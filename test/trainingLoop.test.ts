@@ -58,7 +58,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true }));
 
-test('the training loop trains one model on two ranks', { timeout: 60_000 }, async () => {
+test('the documented training loop trains one model on two ranks', { timeout: 60_000 }, async () => {
   const tsx = pathToFileURL(path.join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href;
   const { stdout } = await promisify(execFile)(process.execPath, ['--import', tsx, 'main.ts'], { cwd: folder });
   const losses = stdout.match(/^\d+\.\d+(e-\d+)?$/gm)!.map(Number);

@@ -62,7 +62,7 @@ const RUNNING: MembershipEvent[] = [
   { type: 'go', generation: 1 } as const,
 ];
 
-test('a generation is linked, entered and trained', () => {
+test('a member links, enters and trains a generation, in this order', () => {
   expect(RUNNING.map((_, i) => after(...RUNNING.slice(0, i + 1)).effects)).toEqual([
     ['link'],
     ['send linked'],
@@ -72,13 +72,13 @@ test('a generation is linked, entered and trained', () => {
   ]);
 });
 
-test('a generation continues while newcomers link, and ends when one of its ranks is gone', () => {
+test('a generation continues while newcomers link, and ends when one of its ranks has left', () => {
   const cy = { ...ring[0]!, member: 'C1' };
   expect(after(...RUNNING, prepare(2, 1, [...ring, cy])).effects).toEqual(['link']);
   expect(after(...RUNNING, prepare(2, 1, [ring[0]!, cy])).effects).toEqual(['drop', 'link']);
 });
 
-test('a report that is due without a connection is sent after the member has reconnected', () => {
+test('a report without a connection is sent after the member has reconnected', () => {
   const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', generation: 1, peers: ['B1'] });
   expect(effects).toEqual([]);
   const back: MembershipEvent = { type: 'admitted', member: 'A1' };
@@ -87,14 +87,14 @@ test('a report that is due without a connection is sent after the member has rec
   ]);
 });
 
-test('the end of a run takes effect only once', () => {
+test('the end of a run has an effect only once', () => {
   expect(after(...RUNNING, ended(1)).effects).toEqual(['drop', 'end']);
   expect(after(...RUNNING, ended(1), ended(1)).effects).toEqual([]);
   expect(after(...RUNNING, ended(1), prepare(2, 2), ended(2)).effects).toEqual(['drop', 'end']);
   expect(after(...RUNNING, ended(0)).effects).toEqual([]);
 });
 
-test('a pause ends the generation, and the member waits until the run resumes or ends', () => {
+test('a pause ends the generation; the member then waits until the run resumes or ends', () => {
   expect(after(...RUNNING, pause(1, 1))).toMatchObject({ state: { pausedFor: 1, active: null }, effects: ['drop'] });
   expect(after(...RUNNING, ended(1), pause(1, 1)).state.pausedFor).toBeNull();
   const later = after(...RUNNING, ended(1), pause(2, 5), ended(2));
@@ -133,12 +133,12 @@ describe('a member that is admitted under a new id', () => {
     expect(ends).toEqual(told.map((end) => expect.objectContaining(end) as unknown));
   });
 
-  test('is told nothing if it knows that its run has ended', () => {
+  test('is told nothing if it already knows that its run has ended', () => {
     expect(after(...RUNNING, ended(1), { type: 'admitted', member: 'A2' }, inRoom(1, 'FORMING')).effects).toEqual([]);
   });
 });
 
-test('the reconnect state reports whether the run continues', () => {
+test('the reconnect state says whether the run continues', () => {
   const { settings: _, ...running } = reported(after(...RUNNING).state, 1, 'RUNNING');
   expect(running).toEqual({ run: 1, isRunOn: true, hasTrained: true, generation: 7, isSteady: true });
   // The message about the end of the run may have been lost, so the phase of the room does not
@@ -153,7 +153,7 @@ test('the reconnect state reports whether the run continues', () => {
   expect(reported(after(...RUNNING.slice(0, 3)).state, 1, 'RUNNING')).toMatchObject({ isSteady: false });
 });
 
-test("the reconnect state contains the list of removed members with the server's signature", () => {
+test("the reconnect state contains the removed members with the server's signature", () => {
   const { state } = after(...RUNNING);
   const removed = { members: ['member-cy'], seal: 'signed-by-the-server' };
   expect(reconnectStateOf(state, { ...ROOM, removed }).settings.removed).toEqual(removed);

@@ -342,7 +342,7 @@ const RECOVERY_MUTANTS: [kind: DataKind, fault: string, faults: Faults][] = [
   ],
 ];
 
-describe('recovery schedules find a planted fault', () => {
+describe('recovery schedules detect a planted fault', () => {
   test.each(RECOVERY_MUTANTS)('in runs on %s data: %s', { timeout: 120_000 }, async (kind, _, faults) => {
     const isBroken = async (seed: number): Promise<boolean> =>
       (await playRecovery(kind, seed, faults)).violation !== null;
@@ -352,13 +352,13 @@ describe('recovery schedules find a planted fault', () => {
   });
 });
 
-describe('membership schedules find a planted fault', () => {
+describe('membership schedules detect a planted fault', () => {
   test.each(MUTANTS)('that breaks invariant %s: %s', { timeout: 120_000 }, (invariant, _, mutant) => {
     expect(find(invariant, mutant)).not.toBeNull();
   });
 });
 
-test('a failing schedule is shortened to fewer actions that break the same invariant', () => {
+test('a failing schedule is shortened to fewer actions with the same failure', () => {
   const { outcome, parts } = find('I4', { needsAll: false })!;
   const short = shrink(outcome, parts);
   expect(short.violation?.invariant).toBe('I4');

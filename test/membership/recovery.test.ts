@@ -30,7 +30,7 @@ test.each(['replicated', 'federated'] as const)(
   },
 );
 
-test('a schedule is deterministic', async () => {
+test('a schedule has the same outcome in each run', async () => {
   const first = await describeRecovery('federated', FROM + 7);
   expect(first).toContain('generation 2');
   expect(await describeRecovery('federated', FROM + 7)).toBe(first);

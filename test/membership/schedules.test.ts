@@ -34,13 +34,13 @@ test(`${SCHEDULES} random membership schedules break no invariant`, { timeout: 6
   expect(seen.suspended).toBeGreaterThan(SCHEDULES / 500);
 });
 
-test('of two lines of steps that a restart of the server allows, the longer one is kept', () => {
+test('if a restart of the server allows two different sequences of steps, the longer one is kept', () => {
   const outcome = playSeed(1234034649);
   expect(outcome.violation).toBeNull();
   expect(outcome.world.seen.restarts).toBe(1);
 });
 
-test('a member never receives an older room message after a newer one, so the host can resume a paused run', () => {
+test('a member never receives room messages in the wrong order, so the host can resume a paused run', () => {
   const room = { slots: 3, nodes: { min: 2, max: 3 }, startAt: 2, hasRelay: false };
   const together: Action[] = [
     ['join', 1, 0],
@@ -60,7 +60,7 @@ test('a member never receives an older room message after a newer one, so the ho
   expect(outcome.violation).toBeNull();
 });
 
-test('a schedule is deterministic, and can be repeated from its actions', () => {
+test('a schedule has the same outcome in each run, and when its actions are repeated', () => {
   const first = playSeed(FROM + 7);
   expect(playSeed(FROM + 7).actions).toEqual(first.actions);
   const again = playActions(first, first.actions);

@@ -49,14 +49,14 @@ function goldenGradient(step: number): Float32Array {
 }
 
 describe('the updates of an optimizer', () => {
-  test.each(TORCH)('are equal to those of PyTorch: %s %o', (name, options, expected) => {
+  test.each(TORCH)('equal those of PyTorch: %s %o', (name, options, expected) => {
     const params = Float32Array.of(1, -2, 0.5, 0);
     const optimizer = createOptimizer(name, options, 4);
     for (let step = 0; step < 6; step++) optimizer.apply(params, goldenGradient(step));
     expected.forEach((value, i) => expect(params[i]).toBeCloseTo(value, 6));
   });
 
-  test('the first step of Adam moves each parameter by the learning rate, against the sign of its gradient', () => {
+  test('of Adam move each parameter by the learning rate in the first step, against the sign of its gradient', () => {
     const params = Float32Array.of(1, 1, 1);
     createOptimizer('adam', { learningRate: 0.1 }, 3).apply(params, Float32Array.of(0.5, -300, 1e-3));
     expect(params[0]).toBeCloseTo(0.9, 6);
@@ -64,7 +64,7 @@ describe('the updates of an optimizer', () => {
     expect(params[2]).toBeCloseTo(0.9, 4);
   });
 
-  test("Nesterov's momentum with the settings of DiLoCo's outer steps equals a manual calculation", () => {
+  test("of Nesterov with DiLoCo's outer settings equal a calculation by hand", () => {
     const params = Float32Array.of(0);
     const optimizer = createOptimizer('nesterov', { learningRate: 0.7, momentum: 0.9 }, 1);
     optimizer.apply(params, Float32Array.of(1));
@@ -75,7 +75,7 @@ describe('the updates of an optimizer', () => {
     expect(params[0]).toBeCloseTo(-1.232, 6);
   });
 
-  test('Adam equals its published algorithm in float64 for 200 steps', () => {
+  test('of Adam equal its published algorithm in float64 for 200 steps', () => {
     const size = 20;
     const rng = createRng(3);
     const [rate, beta1, beta2, epsilon] = [0.003, 0.9, 0.999, 1e-8];
@@ -112,11 +112,11 @@ describe('reproducible bits', () => {
     adamw: '1fff0c81fe3b7f25',
   };
 
-  test.each(NAMES)('%s has the same state hash after 100 steps on every machine', async (name) => {
+  test.each(NAMES)('%s has the same state hash on every machine after 100 steps', async (name) => {
     expect(hashState(run(name, 100).parts)).toBe(BITS[name]);
   });
 
-  test.each(NAMES)('%s continues exactly from a saved state', (name) => {
+  test.each(NAMES)('%s continues from a saved state with the same bits', (name) => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 12 }), (at) => {
         const whole = run(name, 12);
@@ -153,7 +153,7 @@ describe('reproducible bits', () => {
 describe.each(NAMES)('%s', (name) => {
   const make = (size: number) => createOptimizer(name, { learningRate: 0.1 }, size);
 
-  test('rejects arrays of another length and changes nothing', () => {
+  test('rejects arrays of another length, and changes nothing', () => {
     const optimizer = make(3);
     const before = structuredClone(optimizer.state());
     const params = new Float32Array(4);
@@ -162,7 +162,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state()).toEqual(before);
   });
 
-  test('rejects the state of another size or optimizer and changes nothing', () => {
+  test('rejects the state of another size or optimizer, and changes nothing', () => {
     const optimizer = make(3);
     const before = structuredClone(optimizer.state());
     for (const other of NAMES) {
@@ -173,7 +173,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state()).toEqual(before);
   });
 
-  test('updates given ranges as in an update of the whole array, and nothing outside of these ranges', () => {
+  test('updates given ranges as in a whole update, and nothing outside of them', () => {
     const [params, parts] = [Float32Array.of(1, 2, 3, 4, 5), Float32Array.of(1, 2, 3, 4, 5)];
     const [whole, ranged] = [make(5), make(5)];
     const ranges = [
@@ -196,7 +196,7 @@ describe.each(NAMES)('%s', (name) => {
   });
 
   test.each([[{ start: 0, end: 4 }], [{ start: -1, end: 2 }], [{ start: 2, end: 1 }]])(
-    'rejects the range %o of an array of 3 and changes nothing',
+    'rejects the range %o of an array of 3, and changes nothing',
     (range) => {
       const optimizer = make(3);
       const params = Float32Array.of(1, 1, 1);
@@ -224,7 +224,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(params[3]).toBe(Infinity);
   });
 
-  test('a changed learning rate takes effect with the next step and is part of the state', () => {
+  test('uses a changed learning rate from the next step on, and has it in its state', () => {
     const optimizer = make(1);
     optimizer.learningRate = 0.5;
     expect(optimizer.learningRate).toBe(0.5);

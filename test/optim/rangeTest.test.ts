@@ -46,7 +46,7 @@ describe('a range test', () => {
     expect(suggested).toBe(Number(suggested!.toPrecision(2)));
   });
 
-  test('ends only when the smoothed loss exceeds four times its minimum', () => {
+  test('ends only when the smoothed loss exceeds four times its lowest value', () => {
     const falling = Array.from({ length: 60 }, (_, i) => 2 - i / 50);
     expect(hasExploded([...falling, 2.5], STEPS)).toBe(false);
     expect(hasExploded([...falling, 40], STEPS)).toBe(true);
@@ -57,7 +57,7 @@ describe('a range test', () => {
     for (const none of [NaN, Infinity]) expect(hasExploded([2, 2, none], STEPS)).toBe(true);
   });
 
-  test('does not end because of negative losses or a single low loss at the start', () => {
+  test('does not end because losses are negative, or because one early loss is low', () => {
     expect(
       hasExploded(
         Array.from({ length: 60 }, (_, i) => -i / 10),
@@ -67,7 +67,7 @@ describe('a range test', () => {
     expect(hasExploded([0.1, ...Array.from({ length: 60 }, () => 2)], STEPS)).toBe(false);
   });
 
-  test('suggests nothing and states the reason if the losses never fall clearly, even if they are noisy', () => {
+  test('suggests nothing if losses never clearly fall, even if they are noisy, and gives this reason', () => {
     const rng = createRng(3);
     const noisy = Array.from({ length: STEPS }, () => 2.3 + rng.next());
     const rising = untilExplosion(curve({ low: 2.3 }));
@@ -76,7 +76,7 @@ describe('a range test', () => {
     }
   });
 
-  test('suggests nothing and states the reason if the test ended too early', () => {
+  test('suggests nothing if the test ended too early, and gives this reason', () => {
     for (const losses of [[2.3], [2.3, 2.2, 2.1, 40], Array.from({ length: 20 }, (_, i) => 3 - i / 10)]) {
       expect(findRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'short' });
     }

@@ -3,13 +3,13 @@ import { rateAt } from '../../src/optim/schedule.ts';
 
 const cosine = { learningRate: 1, schedule: 'cosine', warmupSteps: 0 } as const;
 
-test('a constant schedule always has the given rate', () => {
+test('the rate of a constant schedule never changes', () => {
   for (const step of [0, 1, 999]) {
     expect(rateAt({ learningRate: 0.002, schedule: 'constant', warmupSteps: 0 }, step, step / 1000)).toBe(0.002);
   }
 });
 
-test('a cosine schedule falls to a tenth of the rate, and equals a calculation with Math.cos', () => {
+test('a cosine schedule falls to a tenth of the rate, and has the values of Math.cos', () => {
   for (let done = 0; done <= 1; done += 1 / 64) {
     expect(rateAt(cosine, 0, done)).toBeCloseTo(0.1 + 0.45 * (1 + Math.cos(Math.PI * done)), 12);
   }
@@ -22,7 +22,7 @@ test('the rate of a warm-up rises in equal steps up to the full rate', () => {
   expect(rates).toEqual([0.25, 0.5, 0.75, 1, 1]);
 });
 
-test('the rate of a range test rises from 1e-7 to 10 by the same factor in every step, whatever rate is given', () => {
+test('the rate of a range test rises from 1e-7 to 10 by a constant factor, whatever rate is given', () => {
   const plan = { learningRate: 0.3, measure: 'learning-rate', schedule: 'constant', warmupSteps: 10 } as const;
   for (let step = 0; step <= 80; step++) {
     expect(rateAt(plan, step, step / 80) / 10 ** (step / 10 - 7)).toBeCloseTo(1, 12);

@@ -54,7 +54,7 @@ describe('the state of a TensorFlow.js optimizer', () => {
   ];
 
   test.each(RULES.map((rule, i) => [...rule, BITS[i]!] as const))(
-    'has the same hash after 100 steps on every machine: %s %o',
+    'has the same hash on every machine after 100 steps: %s %o',
     (name, config, bits) => {
       const { params, parts } = run(name, config, 100);
       expect(params.every(Number.isFinite)).toBe(true);
@@ -62,7 +62,7 @@ describe('the state of a TensorFlow.js optimizer', () => {
     },
   );
 
-  test.each(RULES)('continues exactly when it is loaded: %s %o', (name, config) => {
+  test.each(RULES)('continues with the same bits after it is loaded: %s %o', (name, config) => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 12 }), (at) => {
         const whole = run(name, config, 12);
@@ -77,7 +77,7 @@ describe('the state of a TensorFlow.js optimizer', () => {
     );
   });
 
-  test.each(RULES)('changes in the given ranges only: %s %o', (name, config) => {
+  test.each(RULES)('changes only in the given ranges: %s %o', (name, config) => {
     const ranges = [
       { start: 0, end: 2 },
       { start: 3, end: 4 },
@@ -101,7 +101,7 @@ describe('the state of a TensorFlow.js optimizer', () => {
     expect(ranged.state().scalars).toEqual(whole.state().scalars);
   });
 
-  test.each(RULES)('does not change if the arrays do not fit: %s %o', (name, config) => {
+  test.each(RULES)('does not change if arrays of another length are rejected: %s %o', (name, config) => {
     const optimizer = create(name, config, 3);
     const before = structuredClone(optimizer.state());
     expect(() => optimizer.apply(new Float32Array(4), new Float32Array(3))).toThrow('created for 3 parameters');
@@ -110,7 +110,7 @@ describe('the state of a TensorFlow.js optimizer', () => {
   });
 });
 
-test.each(RULES)('a learning rate of 0 changes no parameter, as at the start of a warm-up: %s %o', (name, config) => {
+test.each(RULES)('a learning rate of 0, as at the start of a warm-up, changes no parameter: %s %o', (name, config) => {
   const optimizer = create(name, config, 2, 0);
   const params = Float32Array.of(1, -2);
   optimizer.apply(params, Float32Array.of(0.5, -3));
@@ -127,6 +127,6 @@ test.each(RULES)('NaN and infinity affect only their own parameter: %s %o', (nam
   expect(params[3]).toBe(Infinity);
 });
 
-test('an unknown class has no rule', () => {
+test('createTensorflowRule returns null for an unknown class', () => {
   expect(createTensorflowRule('Lion', { learningRate: 1 }, 1)).toBeNull();
 });

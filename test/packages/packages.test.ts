@@ -245,20 +245,20 @@ test('the library installs at most three packages besides TensorFlow.js', async 
   expect(Object.keys(packages).length).toBeLessThanOrEqual(3);
 });
 
-test.each(PACKAGES)('publint finds no mistake in %s', async (name) => {
+test.each(PACKAGES)('publint finds no problem in %s', async (name) => {
   const { buffer } = new Uint8Array(await readFile(tarballs[name]!));
   const { messages, pkg } = await publint({ pack: { tarball: buffer } });
   expect(messages.map((message) => formatMessage(message, pkg))).toEqual([]);
 });
 
-test('arethetypeswrong finds no mistake in the library', { timeout: 60_000 }, async () => {
+test('arethetypeswrong finds no problem in the library', { timeout: 60_000 }, async () => {
   // It has ES modules only, like Vite and current versions of TypeScript.
   const checked = run(ROOT, 'node_modules/.bin/attw', tarballs['peergrad']!, '--profile', 'esm-only');
   await expect(checked).resolves.toContain('peergrad');
 });
 
 test(
-  'the training loop trains one model in tabs of a page and a worker built by Vite, and of a page without a bundler',
+  'the training loop trains one model in a page and a worker built by Vite, and in a page without a bundler',
   { timeout: 120_000 },
   async () => {
     const { server, url, requests } = await serveProject();
@@ -320,7 +320,7 @@ test(
 );
 
 test(
-  "README's lines make four tabs of a fresh project of Vite train one model, by `server` and by a proxy",
+  "README's lines let four tabs of a new Vite project train one model, by `server` and by a proxy",
   { timeout: 120_000 },
   async () => {
     const added = (await documentDiffs()).map((hunks) => hunks.flat().filter((line) => line.startsWith('+')).length);
@@ -376,7 +376,7 @@ async function openPage(context: BrowserContext, url: string): Promise<Page> {
   return page;
 }
 
-test("the training loop and the package's declarations compile under strict TypeScript", async () => {
+test("the training loop and the package's declarations compile in strict TypeScript", async () => {
   const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
   await run(project, process.execPath, tsc);
   // What declarations import and do not find is `any` above, without a word. TensorFlow.js's own do
@@ -385,11 +385,11 @@ test("the training loop and the package's declarations compile under strict Type
   expect(everything).not.toContain('node_modules/peergrad/');
 });
 
-test('a world of several ranks runs in one process of plain Node', async () => {
+test('a world of several ranks can run in one process of plain Node', async () => {
   expect((await run(project, process.execPath, 'world.js')).trim().split('\n').at(-1)).toBe('[[3,3],[3,3],[3,3]]');
 });
 
-test("a page built by Vite has no settings, two workers, and the document's size", async () => {
+test('a page built by Vite needs no settings, has two workers, and has the documented size', async () => {
   const [names, ...numbers] = await Promise.all(
     [/`import (\{[^`]*\})` adds/, /adds (\d+) kB/, /everything (\d+) kB/, /the element (\d+) kB/].map(inDocument),
   );

@@ -6,7 +6,7 @@ import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeOf } from '.
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
 describe('parseControl', () => {
-  test('accepts the messages of the protocol', () => {
+  test('accepts all messages of the protocol', () => {
     const create = {
       type: 'create',
       version: 15,
@@ -47,11 +47,11 @@ describe('parseControl', () => {
       /stateOfRun/,
     ],
     ['a name of spaces', '{"type":"join","version":15,"room":"K7F3QX","name":"   "}', /name/],
-  ])('rejects %s, and the error names the field', (_name, data, message) => {
+  ])('rejects %s with the name of the field', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
 
-  test('rejects a ring in which a member occurs twice', () => {
+  test('rejects a ring that contains a member twice', () => {
     const one = { member: 'member-ada', name: 'Ada', device: null, browser: 0, rank: null };
     const prepare = {
       type: 'prepare',
@@ -67,12 +67,12 @@ describe('parseControl', () => {
     expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member occurs twice/);
   });
 
-  test.each(['renegotiate', 'transceiverRequest'])("rejects signals of simple-peer's type %s", (type) => {
+  test.each(['renegotiate', 'transceiverRequest'])('rejects signals with the type %s of simple-peer', (type) => {
     const signal = { type: 'signal', generation: 1, to: 'member-id', attempt: 0, signal: { type, [type]: true } };
     expect(() => parseControl(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
   });
 
-  test('throws no error other than ProtocolError, whatever the input is', () => {
+  test('throws only ProtocolError, whatever the input is', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (data) => {
         for (const schema of [ClientMessage, ServerMessage]) {
@@ -104,19 +104,19 @@ describe('parseJob', () => {
     [{ side: 7 }, /side/],
     [{ channels: 2 }, /channels/],
     [{ task: 'clustering' }, /task/],
-  ])('rejects %j, and the error names the field', (fields, message) => {
+  ])('rejects %j with the name of the field', (fields, message) => {
     expect(() => parseJob(fields)).toThrow(message);
     expect(() => parseJob(fields)).toThrow(UsageError);
   });
 });
 
 describe('room codes', () => {
-  test('are parsed in all the forms in which people type them', () => {
+  test('are accepted in all forms in which people write them', () => {
     for (const typed of ['K7F3QX', 'k7f-3qx', ' K7F 3QX ']) expect(parseRoomCode(typed)).toBe('K7F3QX');
     expect(formatRoomCode('K7F3QX')).toBe('K7F-3QX');
   });
 
-  test('are the same on every machine if they are derived from the same text', () => {
+  test('are the same on every machine if they come from the same text', () => {
     expect([roomCodeOf('none'), roomCodeOf('class 4b'), roomCodeOf('')]).toEqual(['57MYA5', 'HZ2NE4', 'PPUDER']);
     const codes = Array.from({ length: 1000 }, (_, i) => roomCodeOf(`run ${i}`));
     expect(codes.map(parseRoomCode)).toEqual(codes);
@@ -126,7 +126,7 @@ describe('room codes', () => {
     }
   });
 
-  test('have no characters that look alike', () => {
+  test('contain no characters that look alike', () => {
     for (const sign of '0O1IL') expect(ROOM_CODE_ALPHABET).not.toContain(sign);
     for (const typed of ['K7F3Q', 'K7F3QXX', 'K0F3QX', '']) expect(parseRoomCode(typed)).toBeNull();
   });

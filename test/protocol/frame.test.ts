@@ -38,7 +38,7 @@ const header = fc.record<FrameHeader>({
 });
 
 describe('a frame', () => {
-  test('contains the header with which it was created, or the header that was written into it later', () => {
+  test('contains the header from its creation, or the header that was written into it later', () => {
     fc.assert(
       fc.property(header, header, fc.nat({ max: 200 }), (first, second, bytes) => {
         const frame = createFrame(first, bytes);
@@ -50,7 +50,7 @@ describe('a frame', () => {
     );
   });
 
-  test('has the byte layout that docs/PROTOCOL.md describes', () => {
+  test('has the byte layout of docs/PROTOCOL.md', () => {
     const frame = createFrame(
       {
         kind: FrameKind.DATA,
@@ -75,7 +75,7 @@ describe('a frame', () => {
     ]);
   });
 
-  test('is rejected with ProtocolError if it is incomplete or has another version', () => {
+  test('is rejected with ProtocolError if it is truncated or has another version', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         try {
@@ -90,7 +90,7 @@ describe('a frame', () => {
     expect(() => readHeader(newer)).toThrow(new RegExp(`version ${FRAME_VERSION + 1}.*reload`));
   });
 
-  test('can carry JSON', () => {
+  test('can contain JSON', () => {
     const frame = encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { message: 'größer' });
     expect(decodeJsonFrame(frame)).toEqual({ message: 'größer' });
     expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.FLOOD, 1), 3))).toThrow(ProtocolError);

@@ -18,7 +18,7 @@ describe('seats', () => {
     expect(names(assignRanks(asking(...ranks), worldSize))).toBe(expected);
   });
 
-  test('give every member a rank, and have no gap if all requested ranks are below the number of members', () => {
+  test('give every member a rank, without gaps if all requested ranks are below the number of members', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat({ max: 7 }), { maxLength: 8 }), fc.nat({ max: 8 }), (asked, others) => {
         const members = [...asked, ...Array<null>(others).fill(null)].map((rank, id) => ({ id, rank }));
@@ -33,7 +33,7 @@ describe('seats', () => {
   });
 });
 
-test('the local rank of a member is its index among the ranks of its browser', () => {
+test('of a browser are numbered: the local rank of a member is its index among these', () => {
   const members = [0, 1, 0, 2, 0, 1].map((browser) => ({ browser }));
   const all = members.map((_, rank) => localRankOf(rank, members));
   expect(all.map(({ localRank }) => localRank)).toEqual([0, 0, 1, 0, 2, 1]);

@@ -9,7 +9,7 @@ import { ALL_REDUCE_NAMES } from '../../src/spec/algorithms.ts';
 const BYTES = 203_560;
 
 test.each([2, 3, 8, 32])(
-  'each chunk arrives after it was sent, and is passed on only after it arrived, in a simulated cluster of %i machines',
+  'each chunk arrives after it was sent, and is then passed on, in a simulated cluster of %i machines',
   (n) => {
     const cluster = clusterOf(n, 7);
     const steps = simulateStep(cluster, 0, BYTES, 'ring');
@@ -27,7 +27,7 @@ test.each([2, 3, 8, 32])(
   },
 );
 
-test('the delay of a slow link reaches every rank, and reaches each rank one ring step later than its left neighbour', () => {
+test('the delay of a slow link reaches every rank, each one ring step later than its left neighbour', () => {
   const { seed, machines } = clusterOf(4, 1);
   const slow = { seed, machines: machines.map((one, rank) => (rank === 1 ? { ...one, latencyMs: 500 } : one)) };
   const steps = simulateStep(slow, 0, BYTES, 'ring');
@@ -41,7 +41,7 @@ const eventsOf = (seed: number): unknown[] => {
   return [...run.beginning, ...Array.from({ length: 12 }, () => run.next()).flat()];
 };
 
-test('a simulated run is displayed like a real run, reports that it is simulated, and is the same for the same seed', () => {
+test('a simulated run is displayed like a real one, says that it is simulated, and is the same for the same seed', () => {
   const run = simulatedRun(32, 1, 'ring', 'simulated');
   let view = run.beginning.reduce(reduce, initialView);
   for (let i = 0; i < 12; i++) view = run.next().reduce(reduce, view);
@@ -71,7 +71,7 @@ test.each(ALL_REDUCE_NAMES)(
   },
 );
 
-test('a simulated run with auto plays the algorithm that a real run would use', () => {
+test('a simulated run with auto uses the algorithm that a real run would use', () => {
   const run = simulatedRun(30, 1, 'auto', 'simulated');
   const view = [...run.beginning, ...run.next()].reduce(reduce, initialView);
   expect(autoAlgorithm(30, BYTES)).toBe('two-level');

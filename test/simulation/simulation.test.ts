@@ -46,7 +46,7 @@ test('events are ordered by time, and events of the same time by insertion', () 
 
 describe('a simulated all-reduce', () => {
   test.each([2, 3, 5, 8, 12])(
-    'takes 2(n-1) times the sum of the latency and the transfer time of a chunk on a ring of %i ranks, if each chunk is one frame',
+    'takes 2(n-1) times the latency and transfer time of a chunk, for %i ranks on a ring and one frame per chunk',
     (n) => {
       const network = switched(n, { msPerByte: 0.001, latencyMs: 3 });
       const { ms, endedAt } = run(plans.ringAllReduce, n, 100 * n, network);
@@ -55,7 +55,7 @@ describe('a simulated all-reduce', () => {
     },
   );
 
-  test('sends the next segment while another is in flight, so that long chunks hide latency', () => {
+  test('sends segments one after the other without waiting, so that long chunks hide latency', () => {
     const n = 4;
     const count = 4 * 16_000;
     const network = switched(n, { msPerByte: 0.001, latencyMs: 10 });
@@ -65,7 +65,7 @@ describe('a simulated all-reduce', () => {
     expect(ms).toBeCloseTo(2 * (n - 1) * chunkMs + 10, 6);
   });
 
-  test('takes 4 times the latency with doubling, 8 times with halving-doubling, 12 times with two-level and 30 times with the ring, for 16 ranks', () => {
+  test('takes 4 latencies with doubling, 8 with halving-doubling, 12 with two-level and 30 with the ring, for 16 ranks', () => {
     const latency = switched(16, { latencyMs: 1 });
     expect(run(plans.recursiveDoubling, 16, 10, latency).ms).toBe(4);
     expect(run(plans.halvingDoubling, 16, 1600, latency).ms).toBe(8);
@@ -73,18 +73,18 @@ describe('a simulated all-reduce', () => {
     expect(run(plans.ringAllReduce, 16, 1600, latency).ms).toBe(30);
   });
 
-  test('takes longer by the time in which the receiver combines segments, one after another', () => {
+  test('takes longer by the time in which the receiver adds segments, one after the other', () => {
     const network = switched(2, { latencyMs: 1, combineMsPerByte: 0.01 });
     expect(run(plans.ringAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
   });
 
-  test('takes longer by exactly the time that a rank is late', () => {
+  test('takes longer by exactly the delay of a late rank', () => {
     const network = switched(4, { latencyMs: 1 });
     const { ms } = run(plans.ringAllReduce, 4, 400, network, { startAt: [0, 50, 0, 0] });
     expect(ms).toBe(56);
   });
 
-  test('takes as long as all frames one after another if all ranks share one radio channel', () => {
+  test('takes as long as all frames in sequence if all ranks share one radio channel', () => {
     const n = 4;
     const network: Network = {
       resources: [{ msPerByte: 0.001, msPerFrame: 0.5 }],
@@ -103,7 +103,7 @@ describe('a simulated all-reduce', () => {
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
 
-  test('takes almost the same time with larger segments, if a chunk still has several segments', () => {
+  test('takes almost the same time with larger segments, as long as a chunk has several of them', () => {
     for (const [name, plan] of Object.entries(ALL_REDUCES)) {
       const network = switched(8, { msPerByte: 0.001, latencyMs: 2 });
       const fine = run(plan, 8, 2_000_000, network);
@@ -151,7 +151,7 @@ test.each([
   ['another step', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 1, 4)], /does not receive/],
   ['a longer send', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
   ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, but that rank does not send/],
-] as const)('a schedule rejects plans whose sends and receives differ: %s', (_, mine, theirs, message) => {
+] as const)('a schedule rejects plans with sends that do not match the receives: %s', (_, mine, theirs, message) => {
   expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
 });
 

@@ -80,7 +80,7 @@ const jobs = fc
     return { ...usual, gpt: { ...usual.gpt, ...gpt } };
   });
 
-test('a job is the same after it was written to a file and read, and gives the same file if it is written again', () => {
+test('a job does not change when it is written to a file and read; written again, it gives the same file', () => {
   fc.assert(
     fc.property(jobs, (job) => {
       const text = writeJobFile(job);
@@ -91,7 +91,7 @@ test('a job is the same after it was written to a file and read, and gives the s
   );
 });
 
-test('a job file contains only the fields that differ from the defaults', () => {
+test('a job file contains only fields with values other than the defaults', () => {
   expect(writtenOf({})).toEqual({ peergrad: 1, job: 'digits' });
   expect(writtenOf({ job: 'images', data: { kind: 'files' }, model: 'cnn' })).toEqual({
     peergrad: 1,
@@ -112,13 +112,13 @@ test('a job file contains only the fields that differ from the defaults', () => 
   expect(writtenOf({ strategy: 'diloco' })).toEqual({ peergrad: 1, job: 'digits', strategy: 'diloco' });
 });
 
-test('a job file does not name the files that the host distributed; the user who opens the job file chooses files again', () => {
+test('a job file does not name the files that a host distributed; whoever opens it chooses files again', () => {
   const files = [{ name: 'cats.zip', size: 3, hash: '0123456789abcdef' }];
   const text = writeJobFile(parseJob({ job: 'images', data: { kind: 'shared', files } }));
   expect(readJobFile('job.json', text).job.data).toEqual({ kind: 'shared', files: [] });
 });
 
-test('reading a job file returns the whole job, and separately the fields that the file contains', () => {
+test('reading a job file returns the whole job and, separately, the fields in the file', () => {
   const { fields, job } = readJobFile('job.json', '\uFEFF{"peergrad": 1, "strategy": "diloco", "batchSize": 8}');
   expect(fields).toEqual({ strategy: 'diloco', batchSize: 8 });
   expect(job).toMatchObject({ optimizer: 'adamw', batchSize: 8 });
@@ -132,7 +132,7 @@ test.each([
   ['{"seed": 7}', 'job.json is not a job file: the field "peergrad": 1 is missing. '],
   ['{"peergrad": 2}', 'job.json: peergrad: this page supports version 1, but the file has 2: '],
   ['{"peergrad": 1,\n "seed": 7,\n "seed": 8}', 'job.json, line 3: "seed" occurs twice: '],
-])('a file that is not a job file is rejected, and the error names the place: %j', (text, expected) => {
+])('a file that is not a job file is rejected with the position: %j', (text, expected) => {
   expect(refusalOf(text).slice(0, expected.length)).toBe(expected);
 });
 
@@ -152,6 +152,6 @@ test.each([
   ['"job": "poker"', 'job.json, line 2: job: Invalid type: Expected ("digits" | '],
   ['"job": "gpt", "gpt": {"width": 10, "heads": 3}', 'job.json, line 2: gpt: width must be a multiple of heads'],
   ['"data": {"kind": "files"}', 'job.json: digits has data of kind "synthetic"; '],
-])('an invalid field is reported with its line and its path: %s', (field, expected) => {
+])('an invalid field is reported with its line and path: %s', (field, expected) => {
   expect(refusalOf(`{"peergrad": 1,\n${field}}`).slice(0, expected.length)).toBe(expected);
 });

@@ -127,7 +127,7 @@ test('the command line accepts a new strategy and a new codec', async () => {
   expect(choicesOf('--codec')).toContain('shorter');
 });
 
-test('a run draws and describes a new strategy', async () => {
+test('the page draws and describes a run with a new strategy', async () => {
   const { pictureOf } = await load<typeof Pictures>('src/app/state/strategies.ts');
   const { describeJob } = await load<typeof JobForm>('src/app/state/jobForm.ts');
   const job = await gossip();
@@ -135,7 +135,7 @@ test('a run draws and describes a new strategy', async () => {
   expect(describeJob(job)).toMatch(/^Gossip, gradients sent in Shorter;/);
 });
 
-test('measurements compare a new strategy and a new codec', async () => {
+test('comparisons of methods include a new strategy and a new codec', async () => {
   const { encodedGradients } = await load<typeof ExchangeCosts>('src/parallel/costs/exchangeCosts.ts');
   const { methodCosts } = await load<typeof MethodCosts>('src/parallel/costs/methodCosts.ts');
   const { chooseCodec } = await load<typeof CodecChoice>('src/parallel/costs/codecChoice.ts');
@@ -151,7 +151,7 @@ test('measurements compare a new strategy and a new codec', async () => {
 });
 
 // `parameter-server` is also a mode of the lesson, `int8` a dtype, and `fp32` means no codec.
-test('no source asks for a strategy or a codec by its name', () => {
+test('no source compares the name of a strategy or codec', () => {
   const names = [...STRATEGY_NAMES, ...CODEC_NAMES].filter(
     (name) => !['parameter-server', 'int8', 'fp32'].includes(name),
   );

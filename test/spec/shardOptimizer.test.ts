@@ -8,7 +8,7 @@ test.each([
   [{ codec: 'powersgd' }, 'the codec powersgd reduces whole gradients'],
   [{ codec: 'auto' }, 'choose one of fp32, fp16, int8'],
   [{ algorithm: 'doubling' }, 'shards of gradients are summed on the ring, not by doubling: choose the algorithm ring'],
-])('%o', (fields, reason) => {
+])('a sharded optimizer is rejected with %o', (fields, reason) => {
   for (const parse of [parseJob, parsePlan]) {
     expect(() => parse({ shardOptimizer: true, ...fields })).toThrow(reason);
     expect(parse(fields).shardOptimizer).toBe(false);
@@ -19,7 +19,7 @@ test('a pipeline cannot have a sharded optimizer', () => {
   expect(() => parseJob({ shardOptimizer: true, pipeline: 2 })).toThrow('a stage has an optimizer of its own layers');
 });
 
-test('an optimizer is whole by default, and can be sharded with fp32, fp16 and int8 on the ring', () => {
+test('an optimizer is whole by default, and can be sharded with fp32, fp16 or int8 on the ring', () => {
   expect(DEFAULT_JOB.shardOptimizer).toBe(false);
   for (const codec of ['fp32', 'fp16', 'int8']) {
     for (const algorithm of ['auto', 'ring']) {

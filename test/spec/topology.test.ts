@@ -78,7 +78,7 @@ function refusalOf(model: unknown): string {
   throw new Error('The model was accepted.');
 }
 
-test("Keras's description of a model is accepted, and the fields that a job does not need are dropped", () => {
+test("Keras's description of a model is accepted; fields that a job does not need are dropped", () => {
   const { model } = parseJob({ model: KERAS_3 });
   expect(model).toEqual({
     class_name: 'Sequential',
@@ -107,18 +107,18 @@ test("Keras's description of a model is accepted, and the fields that a job does
   expect(rowsOf(model)[1]).toEqual({ name: 'conv2d', kind: 'Conv2D', shape: [26, 26, 4], parameters: 40 });
 });
 
-test('a job with layers is read from its file as the same job', () => {
+test('a job with layers is the same after it was read from its file', () => {
   const job = parseJob({ model: modelOf(['Flatten', {}], ['Dropout', { rate: 0.5 }], [...DENSE]), seed: 3 });
   expect(readJobFile('job.json', writeJobFile(job)).job).toEqual(job);
 });
 
-test('layers without names get the same names every time', () => {
+test('layers without names always get the same names', () => {
   const { model } = parseJob({ model: modelOf(['Flatten', {}], ['Dense', { units: 8 }], [...DENSE]) });
   if (typeof model === 'string') throw new Error('It is no model of its own.');
   expect(rowsOf(model).map(({ name }) => name)).toEqual(['flatten1', 'dense1', 'dense2']);
 });
 
-test('a dimension of -1 in a shape is replaced by its value', () => {
+test('a dimension of -1 in a shape is replaced by the number that it stands for', () => {
   const open = modelOf(['Reshape', { target_shape: [-1, 7] }], ['Flatten', {}], [...DENSE]);
   const { model } = parseJob({ model: open });
   expect(model).toMatchObject({ config: { layers: [{ config: { target_shape: [112, 7] } }, {}, {}] } });
@@ -235,11 +235,11 @@ test.each<[string, unknown, string]>([
     'job.json, line 1: model.class_name: a model must be a Sequential, a sequence of layers, or a Functional',
   ],
   ['what joins nothing', modelOf(['Flatten', {}], ['Add', {}], [...DENSE]), `${at(1)}: the layer needs two or more`],
-])('an invalid model is rejected with the path to the problem: %s', (_, model, expected) => {
+])('an invalid model is rejected with the path of the problem: %s', (_, model, expected) => {
   expect(refusalOf(model).slice(0, expected.length)).toBe(expected);
 });
 
-test('a pipeline has as many weights for each stage as a tab without one', () => {
+test('each stage of a pipeline counts as many weights for its layers as a tab with the whole model', () => {
   // 15.8 million weights.
   const model = modelOf(['Flatten', {}], ['Dense', { units: 20_000 }], [...DENSE]);
   expect(refusalOf(model)).toContain('at most 10000000 are supported in a tab: choose a pipeline');
@@ -248,7 +248,7 @@ test('a pipeline has as many weights for each stage as a tab without one', () =>
   expect(() => parseJob({ model: larger, pipeline: 2 })).toThrow(/20000000 are supported in 2 stages/);
 });
 
-test('a model whose layers take more bytes than a message may have is rejected', () => {
+test('a model is rejected if its layers take more bytes than a message may have', () => {
   const norms = Array.from({ length: 62 }, (_, i): [string, Record<string, unknown>] => [
     'Conv2D',
     { filters: 1, kernel_size: 3, padding: 'same', name: `${'x'.repeat(60)}${i}` },
@@ -273,7 +273,7 @@ const withRelu = (slope: number) => {
   };
 };
 
-test("Keras's ReLU is accepted without a slope and rejected with a slope", () => {
+test('ReLU of Keras is accepted without a slope, and rejected with one', () => {
   expect(parseJob(withRelu(0)).model).toMatchObject({ config: { layers: [{}, { class_name: 'ReLU' }, {}] } });
   expect(() => parseJob(withRelu(0.1))).toThrow(/negative_slope: only 0 is supported/);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ClockComparison } from '../../src/telemetry/clocks.ts';
 
-test('offsets between the clocks of ranks are estimated from when each rank began and ended the same collective', () => {
+test('clock offsets are estimated from the times at which ranks began and ended the same collective', () => {
   const comparison = new ClockComparison();
   expect(comparison.offsets(0)).toEqual([]);
   // Rank 1's clock is 500 ms ahead. By rank 0's clock, all ranks are in the collective from 10 to

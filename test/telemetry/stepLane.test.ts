@@ -22,7 +22,7 @@ function hop(planStep: number, sentAt: number, receivedAt: number, reduceMs: num
 }
 
 describe('the lane of a step', () => {
-  test('has segments for computing, reading back, each chunk and updating, and is built backwards from the end of the step', () => {
+  test('has segments for computing, reading back, each chunk and updating, built backwards from the end of the step', () => {
     const trace = { startedAt: 1022, hops: [hop(0, 1022.5, 1025, 0.5), hop(1, 1025, 1028, 0)] };
     const lane = laneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
     expect(lane).toEqual({
@@ -42,7 +42,7 @@ describe('the lane of a step', () => {
     expect(exposedWait(lane, MS)).toBe(5);
   });
 
-  test('shows sending and no waiting if the rank is so late that chunks arrive before it sends', () => {
+  test('shows sending instead of waiting if chunks arrive before a late rank sends', () => {
     const trace = { startedAt: 22, hops: [hop(0, 25, 24, 1)] };
     const { segments } = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [trace] });
     expect(segments.slice(2, -1)).toEqual([
@@ -52,18 +52,18 @@ describe('the lane of a step', () => {
     ]);
   });
 
-  test('has exposed waiting only where the rank does nothing else', () => {
+  test('shows exposed waiting only while the rank does nothing else', () => {
     const ms = { ...MS, readback: 5, communicate: 9, exposed: 6 };
     const lane = laneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
     expect(exposedWait(lane, ms)).toBe(2);
   });
 
-  test('shows one segment for the whole exchange if it is unknown when each chunk was sent and received', () => {
+  test('shows one segment for the whole exchange if the times of chunks are unknown', () => {
     expect(kindsOf(MS)).toEqual(['compute', 'readback', 'exchange', 'update']);
     expect(kindsOf({ ...MS, communicate: 0, exposed: 0 })).not.toContain('exchange');
   });
 
-  test("shows two concurrent buckets in one row, where a rank's activity hides its wait", () => {
+  test('shows two concurrent buckets in one row; a wait of one is hidden by activity of the other', () => {
     const first = { startedAt: 10, hops: [hop(0, 10, 20, 0)] };
     const second = { startedAt: 12, hops: [hop(0, 14, 22, 1)] };
     const { segments } = laneOf({ step: 0, startedAt: 0, ms: { ...MS, compute: 8 }, traces: [first, second] });
@@ -133,7 +133,7 @@ function kindsOf(ms: StepTimes): string[] {
   return laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map(({ kind }) => kind);
 }
 
-test('packed lanes of the newest steps are unpacked with an error of at most a hundredth of a millisecond', () => {
+test('packed lanes of the newest steps can be unpacked with an error of at most 0.01 ms', () => {
   fc.assert(
     fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
       const packed = Float64Array.from(packLanes(all, count, SENT_SEGMENTS));
@@ -143,7 +143,7 @@ test('packed lanes of the newest steps are unpacked with an error of at most a h
   );
 });
 
-test('the lane of a step with too many segments is simplified, and still covers the same time', () => {
+test('a lane with too many segments is simplified, and still covers the same time', () => {
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
   const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
   expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);
@@ -164,7 +164,7 @@ describe("a step of a pipeline's rank", () => {
   ];
   const measured = { step: 3, startedAt: 1000, ms, traces: [], pipeline: { passes, exchangedAt: 1040 } };
 
-  test('has its passes and the exchange of gradients, and waits whenever it does nothing else', () => {
+  test('has the passes and the exchange of gradients of its rank, and waits in between', () => {
     const lane = laneOf(measured);
     expect(lane.segments).toEqual([
       { kind: 'wait', start: 0, end: 5 },
@@ -180,14 +180,14 @@ describe("a step of a pipeline's rank", () => {
     expect(exposedWait(lane, ms)).toBe(14);
   });
 
-  test('only waits and updates if the rank has no stage', () => {
+  test('has only waits and updates if its rank has no stage', () => {
     const { segments } = laneOf({ ...measured, pipeline: { passes: [], exchangedAt: 1001 } });
     expect(segments.map(({ kind }) => kind)).toEqual(['wait', 'update']);
   });
 
   const counts = fc.tuple(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 40 }));
 
-  test('is unpacked with all its passes, even if it takes an hour', () => {
+  test('can be unpacked with all its passes, even if the step takes an hour', () => {
     fc.assert(
       fc.property(counts, fc.double({ min: 1, max: 40_000, noNaN: true }), ([ranks, microBatches], passMs) => {
         const plan = oneForwardOneBackward(ranks, microBatches, { ring: true });

@@ -41,7 +41,7 @@ function find(ranks: readonly Rank[]) {
 }
 
 describe('slow ranks', () => {
-  test('are not reported if the times of ranks differ by less than a factor of 1.3, or only by noise', () => {
+  test('are not reported if times differ by less than a factor of 1.3, or only by noise', () => {
     expect(find([{ compute: 40 }, { compute: 52, isHidden: true }, { compute: 45 }])).toEqual([]);
     expect(find([{ compute: 40 }])).toEqual([]);
     // A difference of a millisecond is noise.
@@ -53,7 +53,7 @@ describe('slow ranks', () => {
     ).toEqual([]);
   });
 
-  test('are found by their computing time, although a step takes equally long on all ranks; the report tells if the tab is hidden', () => {
+  test('are recognized by their computing time, even if steps take equally long everywhere; hidden tabs are marked', () => {
     const found = find([{ compute: 40 }, { compute: 44 }, { compute: 84, isHidden: true }, { compute: 40 }]);
     expect(found).toEqual([{ kind: 'rank', rank: 2, ratio: 89 / 45, computing: 2.1, isHidden: true }]);
   });
@@ -65,7 +65,7 @@ describe('slow ranks', () => {
     expect(find(alsoSlow).map(({ kind }) => kind)).toEqual(['rank', 'link']);
   });
 
-  test('are reported in order, the slowest first, and are reported as slow in computing only if computing is the reason', () => {
+  test('are reported in order, the slowest first, and as slow in computing only if computing is the cause', () => {
     const found = find([
       { compute: 40 },
       { compute: 41, other: 60 },
@@ -79,18 +79,18 @@ describe('slow ranks', () => {
     ]);
   });
 
-  test('are also found in a world of two ranks, where the slower rank is reported', () => {
+  test('are also reported in a world of two ranks', () => {
     expect(find([{ compute: 90 }, { compute: 30 }])).toMatchObject([{ rank: 0, computing: 3 }]);
   });
 });
 
 describe('slow links', () => {
-  test('are found if they take at least twice as long as other links and make the step longer', () => {
+  test('are reported if they take at least twice as long as other links and make the step longer', () => {
     const found = find([{ compute: 40 }, { compute: 40, transit: 9 }, { compute: 40 }, { compute: 40 }]);
     expect(found).toEqual([{ kind: 'link', from: 1, to: 2, transitMs: 9, ratio: 9, route: 'direct' }]);
   });
 
-  test('are not reported if the difference to other links is within clock errors, costs little, or is not known yet', () => {
+  test('are not reported if the difference is within clock errors, costs little, or is unknown', () => {
     const slow = { compute: 40, transit: 9 };
     expect(find([{ compute: 40 }, { ...slow, error: 9 }, { compute: 40 }])).toEqual([]);
     expect(find([{ compute: 4000 }, { ...slow, compute: 4000 }, { compute: 4000 }])).toEqual([]);
@@ -105,12 +105,12 @@ function slownessAt(rank: number, speeds: (number | null)[]): number | null {
 describe('the slowness of a rank', () => {
   const finding = { kind: 'rank', rank: 1, ratio: 2.5, computing: 2.5, isHidden: false } as const;
 
-  test('is that of its finding', () => {
+  test('is the one that was reported for it', () => {
     expect(slownessOf(1, [finding], null)).toBe(2.5);
     expect(slownessOf(0, [finding], null)).toBeNull();
   });
 
-  test('is that of its speed, where a slow rank has a smaller share of the work', () => {
+  test('follows from its speed if it has a smaller share of the work', () => {
     const speeds = [400, 100, 380, null];
     expect(slownessAt(1, speeds)).toBe(3.8);
     expect(slownessAt(0, speeds)).toBeNull();
@@ -119,7 +119,7 @@ describe('the slowness of a rank', () => {
     expect(slownessAt(0, [100, null])).toBeNull();
   });
 
-  test('does not depend on speeds while shares are equal, because its steps then show whether it is slow', () => {
+  test('does not follow from speeds while shares are equal, because its step times then show it', () => {
     for (const reason of ['equal', 'unknown', 'similar', 'overhead'] as const) {
       expect(slownessOf(1, [], { reason, speeds: [400, 100, 380] })).toBeNull();
     }

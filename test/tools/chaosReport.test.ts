@@ -95,7 +95,7 @@ describe('samples in the chaos report', () => {
     expect(timeline.report).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0, finished: false });
   });
 
-  test('do not count as skipped if at least one tab reports their step, in any order of steps', () => {
+  test('do not count as skipped if any tab reports their step, in any order of steps', () => {
     const timeline = new Timeline()
       .generation(1, ['a', 'b'])
       .step(1, ['b'], [0, 60, 40])
@@ -177,12 +177,12 @@ describe('state hashes in the chaos report', () => {
     expect(timeline.finished('a', ['z', 'z']).finished('b', ['z', 'z']).report.hashMismatches).toBe(0);
   });
 
-  test('have one mismatch per step, even if several tabs report it', () => {
+  test('have one mismatch in a step, even if several tabs report it', () => {
     const timeline = twoEpochs().hashes('a', 1, ['x', 'y'], false).hashes('b', 1, ['x', 'y'], false);
     expect(timeline.report.hashMismatches).toBe(1);
   });
 
-  test("have one mismatch per step if two tabs report different hashes, even if each tab's report contains only equal hashes", () => {
+  test('have one mismatch in a step if two tabs report different hashes, even if each tab reports only equal ones', () => {
     const timeline = twoEpochs()
       .hashes('a', 1, ['x'])
       .hashes('b', 1, ['y'])
@@ -243,7 +243,7 @@ describe('the time of recovery', () => {
     expect(recoveredAt(fault('join', 2000, 'e'), timeline.observations)).toBeNull();
   });
 
-  test('differs from the return of a tab that was cut off, which is the first step of this tab in a later generation', () => {
+  test('differs from the return of a tab that was cut off: its first step in a later generation', () => {
     const cut = fault('cut', 2000, 'c', { undoneAt: 2600 });
     expect(returnedAt(cut, timeline.observations)).toBe(2700);
     expect(returnedAt({ ...cut, undoneAt: 2800 }, timeline.observations)).toBe(5000);
@@ -253,7 +253,7 @@ describe('the time of recovery', () => {
     expect(returnedAt(before, timeline.observations)).toBe(2700);
   });
 
-  test('is reported per kind of fault, with the number of faults without recovery', () => {
+  test('is reported for each kind of fault, with the number of faults without a recovery', () => {
     const { faults, recoveryMs, unrecovered, pauseMs, returnMs, stepGapMs, schedule } = reportOf(
       timeline.observations,
       [
@@ -278,7 +278,7 @@ describe('the time of recovery', () => {
     expect(schedule[1]).toEqual({ kind: 'cut', tab: 'c', atMs: 1000, recoveryMs: 1000, returnMs: 100, pauseMs: 600 });
   });
 
-  test('is not required if the run ends before training could continue', () => {
+  test('is not expected if the run ends before training could continue', () => {
     const ended = new Timeline()
       .generation(1, ['a', 'b'], { maxSteps: 1 })
       .step(0, ['a', 'b'], [0, 0, 10], 1000)
@@ -291,7 +291,7 @@ describe('the time of recovery', () => {
     expect(reportOf(ended.observations, [fault('join', 2500, 'c')]).unrecovered).toEqual({ join: 1 });
   });
 
-  test('is preceded by a counted change of membership only if the new generation took a step', () => {
+  test('is reported with those changes of membership whose generation took a step', () => {
     expect(timeline.report).toMatchObject({ membershipChanges: 3, worldSizes: [3, 2, 4] });
     const idle = new Timeline()
       .generation(1, ['a', 'b'])
@@ -302,7 +302,7 @@ describe('the time of recovery', () => {
   });
 });
 
-test('a run without a step has an empty report', () => {
+test('a run without steps has an empty report', () => {
   expect(reportOf([], [fault('close', 0, 'a')])).toMatchObject({
     steps: 0,
     samplesSkipped: 0,
@@ -330,7 +330,7 @@ function rolledBack(strategy: 'ddp' | 'sparseloco', again: number) {
     .finished('ann', ['a', 'a']).report;
 }
 
-test('steps that ranks roll back to the latest exchange are not counted, and their samples are those of all ranks', () => {
+test('samples of steps that ranks roll back are not counted, and other samples are counted over all ranks', () => {
   expect(rolledBack('sparseloco', 40)).toMatchObject({ samplesSkipped: 0, samplesRepeated: 0 });
   expect(rolledBack('sparseloco', 45)).toMatchObject({ samplesSkipped: 5, samplesRepeated: 5 });
   // A tab of ddp takes no step twice.

@@ -17,7 +17,7 @@ test('a plan of three minutes contains every kind of fault', () => {
   }
 });
 
-test('faults are ordered by time with pauses between them, and all are within the planned time', () => {
+test('faults are in the order of time, with pauses between them, and within the planned time', () => {
   for (const seed of SEEDS) {
     const plan = planFaults({ seed, minutes: 5, tabs: 4 });
     for (const [i, { at }] of plan.entries()) {
@@ -28,7 +28,7 @@ test('faults are ordered by time with pauses between them, and all are within th
 });
 
 describe.each([MIN_TABS, 4, 8])('a fault plan for %i tabs', (tabs) => {
-  test('never has more than one tab missing or extra, disturbs only tabs that are present, and ends with all tabs present', () => {
+  test('has at most one tab missing or extra, disturbs only present tabs, and ends with all tabs present', () => {
     for (const seed of SEEDS) {
       const seated = new Set(Array.from({ length: tabs }, (_, seat) => seat));
       for (const { kind, seat } of planFaults({ seed, minutes: 20, tabs })) {
@@ -51,6 +51,6 @@ describe.each([MIN_TABS, 4, 8])('a fault plan for %i tabs', (tabs) => {
   });
 });
 
-test('a plan without time has no faults', () => {
+test('a plan of no duration has no faults', () => {
   expect(planFaults({ seed: 1, minutes: 0, tabs: 4 })).toEqual([]);
 });

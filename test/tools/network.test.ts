@@ -47,8 +47,8 @@ function arrivals(options: Partial<typeof PERFECT>, count: number): { at: number
   return { at, way };
 }
 
-describe('a direction of a line', () => {
-  test('delays packets, and sends one after the other at its rate', () => {
+describe('one direction of a line', () => {
+  test('delays packets, and sends them in sequence at its rate', () => {
     expect(arrivals({}, 3).at).toEqual([21, 22, 23]);
   });
 
@@ -58,7 +58,7 @@ describe('a direction of a line', () => {
     expect(at).toHaveLength(50);
   });
 
-  test('loses the given share of packets, the same ones for a seed', () => {
+  test('loses the given share of packets, always the same ones for a seed', () => {
     const { at, way } = arrivals({ loss: 0.2, kbitPerSecond: 100_000 }, 1000);
     expect(at.length).toBeGreaterThan(760);
     expect(at.length).toBeLessThan(840);
@@ -66,14 +66,14 @@ describe('a direction of a line', () => {
     expect(arrivals({ loss: 0.2, kbitPerSecond: 100_000 }, 1000).at).toEqual(at);
   });
 
-  test('drops packets that find a queue of more than 100 ms', () => {
+  test('drops packets if its queue is longer than 100 ms', () => {
     const { at, way } = arrivals({}, 200);
     expect(way.counts.dropped).toBe(200 - at.length);
     expect(at.length).toBeGreaterThanOrEqual(100);
     expect(at.length).toBeLessThanOrEqual(102);
   });
 
-  test('keeps the rate of a fast line although timers are a millisecond apart', () => {
+  test('keeps the rate of a fast line, even if timers are a millisecond apart', () => {
     const clock = new TimerClock();
     const way = new OneWay({ ...PERFECT, ...CAMPUS }, clock, createRng(7));
     const at: number[] = [];
@@ -84,7 +84,7 @@ describe('a direction of a line', () => {
     for (const [i, time] of at.entries()) expect(time).toBeLessThanOrEqual(20 + (i + 1) / 20 + 2);
   });
 
-  test('delivers in short bursts and in order what has become due while timers were late', () => {
+  test('delivers overdue packets in order and in short bursts when timers were late', () => {
     const clock = new StoppedClock();
     const way = new OneWay({ ...PERFECT, ...CAMPUS }, clock, createRng(7));
     const delivered: number[] = [];
@@ -100,7 +100,7 @@ describe('a direction of a line', () => {
     expect(delivered).toEqual(Array.from({ length: 100 }, (_, i) => i));
   });
 
-  test('drops packets while one is overdue by more than 100 ms, because timers are late', () => {
+  test('drops new packets while a packet is overdue by more than 100 ms because timers are late', () => {
     const clock = new StoppedClock();
     const way = new OneWay(PERFECT, clock, createRng(7));
     let delivered = 0;
@@ -117,7 +117,7 @@ describe('a direction of a line', () => {
     expect(way.counts.dropped).toBe(1);
   });
 
-  test('has half of the delay between two tabs, because a packet passes two lines', () => {
+  test('has half of the delay between two tabs, because packets pass two lines', () => {
     const { up, down } = directionsOf(LINES.home);
     expect(2 * (up.delayMs + down.delayMs)).toBe(LINES.home.roundTripMs);
     expect([up.kbitPerSecond, down.kbitPerSecond]).toEqual([15_000, 100_000]);
@@ -141,11 +141,11 @@ function request(user: string): Buffer {
 }
 
 describe('the user of a TURN request', () => {
-  test('is read behind other attributes', () => {
+  test('is found after other attributes', () => {
     expect(turnUserOf(request('1764000000:ann'))).toBe('1764000000:ann');
   });
 
-  test('is missing in data and in cut packets', () => {
+  test('is null for data and for truncated packets', () => {
     expect(turnUserOf(Buffer.from('some data that is not a request'))).toBeNull();
     expect(turnUserOf(request('ann').subarray(0, 30))).toBeNull();
     expect(turnUserOf(Buffer.alloc(0))).toBeNull();
@@ -203,14 +203,14 @@ describe('a relay', () => {
     await expect.poll(() => relay.losses).not.toEqual(before);
   }
 
-  test('carries packets both ways between a tab and the server, without lines at once', async () => {
+  test('forwards packets between a tab and the server without delay if there are no lines', async () => {
     const tab = await openTab();
     sendFrom(tab, request('1764000000:ann'));
     const [answer] = (await once(tab, 'message')) as [Buffer];
     expect(answer.toString()).toBe('echo 52');
   });
 
-  test('delays packets by both directions of the line of their user', async () => {
+  test("delays packets by both directions of their user's line", async () => {
     relay.setLines({ ...FAST, roundTripMs: 40 });
     const [ann, unknown] = [await openTab(), await openTab()];
     sendFrom(ann, request('1764000000:ann'));
@@ -227,7 +227,7 @@ describe('a relay', () => {
     expect(String((await answered)[0])).toBe('echo 52');
   });
 
-  test('loses packets of a line', async () => {
+  test('loses packets as the line says', async () => {
     // Each direction of a line has half of the loss.
     relay.setLines({ ...FAST, loss: 2 });
     sendFrom(await openTab(), request('1764000000:ann'));
@@ -235,7 +235,7 @@ describe('a relay', () => {
     expect(received).toEqual([]);
   });
 
-  test('has one line for all sockets of a user, and another one for another user', async () => {
+  test('has one line for all sockets of a user, and separate lines for other users', async () => {
     relay.setLines(SLOW);
     const [first, second, third] = [await openTab(), await openTab(), await openTab()];
     await occupy(first, '1764000000:ann');
@@ -245,7 +245,7 @@ describe('a relay', () => {
     expect(relay.losses).toEqual({ lost: 2, dropped: 1 });
   });
 
-  test('uses the line of the last user of a port', async () => {
+  test('uses the line of the user who used a port last', async () => {
     relay.setLines(SLOW);
     const [port, other] = [await openTab(), await openTab()];
     await occupy(port, '1764000000:ann');

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { countOverflows, overflowsIn } from '../../tools/network/overflows.ts';
 
-test('the overflows of UDP sockets are those of the kernel, whatever other counters it has', () => {
+test('the UDP overflows of the kernel are found among its other counters', () => {
   const counters = [
     'Tcp: RtoAlgorithm RcvbufErrors',
     'Tcp: 1 5',
@@ -15,20 +15,23 @@ test('the overflows of UDP sockets are those of the kernel, whatever other count
   expect(overflowsIn(counters.join('\n'))).toBe(7);
 });
 
-test.runIf(process.platform === 'linux')('packets that a program does not read in time are counted', async () => {
-  const receiver = createSocket({ type: 'udp4', recvBufferSize: 4096 });
-  const sender = createSocket('udp4');
-  try {
-    receiver.bind(0, '127.0.0.1');
-    await once(receiver, 'listening');
-    sender.connect(receiver.address().port, '127.0.0.1');
-    await once(sender, 'connect');
-    const overflows = countOverflows();
-    // This thread reads no packet before the loop has ended.
-    for (let i = 0; i < 100; i++) sender.send(Buffer.alloc(1200));
-    expect(overflows()).toBeGreaterThan(0);
-  } finally {
-    receiver.close();
-    sender.close();
-  }
-});
+test.runIf(process.platform === 'linux')(
+  'packets are counted as overflows if the program does not read them in time',
+  async () => {
+    const receiver = createSocket({ type: 'udp4', recvBufferSize: 4096 });
+    const sender = createSocket('udp4');
+    try {
+      receiver.bind(0, '127.0.0.1');
+      await once(receiver, 'listening');
+      sender.connect(receiver.address().port, '127.0.0.1');
+      await once(sender, 'connect');
+      const overflows = countOverflows();
+      // This thread reads no packet before the loop has ended.
+      for (let i = 0; i < 100; i++) sender.send(Buffer.alloc(1200));
+      expect(overflows()).toBeGreaterThan(0);
+    } finally {
+      receiver.close();
+      sender.close();
+    }
+  },
+);

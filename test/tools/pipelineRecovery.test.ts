@@ -21,12 +21,12 @@ const MODEL: Observation = { at: 0, tab: 'a', event: { type: 'model', trainSampl
 const steps = (tab: string, numbers: readonly number[], hash?: string): Observation[] =>
   numbers.flatMap((number) => step(tab, number, hash));
 
-test('a history without a loss contains all events', () => {
+test('the final history contains all events if no step was lost', () => {
   const all = [...steps('a', [0, 1, 2]), ...steps('b', [0, 1, 2])];
   expect(finalHistory(all)).toEqual({ observations: all, stepsLost: 0 });
 });
 
-test('steps that are taken again replace the earlier ones with their states, and count as lost', () => {
+test('steps that are repeated replace the earlier ones with their states, which count as lost', () => {
   const before = [MODEL, ...steps('a', [0, 1, 2, 3]), ...steps('b', [0, 1, 2])];
   // Fewer stages round differently, so the states differ from those that were undone.
   const after = [...steps('a', [1, 2, 3], 'other'), ...steps('b', [1, 2, 3], 'other')];
@@ -38,7 +38,7 @@ test('steps that are taken again replace the earlier ones with their states, and
   });
 });
 
-test('a gap, an overlap and different states of the final history are found', () => {
+test('a gap, an overlap and different states in the final history are reported', () => {
   const moved = step('a', 2).map(({ event, ...rest }) => ({
     ...rest,
     event: event.type === 'step' ? { ...event, offset: event.offset + 3 } : event,
@@ -53,7 +53,7 @@ const TRIAL: Trial = {
   ...{ stepsLost: 1, samplesSkipped: 0, samplesRepeated: 0, hashMismatches: 0 },
 };
 
-test('the report sums samples and steps, and counts runs that differ or end early', () => {
+test('the report adds up samples and steps, and counts runs with different states or an early end', () => {
   const trials: Trial[] = [
     TRIAL,
     { ...TRIAL, stepsLost: 2, recoveryMs: 1100, samplesSkipped: 4, hashMismatches: 3 },

@@ -13,12 +13,8 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-test.skipIf(torch === null).each(SUITES)(
-  '$name has the same results as PyTorch',
-  { timeout: 120_000 },
-  async (suite) => {
-    const { cases, tolerance } = await compareWithTorch(torch!.python, suite);
-    expect(cases.length).toBeGreaterThan(0);
-    expect(cases.filter(({ difference }) => !(difference <= tolerance))).toEqual([]);
-  },
-);
+test.skipIf(torch === null).each(SUITES)('$name has the results of PyTorch', { timeout: 120_000 }, async (suite) => {
+  const { cases, tolerance } = await compareWithTorch(torch!.python, suite);
+  expect(cases.length).toBeGreaterThan(0);
+  expect(cases.filter(({ difference }) => !(difference <= tolerance))).toEqual([]);
+});

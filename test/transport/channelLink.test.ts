@@ -67,7 +67,7 @@ function deliver(from: FakeChannel, to: FakeChannel): number {
 }
 
 describe('a link over several channels', () => {
-  test('ends with the reason of the connection if a channel closes afterwards', async () => {
+  test('ends with the error of the connection, even if a channel closes afterwards', async () => {
     const { link, connection, closeConnection, channels } = await openLink(2);
     const closes = closesOf(link);
     const reason = new PeerGoneError('Connection failed.');
@@ -78,7 +78,7 @@ describe('a link over several channels', () => {
     expect(closeConnection).toHaveBeenCalledOnce();
   });
 
-  test('ends when it would send over a channel that has closed without an event', async () => {
+  test('ends when it tries to send over a channel that has closed without an event', async () => {
     const { link, channels } = await openLink(2);
     const closes = closesOf(link);
     channels[0]!.bufferedAmount = 1;
@@ -105,7 +105,7 @@ describe('a link over several channels', () => {
     ]);
   });
 
-  test('divides the limits of unsent bytes by the number of its channels', async () => {
+  test('divides the limits of unsent bytes by the number of channels', async () => {
     const { link, channels } = await openLink(4);
     expect(channels.map(({ bufferedAmountLowThreshold }) => bufferedAmountLowThreshold / KIB)).toEqual([
       64, 64, 64, 64,
@@ -118,7 +118,7 @@ describe('a link over several channels', () => {
     expect(framesOver(channels)).toEqual([4, 4, 7, 4]);
   });
 
-  test('does not send over a further channel that is not yet open, but receives over it', async () => {
+  test('does not send over a further channel that is not open yet, but receives over it', async () => {
     const { link, connection, channels } = await openLink(1);
     const further = addChannel(connection);
     const received: number[] = [];
@@ -138,7 +138,7 @@ describe('a link over several channels', () => {
     expect(closeConnection).toHaveBeenCalledOnce();
   });
 
-  test('continues if a further channel closes that was never open', async () => {
+  test('continues if a further channel closes that has never been open', async () => {
     const { link, connection } = await openLink(2);
     const closes = closesOf(link);
     addChannel(connection).onclose?.();
@@ -146,7 +146,7 @@ describe('a link over several channels', () => {
     expect(closes).toEqual([]);
   });
 
-  test('closes a further channel that opens after the link has closed', async () => {
+  test('closes a further channel that opens after the end of the link', async () => {
     const { link, connection } = await openLink(1);
     const late = addChannel(connection);
     link.close();
@@ -154,7 +154,7 @@ describe('a link over several channels', () => {
     expect(late.readyState).toBe('closed');
   });
 
-  test('sends three probes after the last frame; with one channel it sends none', async () => {
+  test('sends three probes after the last frame, but none with a single channel', async () => {
     for (const [count, probes] of [
       [2, 3],
       [1, 0],
@@ -169,7 +169,7 @@ describe('a link over several channels', () => {
     }
   });
 
-  test('does not send waiting frames of a generation whose view has closed', async () => {
+  test('does not send waiting frames of a generation after the view of this generation was closed', async () => {
     const { link, channels } = await openLink(1);
     const shared = new SharedLink(link);
     const [old, next] = [shared.view(1), shared.view(2)];
@@ -182,7 +182,7 @@ describe('a link over several channels', () => {
     expect(sent).toEqual([...Array.from({ length: 16 }, (_, number) => [1, number]), [2, 16]]);
   });
 
-  test('sends waiting frames over a new channel at once', async () => {
+  test('immediately sends waiting frames over a new channel', async () => {
     const { link, connection, channels } = await openLink(1);
     fill(link, 20);
     expect(framesOver(channels)).toEqual([16]);
@@ -196,7 +196,7 @@ describe('a link over several channels', () => {
     test.each([
       ['small', 32, 80_000, 64_527],
       ['large', 64 * KIB, 2500, 1985],
-    ])('bounds %s frames on their way, and delivers all of them in order', async (_size, bytes, frames, most) => {
+    ])('limits %s frames in transit, and delivers all of them in order', async (_size, bytes, frames, most) => {
       const [mine, theirs] = [await openLink(2), await openLink(2)];
       const pairs = mine.channels.map((channel, i) => [channel, theirs.channels[i]!] as const);
       let received = 0;
@@ -226,7 +226,7 @@ describe('a link over several channels', () => {
   });
 });
 
-test('a shared link knows the bytes that it still has to send for all generations', async () => {
+test('a shared link reports the unsent bytes of all generations', async () => {
   const { link, channels } = await openLink(2);
   const shared = new SharedLink(link);
   fill(shared.view(1), 30);

@@ -11,7 +11,7 @@ function frame(number: number): ArrayBuffer {
 }
 
 describe('the order of frames of several connections', () => {
-  test('is that in which they were sent, whatever connection each one takes', () => {
+  test('is that of sending, whatever connection each frame takes', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(3), { maxLength: 200 }), fc.infiniteStream(fc.nat(3)), (sentOver, arrivals) => {
         const channels: number[][] = [[], [], [], []];
@@ -41,7 +41,7 @@ describe('the order of frames of several connections', () => {
     expect(wrong).toEqual([]);
   });
 
-  test('fails if a number is repeated, or too far ahead', () => {
+  test('fails if a number is repeated or too far ahead', () => {
     const order = new FrameOrder();
     order.add(frame(0));
     expect(() => order.add(frame(0))).toThrow(ProtocolError);

@@ -63,7 +63,7 @@ async function opened({
 }
 
 describe('further connections', () => {
-  test('are three if every round trip takes ten milliseconds or more', async () => {
+  test('are three if all round trips take at least ten milliseconds', async () => {
     const { ends, counts, signals } = await opened({ pongsMs: () => 20 });
     expect(counts).toEqual([3, 3]);
     expect(signals).toEqual([[], [OFFER, OFFER, OFFER]]);
@@ -71,7 +71,7 @@ describe('further connections', () => {
     expect(counts).toEqual([0, 0]);
   });
 
-  test('are opened if the other end answers late, because it is not yet open', async () => {
+  test('are opened even if the other end answers late because it was not open yet', async () => {
     const { ends, counts } = await opened({ pongsMs: () => 20, startsLate: true });
     expect(counts).toEqual([0, 0]);
     ends[1]!.start();
@@ -79,7 +79,7 @@ describe('further connections', () => {
     expect(counts).toEqual([3, 3]);
   });
 
-  test('are none if one round trip is shorter', async () => {
+  test('are none if one of the round trips is shorter', async () => {
     const { counts } = await opened({ pongsMs: (ping) => (ping === 6 ? 2 : 50) });
     expect(counts).toEqual([0, 0]);
   });
@@ -89,7 +89,7 @@ describe('further connections', () => {
     expect(counts).toEqual([0, 0]);
   });
 
-  test('are as many as the initiator wants', async () => {
+  test('are as many as the initiator requests', async () => {
     expect((await opened({ connections: 2, pongsMs: () => 0 })).counts).toEqual([1, 1]);
     expect((await opened({ connections: 1, pongsMs: () => 90 })).counts).toEqual([0, 0]);
   });
@@ -106,7 +106,7 @@ describe('further connections', () => {
   test.each([
     ['a browser cannot open as many', undefined],
     ['a page has used its own', () => null],
-  ])('are fewer, on both ends, if %s', async (_, onmost) => {
+  ])('are fewer on both ends if %s', async (_, onmost) => {
     const { counts, signals } = await opened({ pongsMs: () => 50, most: 1, onmost });
     expect([counts, signals]).toEqual([
       [1, 1],
@@ -114,13 +114,13 @@ describe('further connections', () => {
     ]);
   });
 
-  test('are not closed by a refusal to the end that answers', async () => {
+  test('are not closed on the answering end by a refusal', async () => {
     const { ends, counts } = await opened({ pongsMs: () => 50 });
     ends[1]!.receive(JSON.stringify({ type: 'refused', connection: 1 }));
     expect(counts).toEqual([3, 3]);
   });
 
-  test('are opened once by the end that answers, and only for an offer', () => {
+  test('are opened once on the answering end, and only for an offer', () => {
     let attempts = 0;
     const end = new FurtherConnections({
       ...{ initiator: false, connections: null, now: () => 0, iceRoundTripMs: () => Promise.resolve(null) },
@@ -144,13 +144,13 @@ describe('further connections', () => {
     expect(counts).toEqual([0, 0]);
   });
 
-  test('are not opened by an offer to the end that opens them', async () => {
+  test('are not opened on the initiating end by an offer', async () => {
     const { ends, counts } = await opened({ connections: 1, pongsMs: () => 0 });
     ends[0]!.receive(JSON.stringify({ type: 'signal', connection: 1, signal: OFFER }));
     expect(counts).toEqual([0, 0]);
   });
 
-  test('are refused beyond three, like all unknown messages', async () => {
+  test('are refused beyond three, and unknown messages are refused, too', async () => {
     const { ends } = await opened({ pongsMs: () => 0 });
     const text = JSON.stringify({ type: 'signal', connection: 4, signal: OFFER });
     for (const wrong of [text, '{', '{}']) expect(() => ends[1]!.receive(wrong)).toThrow(ProtocolError);

@@ -13,7 +13,7 @@ const bob: Hello = { room: 'K7F3QX', generation: 2, member: 'bob-id-1', rank: 1 
 const options = { timeoutMs: 500, clock: systemClock };
 
 describe('a handshake', () => {
-  test('verifies who both ends are, and queues the frames that follow for the next handler', async () => {
+  test('verifies the identity of both ends, and queues later frames for the next handler', async () => {
     const [a, b] = createMemoryLinkPair();
     const first = handshake(a, alice, bob, options).then(() => a.send(new ArrayBuffer(99)));
     await handshake(b, bob, alice, options);
@@ -43,7 +43,7 @@ describe('a handshake', () => {
     }
   });
 
-  test('names the message that did not arrive in time', async () => {
+  test('fails with the name of the message that did not arrive in time', async () => {
     const [silent] = createMemoryLinkPair();
     const quick = { ...options, timeoutMs: 10 };
     await expect(handshake(silent, alice, bob, quick)).rejects.toThrow('Rank 1 did not send HELLO within 10 ms');
@@ -57,7 +57,7 @@ describe('a handshake', () => {
   test.each([
     ['large', 64 * 1024 - 32],
     ['empty', 0],
-  ])('is followed by a bounded number of %s frames until the process group begins', async (_size, payload) => {
+  ])('may be followed by a limited number of %s frames until the process group begins', async (_size, payload) => {
     const [a, b] = createMemoryLinkPair();
     const [mine, theirs] = [new SharedLink(a).view(2), new SharedLink(b).view(2)];
     await Promise.all([handshake(mine, alice, bob, options), handshake(theirs, bob, alice, options)]);

@@ -33,7 +33,7 @@ describe.each([
   });
 });
 
-test('a handler that closes its link receives none of the frames that arrived earlier', async () => {
+test('a handler that closes its link receives none of the frames that have already arrived', async () => {
   const [near, far] = createMemoryLinkPair();
   for (let i = 0; i < 5; i++) await near.send(new ArrayBuffer(4));
   await expect.poll(() => far.counters.framesReceived).toBe(5);
@@ -45,7 +45,7 @@ test('a handler that closes its link receives none of the frames that arrived ea
   expect(received).toBe(3);
 });
 
-test('a bridged link passes on which generation to discard', async () => {
+test('a bridged link forwards which generation is to be discarded', async () => {
   const near: Link = createMemoryLinkPair()[0];
   const discarded: number[] = [];
   near.discard = (generation) => discarded.push(generation);

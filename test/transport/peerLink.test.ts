@@ -77,7 +77,7 @@ async function openTwo() {
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test('a further connection that fails after it was connected ends the link with its error', async () => {
+test('a link ends with the error of a further connection that fails after it was connected', async () => {
   const { further, closes } = await openTwo();
   further.connect();
   further.set('failed');
@@ -85,7 +85,7 @@ test('a further connection that fails after it was connected ends the link with 
   expect(closes).toEqual(['Connection failed.']);
 });
 
-test('a link continues without a further connection that cannot be opened', async () => {
+test('a link continues if a further connection cannot be opened', async () => {
   const { connection, further, closes } = await openTwo();
   further.set('failed');
   await settled();
@@ -95,7 +95,7 @@ test('a link continues without a further connection that cannot be opened', asyn
   expect(closes).toEqual([undefined]);
 });
 
-test('a link continues without a further connection that the other page refuses', async () => {
+test('a link continues if the other page refuses a further connection', async () => {
   const { further, closes } = await openTwo();
   const closed = vi.spyOn(further, 'close');
   FakeConnection.all[0]!.receive(JSON.stringify({ type: 'refused', connection: 1 }));
@@ -103,7 +103,7 @@ test('a link continues without a further connection that the other page refuses'
   expect([closed.mock.calls.length, closes]).toEqual([1, []]);
 });
 
-test('the links of a page have 128 further connections together, which Chromium allows beside 255 links', async () => {
+test('all links of a page share 128 further connections, which Chromium allows beside 255 links', async () => {
   const connect = async (links: number) => {
     const before = FakeConnection.all.length;
     const made = Array.from({ length: links }, () =>

@@ -68,7 +68,7 @@ describe('the view of one generation on a shared link', () => {
     a.close();
   });
 
-  test('receives the frames of its generation in order, also those that arrived before the view was created, and no other frames', async () => {
+  test('receives only frames of its generation, in order, also those from before the view existed', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     for (const [generation, bytes] of [
@@ -89,7 +89,7 @@ describe('the view of one generation on a shared link', () => {
     expect(() => b.view(4)).toThrow('generation 4 cannot follow 4');
   });
 
-  test('can be closed while the link stays open; then it receives nothing more and settles every send', async () => {
+  test('can be closed while the link stays open; it then receives nothing more, and its sends end', async () => {
     const [a, b] = sharedPair();
     const [mine, theirs, next] = [a.view(1), b.view(1), a.view(2)];
     const closes: string[] = [];
@@ -159,7 +159,7 @@ describe('a shared link', () => {
     expect(b.state).toBe('closed');
   });
 
-  test('delivers frames that arrived before it closed to a view that is created later', async () => {
+  test('delivers frames that arrived before it closed, also to a view that is created later', async () => {
     const [a, b] = createMemoryLinkPair();
     const shared = new SharedLink(a);
     await b.send(dataOf(1, 8));
@@ -170,7 +170,7 @@ describe('a shared link', () => {
     expect(received(view)).toEqual([8]);
   });
 
-  test('breaks if it cannot store all early frames of a later generation, and drops early frames of skipped generations', async () => {
+  test('breaks if it cannot store all early frames of a later generation, and drops those of skipped generations', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     const half = MAX_EARLY_BYTES / 2 - FRAME_HEADER_BYTES;
@@ -211,7 +211,7 @@ describe('the change to the next generation', () => {
     expect(newA.counters.framesReceived).toBe(2);
   });
 
-  test('fails if the handshake finds an unexpected peer, and does not close the view of the old generation', async () => {
+  test('fails if the handshake finds an unexpected peer, and keeps the view of the old generation open', async () => {
     const [a, b] = sharedPair();
     const kept = a.view(1);
     const outcomes = await Promise.allSettled([shakeHands(a.view(2), 2, 0), shakeHands(b.view(2), 2, 0)]);
@@ -221,7 +221,7 @@ describe('the change to the next generation', () => {
     expect([kept.state, a.state, b.state]).toEqual(['open', 'open', 'open']);
   });
 
-  test('lets a long all-reduce of the old generation end while the new generation performs its handshake and works', async () => {
+  test('lets a long all-reduce of the old generation end while the new generation makes its handshake', async () => {
     const shared = sharedPair();
     const old = shared.map((link, rank) => groupOver(link.view(1), 1, rank));
     const count = 1_000_000;
@@ -243,7 +243,7 @@ describe('the change to the next generation', () => {
     await expect(groups[1]!.barrier()).rejects.toBeInstanceOf(PeerGoneError);
   });
 
-  test('counts the bytes of all generations, also of a transport that does not know what waits', async () => {
+  test('counts the bytes of all generations, even if the transport does not know what waits', async () => {
     const [one, other] = sharedPair();
     await one.view(1).send(dataOf(1, 100));
     await one.view(2).send(dataOf(2, 50));

@@ -12,7 +12,7 @@ import {
 import { deferred } from '../../src/util/deferred.ts';
 import { ManualClock } from '../manualClock.ts';
 
-test('a task may take 8 times its longest so far, at least a minute, and 10 minutes if it was never completed', async () => {
+test('a task may take 8 times its longest time so far, at least a minute, and 10 minutes the first time', async () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);
   const limits: number[] = [];
@@ -25,7 +25,7 @@ test('a task may take 8 times its longest so far, at least a minute, and 10 minu
   expect(limits).toEqual([FIRST_LIMIT_MS, LEAST_LIMIT_MS, 160_000, 160_000]);
 });
 
-test('work between tasks has the pace of the longest of them', async () => {
+test('the time between tasks has the limit of the longest task', async () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);
   const before = activity.report.limitMs;
@@ -34,13 +34,13 @@ test('work between tasks has the pace of the longest of them', async () => {
   expect([before, activity.report.limitMs]).toEqual([FIRST_LIMIT_MS, 240_000]);
 });
 
-test('a failed task sets no pace, and ends', async () => {
+test('a task that fails ends, and does not count for limits', async () => {
   const activity = new Activity(new ManualClock());
   await expect(activity.during('step 0', () => Promise.reject(new Error('No.')))).rejects.toThrow('No.');
   expect(activity.report).toMatchObject({ task: '', limitMs: FIRST_LIMIT_MS });
 });
 
-test('the latest task in progress is reported', async () => {
+test('the innermost task in progress is reported', async () => {
   const activity = new Activity(new ManualClock());
   const seen: string[] = [];
   activity.listeners.add(({ task }) => seen.push(task));
@@ -48,7 +48,7 @@ test('the latest task in progress is reported', async () => {
   expect(seen).toEqual(['warm up', 'step 0', 'warm up', '']);
 });
 
-test('progress begins the time of a task again, and is reported at most once a second', async () => {
+test('progress restarts the time of a task, and is reported at most once a second', async () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);
   const done = deferred();
@@ -66,7 +66,7 @@ test('progress begins the time of a task again, and is reported at most once a s
   await loading;
 });
 
-test('more bytes on any rank are progress', () => {
+test('more bytes on any rank count as progress', () => {
   const activity = new Activity(new ManualClock());
   const count = activity.countBytes();
   const counted = [[0, 10], [5, 10], [5, 10], [0, 0], [3, 0]].map((bytesPerRank) => {
@@ -76,7 +76,7 @@ test('more bytes on any rank are progress', () => {
   expect(counted).toEqual([10, 15, 15, 15, 18]);
 });
 
-test('a task within another one, such as a pass of one sample in a warm-up, is no usual task of its kind', async () => {
+test('a task inside another one, such as a short pass in a warm-up, does not limit usual tasks of its kind', async () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);
   const limitOfStep = async (size: number, ms: number): Promise<number> => {
@@ -107,7 +107,7 @@ test('a large task may take longer than a small one of its kind', async () => {
   expect(limitMs).toBe(8 * 10_000 * 16);
 });
 
-test('a task that ends early is over, and its wait for other ranks is not part of its pace', async () => {
+test('a task can end early, and its wait for other ranks then does not count for limits', async () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);
   const tasks: string[] = [];
@@ -141,23 +141,26 @@ test.each([
     { A: { ...awaiting('B'), isSilent: true, ms: 95_000 }, B: WORKS },
     false,
   ],
-] as const)('a rank %s is behind work or not', (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
-  expect(isBehindWork('A', (member) => pulses[member])).toBe(isBehind);
-});
+] as const)(
+  'isBehindWork tells whether a rank %s works or waits for work',
+  (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
+    expect(isBehindWork('A', (member) => pulses[member])).toBe(isBehind);
+  },
+);
 
-test('pulses behind a rank are those of the ranks that it waits for', () => {
+test('pulsesBehind returns the pulses of all ranks that a rank waits for', () => {
   const pulses: Partial<Record<string, Pulse>> = { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS, D: WORKS };
   expect([...pulsesBehind(['A'], (member) => pulses[member]).keys()]).toEqual(['A', 'B', 'C']);
 });
 
-test('a pulse names a limited number of ranks that its thread waits for', () => {
+test('a pulse names only a limited number of the ranks that its thread waits for', () => {
   const activity = new Activity(new ManualClock());
   expect(pulseOf(activity.report)).not.toHaveProperty('awaits');
   activity.awaits = () => Array.from({ length: 100 }, (_, i) => `m${i}`);
   expect(pulseOf(activity.report).awaits).toHaveLength(MAX_AWAITED);
 });
 
-test('a thread whose links send what they have accepted is in the task "send", at most a minute after the last byte', () => {
+test('a thread with unsent bytes is in the task "send", until a minute after the last byte was sent', () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);
   let sent = 0;
@@ -175,7 +178,7 @@ test('a thread whose links send what they have accepted is in the task "send", a
   expect(activity.report.task).toBe('');
 });
 
-test('a thread that computes while its links send is in its own task', async () => {
+test('a thread that computes while its links send is in its computing task', async () => {
   const activity = new Activity(new ManualClock());
   activity.traffic = () => ({ unsent: 1, sent: 1, received: 0 });
   await activity.during('step 3', () => expect(activity.report).toMatchObject({ task: 'step 3', ms: 0 }));
@@ -249,6 +252,6 @@ test.each<[string, [number, number][], number[]]>([
     ],
     [0, 168, 2],
   ],
-])('%s delays messages by its rate while bytes wait', (_, traffics, seconds) => {
+])('%s delays messages by the time that its waiting bytes need', (_, traffics, seconds) => {
   expect(latenessOf(traffics)).toEqual(seconds);
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { unlessAborted } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 
-test('a promise that rejects after waiting for it was aborted causes no unhandled rejection', async () => {
+test('a promise that rejects after its wait was aborted causes no unhandled rejection', async () => {
   const rejections: unknown[] = [];
   const onRejection = (reason: unknown): void => void rejections.push(reason);
   process.on('unhandledRejection', onRejection);
@@ -24,7 +24,7 @@ test('a promise that rejects after waiting for it was aborted causes no unhandle
   }
 });
 
-test('an aborted signal takes precedence over a settled promise', async () => {
+test('an aborted signal has priority over a settled promise', async () => {
   const over = new Error('Over.');
   await expect(unlessAborted(AbortSignal.abort(over), Promise.resolve(1))).rejects.toBe(over);
 });

@@ -54,7 +54,7 @@ describe('the float16 conversion:', () => {
     expect(toHalf(fromHalf(ALL_HALVES))).toEqual(ALL_HALVES);
   });
 
-  test('the middle between two halves is rounded to the even half, and its neighbours to the nearer half', () => {
+  test('a value in the middle of two halves is rounded to the even half, and others to the nearest half', () => {
     const middles = Float32Array.from({ length: INFINITY - 1 }, (_, i) => (valueOf(i) + valueOf(i + 1)) / 2);
     const even = Uint16Array.from(middles, (_, i) => (i % 2 === 0 ? i : i + 1));
     const step = (by: number): Float32Array =>
@@ -74,7 +74,7 @@ describe('the float16 conversion:', () => {
     expect(halfOf(-Infinity)).toBe(0x8000 | INFINITY);
   });
 
-  test('subnormal numbers, signed zeros and NaN remain, and numbers that are too small become zero', () => {
+  test('subnormal numbers, signed zeros and NaN are kept, and numbers that are too small become zero', () => {
     expect(halfOf(2 ** -24)).toBe(1);
     expect(halfOf(2 ** -25)).toBe(0);
     expect(halfOf(-(2 ** -25) - 2 ** -48)).toBe(0x8001);
@@ -89,7 +89,7 @@ describe('the float16 conversion:', () => {
     );
   });
 
-  test('any float32 is rounded like in the slow reference', () => {
+  test('any float32 is rounded as by the slow reference', () => {
     const rng = createRng(7);
     // Random mantissas with every exponent, from those that all become zero to those that all
     // become infinite.
@@ -101,7 +101,7 @@ describe('the float16 conversion:', () => {
     expect(toHalf(floats)).toEqual(Uint16Array.from(floats, nearest));
   });
 
-  test('the result can be written into a given array of equal length, also into a part of a larger buffer', () => {
+  test('the result can be written into a given array of the same length, also into a part of a buffer', () => {
     const halves = new Uint16Array(6);
     const floats = new Float32Array(6);
     expect(toHalf(Float32Array.of(9, 1, -2).subarray(1), halves.subarray(3, 5)).buffer).toBe(halves.buffer);

@@ -16,18 +16,18 @@ function browserThatAnswers(...answers: (GPUAdapter | null)[]) {
 
 const ADAPTER = {} as GPUAdapter;
 
-test('takes the adapter of the first request', async () => {
+test('requestAdapter returns the adapter of the first answer', async () => {
   const { gpu, requests } = browserThatAnswers(ADAPTER);
   expect(await requestAdapter(gpu)).toBe(ADAPTER);
   expect(requests()).toBe(1);
 });
 
-test('asks again while the GPU process starts', async () => {
+test('requestAdapter asks again while the GPU process starts', async () => {
   const { gpu } = browserThatAnswers(null, ADAPTER);
   expect(await requestAdapter(gpu)).toBe(ADAPTER);
 });
 
-test('takes a browser that answers null three times to have no adapter', async () => {
+test('requestAdapter returns null after three answers without an adapter', async () => {
   const { gpu, requests } = browserThatAnswers();
   expect(await requestAdapter(gpu)).toBeNull();
   expect(requests()).toBe(3);

@@ -2,7 +2,7 @@ import { encode } from 'uqr';
 import { expect, test } from 'vitest';
 import { qrCodeOf } from '../../src/util/qrCode.ts';
 
-test('the path draws the dark modules, with a border of two light ones', () => {
+test('the path of a QR code draws its dark modules, with a border of two light ones', () => {
   const link = 'https://192.168.1.5:8080/#K7F3QX';
   const { size, path } = qrCodeOf(link);
   const drawn = Array.from(path.matchAll(/M(\d+),(\d+)h1v1h-1z/g), ([, x, y]) => `${x},${y}`);
