@@ -249,7 +249,8 @@ export const ALL_REDUCE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 11,
-    title: 'two allReduces in flight at once return both sums, with different buckets and with the same bucket',
+    title:
+      'two allReduces in flight at the same time return both sums, with different buckets and with the same bucket',
     inTabs: true,
     worlds: [2],
     run: async (group) => {

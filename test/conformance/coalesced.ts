@@ -77,7 +77,7 @@ export const COALESCED_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 121,
-    title: 'coalesced and other collectives in flight at once all return correct results',
+    title: 'coalesced and other collectives in flight at the same time all return correct results',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {

@@ -241,7 +241,7 @@ export const ERROR_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 160,
-    title: 'after a failure of the group, every call is rejected at once with the error of this failure',
+    title: 'after a failure of the group, every call is immediately rejected with the error of this failure',
     worlds: [1, 2, 3],
     inTabs: true,
     run: async (group, n) => {

@@ -120,7 +120,7 @@ export const GROUP_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 124,
-    title: 'collectives of subgroups and of the world in flight at once all return correct results',
+    title: 'collectives of subgroups and of the world in flight at the same time all return correct results',
     worlds: [2, 4, 6, 8],
     inTabs: true,
     needsWorld: true,

@@ -158,7 +158,7 @@ async function expectUsageError(name: string, call: () => unknown, message: stri
 export const INVALID_CALL_CASES: readonly ConformanceCase[] = [
   {
     number: 18,
-    title: 'an invalid call fails at once, and the group remains usable',
+    title: 'an invalid call fails immediately, and the group remains usable',
     worlds: [1, 2, 3, 4],
     inTabs: true,
     run: async (group, n) => {

@@ -95,7 +95,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 143,
-    title: 'ranks can send and receive messages of more than 1 MiB at once, of every dtype',
+    title: 'ranks can send and receive messages of more than 1 MiB at the same time, of every dtype',
     worlds: [2, 3],
     inTabs: true,
     run: async (group, n) => {
@@ -171,7 +171,7 @@ export const MESSAGE_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 147,
-    title: 'messages and allReduces in flight at once all have correct results',
+    title: 'messages and allReduces in flight at the same time all have correct results',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

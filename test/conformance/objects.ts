@@ -106,7 +106,7 @@ export const OBJECT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 133,
-    title: 'many object and tensor collectives in flight at once all return correct results',
+    title: 'many object and tensor collectives in flight at the same time all return correct results',
     worlds: [2, 3, 5],
     inTabs: true,
     run: async (group, n) => {

@@ -206,7 +206,7 @@ export const TIMEOUT_CASES: readonly ConformanceCase[] = [
   },
   {
     number: 164,
-    title: 'large operations of every kind in flight at once are correct, even if one rank is late',
+    title: 'large operations of every kind in flight at the same time are correct, even if one rank is late',
     worlds: [2, 3, 9],
     inTabs: true,
     run: async (group, n) => {

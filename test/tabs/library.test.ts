@@ -53,7 +53,7 @@ test('a group can be created and destroyed repeatedly in one room', { timeout: 6
   await a.context().close();
 });
 
-test('a page can have two process groups at once', { timeout: 60_000 }, async () => {
+test('a page can have two process groups at the same time', { timeout: 60_000 }, async () => {
   const { tabs } = await page.openTwoTabs();
   const rooms = [createRoom(), createRoom()] as const;
   const reports = await Promise.all(

@@ -146,7 +146,7 @@ describe('a tab', () => {
     'has crashed': (tab) => Promise.resolve(void tab.page.goto('chrome://crash').catch(() => {})),
   };
 
-  test.each(Object.entries(ways))('leaves the room at once if it %s', async (_, go) => {
+  test.each(Object.entries(ways))('leaves the room immediately if it %s', async (_, go) => {
     const room = world.createRoom({}, 3);
     const ann = await world.join(room, 'ann');
     await ann.event('admitted');

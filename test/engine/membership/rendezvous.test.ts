@@ -215,7 +215,7 @@ describe('a newcomer', () => {
   });
 
   test.each(['no-room', 'rate-limited', 'room-full', 'mismatch'] as const)(
-    'gives up at once if its first request is refused with %s',
+    'gives up immediately if its first request is refused with %s',
     async (code) => {
       (await begin()).refuses(code);
       expect(fatal).toEqual([`Refused: ${code}.`]);

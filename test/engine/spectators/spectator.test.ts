@@ -161,7 +161,7 @@ describe('a rank', () => {
     expect([stepsShown()[0], stepsShown().at(-1), stepsShown().length]).toEqual([0, 23, 16]);
   });
 
-  test('sends the end of the run at once', () => {
+  test('sends the end of the run immediately', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     clock.advance(0);

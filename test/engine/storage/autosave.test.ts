@@ -71,7 +71,7 @@ function run(step: number) {
   return { worldSize: 2, snapshot: () => Promise.resolve(state) };
 }
 
-test('a run is saved regularly, and at once on request', async () => {
+test('a run is saved regularly, and immediately on request', async () => {
   autosave.offer(run(20));
   await autosave.idle;
   autosave.offer(run(40));

@@ -243,8 +243,8 @@ const LOSSES: [string, number, (target: tf.Tensor, output: tf.Tensor) => tf.Tens
     2,
     (target, output) => tf.squaredDifference(target, output).reshape([2, -1]).mean(1).prod(),
   ],
-  ['a mean is not', 0, (target, output) => tf.losses.huberLoss(target, output)],
-  ['a loss of each sample is not', 0, (target, output) => tf.metrics.meanAbsoluteError(target, output)],
+  ['a mean is not reported', 0, (target, output) => tf.losses.huberLoss(target, output)],
+  ['a loss of each sample is not reported', 0, (target, output) => tf.metrics.meanAbsoluteError(target, output)],
 ];
 
 describe('before it trains, each rank checks a custom loss:', () => {

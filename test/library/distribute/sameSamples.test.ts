@@ -28,13 +28,13 @@ async function withSamples<T>(
 
 const CHANGES: [string, RegExp, (x: tf.Tensor, y: tf.Tensor) => [tf.Tensor, tf.Tensor]][] = [
   [
-    'shuffled by itself',
+    'samples that it has shuffled by itself',
     /x .*the same samples in another order on rank 1/,
     (a, b) => [a.gather(shuffled(1)), b.gather(shuffled(1))],
   ],
-  ['reversed', /x .*the same samples in another order on rank 1/, (a, b) => [a.reverse(0), b.reverse(0)]],
+  ['reversed samples', /x .*the same samples in another order on rank 1/, (a, b) => [a.reverse(0), b.reverse(0)]],
   [
-    'other targets only',
+    'other targets for the same inputs',
     /y .*the same samples in another order on rank 1/,
     (a, b) => [a.clone(), b.gather(shuffled(2))],
   ],
@@ -44,7 +44,7 @@ const CHANGES: [string, RegExp, (x: tf.Tensor, y: tf.Tensor) => [tf.Tensor, tf.T
     (a, b) => [a.add(tf.oneHot([3], SAMPLES).transpose()), b.clone()],
   ],
   [
-    "two samples in each other's place",
+    'two samples in exchanged places',
     /x .*the same samples in another order on rank 1/,
     (a, b) => [tf.concat([a.slice(1, 1), a.slice(0, 1), a.slice(2)]), b.clone()],
   ],
