@@ -32,7 +32,7 @@ export async function runProcess(
   for (const [signal, code] of SIGNAL_EXITS) {
     process.on(signal, () => {
       if (signalExit !== null) {
-        // A second Ctrl-C exits at once.
+        // A second Ctrl-C exits immediately.
         if (Date.now() - signalledAt > SAME_SIGNAL_MS) process.exit(code);
         return;
       }

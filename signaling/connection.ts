@@ -68,7 +68,7 @@ const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now'])
 const MEMBER_BYTES = 12;
 
 const NO_PLACE = 'This server already has its maximum number of rooms. Try again later.';
-const TOO_MANY_RESTORES = 'Your network restored too many rooms at once. Wait a minute, then retry.';
+const TOO_MANY_RESTORES = 'Your network restored too many rooms in a minute. Wait a minute, then retry.';
 const TOO_MANY_GUESSES = 'Too many wrong room codes came from your network. Wait a minute, then retry.';
 
 export class Connection implements Peer {

@@ -8,8 +8,8 @@ import { siteOf } from './http/address.ts';
 export interface Limits {
   /**
    * Milliseconds within which a new connection must send its first message, because an idle
-   * connection occupies a socket. A tab sends it at once, but the data of its links may delay it.
-   * {@link socketsPerAddress} bounds the connections that wait.
+   * connection occupies a socket. A tab sends it immediately, but the data of its links may delay
+   * it. {@link socketsPerAddress} bounds the connections that wait.
    */
   firstMessageMs: number;
   /**
@@ -25,7 +25,7 @@ export interface Limits {
   /** Average number of messages per second that a connection may send. */
   messagesPerSecond: number;
   /**
-   * Messages that a connection may send at once. ICE candidates arrive in bursts when a tab
+   * Messages that a connection may send in one burst. ICE candidates arrive in bursts when a tab
    * connects to its two neighbours, and again when it retries. A program may open links to all
    * other ranks, with a dozen messages for each.
    */
@@ -43,8 +43,8 @@ export interface Limits {
   /**
    * Rooms per minute that members of one address may restore without a token, on a server that has
    * restarted without a lasting secret. The limit is equal to the number of rooms that they may
-   * open at once. A request to restore a room may also be a guess of a code, so this limits guesses
-   * as well.
+   * open in one burst. A request to restore a room may also be a guess of a code, so this limits
+   * guesses as well.
    */
   restoresPerMinute: number;
   /**
@@ -58,13 +58,13 @@ export interface Limits {
    */
   connectionsPerSecond: number;
   /**
-   * New WebSockets that one address may open at once: after a restart of the server, all of its
-   * tabs reconnect.
+   * New WebSockets that one address may open in one burst: after a restart of the server, all of
+   * its tabs reconnect.
    */
   connectionBurst: number;
   /** Average number of rooms per minute that tabs of one address may open. */
   roomsPerMinute: number;
-  /** Rooms that tabs of one address may open at once: one for each pupil of a class. */
+  /** Rooms that tabs of one address may open in one burst: one for each pupil of a class. */
   roomBurst: number;
   /** Rooms on this server. A room needs a few KiB, with 256 members about 100. */
   maxRooms: number;
@@ -78,7 +78,7 @@ export interface Limits {
    */
   updatesPerSecond: number;
   /**
-   * Spectator updates that a connection may send at once: the end of a run is reported without
+   * Spectator updates that a connection may send in one burst: the end of a run is reported without
    * waiting for the next second.
    */
   updateBurst: number;
@@ -114,7 +114,7 @@ export const DEFAULT_LIMITS: Limits = {
   closeGraceMs: 1_000,
 };
 
-/** Allows `perSecond` actions per second on average and `burst` actions at once. */
+/** Allows `perSecond` actions per second on average, and up to `burst` actions in one burst. */
 export class TokenBucket {
   readonly #clock: Clock;
   readonly #perSecond: number;

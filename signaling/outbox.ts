@@ -1,10 +1,10 @@
 /**
  * The messages to one tab's WebSocket, in order. A `room` message makes all earlier `room` messages
  * obsolete. Every change of a room sends one `room` message to every member, so if n members joined
- * at once, n * n `room` messages would be sent. Therefore a `room` message waits until the event
- * loop has handled all received messages and the operating system has taken everything that was
- * sent. A newer `room` message replaces the waiting one. Before any other message, except an answer
- * to a heartbeat, the waiting `room` message is sent, so the order is kept.
+ * at the same time, n * n `room` messages would be sent. Therefore a `room` message waits until the
+ * event loop has handled all received messages and the operating system has taken everything that
+ * was sent. A newer `room` message replaces the waiting one. Before any other message, except an
+ * answer to a heartbeat, the waiting `room` message is sent, so the order is kept.
  */
 import { WebSocket } from 'ws';
 import type { ServerMessage } from '../src/protocol/control.ts';

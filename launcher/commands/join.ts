@@ -32,8 +32,8 @@ export interface JoinOptions {
 const MAX_NAME = 36;
 
 /**
- * Shortens a name in its middle: names of machines differ at the beginning, as in a domain, or at
- * the end, as those of pods.
+ * Shortens a name in its middle, because names of machines differ at the beginning (in one domain)
+ * or at the end (names of pods).
  */
 export function shortened(name: string): string {
   if (name.length <= MAX_NAME) return name;

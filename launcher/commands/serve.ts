@@ -43,7 +43,7 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const secret = env['PEERGRAD_SECRET'] || null;
   // The server's packages load slowly, so they are imported after the arguments are checked.
   const { startSignaling } = await import('../../signaling/index.ts');
-  // The server listens before the build, so that an error about a port in use appears at once.
+  // The server listens before the build, so that an error about a port in use appears immediately.
   const server = await startSignaling({
     host,
     port,

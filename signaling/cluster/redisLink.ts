@@ -174,7 +174,7 @@ export class RedisLink {
     await this.#ask(this.#client.close());
   }
 
-  /** Closes the connection at once; pending commands reject. */
+  /** Closes the connection immediately; pending commands reject. */
   close(): void {
     if (this.#client.isOpen) this.#client.destroy();
     this.#lose();

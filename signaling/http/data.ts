@@ -26,7 +26,7 @@ export const DATA_PATH = '/data/';
 export const INDEX_PATH = `${DATA_PATH}index.json`;
 /** Path of the contents of all listed files. */
 const CONTENTS_PATH = `${DATA_PATH}index.bin`;
-/** Files up to this number of bytes are read at once. */
+/** Files up to this number of bytes are read into memory as a whole. */
 const SMALL_BYTES = 1024 * 1024;
 
 /**

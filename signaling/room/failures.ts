@@ -62,7 +62,7 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
   if (state.isRestoring && nodesOf(state) !== null) return noEffects(requestNextGeneration(state));
   const named = type === 'late' ? lateBehind(state, member, accused) : accused;
   if (nodesOf(state) !== null) {
-    // A rank that works is not late. The generation has failed all the same.
+    // A rank that works is not late, but the generation has failed anyway.
     const late = type === 'late' ? named.filter((peer) => !works(state, peer)) : named;
     const who = nameMembers(
       state.ring,

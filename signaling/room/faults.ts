@@ -117,7 +117,7 @@ function trainingFindings(state: RoomState): Findings {
       for (const about of late) lates.push({ ...faultOf(state, 'late', member, about), isCredible: false });
     }
   }
-  // If most links break at once, the network failed, and no single rank is at fault.
+  // If most links break in one generation, the network failed, and no single rank is at fault.
   const isGeneral = pairs.size >= most || (ring.length > 3 && pairs.size > most / 2);
   const isVague = [...complaints.values()].every(({ type }) => type === 'failed');
   // In a ring of two ranks it is unknown which of them was late, so this also counts as an outage.

@@ -258,7 +258,7 @@ export function requestNextGeneration(state: RoomState): RoomState {
   return { ...state, highestReported: Math.max(state.highestReported, state.generation + 1) };
 }
 
-/** Ends the run. If the room starts runs by itself, the next run begins at once. */
+/** Ends the run. If the room starts runs by itself, the next run begins immediately. */
 export function end(state: RoomState, outcome: Ended['outcome'], why: string | NoticeText): Step {
   const news = typeof why === 'string' ? { message: why } : why;
   return andThen(recordEnd({ ...state, isRestoring: false }, outcome, news), settle);

@@ -127,9 +127,8 @@ export type EngineEvent =
   /** The room as the server describes it. */
   | Omit<RoomMessage, 'run' | 'generation' | 'hasTrained' | 'removed'>
   /**
-   * While shaders are compiled, `shaders` counts them: those that are ready, and all. `received`
-   * belongs to the stage `receiving`. `loading` is the progress of the stage `data`, at most once a
-   * second.
+   * While shaders are compiled, `shaders` counts the compiled ones and all. `received` belongs to
+   * the stage `receiving`. `loading` is the progress of the stage `data`, at most once a second.
    */
   | {
       type: 'warmup';

@@ -90,7 +90,7 @@ export const MethodComparison = v.object({
       stepMs: finite,
       /** Bytes that a rank sends per step, on average. */
       bytesPerStep: finite,
-      /** Time to reach a goal, as a multiple of that of the quickest method. */
+      /** Time to reach a goal, divided by the time of the quickest method. */
       timeToGoal: finite,
     }),
   ),

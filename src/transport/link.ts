@@ -47,7 +47,7 @@ export interface Link {
   onframe: ((frame: ArrayBuffer) => void) | null;
   /**
    * Called once when either side closes the link, or with an error when the link breaks. A handler
-   * that is set afterwards is called at once.
+   * that is set afterwards is called immediately.
    */
   onclose: ((error: Error | null) => void) | null;
   readonly state: LinkState;

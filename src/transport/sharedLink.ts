@@ -50,7 +50,7 @@ export class SharedLink {
 
   /**
    * The handler of the link's owner. It is called once when the link closes, before the views'
-   * handlers. A handler that is set afterwards is called at once.
+   * handlers. A handler that is set afterwards is called immediately.
    */
   set onclose(handler: ((error: Error | null) => void) | null) {
     this.#onclose = handler;
@@ -61,7 +61,7 @@ export class SharedLink {
    * Creates a generation's view of the link. The view sends frames unchanged and receives only
    * frames of its generation, including frames that arrived before the view was created. Closing
    * the view does not close the link and does not notify the other end; later frames of its
-   * generation are dropped, as are those that are still in the link's queue.
+   * generation are dropped, including frames that are still in the link's queue.
    *
    * @param generation must come after the generations of all previous views.
    * @throws UsageError if `generation` does not come after them, because frames of `generation` may

@@ -32,7 +32,7 @@ export interface Trial {
   /** Number of tabs at the end. */
   ranks: number;
   steps: number;
-  /** The largest number of steps of a tab that were begun, but lost with a generation. */
+  /** The largest number of steps that one tab began and that were lost with a generation. */
   stepsRepeated: number;
   samplesSkipped: number;
   samplesRepeated: number;

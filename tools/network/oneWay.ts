@@ -22,14 +22,14 @@ export interface OneWayOptions {
 const QUEUE_MS = 100;
 const BITS = 8;
 /**
- * A timer delivers at most this number of packets at once, or more over a fast line
- * ({@link BURST_MS}). The sockets of coturn and Chromium buffer only some fifty packets, and the
- * kernel drops others.
+ * A timer delivers at most this number of packets together, or more over a fast line ({@link
+ * BURST_MS}). The sockets of coturn and Chromium buffer only some fifty packets, and the kernel
+ * drops others.
  */
 const BURST = 16;
 /**
- * Timers are at least a millisecond apart. A fast line delivers as many packets at once as it
- * carries in this number of milliseconds, so that it catches up after a late timer.
+ * Timers are at least a millisecond apart. A timer of a fast line delivers up to as many packets as
+ * the line carries in this number of milliseconds, so that the line catches up after a late timer.
  */
 const BURST_MS = 2;
 /** Size of the packets of a transfer. */
@@ -39,7 +39,7 @@ export class OneWay {
   readonly #options: OneWayOptions;
   readonly #clock: Clock;
   readonly #rng: Rng;
-  /** Most packets that are delivered at once. */
+  /** Largest number of packets that a timer delivers together. */
   readonly #burst: number;
   readonly #packets: { at: number; deliver: () => void }[] = [];
   /** When the line has sent all packets of its queue. */

@@ -82,7 +82,7 @@ export async function inEveryLook(page: Page, part: string | null, see: (look: L
 
 /**
  * Runs in the page. Resolves when all changes are drawn: charts measure a new size in one frame and
- * draw in the next. Finite animations are finished at once; endless animations continue.
+ * draw in the next. Finite animations are finished immediately; endless animations continue.
  */
 async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);

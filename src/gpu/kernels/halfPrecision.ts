@@ -13,8 +13,8 @@ import { usesOwnKernels } from './registry.ts';
 let isHalf = false;
 
 /**
- * Whether the current device computes with float16. Conversions from and to float16 exist in all of
- * WebGPU, but other devices may emulate them.
+ * Whether the current device computes with float16. Every WebGPU device can convert from and to
+ * float16, but a device without `shader-f16` may emulate it.
  */
 export function supportsHalfPrecision(): boolean {
   return usesOwnKernels() && (webgpuBackend()?.device.features.has('shader-f16') ?? false);

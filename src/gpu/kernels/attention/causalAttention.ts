@@ -26,9 +26,8 @@ export function causalMask(context: number): tf.Tensor2D {
 
 /**
  * The result at a position is a weighted mean of the values at this position and all earlier ones.
- * The weights are the softmax of query . key / sqrt(depth), where the query is that of this
- * position and the keys are those of the values. Runs as kernels if `depth` is a multiple of 4 and
- * at most 128.
+ * The weights are the softmax of query . key / sqrt(depth), with the query of this position and the
+ * key of each of these positions. Runs as kernels if `depth` is a multiple of 4 and at most 128.
  *
  * @param qkv float32 [batch, context, 3 * width]. Its last axis is [queries, keys, values], each
  *   [heads, depth].

@@ -33,7 +33,8 @@ export function tilesOf(depth: number): Tiles {
   const depth4 = depth / 4;
   const chunks = Math.ceil(depth4 / MAX_CHUNK);
   const chunk = Math.ceil(depth4 / chunks);
-  // With an odd distance between rows, threads that read 8 rows at once use different banks.
+  // With an odd distance between rows, threads that read 8 rows at the same time use different
+  // banks.
   const stride = chunk % 2 === 0 ? chunk + 1 : chunk;
   const declarations = `
 const CHUNK = ${chunk}u;

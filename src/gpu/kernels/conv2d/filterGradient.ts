@@ -1,7 +1,7 @@
 /**
  * Gradients of the filter and of the bias of a convolution. The gradient of the filter is the
  * matrix product of the transposed patches [patch size, positions] and the gradient dy [positions,
- * output channels]. It has few elements, each of which is a long sum, so positions are split among
+ * output channels]. It has few elements, and each is a long sum. So positions are split among
  * workgroups (split-K), and a second kernel adds the sums of the splits in a fixed order.
  * TensorFlow.js computes each element in one thread.
  */

@@ -3,7 +3,10 @@ import type { TensorInfo } from '@tensorflow/tfjs';
 import type { Components, Program } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 
-/** A matrix whose elements multiply those of another matrix with as many columns. */
+/**
+ * A matrix by which another matrix is multiplied, element by element. Both have the same number of
+ * columns.
+ */
 export interface Factor {
   tensor: TensorInfo;
   /** Number of consecutive rows of the other matrix that share a row of this matrix. */
