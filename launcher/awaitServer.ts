@@ -13,7 +13,10 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 /** Milliseconds to wait for one response. */
 const ANSWER_MS = 5_000;
-/** Milliseconds between two reports: at first a user watches, later the reports fill a log. */
+/**
+ * Milliseconds between two reports: at first, while a user watches; and later, when reports only
+ * fill a log.
+ */
 const REPORT_EVERY_MS = 5_000;
 const LATE_REPORT_EVERY_MS = 60_000;
 

@@ -62,8 +62,8 @@ export class RunWatch {
    * Resolves with the results in the order of the tabs. If tabs may be lost, the results of lost
    * tabs are left out.
    *
-   * @throws (rejects) PeergradError if a tab failed before it finished or, if tabs may be lost, if
-   *   all tabs failed. The error names the tab whose failure ended the run.
+   * @throws (rejects) PeergradError if a tab failed before it finished. If tabs may be lost, only
+   *   if all tabs failed. The error names the tab whose failure ended the run.
    * @throws (rejects) TimeoutError if a time limit is exceeded. The error names each tab's state.
    */
   get done(): Promise<RunResult[]> {

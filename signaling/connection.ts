@@ -1,7 +1,7 @@
 /**
  * One tab's WebSocket. It validates every message, enforces the limits of the sender, and
- * represents the tab in its room. It never throws into the server, whatever arrives. Its logs
- * contain neither messages nor addresses of members.
+ * represents the tab in its room. No message of a tab can make it throw an error into the server.
+ * Its logs contain neither messages nor addresses of members.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';

@@ -51,7 +51,7 @@ export function renewIceAfterMs({ turn }: IceOptions): number | null {
 }
 
 /**
- * Returns a member's ICE servers with a TURN password that is its own and expires (coturn's
+ * Returns the ICE servers for a member. It has its own TURN password, which expires (coturn's
  * `use-auth-secret`).
  * @param nowMs Unix time, milliseconds.
  */

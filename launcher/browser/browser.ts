@@ -251,8 +251,8 @@ async function hasAdapter(browser: Browser, url: string): Promise<boolean> {
   try {
     await page.goto(url);
     // The code is passed as text. If it were a function, the transpiler would add calls of helpers
-    // that do not exist in the page. The adapter is requested again after null for the reason that
-    // src/util/gpuAdapter.ts states.
+    // that do not exist in the page. If the answer is null, the adapter is requested again;
+    // src/util/gpuAdapter.ts says why.
     return await page.evaluate<boolean>(`Promise.race([
       navigator.gpu.requestAdapter().then((first) => first ?? navigator.gpu.requestAdapter()).then((adapter) => {
         if (adapter === null || adapter.info.isFallbackAdapter) return false;

@@ -18,7 +18,7 @@ export interface Certificate {
   key: string;
 }
 
-/** Days for which a self-signed certificate is valid: browsers reject more than 398. */
+/** Days for which a self-signed certificate is valid. Browsers accept at most 398. */
 const VALID_DAYS = 365;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** Days before the expiry at which a cached certificate is renewed. */

@@ -68,8 +68,8 @@ export function settle(state: RoomState): Step {
 }
 
 /**
- * Returns the sets of members that may begin a run, the best first: members that are neither
- * suspended nor on probation, all members that are not suspended, and all members.
+ * Returns three sets of members that may begin a run, the best first: those that are neither
+ * suspended nor on probation; those that are not suspended; all members.
  */
 export function choicesOf(state: RoomState): RosterEntry[][] {
   const ready = readyMembers(state);

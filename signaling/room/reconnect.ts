@@ -158,8 +158,8 @@ function expel(state: RoomState, member: string, reason: LeaveReason, code: Refu
 }
 
 /**
- * Returns the number of a run that has ended according to a returning member, if the room did not
- * know of its end; otherwise `null`.
+ * Returns the number of a run if a returning member reports that it has ended and the room did not
+ * know that; otherwise `null`.
  */
 function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
   if (!isRestoring || reconnectState.run < run) return null;
@@ -178,9 +178,9 @@ function applyReconnectState(
   member: string,
   { run, isRunOn: isOn, hasTrained = false, generation, active }: ReconnectState,
 ): RoomState {
-  // If the room is not restoring, a member cannot have seen a generation above the room's latest
-  // generation and `numbersFrom`. A higher number is wrong, and is reduced to the larger of these
-  // two.
+  // If the room is not restoring, a member cannot have seen a generation above both the room's
+  // latest generation and `numbersFrom`. A higher number is wrong, and is reduced to the larger of
+  // these two.
   const possible = state.isRestoring ? generation : Math.min(generation, Math.max(state.generation, state.numbersFrom));
   const known = { ...state, highestReported: Math.max(state.highestReported, possible) };
   const { phase, membersWithState } = state;

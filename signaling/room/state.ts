@@ -371,8 +371,8 @@ export function waitingFor(state: RoomState): number {
   // Suspended members are included, because they are used if too few others are ready.
   if (state.phase === 'FORMING') return Math.max(0, (startsWith(state) ?? 0) - presentMembers(state).length);
   if (state.phase !== 'PAUSED') return 0;
-  // At least one ready member is missing, unless the host paused the run: even if enough members
-  // are ready, none of them has the state.
+  // If enough members are ready and the host has not paused the run, it is paused because none of
+  // them has the state. So at least one more member is needed.
   return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
 }
 

@@ -70,8 +70,8 @@ export function runProgram(
 }
 
 /**
- * Returns `input` with a buffer of its dtype. `tf.cast` from int32 to float32 copies nothing on
- * WebGPU: the buffer of the float32 tensor still has integers.
+ * Returns `input` with a buffer whose elements have the dtype of `input`. `tf.cast` from int32 to
+ * float32 copies nothing on WebGPU: the buffer of the float32 tensor still has integers.
  */
 function withFloats(backend: Backend, input: TensorInfo): TensorInfo {
   if (input.dtype !== 'float32' || backend.tensorMap.get(input.dataId).dtype === 'float32') return input;

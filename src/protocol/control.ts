@@ -164,7 +164,8 @@ export const ClientMessage = v.variant('type', [
   SpectatorUpdate,
   /**
    * The server answers with its own `heartbeat`, so that each side notices when the other is gone.
-   * It comes from a thread that does not compute. `pulse` says what the computing thread does.
+   * A member's heartbeat comes from a thread that does not compute. `pulse` says what the computing
+   * thread does.
    */
   v.strictObject({ type: v.literal('heartbeat'), pulse: v.optional(Pulse) }),
   /** Asks what `peers` do. The answer is `pulses`. */
@@ -257,8 +258,8 @@ export type RoomMessage = v.InferOutput<typeof RoomMessage>;
 /**
  * A new generation begins. `members` are in ring order: a member's index is its rank, and the
  * list's length is the world size. `run` is the same in all generations of a run. If `members`
- * includes all ranks of the run's previous generation, they continue in that generation until
- * `sync`.
+ * includes all ranks of the run's previous generation, these ranks continue to train in the
+ * previous generation until `sync`.
  */
 export const PrepareMessage = v.strictObject({
   type: v.literal('prepare'),

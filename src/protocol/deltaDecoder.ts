@@ -13,7 +13,8 @@ export class DeltaDecoder {
    * Returns the message with whole lists.
    *
    * @throws ProtocolError if the message refers to another version of the room than the latest one,
-   *   or does not fit it. The connection is then useless: only a new one sends the whole room.
+   *   or does not fit the latest one. The connection is then useless: only a new one sends the
+   *   whole room.
    */
   decode(message: SentMessage): ServerMessage {
     if (message.type === 'room') {

@@ -1,7 +1,8 @@
 /**
- * A log of what this rank does, for rooms that do not do what they should. It is off until the
- * patterns of the npm package `debug` turn scopes on: in Node by the environment variable DEBUG, on
- * a page by `localStorage.debug`. A worker has no localStorage, so its page passes the patterns.
+ * A log of what this rank does, to find out why a room does not work as expected. It is off by
+ * default. Patterns of the npm package `debug` turn scopes on: in Node in the environment variable
+ * DEBUG, on a page in `localStorage.debug`. A worker has no localStorage, so its page passes the
+ * patterns.
  */
 import debug from 'debug';
 

@@ -304,8 +304,8 @@ function firstArrivals(steps: readonly Step[]): number[] {
 }
 
 /**
- * Returns the longest of the times without a step that overlap the fault. Such a time is between
- * two steps, or between a step and the end of the fault.
+ * Returns the longest time without a step that overlaps the fault. Such a time is between two
+ * steps, or between a step and the end of the fault.
  */
 function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): number {
   const before = arrivals.findLast((arrival) => arrival <= at) ?? at;

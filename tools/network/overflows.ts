@@ -5,8 +5,8 @@ const COUNTERS = '/proc/net/snmp';
 const OVERFLOWS = 'RcvbufErrors';
 
 /**
- * Starts to count packets that found a full socket on this machine. On a busy machine programs read
- * their sockets late, so packets are lost that a line has delivered.
+ * Starts to count packets that found a full socket on this machine. On a busy machine, programs
+ * read their sockets late, so packets that a line has delivered are lost.
  *
  * @returns a function that returns their number since the start.
  */

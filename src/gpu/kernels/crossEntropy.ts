@@ -49,7 +49,7 @@ function composed(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D
 const KEPT = 3;
 
 const ROWS = `
-// WGSL has no infinities. Exponentials of the difference to any other float are 0.
+// Stands for -Infinity, which WGSL lacks: exp(LOWEST - x) is 0 for usual numbers x.
 const LOWEST = -3.4e38;
 fn main() {
   let row = rowIndex();

@@ -10,7 +10,7 @@ const THREADS = 64;
 
 /**
  * @param parts [number of parts, ...shape of the product]
- * @param columns of the product
+ * @param columns number of columns of the product
  * @returns a new tensor of `shape`
  */
 export function sumParts(
