@@ -18,7 +18,7 @@ export interface Format {
 export interface Start {
   offset: number;
   line: number;
-  /** The separator that the line before it states; `null` if there is no such line. */
+  /** The separator that is stated in a line before the first record; `null` without such a line. */
   separator: string | null;
 }
 
@@ -32,7 +32,7 @@ export interface Shape {
   rowNames: boolean;
   /** Whether lines may end with a separator after which no field follows. */
   trailing: boolean;
-  /** Whether the first line is a header, because it has fewer fields than the rows. */
+  /** Whether the first line must be a header, because it has fewer fields than the rows. */
   isNamed: boolean;
 }
 

@@ -30,7 +30,7 @@ export function notHeldOut(
 export function checkSingles(of: string, counts: readonly number[]): void {
   if (counts.some((count) => count > 1)) return;
   throw new DataError(
-    `${of}: each of the ${counts.length} classes has a single sample, so no class can be in training and evaluation. Add samples.`,
+    `${of}: each of the ${counts.length} classes has a single sample, so no class can be in both training and evaluation. Add samples.`,
   );
 }
 

@@ -20,7 +20,10 @@ const MOST_HELD_OUT = 16_384;
 
 /** Maximum number of unknown characters that an error lists. */
 const MOST_NAMED = 8;
-/** Number of Unicode code points, and the largest code point that fits in one code unit. */
+/**
+ * CODES is the number of Unicode code points. LAST_SHORT_CODE is the largest code point that fits
+ * in one code unit.
+ */
 const CODES = 0x110000;
 const LAST_SHORT_CODE = 0xffff;
 

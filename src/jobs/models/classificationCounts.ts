@@ -2,9 +2,9 @@
 import { UsageError } from '../../util/errors.ts';
 
 /**
- * Returns the number of rows whose largest logit is that of their label. If several logits are
- * equal, the first is regarded as the largest, as in argmax. A row with a NaN is a wrong
- * prediction. Rows of weight 0 are skipped.
+ * Returns the number of rows in which the logit of the label is the largest. If several logits are
+ * equally large, the first of them is regarded as the largest, as in argmax. A row with a NaN is a
+ * wrong prediction. Rows of weight 0 are skipped.
  *
  * @param logits [rows * classes] read back from the device, row by row. If there are more rows
  *   than labels, the last rows are ignored.

@@ -34,7 +34,10 @@ const MANY_NUMBERS = 20;
 interface Reading {
   /** The numbers whose units are read. Numbers with other units are words. */
   numbers: readonly Numbers[];
-  /** Number of fields that are numbers, and number of fields that are numbers with each mark. */
+  /**
+   * `count`: number of fields that are numbers. `fits`: how many of them can be read with each
+   * decimal mark.
+   */
   count: number;
   fits: Record<DecimalMark, number>;
   strangers: Record<DecimalMark, FieldPosition | null>;
@@ -284,7 +287,7 @@ export class Column {
     if (huge !== null && !this.#isOfWords) {
       return {
         place: huge,
-        what: `is too large. Numbers may be at most ${MAX_NUMBER} in size. Use a larger unit, or leave it empty.`,
+        what: `is too large. Numbers may be at most ${MAX_NUMBER} in size. Use a larger unit, or leave the field empty.`,
       };
     }
     if (this.#isFewWords || (count > 0 && count >= MOSTLY * this.#filled)) {

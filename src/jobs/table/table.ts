@@ -360,7 +360,9 @@ class OtherNumbers {
     this.#most = Math.max(this.#most, number);
   }
 
-  /** Notes about numbers that are far from all others, or the only negative ones. */
+  /**
+   * Notes about numbers that are far from all other numbers, or that are the only negative ones.
+   */
   get notes(): DataNote[] {
     const [least, most] = [this.#least, this.#most];
     const width = most - least;

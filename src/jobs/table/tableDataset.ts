@@ -45,8 +45,8 @@ export class Encoding {
   readonly label: (field: string) => number;
 
   /**
-   * @param marks the decimal marks of the columns of this table. The facts may have no decimal
-   *   mark for a column, because all tables had only integers in it.
+   * @param marks the decimal marks of the columns of this table. They are needed in addition to the
+   *   facts, which have no mark for a column if all tables had only integers in it.
    */
   constructor(facts: TableFacts, marks: readonly DecimalMark[]) {
     this.facts = facts;

@@ -279,7 +279,7 @@ test('reading a large table reports the bytes read, half of them in each of two 
 test('a number that is too large to be squared is rejected', async () => {
   const opened = await open(60, (i) => (i === 7 ? '-1e308' : `${i}`));
   expect(opened.problem()?.message).toBe(
-    'a.csv, line 9: "-1e308" in column "a" is too large. Numbers may be at most 1e+150 in size. Use a larger unit, or leave it empty.',
+    'a.csv, line 9: "-1e308" in column "a" is too large. Numbers may be at most 1e+150 in size. Use a larger unit, or leave the field empty.',
   );
 });
 
