@@ -183,7 +183,7 @@ function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
   const data = useMemo(
-    // The empty values at both ends give this chart the same range of x as the loss curve.
+    // Empty values at both ends give this chart the same range of x as the chart of the loss.
     () => ({
       x: [start, ...evaluations, end].map((place) => xOf(axis, place)),
       line: [null, ...evaluations.map(valueOf), null],

@@ -19,7 +19,10 @@ export interface WorldChange {
   /** World sizes. */
   from: number;
   to: number;
-  /** Names of members. Members who were in the run before are in `returned`, not in `joined`. */
+  /**
+   * Names of members. `returned` has members who have been in the run before; `joined` has the
+   * others.
+   */
   joined: readonly string[];
   returned: readonly string[];
   left: readonly string[];

@@ -254,7 +254,7 @@ export const job = {
     use: 'Use',
     useMethod: (name: string) => `Use ${name}`,
     about: (tabs: number) =>
-      `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest. * These methods do not learn exactly what DDP learns, and need more steps.`,
+      `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest time. * These methods do not learn exactly what DDP learns, and need more steps.`,
     unchanged: (name: string) => `Of the other methods, ${name} is best.`,
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce takes ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,

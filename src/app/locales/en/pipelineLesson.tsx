@@ -70,8 +70,8 @@ export const pipelineLesson = {
       text: (
         <>
           A backward pass needs the {term('activations', 'activations')} of its forward pass. A stage keeps them until
-          then, so each forward pass costs memory. Decide for one stage, tick by tick. The others compute backward
-          passes as soon as they can, which is called 1F1B.
+          then, so each forward pass costs memory. Decide for one stage, tick by tick. The other stages compute backward
+          passes as soon as they can. This schedule is called 1F1B.
         </>
       ),
       task: 'Finish the step in as few ticks as possible, and keep few activations.',
@@ -83,8 +83,8 @@ export const pipelineLesson = {
     }),
     training: (): Thought => ({
       title: 'This is how tabs train',
-      text: 'In real tabs a backward pass takes about twice as long as a forward pass; the bubble stays the same. Results travel from browser to browser, and meanwhile stages wait. More micro-batches help.',
-      task: 'Let the results travel for longer.',
+      text: 'In real tabs a backward pass takes about twice as long as a forward pass; the bubble stays the same. Results need time to travel from browser to browser, and stages wait for them. With more micro-batches, they wait less.',
+      task: 'Let the results travel longer, and compare the waiting times.',
     }),
   },
 

@@ -69,12 +69,12 @@ export const run = {
   overlapped: (share: string) => `${share} overlapped`,
   /**
    * The codec that ranks chose, and why. `Codec: int8. With fp32 (1.2 MB/s), communication added 95
-   * ms to 20 ms of computation. With int8, it should add about 24 ms.`
+   * ms to the 20 ms of computation. With int8, it should add about 24 ms.`
    */
   choice: ({ codec, ownMs, exposedMs, bytesPerMs, expectedMs, suggestion }: CodecChoice) => {
     const { title } = CODECS[codec];
     const speed = `${(bytesPerMs / 1000).toFixed(1)} MB/s`;
-    const added = `${formatMs(exposedMs)} to ${formatMs(ownMs)} of computation`;
+    const added = `${formatMs(exposedMs)} to the ${formatMs(ownMs)} of computation`;
     const reason =
       codec === 'fp32'
         ? `Communication adds ${added} (${speed}). A codec would save too little time to justify its rounding errors.`

@@ -24,11 +24,11 @@ export const shell = {
   /** Error messages are in English in every language. */
   failure: (message: ComponentChildren) => <>{message}</>,
   pageMissing: 'This page could not be loaded. Check the connection, then reload the page.',
-  footer: 'Gradients travel from browser to browser; the server only connects them.',
+  footer: 'Gradients travel from browser to browser; the server only connects the browsers.',
   thoughts: [
     'Every tab holds the same model and computes on its own share of the samples.',
     'Each tab computes a gradient from its share: the direction in which every number of the model should change.',
-    'The tabs form a ring. Each cuts its gradient into as many chunks as there are tabs and sends chunks to the right. In the first round the chunks are added up (reduce-scatter); in the second the sums are copied to all (all-gather).',
+    'The tabs form a ring. Each cuts its gradient into as many chunks as there are tabs and sends chunks to the right. In the first round, the chunks are added up (reduce-scatter). In the second round, the sums are copied to all (all-gather).',
     'All tabs now hold the same average and take the same step. So their models stay equal to the last bit, and learn as if one tab had seen all samples.',
   ],
   straight:
