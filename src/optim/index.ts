@@ -85,11 +85,11 @@ class RuleOptimizer<Name extends string> implements Optimizer {
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
     const updated = this.#checked(params, gradient, ranges);
     const { countsAhead, round, rules } = this.#library;
+    const rule = rules[this.#name];
     if (!countsAhead) this.#count();
-    rules[this.#name].update({
-      ...{ params, gradient, ranges: updated, slots: this.#state.slots, value: this.#value },
-      rest: (name) => round(1 - this.#scalar(name)),
-    });
+    const rest = (setting: string): number => round(1 - this.#scalar(setting));
+    const { slots } = this.#state;
+    rule.update({ params, gradient, ranges: updated, slots, value: this.#value, rest }, rule);
     if (countsAhead) this.#count();
   }
 

@@ -56,7 +56,14 @@ export interface Rule {
   fixed?: Config;
   /** @throws UsageError for settings that exclude each other. */
   check?: (value: Step['value']) => void;
-  update: (step: Step) => void;
+  /** Whether Adam's weight decay is applied to the parameters, not added to the gradient. */
+  isDecoupled?: boolean;
+  /**
+   * Whether Adam multiplies a squared gradient by 1 - beta2, as TensorFlow.js does. Otherwise it
+   * multiplies a gradient before it is squared.
+   */
+  squaresFirst?: boolean;
+  update: (step: Step, rule: Rule) => void;
 }
 
 /** The rules of a library, by the names that it gives them. */
@@ -97,7 +104,7 @@ const ADAM: Rule = {
   settings: { ...DECAYING_RATE, beta1: share(0.9), beta2: share(0.999), epsilon: amount(1e-8) },
   counters: { beta1Power: power('beta1', 1), beta2Power: power('beta2', 1) },
   slots: TWO,
-  update: (step) => adam(step, { decay: step.value('weightDecay') }),
+  update: adam,
 };
 
 /** Rules and defaults of PyTorch, in float64. DiLoCo's outer optimizer is `nesterov`. */
@@ -110,11 +117,7 @@ export const TORCH: Library<OptimizerName> = {
     momentum: MOMENTUM,
     nesterov: { ...MOMENTUM, fixed: { nesterov: true } },
     adam: ADAM,
-    adamw: {
-      ...ADAM,
-      settings: { ...ADAM.settings, weightDecay: amount(0.01) },
-      update: (step) => adam(step, { keep: 1 - step.value('learningRate') * step.value('weightDecay') }),
-    },
+    adamw: { ...ADAM, settings: { ...ADAM.settings, weightDecay: amount(0.01) }, isDecoupled: true },
   },
 };
 
@@ -147,7 +150,8 @@ export const TENSORFLOW: Library<string> = {
       settings: BETAS,
       counters: { beta1Power: power('beta1', 'beta1'), beta2Power: power('beta2', 'beta2') },
       slots: TWO,
-      update: (step) => adam(step, { squaresFirst: true }),
+      squaresFirst: true,
+      update: adam,
     },
     Adamax: {
       settings: { ...BETAS, decay: amount() },
@@ -214,23 +218,22 @@ function momentum({ params, gradient, ranges, slots, value, rest }: Step): void 
 /**
  * https://arxiv.org/abs/1412.6980, whose section 2 allows to apply both bias corrections outside
  * the loop; epsilon is added to the corrected root. PyTorch divides each root by its correction;
- * that division would be the slowest operation in this loop. AdamW keeps `keep` of the parameters
- * instead of adding `decay` of them to the gradient.
- *
- * @param squaresFirst whether a square is multiplied by 1 - beta2, as in TensorFlow.js, or a
- *   gradient before it is squared.
+ * that division would be the slowest operation in this loop.
  */
 function adam(
   { params, gradient, ranges, slots, value, rest }: Step,
-  { keep = 1, decay = 0, squaresFirst = false }: { keep?: number; decay?: number; squaresFirst?: boolean },
+  { isDecoupled = false, squaresFirst = false }: Rule,
 ): void {
   const mean = slots[0]!;
   const square = slots[1]!;
   const [beta1, beta2] = [value('beta1'), value('beta2')];
   const [take1, take2] = [rest('beta1'), rest('beta2')];
   const root2 = Math.sqrt(rest('beta2Power'));
-  const stepSize = (value('learningRate') * root2) / rest('beta1Power');
+  const rate = value('learningRate');
+  const stepSize = (rate * root2) / rest('beta1Power');
   const epsilon = value('epsilon') * root2;
+  const keep = isDecoupled ? 1 - rate * value('weightDecay') : 1;
+  const decay = isDecoupled ? 0 : value('weightDecay');
   for (const { start, end } of ranges) {
     for (let i = start; i < end; i++) {
       const p = params[i]!;

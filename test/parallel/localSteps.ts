@@ -20,6 +20,7 @@ export function createLocalSteps(
   return LocalSteps.create({
     ...{ model, group: new ProcessGroup(alone), clock: systemClock, checkGradients: () => {}, onnote: () => {} },
     codec: 'fp32',
+    clipNorm: null,
     createOptimizer: (size) => createOptimizer('sgd', { learningRate }, size),
     createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: outerLearningRate }, size),
     ...settings,

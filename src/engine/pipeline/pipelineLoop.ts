@@ -71,7 +71,6 @@ export class PipelineLoop {
   readonly #figures = { size: 0, gradientBytes: 0, bucketBytes: [] as number[] };
   readonly #held = new HeldStages();
   /** The learning rate of the next step. */
-  readonly #next: { learningRate: number };
   readonly #rate: LearningRate;
   #world: TrainingWorld | null = null;
   /** `null` if the model does not fit into the tabs of this world. */
@@ -87,8 +86,7 @@ export class PipelineLoop {
     this.#dataHash = dataHash;
     this.#cursor = new GlobalCursor({ datasetSize: task.trainSamples, seed: plan.seed });
     this.#run = new RunProgress(plan, null);
-    this.#next = { learningRate: plan.learningRate };
-    this.#rate = new LearningRate(plan, clock, [this.#next]);
+    this.#rate = new LearningRate(plan, clock);
     const figures = this.#figures;
     this.#reporter = new StepReporter({
       strategy: figures,
@@ -255,7 +253,7 @@ export class PipelineLoop {
       await this.#rate.measure(group, trainedMs);
       figures.skipBytes();
     }
-    this.#rate.schedule(step, this.#totalSteps);
+    const learningRate = this.#rate.at(step, this.#totalSteps);
     const { epoch, offset, indices } = window;
     await emit({ type: 'begin', step, epoch, samples: indices.length });
     const startedAt = clock.now();
@@ -279,7 +277,7 @@ export class PipelineLoop {
     const reducedAt = clock.now();
     const [lossSum, squares, queries] = sums as unknown as [number, number, number];
     const scale = plan.clipNorm === null ? 1 : clipScale(Math.sqrt(squares), plan.clipNorm);
-    await this.#held.apply({ learningRate: this.#next.learningRate, scale });
+    await this.#held.apply({ learningRate, scale });
     const loss = lossSum / indices.length;
     advance(this.#run.now, group.generation, window.next);
     this.#run.now.trainedMs = this.#rate.trainedMs;

@@ -1,5 +1,5 @@
 /**
- * Sets the learning rate of each step. The plan's schedule depends on the steps or on the training
+ * The learning rate of each step. The plan's schedule depends on the steps or on the training
  * time of the run.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -16,14 +16,12 @@ export class LearningRate {
   trainedMs = 0;
   readonly #plan: TrainingPlan;
   readonly #clock: Clock;
-  readonly #optimizers: readonly { learningRate: number }[];
   /** The time of the latest measurement, or the time when the current world was entered. */
   #measuredAt = 0;
 
-  constructor(plan: TrainingPlan, clock: Clock, optimizers: readonly { learningRate: number }[]) {
+  constructor(plan: TrainingPlan, clock: Clock) {
     this.#plan = plan;
     this.#clock = clock;
-    this.#optimizers = optimizers;
   }
 
   /** Called when a world is entered, because time between two worlds is not training time. */
@@ -46,14 +44,13 @@ export class LearningRate {
   }
 
   /**
-   * Sets the learning rate of the step that follows after `step` steps, in a run of `totalSteps`
+   * Returns the learning rate of the step that follows after `step` steps, in a run of `totalSteps`
    * steps.
    */
-  schedule(step: number, totalSteps: number): void {
+  at(step: number, totalSteps: number): number {
     const plan = this.#plan;
     const share = step / totalSteps;
     const done = plan.measure === 'learning-rate' ? share : Math.max(share, shareOfTime(this.trainedMs, plan));
-    const rate = rateAt(plan, step, Math.min(1, done));
-    for (const optimizer of this.#optimizers) optimizer.learningRate = rate;
+    return rateAt(plan, step, Math.min(1, done));
   }
 }

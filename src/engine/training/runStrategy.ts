@@ -3,7 +3,6 @@ import { Mesh } from '../../collectives/mesh.ts';
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer } from '../../optim/index.ts';
 import { createStrategy } from '../../parallel/strategies/index.ts';
-import { ScheduledOptimizer } from '../../parallel/flat/scheduledOptimizer.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -18,34 +17,20 @@ interface StrategyEnvironment {
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 
-/**
- * Resolves with the strategy and its optimizers. The list changes when the strategy creates an
- * optimizer again.
- */
-export async function createRunStrategy(
+export function createRunStrategy(
   plan: TrainingPlan,
   { task, clock, checkDevice, emit }: StrategyEnvironment,
-): Promise<{ strategy: RunStrategy; optimizers: readonly ScheduledOptimizer[] }> {
-  const { optimizer, learningRate, weightDecay, clipNorm, shardOptimizer } = plan;
+): Promise<RunStrategy> {
+  const { optimizer, learningRate, weightDecay } = plan;
   const settings = { learningRate, ...(weightDecay === null ? {} : { weightDecay }) };
-  const optimizers: ScheduledOptimizer[] = [];
   const alone = new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() });
-  const strategy = await createStrategy(plan, {
+  return createStrategy(plan, {
     model: task.model,
     group: new ProcessGroup(alone, { clock }),
     clock,
     checkGradients: checkDevice,
     onnote: (message) => void emit({ type: 'note', message }),
     onreceived: (received) => void emit({ type: 'distribution', what: 'state', ...received }),
-    createOptimizer: (size) => {
-      // The norm of a gradient is that of all shards, so a sharded optimizer clips it elsewhere.
-      const scheduled = new ScheduledOptimizer(
-        createOptimizer(optimizer, settings, size),
-        shardOptimizer ? null : clipNorm,
-      );
-      optimizers.splice(0, optimizers.length, scheduled);
-      return scheduled;
-    },
+    createOptimizer: (size) => createOptimizer(optimizer, settings, size),
   });
-  return { strategy, optimizers };
 }

@@ -8,7 +8,6 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { advance, type Progress } from '../../parallel/recovery/progress.ts';
 import type { ElasticStrategy, StepReport } from '../../parallel/strategies/index.ts';
-import type { ScheduledOptimizer } from '../../parallel/flat/scheduledOptimizer.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
@@ -102,12 +101,7 @@ export class TrainingLoop {
   #worlds = 0;
   #startedAt: number | null = null;
 
-  private constructor(
-    options: TrainingLoopOptions,
-    strategy: RunStrategy,
-    optimizers: readonly ScheduledOptimizer[],
-    dataHash: string,
-  ) {
+  private constructor(options: TrainingLoopOptions, strategy: RunStrategy, dataHash: string) {
     const { plan, clock, emit, isHidden = () => false, savesState = () => false } = options;
     this.#options = options;
     this.#strategy = strategy;
@@ -119,7 +113,7 @@ export class TrainingLoop {
     this.#rangeTest = RangeTest.of(plan, strategy);
     this.#methodTest = MethodTest.of(options, variables.parameters);
     this.#run = new RunProgress(plan, this.#rangeTest);
-    this.#rate = new LearningRate(plan, clock, optimizers);
+    this.#rate = new LearningRate(plan, clock);
     this.#reporter = new StepReporter({ strategy, clock, isHidden, emit });
     this.#yielder = new Yielder(clock, YIELD_MS);
     this.#wholeStates =
@@ -165,9 +159,9 @@ export class TrainingLoop {
     ...options
   }: TrainingLoopOptions & { from?: RunState | 'model' | null }): Promise<TrainingLoop> {
     const dataHash = await options.task.dataHash();
-    const { strategy, optimizers } = await createRunStrategy(options.plan, options);
+    const strategy = await createRunStrategy(options.plan, options);
     try {
-      const run = new TrainingLoop(options, strategy, optimizers, dataHash);
+      const run = new TrainingLoop(options, strategy, dataHash);
       const { clock, emit } = options;
       const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
       await emit(compiling);
@@ -351,13 +345,13 @@ export class TrainingLoop {
       await this.#rate.measure(group, this.#progress.trainedMs);
       figures.skipBytes();
     }
-    this.#rate.schedule(step, this.#totalSteps);
+    const learningRate = this.#rate.at(step, this.#totalSteps);
     await emit({ type: 'begin', step, epoch, samples });
     const startedAt = clock.now();
     const commandsSince = countCommands();
     let report: StepReport;
     try {
-      const learner = { task, strategy, gradScaler: this.#gradScaler, captures: this.#captures, clock };
+      const learner = { task, strategy, gradScaler: this.#gradScaler, captures: this.#captures, clock, learningRate };
       const learned = await learn(learner, step, assignment, (loss, lossSamples) => {
         advance(this.#progress, group.generation, assignment.window.next);
         log(() => `Rank ${group.rank}, generation ${group.generation}, commits step ${this.#progress.step}.`);

@@ -32,6 +32,14 @@ export interface StepReport {
   choice?: CodecChoice | null;
 }
 
+export interface StepOptions extends PassOptions {
+  /**
+   * Learning rate of the step; by default the optimizer's. It becomes part of the optimizer's state
+   * when the step is applied: an earlier change would make the states of interrupted ranks differ.
+   */
+  learningRate?: number;
+}
+
 /** Called synchronously when a step is applied, so that all step counters stay equal. */
 export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
@@ -47,6 +55,8 @@ export interface StrategyOptions {
    * Creates the optimizer for a number of parameters. A later optimizer replaces the earlier one.
    */
   createOptimizer: (size: number) => Optimizer;
+  /** Largest norm of a gradient, see `clipGradNorm`; `null`: no limit. */
+  clipNorm: number | null;
   clock: Clock;
   /**
    * Called after a step's gradients are read from the GPU, and before they are used. It must throw
@@ -89,7 +99,7 @@ export interface Strategy {
    *
    * @param pass see {@link DistributedDataParallel.backward}.
    */
-  step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport>;
+  step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport>;
   /** Runs a step's GPU work without learning. */
   warmUp(pass: Pass, options: PassOptions): Promise<void>;
   /** Makes all ranks' parameters equal. Every rank must call it after the same step. */

@@ -12,11 +12,11 @@
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import type { Pass, PassOptions } from '../backward/pass.ts';
+import type { Pass } from '../backward/pass.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
-import type { Applied, StepReport, StrategyOptions } from '../recovery/strategy.ts';
+import type { Applied, StepOptions, StepReport, StrategyOptions } from '../recovery/strategy.ts';
 
 /** Message tags of the two messages of a step. */
 const PUSH = 1;
@@ -53,7 +53,8 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
     this.#server = group.rank === 0 ? new Server(replica, { ...options, group }) : null;
   }
 
-  override step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
+  override step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport> {
+    if (this.#server) this.#server.learningRate = options.learningRate;
     // Other ranks may push first: rank 0 serves them while it computes.
     if (this.isSynchronized) this.#server?.beginRound();
     return super.step(pass, options, onapplied);
@@ -102,6 +103,8 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
  * the server receives nothing.
  */
 class Server {
+  /** Learning rate of the next pushes; by default the optimizer's. */
+  learningRate: number | undefined;
   readonly #replica: Replica;
   readonly #options: StrategyOptions & AsyncOptions;
   readonly #optimizer: Optimizer;
@@ -129,7 +132,7 @@ class Server {
 
   /** Applies rank 0's own gradient. Resolves when rank 0 may continue. */
   async pushOwn(): Promise<void> {
-    this.#apply(this.#replica.sums);
+    this.#learn(this.#replica.sums);
     await this.#advanceOwn(this.#clocks[0]! + 1);
   }
 
@@ -146,7 +149,7 @@ class Server {
       while (this.#clocks[rank]! < syncEvery) {
         await group.irecv(sums, group.ranks[rank], { tag: PUSH });
         const isHalt = sums.at(-1) === HALT;
-        if (!isHalt) this.#apply(sums);
+        if (!isHalt) this.#learn(sums);
         this.#advance(rank, isHalt ? syncEvery : this.#clocks[rank]! + 1);
       }
     } catch (error) {
@@ -156,9 +159,8 @@ class Server {
     }
   }
 
-  #apply(sums: Float32Array): void {
-    const { samples } = Replica.average(sums);
-    if (samples > 0) this.#optimizer.apply(this.#replica.parameters, sums.subarray(0, this.#replica.size));
+  #learn(sums: Float32Array): void {
+    this.#replica.learn(this.#optimizer, this.learningRate, sums);
   }
 
   async #advanceOwn(clock: number): Promise<void> {

@@ -30,14 +30,12 @@ import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
 import { verifyModels } from '../recovery/modelVotes.ts';
 import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
-import type { Applied, StepReport, Strategy, StrategyOptions } from '../recovery/strategy.ts';
+import type { Applied, StepOptions, StepReport, Strategy, StrategyOptions } from '../recovery/strategy.ts';
 import { WholeOptimizer } from '../zero/wholeOptimizer.ts';
 
 interface DdpOptions extends StrategyOptions, TransportOptions {
   /** Whether each rank has the averages of its shard only. */
   shardOptimizer: boolean;
-  /** Largest norm of a gradient, for sharded optimizers; other optimizers clip it themselves. */
-  clipNorm: number | null;
 }
 
 export class Ddp implements Strategy, ElasticStrategy {
@@ -64,7 +62,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     this.#buffers = new CommittedVariables(this.#variables.buffers);
     this.#optimizer = options.shardOptimizer
       ? new ShardedOptimizer(ddp, options)
-      : new WholeOptimizer(ddp, options.createOptimizer(ddp.layout.size));
+      : new WholeOptimizer(ddp, options.createOptimizer(ddp.layout.size), options.clipNorm);
     this.#transport = new GradientTransport(ddp, this.#variables.parameters, options);
   }
 
@@ -136,12 +134,12 @@ export class Ddp implements Strategy, ElasticStrategy {
     await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
   }
 
-  async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
+  async step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport> {
     const { clock } = this.#options;
     const choice = await this.#transport.choose();
     const reduction = await this.#ddp.backward(pass, options);
     const reducedAt = clock.now();
-    const gather = await this.#optimizer.update(() => {
+    const gather = await this.#optimizer.update(options.learningRate, () => {
       // If buffers have changed, the gradient alone is not enough for another rank.
       this.#keepsGradient = !this.#buffers.commit() && this.#optimizer.repeater !== null;
       onapplied(reduction);

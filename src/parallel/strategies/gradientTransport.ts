@@ -1,14 +1,15 @@
 /**
  * Sets how DDP sends gradients: with the codec of the job, or with a codec that is chosen from
- * measured steps.
+ * measured steps. The first steps of a generation use fp32 and are timed, then all ranks choose.
  */
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, type JobCodec, type PlannedCodec } from '../../spec/codecs.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../backward/flatten.ts';
 import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
-import { encodedGradients } from '../costs/exchangeCosts.ts';
-import { AutoCodec } from './autoCodec.ts';
+import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../costs/codecChoice.ts';
+import { encodedGradients, type EncodedGradients } from '../costs/exchangeCosts.ts';
+import { median } from '../../util/statistics.ts';
 import type { StepReport } from '../recovery/strategy.ts';
 
 /**
@@ -29,6 +30,18 @@ const CHOSEN_POWER_SGD_RANK = 8;
  * steps, and 37 times fewer after 4, at the same accuracy.
  */
 const POWER_SGD_START = 2;
+/**
+ * Number of steps before the timed steps. The first step of a generation may take longer, because
+ * shaders are compiled and links have not reached their full speed. If this step alone shows
+ * clearly that a codec with rounding is better, that codec is chosen at once. fp32 is chosen only
+ * after timed steps.
+ */
+const FIRST = 1;
+/**
+ * Largest number of timed steps. The median of three tolerates one outlier. More steps would take
+ * too long, because a step with fp32 may take seconds.
+ */
+const TIMED = 3;
 
 export interface TransportOptions {
   codec: PlannedCodec;
@@ -41,7 +54,9 @@ export class GradientTransport {
   readonly #options: TransportOptions;
   #codec: JobCodec = 'fp32';
   /** Set with `codec: 'auto'`, from the first {@link restart} on. */
-  #autoCodec: AutoCodec | null = null;
+  #gradients: EncodedGradients | null = null;
+  /** The steps that are measured so far; `null` while none is measured. */
+  #reports: StepReport[] | null = null;
 
   constructor(ddp: DistributedDataParallel, parameters: readonly Variable[], options: TransportOptions) {
     this.#ddp = ddp;
@@ -80,19 +95,51 @@ export class GradientTransport {
     if (this.#options.codec !== 'auto') return;
     const { group } = this.#ddp;
     this.#use('fp32', 0);
-    this.#autoCodec = new AutoCodec(group, encodedGradients(this.#parameters, this.#matrixRank));
+    this.#gradients = encodedGradients(this.#parameters, this.#matrixRank);
+    this.#reports = group.worldSize > 1 ? [] : null;
   }
 
-  /** Chooses a codec before a step if enough steps are measured. Every rank must call it. */
+  /** Records a step for {@link choose}. Every rank must record the same step. */
+  record(report: StepReport): void {
+    this.#reports?.push(report);
+  }
+
+  /**
+   * Chooses a codec before a step, if the choice is certain enough or enough steps are timed. Every
+   * rank must call it.
+   *
+   * @returns the choice, once; otherwise `null`.
+   */
   async choose(): Promise<CodecChoice | null> {
-    const choice = (await this.#autoCodec?.choose()) ?? null;
-    if (choice) this.#use(choice.codec, 0);
+    const reports = this.#reports;
+    if (!reports?.length) return null;
+    const { worldSize } = this.#ddp.group;
+    const steps = await this.#measured(reports.length > FIRST ? reports.slice(FIRST) : reports);
+    const choice = chooseCodec(worldSize, this.#gradients!, steps);
+    const isClear = isBeyondDoubt(worldSize, this.#gradients!, steps);
+    const isKnown = isClear && (reports.length > FIRST || choice.codec !== 'fp32');
+    if (!isKnown && reports.length < FIRST + TIMED) return null;
+    this.#reports = null;
+    this.#use(choice.codec, 0);
     return choice;
   }
 
-  /** Records a step for {@link choose}. */
-  record(report: StepReport): void {
-    this.#autoCodec?.record(report);
+  async #measured(timed: readonly StepReport[]): Promise<MeasuredSteps> {
+    const medianOf = (pick: (report: StepReport) => number): number => median(timed.map(pick));
+    const own = Float64Array.of(
+      medianOf(({ compute, readback, update }) => compute + readback + update),
+      medianOf(({ communicate }) => communicate),
+      medianOf(({ exposed }) => exposed),
+    );
+    const all = await this.#ddp.group.allGather(own);
+    const column = (i: number): number[] => all.map((row) => row[i]!);
+    return {
+      ownMs: Math.max(...column(0)),
+      // A rank that waits for a slower rank measures its wait as communication, so the shortest
+      // time of all ranks is used.
+      communicateMs: Math.min(...column(1)),
+      exposedMs: Math.min(...column(2)),
+    };
   }
 
   /** @param plainSteps number of uncompressed steps before PowerSGD. */
@@ -102,7 +149,7 @@ export class GradientTransport {
     const { errorFeedback } = this.#options;
     const hook = GRADIENT_CODECS[codec].createHook({ matrixRank: this.#matrixRank, plainSteps, errorFeedback });
     // `auto` chooses such a codec for slow links. With one bucket, a step waits for fewer hops.
-    this.#ddp.setTransport('fp32', hook, this.#autoCodec !== null);
+    this.#ddp.setTransport('fp32', hook, this.#gradients !== null);
   }
 
   get #matrixRank(): number {

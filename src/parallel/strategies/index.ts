@@ -35,8 +35,8 @@ export type StrategyChoice = Pick<
 type Create = (choice: StrategyChoice, options: StrategyOptions) => Promise<Ddp | LocalSteps | ServerStrategy>;
 
 const CREATE: Record<StrategyName, Create> = {
-  ddp: ({ codec, errorFeedback, shardOptimizer, clipNorm }, options) =>
-    Ddp.create({ ...options, codec, errorFeedback, shardOptimizer, clipNorm }),
+  ddp: ({ codec, errorFeedback, shardOptimizer }, options) =>
+    Ddp.create({ ...options, codec, errorFeedback, shardOptimizer }),
   'parameter-server': (_, options) => ParameterServer.create(options),
   'async-parameter-server': ({ strategy, staleness, syncEvery }, options) =>
     AsyncParameterServer.create({ ...options, staleness, syncEvery: syncEvery ?? STRATEGIES[strategy].syncEvery! }),
@@ -50,7 +50,11 @@ const CREATE: Record<StrategyName, Create> = {
  * Creates a strategy in a group that has only this rank. Afterwards every rank attaches its
  * strategy, of the same kind, to the common group.
  */
-export function createStrategy(choice: StrategyChoice, options: StrategyOptions): ReturnType<Create> {
+export function createStrategy(
+  choice: StrategyChoice,
+  environment: Omit<StrategyOptions, 'clipNorm'>,
+): ReturnType<Create> {
+  const options = { ...environment, clipNorm: choice.clipNorm };
   if (choice.measure !== 'methods') return CREATE[choice.strategy](choice, options);
   // The run ends before an exchange, and its end does not change the parameters.
   return LocalSteps.create({

@@ -26,7 +26,6 @@ import { checkState, type Optimizer } from '../../optim/optimizer.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
-import type { Pass, PassOptions } from '../backward/pass.ts';
 import { describeModel } from '../ddp/verifyModel.ts';
 import type { ReceivedSlices } from '../recovery/gatherSlices.ts';
 import { startOfRun, type Progress } from '../recovery/progress.ts';
@@ -38,7 +37,7 @@ import { verifyModels } from '../recovery/modelVotes.ts';
 import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
-import type { Applied, StepReport, Strategy, StrategyOptions } from '../recovery/strategy.ts';
+import type { Strategy, StrategyOptions } from '../recovery/strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
   /** Steps between two exchanges of a parameter. */
@@ -139,10 +138,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     return [this.#shared, scalars, ...slots];
   }
 
-  override async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
-    const report = await super.step(pass, options, onapplied);
+  protected override stepped(): void {
     if (this.isSynchronized) this.#commit();
-    return report;
   }
 
   /**
@@ -177,12 +174,11 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     this.replica.write();
   }
 
-  protected async update({ loss, samples }: LocalGradient): Promise<UpdateResult> {
+  protected async update({ loss, samples }: LocalGradient, learningRate?: number): Promise<UpdateResult> {
     const { clock, syncEvery } = this.options;
     const { replica } = this;
     const { delay } = this.#streaming;
-    Replica.average(replica.sums);
-    if (samples > 0) this.#optimizer.apply(replica.parameters, replica.gradient);
+    replica.learn(this.#optimizer, learningRate);
     this.#step += 1;
     this.#uncommitted += 1;
     this.#losses.push({ sum: loss * samples, samples });

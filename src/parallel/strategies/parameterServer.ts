@@ -33,7 +33,7 @@ export class ParameterServer extends ServerStrategy {
     this.#optimizer = this.group.rank === 0 ? this.options.createOptimizer(this.replica.size) : null;
   }
 
-  protected async update({ samples }: LocalGradient): Promise<UpdateResult> {
+  protected async update({ samples }: LocalGradient, learningRate?: number): Promise<UpdateResult> {
     const { clock } = this.options;
     const { group, replica } = this;
     const server = group.ranks[0]!;
@@ -41,8 +41,7 @@ export class ParameterServer extends ServerStrategy {
     await group.reduce(replica.sums, server, { algorithm: 'direct' });
     const answer = this.#answer;
     if (this.#optimizer) {
-      const mean = Replica.average(replica.sums);
-      this.#optimizer.apply(replica.parameters, replica.gradient);
+      const mean = replica.learn(this.#optimizer, learningRate);
       answer.set(replica.parameters);
       answer.set([mean.loss, mean.samples], replica.size);
     }

@@ -3,9 +3,11 @@
  * reduce gradients in buckets.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { divide } from '../../util/divide.ts';
 import { createLayout, type Slot } from '../flat/buckets.ts';
+import { clipGradNorm } from '../flat/clip.ts';
 import {
   readVariables,
   TensorReader,
@@ -41,6 +43,8 @@ interface ReplicaOptions {
    * after a GPU error.
    */
   checkGradients: () => void;
+  /** See `StrategyOptions`. */
+  clipNorm: number | null;
 }
 
 export class Replica {
@@ -132,14 +136,25 @@ export class Replica {
   }
 
   /**
-   * Divides the gradient in `sums` by the number of samples, in place. Returns the mean loss and
-   * the number of samples; without samples both are 0.
+   * Applies the mean of `sums` to {@link parameters}. Without samples, nothing is applied.
+   *
+   * @param sums see {@link Replica.sums}; the gradient is divided and clipped in place.
+   * @returns the mean loss and the number of samples.
    */
-  static average(sums: Float32Array): { loss: number; samples: number } {
-    const size = sums.length - EXTRA_ELEMENTS;
+  learn(
+    optimizer: Optimizer,
+    learningRate = optimizer.learningRate,
+    sums: Float32Array = this.sums,
+  ): { loss: number; samples: number } {
+    const { size } = this;
+    const { clipNorm } = this.#options;
     const samples = sums[size + 1]!;
     if (samples === 0) return { loss: 0, samples };
-    divide(sums.subarray(0, size), samples);
+    const gradient = sums.subarray(0, size);
+    divide(gradient, samples);
+    if (clipNorm !== null) clipGradNorm(gradient, [{ start: 0, end: size }], clipNorm);
+    optimizer.learningRate = learningRate;
+    optimizer.apply(this.parameters, gradient);
     return { loss: sums[size]! / samples, samples };
   }
 

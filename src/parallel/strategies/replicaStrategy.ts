@@ -1,7 +1,7 @@
 /** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
 import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { LocalGradient, Replica } from './replica.ts';
-import type { Applied, StepReport, StrategyOptions } from '../recovery/strategy.ts';
+import type { Applied, StepOptions, StepReport, StrategyOptions } from '../recovery/strategy.ts';
 
 /** Result of a step's exchange. */
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
@@ -30,7 +30,10 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
    * Updates the replica's parameters with its {@link Replica.sums}, together with the other ranks
    * or alone.
    */
-  protected abstract update(local: LocalGradient): Promise<UpdateResult>;
+  protected abstract update(local: LocalGradient, learningRate: number | undefined): Promise<UpdateResult>;
+
+  /** Called when a step is applied. */
+  protected stepped(): void {}
 
   get size(): number {
     return this.replica.size;
@@ -44,13 +47,14 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
     return [this.gradientBytes];
   }
 
-  async step(pass: Pass, options: PassOptions, onapplied: Applied): Promise<StepReport> {
+  async step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport> {
     const { clock } = this.options;
     const local = await this.replica.compute(pass, options);
     const computedAt = clock.now();
-    const { loss, samples, communicate } = await this.update(local);
+    const { loss, samples, communicate } = await this.update(local, options.learningRate);
     this.replica.write();
     onapplied({ loss, samples });
+    this.stepped();
     return {
       loss,
       samples,

@@ -35,10 +35,11 @@ export interface ReplicaOptimizer {
    * Updates the parameters after a backward. Every rank must call it. If it rejects, parameters and
    * state are those before the update.
    *
+   * @param learningRate by default the optimizer's.
    * @param onapplied called synchronously when parameters and state have changed.
    * @returns milliseconds of communication.
    */
-  update(onapplied: () => void): Promise<number>;
+  update(learningRate: number | undefined, onapplied: () => void): Promise<number>;
   /** Returns a copy of this rank's state. */
   snapshot(): SavedOptimizer;
   /** @throws MismatchError if the state belongs to another optimizer or model. */

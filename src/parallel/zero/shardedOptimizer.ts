@@ -79,7 +79,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     return this.#whole !== null || this.#place?.worldSize === 1;
   }
 
-  async update(onapplied: () => void): Promise<number> {
+  async update(learningRate = this.learningRate, onapplied: () => void): Promise<number> {
     const { clock, clipNorm } = this.#options;
     const { group, gradient, parameters, shards } = this.#ddp;
     const { own } = shards;
@@ -90,6 +90,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const clippedAt = clock.now();
     const before = copyOf(this.#optimizer.state());
     const updated = pack(parameters, own);
+    this.#optimizer.learningRate = learningRate;
     this.#optimizer.apply(updated, averaged);
     const appliedAt = clock.now();
     const gathered = await shards.allGather(updated).catch((error: unknown) => {

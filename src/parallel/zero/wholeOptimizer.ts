@@ -1,7 +1,7 @@
 /** An optimizer that every rank has as a whole. All ranks compute the same update. */
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
-import { optimizerLayouts } from '../flat/optimizerLayout.ts';
+import { clipGradNorm } from '../flat/clip.ts';
 import type { ReplicaOptimizer, SavedOptimizer, StepRepeater } from './replicaOptimizer.ts';
 
 export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
@@ -9,11 +9,14 @@ export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
   readonly repeater = this;
   readonly #ddp: DistributedDataParallel;
   readonly #optimizer: Optimizer;
+  readonly #clipNorm: number | null;
   #lastGradient: Float32Array<ArrayBuffer> | null = null;
 
-  constructor(ddp: DistributedDataParallel, optimizer: Optimizer) {
+  /** @param clipNorm see `StrategyOptions`. */
+  constructor(ddp: DistributedDataParallel, optimizer: Optimizer, clipNorm: number | null) {
     this.#ddp = ddp;
     this.#optimizer = optimizer;
+    this.#clipNorm = clipNorm;
   }
 
   get equalState(): OptimizerState {
@@ -28,20 +31,28 @@ export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
     return this.#lastGradient;
   }
 
-  async update(onapplied: () => void): Promise<number> {
+  async update(learningRate: number | undefined, onapplied: () => void): Promise<number> {
     const { gradient } = this.#ddp;
-    this.#ddp.step(this.#optimizer);
+    // A copy, because other ranks may need the gradient as it is before it is clipped.
     this.#lastGradient ??= new Float32Array(gradient.length);
     this.#lastGradient.set(gradient);
+    this.#apply(learningRate);
     onapplied();
     return 0;
   }
 
   repeat(gradient: Float32Array<ArrayBuffer>, learningRate: number): void {
-    this.#optimizer.learningRate = learningRate;
-    this.#optimizer.apply(this.#ddp.parameters, gradient);
-    this.#ddp.writeParameters();
+    this.#ddp.gradient.set(gradient);
+    this.#apply(learningRate);
     this.#lastGradient = gradient;
+  }
+
+  #apply(learningRate = this.learningRate): void {
+    const { parameters, gradient } = this.#ddp;
+    if (this.#clipNorm !== null) clipGradNorm(gradient, [{ start: 0, end: gradient.length }], this.#clipNorm);
+    this.#optimizer.learningRate = learningRate;
+    this.#optimizer.apply(parameters, gradient);
+    this.#ddp.writeParameters();
   }
 
   snapshot(): SavedOptimizer {
@@ -55,7 +66,6 @@ export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
 
   load({ optimizer }: SavedOptimizer): void {
     this.#optimizer.load(optimizer);
-    optimizerLayouts.set(this.#optimizer, this.#ddp.layout);
   }
 
   adopt(elected: OptimizerState): void {

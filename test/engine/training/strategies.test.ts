@@ -11,6 +11,7 @@ import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { UsageError } from '../../../src/util/errors.ts';
+import { hashState } from '../../../src/util/hash.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { relative, train } from '../train.ts';
 
@@ -28,7 +29,8 @@ async function makeStrategy(
     staleness = 2,
     learningRate = 0.1,
     codec = 'fp32',
-  }: { syncEvery?: number; staleness?: number; learningRate?: number; codec?: StrategyChoice['codec'] } = {},
+    clipNorm = null,
+  }: Partial<Pick<StrategyChoice, 'syncEvery' | 'staleness' | 'codec' | 'clipNorm'>> & { learningRate?: number } = {},
 ) {
   const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 0, links: new Map() }));
   const made = await createStrategy(
@@ -41,7 +43,7 @@ async function makeStrategy(
       codec,
       errorFeedback: true,
       shardOptimizer: false,
-      clipNorm: null,
+      clipNorm,
     },
     {
       ...{ model, group: alone, clock: systemClock, checkGradients: () => {}, onnote: () => {} },
@@ -54,6 +56,55 @@ async function makeStrategy(
 }
 
 const ignore = (): void => {};
+
+test.each(['ddp', 'parameter-server', 'async-parameter-server', 'local-sgd'] as const)(
+  '%s clips large gradients, and sets the learning rate when it applies a step',
+  async (strategy) => {
+    await runWorld(1, async (group) => {
+      const weights = tf.variable(tf.tensor1d([0, 0]));
+      const made = await makeStrategy(strategy, group, [weights], { clipNorm: 1, syncEvery: 1 });
+      const step = (scale: number) =>
+        made.step(
+          () => tf.tidy(() => weights.mul(tf.tensor1d([3 * scale, 4 * scale])).sum<tf.Scalar>()),
+          { samples: 1, learningRate: 0.5 },
+          ignore,
+        );
+      await step(1);
+      expect([...(await weights.data())].map((value) => Number(value.toFixed(5)))).toEqual([-0.3, -0.4]);
+      await step(0.1);
+      expect([...(await weights.data())].map((value) => Number(value.toFixed(5)))).toEqual([-0.45, -0.6]);
+      made.dispose();
+      weights.dispose();
+    });
+  },
+);
+
+test('ddp keeps the gradient as it is before it is clipped, and a failed step does not change the learning rate', async () => {
+  await runWorld(1, async (group) => {
+    const weights = tf.variable(tf.tensor1d([0, 0]));
+    const made = await makeStrategy('ddp', group, [weights], { clipNorm: 1 });
+    const before = hashState(made.state());
+    const failing = made.step(
+      () => {
+        throw new Error('no loss');
+      },
+      { samples: 1, learningRate: 0.25 },
+      ignore,
+    );
+    await expect(failing).rejects.toThrow('no loss');
+    expect(hashState(made.state())).toBe(before);
+    const loss = () => tf.tidy(() => weights.mul(tf.tensor1d([3, 4])).sum<tf.Scalar>());
+    await made.step(loss, { samples: 1, learningRate: 0.5 }, ignore);
+    const { lastGradient, learningRate } = made.elastic!.repeater!;
+    expect([[...lastGradient!], learningRate]).toEqual([[3, 4], 0.5]);
+    const parameters = await weights.data();
+    made.elastic!.repeater!.repeat(lastGradient!.slice(), 0.5);
+    const repeated = [...(await weights.data())];
+    expect(repeated).toEqual([...parameters].map((value) => Math.fround(2 * value)));
+    made.dispose();
+    weights.dispose();
+  });
+});
 
 const SYNCHRONOUS = ['ddp', 'parameter-server'] as const;
 

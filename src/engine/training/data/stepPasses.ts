@@ -47,7 +47,7 @@ export interface OwnPass {
  * @param onapplied called when the step is applied, with the mean loss and the number of samples.
  */
 export async function learn(
-  { task, strategy, gradScaler, captures, clock }: Learner & { clock: Clock },
+  { task, strategy, gradScaler, captures, clock, learningRate }: Learner & { clock: Clock; learningRate: number },
   step: number,
   { window, indices, passes }: StepAssignment,
   onapplied: (loss: number, samples: number) => void,
@@ -77,7 +77,7 @@ export async function learn(
     }
   }
   const accumulatedMs = own.reduce((sum, { ms }) => sum + ms, 0);
-  const options = { ...optionsOf(last.samples, gradScaler), captures, totalSamples: window.size };
+  const options = { ...optionsOf(last.samples, gradScaler), captures, totalSamples: window.size, learningRate };
   const report = await task.withBatch(
     last.samples,
     (pass, oncomputed) =>
