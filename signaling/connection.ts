@@ -349,7 +349,7 @@ export class Connection implements Peer {
     const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
     // Without a lasting secret, host keys become invalid when the server restarts. The host of a
-    // locked room could then not enter it with the key, so it is restored without its lock.
+    // locked room could then not enter it with the key, so the room is restored without its lock.
     const isLocked = settings.isLocked && credentials.areLasting;
     const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
     if (owner === null && !this.#isOver) owner = await rooms.restore(room, known);

@@ -51,8 +51,8 @@ export function renewIceAfterMs({ turn }: IceOptions): number | null {
 }
 
 /**
- * Returns the ICE servers for a member. It has its own TURN password, which expires (coturn's
- * `use-auth-secret`).
+ * Returns the ICE servers for a member. Each member has its own TURN password, which expires
+ * (coturn's `use-auth-secret`).
  * @param nowMs Unix time, milliseconds.
  */
 export function iceServersFor(member: string, { stun, turn, turnSecret }: IceOptions, nowMs: number): IceServer[] {

@@ -63,8 +63,8 @@ export class MissingNodes {
 }
 
 /**
- * Returns lines with the command that starts the other processes of a run. If there are several,
- * their number in the command is N.
+ * Returns lines with the command that starts the other processes of a run. If there are several
+ * other processes, the command has N in place of their numbers.
  */
 export function callOthers(
   { worldSize, tabs, master }: Placement,

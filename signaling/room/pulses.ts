@@ -1,6 +1,6 @@
 /**
- * What follows from the pulses of ranks (docs/adr/0027): a deadline begins again while a rank that
- * it waits for works or makes progress, and a rank that hangs is named and left out.
+ * Reacts to the pulses of ranks (docs/adr/0027). Deadlines are extended while a rank that the phase
+ * waits for works or makes progress. A rank that hangs is named and left out.
  */
 import { noticeText } from '../../src/protocol/notices.ts';
 import type { Pulse } from '../../src/protocol/room.ts';

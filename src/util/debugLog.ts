@@ -29,9 +29,9 @@ export function setDebugPatterns(patterns: string): void {
 
 /**
  * Passes the patterns of this page to `pass`: now, and whenever another tab of this address changes
- * them. So a tab that is stuck already begins to log without a reload.
+ * them. So even a tab that is already stuck begins to log without a reload.
  *
- * @returns a function that ends it.
+ * @returns a function that ends this.
  */
 export function watchDebugPatterns(pass: (patterns: string) => void): () => void {
   const patterns = storedPatterns();

@@ -22,8 +22,8 @@ interface Manifest {
 }
 
 /**
- * Compiles the library twice. File by file, so that a user's bundler drops the files that a page
- * does not import; and each export in `dist/` into one file, for pages without a bundler.
+ * Compiles the library twice: file by file, so that a user's bundler drops the files that a page
+ * does not import; and as one file in `dist/` for each export, for pages without a bundler.
  */
 async function buildLibrary(manifest: Manifest): Promise<void> {
   const entries = Object.values(manifest.exports ?? {})

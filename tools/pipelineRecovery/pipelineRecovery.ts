@@ -45,7 +45,7 @@ const MODEL = { ...DEFAULT_JOB.gpt, layers: 2, width: 32, context: 16 };
 
 /**
  * @throws (rejects) PeergradError if a tab fails, or samples were skipped or repeated, or states
- *   differ; the report is printed before.
+ *   differ; the report is printed before this error is thrown.
  */
 export async function pipelineRecovery(options: PipelineRecoveryOptions, io: Io): Promise<void> {
   const { tabs, pipeline = tabs, steps, seeds, json, browser: given } = options;

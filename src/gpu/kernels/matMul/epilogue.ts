@@ -65,7 +65,7 @@ fn sigmoidOfGelu(x: vec4<f32>) -> vec4<f32> {
 `;
 
 // Half of 1 - erf(|x| / sqrt(2)), by formula 7.1.26 of Abramowitz and Stegun, "Handbook of
-// Mathematical Functions", as tf.erf: its largest error is 1.5e-7.
+// Mathematical Functions", like tf.erf. Its largest error is 1.5e-7.
 const NORMAL = `
 fn normalTail(x: vec4<f32>) -> vec4<f32> {
   let a = abs(x) * 0.7071067812;
