@@ -9,6 +9,7 @@ import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { registerTrainingKernels } from '../../src/engine/device/wasmKernels.ts';
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
@@ -38,38 +39,8 @@ export interface TrialResult {
 const backend = createRequire(import.meta.url).resolve('@tensorflow/tfjs-backend-wasm');
 tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
 setWasmPaths(`${path.dirname(backend)}/`);
+registerTrainingKernels();
 await tf.setBackend('wasm');
-multiplyUntransposed();
-
-/**
- * Replaces the backend's multiplication of transposed matrices, which gradients need: transposes
- * the inputs first. The backend's own implementation takes ten times as long.
- */
-function multiplyUntransposed(): void {
-  const multiply = tf.getKernel('BatchMatMul', 'wasm');
-  const transpose = tf.getKernel('Transpose', 'wasm');
-  tf.unregisterKernel('BatchMatMul', 'wasm');
-  tf.registerKernel({
-    ...multiply,
-    kernelFunc: ({ inputs, backend: of, attrs }) => {
-      const made: tf.TensorInfo[] = [];
-      const turned = (x: tf.TensorInfo, isTransposed: unknown): tf.TensorInfo => {
-        if (isTransposed !== true) return x;
-        const perm = x.shape.map((_, axis) => axis);
-        perm.push(...perm.splice(-2).reverse());
-        const result = transpose.kernelFunc({ inputs: { x }, backend: of, attrs: { perm } }) as tf.TensorInfo;
-        made.push(result);
-        return result;
-      };
-      const a = turned(inputs['a']!, attrs!['transposeA']);
-      const b = turned(inputs['b']!, attrs!['transposeB']);
-      const plain = { ...attrs, transposeA: false, transposeB: false };
-      const product = multiply.kernelFunc({ inputs: { a, b }, backend: of, attrs: plain });
-      for (const { dataId } of made) (of as tf.KernelBackend).disposeData(dataId);
-      return product;
-    },
-  });
-}
 
 async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialResult> {
   const job = parseJob(fields);
