@@ -5,6 +5,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { LaunchOptions } from './browser.ts';
+import { BINDING, reportScript } from './pageEvents.ts';
 
 interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
   /** Name and URL of each tab. */
@@ -46,14 +47,8 @@ const STORAGE_BYTES = 8 * 1024 ** 3;
 /** Milliseconds for a page to load. It is long because 64 pages load slowly on two cores. */
 const LOAD_MS = 120_000;
 
-/**
- * The app calls `peergradReport` with every engine event. The events `begin`, `trace` and
- * `segments` are not forwarded: only the page's animation needs them, and so many of them would
- * slow down the run.
- */
-const REPORT_SCRIPT = `window.peergradReport = (event) => {
-  if (!['begin', 'trace', 'segments'].includes(event.type)) window.peergradToLauncher(event).catch(() => {});
-};`;
+/** Only the page's animation needs these events, which are so many that they slow down the run. */
+const OF_ANIMATION = ['begin', 'trace', 'segments'] as const;
 
 /**
  * Distributes the tabs evenly over the browsers and opens them.
@@ -129,8 +124,10 @@ export async function openProfile(
   // Unless the page may use the microphone, WebRTC in Chromium finds only the network interface of
   // the default route.
   if (!remote) await context.grantPermissions(['microphone']);
-  await context.exposeBinding('peergradToLauncher', ({ page }, event: unknown) => onevent(page, event));
-  await context.addInitScript(REPORT_SCRIPT);
+  await context.exposeBinding(BINDING, ({ page }, events: readonly unknown[]) => {
+    for (const event of events) onevent(page, event);
+  });
+  await context.addInitScript(reportScript(OF_ANIMATION));
   return context;
 }
 

@@ -1,6 +1,7 @@
 /** Firefox for tests. */
 import type { Browser, Page } from 'puppeteer-core';
 import { describe, test } from 'vitest';
+import { BINDING, reportScript } from '../../launcher/browser/pageEvents.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { findFirefox, launchFirefox, type Preferences } from '../../tools/firefox.ts';
 import { EventLog } from '../tabs/eventLog.ts';
@@ -60,7 +61,8 @@ export class Firefox {
     const page = await context.newPage();
     page.setDefaultTimeout(COMMAND_MS);
     const tab = new FirefoxTab(page);
-    await page.exposeFunction('peergradReport', (event: EngineEvent) => tab.receive(event));
+    await page.exposeFunction(BINDING, (events: readonly EngineEvent[]) => tab.receive(events));
+    await page.evaluateOnNewDocument(reportScript());
     await page.goto(url);
     return tab;
   }

@@ -24,9 +24,11 @@ export class EventLog {
     return last.map((event) => JSON.stringify(event).slice(0, STORY_LENGTH)).join(', ');
   }
 
-  receive(event: EngineEvent): void {
-    this.events.push(event);
-    for (const listener of this.#listeners) listener(event);
+  receive(events: readonly EngineEvent[]): void {
+    for (const event of events) {
+      this.events.push(event);
+      for (const listener of this.#listeners) listener(event);
+    }
   }
 
   /**

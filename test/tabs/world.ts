@@ -6,6 +6,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach } from 'vitest';
 import { DIST } from '../../launcher/build.ts';
 import { launchBrowser, type LaunchOptions } from '../../launcher/browser/browser.ts';
+import { BINDING, reportScript } from '../../launcher/browser/pageEvents.ts';
 import { startSignaling, type SignalingServer } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { Nodes } from '../../src/protocol/room.ts';
@@ -86,7 +87,8 @@ export class World {
     await context.grantPermissions(['microphone']);
     const page = await context.newPage();
     const tab = new Tab(page);
-    await page.exposeBinding('peergradReport', (_source, event: EngineEvent) => tab.receive(event));
+    await page.exposeBinding(BINDING, (_source, events: readonly EngineEvent[]) => tab.receive(events));
+    await page.addInitScript(reportScript());
     if (before !== '') await page.addInitScript(before);
     await page.goto(`${origin}/${path}`);
     return tab;

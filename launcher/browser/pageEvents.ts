@@ -1,0 +1,30 @@
+/** The script by which a page reports the events of its engine to the process that opened it. */
+import type { EngineEvent } from '../../src/protocol/events.ts';
+
+/** Name of the page's function that passes a batch of events to the process. */
+export const BINDING = 'peergradToLauncher';
+
+/**
+ * Returns a script that runs before those of the page. The app calls `peergradReport` with every
+ * engine event. Events wait while a batch is on its way, so a busy process receives a few large
+ * batches, and not more messages than it can handle.
+ *
+ * @param omitted types of events that are not reported.
+ */
+export function reportScript(omitted: readonly EngineEvent['type'][] = []): string {
+  return `(() => {
+    const omitted = new Set(${JSON.stringify(omitted)});
+    let waiting = [];
+    let isSending = false;
+    const send = async () => {
+      isSending = true;
+      while (waiting.length > 0) await window.${BINDING}(waiting.splice(0)).catch(() => {});
+      isSending = false;
+    };
+    window.peergradReport = (event) => {
+      if (omitted.has(event.type)) return;
+      waiting.push(event);
+      if (!isSending) void send();
+    };
+  })();`;
+}
