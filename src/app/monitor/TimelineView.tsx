@@ -50,7 +50,6 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
   if (extent === null || window === null) return <p class="dim small">{empty}</p>;
   const kinds = kindsOf(timeline);
   const isPipeline = kinds.includes('forward');
-  const nameOf = (kind: SegmentKind): string => activityOf({ kind }, isPipeline);
   const slowest = slowestStep(timeline);
   const pick = picked.value;
   const look = (next: Window | null): void => {
@@ -63,7 +62,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
         <span class="timeline-key" aria-hidden="true">
           {kinds.map((kind) => (
             <span key={kind} class="nowrap">
-              <i class={`swatch-${kind}`} /> {nameOf(kind)}
+              <i class={`swatch-${kind}`} /> {labels.kinds[kind]}
             </span>
           ))}
         </span>
@@ -116,9 +115,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
           <span class="dim">{isPipeline ? pipeline.timelineHelp : labels.timelineHelp}</span>
         ) : (
           <>
-            <strong>
-              {labels.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', activityOf(pick.segment, isPipeline))}
-            </strong>{' '}
+            <strong>{labels.whoDoes(pick.rank, timeline.rows[pick.rank]?.name ?? '', activityOf(pick.segment))}</strong>{' '}
             {labels.howLong(
               formatMs(pick.segment.end - pick.segment.start),
               formatMs(pick.segment.start),
@@ -132,19 +129,15 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
       {timeline.rows.length > 1 && (
         <p class="dim small">{(isPipeline ? pipeline : labels).aligned(formatMs(timeline.errorMs), you)}</p>
       )}
-      <LastStep timeline={timeline} kinds={kinds} nameOf={nameOf} caption={charts.lastStep} />
+      <LastStep timeline={timeline} kinds={kinds} caption={charts.lastStep} />
     </div>
   );
 }
 
-/**
- * Returns the activity in words. A pipeline has its own text for waiting, because its ranks do not
- * wait for their left neighbour.
- */
-function activityOf({ kind, pass }: Pick<Segment, 'kind' | 'pass'>, isPipeline: boolean): string {
+/** Returns the activity in words. */
+function activityOf({ kind, pass }: Segment): string {
   const { run: labels, pipeline } = messages.value;
-  if (pass) return pipeline.passOf(labels.kinds[kind], pass.microBatch, pass.stage);
-  return isPipeline && kind === 'wait' ? pipeline.waits : labels.kinds[kind];
+  return pass ? pipeline.passOf(labels.kinds[kind], pass.microBatch, pass.stage) : labels.kinds[kind];
 }
 
 interface LanesProps extends Omit<GestureOptions, 'width' | 'top' | 'rowHeight'> {
@@ -222,11 +215,10 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
 interface LastStepProps {
   timeline: Timeline;
   kinds: readonly SegmentKind[];
-  nameOf: (kind: SegmentKind) => string;
   caption: string;
 }
 
-function LastStep({ timeline, kinds, nameOf, caption }: LastStepProps) {
+function LastStep({ timeline, kinds, caption }: LastStepProps) {
   const { run: labels } = messages.value;
   return (
     <div class="away">
@@ -236,7 +228,7 @@ function LastStep({ timeline, kinds, nameOf, caption }: LastStepProps) {
           <tr>
             <th>{labels.rank}</th>
             {kinds.map((kind) => (
-              <th key={kind}>{nameOf(kind)}</th>
+              <th key={kind}>{labels.kinds[kind]}</th>
             ))}
           </tr>
         </thead>

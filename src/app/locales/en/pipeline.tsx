@@ -55,7 +55,6 @@ export const pipeline = {
 
   // Measured.
   passOf: (kind: string, microBatch: number, stage: number) => `${kind} of micro-batch ${microBatch} in stage ${stage}`,
-  waits: 'waiting',
   idle: (step: number, measured: string, plan: string) =>
     `In step ${step}, ranks waited for ${measured} of the time. The plan has ${plan}; it assumes that all passes take the same time and sending takes none.`,
   idleLater: (plan: string) =>

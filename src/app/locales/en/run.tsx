@@ -176,7 +176,7 @@ export const run = {
     readback: 'reading back',
     update: 'update',
     send: 'sending',
-    wait: 'waiting for the left rank',
+    wait: 'waiting for another rank',
     reduce: 'reducing',
     exchange: 'exchange',
     forward: 'forward pass',

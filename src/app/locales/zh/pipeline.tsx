@@ -41,7 +41,6 @@ export const pipeline: Messages['pipeline'] = {
   passIn: (kind, microBatch, stage, tick) => `第 ${tick} 拍：第 ${stage} 段，微批次 ${microBatch} 的${kinds[kind]}`,
 
   passOf: (kind, microBatch, stage) => `第 ${stage} 段，微批次 ${microBatch} 的${kind}`,
-  waits: '等待',
   idle: (step, measured, plan) =>
     `在第 ${step} 步，rank 有 ${measured} 的时间在等待。如果每一遍用时相同，按计划是 ${plan}。`,
   idleLater: (plan) => `按计划，rank 有 ${plan} 的时间在等待。第一次交换统计之后显示测得的比例。`,

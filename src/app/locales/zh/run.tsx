@@ -178,7 +178,7 @@ export const run: Messages['run'] = {
     readback: '读回',
     update: '更新',
     send: '发送',
-    wait: '等左邻',
+    wait: '等待',
     reduce: '归约',
     exchange: '交换',
     forward: '前向',
