@@ -28,7 +28,7 @@ const MAX_DIRECTORY_BYTES = 256 * 1024 * 1024;
 /** Maximum size of an unpacked entry. A larger entry is probably a zip bomb. */
 const MAX_UNPACKED_BYTES = 2 ** 32;
 
-/** First bytes of other archives, in hexadecimal, and what they are. */
+/** First bytes of other archives, in hexadecimal, and the name of each format. */
 const OTHERS: readonly (readonly [start: string, what: string])[] = [
   ['52 61 72 21', 'a RAR archive'],
   ['37 7a bc af', 'a 7z archive'],

@@ -138,7 +138,7 @@ function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   return tokens === null ? texts : { ...texts, characters: tokens };
 }
 
-/** Returns a key: facts can be merged if their keys are equal. */
+/** Returns a key. Facts with equal keys can be merged. */
 function keyOf(facts: ShardFacts): string {
   if (facts.kind === 'table') return keyOfTable(facts);
   return facts.kind === 'images' ? keyOfImages(facts) : facts.kind;

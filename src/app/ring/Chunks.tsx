@@ -83,7 +83,7 @@ export function Chunks({ layout, player, textSize, focus }: Props) {
 
 interface Drawn {
   flight: Flight;
-  /** The place of the flight in the frame. */
+  /** Index of the flight in the frame. */
   place: number;
   way: Way;
   capsule: Capsule;

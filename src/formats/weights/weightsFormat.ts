@@ -33,14 +33,16 @@ const ZIPS: readonly (readonly [RegExp, string | ((path: string) => string), str
   [/\.npy$/, 'contains arrays of NumPy', AS_SAFETENSORS],
 ];
 
-/** Starts of text files: what the file is, and what to do. */
+/** Patterns for the start of text files. For each: what the file is, and what to do. */
 const TEXTS: readonly (readonly [RegExp, string, string])[] = [
   [/^$/, 'is empty', 'Copy or save it again.'],
   [/^\s*<(!doctype|html|\?xml)/i, 'is a web page, although its name says otherwise', 'Download it again.'],
   [/^version https:\/\/git-lfs/, 'is a pointer of Git LFS, without the file', 'Fetch the file with git lfs pull.'],
 ];
 
-/** First bytes of other files, in hexadecimal. A dot stands for any digit. */
+/**
+ * Patterns for the first bytes of other files, in hexadecimal, where a dot stands for any digit.
+ */
 const BINARIES: readonly (readonly [RegExp, string, string])[] = [
   // Protocol 2 and later. Older ones are texts, which nobody writes any more.
   [/^800[2-5]/, 'is a pickle, as PyTorch and scikit-learn write it', AS_SAFETENSORS],

@@ -134,7 +134,7 @@ async function countWords(pieces: AsyncIterable<string>): Promise<Word[]> {
 class PairCounts {
   readonly #words: readonly Word[];
   readonly #counts = new Map<number, number>();
-  /** Words that have, or had, a pair. */
+  /** For each pair: the words that have it or had it before. */
   readonly #wordsOf = new Map<number, Set<number>>();
   /**
    * Pairs by number of occurrences, as a binary heap. A pair may have several entries. An entry is

@@ -15,7 +15,7 @@ import { deviationsOf, LAYER_WEIGHTS, namesOf, NORM_EPSILON, shapesOf, type Netw
  * float32 [batch, 1, width].
  */
 export interface NetworkLayer extends ModelLayer {
-  /** The variables, between `build` and `dispose`. */
+  /** The variables. There are none before `build` and after `dispose`. */
   readonly weights: readonly tf.Variable[];
 }
 

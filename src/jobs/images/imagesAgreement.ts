@@ -40,7 +40,7 @@ export function checkImages(
   );
 }
 
-/** Returns a key: the facts of images can be merged if their keys are equal. */
+/** Returns a key. The facts of images with equal keys can be merged. */
 export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string {
   return JSON.stringify([shape, isNumbered, moments?.length ?? null]);
 }

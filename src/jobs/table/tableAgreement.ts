@@ -115,7 +115,7 @@ export function checkTable(
   }
 }
 
-/** Returns a key: the facts of tables can be merged if their keys are equal. */
+/** Returns a key. The facts of tables with equal keys can be merged. */
 export function keyOfTable({ columns, target }: TableFacts): string {
   return JSON.stringify([target, columns.map(({ name }) => name)]);
 }

@@ -1,4 +1,4 @@
-/** English: the type of all languages. */
+/** The English texts. The texts of every language have the same type. */
 import { charts } from './charts.tsx';
 import { home } from './home.tsx';
 import { job } from './job.tsx';

@@ -24,7 +24,7 @@ export interface StrategyTexts {
   name: string;
   /** How ranks learn together, and the cost. */
   does: string;
-  /** What ranks do instead of an all-reduce of gradients; `null`: they all-reduce them. */
+  /** What ranks do instead of an all-reduce of gradients; `null` if they all-reduce gradients. */
   instead: ((syncEvery: number | null) => string) | null;
 }
 

@@ -90,7 +90,7 @@ export const lobby = {
   },
   /** For a tab in the lobby while there is a run. */
   outside: {
-    /** The first sentence; one of the others follows. */
+    /** The first sentence. One of the sentences below follows it. */
     phases: {
       SYNCING: 'This room is getting ready to train.',
       RUNNING: 'This room is training.',
