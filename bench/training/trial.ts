@@ -11,6 +11,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { registerTrainingKernels } from '../../src/engine/device/wasmKernels.ts';
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
+import { ReplicaStep } from '../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -49,14 +50,13 @@ async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialR
   const loaded: JobSpec = files.length > 0 ? { ...job, data: { kind: 'files' } } : job;
   const results = await runWorld(tabs, async (group) => {
     const task = await loadJobTask(loaded, { files, baseUrl: 'http://localhost/' }, tabs);
-    const run = await TrainingLoop.prepare({
+    const options = {
       plan: job,
-      task,
       clock: systemClock,
-      device: { backend: 'wasm', adapter: 'Node' },
+      device: { backend: 'wasm', adapter: 'Node' } as const,
       emit: () => {},
-      checkDevice: () => {},
-    });
+    };
+    const run = new TrainingLoop(await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} }), options);
     await run.enter({ group, transport: 'memory', signal: new AbortController().signal });
     const result = await run.run();
     run.dispose();

@@ -18,6 +18,7 @@ import { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } f
 import { roomInAddress } from './pageRoom.ts';
 import { thisPage } from './thisPage.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
+import { ReplicaStep } from '../engine/training/replicaStep.ts';
 import { TrainingLoop } from '../engine/training/trainingLoop.ts';
 import { transportOf } from '../engine/membership/transport.ts';
 
@@ -139,18 +140,17 @@ export class Trainer {
       );
     }
     const gpu = watchDevice();
-    let run: TrainingLoop | null = null;
+    let replica: ReplicaStep | null = null;
     try {
       const callbackEvents = new CallbackEvents(this.#callbacks);
-      run = await TrainingLoop.prepare({
+      const options = {
         plan: this.#plan,
-        task,
         clock: systemClock,
         device: currentDevice(),
-        emit: (event) => callbackEvents.handle(event),
-        checkDevice: () => gpu.check(),
-      });
-      const loop = run;
+        emit: (event: EngineEvent) => callbackEvents.handle(event),
+      };
+      replica = await ReplicaStep.prepare({ ...options, task, checkDevice: () => gpu.check() });
+      const loop = new TrainingLoop(replica, options);
       return await untilAborted(group, signal, 'fit', async () => {
         await loop.enter({ group, transport: await transportOf(group), signal: new AbortController().signal });
         await callbackEvents.begin();
@@ -163,7 +163,7 @@ export class Trainer {
       throw error;
     } finally {
       gpu.stop();
-      run?.dispose();
+      replica?.dispose();
       await leave();
     }
   }

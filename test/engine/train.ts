@@ -1,6 +1,7 @@
 /** Trains on digits in a world over memory links, with TensorFlow.js's current backend. */
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
+import { ReplicaStep } from '../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import { loadData, type Dataset } from '../../src/jobs/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
@@ -22,7 +23,7 @@ export async function train(
     spoil = (_inputs: Float32Array): unknown => null,
     onStep = (_rank: number, _step: number): unknown => null,
     onFailure = (_error: unknown): unknown => null,
-    tamper = (_run: TrainingLoop, _group: ProcessGroup) => {},
+    tamper = (_replica: ReplicaStep, _group: ProcessGroup) => {},
     clock = systemClock,
   } = {},
 ): Promise<{ results: RunResult[]; events: EngineEvent[][] }> {
@@ -41,25 +42,26 @@ export async function train(
   const events: EngineEvent[][] = Array.from({ length: n }, () => []);
   const results = await runWorld(n, async (group) => {
     const task = await createJobTask(job, { train: cut, test: some }, n);
-    let run: TrainingLoop | null = null;
+    let replica: ReplicaStep | null = null;
     try {
-      run = await TrainingLoop.prepare({
-        ...{ plan: job, task, clock },
-        device: { backend: 'cpu', adapter: 'test' },
-        emit: async (event) => {
+      const options = {
+        ...{ plan: job, clock },
+        device: { backend: 'cpu', adapter: 'test' } as const,
+        emit: async (event: EngineEvent) => {
           events[group.rank]!.push(event);
           if (event.type === 'step') await onStep(group.rank, event.step);
         },
-        checkDevice: () => {},
-      });
+      };
+      replica = await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} });
+      const run = new TrainingLoop(replica, options);
       await run.enter({ group, signal, transport: n === 1 ? 'none' : 'memory' });
-      tamper(run, group);
+      tamper(replica, group);
       return await run.run();
     } catch (error) {
       onFailure(error);
       throw error;
     } finally {
-      run?.dispose();
+      replica?.dispose();
       task.dispose();
     }
   });

@@ -7,6 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
 import type { RunState } from '../../src/engine/storage/runState.ts';
+import { ReplicaStep } from '../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
@@ -31,13 +32,11 @@ const MAX_DELAY = 4;
 
 export type Step = EventOf<'step'>;
 
-/** The methods that {@link runGeneration} calls. */
-type WorldRun = Pick<TrainingLoop, 'enter' | 'run'>;
-
-export interface Member<Run extends WorldRun = TrainingLoop, AnyTask = Task> {
+export interface Member<Rank = ReplicaStep, AnyTask = Task> {
   readonly name: string;
   readonly task: AnyTask;
-  readonly run: Run;
+  readonly rank: Rank;
+  readonly run: TrainingLoop;
   readonly events: EngineEvent[];
   /** Calls `hear` for each event from now on. Earlier events are not repeated. */
   listen(hear: (event: EngineEvent) => void): void;
@@ -130,17 +129,19 @@ export async function createMember(
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;
   const plan: TrainingPlan = parsePlan(fields);
-  const run = await TrainingLoop.prepare({
-    ...{ plan, task, from, checkDevice, keepBest, clock, savesState },
+  const options = {
+    ...{ plan, keepBest, clock },
     device: { backend, adapter: 'test' },
-    emit: (event) => {
+    emit: (event: EngineEvent) => {
       events.push(event);
       onevent(event);
       heard?.(event);
     },
-  });
+  };
+  const rank = await ReplicaStep.prepare({ ...options, task, from, checkDevice, savesState });
+  const run = new TrainingLoop(rank, options);
   return {
-    ...{ name, task, run, events },
+    ...{ name, task, rank, run, events },
     listen: (hear) => (heard = hear),
     values: () => {
       const weights = task.model instanceof tf.LayersModel ? task.model.getWeights() : task.model;
@@ -193,7 +194,7 @@ let lastGeneration = 0;
 
 /** Lets `members` enter a world and run in it until the run ends or a link breaks. */
 export async function runGeneration(
-  members: readonly Pick<Member<WorldRun>, 'run' | 'listen' | 'values'>[],
+  members: readonly Pick<Member, 'run' | 'listen' | 'values'>[],
   { end = null, delays = null, slow = null, clock = systemClock, until = null }: GenerationOptions = {},
 ): Promise<GenerationOutcome> {
   const n = members.length;

@@ -30,14 +30,13 @@ import { SampleTexts, type SampleAuthor } from '../tasks/sampleTexts.ts';
 import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.ts';
 import type { RunState } from '../storage/runState.ts';
 import { TrainingLoop } from '../training/trainingLoop.ts';
-import { PipelineLoop } from '../pipeline/pipelineLoop.ts';
+import { ReplicaStep } from '../training/replicaStep.ts';
+import { StageStep } from '../pipeline/stageStep.ts';
 import { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
 import { openMirrorStorage } from '../storage/mirrorFile.ts';
 
 /** The objects that training needs. They exist once the data has been loaded. */
-export type RunLoop = Pick<TrainingLoop, 'steps' | 'reached' | 'snapshot' | 'enter' | 'run' | 'recorded' | 'dispose'>;
-
 interface Built {
   /** `null` if ranks hold stages of the model. */
   task: JobTask | null;
@@ -45,7 +44,8 @@ interface Built {
   samples: SampleTexts | null;
   /** Texts and files of a model whose layers are on several ranks; `null` for other models. */
   outputs: PipelineOutputs | null;
-  loop: RunLoop;
+  rank: ReplicaStep | StageStep;
+  loop: TrainingLoop;
 }
 
 /** Milliseconds between two reports of the progress of loading. */
@@ -106,10 +106,10 @@ export class RunModel {
   /** The model that answers queries; `null` before it is built. */
   get answerer(): TrainedModel | null {
     if (!this.#built) return null;
-    const { task, loop } = this.#built;
-    if (!task || !(loop instanceof TrainingLoop)) return null;
+    const { task, rank, loop } = this.#built;
+    if (!task || !(rank instanceof ReplicaStep)) return null;
     const { job } = this.#options;
-    const progress = () => ({ steps: loop.steps, stateHash: loop.stateHash() });
+    const progress = () => ({ steps: loop.steps, stateHash: rank.stateHash() });
     return { job, model: task.queryModel, progress, best: this.#best };
   }
 
@@ -137,7 +137,7 @@ export class RunModel {
    * @throws (rejects) DataError if the data cannot be used, or if the weights do not fit the model;
    *   DeviceError if the GPU fails.
    */
-  async loop(): Promise<RunLoop> {
+  async loop(): Promise<TrainingLoop> {
     return (await this.#build()).loop;
   }
 
@@ -147,13 +147,13 @@ export class RunModel {
   }
 
   get #feed(): StateFeed | null {
-    const loop = this.#built?.loop;
-    return loop instanceof TrainingLoop ? loop.feed : null;
+    const rank = this.#built?.rank;
+    return rank instanceof ReplicaStep ? rank.feed : null;
   }
 
   /** Gives a newcomer the state of the run beside the training, or receives it. */
   async feed(group: ProcessGroup, { onbytes, onnear }: FeedHooks): Promise<void> {
-    const { task, loop } = await this.#build();
+    const { task, rank } = await this.#build();
     const feed = this.#feed;
     const vocabulary = task?.queryModel instanceof TextGenerator ? task.queryModel.vocabulary : null;
     const identity = JSON.stringify([feed !== null, await task?.dataHash(), task && factsOf(task), vocabulary]);
@@ -165,7 +165,7 @@ export class RunModel {
     }
     if (group.rank === FEEDER) return feed.serve(group);
     // A state of a file or of another room was not applied in a generation of this room.
-    const at = loop.reached.appliedIn > 0 ? loop.reached : null;
+    const at = rank.reached.appliedIn > 0 ? rank.reached : null;
     await feed.receive(group, at, {
       onbytes,
       onnear: () => {
@@ -180,25 +180,30 @@ export class RunModel {
     this.#hasState = true;
   }
 
-  /** Whether this rank has the whole state; see {@link TrainingLoop.snapshot}. */
+  /** Whether this rank has the whole state; see {@link ReplicaStep.snapshot}. */
   get isWhole(): boolean {
-    const loop = this.#built?.loop;
-    return !(loop instanceof TrainingLoop) || loop.isWhole;
+    const rank = this.#built?.rank;
+    return !(rank instanceof ReplicaStep) || rank.isWhole;
   }
 
   /**
    * Resolves with a copy of the state after the latest applied step. Does not build the model.
    *
-   * @param kind see {@link TrainingLoop.snapshot}.
-   * @throws (rejects) UsageError if there is no state yet; as {@link TrainingLoop.snapshot}.
+   * @param kind see {@link ReplicaStep.snapshot}.
+   * @throws (rejects) UsageError if there is no state yet; as {@link ReplicaStep.snapshot}.
    */
   async snapshot(kind: 'own' | 'whole'): Promise<RunState> {
     if (!this.#built) {
       if (this.#from) return this.#from;
       throw new UsageError('There is no state to save, because the model is not built yet.');
     }
-    const { task, loop } = this.#built;
-    const state = await loop.snapshot(kind);
+    const { task, rank } = this.#built;
+    if (rank instanceof StageStep) {
+      throw new UsageError(
+        'A run with a pipeline cannot be saved, because no tab has the whole model. Choose pipeline 1.',
+      );
+    }
+    const state = await rank.snapshot(kind);
     const agreed = this.#shard ? this.#shard.agreed : task && factsOf(task);
     return {
       ...state,
@@ -287,7 +292,7 @@ export class RunModel {
    * from a saved state.
    */
   get #reached(): Pick<Progress, 'step' | 'appliedIn'> | null {
-    const reached = this.#built?.loop.reached ?? this.#from?.progress;
+    const reached = this.#built?.rank.reached ?? this.#from?.progress;
     return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
   }
 
@@ -341,29 +346,32 @@ export class RunModel {
         if (weights.facts) checkFacts(weights.file, weights.facts, facts);
         await activity.during('load the weights', () => setWeights(task.queryModel.jobModel, weights));
       }
-      const loop = await activity.during('warm up', () =>
-        TrainingLoop.prepare({
-          plan: job,
+      const options = {
+        plan: job,
+        clock,
+        device: opened.device,
+        isHidden,
+        emit: async (event: EngineEvent) => {
+          emit(event);
+          await samples?.observe(event);
+          if (event.type === 'hashes' && event.agree && onagreed)
+            await activity.during('save a checkpoint', () => onagreed(event.step));
+        },
+        keepBest: async () => {
+          const { answerer } = this;
+          if (answerer) this.#best = await activity.during('copy the best model', () => copyModel(answerer));
+        },
+      };
+      const rank = await activity.during('warm up', () =>
+        ReplicaStep.prepare({
+          ...options,
           task,
-          clock,
-          isHidden,
           from: weights ? 'model' : this.#from,
-          device: opened.device,
           checkDevice: () => opened.check(),
           ...(savesState && { savesState }),
-          emit: async (event: EngineEvent) => {
-            emit(event);
-            await samples?.observe(event);
-            if (event.type === 'hashes' && event.agree && onagreed)
-              await activity.during('save a checkpoint', () => onagreed(event.step));
-          },
-          keepBest: async () => {
-            const { answerer } = this;
-            if (answerer) this.#best = await activity.during('copy the best model', () => copyModel(answerer));
-          },
         }),
       );
-      return { task, samples, outputs: null, loop };
+      return { task, samples, outputs: null, rank, loop: new TrainingLoop(rank, options) };
     } catch (error) {
       task.dispose();
       throw error;
@@ -397,22 +405,17 @@ export class RunModel {
     const task = await activity.during('load the data', () => loadPipelineTask(job, this.#source, this.#vocabulary));
     if (weights?.facts) checkFacts(weights.file, weights.facts, task.facts);
     const outputs = new PipelineOutputs({ job, task, weights, emit });
-    const checkDevice = (): void => opened.check();
-    const { device } = opened;
-    const loop = await PipelineLoop.prepare({
-      plan: job,
+    const options = { plan: job, clock, device: opened.device, isHidden, emit };
+    const rank = await StageStep.prepare({
+      ...options,
       task,
-      clock,
-      isHidden,
-      device,
-      checkDevice,
-      emit,
+      checkDevice: () => opened.check(),
       activity,
       openMirrorStorage,
       tabBytes: TAB_BYTES,
       outputs,
     });
-    return { task: null, samples: null, outputs, loop };
+    return { task: null, samples: null, outputs, rank, loop: new TrainingLoop(rank, options) };
   }
 }
 

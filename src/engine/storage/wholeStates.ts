@@ -14,8 +14,6 @@ const WAIT_MS = 120_000;
 interface WholeStatesOptions {
   strategy: Pick<ElasticStrategy, 'isWhole' | 'gatherWhole' | 'release'>;
   clock: Clock;
-  /** Returns whether this rank saves the next state on which ranks agree. */
-  isWanted: () => boolean;
   /** Copies this rank's state. */
   snapshot: () => Promise<RunState>;
 }
@@ -59,10 +57,12 @@ export class WholeStates {
   /**
    * Runs a comparison of all ranks. While it runs, the state is whole on the ranks that save it.
    * Every rank must call it.
+   *
+   * @param isWanted whether this rank saves this state.
    */
-  async during(compare: () => Promise<void>): Promise<void> {
-    const { isWanted, strategy, snapshot } = this.#options;
-    await strategy.gatherWhole(this.#requests.size > 0 || isWanted());
+  async during(isWanted: boolean, compare: () => Promise<void>): Promise<void> {
+    const { strategy, snapshot } = this.#options;
+    await strategy.gatherWhole(this.#requests.size > 0 || isWanted);
     try {
       await compare();
       if (!strategy.isWhole || this.#requests.size === 0) return;

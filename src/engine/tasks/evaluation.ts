@@ -120,7 +120,7 @@ interface HeldOutTestsOptions {
   plan: TrainingPlan;
   yielder: Yielder;
   emit: (event: EngineEvent) => void | Promise<void>;
-  /** See `TrainingLoopOptions`. */
+  /** See `LoopOptions`. */
   keepBest?: () => Promise<void>;
 }
 

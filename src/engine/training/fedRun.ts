@@ -10,6 +10,7 @@ import type { TrainingPlan } from '../../spec/plan.ts';
 import { strategiesWith } from '../../spec/strategies.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { RunState } from '../storage/runState.ts';
+import type { RunProgress } from './runProgress.ts';
 import type { RunStrategy } from './runStrategy.ts';
 
 type Meta = { progress: Progress; order: number[]; name: string };
@@ -27,20 +28,24 @@ const REMEDY =
   `The strategies ${strategiesWith(({ local }) => local !== null)} exchange seldom, ` +
   `and the codecs ${CODEC_NAMES.filter((name) => name !== 'fp32').join(', ')} send fewer bytes.`;
 
+/** A rank that has the whole model; see `ReplicaStep`. */
+interface FedRun {
+  readonly strategy: RunStrategy;
+  readonly progress: RunProgress;
+  snapshot(): Promise<RunState>;
+  /** Replaces the progress, and the replica's state if there is one. */
+  load(state: Pick<RunState, 'progress'> & Partial<RunState>): void;
+}
+
 interface FeedOptions {
   plan: TrainingPlan;
-  strategy: RunStrategy;
   clock: Clock;
   emit: (event: EngineEvent) => void | Promise<void>;
-  /** Progress after the latest step. */
-  progress: () => Progress;
-  snapshot: () => Promise<RunState>;
-  /** Replaces the progress, and the replica's state if there is one. */
-  load: (state: Pick<RunState, 'progress'> & Partial<RunState>) => void;
 }
 
 /** Returns a rank's part in feeds, or `null` if no rank of the run has the whole state. */
-export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }: FeedOptions): StateFeed | null {
+export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFeed | null {
+  const { strategy, progress } = run;
   const { elastic } = strategy;
   if (elastic === null || plan.shardOptimizer) return null;
   return new StateFeed({
@@ -58,9 +63,9 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
       get stateBytes() {
         return strategy.state().reduce((sum, { byteLength }) => sum + byteLength, 0);
       },
-      progress: () => elastic.committed(progress()),
+      progress: () => elastic.committed(progress.now),
       read: async () => {
-        const { progress: at, replica } = await snapshot();
+        const { progress: at, replica } = await run.snapshot();
         const { order, parameters, buffers, optimizer } = replica;
         const { name, scalars, slots } = optimizer;
         return encodeState({ progress: at, order, name }, [parameters, buffers, scalars, ...slots]);
@@ -69,7 +74,7 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
         const { meta, arrays } = await decodeState('The state of the other ranks', new Blob([bytes]), Meta);
         const { order, name, progress: at } = meta;
         const [parameters, buffers, scalars, ...slots] = arrays as Arrays;
-        load({ progress: at, replica: { order, parameters, buffers, optimizer: { name, scalars, slots } } });
+        run.load({ progress: at, replica: { order, parameters, buffers, optimizer: { name, scalars, slots } } });
       },
       get repeater(): FedReplica['repeater'] {
         const { repeater } = elastic;
@@ -81,7 +86,7 @@ export function feedOf({ plan, strategy, clock, emit, progress, snapshot, load }
             },
             repeat: ({ gradient, learningRate }, after) => {
               repeater.repeat(gradient, learningRate);
-              load({ progress: after });
+              run.load({ progress: after });
             },
           }
         );

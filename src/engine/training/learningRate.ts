@@ -24,8 +24,13 @@ export class LearningRate {
     this.#clock = clock;
   }
 
-  /** Called when a world is entered, because time between two worlds is not training time. */
-  enter(): void {
+  /**
+   * Called when a world is entered, because time between two worlds is not training time.
+   *
+   * @param trainedMs the training time up to the latest applied step.
+   */
+  enter(trainedMs: number): void {
+    this.trainedMs = trainedMs;
     this.#measuredAt = this.#clock.now();
   }
 

@@ -1,9 +1,34 @@
-/** Holds the progress of a run, and decides when the run ends. */
-import { isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
+/**
+ * Holds the progress of a run: its applied steps, and the duties of the ranks after the latest of
+ * them. Decides when the run ends.
+ */
+import type { CursorPosition } from '../../parallel/data/cursor.ts';
+import { advance, isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
+import { dutiesAfter, joined, NO_DUTIES, testInterval, type Duties } from '../tasks/evaluation.ts';
+import type { SampleAssigner } from './data/sampleAssigner.ts';
 import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
-import type { SampleAssigner } from './data/sampleAssigner.ts';
+
+/**
+ * A run with a time limit is assumed to have at most this many steps. The assumption determines the
+ * interval between evaluations.
+ */
+const TIMED_STEPS = 400;
+
+/** The samples of a run. */
+export interface ScheduledSamples {
+  /** Their number on all ranks together. */
+  readonly totals: { readonly train: number; readonly test: number };
+  readonly assigner: Pick<SampleAssigner, 'stepSamples' | 'stepsLeft'>;
+}
+
+/** What is known about a rank when a world is entered. */
+export interface EnteredRank {
+  isFresh: boolean;
+  step: number;
+  note: { isDue: boolean };
+}
 
 export class RunProgress {
   /**
@@ -11,13 +36,14 @@ export class RunProgress {
    * elected state.
    */
   readonly now: Progress = startOfRun();
-  readonly #maxSteps: number;
+  readonly #plan: TrainingPlan;
   readonly #bounds: RunBounds;
   readonly #rangeTest: RangeTest | null;
+  #due: Duties = NO_DUTIES;
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
+    this.#plan = plan;
     this.#bounds = plan.measure === 'methods' ? METHOD_TEST_BOUNDS : (rangeTest?.boundsOf(plan) ?? plan);
-    this.#maxSteps = this.#bounds.maxSteps ?? Infinity;
     this.#rangeTest = rangeTest;
   }
 
@@ -33,11 +59,68 @@ export class RunProgress {
     return isRunOver(this.now, { ...this.#bounds, patience: null }) || this.#hasExploded;
   }
 
+  /** The duties that remain after the latest step. */
+  get due(): Duties {
+    return this.#due;
+  }
+
+  get isDue(): boolean {
+    return this.#due.samples > 0 || this.#due.comparison;
+  }
+
   /** Returns the number of steps of the whole run if the ranks do not change any more. */
-  totalSteps(assigner: Pick<SampleAssigner, 'stepsLeft'>): number {
+  totalSteps({ assigner }: ScheduledSamples): number {
     const { step, position } = this.now;
     const left = this.isOver ? 0 : assigner.stepsLeft(position, this.#bounds.epochs);
-    return Math.min(step + left, this.#maxSteps);
+    return Math.min(step + left, this.#bounds.maxSteps ?? Infinity);
+  }
+
+  /**
+   * Continues from a saved state. It is not known whether the duties after its latest step were
+   * done. So they are done now. Doing them twice does no harm.
+   */
+  load(saved: Progress): void {
+    Object.assign(this.now, structuredClone(saved));
+    this.#due = this.#dutiesNow;
+  }
+
+  /**
+   * Called when a world is entered. `ranks` describes its ranks. All ranks do the duties of the
+   * latest step, possibly again, in three cases: the run is over; duties remain on a rank that has
+   * applied the step; or a rank with a state has applied all steps except the latest.
+   */
+  enter(ranks: readonly EnteredRank[], samples: ScheduledSamples): void {
+    this.#schedule(samples);
+    const { step } = this.now;
+    const isAnyoneDue = ranks.some(
+      (rank) => !rank.isFresh && (rank.step === step ? rank.note.isDue : rank.step === step - 1),
+    );
+    // A rank that joins after the final step needs a result, too.
+    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUTIES;
+  }
+
+  /** Called when a step is applied; the next step begins at `next`. */
+  applied(generation: number, next: CursorPosition, trainedMs: number): void {
+    advance(this.now, generation, next);
+    this.now.trainedMs = trainedMs;
+    this.#due = joined(this.#due, this.#dutiesNow);
+  }
+
+  /** Called when all duties are done. */
+  fulfilled(): void {
+    this.#due = NO_DUTIES;
+  }
+
+  /** Determines the interval between evaluations, in the first world of a run only. */
+  #schedule(samples: ScheduledSamples): void {
+    if (this.now.evaluateEvery > 0) return;
+    const totalSteps = this.totalSteps(samples);
+    const steps = this.#plan.maxMinutes === null ? totalSteps : Math.min(totalSteps, TIMED_STEPS);
+    this.now.evaluateEvery = testInterval(samples.totals, this.#plan, samples.assigner.stepSamples, steps);
+  }
+
+  get #dutiesNow(): Duties {
+    return dutiesAfter(this.now, this.#plan, this.hasNoStepsLeft);
   }
 
   get #hasExploded(): boolean {

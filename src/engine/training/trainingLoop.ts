@@ -1,44 +1,25 @@
 /**
- * The training loop of one run. First the run is prepared and compiled on this rank alone. Then it
- * enters a world: all ranks agree on data and state. Then it takes step after step with the chosen
- * strategy. A world is the process group of a generation. If a world ends early, an elastic
+ * The training loop of one run. It enters a world: all ranks agree on data and state. Then it takes
+ * step after step. A world is the process group of a generation. If a world ends early, an elastic
  * strategy continues in the next world. Applied steps are kept. If all ranks have the same samples,
  * each sample of an epoch is used exactly once. Results are emitted as events.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { advance, type Progress } from '../../parallel/recovery/progress.ts';
-import type { ElasticStrategy, StepReport } from '../../parallel/strategies/index.ts';
 import type { Device } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import type { RunResult } from '../../protocol/runResult.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { isElastic } from '../../spec/job.ts';
-import { whyPlanDoesNotFit, type TrainingPlan } from '../../spec/plan.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
 import { Yielder, type Clock } from '../../util/clock.ts';
+import { unlessAborted } from '../../util/deadline.ts';
 import { debugLog } from '../../util/debugLog.ts';
-import { PeergradError, UsageError } from '../../util/errors.ts';
+import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { StateFeed } from '../../parallel/recovery/stateFeed.ts';
-import { WholeStates } from '../storage/wholeStates.ts';
-import type { Task } from '../tasks/task.ts';
-import { feedOf } from './fedRun.ts';
 import { LearningRate } from './learningRate.ts';
-import { MethodTest } from './measuring/methodTest.ts';
-import { RangeTest } from './measuring/rangeTest.ts';
+import type { RankStep } from './rankStep.ts';
 import { RunDuties } from './runDuties.ts';
-import { RunProgress } from './runProgress.ts';
-import { RunSamples } from './data/runSamples.ts';
-import { resultOf } from './runResult.ts';
-import type { RunState } from '../storage/runState.ts';
-import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
-import { supportsHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
-import { GradScaler } from '../../parallel/backward/gradScaler.ts';
-import { variablesOf } from '../../parallel/backward/flatten.ts';
-import { PassCaptures } from '../../parallel/backward/passCaptures.ts';
-import { learn, warmUp } from './data/stepPasses.ts';
 import { countCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
-import { WorkBalance } from './data/workBalance.ts';
 
 /**
  * After this many milliseconds of work, the loop yields to timers and messages. A rank that sends
@@ -48,15 +29,12 @@ const YIELD_MS = 200;
 
 const log = debugLog('recovery');
 
-interface TrainingLoopOptions {
+interface LoopOptions {
   plan: TrainingPlan;
-  task: Task;
   device: Device;
   clock: Clock;
   /** Receives the run's events. If it returns a promise, the run waits for it. */
   emit: (event: EngineEvent) => void | Promise<void>;
-  /** Throws if results of the device are invalid. */
-  checkDevice: () => void;
   /**
    * Copies the model when it has the best evaluation result so far. The run waits for it. Called
    * only in runs with `patience`.
@@ -64,12 +42,6 @@ interface TrainingLoopOptions {
   keepBest?: () => Promise<void>;
   /** Returns whether this rank's page is hidden. By default it is never hidden. */
   isHidden?: () => boolean;
-  /**
-   * Returns whether this rank saves the next state on which ranks agree. By default it saves none.
-   *
-   * @param localRank place of this rank among the ranks of its browser.
-   */
-  savesState?: (localRank: number) => boolean;
 }
 
 /** The ranks with which a run currently trains. */
@@ -81,139 +53,37 @@ export interface TrainingWorld {
 }
 
 export class TrainingLoop {
-  readonly #options: TrainingLoopOptions;
-  readonly #strategy: RunStrategy;
-  readonly #gradScaler: GradScaler | null;
-  readonly #captures: PassCaptures | null;
-  readonly #samples: RunSamples;
-  readonly #balance: WorkBalance;
-  readonly #rangeTest: RangeTest | null;
-  readonly #methodTest: MethodTest | null;
-  readonly #run: RunProgress;
+  readonly #rank: RankStep;
+  readonly #options: LoopOptions;
   readonly #rate: LearningRate;
   readonly #reporter: StepReporter;
   readonly #yielder: Yielder;
-  readonly #wholeStates: WholeStates | null;
   readonly #duties: RunDuties;
-  /** Gives newcomers the state beside the training; `null` if no rank has the whole state. */
-  readonly feed: StateFeed | null;
   #world: TrainingWorld | null = null;
   #worlds = 0;
+  /** Whether the model does not fit into the ranks of this world. */
+  #isTooSmall = false;
   #startedAt: number | null = null;
 
-  private constructor(options: TrainingLoopOptions, strategy: RunStrategy, dataHash: string) {
-    const { plan, clock, emit, isHidden = () => false, savesState = () => false } = options;
+  constructor(rank: RankStep, options: LoopOptions) {
+    const { plan, clock } = options;
+    this.#rank = rank;
     this.#options = options;
-    this.#strategy = strategy;
-    this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
-    const variables = variablesOf(options.task.model);
-    this.#captures = PassCaptures.of(variables, (message) => void emit({ type: 'note', message }));
-    this.#samples = new RunSamples(plan, options.task, dataHash);
-    this.#balance = new WorkBalance({ ...options, strategy });
-    this.#rangeTest = RangeTest.of(plan, strategy);
-    this.#methodTest = MethodTest.of(options, variables.parameters);
-    this.#run = new RunProgress(plan, this.#rangeTest);
     this.#rate = new LearningRate(plan, clock);
-    this.#reporter = new StepReporter({ strategy, clock, isHidden, emit });
+    this.#reporter = new StepReporter(rank, options);
     this.#yielder = new Yielder(clock, YIELD_MS);
-    this.#wholeStates =
-      strategy.elastic &&
-      new WholeStates({
-        clock,
-        strategy: strategy.elastic,
-        isWanted: () => savesState(this.#here.group.localRank),
-        snapshot: () => this.snapshot(),
-      });
-    this.#duties = new RunDuties({
-      ...options,
-      wholeStates: this.#wholeStates,
-      strategy,
-      synchronize: () => this.#synchronize(),
-      run: this.#run,
-      rangeTest: this.#rangeTest,
-      reporter: this.#reporter,
-      yielder: this.#yielder,
-      stateHash: () => this.stateHash(),
-    });
-    this.feed = feedOf({
-      ...options,
-      strategy,
-      progress: () => this.#progress,
-      snapshot: () => this.snapshot(),
-      load: (state) => this.#load(state),
-    });
-  }
-
-  /**
-   * Prepares the run on this rank alone. Compiles all shaders, so that the first step is as fast as
-   * later steps.
-   *
-   * @param from a state of the same task and plan, from which the run continues. `model` means that
-   *   the task's model is used as a state. Then all ranks start from this model, even if only one
-   *   rank has it.
-   * @throws (rejects) UsageError if there is nothing to train, or if `from` is used with a strategy
-   *   that is not elastic; MismatchError if the state belongs to another model.
-   */
-  static async prepare({
-    from = null,
-    ...options
-  }: TrainingLoopOptions & { from?: RunState | 'model' | null }): Promise<TrainingLoop> {
-    const dataHash = await options.task.dataHash();
-    const strategy = await createRunStrategy(options.plan, options);
-    try {
-      const run = new TrainingLoop(options, strategy, dataHash);
-      const { clock, emit } = options;
-      const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
-      await emit(compiling);
-      await warmUp({ ...options, strategy, gradScaler: run.#gradScaler }, options.plan.measure === null, {
-        clock,
-        onprogress: (shaders) => void emit({ ...compiling, shaders }),
-      });
-      options.checkDevice();
-      if (from === 'model') {
-        run.#elastic('started from a file');
-        run.#load(await run.snapshot());
-      } else if (from) run.#load(from);
-      return run;
-    } catch (error) {
-      strategy.dispose();
-      throw error;
-    }
+    const { telemetry } = this.#reporter;
+    this.#duties = new RunDuties(rank, { ...options, telemetry, yielder: this.#yielder });
   }
 
   /** The number of applied steps. */
   get steps(): number {
-    return this.#progress.step;
+    return this.#rank.progress.now.step;
   }
 
-  /** The progress of the state. It is compared with the progress of other ranks. */
-  get reached(): Pick<Progress, 'step' | 'appliedIn'> {
-    const { step, appliedIn } = this.#strategy.elastic?.committed(this.#progress) ?? this.#progress;
-    return { step, appliedIn };
-  }
-
-  /** Returns the hash of the state that the strategy keeps equal on all synchronized ranks. */
-  stateHash(): string {
-    return hashState(this.#strategy.state());
-  }
-
-  /** Whether this rank has the whole state; see {@link snapshot}. */
-  get isWhole(): boolean {
-    return this.#strategy.elastic?.isWhole ?? false;
-  }
-
-  /**
-   * Resolves with a copy of the state after the latest committed step.
-   *
-   * @param kind `own`: what this rank has. With a sharded optimizer, it is the whole state only if
-   *   {@link isWhole}. `whole`: the whole state, when this rank has it.
-   * @throws (rejects) UsageError if the strategy is not elastic; as {@link WholeStates.request}.
-   */
-  async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
-    if (kind === 'whole' && this.#wholeStates) return this.#wholeStates.request();
-    const elastic = this.#elastic('saved');
-    const progress = structuredClone(elastic.committed(this.#progress));
-    return { progress, replica: await elastic.snapshot() };
+  /** Traces, lanes and clocks of the latest steps, for the flight recorder. */
+  get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
+    return this.#reporter.telemetry.recorded;
   }
 
   /**
@@ -230,35 +100,19 @@ export class TrainingLoop {
    */
   async enter(world: TrainingWorld): Promise<{ step: number; stateHash: string }> {
     const { group, signal } = world;
-    const { plan } = this.#options;
-    const strategy = this.#strategy;
+    const { progress } = this.#rank;
     signal.throwIfAborted();
-    if (this.#worlds > 0 && !isElastic(plan)) {
-      throw new PeergradError(
-        `Ranks have joined or left, and the strategy ${plan.strategy} cannot continue with other ranks. Start again, or ` +
-          'choose the strategy ddp.',
-        { rank: group.rank, worldSize: group.worldSize },
-      );
-    }
-    // The world size may have changed to one that cannot run the plan's algorithm.
-    if (plan.algorithm !== 'auto') {
-      group.algorithm = whyPlanDoesNotFit(plan, group.worldSize) === null ? plan.algorithm : 'ring';
-    }
-    await this.#samples.share(group, strategy.elastic?.isFresh ?? true);
-    if (strategy.elastic === null) await strategy.attach(group);
-    const arrivals = strategy.elastic
-      ? await this.#samples.attach(strategy.elastic, group, this.#run, this.#duties.isDue)
-      : [];
+    const ranks = await this.#rank.agree(group);
     this.#world = world;
-    this.#reporter.enter(group);
     this.#worlds += 1;
-    this.#rate.enter();
-    this.#duties.schedule(this.#samples);
-    if (this.steps === 0) await this.#rangeTest?.keep();
-    this.#duties.enter(arrivals);
-    await this.#reporter.emitModel(this.#samples.totals, this.#totalSteps);
-    await this.#balance.enter(group, this.steps);
-    return { step: this.steps, stateHash: this.stateHash() };
+    this.#rate.enter(progress.now.trainedMs);
+    const stateHash = await this.#rank.receive(group);
+    this.#isTooSmall = stateHash === null;
+    if (stateHash === null) return { step: this.steps, stateHash: hashState([Float64Array.of(this.steps)]) };
+    progress.enter(ranks, this.#rank.samples);
+    await this.#reporter.enter(group);
+    await this.#rank.entered(group);
+    return { step: this.steps, stateHash };
   }
 
   /**
@@ -273,37 +127,24 @@ export class TrainingLoop {
    *   rejects with the errors of the collectives and the reason of `signal`.
    */
   async run(): Promise<RunResult> {
-    const { clock } = this.#options;
     const { group, signal } = this.#here;
-    this.#startedAt ??= clock.now();
-    this.#reporter.figures.skipBytes();
+    const { progress, figures } = this.#rank;
+    if (this.#isTooSmall) return unlessAborted(signal, new Promise<never>(() => {}));
+    this.#startedAt ??= this.#options.clock.now();
+    this.#rank.begin?.(group);
+    figures.skipBytes();
     for (;;) {
-      if (this.#run.isOver) {
-        await this.#synchronize();
-        await this.#methodTest?.compare(group, this.#reporter.figures);
-      }
-      await this.#duties.fulfil(group, this.#samples.totals.test);
-      if (this.#run.isOver) return this.#result(clock.now() - this.#startedAt);
+      if (progress.isOver) await this.#rank.complete?.(group);
+      await this.#duties.fulfil(group);
+      if (progress.isOver) return this.#result(this.#startedAt);
       signal.throwIfAborted();
       await this.#takeStep(this.#startedAt);
       await this.#yielder.yieldIfDue();
     }
   }
 
-  /** Traces, lanes and clocks of the latest steps, for the flight recorder. */
-  get recorded(): Pick<FlightRecording, 'traces' | 'lanes' | 'clocks'> {
-    return this.#reporter.telemetry.recorded;
-  }
-
   dispose(): void {
-    this.#wholeStates?.dispose();
-    this.#strategy.dispose();
-    this.#gradScaler?.dispose();
-    this.#captures?.dispose();
-  }
-
-  get #progress(): Progress {
-    return this.#run.now;
+    this.#rank.dispose();
   }
 
   get #here(): TrainingWorld {
@@ -311,85 +152,74 @@ export class TrainingLoop {
     return this.#world;
   }
 
-  get #totalSteps(): number {
-    return this.#run.totalSteps(this.#samples.assigner);
-  }
-
-  /** @throws UsageError if the strategy is not elastic. */
-  #elastic(done: string): ElasticStrategy {
-    if (this.#strategy.elastic) return this.#strategy.elastic;
-    throw new UsageError(
-      `A run with the strategy ${this.#options.plan.strategy} cannot be ${done}, because not every rank has the whole state. Choose the strategy ddp.`,
-    );
-  }
-
-  #load({ progress, replica }: Pick<RunState, 'progress'> & Partial<RunState>): void {
-    if (replica) this.#elastic('resumed').load(replica);
-    Object.assign(this.#progress, structuredClone(progress));
-    this.#rate.trainedMs = progress.trainedMs;
-    this.#duties.load();
-  }
-
   async #takeStep(runStartedAt: number): Promise<void> {
-    const { clock, emit, plan, task } = this.#options;
+    const { clock, emit, plan } = this.#options;
     const { group } = this.#here;
-    const strategy = this.#strategy;
-    const { figures } = this.#reporter;
-    const { step } = this.#progress;
-    if (await this.#balance.update(step)) figures.skipBytes();
-    if (await this.#methodTest?.waitForRanks(group, step)) figures.skipBytes();
-    const assignment = this.#samples.next(this.#progress.position, this.#balance.shares);
-    const { epoch, offset, size } = assignment.window;
-    const samples = strategy.reportsAllRanks ? size : assignment.indices.length;
+    const { progress, figures, strategy, samples } = this.#rank;
+    const { step, trainedMs } = progress.now;
+    const next = await this.#rank.next(group);
     if (plan.maxMinutes !== null && strategy.isSynchronized) {
-      await this.#rate.measure(group, this.#progress.trainedMs);
+      await this.#rate.measure(group, trainedMs);
       figures.skipBytes();
     }
-    const learningRate = this.#rate.at(step, this.#totalSteps);
-    await emit({ type: 'begin', step, epoch, samples });
+    const learningRate = this.#rate.at(step, progress.totalSteps(samples));
+    const { epoch, offset } = next;
+    await emit({ type: 'begin', step, epoch, samples: next.samples });
     const startedAt = clock.now();
     const commandsSince = countCommands();
-    let report: StepReport;
-    try {
-      const learner = { task, strategy, gradScaler: this.#gradScaler, captures: this.#captures, clock, learningRate };
-      const learned = await learn(learner, step, assignment, (loss, lossSamples) => {
-        advance(this.#progress, group.generation, assignment.window.next);
-        log(() => `Rank ${group.rank}, generation ${group.generation}, commits step ${this.#progress.step}.`);
-        this.#progress.trainedMs = this.#rate.trainedMs;
-        this.#duties.applied(loss, lossSamples);
-        this.#samples.clear();
-        this.feed?.applied();
-      });
-      this.#balance.took(learned.own);
-      report = learned.report;
-    } finally {
-      figures.countBytes();
-    }
-    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt, commands: commandsSince() }, report);
+    const { after, ...taken } = await next.take(learningRate, (loss, lossSamples) => {
+      this.#duties.applied(loss, lossSamples);
+      progress.applied(group.generation, next.end, this.#rate.trainedMs);
+      log(() => `Rank ${group.rank}, generation ${group.generation}, commits step ${progress.now.step}.`);
+    });
+    await this.#reporter.took({ step, epoch, offset, startedAt, runStartedAt, commands: commandsSince(), ...taken });
+    await after?.();
   }
 
-  /** Lets the strategy make all ranks' parameters equal at the end of the run. */
-  async #synchronize(): Promise<void> {
-    const { group } = this.#here;
-    const before = group.bytesSent;
-    await this.#strategy.synchronize();
-    if (group.bytesSent > before) this.#reporter.figures.countBytes();
-  }
-
-  #result(ms: number): RunResult {
+  /**
+   * Creates the result. It is the same on every rank, except for times, the device, `restarts`, and
+   * the algorithm of a rank that has taken no step.
+   */
+  async #result(startedAt: number): Promise<RunResult> {
+    const { clock, plan, device } = this.#options;
     const { group, transport } = this.#here;
-    return resultOf(
-      {
-        ...this.#options,
-        progress: this.#progress,
-        strategy: this.#strategy,
-        reporter: this.#reporter,
-        ...this.#duties.outcome,
-        rangeTest: this.#rangeTest,
-        methodTest: this.#methodTest,
-        shares: this.#balance.outcome,
-      },
-      { worldSize: group.worldSize, transport, restarts: this.#worlds - 1, ms },
-    );
+    const { progress, figures, strategy } = this.#rank;
+    const { choice } = this.#reporter;
+    const { tested, comparison } = this.#duties;
+    const { hashes, statistics } = comparison;
+    const outcome = await this.#rank.outcome(group);
+    const { step, position, verdicts } = progress.now;
+    // The loss that ends a range test may be NaN or infinite, so it is left out.
+    const losses = progress.now.losses.filter(Number.isFinite);
+    const verdict = verdicts.at(-1);
+    return {
+      worldSize: group.worldSize,
+      strategy: plan.strategy,
+      algorithm: figures.algorithm,
+      codec: strategy.elastic?.codec ?? (plan.codec === 'auto' ? 'fp32' : plan.codec),
+      ...(choice && { choice }),
+      backend: device.backend,
+      adapter: device.adapter,
+      transport,
+      steps: step,
+      epochs: position.epoch + (position.offset > 0 ? 1 : 0),
+      loss: losses.at(-1)!,
+      accuracy: tested?.accuracy ?? null,
+      ...(tested?.metrics && { metrics: tested.metrics }),
+      valLoss: tested?.loss ?? null,
+      ...(verdict && { best: { step: verdict.bestStep, valLoss: verdict.best } }),
+      ...(tested?.confusion && { confusion: tested.confusion }),
+      stateHash: [...hashes],
+      bytesSentPerRank: statistics.map(({ gradientBytesSent }) => gradientBytesSent),
+      bytesReceivedPerRank: statistics.map(({ gradientBytesReceived }) => gradientBytesReceived),
+      otherBytesSentPerRank: statistics.map(({ otherBytesSent }) => otherBytesSent),
+      gradientBytes: strategy.gradientBytes,
+      memoryBytesPerRank: statistics.map(({ memoryBytes }) => memoryBytes),
+      stepMs: figures.stepMs,
+      losses,
+      ...outcome,
+      restarts: this.#worlds - 1,
+      ms: clock.now() - startedAt,
+    };
   }
 }

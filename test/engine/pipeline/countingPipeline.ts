@@ -1,6 +1,7 @@
 /** Members of runs with a pipeline whose layers count samples, for `runGeneration`. */
 import * as tf from '@tensorflow/tfjs';
-import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
+import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
+import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import type { PipelineModel, PipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { classMetrics } from '../../../src/jobs/index.ts';
 import type { ModelLayer } from '../../../src/jobs/models/modelLayer.ts';
@@ -39,7 +40,7 @@ const WITH_BUFFER = 2;
 /** The variables of the layers that a rank has built. */
 type BuiltLayers = Map<number, { counts: tf.Variable; passes: tf.Variable | null }>;
 
-export interface CountingMember extends Member<PipelineLoop, PipelineTask> {
+export interface CountingMember extends Member<StageStep, PipelineTask> {
   /** Returns the counts, and the passes if it has a buffer, of each layer that this rank has. */
   layers(): Map<number, { counts: number[]; passes: number | null }>;
 }
@@ -128,16 +129,16 @@ export async function createCounter(
     hashEvery: 2,
     ...fields,
   });
-  const run = await PipelineLoop.prepare({
+  const options = {
     ...ENVIRONMENT,
     plan,
-    task,
-    emit: (event) => {
+    emit: (event: EngineEvent) => {
       events.push(event);
       heard?.(event);
     },
-    tabBytes,
-  });
+  };
+  const rank = await StageStep.prepare({ ...options, task, tabBytes });
+  const run = new TrainingLoop(rank, options);
   const layers: CountingMember['layers'] = () =>
     new Map(
       [...built].map(([index, { counts, passes }]) => [
@@ -146,7 +147,7 @@ export async function createCounter(
       ]),
     );
   return {
-    ...{ name, task, run, events, layers },
+    ...{ name, task, rank, run, events, layers },
     listen: (hear) => (heard = hear),
     values: () => [...layers().values()].flatMap(({ counts }) => counts),
     dispose: () => run.dispose(),

@@ -1,7 +1,8 @@
 /** Runs with a pipeline that continue after ranks were lost. Memory links, the CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
+import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
+import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { gptPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
@@ -23,7 +24,7 @@ type Fields = Omit<Parameters<typeof createCounter>[1], 'samples'> & { samples?:
 const counters = (n: number, fields: Fields): Promise<CountingMember[]> =>
   Promise.all(Array.from({ length: n }, (_, i) => createCounter(`m${i}`, { samples: SAMPLES, ...fields })));
 
-type LanguageMember = Pick<Member<PipelineLoop>, 'run' | 'listen' | 'values'>;
+type LanguageMember = Pick<Member, 'run' | 'listen' | 'values'>;
 
 /** Members that train a language model. */
 async function languageModels(names: readonly string[], fields: Record<string, unknown>): Promise<LanguageMember[]> {
@@ -34,7 +35,8 @@ async function languageModels(names: readonly string[], fields: Record<string, u
       const task = gptPipelineTask(job, await createCorpus(text, job.gpt));
       let heard: ((event: EngineEvent) => void) | null = null;
       const emit = (event: EngineEvent): void => heard?.(event);
-      const run = await PipelineLoop.prepare({ ...ENVIRONMENT, emit, plan: job, task });
+      const options = { ...ENVIRONMENT, emit, plan: job };
+      const run = new TrainingLoop(await StageStep.prepare({ ...options, task }), options);
       return { run, listen: (hear: (event: EngineEvent) => void) => void (heard = hear), values: () => [] };
     }),
   );

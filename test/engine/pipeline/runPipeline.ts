@@ -1,11 +1,12 @@
 /** Runs a job with a pipeline over memory links. */
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { PipelineLoop } from '../../../src/engine/pipeline/pipelineLoop.ts';
+import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
 import { gptPipelineTask, loadPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
 import type { JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
+import { ReplicaStep } from '../../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
@@ -38,7 +39,8 @@ export async function trainStage(
       : await loadPipelineTask(job, { files: [], baseUrl: '' });
   const emit = (event: EngineEvent): void => onevent?.(event, outputs);
   const outputs: PipelineOutputs = new PipelineOutputs({ job, task, weights, emit });
-  const loop = await PipelineLoop.prepare({ ...ENVIRONMENT, activity, plan: job, task, outputs, emit });
+  const options = { ...ENVIRONMENT, activity, plan: job, emit };
+  const loop = new TrainingLoop(await StageStep.prepare({ ...options, task, outputs }), options);
   await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
   const result = await loop.run();
   loop.dispose();
@@ -54,7 +56,8 @@ export async function wholeTask(job: JobSpec): Promise<JobTask> {
 
 /** Trains a rank that has the whole model of `task`. */
 export async function trainWhole(group: ProcessGroup, job: JobSpec, task: JobTask): Promise<RunResult> {
-  const loop = await TrainingLoop.prepare({ ...ENVIRONMENT, plan: job, task, emit: () => {} });
+  const options = { ...ENVIRONMENT, plan: job, emit: () => {} };
+  const loop = new TrainingLoop(await ReplicaStep.prepare({ ...options, task }), options);
   await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
   const result = await loop.run();
   loop.dispose();

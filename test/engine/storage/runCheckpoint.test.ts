@@ -19,10 +19,10 @@ const ABOUT = { id: 'one', room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, wo
 async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> {
   const snapshots: Promise<RunState>[] = [];
   const { results } = await train(2, FIELDS, {
-    tamper: (run, group) => {
-      const dispose = run.dispose.bind(run);
-      run.dispose = () => {
-        if (group.rank === 0) snapshots.push(run.snapshot());
+    tamper: (replica, group) => {
+      const dispose = replica.dispose.bind(replica);
+      replica.dispose = () => {
+        if (group.rank === 0) snapshots.push(replica.snapshot());
         dispose();
       };
     },

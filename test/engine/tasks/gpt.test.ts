@@ -3,6 +3,7 @@ import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
 import { SampleTexts } from '../../../src/engine/tasks/sampleTexts.ts';
+import { ReplicaStep } from '../../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
@@ -32,12 +33,12 @@ async function train(
   const results = await runWorld(n, async (group) => {
     const task = createGptTask(job, await createCorpus(text, job.gpt));
     authors[group.rank] = task.queryModel as TextGenerator;
-    const run = await TrainingLoop.prepare({
-      ...{ plan: job, task, clock: systemClock },
-      device: { backend: 'cpu', adapter: 'test' },
-      emit: (event) => void events[group.rank]!.push(event),
-      checkDevice: () => {},
-    });
+    const options = {
+      ...{ plan: job, clock: systemClock },
+      device: { backend: 'cpu', adapter: 'test' } as const,
+      emit: (event: EngineEvent) => void events[group.rank]!.push(event),
+    };
+    const run = new TrainingLoop(await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} }), options);
     await run.enter({ group, signal: new AbortController().signal, transport: n === 1 ? 'none' : 'memory' });
     return run.run();
   });

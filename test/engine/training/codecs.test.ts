@@ -114,7 +114,7 @@ describe('when ranks join and leave', () => {
         const all = [newcomer!, ...survivors];
         const { results } = await runGeneration(all);
         for (const result of results) expect(result).toMatchObject({ worldSize: 3 });
-        expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+        expect(new Set(all.map(({ rank }) => rank.stateHash())).size).toBe(1);
         // When a sample is applied, its weight grows by 1 / (number of samples in its window).
         const weights = all[0]!.values();
         const total = weights.slice(0, SAMPLES).reduce((sum, weight) => sum + weight, 0);

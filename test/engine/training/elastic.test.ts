@@ -74,7 +74,7 @@ function expectCountedOnce(members: readonly Member[], samples = SAMPLES): void 
   expect(areContiguous(steps, samples)).toBe(true);
   const expected = countedOnce(steps, samples);
   for (const member of members) expect(member.values().slice(0, samples)).toEqual(expected);
-  expect(new Set(members.map(({ run }) => run.stateHash())).size).toBe(1);
+  expect(new Set(members.map(({ rank }) => rank.stateHash())).size).toBe(1);
 }
 
 const dispose = (members: readonly Member[]): void => {
@@ -201,7 +201,7 @@ describe('a run', () => {
     await runGeneration([c, d], { end: { rank: 0, step: 2, frame: 0 } });
     const learned = c.values();
     expect(a.values()).not.toEqual(learned);
-    const again = await createMember('again', c.task, SHARD_FIELDS, { from: await c.run.snapshot() });
+    const again = await createMember('again', c.task, SHARD_FIELDS, { from: await c.rank.snapshot() });
     const { entered } = await runGeneration([a, again], { end: { rank: 0, step: 2, frame: 0 } });
     for (const one of entered) expect(one).toMatchObject({ step: 2, values: learned });
     again.run.dispose();
@@ -211,7 +211,7 @@ describe('a run', () => {
   test("replaces a member's state that differs from all others", async () => {
     const members = await counters(3);
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
-    const state = await members[1]!.run.snapshot();
+    const state = await members[1]!.rank.snapshot();
     state.replica.parameters[3]! += 1;
     const fields = { ...COUNTING_PLAN };
     const divergent = await createMember('divergent', createCountingTask({ samples: SAMPLES }), fields, {
@@ -226,15 +226,15 @@ describe('a run', () => {
 
   test('ends the generation if states differ, and continues in the next generation', async () => {
     const members = await counters(3);
-    const { run } = members[1]!;
-    const original = run.stateHash.bind(run);
-    run.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
+    const { rank } = members[1]!;
+    const original = rank.stateHash.bind(rank);
+    rank.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
     const { results } = await runGeneration(members);
     for (const result of results) {
       expect(result).toBeInstanceOf(DivergenceError);
       expect((result as DivergenceError).context.divergent).toEqual([1]);
     }
-    run.stateHash = original;
+    rank.stateHash = original;
     await runGeneration(members);
     expectCountedOnce(members);
     dispose(members);
@@ -295,7 +295,7 @@ describe('a run', () => {
         }
         if (away.length > 0 && rng.below(3) === 0) present = [...present, away.pop()!];
       }
-      expect(new Set(present.map(({ run }) => run.stateHash())).size).toBe(1);
+      expect(new Set(present.map(({ rank }) => rank.stateHash())).size).toBe(1);
       for (const member of present) {
         const steps = histories.get(member)!;
         expect(areContiguous(steps, samples)).toBe(true);
@@ -309,7 +309,7 @@ describe('a run', () => {
   test('resumes from a saved state in a world of another size', async () => {
     const members = await counters(3, { optimizer: 'sgd', epochs: 2 });
     await runGeneration(members, { end: { rank: 1, step: 4, frame: 0 } });
-    const saved = await members[0]!.run.snapshot();
+    const saved = await members[0]!.rank.snapshot();
     dispose(members);
     const told = members[0]!.events;
     const make = (i: number) =>
@@ -326,7 +326,7 @@ describe('a run', () => {
   test('takes no step after it resumes from the state of the final step, but has the same result', async () => {
     const members = await counters(2);
     const { results: before } = await runGeneration(members);
-    const saved = await members[1]!.run.snapshot();
+    const saved = await members[1]!.rank.snapshot();
     dispose(members);
     const one = await createMember('r', createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { from: saved });
     const { results } = await runGeneration([one]);
@@ -501,14 +501,14 @@ describe('entering a generation', () => {
       for (const result of results) expect(result).toMatchObject({ accuracy: 1 });
       const errors = await rejections(members);
       for (const error of errors) expect(error.message).toContain(`the strategy ${strategy} cannot continue with`);
-      await expect(members[0]!.run.snapshot()).rejects.toThrow(UsageError);
+      await expect(members[0]!.rank.snapshot()).rejects.toThrow(UsageError);
       dispose(members);
     },
   );
 
   test('rejects a saved state of another model', async () => {
     const [member] = await counters(1);
-    const saved = await member!.run.snapshot();
+    const saved = await member!.rank.snapshot();
     const other = createCountingTask({ samples: SAMPLES + 4 });
     await expect(createMember('other', other, COUNTING_PLAN, { from: saved })).rejects.toThrow(MismatchError);
     other.dispose();

@@ -55,7 +55,7 @@ describe.each(STRATEGIES)('%s', (strategy) => {
       losses += 1;
       for (const result of results) expect(result instanceof Error ? isLoss(result) : true).toBe(true);
       const survivors = first.slice(0, 2);
-      if (survivors[0]!.run.reached.step !== survivors[1]!.run.reached.step) late += 1;
+      if (survivors[0]!.rank.reached.step !== survivors[1]!.rank.reached.step) late += 1;
       const all = [...survivors, await member('d', strategy)];
       const second = await runGeneration(all);
       for (const result of second.results) {
@@ -64,7 +64,7 @@ describe.each(STRATEGIES)('%s', (strategy) => {
         expect(result.losses).toHaveLength(STEPS);
         expect(new Set(result.stateHash).size).toBe(1);
       }
-      expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+      expect(new Set(all.map(({ rank }) => rank.stateHash())).size).toBe(1);
       for (const each of all) expect(each.values()).toEqual(all[0]!.values());
       if (strategy === 'local-sgd') expectEachSampleOnce(all[0]!.values());
       dispose([...first, all[2]!]);
@@ -92,7 +92,7 @@ describe.each(STRATEGIES)('%s', (strategy) => {
         expect(result).toMatchObject({ epochs: EPOCHS });
         if (!(result instanceof Error)) expect(result.losses).toHaveLength(result.steps);
       }
-      expect(new Set(present.map(({ run }) => run.stateHash())).size).toBe(1);
+      expect(new Set(present.map(({ rank }) => rank.stateHash())).size).toBe(1);
       dispose([...present, ...gone]);
     }
   });
@@ -106,7 +106,7 @@ describe.each(STRATEGIES)('%s', (strategy) => {
     await runGeneration(first, { until });
     const job = parseJob({ ...COUNTING_PLAN, strategy });
     const about = { id: 'c', room: 'K7F3QX', job, savedAt: 0, worldSize: 2 };
-    const saved = fromCheckpoint(toCheckpoint(await first[0]!.run.snapshot(), about));
+    const saved = fromCheckpoint(toCheckpoint(await first[0]!.rank.snapshot(), about));
     expect(saved.progress.step % SYNC_EVERY).toBe(0);
     const second = await Promise.all(
       ['c', 'd'].map((name) =>

@@ -59,7 +59,7 @@ describe('a large run', () => {
       expect(areContiguous(steps, samples)).toBe(true);
       const expected = countedOnce(steps, samples);
       for (const member of present) expect(member.values().slice(0, samples)).toEqual(expected);
-      expect(new Set(present.map(({ run }) => run.stateHash())).size).toBe(1);
+      expect(new Set(present.map(({ rank }) => rank.stateHash())).size).toBe(1);
       for (const member of new Set([...first, ...present])) member.dispose();
     },
     60_000,

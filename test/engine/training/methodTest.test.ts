@@ -20,7 +20,7 @@ describe('a comparison of methods', () => {
       3,
       { measure: 'methods', batchSize: 4, maxSteps: 1000 },
       {
-        tamper: (run) => untrained.push(run.stateHash()),
+        tamper: (replica) => untrained.push(replica.stateHash()),
       },
     );
     const [first] = results;

@@ -105,8 +105,8 @@ test('a joining rank receives the results of earlier evaluations', async () => {
   for (const member of [...members, ...late]) member.dispose();
 });
 
-const bestOf = async ({ run }: Member): Promise<number | undefined> =>
-  (await run.snapshot()).progress.verdicts.at(-1)?.best;
+const bestOf = async ({ rank }: Member): Promise<number | undefined> =>
+  (await rank.snapshot()).progress.verdicts.at(-1)?.best;
 
 test('ranks that repeat an evaluation with other rounding errors continue with one common result', async () => {
   // The sum depends on the order of addition, so three ranks and two ranks compute different last

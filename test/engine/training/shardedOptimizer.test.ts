@@ -51,10 +51,10 @@ async function trained(n: number, fields: object) {
     n,
     { ...FIELDS, ...fields },
     {
-      tamper: (run, group) => {
-        const end = run.dispose.bind(run);
-        run.dispose = () => {
-          states[group.rank] = run.snapshot();
+      tamper: (replica, group) => {
+        const end = replica.dispose.bind(replica);
+        replica.dispose = () => {
+          states[group.rank] = replica.snapshot();
           end();
         };
       },
@@ -188,7 +188,7 @@ describe('a run with a sharded optimizer', () => {
           present.splice(rng.below(present.length + 1), 0, joiner);
         }
       }
-      expect(new Set(present.map(({ run }) => run.stateHash())).size).toBe(1);
+      expect(new Set(present.map(({ rank }) => rank.stateHash())).size).toBe(1);
       const steps = stepsOf(everyone);
       expect(areContiguous(steps, samples), `seed ${seed}`).toBe(true);
       for (const member of present) expect(member.values().slice(0, samples)).toEqual(countedOnce(steps, samples));
@@ -215,9 +215,9 @@ describe('a run with a sharded optimizer', () => {
       const [type, step] = savesState ? ['hashes', 3] : ['begin', 2];
       const onevent = (event: EngineEvent): void => {
         if (event.type !== type || !('step' in event) || event.step !== step) return;
-        const { run } = members[1]!;
-        expect(run.isWhole).toBe(savesState || !shardOptimizer);
-        states.push(run.snapshot('whole'));
+        const { rank } = members[1]!;
+        expect(rank.isWhole).toBe(savesState || !shardOptimizer);
+        states.push(rank.snapshot('whole'));
       };
       for (const i of [0, 1, 2]) {
         const plan = { ...COUNTING_PLAN, ...fields, shardOptimizer };
@@ -225,7 +225,7 @@ describe('a run with a sharded optimizer', () => {
         members.push(await createMember(`m${i}`, createCountingTask({ samples: SAMPLES }), plan, options));
       }
       await runGeneration(members, { end: { rank: 0, step: 5, frame: 0 } });
-      const own = await members[0]!.run.snapshot();
+      const own = await members[0]!.rank.snapshot();
       expect(own.replica.shards !== undefined).toBe(shardOptimizer);
       if (shardOptimizer)
         expect(() => toCheckpoint(own, about)).toThrow('This rank has the averages of its shard only');

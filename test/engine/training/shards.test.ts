@@ -65,7 +65,7 @@ describe('ranks with their own samples', () => {
       [6, 12],
     ]);
     expect(countsOf(all[0]!, 18)).toEqual(Array.from({ length: 18 }, () => 2));
-    expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+    expect(new Set(all.map(({ rank }) => rank.stateHash())).size).toBe(1);
     const told = all[1]!.events.find(({ type }) => type === 'model');
     expect(told).toMatchObject({ totalSteps: 6, trainSamples: 18, testSamples: 18 });
     all.forEach((one) => one.dispose());
@@ -102,7 +102,7 @@ describe('ranks with their own samples', () => {
     const all = await members([5, 7], { strategy, batchSize: 2, epochs: 1, optimizer: 'sgd', learningRate: 0.1 });
     const { results } = await runGeneration(all);
     for (const result of results) expect(result).toMatchObject({ steps: 4, epochs: 1 });
-    expect(new Set(all.map(({ run }) => run.stateHash())).size).toBe(1);
+    expect(new Set(all.map(({ rank }) => rank.stateHash())).size).toBe(1);
     all.forEach((one) => one.dispose());
   });
 

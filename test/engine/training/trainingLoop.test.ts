@@ -196,10 +196,10 @@ describe('TrainingLoop', () => {
       3,
       { batchSize: 4, maxSteps: 6, hashEvery: 2 },
       {
-        tamper: (run, group) => {
+        tamper: (replica, group) => {
           if (group.rank !== 1) return;
-          const original = run.stateHash.bind(run);
-          run.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
+          const original = replica.stateHash.bind(replica);
+          replica.stateHash = () => original().replace(/^../, (byte) => (byte === '00' ? '01' : '00'));
         },
       },
     );
@@ -211,8 +211,8 @@ describe('TrainingLoop', () => {
       4,
       { batchSize: 4, maxSteps: 6, hashEvery: 2 },
       {
-        tamper: (run, { rank }) => {
-          if (rank === 1 || rank === 2) run.stateHash = () => String(rank).padStart(16, '0');
+        tamper: (replica, { rank }) => {
+          if (rank === 1 || rank === 2) replica.stateHash = () => String(rank).padStart(16, '0');
         },
       },
     );

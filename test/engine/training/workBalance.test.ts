@@ -87,7 +87,7 @@ function expectCountedOnce(members: readonly Member[]): void {
   const steps = stepsOf(members);
   expect(areContiguous(steps, SAMPLES)).toBe(true);
   for (const member of members) expect(member.values().slice(0, SAMPLES)).toEqual(countedOnce(steps, SAMPLES));
-  expect(new Set(members.map(({ run }) => run.stateHash())).size).toBe(1);
+  expect(new Set(members.map(({ rank }) => rank.stateHash())).size).toBe(1);
 }
 
 describe('a run in which one rank has a quarter of the speed', () => {

@@ -72,18 +72,11 @@ export class RunSamples {
   /**
    * Elects one state together with the ranks of a group. Then assigns the samples of the next step,
    * so that gradients that ranks retain of this step are used. Every rank must call it.
-   *
-   * @param isDue whether this rank still has to do the duties after its latest step.
    */
-  async attach(
-    strategy: ElasticStrategy,
-    group: ProcessGroup,
-    run: RunProgress,
-    isDue: boolean,
-  ): Promise<AttachedRank<EntryNote>[]> {
+  async attach(strategy: ElasticStrategy, group: ProcessGroup, run: RunProgress): Promise<AttachedRank<EntryNote>[]> {
     strategy.rollBack();
     const retained = this.assigner.retainedGradient(strategy);
-    const arrivals = await strategy.attach(group, run.now, { retained, isDue });
+    const arrivals = await strategy.attach(group, run.now, { retained, isDue: run.isDue });
     this.#assignment = run.hasNoStepsLeft
       ? null
       : this.assigner.reassign(run.now.position, strategy, currentGradients(arrivals));

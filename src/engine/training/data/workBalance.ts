@@ -4,13 +4,13 @@
  * exchanged speeds.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import { PassTimer, possibleRatio } from '../../../parallel/data/passTimes.ts';
+import { variablesOf } from '../../../parallel/backward/flatten.ts';
+import { PARTS, PassTimer, possibleRatio } from '../../../parallel/data/passTimes.ts';
 import { decideShares, equalShares, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Task } from '../../tasks/task.ts';
 import type { RunStrategy } from '../runStrategy.ts';
-import { canBalance, type OwnPass } from './stepPasses.ts';
 
 /**
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
@@ -19,10 +19,22 @@ const EXCHANGE_EVERY = 4;
 /** A speed that has changed by this part of its value is emitted. */
 const EMITTED_CHANGE = 0.1;
 
-interface WorkBalanceOptions {
+/** A pass of a step. */
+export interface OwnPass {
+  /** Number of samples with padding, and without. */
+  size: number;
+  samples: number;
+  /** Milliseconds, without the update of parameters and without waits for other ranks. */
+  ms: number;
+}
+
+interface BalancedRun {
   plan: TrainingPlan;
   task: Task;
   strategy: RunStrategy;
+}
+
+interface WorkBalanceOptions extends BalancedRun {
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 
@@ -124,6 +136,21 @@ export class WorkBalance {
     this.#emitted = event;
     await this.#options.emit(event);
   }
+}
+
+/**
+ * Returns whether unequal shares have the same result as equal shares. Ranks must be able to
+ * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
+ * normalization, depend on the batch; models with such layers have buffers.
+ */
+export function canBalance({ task, strategy, plan }: BalancedRun): boolean {
+  return (
+    plan.balance === 'speed' &&
+    strategy.accumulator !== null &&
+    task.isShard !== true &&
+    plan.batchSize >= PARTS &&
+    variablesOf(task.model).buffers.length === 0
+  );
 }
 
 function decisionOf({ shares, reason, impossible }: EventOf<'shares'>): string {

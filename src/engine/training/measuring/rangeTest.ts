@@ -54,6 +54,6 @@ export class RangeTest {
   }
 
   resultOf(losses: readonly number[]): RunResult['rateTest'] {
-    return findRate(losses, this.#maxSteps);
+    return findRate(losses.filter(Number.isFinite), this.#maxSteps);
   }
 }

@@ -1,0 +1,89 @@
+/**
+ * What a rank does in the steps of a run, and the state that it keeps between them. There are two
+ * kinds of ranks: a `ReplicaStep` has the whole model, a `StageStep` has some of its layers. The
+ * `TrainingLoop` is the same for both. Every rank must call the methods that resolve.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { CursorPosition } from '../../parallel/data/cursor.ts';
+import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import type { StepReport, Strategy } from '../../parallel/recovery/strategy.ts';
+import type { RunResult } from '../../protocol/runResult.ts';
+import type { JobCodec } from '../../spec/codecs.ts';
+import type { PipelineTimes } from '../../telemetry/stepLane.ts';
+import type { HeldOutTask } from '../tasks/evaluation.ts';
+import type { EnteredRank, RunProgress, ScheduledSamples } from './runProgress.ts';
+import type { RunStats } from './telemetry/runStats.ts';
+
+/** A step that is known and not taken yet. */
+export interface NextStep {
+  epoch: number;
+  offset: number;
+  /** The number of samples for which the step reports a loss. */
+  samples: number;
+  /** Start of the step after it. */
+  end: CursorPosition;
+  /**
+   * Takes the step.
+   *
+   * @param applied called synchronously when the step is applied, with the mean loss of a number of
+   *   samples.
+   */
+  take(learningRate: number, applied: (loss: number, samples: number) => void): Promise<TakenStep>;
+}
+
+export interface TakenStep {
+  report: StepReport;
+  /** In a pipeline: the times of this rank's passes. */
+  pipeline?: PipelineTimes;
+  /** What ranks do after the step was reported. */
+  after?: () => Promise<void>;
+}
+
+export interface RankStep {
+  /** Overwritten with the progress of the state on which ranks agree. */
+  readonly progress: RunProgress;
+  readonly figures: RunStats;
+  /** How ranks exchange gradients. */
+  readonly strategy: Pick<Strategy, 'size' | 'gradientBytes' | 'bucketBytes' | 'reportsAllRanks' | 'isSynchronized'> & {
+    readonly elastic: { readonly codec: JobCodec } | null;
+  };
+  /** Known once ranks have agreed. */
+  readonly samples: ScheduledSamples;
+  readonly heldOut: HeldOutTask;
+  /** In a pipeline: the passes of each rank in a step. */
+  readonly passes: PipelinePlan['passes'] | null;
+
+  /**
+   * Enters a world: agrees with its ranks on the data, the model and one state.
+   *
+   * @returns its ranks before the agreement.
+   */
+  agree(group: ProcessGroup): Promise<readonly EnteredRank[]>;
+  /**
+   * Receives what this rank needs for the steps in this world.
+   *
+   * @returns the hash of the state; `null` if the model does not fit into the ranks of this world.
+   */
+  receive(group: ProcessGroup): Promise<string | null>;
+  /** Called at the end of entering a world. */
+  entered(group: ProcessGroup): Promise<void>;
+  /** Called before the first step in a world. */
+  begin?(group: ProcessGroup): void;
+  /** Returns the next step. The same step is returned until it is applied. */
+  next(group: ProcessGroup): Promise<NextStep>;
+  /** Makes the ranks' parameters equal after the last step of the run. */
+  complete?(group: ProcessGroup): Promise<void>;
+  /**
+   * Compares the states of all ranks.
+   *
+   * @param exchange sends and receives hashes of the state.
+   */
+  compare(group: ProcessGroup, exchange: (stateHash: string) => Promise<void>): Promise<void>;
+  /** Returns the fields of the result that only this kind of rank has. */
+  outcome(
+    group: ProcessGroup,
+  ): Promise<
+    Pick<RunResult, 'shares' | 'pipeline' | 'rateTest' | 'methods'> & Pick<RunResult, 'bigramLoss' | 'samples'>
+  >;
+  dispose(): void;
+}

@@ -1,0 +1,306 @@
+/**
+ * The steps of a rank that has the whole model. The rank computes gradients of its own samples, and
+ * the run's strategy combines them with those of the other ranks.
+ */
+import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { supportsHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
+import { GradScaler } from '../../parallel/backward/gradScaler.ts';
+import { variablesOf } from '../../parallel/backward/flatten.ts';
+import { PassCaptures } from '../../parallel/backward/passCaptures.ts';
+import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { StateFeed } from '../../parallel/recovery/stateFeed.ts';
+import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
+import type { Device } from '../../protocol/room.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
+import { isElastic } from '../../spec/job.ts';
+import { whyPlanDoesNotFit, type TrainingPlan } from '../../spec/plan.ts';
+import type { Clock } from '../../util/clock.ts';
+import { PeergradError, UsageError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import { memoryBytes } from '../device/memory.ts';
+import type { RunState } from '../storage/runState.ts';
+import { WholeStates } from '../storage/wholeStates.ts';
+import type { Task } from '../tasks/task.ts';
+import { RunSamples } from './data/runSamples.ts';
+import type { StepAssignment } from './data/sampleAssigner.ts';
+import { WorkBalance, type OwnPass } from './data/workBalance.ts';
+import { feedOf } from './fedRun.ts';
+import { MethodTest } from './measuring/methodTest.ts';
+import { RangeTest } from './measuring/rangeTest.ts';
+import type { NextStep, RankStep, TakenStep } from './rankStep.ts';
+import { RunProgress, type EnteredRank } from './runProgress.ts';
+import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
+import { RunStats } from './telemetry/runStats.ts';
+import { passOptions, warmUp } from './warmUp.ts';
+
+interface ReplicaOptions {
+  plan: TrainingPlan;
+  task: Task;
+  device: Device;
+  clock: Clock;
+  emit: (event: EngineEvent) => void | Promise<void>;
+  /** Throws if results of the device are invalid. */
+  checkDevice: () => void;
+  /**
+   * Returns whether this rank saves the next state on which ranks agree. By default it saves none.
+   *
+   * @param localRank place of this rank among the ranks of its browser.
+   */
+  savesState?: (localRank: number) => boolean;
+}
+
+export class ReplicaStep implements RankStep {
+  readonly strategy: RunStrategy;
+  readonly progress: RunProgress;
+  readonly figures = new RunStats(memoryBytes);
+  readonly samples: RunSamples;
+  readonly heldOut: Task;
+  readonly passes = null;
+  /** Gives newcomers the state beside the training; `null` if no rank has the whole state. */
+  readonly feed: StateFeed | null;
+  readonly #options: ReplicaOptions;
+  readonly #gradScaler: GradScaler | null;
+  readonly #captures: PassCaptures | null;
+  readonly #balance: WorkBalance;
+  readonly #rangeTest: RangeTest | null;
+  readonly #methodTest: MethodTest | null;
+  readonly #wholeStates: WholeStates | null;
+  #hasEntered = false;
+
+  private constructor(options: ReplicaOptions, strategy: RunStrategy, dataHash: string) {
+    const { plan, task, clock, emit } = options;
+    const { elastic } = strategy;
+    this.#options = options;
+    this.strategy = strategy;
+    this.heldOut = task;
+    this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
+    const variables = variablesOf(task.model);
+    this.#captures = PassCaptures.of(variables, (message) => void emit({ type: 'note', message }));
+    this.samples = new RunSamples(plan, task, dataHash);
+    this.#balance = new WorkBalance({ ...options, strategy });
+    this.#rangeTest = RangeTest.of(plan, strategy);
+    this.#methodTest = MethodTest.of(options, variables.parameters);
+    this.progress = new RunProgress(plan, this.#rangeTest);
+    this.#wholeStates = elastic && new WholeStates({ clock, strategy: elastic, snapshot: () => this.snapshot() });
+    this.feed = feedOf(this, options);
+  }
+
+  /**
+   * Prepares the run on this rank alone. Compiles all shaders, so that the first step is as fast as
+   * later steps.
+   *
+   * @param from a state of the same task and plan, from which the run continues. `model` means that
+   *   the task's model is used as a state. Then all ranks start from this model, even if only one
+   *   rank has it.
+   * @throws (rejects) UsageError if there is nothing to train, or if `from` is used with a strategy
+   *   that is not elastic; MismatchError if the state belongs to another model.
+   */
+  static async prepare({
+    from = null,
+    ...options
+  }: ReplicaOptions & { from?: RunState | 'model' | null }): Promise<ReplicaStep> {
+    const dataHash = await options.task.dataHash();
+    const strategy = await createRunStrategy(options.plan, options);
+    try {
+      const replica = new ReplicaStep(options, strategy, dataHash);
+      const { clock, emit } = options;
+      const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
+      await emit(compiling);
+      await warmUp(
+        { ...options, strategy, gradScaler: replica.#gradScaler },
+        { clock, onprogress: (shaders) => void emit({ ...compiling, shaders }) },
+      );
+      options.checkDevice();
+      if (from === 'model') {
+        replica.#elastic('started from a file');
+        replica.load(await replica.snapshot());
+      } else if (from) replica.load(from);
+      return replica;
+    } catch (error) {
+      strategy.dispose();
+      throw error;
+    }
+  }
+
+  /** The progress of the state. It is compared with the progress of other ranks. */
+  get reached(): Pick<Progress, 'step' | 'appliedIn'> {
+    const { now } = this.progress;
+    const { step, appliedIn } = this.strategy.elastic?.committed(now) ?? now;
+    return { step, appliedIn };
+  }
+
+  /** Returns the hash of the state that the strategy keeps equal on all synchronized ranks. */
+  stateHash(): string {
+    return hashState(this.strategy.state());
+  }
+
+  /** Whether this rank has the whole state; see {@link snapshot}. */
+  get isWhole(): boolean {
+    return this.strategy.elastic?.isWhole ?? false;
+  }
+
+  /**
+   * Resolves with a copy of the state after the latest committed step.
+   *
+   * @param kind `own`: what this rank has. With a sharded optimizer, it is the whole state only if
+   *   {@link isWhole}. `whole`: the whole state, when this rank has it.
+   * @throws (rejects) UsageError if the strategy is not elastic; as {@link WholeStates.request}.
+   */
+  async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
+    if (kind === 'whole' && this.#wholeStates) return this.#wholeStates.request();
+    const elastic = this.#elastic('saved');
+    const progress = structuredClone(elastic.committed(this.progress.now));
+    return { progress, replica: await elastic.snapshot() };
+  }
+
+  load({ progress, replica }: Pick<RunState, 'progress'> & Partial<RunState>): void {
+    if (replica) this.#elastic('resumed').load(replica);
+    this.progress.load(progress);
+  }
+
+  async agree(group: ProcessGroup): Promise<readonly EnteredRank[]> {
+    const { plan } = this.#options;
+    const { strategy, samples, progress } = this;
+    const { elastic } = strategy;
+    if (this.#hasEntered && !isElastic(plan)) {
+      throw new PeergradError(
+        `Ranks have joined or left, and the strategy ${plan.strategy} cannot continue with other ranks. Start again, or ` +
+          'choose the strategy ddp.',
+        { rank: group.rank, worldSize: group.worldSize },
+      );
+    }
+    // The world size may have changed to one that cannot run the plan's algorithm.
+    if (plan.algorithm !== 'auto') {
+      group.algorithm = whyPlanDoesNotFit(plan, group.worldSize) === null ? plan.algorithm : 'ring';
+    }
+    await samples.share(group, elastic?.isFresh ?? true);
+    if (elastic === null) await strategy.attach(group);
+    const ranks = elastic ? await samples.attach(elastic, group, progress) : [];
+    this.#hasEntered = true;
+    return ranks;
+  }
+
+  async receive(group: ProcessGroup): Promise<string> {
+    if (this.progress.now.step === 0) await this.#rangeTest?.keep();
+    this.figures.enter(group);
+    return this.stateHash();
+  }
+
+  async entered(group: ProcessGroup): Promise<void> {
+    await this.#balance.enter(group, this.progress.now.step);
+  }
+
+  async next(group: ProcessGroup): Promise<NextStep> {
+    const { step, position } = this.progress.now;
+    if (await this.#balance.update(step)) this.figures.skipBytes();
+    if (await this.#methodTest?.waitForRanks(group, step)) this.figures.skipBytes();
+    const assignment = this.samples.next(position, this.#balance.shares);
+    const { epoch, offset, size, next } = assignment.window;
+    return {
+      epoch,
+      offset,
+      samples: this.strategy.reportsAllRanks ? size : assignment.indices.length,
+      end: next,
+      take: async (learningRate, applied) => {
+        try {
+          return await this.#take(step, learningRate, assignment, applied);
+        } finally {
+          this.figures.countBytes();
+        }
+      },
+    };
+  }
+
+  async complete(group: ProcessGroup): Promise<void> {
+    const before = group.bytesSent;
+    await this.strategy.synchronize();
+    if (group.bytesSent > before) this.figures.countBytes();
+    await this.#methodTest?.compare(group, this.figures);
+  }
+
+  async compare(group: ProcessGroup, exchange: (stateHash: string) => Promise<void>): Promise<void> {
+    if (this.progress.isOver) await this.#rangeTest?.restore();
+    const compare = (): Promise<void> => exchange(this.stateHash());
+    const savesState = this.#options.savesState?.(group.localRank) ?? false;
+    await (this.#wholeStates?.during(savesState, compare) ?? compare());
+  }
+
+  outcome(): ReturnType<RankStep['outcome']> {
+    const shares = this.#balance.outcome;
+    const methods = this.#methodTest?.comparison;
+    const rateTest = this.#rangeTest?.resultOf(this.progress.now.losses);
+    return Promise.resolve({
+      ...(shares && { shares: [...shares] }),
+      ...(rateTest && { rateTest }),
+      ...(methods && { methods }),
+    });
+  }
+
+  dispose(): void {
+    this.#wholeStates?.dispose();
+    this.strategy.dispose();
+    this.#gradScaler?.dispose();
+    this.#captures?.dispose();
+  }
+
+  /**
+   * Takes a step. Computes the gradient of this rank's part of the step in one or more passes. The
+   * strategy combines this gradient with the other ranks' gradients.
+   */
+  async #take(
+    step: number,
+    learningRate: number,
+    { window, indices, passes }: StepAssignment,
+    applied: (loss: number, samples: number) => void,
+  ): Promise<TakenStep> {
+    const { task, clock } = this.#options;
+    const { elastic, accumulator } = this.strategy;
+    const optionsOf = (samples: Uint32Array) => ({
+      ...passOptions(samples, this.#gradScaler),
+      captures: this.#captures,
+    });
+    const todo = indices.slice(elastic?.heldSamples ?? 0);
+    let at = 0;
+    const batches = passes.map((size) => {
+      const samples = todo.subarray(at, at + size);
+      at += size;
+      return { samples, size };
+    });
+    const last = batches.pop()!;
+    const own: OwnPass[] = [];
+    let startedAt = clock.now();
+    if (accumulator) {
+      for (const { samples, size } of batches) {
+        await task.withBatch(samples, (pass) => accumulator.accumulate(pass, optionsOf(samples)), step, size);
+        const endedAt = clock.now();
+        own.push({ size, samples: samples.length, ms: endedAt - startedAt });
+        startedAt = endedAt;
+      }
+    }
+    const accumulatedMs = own.reduce((sum, { ms }) => sum + ms, 0);
+    const options = { ...optionsOf(last.samples), totalSamples: window.size, learningRate };
+    const report = await task.withBatch(
+      last.samples,
+      (pass, oncomputed) =>
+        this.strategy.step(pass, { ...options, oncomputed }, ({ loss, samples }) => {
+          applied(loss, samples);
+          this.samples.clear();
+          this.feed?.applied();
+        }),
+      step,
+      last.size,
+    );
+    const ms = clock.now() - startedAt - report.exposed - report.update;
+    own.push({ size: last.size, samples: last.samples.length, ms });
+    this.#balance.took(own);
+    return { report: { ...report, compute: accumulatedMs + report.compute } };
+  }
+
+  /** @throws UsageError if the strategy is not elastic. */
+  #elastic(done: string): ElasticStrategy {
+    if (this.strategy.elastic) return this.strategy.elastic;
+    throw new UsageError(
+      `A run with the strategy ${this.#options.plan.strategy} cannot be ${done}, because not every rank has the whole state. Choose the strategy ddp.`,
+    );
+  }
+}

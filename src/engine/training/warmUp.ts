@@ -1,0 +1,59 @@
+/** The passes of the warm-up before the first step. */
+import { inHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
+import { PARTS } from '../../parallel/data/passTimes.ts';
+import { keepingBuffers, variablesOf } from '../../parallel/backward/flatten.ts';
+import { differentiateAlone, type Pass, type PassOptions } from '../../parallel/backward/pass.ts';
+import type { Device } from '../../protocol/room.ts';
+import type { GradScaler } from '../../parallel/backward/gradScaler.ts';
+import type { TrainingPlan } from '../../spec/plan.ts';
+import { compileAhead, type CompileOptions } from '../../gpu/compile.ts';
+import type { Task } from '../tasks/task.ts';
+import type { RunStrategy } from './runStrategy.ts';
+import { canBalance } from './data/workBalance.ts';
+
+interface WarmUpOptions {
+  plan: TrainingPlan;
+  task: Task;
+  device: Device;
+  strategy: RunStrategy;
+  /** Not `null` if passes are computed in mixed precision. */
+  gradScaler: GradScaler | null;
+}
+
+/**
+ * Compiles the shaders of every kind of pass, those of the training passes in parallel, and
+ * computes one training pass, which shows in which order gradients become ready. The state does not
+ * change. Backends on the CPU compile nothing, so one sample is enough for them, unless a user's
+ * model or loss is made for one batch size.
+ */
+export async function warmUp(
+  { task, strategy, gradScaler, plan, device }: WarmUpOptions,
+  compiling: CompileOptions,
+): Promise<void> {
+  const compiles = device.backend === 'webgpu' || device.backend === 'webgl';
+  const batchSize = compiles || !task.takesAnySize ? plan.batchSize : 1;
+  const variables = variablesOf(task.model);
+  const withPass = (size: number, use: (pass: Pass, options: PassOptions) => Promise<void>): Promise<void> => {
+    const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
+    return keepingBuffers(task.model, () =>
+      task.withBatch(first, (pass) => use(pass, passOptions(first, gradScaler)), 0, size),
+    );
+  };
+  const compile = (pass: Pass): Promise<void> => {
+    const record = (): void => differentiateAlone(pass, variables).dispose();
+    return compileAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
+  };
+  await withPass(batchSize, async (pass, options) => {
+    await compile(pass);
+    await strategy.warmUp(pass, options);
+  });
+  if (!compiles) return;
+  // Unequal shares have passes of this size, too.
+  if (canBalance({ task, strategy, plan })) await withPass(Math.ceil(batchSize / PARTS), compile);
+  if (task.testSamples > 0 && plan.measure === null) await task.evaluate(new Uint32Array());
+}
+
+/** Returns the options of a pass over some samples. A task's loss is the sum over these samples. */
+export function passOptions({ length }: Uint32Array, gradScaler: GradScaler | null): PassOptions {
+  return { samples: length, reduction: 'sum', gradScaler };
+}
