@@ -59,8 +59,8 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
         // the recorder has overwritten them. It may also have been made too early: this is possible
         // if any rank has completed a collective after `newest`.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
-        // A rank without records of a group may not be a member of this group. Only of the world
-        // (group 0) is every rank a member.
+        // A rank without records of a group may not be a member of this group. The world (group 0)
+        // is the only group that has every rank as a member.
         const isIts = group === 0 || oldest.has(group);
         states[rank] = own.get(key)?.state ?? (isOver && isIts ? 'absent' : 'unknown');
       }

@@ -18,7 +18,7 @@ const WRITTEN_GPT = writtenOf(GPT_FIELDS);
 const NONE = 'none';
 /**
  * Values of the setting `source`. HOST: the host shares files that are still to be chosen. TABS:
- * every tab chooses the same files. It is only written for jobs that also have built-in data.
+ * every tab chooses the same files. TABS is only written for jobs that also have built-in data.
  */
 const HOST = 'host';
 const TABS = 'tabs';

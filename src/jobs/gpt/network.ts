@@ -5,11 +5,11 @@
  * and the output layer share one matrix (Press and Wolf, "Using the Output Embedding to Improve
  * Language Models", 2017).
  *
- * Its layers are ops of `src/gpu/kernels`. On WebGPU, these have own kernels. Elsewhere, they are
- * composed of ops of TensorFlow.js that have gradients on every backend. With TensorFlow.js's
- * kernels on WebGPU, tokens are embedded by a matrix product with one-hot rows, because the
- * gradient of `gather` adds floats in an undefined order there. This product costs as much as the
- * output layer.
+ * Its layers are ops of `src/gpu/kernels`. On WebGPU, these are kernels of this project. Elsewhere,
+ * they are composed of ops of TensorFlow.js that have gradients on every backend. With
+ * TensorFlow.js's kernels on WebGPU, tokens are embedded by a matrix product with one-hot rows,
+ * because the gradient of `gather` adds floats in an undefined order there. This product costs as
+ * much as the output layer.
  */
 import * as tf from '@tensorflow/tfjs';
 import { logitsOf, networkLayers, type NetworkLayer } from './layers.ts';

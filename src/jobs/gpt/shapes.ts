@@ -99,7 +99,7 @@ export interface LayerMemory {
    */
   activations: number;
   /**
-   * Further elements that are kept if the layer has no own kernels (see `src/gpu/kernels`): the
+   * Further elements that are kept if the kernels of `src/gpu/kernels` are not used: the
    * probabilities of attention and their logarithms, and a one-hot row for each token.
    */
   composed: number;
