@@ -37,7 +37,8 @@ async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io
   for (const n of tabs) {
     for (const strategy of strategies) {
       io.err(`${strategy} with ${n} ranks:`);
-      const job = { job: 'digits', strategy, syncEvery: SYNC_EVERY, steps: STEPS, batch: BATCH };
+      const period = STRATEGIES[strategy].settings.includes('syncEvery') && { syncEvery: SYNC_EVERY };
+      const job = { job: 'digits', strategy, ...period, steps: STEPS, batch: BATCH };
       const result = await trainInTabs(n, job, io);
       ({ adapter } = result);
       rows.push(rowOf(result, SYNC_EVERY));
@@ -50,8 +51,8 @@ async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io
     throw new PeergradError(`Bytes differ from theory by more than the headers: ${wrong.join('; ')}.`);
 }
 
-/** Strategies that `bench methods` measures. */
-const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco']);
+/** Strategies that `bench methods` and `bench pipeline` measure. */
+const UNMEASURED: ReadonlySet<StrategyName> = new Set(['streaming-diloco', 'sparseloco', 'pipeline']);
 /** Strategies whose bytes have a simple theory. */
 const MEASURED = STRATEGY_NAMES.filter((name) => !UNMEASURED.has(name));
 /** Relative difference that is allowed for the headers of frames. */

@@ -264,8 +264,9 @@ describe('the tables in docs/STRATEGIES.md', () => {
     expect(tableOf(text, 'facts of')).toEqual(
       Object.entries(STRATEGIES).map(([name, facts]) => [
         ...[`\`${name}\``, facts.exchanges, yesNo(facts.isSynchronous), yesNo(facts.isElastic)],
+        yesNo(facts.hasCheckpoints),
         ...[yesNo(facts.hasAllReduces), codecsOf(facts), facts.optimizer],
-        ...[String(facts.syncEvery ?? '-'), outerOf(facts)],
+        ...[String(facts.syncEvery ?? '-'), outerOf(facts), Object.keys(facts.excludes).join(', ') || '-'],
       ]),
     );
   });

@@ -86,7 +86,7 @@ function buildProgram(io: Io): Command {
     .option('--seeds <n>', 'number of runs, each with its own random point', wholeNumber(1, MAX_SEEDS), 20)
     .option('--tabs <n>', 'number of tabs', wholeNumber(3, MAX_WORLD_SIZE), 4)
     .option(
-      '--pipeline <stages>',
+      '--stages <n>',
       'stages of a replica of the model (default: one for each tab)',
       wholeNumber(2, MAX_WORLD_SIZE),
     )

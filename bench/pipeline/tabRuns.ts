@@ -76,7 +76,7 @@ export async function lossesOfOneTab(io: Io): Promise<readonly number[]> {
 export async function trainTabs(run: TabRun, expected: readonly number[], io: Io): Promise<TabRow> {
   const { stages, replicas, schedule, microBatches, recompute, codec } = run;
   const tabs = stages * replicas;
-  const plan = { batchSize: TAB_SAMPLES / tabs, pipeline: stages, pipelineSchedule: schedule };
+  const plan = { batchSize: TAB_SAMPLES / tabs, strategy: 'pipeline', stages, pipelineSchedule: schedule };
   const result = await train(tabs, { ...plan, microBatches, recompute, codec }, io);
   const { context, width, dropout } = TAB_MODEL;
   const rows = Math.ceil(TAB_SAMPLES / replicas / microBatches);

@@ -5,7 +5,15 @@
 import { existsSync, openAsBlob } from 'node:fs';
 import path from 'node:path';
 import { decodeCheckpoint } from '../../src/formats/checkpoint.ts';
-import { isElastic, keepsModel, nameOfJob, parseJob, type JobSpec } from '../../src/spec/job.ts';
+import {
+  DEFAULT_JOB,
+  hasCheckpoints,
+  isElastic,
+  keepsModel,
+  nameOfJob,
+  parseJob,
+  type JobSpec,
+} from '../../src/spec/job.ts';
 import { isPipeline } from '../../src/spec/pipeline.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
 import { noRoom, roomCodeOf } from '../../src/protocol/roomCode.ts';
@@ -243,15 +251,17 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
       `The model cannot be saved as ${out}, because ${why}. Choose a file name that ends in ${formats.map((one) => FILE_ENDINGS[one]).join(', ')}.`,
     );
   }
-  if (checkpoint !== undefined && isPipeline(job)) {
+  const reason = `not every rank has the whole state. Choose --strategy ${DEFAULT_JOB.strategy}, or remove`;
+  if (checkpoint !== undefined && !hasCheckpoints(job)) {
     throw new UsageError(
-      'A run with a pipeline has no checkpoints, because no tab has the whole model. Remove --checkpoint, or save the final model with --out.',
+      `A run with the strategy ${job.strategy} has no checkpoints, because ${reason} --checkpoint. --out saves the final model.`,
     );
   }
-  if (isElastic(job) || (checkpoint === undefined && from === undefined)) return;
-  throw new UsageError(
-    `--checkpoint and --from do not work with the strategy ${job.strategy}, because not every rank has the whole state. Choose --strategy ddp, or remove --checkpoint and --from.`,
-  );
+  if (from !== undefined && !isElastic(job)) {
+    throw new UsageError(
+      `A run with the strategy ${job.strategy} cannot start with weights, because ${reason} --from.`,
+    );
+  }
 }
 
 /** @throws UsageError if the file's extension is not a known format. */

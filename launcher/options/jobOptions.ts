@@ -245,7 +245,7 @@ function gptFields(
   file: Record<string, unknown>,
   minutes?: number,
 ): Record<string, unknown> {
-  const { preset, measure } = options;
+  const { preset, measure, strategy } = options;
   const chosen = fieldsFrom(options, GPT_OPTIONS);
   if (job !== 'gpt') {
     const [name] = Object.keys(definedOf({ preset, ...chosen }));
@@ -253,11 +253,13 @@ function gptFields(
       throw new UsageError(`--${name} is only for the job gpt. Pass --job gpt, or remove the option.`);
     return {};
   }
-  const { model, ...plan } = preset === undefined ? { model: {} } : PRESETS[preset];
+  const { model = {}, pipeline = null, ...plan } = preset === undefined ? {} : PRESETS[preset];
   const isTest = (measure ?? file['measure']) === 'learning-rate';
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...plan,
+    // The size does not replace a strategy that the user has chosen.
+    ...((strategy === undefined || strategy === pipeline?.strategy) && pipeline),
     gpt: { ...before, ...model, ...chosen },
     // With --minutes the default limit of steps is removed, unless the job file sets one. A range
     // test always needs a number of steps.

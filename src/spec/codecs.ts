@@ -64,16 +64,11 @@ export function isCollectiveCodec(codec: PlannedCodec): codec is CodecName {
   return codec !== 'auto' && CODECS[codec].encodes !== 'gradient';
 }
 
-/** Whether values between the stages of a pipeline can have the codec. */
-export function fitsPipelines(codec: PlannedCodec): boolean {
-  return codec !== 'auto' && CODECS[codec].fitsPipelines;
-}
-
-/** The codecs of values between stages, in words. */
-export const PIPELINE_CODECS = CODEC_NAMES.filter(fitsPipelines).join(' or ');
-
 /** The codecs of all-reduces. */
 export const COLLECTIVE_CODECS = CODEC_NAMES.filter(isCollectiveCodec);
+
+/** The codecs of values between the stages of a pipeline. */
+export const PIPELINE_CODECS = CODEC_NAMES.filter((name) => CODECS[name].fitsPipelines);
 
 /**
  * The codecs that a job can name. With `auto`, the ranks measure their first steps and then choose

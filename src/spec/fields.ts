@@ -118,6 +118,14 @@ export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePa
   return items as [v.IssuePathItem, ...v.IssuePathItem[]];
 }
 
+/** Returns a check of a valid object that reports a problem of several of its fields together. */
+export function checkOf<Fields>(findProblem: (fields: Fields) => Problem | null) {
+  return v.rawCheck<Fields>(({ dataset, addIssue }) => {
+    const problem = dataset.typed && !dataset.issues ? findProblem(dataset.value) : null;
+    if (problem !== null) addIssue({ message: problem.message, path: issuePath(problem.path) });
+  });
+}
+
 /** Returns a problem as text, like `model.config.layers[3].units: what is wrong`. */
 export function sentenceOf({ path, message }: Problem): string {
   const place = path.map((step, i) => (typeof step === 'number' ? `[${step}]` : i === 0 ? step : `.${step}`)).join('');

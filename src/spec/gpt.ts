@@ -95,38 +95,33 @@ interface Preset {
   model: Omit<GptModel, 'prompt'>;
   batchSize: number;
   learningRate: number;
-  /** Number of stages of a pipeline; 1: a tab holds the whole model. */
-  pipeline: number;
-  /** Whether activations are computed again, to save memory. */
-  recompute: boolean;
+  /** The fields that divide the model; `null` if a tab can hold all of it. */
+  pipeline: { strategy: 'pipeline'; stages: number; recompute: boolean } | null;
 }
 
 /** The presets. Parameter counts are for 65 characters, as in Shakespeare's works. */
 export const PRESETS: Record<PresetName, Preset> = {
-  tiny: { model: TINY, batchSize: 8, learningRate: 0.005, pipeline: 1, recompute: false },
+  tiny: { model: TINY, batchSize: 8, learningRate: 0.005, pipeline: null },
   // 1.0 M
   small: {
     model: { ...characters, layers: 5, heads: 4, width: 128, context: 128, dropout: 0.1 },
     batchSize: 16,
     learningRate: 0.002,
-    pipeline: 1,
-    recompute: false,
+    pipeline: null,
   },
   // 4.8 M
   medium: {
     model: { ...characters, layers: 6, heads: 8, width: 256, context: 128, dropout: 0.1 },
     batchSize: 16,
     learningRate: 0.001,
-    pipeline: 1,
-    recompute: false,
+    pipeline: null,
   },
   // 10.7 M
   large: {
     model: { ...characters, layers: 6, heads: 6, width: 384, context: 256, dropout: 0.2 },
     batchSize: 16,
     learningRate: 0.001,
-    pipeline: 1,
-    recompute: false,
+    pipeline: null,
   },
   // 124 M, the size of GPT-2. Weights, gradients and averages need 2 GB, so it needs a pipeline.
   // The batch is small, because a sample has 1024 tokens.
@@ -142,7 +137,6 @@ export const PRESETS: Record<PresetName, Preset> = {
     },
     batchSize: 1,
     learningRate: 0.0006,
-    pipeline: 4,
-    recompute: true,
+    pipeline: { strategy: 'pipeline', stages: 4, recompute: true },
   },
 };

@@ -4,17 +4,7 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
-import { fitsPipelines, PIPELINE_CODECS } from './codecs.ts';
-import {
-  defaultValuesOf,
-  field,
-  fieldsOf,
-  issuePath,
-  problemOf,
-  schemasOf,
-  sentenceOf,
-  type Problem,
-} from './fields.ts';
+import { checkOf, defaultValuesOf, field, fieldsOf, problemOf, schemasOf, sentenceOf, type Problem } from './fields.ts';
 import { GPT_FIELDS, GptModel, PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './inspection.ts';
 import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
@@ -22,17 +12,16 @@ import { JOB_NAMES, MODEL_NAMES, TRANSPORT_NAMES, type ModelName } from './names
 import { FileManifest } from './fileManifest.ts';
 import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
 import {
-  defaultOptimizer,
-  FITTING_ALGORITHM,
-  FITTING_CODEC,
-  fitsAlgorithm,
-  measureProblem,
+  factsOf,
   PLAN_FIELDS,
+  PLAN_PARTS,
+  planProblem,
   positiveInteger,
   RANGE_TEST_STEPS,
-  shardProblem,
+  strategyProblem,
+  type Parts,
 } from './plan.ts';
-import { isStrategy, reducesGradients, STRATEGIES, WITH_GRADIENTS } from './strategies.ts';
+import { STRATEGIES } from './strategies.ts';
 import { whyModelDoesNotFit, tooLarge, Topology } from './topology.ts';
 
 export * from './codecs.ts';
@@ -164,21 +153,16 @@ function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName
   return job === 'table' ? task : 'classification';
 }
 
-/** Returns why the job cannot be trained in a pipeline; `null` if it can, or if it is in none. */
-function pipelineProblem(job: JobFields): string | null {
-  if (!isPipeline(job)) return null;
-  if (!reducesGradients(job.strategy)) return `a pipeline requires the strategy ${WITH_GRADIENTS}`;
-  if (job.job === 'lesson') return 'the lesson has no model that could be cut into stages';
-  if (!fitsPipelines(job.codec)) return `the values between stages can have the codec ${PIPELINE_CODECS}`;
-  if (job.data.kind === 'federated') return 'every stage needs all samples, so tabs must have the same data';
-  if (job.measure !== null) return 'a measurement needs the whole model in each tab';
-  if (job.precision === 'mixed') return 'the passes of a pipeline run in full precision';
-  if (job.shardOptimizer) return 'a stage has an optimizer of its own layers: turn shardOptimizer off';
-  if (typeof job.model === 'object' && job.model.class_name === 'Functional') {
-    return 'the model is not a chain of layers, so it cannot be cut into stages';
-  }
-  return null;
-}
+/** The parts of a job that not every strategy supports. */
+const PARTS: Parts<JobFields> = {
+  ...PLAN_PARTS,
+  lesson: { path: ['job'], isIn: ({ job }) => job === 'lesson' },
+  federated: { path: ['data', 'kind'], isIn: ({ data }) => data.kind === 'federated' },
+  branches: {
+    path: ['model', 'class_name'],
+    isIn: ({ model }) => typeof model === 'object' && model.class_name === 'Functional',
+  },
+};
 
 export const JobSpec = v.pipe(
   JobFields,
@@ -196,47 +180,25 @@ export const JobSpec = v.pipe(
     ({ job, model }) => typeof model === 'string' || (job !== 'gpt' && job !== 'lesson'),
     'only the jobs digits, mnist, images and table support layers',
   ),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed || dataset.issues) return;
-    const { model, pipeline } = dataset.value;
-    const problem = typeof model === 'string' ? null : tooLarge(model, pipeline);
-    if (problem !== null) addIssue({ message: problem.message, path: issuePath(['model', ...problem.path]) });
+  checkOf(({ model, stages }: JobFields) => inModel(typeof model === 'string' ? null : tooLarge(model, stages))),
+  checkOf(({ model, job }: JobFields) => {
+    if (typeof model === 'string' || !learnsDigits(job)) return null;
+    return inModel(whyModelDoesNotFit(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10));
   }),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed || dataset.issues) return;
-    const { model, job } = dataset.value;
-    if (typeof model === 'string' || !learnsDigits(job)) return;
-    const problem = whyModelDoesNotFit(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10);
-    if (problem !== null) addIssue({ message: problem.message, path: issuePath(['model', ...problem.path]) });
+  checkOf((job: JobFields) => {
+    const task = taskOf(job);
+    return task && unfitMeasure(job, task);
   }),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed || dataset.issues) return;
-    const task = taskOf(dataset.value);
-    const problem = task && unfitMeasure(dataset.value, task);
-    if (problem) addIssue({ message: problem.message, path: issuePath(problem.path) });
-  }),
-  v.check(({ strategy, codec }) => STRATEGIES[strategy].codecs.includes(codec), FITTING_CODEC),
-  v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed || dataset.issues) return;
-    const message = measureProblem(dataset.value);
-    if (message !== null) addIssue({ message, path: issuePath(['measure']) });
-  }),
-  v.check(
-    ({ job, strategy }) => job !== 'lesson' || reducesGradients(strategy),
-    `the lesson requires the strategy ${WITH_GRADIENTS}`,
+  checkOf((job: JobFields) => strategyProblem(job, FIELDS, PARTS) ?? planProblem(job)),
+  checkOf((job: JobFields) =>
+    isPipeline(job) && job.stages === 1 ? { path: ['stages'], message: 'a pipeline has at least 2 stages' } : null,
   ),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed || dataset.issues) return;
-    const message = pipelineProblem(dataset.value);
-    if (message !== null) addIssue({ message, path: issuePath(['pipeline']) });
-  }),
-  v.rawCheck(({ dataset, addIssue }) => {
-    if (!dataset.typed || dataset.issues) return;
-    const message = shardProblem(dataset.value);
-    if (message !== null) addIssue({ message, path: issuePath(['shardOptimizer']) });
-  }),
 );
+
+/** Returns the problem of a model as one of the job. */
+function inModel(problem: Problem | null): Problem | null {
+  return problem && { ...problem, path: ['model', ...problem.path] };
+}
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
 
@@ -257,17 +219,14 @@ export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
   return typeof model === 'string' ? model : 'own';
 }
 
-/**
- * Returns whether ranks may join and leave during a run. For that, the state must survive the loss
- * of a rank: all ranks have it, or, in a pipeline, a rank has a copy of its neighbour's stage.
- */
+/** Returns whether ranks may join and leave during a run. */
 export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return STRATEGIES[strategy].isElastic;
 }
 
-/** Returns whether a run can be saved as a checkpoint: each rank has the whole state. */
-export function hasCheckpoints(job: Pick<JobSpec, 'strategy' | 'pipeline'>): boolean {
-  return isElastic(job) && !isPipeline(job);
+/** Returns whether a run can be saved as a checkpoint. */
+export function hasCheckpoints({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
+  return STRATEGIES[strategy].hasCheckpoints;
 }
 
 /** Returns whether a run ends with a trained model. Lessons and measurements do not. */
@@ -297,10 +256,9 @@ const GPT_PLAN = {
 /** Returns the default fields for this job, strategy and measurement. */
 export function defaultsOf(job: unknown, strategy: unknown, measure: unknown = null): JobSpec {
   if (measure === 'learning-rate') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
-  const plan = { ...DEFAULT_JOB, optimizer: defaultOptimizer(strategy) };
-  if (job === 'gpt') {
-    return { ...plan, ...GPT_PLAN, job, ...(isStrategy(strategy) && STRATEGIES[strategy].languageModel) };
-  }
+  const { optimizer, stages, languageModel } = factsOf(strategy);
+  const plan = { ...DEFAULT_JOB, optimizer, stages };
+  if (job === 'gpt') return { ...plan, ...GPT_PLAN, job, ...languageModel };
   // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
   // is too few.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };

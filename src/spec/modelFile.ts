@@ -46,8 +46,8 @@ export function checkModelFileSize(name: string, size: number): void {
  * Returns the formats in which a model's weights can be written. The others describe layers of
  * TensorFlow.js, and need a rank that has all of them.
  */
-export function weightsFormatsOf({ job, pipeline }: Pick<JobSpec, 'job' | 'pipeline'>): readonly WeightsFormat[] {
-  return job === 'gpt' || isPipeline({ pipeline }) ? ['safetensors'] : WEIGHTS_FORMATS;
+export function weightsFormatsOf(job: Pick<JobSpec, 'job' | 'strategy'>): readonly WeightsFormat[] {
+  return job.job === 'gpt' || isPipeline(job) ? ['safetensors'] : WEIGHTS_FORMATS;
 }
 
 /** Returns the format for a file name's extension; `null` for other extensions. */

@@ -1,7 +1,8 @@
-/** The fields of a job about pipelines: models whose layers are on several ranks. */
+/** The settings of pipelines: models whose layers are on several ranks. */
 import * as v from 'valibot';
 import { field } from './fields.ts';
 import { positiveInteger } from './plan.ts';
+import { hasWholeModel, strategiesOf, type StrategyName } from './strategies.ts';
 
 /** Schedules of a pipeline; see `src/parallel/pipeline/schedules.ts`. */
 export const PIPELINE_SCHEDULES = ['1f1b', 'gpipe'] as const;
@@ -19,24 +20,24 @@ const MICRO_BATCHES_PER_STAGE = 4;
 export const TAB_BYTES = 1.5e9;
 
 export const PIPELINE_FIELDS = {
-  /** Number of stages of a replica of the model. 1: every rank has the whole model. */
-  pipeline: field(positiveInteger(MAX_STAGES), 1, {
-    value: 'stages',
-    help: 'cut the model into this many stages, one for each tab (ddp)',
+  /** Number of stages of a replica of the model; 1 if every rank has the whole model. */
+  stages: field(positiveInteger(MAX_STAGES), 1, {
+    value: 'n',
+    help: `cut the model into this many stages, one for each tab (${strategiesOf('stages')}; default: 2)`,
   }),
   /** Micro-batches of a step of one replica; `null`: see {@link microBatchesOf}. */
   microBatches: field(v.nullable(positiveInteger(MAX_MICRO_BATCHES)), null, {
     value: 'n',
-    help: 'micro-batches of a step (with --pipeline; default: 4 for each stage)',
+    help: `micro-batches of a step (${strategiesOf('microBatches')}; default: 4 for each stage)`,
   }),
   pipelineSchedule: field(v.picklist(PIPELINE_SCHEDULES), '1f1b', {
     value: 'name',
-    help: 'schedule of the stages (with --pipeline)',
+    help: `schedule of the stages (${strategiesOf('pipelineSchedule')})`,
   }),
   /** Activation checkpointing. */
   recompute: field(v.boolean(), false, {
     value: 'on|off',
-    help: 'compute activations again in the backward pass, to save memory (with --pipeline)',
+    help: `compute activations again in the backward pass, to save memory (${strategiesOf('recompute')})`,
   }),
 };
 
@@ -45,14 +46,14 @@ export const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
 
 /** The part of a job that this file is about. */
 export interface PipelineJob {
-  pipeline: number;
+  stages: number;
   microBatches: number | null;
   batchSize: number;
 }
 
 /** Returns whether ranks hold stages of the model. */
-export function isPipeline({ pipeline = 1 }: { pipeline?: number }): boolean {
-  return pipeline > 1;
+export function isPipeline({ strategy }: { strategy: StrategyName }): boolean {
+  return !hasWholeModel(strategy);
 }
 
 /** How the ranks of a world form pipelines. */
@@ -69,12 +70,8 @@ export interface PipelineWorld {
  *
  * @param layers number of layers of the model: the largest number of stages.
  */
-export function pipelineWorld(
-  worldSize: number,
-  { pipeline }: Pick<PipelineJob, 'pipeline'>,
-  layers: number,
-): PipelineWorld {
-  const replicas = Math.max(1, Math.floor(worldSize / pipeline));
+export function pipelineWorld(worldSize: number, job: Pick<PipelineJob, 'stages'>, layers: number): PipelineWorld {
+  const replicas = Math.max(1, Math.floor(worldSize / job.stages));
   const stages = Math.min(layers, Math.floor(worldSize / replicas));
   return { stages, replicas };
 }

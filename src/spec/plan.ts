@@ -10,7 +10,16 @@ import {
   PLANNED_CODECS,
   type PlannedCodec,
 } from './codecs.ts';
-import { defaultValuesOf, field, issuePath, problemOf, schemasOf, sentenceOf } from './fields.ts';
+import {
+  checkOf,
+  defaultValuesOf,
+  field,
+  problemOf,
+  schemasOf,
+  sentenceOf,
+  type Field,
+  type Problem,
+} from './fields.ts';
 import {
   BALANCE_NAMES,
   MEASURE_NAMES,
@@ -21,13 +30,16 @@ import {
 } from './names.ts';
 import {
   CODECS_BY_STRATEGY,
+  hasWholeModel,
   isStrategy,
-  reducesGradients,
   STRATEGIES,
   STRATEGY_NAMES,
+  STRATEGY_SETTINGS,
+  strategiesOf,
   strategiesWith,
-  WITH_GRADIENTS,
+  type JobPart,
   type StrategyFacts,
+  type StrategyName,
 } from './strategies.ts';
 
 export const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
@@ -106,7 +118,7 @@ export const PLAN_FIELDS = {
    */
   syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
     value: 'n',
-    help: `steps between two synchronizations (${strategiesWith(({ settings }) => settings.includes('syncEvery'))})`,
+    help: `steps between two synchronizations (${strategiesOf('syncEvery')})`,
   }),
   /**
    * Learning rate of the outer optimizer, for the DiLoCo family; `null`: the strategy's default.
@@ -114,15 +126,12 @@ export const PLAN_FIELDS = {
   outerLearningRate: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10))), null, {
     name: 'outer-lr',
     value: 'rate',
-    help: `learning rate of the outer optimizer (${strategiesWith(({ settings }) => settings.includes('outerLearningRate'))}; default: the strategy's)`,
+    help: `learning rate of the outer optimizer (${strategiesOf('outerLearningRate')}; default: the strategy's)`,
   }),
-  /**
-   * For `async-parameter-server`: the largest number of steps by which a rank may be ahead of the
-   * slowest rank.
-   */
+  /** The largest number of steps by which a rank may be ahead of the slowest rank. */
   staleness: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
     value: 'n',
-    help: 'largest number of steps by which a rank may be ahead of the slowest (async-parameter-server)',
+    help: `largest number of steps by which a rank may be ahead of the slowest (${strategiesOf('staleness')})`,
   }),
   /** Algorithm of all-reduces; strategies without all-reduces ignore it. */
   algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
@@ -157,12 +166,12 @@ export const PLAN_FIELDS = {
   /** What the run measures instead of training the model; `null`: it trains. */
   measure: field(v.nullable(v.picklist(MEASURE_NAMES)), null, {
     value: 'name',
-    help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${WITH_GRADIENTS})`,
+    help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${strategiesWith(({ excludes }) => !('measure' in excludes))})`,
   }),
   /** ZeRO stage 1: each rank has the optimizer's averages of a shard of the parameters. */
   shardOptimizer: field(v.boolean(), false, {
     value: 'on|off',
-    help: "divide the optimizer's averages among the ranks, to save memory (ddp)",
+    help: `divide the optimizer's averages among the ranks, to save memory (${strategiesWith(({ excludes }) => !('shardOptimizer' in excludes))})`,
   }),
 };
 
@@ -172,24 +181,76 @@ export const PLAN_FIELDS = {
  */
 export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
-/** Returns why a plan cannot measure what it should; `null` if it can, or if it trains. */
-export function measureProblem({
-  measure,
-  strategy,
-  maxSteps,
-}: Pick<TrainingPlan, 'measure' | 'strategy' | 'maxSteps'>): string | null {
-  if (measure === null) return null;
-  const { least, most } = RANGE_TEST_STEPS;
-  if (!reducesGradients(strategy)) return `a measurement requires the strategy ${WITH_GRADIENTS}`;
-  const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
-  return measure === 'learning-rate' && !isLong
-    ? `the search for a learning rate requires maxSteps of ${least} to ${most}`
-    : null;
+const PlanFields = v.strictObject(schemasOf(PLAN_FIELDS));
+export type TrainingPlan = v.InferOutput<typeof PlanFields>;
+
+/** Where a plan has a part that not every strategy supports, and whether it has it. */
+export type Parts<Plan> = Partial<Record<JobPart, { path: Problem['path']; isIn: (plan: Plan) => boolean }>>;
+
+/** The parts of a plan that not every strategy supports. */
+export const PLAN_PARTS: Parts<TrainingPlan> = {
+  measure: { path: ['measure'], isIn: ({ measure }) => measure !== null },
+  shardOptimizer: { path: ['shardOptimizer'], isIn: ({ shardOptimizer }) => shardOptimizer },
+  mixed: { path: ['precision'], isIn: ({ precision }) => precision === 'mixed' },
+};
+
+/**
+ * Returns the first part or setting of a plan that its strategy does not have; `null` if it has all
+ * of them.
+ *
+ * @param fields the fields of the plan, whose settings have their default if nobody set them.
+ */
+export function strategyProblem<Plan extends { strategy: StrategyName }>(
+  plan: Plan,
+  fields: Readonly<Record<string, Field>>,
+  parts: Parts<Plan>,
+): Problem | null {
+  const { excludes, settings } = STRATEGIES[plan.strategy];
+  for (const [part, { path, isIn }] of Object.entries(parts)) {
+    const message = excludes[part as JobPart];
+    if (message !== undefined && isIn(plan)) return { path, message };
+  }
+  const foreign = STRATEGY_SETTINGS.find(
+    (name) =>
+      !settings.includes(name) &&
+      Object.hasOwn(fields, name) &&
+      plan[name as keyof Plan] !== fields[name]!.defaultValue,
+  );
+  if (foreign === undefined) return null;
+  const message = `${plan.strategy} has no such setting: remove it, or choose the strategy ${strategiesOf(foreign)}`;
+  return { path: [foreign], message };
 }
 
-export const FITTING_CODEC = `the codecs of the strategies are ${CODECS_BY_STRATEGY}`;
+/** Returns the first problem of fields of a plan that do not fit together; `null` if all fit. */
+export function planProblem(plan: TrainingPlan): Problem | null {
+  const { strategy, codec, measure, maxSteps } = plan;
+  const { least, most } = RANGE_TEST_STEPS;
+  const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
+  if (!STRATEGIES[strategy].codecs.includes(codec)) {
+    return { path: [], message: `the codecs of the strategies are ${CODECS_BY_STRATEGY}` };
+  }
+  if (!fitsAlgorithm(plan)) {
+    const fitting = CODEC_NAMES.filter((name) => !encodesHops(name)).join(' and ');
+    const message = `the algorithm doubling supports only the codecs ${fitting}: with others, the roundings of two ranks would differ`;
+    return { path: [], message };
+  }
+  if (measure === 'learning-rate' && !isLong) {
+    return { path: ['measure'], message: `the search for a learning rate requires maxSteps of ${least} to ${most}` };
+  }
+  const message = plan.shardOptimizer ? shardProblem(plan) : null;
+  return message === null ? null : { path: ['shardOptimizer'], message };
+}
 
-export const FITTING_ALGORITHM = `the algorithm doubling supports only the codecs ${CODEC_NAMES.filter((name) => !encodesHops(name)).join(' and ')}: with others, the roundings of two ranks would differ`;
+/** Returns why the optimizer of a plan cannot be sharded; `null` if it can. */
+function shardProblem({ codec, algorithm }: TrainingPlan): string | null {
+  if (!isCollectiveCodec(codec)) {
+    return `the codec ${codec} reduces whole gradients, but a sharded optimizer reduces shards: choose one of ${COLLECTIVE_CODECS.join(', ')}`;
+  }
+  if (algorithm !== 'auto' && algorithm !== 'ring') {
+    return `shards of gradients are summed on the ring, not by ${algorithm}: choose the algorithm ring or auto`;
+  }
+  return null;
+}
 
 /**
  * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
@@ -212,47 +273,20 @@ export function whyPlanDoesNotFit({ strategy, algorithm }: Pick<TrainingPlan, 's
   return STRATEGIES[strategy].hasAllReduces ? whyAlgorithmDoesNotFit(algorithm, n) : null;
 }
 
-/** Returns why the optimizer of a plan cannot be sharded; `null` if it can, or if it is whole. */
-export function shardProblem({
-  shardOptimizer,
-  strategy,
-  codec,
-  algorithm,
-}: Pick<TrainingPlan, 'shardOptimizer' | 'strategy' | 'codec' | 'algorithm'>): string | null {
-  if (!shardOptimizer) return null;
-  if (!reducesGradients(strategy)) {
-    return `only the strategy ${WITH_GRADIENTS} can shard the optimizer: choose ${WITH_GRADIENTS}, or turn shardOptimizer off`;
-  }
-  if (!isCollectiveCodec(codec)) {
-    return `the codec ${codec} reduces whole gradients, but a sharded optimizer reduces shards: choose one of ${COLLECTIVE_CODECS.join(', ')}`;
-  }
-  if (algorithm !== 'auto' && algorithm !== 'ring') {
-    return `shards of gradients are summed on the ring, not by ${algorithm}: choose the algorithm ring or auto`;
-  }
-  return null;
-}
-
-const TrainingPlan = v.pipe(
-  v.strictObject(schemasOf(PLAN_FIELDS)),
-  v.check(({ strategy, codec }) => STRATEGIES[strategy].codecs.includes(codec), FITTING_CODEC),
-  v.check((plan) => fitsAlgorithm(plan), FITTING_ALGORITHM),
-  v.rawCheck(({ dataset, addIssue }) => {
-    const message = dataset.typed ? measureProblem(dataset.value) : null;
-    if (message !== null) addIssue({ message, path: issuePath(['measure']) });
-  }),
-  v.rawCheck(({ dataset, addIssue }) => {
-    const message = dataset.typed ? shardProblem(dataset.value) : null;
-    if (message !== null) addIssue({ message, path: issuePath(['shardOptimizer']) });
-  }),
+const FittingPlan = v.pipe(
+  PlanFields,
+  v.check(
+    ({ strategy }) => hasWholeModel(strategy),
+    'each rank of a Trainer has the whole model: choose another strategy, or use PipelineStage',
+  ),
+  checkOf((plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_PARTS) ?? planProblem(plan)),
 );
-
-export type TrainingPlan = v.InferOutput<typeof TrainingPlan>;
 
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 
-/** Returns the strategy's default optimizer. */
-export function defaultOptimizer(strategy: unknown): OptimizerName {
-  return isStrategy(strategy) ? STRATEGIES[strategy].optimizer : DEFAULT_PLAN.optimizer;
+/** Returns the facts of a strategy, or those of the default one if there is no such strategy. */
+export function factsOf(strategy: unknown): StrategyFacts {
+  return STRATEGIES[isStrategy(strategy) ? strategy : DEFAULT_PLAN.strategy];
 }
 
 /**
@@ -276,9 +310,9 @@ export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
   if (unknown !== undefined) {
     throw new UsageError(`Trainer has no option "${unknown}": choose one of ${Object.keys(PLAN_FIELDS).join(', ')}.`);
   }
-  const optimizer = defaultOptimizer(given['strategy']);
+  const { optimizer } = factsOf(given['strategy']);
   const maxSteps = given['measure'] === 'learning-rate' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;
-  const result = v.safeParse(TrainingPlan, { ...DEFAULT_PLAN, optimizer, maxSteps, ...given });
+  const result = v.safeParse(FittingPlan, { ...DEFAULT_PLAN, optimizer, maxSteps, ...given });
   if (result.success) return result.output;
   throw new UsageError(`Trainer's options are not valid: ${sentenceOf(problemOf(result.issues))}.`);
 }

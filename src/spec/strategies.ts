@@ -2,7 +2,7 @@
  * The strategies by which ranks learn together. All that jobs, forms, pages and documents know
  * about a strategy is in its row; `src/parallel/strategies` has its class.
  */
-import { COLLECTIVE_CODECS, PLANNED_CODECS, type JobCodec, type PlannedCodec } from './codecs.ts';
+import { COLLECTIVE_CODECS, PIPELINE_CODECS, PLANNED_CODECS, type JobCodec, type PlannedCodec } from './codecs.ts';
 import type { OptimizerName } from './names.ts';
 
 /** Kinds of models that need different numbers of steps. */
@@ -40,22 +40,40 @@ export interface Compared {
   stepsToGoal: Record<Learner, number>;
 }
 
-/** Settings that only some strategies have. */
-export type StrategySetting = 'syncEvery' | 'outerLearningRate' | 'staleness';
+/** Fields of a job that only some strategies have. */
+export const STRATEGY_SETTINGS = [
+  'syncEvery',
+  'outerLearningRate',
+  'staleness',
+  'stages',
+  'microBatches',
+  'pipelineSchedule',
+  'recompute',
+] as const;
+export type StrategySetting = (typeof STRATEGY_SETTINGS)[number];
+
+/**
+ * Parts of a job that not every strategy supports. `mixed`: mixed precision. `federated`: tabs with
+ * data of their own. `branches`: a model whose layers are not a chain.
+ */
+export type JobPart = 'lesson' | 'measure' | 'shardOptimizer' | 'mixed' | 'federated' | 'branches';
 
 /** Facts about a strategy. */
 export interface StrategyFacts {
   /**
    * What ranks exchange. `gradients`: all ranks take every step together, with the averaged
    * gradient. `server`: rank 0 receives gradients and returns parameters. `parameters`: ranks train
-   * alone for some steps, and then exchange what they have learned.
+   * alone for some steps, and then exchange what they have learned. `activations`: each rank has
+   * some of the layers, and sends their outputs and the gradients of their inputs.
    */
-  exchanges: 'gradients' | 'server' | 'parameters';
+  exchanges: 'gradients' | 'server' | 'parameters' | 'activations';
   /** Whether a rank waits for the others in every step, so that it knows the losses of all. */
   isSynchronous: boolean;
   /** Whether ranks may join and leave during a run: the state survives the loss of a rank. */
   isElastic: boolean;
-  /** Whether ranks send by all-reduces, whose algorithm a job can choose. */
+  /** Whether a run can be saved as a checkpoint: each rank has the whole state. */
+  hasCheckpoints: boolean;
+  /** Whether ranks send by all-reduces whose algorithm a job can choose. */
   hasAllReduces: boolean;
   /**
    * Codecs of what ranks exchange. Strategies that send parameters have `fp32` only, because
@@ -63,6 +81,10 @@ export interface StrategyFacts {
    */
   codecs: readonly PlannedCodec[];
   settings: readonly StrategySetting[];
+  /** The parts of a job that the strategy does not support, with the reason. */
+  excludes: Readonly<Partial<Record<JobPart, string>>>;
+  /** Default number of stages of the model; 1 if each rank has the whole model. */
+  stages: number;
   /** The default optimizer of a rank. */
   optimizer: OptimizerName;
   /**
@@ -78,11 +100,21 @@ export interface StrategyFacts {
   compared: readonly Compared[];
 }
 
+/** Reasons of strategies whose ranks do not average gradients in every step. */
+const WITHOUT_AVERAGED_GRADIENTS = {
+  lesson: 'the lesson requires the strategy ddp',
+  measure: 'a measurement requires the strategy ddp',
+  shardOptimizer: 'only the strategy ddp can shard the optimizer: choose ddp, or turn shardOptimizer off',
+} as const;
+
 const SERVER = {
   exchanges: 'server',
   isElastic: false,
+  hasCheckpoints: false,
   hasAllReduces: false,
   codecs: ['fp32'],
+  excludes: WITHOUT_AVERAGED_GRADIENTS,
+  stages: 1,
   optimizer: 'adam',
   languageModel: {},
   local: null,
@@ -94,10 +126,13 @@ const LOCAL = {
   exchanges: 'parameters',
   isSynchronous: false,
   isElastic: true,
+  hasCheckpoints: true,
   hasAllReduces: true,
   // Rounding the parameters at every exchange would undo small changes.
   codecs: ['fp32'],
   settings: ['syncEvery'],
+  excludes: WITHOUT_AVERAGED_GRADIENTS,
+  stages: 1,
   optimizer: 'adam',
   syncEvery: 8,
   languageModel: {},
@@ -123,9 +158,12 @@ const ROWS = {
     exchanges: 'gradients',
     isSynchronous: true,
     isElastic: true,
+    hasCheckpoints: true,
     hasAllReduces: true,
     codecs: PLANNED_CODECS,
     settings: [],
+    excludes: {},
+    stages: 1,
     optimizer: 'adam',
     syncEvery: null,
     languageModel: {},
@@ -161,6 +199,31 @@ const ROWS = {
     local: { outer: { name: 'sgd', learningRate: 3 }, isSparse: true, streaming: null },
     compared: [{ codec: 'fp32', stepsToGoal: { classifier: 2.6, 'language model': 1.7 } }],
   },
+  pipeline: {
+    exchanges: 'activations',
+    isSynchronous: true,
+    // Each rank has a copy of its neighbour's stage, or there are replicas.
+    isElastic: true,
+    hasCheckpoints: false,
+    // Only the gradients of replicas are averaged, stage by stage.
+    hasAllReduces: false,
+    codecs: PIPELINE_CODECS,
+    settings: ['stages', 'microBatches', 'pipelineSchedule', 'recompute'],
+    excludes: {
+      lesson: 'the lesson has no model that could be cut into stages',
+      measure: 'a measurement needs the whole model in each tab',
+      shardOptimizer: 'a stage has an optimizer of its own layers: turn shardOptimizer off',
+      mixed: 'the passes of a pipeline run in full precision',
+      federated: 'every stage needs all samples, so tabs must have the same data',
+      branches: 'the model is not a chain of layers, so it cannot be cut into stages',
+    },
+    stages: 2,
+    optimizer: 'adam',
+    syncEvery: null,
+    languageModel: {},
+    local: null,
+    compared: [],
+  },
 } as const satisfies Record<string, StrategyFacts>;
 
 export type StrategyName = keyof typeof ROWS;
@@ -178,15 +241,29 @@ export function strategiesWith(has: (facts: StrategyFacts) => boolean): string {
   return STRATEGY_NAMES.filter((name) => has(STRATEGIES[name])).join(', ');
 }
 
-/**
- * Whether all ranks take every step together with the averaged gradient. Pipelines, sharded
- * optimizers, measurements and the lesson require it.
- */
+/** Returns the names of the strategies that have a setting, as a list in words. */
+export function strategiesOf(setting: StrategySetting): string {
+  return strategiesWith(({ settings }) => settings.includes(setting));
+}
+
+/** Whether all ranks take every step together with the averaged gradient. */
 export function reducesGradients(strategy: StrategyName): boolean {
   return STRATEGIES[strategy].exchanges === 'gradients';
 }
 
-export const WITH_GRADIENTS = strategiesWith(({ exchanges }) => exchanges === 'gradients');
+/** The strategies whose ranks have the whole model. */
+export type ReplicaStrategy = {
+  [Name in StrategyName]: (typeof ROWS)[Name]['stages'] extends 1 ? Name : never;
+}[StrategyName];
+
+export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrategy {
+  return STRATEGIES[strategy].stages === 1;
+}
+
+/** Whether a job with the strategy can have the part. */
+export function supports(strategy: StrategyName, part: JobPart): boolean {
+  return STRATEGIES[strategy].excludes[part] === undefined;
+}
 
 /** The codecs of all strategies, in words: `ddp: all; diloco: fp32, fp16; others: fp32`. */
 export const CODECS_BY_STRATEGY = codecsInWords();

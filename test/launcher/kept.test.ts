@@ -3,7 +3,7 @@ import { discardsModel, keptOf } from '../../launcher/output/kept.ts';
 import { parseJob } from '../../src/spec/job.ts';
 
 const job = parseJob({});
-const pipeline = parseJob({ pipeline: 2 });
+const pipeline = parseJob({ strategy: 'pipeline' });
 const rateTest = parseJob({ measure: 'learning-rate', maxSteps: 50 });
 
 describe('the final model', () => {

@@ -5,6 +5,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Trainer, worldOf, type TrainerOptions } from '../../src/library/trainer.ts';
 import { SyncBatchNormalization } from '../../src/parallel/backward/syncBatchNorm.ts';
+import { STRATEGIES } from '../../src/spec/strategies.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { AbortError, UsageError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -237,8 +238,9 @@ describe('Trainer', () => {
         }),
       );
       const before = tf.memory().numTensors;
+      const period = STRATEGIES[strategy].settings.includes('syncEvery') && { syncEvery: 2 };
       await runWorld(2, (group) =>
-        new Trainer({ epochs: 2, batchSize: 8, strategy, syncEvery: 2, group }).fit(models[group.rank]!, data, {
+        new Trainer({ epochs: 2, batchSize: 8, strategy, ...period, group }).fit(models[group.rank]!, data, {
           loss: 'categoricalCrossentropy',
         }),
       );

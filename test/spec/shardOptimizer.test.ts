@@ -16,7 +16,9 @@ test.each([
 });
 
 test('a pipeline cannot have a sharded optimizer', () => {
-  expect(() => parseJob({ shardOptimizer: true, pipeline: 2 })).toThrow('a stage has an optimizer of its own layers');
+  expect(() => parseJob({ shardOptimizer: true, strategy: 'pipeline' })).toThrow(
+    'a stage has an optimizer of its own layers',
+  );
 });
 
 test('an optimizer is whole by default, and can be sharded with fp32, fp16 or int8 on the ring', () => {

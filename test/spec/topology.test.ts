@@ -243,9 +243,9 @@ test('each stage of a pipeline counts as many weights for its layers as a tab wi
   // 15.8 million weights.
   const model = modelOf(['Flatten', {}], ['Dense', { units: 20_000 }], [...DENSE]);
   expect(refusalOf(model)).toContain('at most 10000000 are supported in a tab: choose a pipeline');
-  expect(parseJob({ model, pipeline: 2 }).pipeline).toBe(2);
+  expect(parseJob({ model, strategy: 'pipeline' }).stages).toBe(2);
   const larger = modelOf(['Flatten', {}], ['Dense', { units: 30_000 }], [...DENSE]);
-  expect(() => parseJob({ model: larger, pipeline: 2 })).toThrow(/20000000 are supported in 2 stages/);
+  expect(() => parseJob({ model: larger, strategy: 'pipeline' })).toThrow(/20000000 are supported in 2 stages/);
 });
 
 test('a model is rejected if its layers take more bytes than a message may have', () => {

@@ -60,7 +60,7 @@ const save = (tab: Tab): Promise<void> => tab.page.getByRole('button', { name: '
 test('two tabs with half of a model each continue a prompt during the run, and the tab of rank 0 saves the model', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };
   const data = { kind: 'url', url: '/data/a%20few%20fables.txt' };
-  const fields = { job: 'gpt', gpt, data, pipeline: 2, microBatches: 2, maxSteps: 60, batchSize: 2 };
+  const fields = { job: 'gpt', gpt, data, strategy: 'pipeline', microBatches: 2, maxSteps: 60, batchSize: 2 };
   const room = world.createRoom(fields, 2);
   const tabs = await Promise.all([world.join(room, 'ann'), world.join(room, 'ben')]);
   const ranks = await Promise.all(tabs.map((tab) => tab.event('generation')));

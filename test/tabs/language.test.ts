@@ -113,7 +113,7 @@ test.each([
   ['', '用许多标签页'],
   ['new', '新建房间'],
   ['new?job=table', '要预测的列'],
-  ['new?job=gpt&layers=24&heads=16&width=1024&context=1024&pipeline=2', '模型分在 2 个标签页上'],
+  ['new?job=gpt&layers=24&heads=16&width=1024&context=1024&strategy=pipeline', '模型分在 2 个标签页上'],
   ['K7F-3QX', '你正在加入'],
   ['lesson', '1 页'],
   ['lesson?page=11', '11'],

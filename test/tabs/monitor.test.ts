@@ -88,7 +88,7 @@ test('during a run of two tabs, the timeline shows both ranks, exports are valid
 });
 
 test('a run with a pipeline shows its ranks, each tick of its plan, and the passes of all ranks', async () => {
-  const job = { maxSteps: 8, hashEvery: 4, batchSize: 4, pipeline: 2, microBatches: 4 };
+  const job = { maxSteps: 8, hashEvery: 4, batchSize: 4, strategy: 'pipeline', microBatches: 4 };
   const room = world.createRoom(job, 2);
   const [ada, ben] = await Promise.all([world.join(room, 'ada'), world.join(room, 'ben')]);
   await Promise.all([ada, ben].map((tab) => tab.event('finished')));

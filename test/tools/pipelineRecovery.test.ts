@@ -59,12 +59,12 @@ test('the report adds up samples and steps, and counts runs with different state
     { ...TRIAL, stepsLost: 2, recoveryMs: 1100, samplesSkipped: 4, hashMismatches: 3 },
     { ...TRIAL, stepsLost: 0, recoveryMs: null, steps: 3, samplesRepeated: 8 },
   ];
-  expect(reportOfTrials(trials, { tabs: 4, pipeline: 4, steps: 12 })).toMatchObject({
+  expect(reportOfTrials(trials, { tabs: 4, stages: 4, steps: 12 })).toMatchObject({
     ...{ seeds: 3, samplesSkipped: 4, samplesRepeated: 8, hashMismatches: 1, unfinished: 1 },
     ...{ stepsLost: { max: 2, total: 3 }, recoveryMs: { median: 900, max: 1100 } },
   });
   const failed = [{ ...TRIAL, recoveryMs: null }];
-  expect(reportOfTrials(failed, { tabs: 4, pipeline: 4, steps: 12 })).toMatchObject({
+  expect(reportOfTrials(failed, { tabs: 4, stages: 4, steps: 12 })).toMatchObject({
     unfinished: 1,
     recoveryMs: null,
   });

@@ -81,8 +81,7 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
   const { job, served } = await resolveTraining({ ...length, ...options });
-  if (!hasCheckpoints(job))
-    throw new UsageError('This job has no checkpoints. Choose --strategy ddp, and no --pipeline.');
+  if (!hasCheckpoints(job)) throw new UsageError('This job has no checkpoints. Choose --strategy ddp.');
   if (job.maxSteps! < 2 * hashEvery) {
     throw new UsageError('The run is too short to be killed. Set --steps to at least twice --hash-every.');
   }

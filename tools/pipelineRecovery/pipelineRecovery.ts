@@ -15,7 +15,7 @@ import { runTrial, type Trial } from './trial.ts';
 export interface PipelineRecoveryOptions {
   tabs: number;
   /** Stages of a replica; by default as many as tabs. */
-  pipeline?: number;
+  stages?: number;
   steps: number;
   seeds: number;
   json?: true;
@@ -26,7 +26,7 @@ export interface PipelineRecoveryOptions {
 export interface PipelineRecoveryReport {
   seeds: number;
   tabs: number;
-  pipeline: number;
+  stages: number;
   samplesSkipped: number;
   samplesRepeated: number;
   /** Number of runs whose remaining tabs had different states. */
@@ -48,8 +48,16 @@ const MODEL = { ...DEFAULT_JOB.gpt, layers: 2, width: 32, context: 16 };
  *   differ; the report is printed before this error is thrown.
  */
 export async function pipelineRecovery(options: PipelineRecoveryOptions, io: Io): Promise<void> {
-  const { tabs, pipeline = tabs, steps, seeds, json, browser: given } = options;
-  const job = parseJob({ job: 'gpt', gpt: MODEL, pipeline, batchSize: 4, maxSteps: steps, hashEvery: 1 });
+  const { tabs, stages = tabs, steps, seeds, json, browser: given } = options;
+  const job = parseJob({
+    job: 'gpt',
+    gpt: MODEL,
+    strategy: 'pipeline',
+    stages,
+    batchSize: 4,
+    maxSteps: steps,
+    hashEvery: 1,
+  });
   const executable = await ensureBrowser(given, io.err);
   await ensureBuilt(io);
   const server = await startSignaling({ dist: DIST });
@@ -69,7 +77,7 @@ export async function pipelineRecovery(options: PipelineRecoveryOptions, io: Io)
     await closeBrowser(browser);
     await server.close();
   }
-  const report = reportOf(trials, { tabs, pipeline, steps });
+  const report = reportOf(trials, { tabs, stages, steps });
   io.out(json ? JSON.stringify(report) : summarize(report));
   const { samplesSkipped, samplesRepeated, hashMismatches, unfinished } = report;
   if (samplesSkipped + samplesRepeated + hashMismatches + unfinished > 0) {
@@ -80,12 +88,12 @@ export async function pipelineRecovery(options: PipelineRecoveryOptions, io: Io)
 /** @param steps number of steps of a complete run. */
 export function reportOf(
   trials: Trial[],
-  { tabs, pipeline, steps }: { tabs: number; pipeline: number; steps: number },
+  { tabs, stages, steps }: { tabs: number; stages: number; steps: number },
 ): PipelineRecoveryReport {
   const sum = (valueOf: (trial: Trial) => number): number => trials.reduce((total, trial) => total + valueOf(trial), 0);
   const recovery = trials.flatMap(({ recoveryMs }) => recoveryMs ?? []);
   return {
-    ...{ seeds: trials.length, tabs, pipeline },
+    ...{ seeds: trials.length, tabs, stages },
     samplesSkipped: sum(({ samplesSkipped }) => samplesSkipped),
     samplesRepeated: sum(({ samplesRepeated }) => samplesRepeated),
     hashMismatches: trials.filter(({ hashMismatches }) => hashMismatches > 0).length,
@@ -99,9 +107,9 @@ export function reportOf(
   };
 }
 
-function summarize({ seeds, tabs, pipeline, stepsLost, recoveryMs, ...report }: PipelineRecoveryReport): string {
+function summarize({ seeds, tabs, stages, stepsLost, recoveryMs, ...report }: PipelineRecoveryReport): string {
   return [
-    `${seeds} runs of ${tabs} tabs with pipelines of ${pipeline} stages. In each run, one tab was killed.`,
+    `${seeds} runs of ${tabs} tabs with pipelines of ${stages} stages. In each run, one tab was killed.`,
     `${report.samplesSkipped} samples were skipped and ${report.samplesRepeated} repeated; states of ${report.hashMismatches} runs differ; ` +
       `${report.unfinished} runs did not continue.`,
     `At most ${stepsLost.max} steps of a run were lost.`,

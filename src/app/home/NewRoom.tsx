@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
-import { reducesGradients, type JobSpec } from '../../spec/job.ts';
+import { isElastic, type JobSpec } from '../../spec/job.ts';
 import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
 import { Banner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
@@ -98,8 +98,9 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             }}
           />
         )}
-        {((reducesGradients(job.value.strategy) && job.value.job !== 'lesson' && !blocked.value) ||
-          origin.value !== null) && <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />}
+        {((isElastic(job.value) && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
+          <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
+        )}
         <Preflight blocked={blocked} />
         <div class="row">
           <button type="submit" class="primary grow" disabled={nameless || entering.value || why !== null}>

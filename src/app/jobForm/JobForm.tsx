@@ -3,29 +3,28 @@
  * errors and does not send an invalid job.
  */
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
 import {
   kindOfModel,
   parseJob,
-  reducesGradients,
   STRATEGIES,
+  supports,
   takesFiles,
   type JobSpec,
   type ModelName,
-  type StrategySetting,
 } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { messageOf } from '../../util/errors.ts';
 import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
-import { codecOptions, strategyOptions, withJob, withMeasure, withOptimizer, withStrategy } from '../state/jobForm.ts';
+import { codecOptions, withJob, withOptimizer } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { messages } from '../locales/index.ts';
 import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
 import { Select } from '../components/Fields.tsx';
 import { GptFields, PresetField } from './GptFields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
-import { MemoryOffer, PipelineFields } from './PipelineFields.tsx';
 import { LayerTable } from './LayerTable.tsx';
+import { MemoryOffer } from './MemoryOffer.tsx';
+import { StrategyFields } from './StrategyFields.tsx';
 
 export function JobForm({
   job,
@@ -82,7 +81,6 @@ export function JobForm({
           <div class="fields three">
             {job.job === 'gpt' && <GptFields job={job} offer={offer} />}
             {trains && <TrainingFields job={job} offer={offer} />}
-            {trains && <PipelineFields job={job} offer={offer} />}
             {job.job === 'table' && job.task !== 'classification' && <LossField job={job} offer={offer} />}
             {job.job === 'images' && <PictureFields job={job} offer={offer} />}
             {takesFiles(job.job) && <DataFields job={job} offer={offer} />}
@@ -124,7 +122,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       {job.job !== 'gpt' && job.model === 'mlp' && (
         <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
-      {reducesGradients(job.strategy) && (
+      {supports(job.strategy, 'shardOptimizer') && (
         <Select
           label={labels.averages}
           value={job.shardOptimizer ? 'sharded' : 'whole'}
@@ -134,13 +132,13 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       )}
       {STRATEGIES[job.strategy].codecs.length > 1 && (
         <Select
-          label={isPipeline(job) ? messages.value.pipeline.fields.codec : labels.codec}
+          label={isPipeline(job) ? labels.codecOfValues : labels.codec}
           value={job.codec}
           options={codecOptions(job)}
           onpick={(codec) => algorithmProblem({ ...job, codec }, 1) ?? set({ codec })}
         />
       )}
-      {STRATEGIES[job.strategy].hasAllReduces && !isPipeline(job) && (
+      {STRATEGIES[job.strategy].hasAllReduces && (
         <Select
           label={labels.algorithm}
           value={job.algorithm}
@@ -165,63 +163,4 @@ function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string
   const { cnn, own, ...all } = messages.value.job.models;
   const fitting = { ...all, ...(job !== 'table' && { cnn }), ...(typeof model !== 'string' && { own }) };
   return fitting as Record<ModelName | 'own', string>;
-}
-
-/** The purpose of the run and, if it trains, its strategy. */
-function StrategyFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { strategy, measure } = job;
-  const { job: labels } = messages.value;
-  const about = useId();
-  const { settings } = STRATEGIES[strategy];
-  const has = (setting: StrategySetting): boolean => settings.includes(setting);
-  const purpose = (
-    <Select
-      label={labels.purpose}
-      value={measure ?? 'train'}
-      options={labels.purposes}
-      onpick={(value) => offer(withMeasure(job, value === 'train' ? null : value))}
-    />
-  );
-  if (measure !== null) {
-    return (
-      <div class="strategy">
-        {purpose}
-        <p class="dim small">{labels.measures[measure]}</p>
-      </div>
-    );
-  }
-  return (
-    <>
-      <div class="fields">{purpose}</div>
-      <div class="strategy">
-        <Select
-          label={labels.strategy}
-          value={strategy}
-          options={strategyOptions()}
-          about={about}
-          onpick={(value) => offer(withStrategy(job, value))}
-        />
-        <p id={about} class="dim small">
-          {isPipeline(job) ? messages.value.pipeline.hides : labels.strategies[strategy].does}
-        </p>
-      </div>
-      {settings.length > 0 && (
-        <div class="fields">
-          {has('staleness') && <JobNumber name="staleness" label={labels.ahead} job={job} offer={offer} />}
-          {has('syncEvery') && (
-            <JobNumber
-              // Each strategy has its own key. So a change of the strategy discards half-typed
-              // values.
-              key={strategy}
-              name="syncEvery"
-              label={has('staleness') ? labels.allWait : labels.exchange}
-              empty={labels.asUsual}
-              job={job}
-              offer={offer}
-            />
-          )}
-        </div>
-      )}
-    </>
-  );
 }

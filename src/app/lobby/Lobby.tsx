@@ -40,7 +40,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const hiding = useSignal(hidden.peek());
   const labels = messages.value.lobby;
   const host = isHost(view);
-  const choosesAlgorithm = host && lobby.phase === 'FORMING' && !isPipeline(lobby.job);
+  const choosesAlgorithm = host && lobby.phase === 'FORMING';
   const saving = choosesAlgorithm ? autoSaving(lobby.job, assignRanks(lobby.members, lobby.startAt ?? 0).length) : null;
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (

@@ -22,7 +22,7 @@ import type { View } from '../state/view.ts';
 export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
   const { pipeline: labels } = messages.value;
   const { job } = lobby;
-  const places = assignRanks(lobby.members, Math.max(job.pipeline, lobby.startAt ?? 0));
+  const places = assignRanks(lobby.members, Math.max(job.stages, lobby.startAt ?? 0));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
   const { shape, stages } = useMemo(() => {
@@ -53,7 +53,7 @@ export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
 
 /** Returns the pipeline of `tabs` tabs for a model whose layers are not known yet. */
 function unplannedShape(job: JobSpec, tabs: number): PipelineShape {
-  const { stages: ranks, replicas } = pipelineWorld(tabs, job, job.pipeline);
+  const { stages: ranks, replicas } = pipelineWorld(tabs, job, job.stages);
   return { ranks, replicas, microBatches: microBatchesOf(job, ranks), schedule: job.pipelineSchedule, ring: false };
 }
 
@@ -66,8 +66,8 @@ export function PlannedStages({ lobby }: { lobby: Lobby }) {
     () => (model === null || ready === 0 ? null : plannedPipeline(job, model, ready)),
     [job, model, ready],
   );
-  const { stages, replicas } = pipelineWorld(Math.max(1, ready), job, model?.layers.length ?? job.pipeline);
-  const missing = Math.max(0, Math.min(job.pipeline, model?.layers.length ?? job.pipeline) - ready);
+  const { stages, replicas } = pipelineWorld(Math.max(1, ready), job, model?.layers.length ?? job.stages);
+  const missing = Math.max(0, Math.min(job.stages, model?.layers.length ?? job.stages) - ready);
   const needs = plan === null ? null : formatBytes(Math.max(...plan.bytes));
   const left = ready - stages * replicas;
   return (
@@ -77,7 +77,7 @@ export function PlannedStages({ lobby }: { lobby: Lobby }) {
           missing === 0
             ? [labels.enough(stages, replicas), ...(left > 0 ? [labels.leftOver(left)] : [])]
             : [
-                labels.needsTabs(job.pipeline, ready),
+                labels.needsTabs(job.stages, ready),
                 ready < 2 ? labels.alone : labels.missing(missing, stages),
                 ...(needs === null ? [] : [labels.fewerStages(needs)]),
                 ...(plan?.isTooLarge === true ? [labels.cannotStart(formatBytes(TAB_BYTES))] : []),

@@ -135,7 +135,7 @@ export function fittingPipeline(job: JobSpec, model: PlannedModel, budget: numbe
   const most = Math.min(MAX_STAGES, layers.length);
   const least = Math.max(2, Math.ceil(state / budget));
   for (let stages = least; stages <= Math.min(most, least + MOST_TRIES); stages++) {
-    const plan = plannedPipeline({ ...job, pipeline: stages }, model, stages);
+    const plan = plannedPipeline({ ...job, stages }, model, stages);
     if (Math.max(...plan.bytes) <= budget) return plan;
   }
   return null;

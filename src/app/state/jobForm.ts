@@ -1,5 +1,5 @@
 /** Defines the options of the job form, and how each option changes the job; pure. */
-import { fitsPipelines, type CodecFacts } from '../../spec/codecs.ts';
+import type { CodecFacts } from '../../spec/codecs.ts';
 import { PRESET_NAMES, PRESETS, type PresetName } from '../../spec/gpt.ts';
 import {
   checkJob,
@@ -9,9 +9,10 @@ import {
   JOB_FIELDS,
   learnsDigits,
   readsFiles,
-  reducesGradients,
   STRATEGIES,
   STRATEGY_NAMES,
+  STRATEGY_SETTINGS,
+  supports,
   type JobSpec,
   type PlannedCodec,
   type StrategyName,
@@ -68,10 +69,15 @@ function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec
   return job === 'table' ? 'mlp' : model;
 }
 
-/** Changes the size of a language model, and the fields that depend on it. */
+/**
+ * Changes the size of a language model, and the fields that depend on it. Only a model that is too
+ * large for a tab is divided.
+ */
 export function withPreset(spec: JobSpec, name: PresetName): JobSpec {
-  const { model, ...plan } = PRESETS[name];
-  return { ...spec, ...plan, gpt: { ...spec.gpt, ...model } };
+  const { model, pipeline, ...plan } = PRESETS[name];
+  const sized = { ...spec, ...plan, gpt: { ...spec.gpt, ...model } };
+  if (pipeline !== null) return { ...withStrategy(sized, pipeline.strategy), ...pipeline };
+  return isPipeline(spec) ? withStrategy(sized, DEFAULT_JOB.strategy) : sized;
 }
 
 /** Returns the preset of a language model; `null` if its sizes are custom. */
@@ -105,13 +111,14 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 
 /**
  * Changes what the run measures; `null` if it trains. The number of steps becomes the default,
- * unless somebody set another number that is also valid for the new purpose. A measuring run has no
- * pipeline, and its strategy averages gradients.
+ * unless somebody set another number that is also valid for the new purpose. If the strategy does
+ * not support measurements, it becomes the default one.
  */
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
-  const fitting = measure === null || reducesGradients(spec.strategy) ? spec : withStrategy(spec, DEFAULT_JOB.strategy);
+  const fits = measure === null || supports(spec.strategy, 'measure');
+  const fitting = fits ? spec : withStrategy(spec, DEFAULT_JOB.strategy);
   const [before, usual] = [spec.measure, measure].map((one) => defaultsOf(spec.job, fitting.strategy, one).maxSteps);
-  const next = { ...fitting, ...(measure !== null && NO_PIPELINE), measure };
+  const next = { ...fitting, measure };
   const isUsual = spec.maxSteps === before || 'problem' in checkJob(next);
   return { ...next, maxSteps: isUsual ? usual! : spec.maxSteps };
 }
@@ -131,11 +138,10 @@ export function strategyOptions(): Record<StrategyName, string> {
 }
 
 /** Returns the names of the codecs that the job can have. */
-export function codecOptions(job: JobSpec): Record<PlannedCodec, string> {
+export function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
   const { autoCodec } = messages.value.job;
-  const fitting = STRATEGIES[job.strategy].codecs.filter((codec) => !isPipeline(job) || fitsPipelines(codec));
   return Object.fromEntries(
-    fitting.map((codec) => [codec, codec === 'auto' ? autoCodec.option : optionOf(CODECS[codec])]),
+    STRATEGIES[strategy].codecs.map((codec) => [codec, codec === 'auto' ? autoCodec.option : optionOf(CODECS[codec])]),
   ) as Record<PlannedCodec, string>;
 }
 
@@ -143,34 +149,23 @@ function optionOf({ title, share }: CodecFacts): string {
   return share === null ? title : `${title} (${share})`;
 }
 
-/** The values of the pipeline fields in a job without a pipeline. */
-const NO_PIPELINE = {
-  pipeline: DEFAULT_JOB.pipeline,
-  microBatches: DEFAULT_JOB.microBatches,
-  pipelineSchedule: DEFAULT_JOB.pipelineSchedule,
-  recompute: DEFAULT_JOB.recompute,
-};
-
 /**
  * Changes the strategy. If the optimizer was the default of the previous strategy, it becomes the
- * default of the new one. Settings of the previous strategy are reset; only DDP has pipelines.
+ * default of the new one. Settings of strategies get their defaults, and so do fields whose values
+ * the new strategy does not support.
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
-  const { syncEvery, outerLearningRate, staleness, codec, shardOptimizer } = defaultsOf(spec.job, strategy);
-  const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one).optimizer);
-  const optimized = spec.optimizer === before ? withOptimizer(spec, usual!) : spec;
-  // A run can only measure if its strategy averages gradients.
-  const fitting = reducesGradients(strategy) ? optimized : withMeasure(optimized, null);
+  const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one)) as [JobSpec, JobSpec];
+  const optimized = spec.optimizer === before.optimizer ? withOptimizer(spec, usual.optimizer) : spec;
+  const fitting = supports(strategy, 'measure') ? optimized : withMeasure(optimized, null);
   return {
     ...fitting,
-    ...NO_PIPELINE,
+    ...Object.fromEntries(STRATEGY_SETTINGS.map((setting) => [setting, usual[setting]])),
     strategy,
-    syncEvery,
-    outerLearningRate,
-    staleness,
-    codec,
-    shardOptimizer,
+    codec: STRATEGIES[strategy].codecs.includes(spec.codec) ? spec.codec : usual.codec,
+    shardOptimizer: supports(strategy, 'shardOptimizer') ? spec.shardOptimizer : usual.shardOptimizer,
+    precision: supports(strategy, 'mixed') ? spec.precision : usual.precision,
   };
 }
 
@@ -181,7 +176,7 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
 export function withMethod(spec: JobSpec, method: string): JobSpec {
   const { strategy, codec } = methodOf(method);
   const { algorithm, shardOptimizer } = DEFAULT_JOB;
-  return { ...withStrategy(withMeasure(spec, null), strategy), ...NO_PIPELINE, algorithm, shardOptimizer, codec };
+  return { ...withStrategy(withMeasure(spec, null), strategy), algorithm, shardOptimizer, codec };
 }
 
 /** The fields, besides strategy and codec, on which the costs of a step depend. */
@@ -192,21 +187,9 @@ export function hasSameCosts(one: JobSpec, other: JobSpec): boolean {
   return COST_FIELDS.every((field) => JSON.stringify(one[field]) === JSON.stringify(other[field]));
 }
 
-/**
- * Changes the number of stages of a pipeline. With several stages, other fields get values that a
- * pipeline supports, such as the strategy DDP.
- */
-export function withPipeline(spec: JobSpec, pipeline: number): JobSpec {
-  if (pipeline <= 1) return { ...spec, pipeline, microBatches: null, recompute: false };
-  const { codec, precision, shardOptimizer } = DEFAULT_JOB;
-  const synchronous = withStrategy({ ...spec, pipeline: 1 }, DEFAULT_JOB.strategy);
-  return {
-    ...withMeasure(synchronous, null),
-    pipeline,
-    codec: fitsPipelines(spec.codec) ? spec.codec : codec,
-    shardOptimizer,
-    precision,
-  };
+/** Divides the model into `stages` stages. */
+export function withStages(spec: JobSpec, stages: number): JobSpec {
+  return { ...withStrategy(spec, 'pipeline'), stages };
 }
 
 /** Describes the job in one line. */

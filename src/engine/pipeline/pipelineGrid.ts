@@ -8,7 +8,7 @@ import type { JobSpec } from '../../spec/job.ts';
 import { microBatchesOf, pipelineWorld, type PipelineWorld } from '../../spec/pipeline.ts';
 
 /** The fields of a job that determine the grid. */
-type GridJob = Pick<JobSpec, 'pipeline' | 'microBatches' | 'batchSize' | 'pipelineSchedule'>;
+type GridJob = Pick<JobSpec, 'stages' | 'microBatches' | 'batchSize' | 'pipelineSchedule'>;
 
 /** The groups of a rank that has a stage. */
 interface Groups {

@@ -13,8 +13,7 @@ import type { Generation } from '../membership/generation.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { FEEDER, type FeedHooks } from '../../parallel/recovery/stateFeed.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
-import { isElastic } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
+import { hasCheckpoints } from '../../spec/job.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
 import { RunModel } from './runModel.ts';
 import type { CarryOver, RunParticipantOptions } from './runParticipantOptions.ts';
@@ -166,7 +165,7 @@ export class RunParticipant {
    */
   get canCatchUp(): boolean {
     const { job, shared } = this.#options;
-    if (!isElastic(job) || isPipeline(job) || job.data.kind === 'federated') return false;
+    if (!hasCheckpoints(job) || job.data.kind === 'federated') return false;
     return shared?.isWhole === false || this.#model.fedBytes > SLICE_BYTES;
   }
 

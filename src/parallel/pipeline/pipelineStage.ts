@@ -11,7 +11,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { fitsPipelines, PIPELINE_CODECS, type CodecName } from '../../spec/codecs.ts';
+import { PIPELINE_CODECS, type CodecName } from '../../spec/codecs.ts';
 import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { clipScale } from '../flat/clip.ts';
@@ -115,8 +115,10 @@ export class PipelineStage implements LayerSource {
     options: PipelineStageOptions,
   ) {
     const { stages, dataGroup = null, codec = 'fp32', recompute = false } = options;
-    if (!fitsPipelines(codec)) {
-      throw new UsageError(`Values between stages cannot have the codec ${codec}. Choose ${PIPELINE_CODECS}.`);
+    if (!PIPELINE_CODECS.includes(codec)) {
+      throw new UsageError(
+        `Values between stages cannot have the codec ${codec}. Choose ${PIPELINE_CODECS.join(' or ')}.`,
+      );
     }
     const { timeoutMs = PIPELINE_TIMEOUT_MS, clock = systemClock } = options;
     this.group = group;

@@ -2,7 +2,13 @@
 import { createOptimizer } from '../../optim/index.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import { STRATEGIES, type StrategyFacts, type StrategyName, type Streaming } from '../../spec/strategies.ts';
+import {
+  hasWholeModel,
+  STRATEGIES,
+  type ReplicaStrategy,
+  type StrategyFacts,
+  type Streaming,
+} from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { LocalSteps } from './localSteps.ts';
@@ -34,7 +40,7 @@ export type StrategyChoice = Pick<
 
 type Create = (choice: StrategyChoice, options: StrategyOptions) => Promise<Ddp | LocalSteps | ServerStrategy>;
 
-const CREATE: Record<StrategyName, Create> = {
+const CREATE: Record<ReplicaStrategy, Create> = {
   ddp: ({ codec, errorFeedback, shardOptimizer }, options) =>
     Ddp.create({ ...options, codec, errorFeedback, shardOptimizer }),
   'parameter-server': (_, options) => ParameterServer.create(options),
@@ -54,8 +60,10 @@ export function createStrategy(
   choice: StrategyChoice,
   environment: Omit<StrategyOptions, 'clipNorm'>,
 ): ReturnType<Create> {
+  const { strategy } = choice;
+  if (!hasWholeModel(strategy)) throw new UsageError(`With ${strategy}, ranks have stages. Use PipelineStage.`);
   const options = { ...environment, clipNorm: choice.clipNorm };
-  if (choice.measure !== 'methods') return CREATE[choice.strategy](choice, options);
+  if (choice.measure !== 'methods') return CREATE[strategy](choice, options);
   // The run ends before an exchange, and its end does not change the parameters.
   return LocalSteps.create({
     ...options,

@@ -29,7 +29,7 @@ describe('a model of GPT-2', () => {
     const fit = fittingPipeline(job, model, 1e9)!;
     expect(fit.ranks).toBe(3);
     expect(largest(fit.bytes)).toBeLessThanOrEqual(1e9);
-    expect(largest(plannedPipeline({ ...job, pipeline: 2 }, model, 2).bytes)).toBeGreaterThan(1e9);
+    expect(largest(plannedPipeline({ ...job, stages: 2 }, model, 2).bytes)).toBeGreaterThan(1e9);
     // Activations that are kept need more tabs.
     expect(fittingPipeline({ ...job, recompute: false }, model, 1e9)!.ranks).toBeGreaterThan(3);
   });
@@ -56,7 +56,7 @@ describe('a model of GPT-2', () => {
 });
 
 test('a rank keeps the activations of all micro-batches with GPipe, but not with 1F1B', () => {
-  const job = language('small', { pipeline: 4, microBatches: 16 });
+  const job = language('small', { strategy: 'pipeline', stages: 4, microBatches: 16 });
   const model = plannedModel(job)!;
   const bytesWith = (pipelineSchedule: JobSpec['pipelineSchedule']): number =>
     largest(plannedPipeline({ ...job, pipelineSchedule }, model, 4).bytes);
@@ -77,7 +77,7 @@ test('layers of a job file are planned by their weights; small built-in models a
   expect(model).toMatchObject({ ring: false, isMeasured: true });
   expect(model.layers.map(({ bytes }) => bytes / 16)).toEqual([0, 785 * 512, 513 * 10]);
   expect(model.largestMatrix).toBe(785 * 512 * 4);
-  expect(plannedPipeline({ ...job, pipeline: 2 }, model, 2).cut).toHaveLength(2);
+  expect(plannedPipeline({ ...job, stages: 2 }, model, 2).cut).toHaveLength(2);
   expect(plannedModel(DEFAULT_JOB)).toBeNull();
 });
 

@@ -6,11 +6,11 @@ import {
   withJob,
   withMethod,
   withOptimizer,
-  withPipeline,
   withPreset,
   withRate,
   withMeasure,
   withSource,
+  withStages,
   withStrategy,
 } from '../../../src/app/state/jobForm.ts';
 import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
@@ -49,7 +49,7 @@ describe('a method that a run has compared', () => {
   test.each(METHOD_NAMES)('%s makes a valid job from any job that the host has set', (method) => {
     for (const fields of [
       { measure: 'methods', algorithm: 'doubling' },
-      { pipeline: 2 },
+      { strategy: 'pipeline', recompute: true },
       { shardOptimizer: true },
       { measure: 'learning-rate' },
     ]) {
@@ -175,7 +175,7 @@ describe('a job in words', () => {
 
   test.each(STRATEGY_NAMES)('names every setting of %s, and no setting of other strategies', (strategy) => {
     const job = withStrategy(DEFAULT_JOB, strategy);
-    for (const setting of ['syncEvery', 'staleness'] as const) {
+    for (const setting of ['syncEvery', 'staleness', 'stages'] as const) {
       const isTold = describeJob({ ...job, [setting]: 13 }).includes('13');
       expect(isTold, setting).toBe(STRATEGIES[strategy].settings.includes(setting));
     }
@@ -217,18 +217,27 @@ describe('the form for a learning-rate range test', () => {
 describe('the form for a pipeline', () => {
   test('replaces the settings that a pipeline does not support, and keeps the other settings', () => {
     const planned = { ...DEFAULT_JOB, strategy: 'diloco', optimizer: 'adamw', syncEvery: 8, seed: 5 } as const;
-    const divided = withPipeline({ ...planned, codec: 'fp32' }, 4);
-    expect(divided).toMatchObject({ pipeline: 4, strategy: 'ddp', syncEvery: null, seed: 5 });
+    const divided = withStages({ ...planned, codec: 'fp32' }, 4);
+    expect(divided).toMatchObject({ strategy: 'pipeline', stages: 4, syncEvery: null, seed: 5 });
     expect(checkJob({ ...divided })).toHaveProperty('job');
     const tested = withMeasure({ ...DEFAULT_JOB, codec: 'int8', precision: 'mixed' }, 'learning-rate');
-    expect(checkJob({ ...withPipeline(tested, 2) })).toHaveProperty('job');
-    expect(withPipeline({ ...DEFAULT_JOB, codec: 'fp16' }, 2).codec).toBe('fp16');
+    expect(checkJob({ ...withStages(tested, 2) })).toHaveProperty('job');
+    expect(withStages({ ...DEFAULT_JOB, codec: 'fp16' }, 2).codec).toBe('fp16');
   });
 
-  test('leaves the pipeline when another strategy or a single stage is chosen', () => {
-    const divided = { ...withPipeline(DEFAULT_JOB, 4), microBatches: 8, recompute: true };
-    const undivided = { pipeline: 1, microBatches: null, recompute: false };
+  test('leaves the pipeline when another strategy is chosen', () => {
+    const divided = { ...withStages(DEFAULT_JOB, 4), microBatches: 8, recompute: true };
+    const undivided = { stages: 1, microBatches: null, recompute: false };
     expect(withStrategy(divided, 'local-sgd')).toMatchObject(undivided);
-    expect(withPipeline(divided, 1)).toMatchObject(undivided);
+    expect(withStrategy(divided, 'ddp')).toEqual(DEFAULT_JOB);
+  });
+
+  test('chooses a pipeline for a size that needs one, and leaves it for a smaller size', () => {
+    const gpt = parseJob({ job: 'gpt', strategy: 'diloco' });
+    const large = withPreset(gpt, 'gpt2');
+    expect(large).toMatchObject({ strategy: 'pipeline', stages: 4, recompute: true });
+    expect(checkJob(large)).toHaveProperty('job');
+    expect(withPreset(large, 'small')).toMatchObject({ strategy: 'ddp', stages: 1, recompute: false });
+    expect(withPreset(gpt, 'small').strategy).toBe('diloco');
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { pictureOf, reportsOwnLossOnly } from '../../../src/app/state/strategies.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
 import { createStrategy } from '../../../src/parallel/strategies/index.ts';
-import { parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { hasWholeModel, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 
@@ -52,7 +52,7 @@ describe('the picture of a room', () => {
   });
 });
 
-test.each(STRATEGY_NAMES)(
+test.each(STRATEGY_NAMES.filter(hasWholeModel))(
   'reportsOwnLossOnly is true for %s only if a rank does not learn the losses of all ranks',
   async (strategy) => {
     const job = parseJob({ strategy });

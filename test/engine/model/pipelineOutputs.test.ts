@@ -17,7 +17,9 @@ beforeAll(() => tf.setBackend('cpu'));
 
 const gpt = { ...DEFAULT_JOB.gpt, layers: 2, heads: 2, width: 16, context: 8, prompt: 'The ' };
 const jobOf = (fields: Record<string, unknown>): JobSpec =>
-  parseJob({ job: 'gpt', gpt, batchSize: 2, microBatches: 2, maxSteps: 3, ...fields });
+  parseJob({ job: 'gpt', gpt, batchSize: 2, maxSteps: 3, ...fields });
+/** The fields of a pipeline. */
+const cut = (stages: number) => ({ strategy: 'pipeline', stages, microBatches: 2 }) as const;
 
 const save = (outputs: PipelineOutputs, id = 1) =>
   outputs.answer({ type: 'export', id, format: 'safetensors', which: 'last' }) as Promise<EventOf<'exported'>>;
@@ -46,9 +48,9 @@ async function wholeFile(job: JobSpec, bytes: Uint8Array<ArrayBuffer>): Promise<
 }
 
 test.each([
-  ['a language model in 3 stages', 3, { pipeline: 3 }],
-  ['a language model in 2 replicas, with a rank that is left over', 5, { pipeline: 2 }],
-  ['an mlp', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, pipeline: 2 }],
+  ['a language model in 3 stages', 3, cut(3)],
+  ['a language model in 2 replicas, with a rank that is left over', 5, cut(2)],
+  ['an mlp', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, ...cut(2) }],
 ] as const)('rank 0 saves %s in the same bytes as a rank with the whole model', async (_name, n, fields) => {
   const job = jobOf(fields);
   const tensors = tf.memory().numTensors;
@@ -66,7 +68,7 @@ test.each([
 });
 
 test('any rank can save the model of the current step during a run, which changes no losses', async () => {
-  const job = jobOf({ pipeline: 2 });
+  const job = jobOf(cut(2));
   let saving: Promise<EventOf<'exported'>> | null = null;
   const [plain, asked] = [
     await runWorld(2, (group) => trainStage(group, job)),
@@ -88,19 +90,19 @@ test('any rank can save the model of the current step during a run, which change
 });
 
 test('formats that need the whole model are rejected before the run', async () => {
-  const [rank] = await runWorld(1, (group) => trainStage(group, jobOf({ pipeline: 2, maxSteps: 1 })));
+  const [rank] = await runWorld(1, (group) => trainStage(group, jobOf({ ...cut(2), maxSteps: 1 })));
   const answer = await rank!.outputs.answer({ type: 'export', id: 3, format: 'keras', which: 'last' });
   expect(answer).toMatchObject({ type: 'exported', id: 3, file: null, problem: /safetensors files only/ });
   rank!.outputs.dispose();
 });
 
 test.each([
-  ['2 stages', 2, { pipeline: 2 }],
-  ['2 replicas of 2 stages', 4, { pipeline: 2 }],
-  ['a job with layers in 2 stages', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, pipeline: 2 }],
+  ['2 stages', 2, cut(2)],
+  ['2 replicas of 2 stages', 4, cut(2)],
+  ['a job with layers in 2 stages', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, ...cut(2) }],
 ] as const)('%s start with the weights of a file that only one rank has', async (_name, n, fields) => {
-  const { pipeline: _, ...plain } = fields;
-  const source = jobOf({ ...plain, microBatches: null, seed: 9 });
+  const plain = { ...fields, strategy: 'ddp', stages: 1, microBatches: null } as const;
+  const source = jobOf({ ...plain, seed: 9 });
   const task = await wholeTask(source);
   const { jobModel } = task.queryModel;
   const bytes = await encodeWeights('safetensors', await readTensors(jobModel), jobModel.topology, {});
@@ -109,7 +111,7 @@ test.each([
   const ranks = await runWorld(n, (group) =>
     trainStage(group, jobOf(fields), { weights: group.rank === n - 1 ? weights : null }),
   );
-  const whole = jobOf({ ...plain, microBatches: null, batchSize: 2 * n });
+  const whole = jobOf({ ...plain, batchSize: 2 * n });
   const wholeTasks = await wholeTask(whole);
   await setWeights(wholeTasks.queryModel.jobModel, weights);
   const [expected] = await runWorld(1, (group) => trainWhole(group, whole, wholeTasks));
@@ -126,7 +128,7 @@ test('a file that does not fit is rejected before the run, with the tensor and b
   const bytes = await encodeWeights('safetensors', await readTensors(jobModel), null, {});
   task.dispose();
   const weights = await openWeights('small.safetensors', new Blob([bytes]));
-  const reading = runWorld(1, (group) => trainStage(group, jobOf({ pipeline: 2 }), { weights }));
+  const reading = runWorld(1, (group) => trainStage(group, jobOf(cut(2)), { weights }));
   await expect(reading).rejects.toThrow(DataError);
   await expect(reading).rejects.toThrow(
     /^small\.safetensors has "embedding\/weight" of shape \[\d+, 8\], but in this model its shape is \[\d+, 16\]/,
@@ -139,7 +141,7 @@ test('weights of another format are rejected', async () => {
   const bytes = await encodeWeights('tfjs', await readTensors(jobModel), jobModel.topology, {});
   task.dispose();
   const weights = await openWeights('model.zip', new Blob([bytes]));
-  const job = parseJob({ job: 'digits', hidden: 8, pipeline: 2, maxSteps: 1 });
+  const job = parseJob({ job: 'digits', hidden: 8, ...cut(2), maxSteps: 1 });
   await expect(runWorld(1, (group) => trainStage(group, job, { weights }))).rejects.toThrow(
     /^model\.zip cannot be read layer by layer/,
   );
@@ -149,7 +151,7 @@ test.each([1, 2, 4])(
   '%i stages write the same texts as a single rank with these weights, and answer prompts',
   async (n) => {
     // A context of 8 tokens is shorter than a text, so the window moves.
-    const job = jobOf({ pipeline: Math.max(2, n), maxSteps: 5 });
+    const job = jobOf({ ...cut(Math.max(2, n)), maxSteps: 5 });
     const events: EngineEvent[] = [];
     let asked: Promise<EngineEvent> | null = null;
     const ranks = await runWorld(n, (group) =>
@@ -181,7 +183,7 @@ test.each([1, 2, 4])(
 );
 
 test('a run ends with the reason, and writes no text, if its weights are so large that the loss is not finite', async () => {
-  const job = jobOf({ pipeline: 2, maxSteps: 1 });
+  const job = jobOf({ ...cut(2), maxSteps: 1 });
   const task = await wholeTask(job);
   const { jobModel } = task.queryModel;
   const tensors = await readTensors(jobModel);

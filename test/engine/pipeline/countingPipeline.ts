@@ -113,7 +113,7 @@ export async function createCounter(
     ring = false,
     tabBytes = Infinity,
     ...fields
-  }: { samples: number; ring?: boolean; tabBytes?: number; pipeline: number; epochs?: number },
+  }: { samples: number; ring?: boolean; tabBytes?: number; stages: number; epochs?: number },
 ): Promise<CountingMember> {
   const built: BuiltLayers = new Map();
   const events: EngineEvent[] = [];
@@ -121,6 +121,7 @@ export async function createCounter(
   const task = createTask(samples, ring, built);
   const plan = parseJob({
     job: 'digits',
+    strategy: 'pipeline',
     optimizer: 'sgd',
     learningRate: 1,
     schedule: 'constant',

@@ -76,7 +76,7 @@ test.each([
   'a run continues without %s, whichever frame of the run is its last one',
   async (_name, rank, ring) => {
     for (let frame = 3 * rank; ; frame += 29) {
-      const members = await counters(3, { pipeline: 3, ring });
+      const members = await counters(3, { stages: 3, ring });
       const { isBroken, results } = await runGeneration(members, { end: { rank, frame } });
       if (!isBroken) {
         expectEqualHashes(results);
@@ -102,7 +102,7 @@ test('a rank that has missed a step applies this step if other ranks have applie
   for (const rank of [0, 1, 2]) {
     // Ranks agree on the step in these frames.
     for (let frame = 16; frame < 32; frame++) {
-      const members = await counters(3, { pipeline: 3 });
+      const members = await counters(3, { stages: 3 });
       await runGeneration(members, { end: { rank, step: 1, frame } });
       const survivors = members.filter((_member, i) => i !== rank);
       const [a, b] = survivors.map(({ run }) => run.steps);
@@ -119,7 +119,7 @@ test('a rank that has missed a step applies this step if other ranks have applie
 
 test('a run continues if ranks are lost while layers move between ranks', async () => {
   for (let frame = 0; ; frame += 13) {
-    const members = await counters(4, { pipeline: 4 });
+    const members = await counters(4, { stages: 4 });
     await runGeneration(members, { end: { rank: 3, step: 1, frame: 20 } });
     const three = members.slice(0, 3);
     const { isBroken } = await runGeneration(three, { end: { rank: 1, frame } });
@@ -138,7 +138,7 @@ test('no sample is skipped or repeated in 20 random schedules of lost, returning
   let moved = 0;
   for (let seed = 0; seed < 20; seed++) {
     const rng = createRng(seed);
-    const fields = { pipeline: 2 + rng.below(3), ring: rng.below(2) === 0, epochs: 2, samples: 30 };
+    const fields = { stages: 2 + rng.below(3), ring: rng.below(2) === 0, epochs: 2, samples: 30 };
     let present = await counters(3 + rng.below(2), fields);
     const everyone = [...present];
     // A step that only lost ranks have applied is taken again, and replaces the former one.
@@ -176,11 +176,11 @@ test('no sample is skipped or repeated in 20 random schedules of lost, returning
 }, 120_000);
 
 test('two replicas continue as one longer pipeline when a rank is lost, and as two again when a rank joins', async () => {
-  const members = await counters(4, { pipeline: 2, epochs: 2 });
+  const members = await counters(4, { stages: 2, epochs: 2 });
   await runGeneration(members, { end: { rank: 1, step: 1, frame: 30 } });
   const three = [members[0]!, ...members.slice(2)];
   await runGeneration(three, { end: { rank: 0, step: 2, frame: 30 } });
-  const last = await createCounter('new', { pipeline: 2, epochs: 2, samples: SAMPLES });
+  const last = await createCounter('new', { stages: 2, epochs: 2, samples: SAMPLES });
   const all = [...three, last];
   const { results } = await runGeneration(all);
   for (const result of results) expect(result).toMatchObject({ pipeline: { stages: 2, replicas: 2 } });
@@ -190,7 +190,7 @@ test('two replicas continue as one longer pipeline when a rank is lost, and as t
 });
 
 test('if a rank and its right neighbour are lost, the error names the lost layers', async () => {
-  const members = await counters(4, { pipeline: 4 });
+  const members = await counters(4, { stages: 4 });
   await runGeneration(members, { end: { rank: 1, step: 1, frame: 10 } });
   const { results } = await runGeneration([members[0]!, members[3]!]);
   for (const result of results) {
@@ -203,7 +203,7 @@ test('if a rank and its right neighbour are lost, the error names the lost layer
 
 test('a run waits for more tabs if the model does not fit into the remaining tabs', async () => {
   // A layer needs 240 bytes: with three tabs, each has at most two of the five layers.
-  const fields = { pipeline: 3, tabBytes: 500 };
+  const fields = { stages: 3, tabBytes: 500 };
   const members = await counters(3, fields);
   await runGeneration(members, { end: { rank: 2, step: 1, frame: 40 } });
   const two = members.slice(0, 2);
@@ -221,7 +221,7 @@ test('a run waits for more tabs if the model does not fit into the remaining tab
 });
 
 test('a model that does not fit into the tabs of a run is rejected before the run', async () => {
-  const members = await counters(2, { pipeline: 2, tabBytes: 500 });
+  const members = await counters(2, { stages: 2, tabBytes: 500 });
   const { results } = await runGeneration(members);
   for (const result of results) {
     expect((result as Error).message).toContain(
@@ -237,7 +237,8 @@ test('a run has the bits of an undisturbed run if a new rank takes the place of 
     job: 'gpt',
     gpt,
     optimizer: 'adamw',
-    pipeline: 3,
+    strategy: 'pipeline',
+    stages: 3,
     batchSize: 1,
     microBatches: 3,
     maxSteps: 5,
@@ -258,7 +259,7 @@ test('a rank that is one step behind applies this step even if the new first ran
   let late = 0;
   for (const rank of [0, 1, 2, 3]) {
     for (let frame = 12; frame < 40; frame++) {
-      const members = await counters(4, { pipeline: 2 });
+      const members = await counters(4, { stages: 2 });
       await runGeneration(members, { end: { rank, step: 1, frame } });
       const most = Math.max(...members.map(({ run }) => run.steps));
       const [behind, ahead] = [
@@ -272,7 +273,7 @@ test('a rank that is one step behind applies this step even if the new first ran
         continue;
       }
       late += 1;
-      const joiner = await createCounter('new', { pipeline: 2, samples: SAMPLES });
+      const joiner = await createCounter('new', { stages: 2, samples: SAMPLES });
       const first = [joiner, ...ahead];
       await runGeneration(first, { until: () => joiner.events.some(({ type }) => type === 'pipeline') });
       const all = [...first, ...behind];

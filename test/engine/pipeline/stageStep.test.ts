@@ -6,6 +6,7 @@ import { oneForwardOneBackward } from '../../../src/parallel/pipeline/schedules.
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { isPipeline } from '../../../src/spec/pipeline.ts';
 import { Activity } from '../../../src/util/activity.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -13,7 +14,7 @@ import { TEXT, trainStage, trainWhole, wholeTask } from './runPipeline.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
 
-/** Trains on `n` ranks; with pipeline 1 as always. */
+/** Trains on `n` ranks; each with the whole model or with a stage. */
 async function run(
   n: number,
   fields: Record<string, unknown>,
@@ -22,7 +23,7 @@ async function run(
   const job = parseJob(fields);
   const tensors = tf.memory().numTensors;
   const results = await runWorld(n, async (group) => {
-    if (job.pipeline > 1) {
+    if (isPipeline(job)) {
       const { result, outputs } = await trainStage(group, job, { onevent: (event) => emit(group.rank, event) });
       outputs.dispose();
       return result;
@@ -57,7 +58,15 @@ test.each([
   ['digits with an mlp', 2, 'gpipe', { job: 'digits', hidden: 16, optimizer: 'sgd', clipNorm: 0.5 }],
 ] as const)('%s on %i ranks learns the same as on one rank', async (_name, n, pipelineSchedule, fields) => {
   const plan = { maxSteps: 6, epochs: 1, schedule: 'cosine' };
-  const results = await run(n, { ...fields, ...plan, batchSize: 4, pipeline: n, microBatches: 4, pipelineSchedule });
+  const results = await run(n, {
+    ...fields,
+    ...plan,
+    batchSize: 4,
+    strategy: 'pipeline',
+    stages: n,
+    microBatches: 4,
+    pipelineSchedule,
+  });
   const { recompute: _, ...without } = { recompute: false, ...fields };
   expectEqualLosses(results, await run(1, { ...without, ...plan, batchSize: 4 * n }));
   expect(results[0]!.pipeline).toMatchObject({ stages: n, replicas: 1, microBatches: 4 });
@@ -65,7 +74,15 @@ test.each([
 });
 
 test('each forward or backward pass of a rank is a task; between two tasks the rank only waits', async () => {
-  const job = parseJob({ job: 'digits', hidden: 8, pipeline: 2, batchSize: 4, microBatches: 3, maxSteps: 2 });
+  const job = parseJob({
+    job: 'digits',
+    hidden: 8,
+    strategy: 'pipeline',
+    stages: 2,
+    batchSize: 4,
+    microBatches: 3,
+    maxSteps: 2,
+  });
   const tasks = await runWorld(2, async (group) => {
     const activity = new Activity(systemClock);
     const seen: string[] = [];
@@ -79,7 +96,7 @@ test('each forward or backward pass of a rank is a task; between two tasks the r
 
 test('two replicas of two stages learn the same as one rank, and a fifth rank waits', async () => {
   const plan = { job: 'gpt', gpt, maxSteps: 4 };
-  const results = await run(5, { ...plan, batchSize: 2, pipeline: 2, microBatches: 3 });
+  const results = await run(5, { ...plan, batchSize: 2, strategy: 'pipeline', stages: 2, microBatches: 3 });
   expectEqualLosses(results, await run(1, { ...plan, batchSize: 8 }));
   expect(results[4]!.pipeline).toMatchObject({ stages: 2, replicas: 2 });
   expect(results[4]!.pipeline!.layers[4]).toEqual([]);
@@ -87,7 +104,16 @@ test('two replicas of two stages learn the same as one rank, and a fifth rank wa
 
 test('a pipeline with more stages than layers gets one stage per layer', async () => {
   const events: { rank: number; event: EngineEvent }[] = [];
-  const job = { job: 'digits', hidden: 8, pipeline: 4, batchSize: 4, microBatches: 5, maxSteps: 2, hashEvery: 1 };
+  const job = {
+    job: 'digits',
+    hidden: 8,
+    strategy: 'pipeline',
+    stages: 4,
+    batchSize: 4,
+    microBatches: 5,
+    maxSteps: 2,
+    hashEvery: 1,
+  };
   const results = await run(4, job, (rank, event) => events.push({ rank, event }));
   const { layers } = results[0]!.pipeline!;
   expect(results[0]!.pipeline).toMatchObject({ stages: 3, replicas: 1 });
@@ -115,7 +141,7 @@ test('a pipeline with more stages than layers gets one stage per layer', async (
 
 test('the memory of a rank includes the activations that it keeps for backward passes', async () => {
   const rows = 8;
-  const plan = { job: 'gpt', gpt, maxSteps: 1, batchSize: rows, pipeline: 2, microBatches: 1 };
+  const plan = { job: 'gpt', gpt, maxSteps: 1, batchSize: rows, strategy: 'pipeline', stages: 2, microBatches: 1 };
   // Other tests may have left tensors in this process.
   const { numBytes } = tf.memory();
   const [kept] = await run(1, plan);

@@ -82,7 +82,7 @@ describe('a run', () => {
   test('rejects codecs that its strategy does not support', () => {
     expect(() => parsePlan({ strategy: 'local-sgd', codec: 'int8' })).toThrow(UsageError);
     expect(() => parseJob({ strategy: 'diloco', codec: 'powersgd' })).toThrow(
-      /ddp: all; diloco, streaming-diloco: fp32, fp16, int8; others: fp32/,
+      /ddp: all; diloco, streaming-diloco: fp32, fp16, int8; pipeline: fp32, fp16; others: fp32/,
     );
     for (const codec of CODEC_NAMES) expect(parsePlan({ codec }).codec).toBe(codec);
     expect(STRATEGIES['parameter-server'].codecs).toEqual(['fp32']);

@@ -6,7 +6,7 @@ import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
 import { createStrategy, type StrategyChoice } from '../../../src/parallel/strategies/index.ts';
 import { createOptimizer } from '../../../src/optim/index.ts';
-import { STRATEGIES, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { hasWholeModel, STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { deferred } from '../../../src/util/deferred.ts';
@@ -54,6 +54,10 @@ async function makeStrategy(
   else await made.attach(group);
   return made;
 }
+
+/** The setting `syncEvery`, for strategies that have it. */
+const periodOf = (strategy: StrategyName, syncEvery: number) =>
+  STRATEGIES[strategy].settings.includes('syncEvery') ? { syncEvery } : {};
 
 const ignore = (): void => {};
 
@@ -109,7 +113,7 @@ test('ddp keeps the gradient as it is before it is clipped, and a failed step do
 const SYNCHRONOUS = ['ddp', 'parameter-server'] as const;
 
 test.each(
-  STRATEGY_NAMES.flatMap((strategy) =>
+  STRATEGY_NAMES.filter(hasWholeModel).flatMap((strategy) =>
     (['fp32', 'int8'] as const)
       .filter((codec) => STRATEGIES[strategy].codecs.includes(codec))
       .map((codec) => [strategy, codec] as const),
@@ -164,20 +168,27 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES)('%s ends with the same parameters on every rank, and the loss falls', async (strategy) => {
-    const { results } = await train(3, { batchSize: 8, maxSteps: 23, syncEvery: 5, strategy });
-    for (const { stateHash, losses } of results) {
-      expect(new Set(stateHash).size).toBe(1);
-      expect(losses).toHaveLength(23);
-      expect(losses).toEqual(results[0]!.losses);
-      expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.8);
-    }
-  });
+  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+    '%s ends with the same parameters on every rank, and the loss falls',
+    async (strategy) => {
+      const { results } = await train(3, { batchSize: 8, maxSteps: 23, ...periodOf(strategy, 5), strategy });
+      for (const { stateHash, losses } of results) {
+        expect(new Set(stateHash).size).toBe(1);
+        expect(losses).toHaveLength(23);
+        expect(losses).toEqual(results[0]!.losses);
+        expect(losses.at(-1)!).toBeLessThan(losses[0]! * 0.8);
+      }
+    },
+  );
 
-  test.each(STRATEGY_NAMES)(
+  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
     '%s trains even if some ranks have no samples in the last step of an epoch',
     async (strategy) => {
-      const { results } = await train(4, { batchSize: 4, epochs: 2, syncEvery: 3, strategy }, { trainSize: 17 });
+      const { results } = await train(
+        4,
+        { batchSize: 4, epochs: 2, ...periodOf(strategy, 3), strategy },
+        { trainSize: 17 },
+      );
       expect(new Set(results[0]!.stateHash).size).toBe(1);
       expect(results[0]!.steps).toBe(4);
     },
@@ -188,10 +199,10 @@ describe('strategies', () => {
     // 5 steps: all ranks wait for each other after the fourth step and at the end. Each time they
     // send as many bytes as in a step.
     ['async-parameter-server', 6],
-  ])('rank 0 sends or receives all bytes of a parameter server: %s', async (strategy, exchanges) => {
+  ] as const)('rank 0 sends or receives all bytes of a parameter server: %s', async (strategy, exchanges) => {
     const n = 4;
     const maxSteps = strategy === 'parameter-server' ? 4 : 5;
-    const { results } = await train(n, { batchSize: 2, maxSteps, hashEvery: 2, syncEvery: 4, strategy });
+    const { results } = await train(n, { batchSize: 2, maxSteps, hashEvery: 2, ...periodOf(strategy, 4), strategy });
     const { bytesSentPerRank, bytesReceivedPerRank, gradientBytes } = results[0]!;
     const perExchange = (bytes: number) => bytes / exchanges / gradientBytes;
     for (const [sent, ...others] of [bytesSentPerRank, bytesReceivedPerRank].map((ranks) => ranks.map(perExchange))) {
@@ -269,7 +280,7 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES)(
+  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
     '%s sends buffers that a pass has changed, and sends frozen weights only once',
     async (strategy) => {
       const seen = await runWorld(3, async (group) => {
@@ -315,15 +326,18 @@ describe('strategies', () => {
     },
   );
 
-  test.each(STRATEGY_NAMES)('%s rejects models and samples that it cannot train, on every rank', async (strategy) => {
-    await runWorld(2, async (group) => {
-      const weight = tf.variable(tf.scalar(1));
-      const counter = tf.variable(tf.scalar(1, 'int32'), false);
-      const frozen = tf.variable(tf.scalar(1), false);
-      await expect(makeStrategy(strategy, group, [weight, counter])).rejects.toThrow(/is int32/);
-      await expect(makeStrategy(strategy, group, [frozen])).rejects.toThrow(UsageError);
-    });
-  });
+  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+    '%s rejects models and samples that it cannot train, on every rank',
+    async (strategy) => {
+      await runWorld(2, async (group) => {
+        const weight = tf.variable(tf.scalar(1));
+        const counter = tf.variable(tf.scalar(1, 'int32'), false);
+        const frozen = tf.variable(tf.scalar(1), false);
+        await expect(makeStrategy(strategy, group, [weight, counter])).rejects.toThrow(/is int32/);
+        await expect(makeStrategy(strategy, group, [frozen])).rejects.toThrow(UsageError);
+      });
+    },
+  );
 
   test('an asynchronous server keeps every rank within the staleness bound', async () => {
     const staleness = 2;
@@ -369,31 +383,34 @@ describe('strategies', () => {
     }
   });
 
-  test.each(STRATEGY_NAMES)('%s fails on every rank when one rank aborts between steps', async (strategy) => {
-    const failures: unknown[] = [];
-    await runWorld(3, async (group) => {
-      const variable = tf.variable(tf.scalar(0));
-      const made = await makeStrategy(strategy, group, [variable], { syncEvery: 4, staleness: 2 });
-      try {
-        for (let step = 0; step < 12; step++) {
-          if (group.rank === 1 && step === 2) group.abort(new Error('gave up'));
-          await made.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 }, ignore);
+  test.each(STRATEGY_NAMES.filter(hasWholeModel))(
+    '%s fails on every rank when one rank aborts between steps',
+    async (strategy) => {
+      const failures: unknown[] = [];
+      await runWorld(3, async (group) => {
+        const variable = tf.variable(tf.scalar(0));
+        const made = await makeStrategy(strategy, group, [variable], { syncEvery: 4, staleness: 2 });
+        try {
+          for (let step = 0; step < 12; step++) {
+            if (group.rank === 1 && step === 2) group.abort(new Error('gave up'));
+            await made.step(() => tf.tidy(() => variable.square().asScalar()), { samples: 1 }, ignore);
+          }
+        } catch (error) {
+          failures.push(error);
         }
-      } catch (error) {
-        failures.push(error);
-      }
-      made.dispose();
-    });
-    expect(failures).toHaveLength(3);
-    for (const error of failures) expect((error as Error).message).toBe('gave up');
-  });
+        made.dispose();
+      });
+      expect(failures).toHaveLength(3);
+      for (const error of failures) expect((error as Error).message).toBe('gave up');
+    },
+  );
 
-  test.each(STRATEGY_NAMES)('%s leaks no tensor in 100 steps', async (strategy) => {
+  test.each(STRATEGY_NAMES.filter(hasWholeModel))('%s leaks no tensor in 100 steps', async (strategy) => {
     const counts: number[] = [];
     const before = tf.memory().numTensors;
     const { events } = await train(
       2,
-      { batchSize: 1, maxSteps: 100, syncEvery: 7, hashEvery: 1000, strategy },
+      { batchSize: 1, maxSteps: 100, ...periodOf(strategy, 7), hashEvery: 1000, strategy },
       { onStep: () => counts.push(tf.memory().numTensors) },
     );
     expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(100);

@@ -10,6 +10,7 @@ import {
   type JobSpec,
   type PlannedCodec,
   type StrategyName,
+  type StrategySetting,
 } from '../../../spec/job.ts';
 import { methodOf } from '../../../spec/methods.ts';
 
@@ -68,6 +69,11 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
     does: 'This works like DiLoCo, but each tab sends only the largest changes, in a few bits each. Of all strategies, this one sends the fewest bytes. It suits home connections and phones.',
     instead: (steps) =>
       `Each rank trains by itself, and sends its largest changes to all others ${often(steps)}. Nothing is sent in between.`,
+  },
+  pipeline: {
+    name: 'pipeline',
+    does: 'Each tab holds some of the layers, for models that do not fit into one tab. Tabs send activations and their gradients. If there are twice as many tabs as stages, two replicas of the model average their gradients.',
+    instead: null,
   },
 };
 
@@ -160,6 +166,8 @@ export const job = {
   averages: 'Averages of the optimizer',
   averagesIn: { whole: 'all in each tab', sharded: 'divided among tabs' },
   codec: 'Gradient codec',
+  /** The codec of a pipeline. */
+  codecOfValues: 'Values between stages',
   /** The codec `auto` in a sentence and in the form. */
   autoCodec: { name: 'a codec that suits the links', option: 'auto' },
   /** What ranks do instead of an all-reduce of gradients, with codecs of whole gradients. */
@@ -184,9 +192,18 @@ export const job = {
   },
   transport: 'Links in one browser',
   transports: { webrtc: 'WebRTC', auto: 'memory' },
-  ahead: 'Maximum steps ahead',
+  /** The settings of strategies. */
+  settings: {
+    staleness: 'Maximum steps ahead',
+    syncEvery: 'Exchange every … steps',
+    outerLearningRate: 'Outer learning rate',
+    stages: 'Stages (tabs per model)',
+    microBatches: 'Micro-batches of a step',
+    pipelineSchedule: 'Schedule of the stages',
+    recompute: 'Activations',
+  } as Record<StrategySetting, string>,
+  /** The setting `syncEvery` of a strategy with a server. */
   allWait: 'Wait for all tabs every … steps',
-  exchange: 'Exchange every … steps',
   asUsual: 'default',
   data: 'Data',
   sources: {
@@ -232,14 +249,14 @@ export const job = {
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
-  describeStrategy: ({ measure, strategy, syncEvery, staleness, pipeline }: JobSpec): string => {
+  describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec): string => {
     const { settings, exchanges } = STRATEGIES[strategy];
-    if (pipeline > 1) return `pipeline of ${pipeline} stages`;
     if (measure === 'methods') return 'compares strategies';
+    const divided = settings.includes('stages') ? ` of ${plural(stages, 'stage')}` : '';
     const ahead = settings.includes('staleness') ? `, at most ${plural(staleness, 'step')} ahead` : '';
     const exchange = exchanges === 'server' ? 'waits for all' : 'an exchange';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `, ${exchange} ${often(syncEvery)}`;
-    return `${strategies[strategy].name}${ahead}${period}`;
+    return `${strategies[strategy].name}${divided}${ahead}${period}`;
   },
   /** The comparison of methods. */
   methods: {

@@ -80,15 +80,9 @@ export const pipeline = {
   layersByRank: 'Layers and memory of each rank',
 
   // The form.
-  fields: {
-    stages: 'Stages (tabs per model)',
-    microBatches: 'Micro-batches of a step',
-    automatic: '4 for each stage',
-    schedule: 'Schedule of the stages',
-    recompute: 'Activations',
-    recomputes: { keep: 'keep', recompute: 'recompute' },
-    codec: 'Values between stages',
-  },
+  /** The default number of micro-batches. */
+  automatic: '4 for each stage',
+  recomputes: { keep: 'keep', recompute: 'recompute' },
   /** What the model needs, and what a tab has. */
   whole: (needs: string) => `Each tab holds the whole model and needs about ${needs}.`,
   divides: (tabs: number, needs: string) =>
@@ -106,8 +100,6 @@ export const pipeline = {
   noFitAtAll: 'No number of stages is enough. Choose a smaller model or a smaller batch.',
   buffer: (needs: string, most: string) =>
     `The largest matrix has ${needs}, but a buffer of this tab’s GPU has at most ${most}. A pipeline does not cut a matrix: choose a smaller vocabulary or width.`,
-  hides:
-    'Each tab holds some of the layers. Gradients stay on the rank that has their layers, so there is no all-reduce to choose. If there are twice as many tabs as stages, two replicas of the model average their gradients.',
 
   // The lobby.
   needsTabs: (stages: number, tabs: number) =>

@@ -47,6 +47,11 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
     does: '像 DiLoCo，但每个标签页只发送最大的变化，每个变化只用几个比特。在所有策略中发送的字节最少，适合家庭网络和手机。',
     instead: (steps) => `每个 rank 各自训练，${often(steps)}把最大的变化发给所有其他 rank。其间什么也不传。`,
   },
+  pipeline: {
+    name: '流水线',
+    does: '每个标签页有一些层，适合一个标签页放不下的模型。标签页之间发送激活值及其梯度。如果标签页的数量是段数的两倍，两个副本会平均它们的梯度。',
+    instead: null,
+  },
 };
 
 const optimizers = {
@@ -133,6 +138,7 @@ export const job: Messages['job'] = {
   averages: '优化器的平均值',
   averagesIn: { whole: '每个标签页各存全部', sharded: '分给各标签页' },
   codec: '梯度编码',
+  codecOfValues: '段之间的值',
   autoCodec: { name: '适合链路的编码', option: '自动' },
   insteadOfGradients: {
     powersgd: '各 rank 不是对梯度、而是对它的低秩因子做全归约（PowerSGD），字节只有百分之几。没有梯度块沿环传递。',
@@ -152,9 +158,16 @@ export const job: Messages['job'] = {
   },
   transport: '同浏览器的连接',
   transports: { webrtc: 'WebRTC', auto: '内存' },
-  ahead: '最多领先几步',
+  settings: {
+    staleness: '最多领先几步',
+    syncEvery: '每几步交换一次',
+    outerLearningRate: '外层学习率',
+    stages: '段数（每个模型的标签页）',
+    microBatches: '一步的微批次',
+    pipelineSchedule: '段的调度',
+    recompute: '激活值',
+  },
   allWait: '每几步全体等待一次',
-  exchange: '每几步交换一次',
   asUsual: '默认',
   data: '数据来自',
   sources: {
@@ -192,14 +205,14 @@ export const job: Messages['job'] = {
           : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
     return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
   },
-  describeStrategy: ({ measure, strategy, syncEvery, staleness, pipeline }: JobSpec) => {
+  describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec) => {
     const { settings, exchanges } = STRATEGIES[strategy];
-    if (pipeline > 1) return `${pipeline} 段的流水线`;
     if (measure === 'methods') return '比较各种策略';
+    const divided = settings.includes('stages') ? `${stages} 段的` : '';
     const ahead = settings.includes('staleness') ? `，最多领先 ${staleness} 步` : '';
     const exchange = exchanges === 'server' ? '全体等待' : '交换一次';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `，${often(syncEvery)}${exchange}`;
-    return `${strategies[strategy].name}${ahead}${period}`;
+    return `${divided}${strategies[strategy].name}${ahead}${period}`;
   },
   methods: {
     name: (method: string): string => {

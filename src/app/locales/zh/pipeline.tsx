@@ -61,15 +61,8 @@ export const pipeline: Messages['pipeline'] = {
   upTo: (least, most) => (least === most ? most : `${least} 到 ${most}`),
   layersByRank: '每个 rank 的层和内存',
 
-  fields: {
-    stages: '段数（每个模型的标签页）',
-    microBatches: '一步的微批次',
-    automatic: '每段 4 个',
-    schedule: '段的调度',
-    recompute: '激活值',
-    recomputes: { keep: '保留', recompute: '重新计算' },
-    codec: '段之间的值',
-  },
+  automatic: '每段 4 个',
+  recomputes: { keep: '保留', recompute: '重新计算' },
   whole: (needs) => `每个标签页都有整个模型，大约需要 ${needs}。`,
   divides: (tabs, needs) => `模型分在 ${tabs} 个标签页上。每个最多大约需要 ${needs}。`,
   dividesUnknown: (tabs) => `模型分在 ${tabs} 个标签页上。每个有它的一些层。`,
@@ -82,8 +75,6 @@ export const pipeline: Messages['pipeline'] = {
   noFitAtAll: '多少段都不够。请选择更小的模型或更小的批次。',
   buffer: (needs, most) =>
     `最大的矩阵有 ${needs}，但这个标签页的 GPU 的一个缓冲区最多有 ${most}。流水线不切开矩阵：请选择更小的词表或宽度。`,
-  hides:
-    '每个标签页有一些层。梯度留在自己那些层所在的 rank 上，所以流水线没有 all-reduce 可选。如果标签页有两倍之多，两个副本会平均它们的梯度。',
 
   needsTabs: (stages, tabs) => `${stages} 段的流水线需要 ${stages} 个标签页；已有 ${tabs} 个就绪。`,
   missing: (missing, stages) => `还缺 ${missing} 个标签页。现在开始的训练有 ${stages} 段。`,

@@ -1,0 +1,96 @@
+/** The purpose of a run, its strategy, and the settings of the strategy. */
+import { useId } from 'preact/hooks';
+import { DEFAULT_JOB, STRATEGIES, type JobSpec, type StrategySetting } from '../../spec/job.ts';
+import { Select } from '../components/Fields.tsx';
+import { messages } from '../locales/index.ts';
+import { strategyOptions, withMeasure, withStrategy } from '../state/jobForm.ts';
+import { JobNumber, type Offer } from './JobFields.tsx';
+
+interface Props {
+  job: JobSpec;
+  offer: Offer;
+}
+
+export function StrategyFields({ job, offer }: Props) {
+  const { strategy, measure } = job;
+  const { job: labels } = messages.value;
+  const about = useId();
+  const { settings } = STRATEGIES[strategy];
+  const purpose = (
+    <Select
+      label={labels.purpose}
+      value={measure ?? 'train'}
+      options={labels.purposes}
+      onpick={(value) => offer(withMeasure(job, value === 'train' ? null : value))}
+    />
+  );
+  if (measure !== null) {
+    return (
+      <div class="strategy">
+        {purpose}
+        <p class="dim small">{labels.measures[measure]}</p>
+      </div>
+    );
+  }
+  return (
+    <>
+      <div class="fields">{purpose}</div>
+      <div class="strategy">
+        <Select
+          label={labels.strategy}
+          value={strategy}
+          options={strategyOptions()}
+          about={about}
+          onpick={(value) => offer(withStrategy(job, value))}
+        />
+        <p id={about} class="dim small">
+          {labels.strategies[strategy].does}
+        </p>
+      </div>
+      {settings.length > 0 && (
+        // Each strategy has its own key. So a change of the strategy discards values that are only
+        // half typed.
+        <div key={strategy} class="fields">
+          {settings.map((setting) => (
+            <SettingField key={setting} setting={setting} job={job} offer={offer} />
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+function SettingField({ setting, job, offer }: Props & { setting: StrategySetting }) {
+  const { settings: labels, allWait, asUsual } = messages.value.job;
+  const { schedules, recomputes, automatic } = messages.value.pipeline;
+  const { exchanges } = STRATEGIES[job.strategy];
+  if (setting === 'pipelineSchedule') {
+    return (
+      <Select
+        label={labels[setting]}
+        value={job.pipelineSchedule}
+        options={schedules}
+        onpick={(pipelineSchedule) => offer({ ...job, pipelineSchedule })}
+      />
+    );
+  }
+  if (setting === 'recompute') {
+    return (
+      <Select
+        label={labels[setting]}
+        value={job.recompute ? 'recompute' : 'keep'}
+        options={recomputes}
+        onpick={(choice) => offer({ ...job, recompute: choice === 'recompute' })}
+      />
+    );
+  }
+  return (
+    <JobNumber
+      name={setting}
+      label={setting === 'syncEvery' && exchanges === 'server' ? allWait : labels[setting]}
+      {...(DEFAULT_JOB[setting] === null && { empty: setting === 'microBatches' ? automatic : asUsual })}
+      job={job}
+      offer={offer}
+    />
+  );
+}
