@@ -81,7 +81,7 @@ describe('the state in words', () => {
     const held = room({ phase: 'PAUSED', isPausedByHost: true, members: rest });
     expect(textAfter(...inRun, state('WAITING'), held)).toBe('paused by the host');
     const letGo = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
-    expect(textAfter(...inRun, state('WAITING'), letGo)).toMatch(/^reconnecting: this tab was dropped/);
+    expect(textAfter(...inRun, state('WAITING'), letGo)).toMatch(/^reconnecting: this tab lost its place/);
     expect(textAfter(...inRun, state('WAITING', { isServerAway: true }), room({}))).toContain(
       'the signaling server is away',
     );

@@ -83,7 +83,7 @@ export const lesson = {
     slow: (): Thought => ({
       title: 'Break it: a slow link',
       text: 'One link needs several seconds for each chunk. First, only the tab at the end of this link waits. In the next step, the tab after it waits too. The stall travels one rank per step, until the whole ring runs at the pace of its slowest link.',
-      task: 'Slow a link down, take all steps at once, and read the timeline.',
+      task: 'Slow a link down, press “All steps”, and read the timeline.',
     }),
     drop: (): Thought => ({
       title: 'Break it: somebody leaves',

@@ -52,7 +52,7 @@ export const state = {
   watching: 'watching',
   watchingNothing: ': no run yet',
   reconnecting: 'reconnecting',
-  reconnectingAbout: ': this tab was dropped; the others continue training',
+  reconnectingAbout: ': this tab lost its place in the run; the others continue training',
   rejoining: 'rejoining',
   rejoiningAbout: (gone: readonly number[]) => `: ${gone.length === 0 ? '' : `${ranks(gone)} left, `}reopening links`,
   /** Title of the browser tab while the page is hidden. */
