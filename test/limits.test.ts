@@ -4,11 +4,11 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts';
 import { MAX_COUNT, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
-import { EAGER_BYTES } from '../src/collectives/sendWindow.ts';
+import { EAGER_BYTES } from '../src/collectives/inFlightOp.ts';
 import {
   MAX_UNEXPECTED_COLLECTIVES as COLLECTIVES,
   MAX_UNEXPECTED_MESSAGES as MESSAGES,
-} from '../src/collectives/unexpectedMessageLimit.ts';
+} from '../src/collectives/unexpectedMessages.ts';
 import { CHECKPOINTS_KEPT } from '../src/engine/storage/checkpoints.ts';
 import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/flat/buckets.ts';
 import { MIRROR_EVERY } from '../src/parallel/zero/shardedOptimizer.ts';

@@ -4,7 +4,7 @@
  * collectives together.
  *
  * A rank launches ops in the order of the calls, which is the same on all ranks. When a rank
- * launches an op, it sends READY (`sendWindow.ts`) to each rank that has more than the eager bytes
+ * launches an op, it sends READY (`inFlightOp.ts`) to each rank that has more than the eager bytes
  * for it; in a reduce, it sends READY to such a rank when the turn of that rank comes. Because all
  * ranks launch in the same order, flow control cannot deadlock. Before READY, a sender sends only a
  * limited number of bytes, so a fast rank cannot fill the memory of a slow rank. A collective ends
@@ -27,12 +27,11 @@ import { HangDiagnostics, type Reports } from './diagnostics/hangDiagnostics.ts'
 import { MonitoredBarrier } from './diagnostics/monitoredBarrier.ts';
 import { concludeDeadline } from './diagnostics/deadlineVerdict.ts';
 import { abortMessage, GroupMessage } from './groupMessages.ts';
-import { InFlightOp, type Issue } from './inFlightOp.ts';
+import { InFlightOp, type Issue, type OpGroup } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import { PointToPoint } from './pointToPoint.ts';
-import { SequenceNumbers } from './sequenceNumbers.ts';
-import { UnexpectedMessageQueue } from './unexpectedMessageQueue.ts';
+import { UnexpectedMessageQueue } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
 
 /**
@@ -58,8 +57,8 @@ interface ExecutorOptions extends Pick<ProcessGroupOptions, 'activityOf'> {
   onfailure: (error: Error) => void;
 }
 
-export class Executor {
-  readonly #options: ExecutorOptions;
+export class Executor implements OpGroup {
+  readonly options: ExecutorOptions;
   /** Number of the group on the mesh. */
   readonly id: number;
   /** Rank in the group; -1 if this rank is not a member. */
@@ -69,7 +68,12 @@ export class Executor {
   readonly #diagnostics: HangDiagnostics;
   readonly #inFlightOps = new Map<number, InFlightOp>();
   readonly #unexpected: UnexpectedMessageQueue;
-  readonly #seqs = new SequenceNumbers();
+  /** Number of the next collective. Numbers are in the order of the calls, equal on all ranks. */
+  #nextSeq = 0;
+  /** Numbers of ops that will be issued as soon as their sizes are known. */
+  readonly #reserved = new Set<number>();
+  /** The reserved number of the op that is being issued. */
+  #current: number | null = null;
   #launched = 0;
   #bytesSent = 0;
   readonly #bytesSentBy = new Map<string, number>();
@@ -82,7 +86,7 @@ export class Executor {
   #lastRecord: FlightRecord | null = null;
 
   constructor(options: ExecutorOptions) {
-    this.#options = options;
+    this.options = options;
     const { mesh, ranks } = options;
     this.rank = ranks.indexOf(mesh.rank);
     const listener: MeshListener = {
@@ -111,8 +115,8 @@ export class Executor {
       recorder: mesh.recorder,
       heardAt: this.#heardAt,
       unexpectedLimit: mesh.unexpectedMessages,
-      transmit: (to, frame, count) => this.#transmit(to, frame, count),
-      crash: (call, error) => this.#crash(call, error),
+      transmit: (to, frame, count) => this.transmit(to, frame, count),
+      crash: (call, error) => this.crash(call, error),
     });
     this.barrier = new MonitoredBarrier({
       ...environment,
@@ -151,46 +155,48 @@ export class Executor {
 
   /** Context of the errors that this rank detects. */
   get #context(): ErrorContext {
-    const { rank, worldSize, generation } = this.#options.mesh;
+    const { rank, worldSize, generation } = this.options.mesh;
     return { rank, worldSize, generation };
   }
 
   /** This rank and group, for the debug log. */
   get #name(): string {
-    const { rank, generation } = this.#options.mesh;
+    const { rank, generation } = this.options.mesh;
     return `Rank ${rank}, generation ${generation}, group ${this.id}`;
   }
 
-  /** See {@link SequenceNumbers.reserve}. */
+  /**
+   * Reserves the next number for an op whose size is not known yet, so that numbers keep the order
+   * of the calls.
+   *
+   * @returns a function that issues the op under that number.
+   */
   reserve(): <T>(issue: () => T) => T {
-    return this.#seqs.reserve();
+    const seq = this.#nextSeq++;
+    this.#reserved.add(seq);
+    return (issue) => {
+      this.#current = seq;
+      try {
+        return issue();
+      } finally {
+        this.#current = null;
+      }
+    };
   }
 
   issue<T>(issue: Issue<T>): Work<T> {
-    const { mesh, clock } = this.#options;
-    const { generation, recorder, progress } = mesh;
-    const { seq, isReserved } = this.#seqs.take();
+    const { mesh, clock } = this.options;
+    const isReserved = this.#current !== null;
+    const seq = this.#current ?? this.#nextSeq++;
+    this.#reserved.delete(seq);
+    this.#current = null;
     const call = describeOp(issue.descriptor, (rank) => this.#global(rank), issue.amount);
     const work = new Work<T>(`${call} #${seq} of rank ${mesh.rank}`, clock);
     if (this.#failure) {
       work.fail(this.#failure);
       return work;
     }
-    const op: InFlightOp = new InFlightOp(issue, seq, {
-      ...this.#options,
-      generation,
-      recorder,
-      progress,
-      group: this.id,
-      rank: this.rank,
-      call,
-      work,
-      complete: (trace) => work.complete(issue.result(), trace),
-      transmit: (to, frame, count) => this.#transmit(to, frame, count),
-      crash: (error) => this.#crash(call, error, seq),
-      onthrough: () => this.#settle(op),
-      onexpire: () => this.#expire(op),
-    });
+    const op = new InFlightOp(issue, seq, call, work as Work<unknown>, this);
     this.#lastRecord = op.record;
     this.#inFlightOps.set(seq, op);
     log(() => `${this.#name}: #${seq} ${call} is issued.`);
@@ -212,7 +218,7 @@ export class Executor {
     if (this.#failure) return;
     this.#failure = error;
     log(() => `${this.#name} ends with ${this.#inFlightOps.size} ops in flight: ${error.message}`);
-    const { mesh } = this.#options;
+    const { mesh } = this.options;
     if (notify) mesh.flood(this.id, abortMessage(error));
     mesh.unregister(this.id);
     this.#diagnostics.drop();
@@ -221,13 +227,13 @@ export class Executor {
     this.#unexpected.clear();
     this.messages.fail(error);
     this.barrier.fail(error);
-    this.#options.onfailure(error);
+    this.options.onfailure(error);
   }
 
   #receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     if (from < 0)
       throw new ProtocolError(`A rank that is not a member sent frames of group ${this.id}.`, this.#context);
-    this.#heard.set(this.#global(from), this.#options.clock.now());
+    this.#heard.set(this.#global(from), this.options.clock.now());
     if (header.op === OpCode.SEND) {
       this.#bytesReceived += frame.byteLength;
       return this.messages.receive(header, frame, from);
@@ -257,14 +263,14 @@ export class Executor {
       op.receive(header, frame, from);
     } catch (error) {
       if (header.kind !== FrameKind.DATA) throw error;
-      if (!(error instanceof ProtocolError)) return this.#crash(call, error, seq);
+      if (!(error instanceof ProtocolError)) return this.crash(call, error, seq);
       throw new ProtocolError(
         `Rank ${this.#global(from)} sent invalid data of collective #${seq} ${call}: ${reasonOf(error)}.`,
         { ...this.#context, op: call, seq },
       );
     }
     op.announceCalls();
-    this.#settle(op);
+    this.settle(op);
   }
 
   async #awaitInput(op: InFlightOp, input: PromiseLike<unknown>): Promise<void> {
@@ -273,7 +279,7 @@ export class Executor {
       op.hasInput = true;
       this.#launchNext();
     } catch (error) {
-      this.#crash(op.call, error, op.seq);
+      this.crash(op.call, error, op.seq);
     }
   }
 
@@ -292,21 +298,21 @@ export class Executor {
     try {
       op.launch();
       for (const { header, frame, from } of this.#unexpected.take(op.seq)) this.#deliver(op, header, frame, from);
-      if (!this.#failure) op.data.start();
+      if (!this.#failure) op.start();
     } catch (error) {
       if (error instanceof ProtocolError) this.fail(error);
-      else this.#crash(op.call, error, op.seq);
+      else this.crash(op.call, error, op.seq);
     }
   }
 
-  #settle(op: InFlightOp): void {
+  settle(op: InFlightOp): void {
     const { seq } = op;
     if (!op.isSettled || !this.#inFlightOps.has(seq)) return;
     try {
       op.complete();
     } catch (error) {
       // For example, there may not be enough memory for the result.
-      return this.#crash(op.call, error, seq);
+      return this.crash(op.call, error, seq);
     }
     const { algorithm, bytesSent, scheduledAt, endedAt } = op.record;
     log(() => {
@@ -324,28 +330,28 @@ export class Executor {
    * Sends a frame. Rejects once the group has failed, because receivers have left the group and
    * senders must stop.
    */
-  #transmit(to: number, frame: ArrayBuffer, count?: (bytes: number) => void): Promise<void> {
+  transmit(to: number, frame: ArrayBuffer, count?: (bytes: number) => void): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
     this.#bytesSent += frame.byteLength;
     count?.(frame.byteLength);
-    return this.#options.mesh.send(this.#global(to), frame);
+    return this.options.mesh.send(this.#global(to), frame);
   }
 
   #global(rank: number): number {
-    return this.#options.ranks[rank]!;
+    return this.options.ranks[rank]!;
   }
 
   #onLinkLost(peer: number, error: Error | null): void {
-    if (!this.#options.ranks.includes(peer)) return;
+    if (!this.options.ranks.includes(peer)) return;
     const [oldest] = this.#inFlightOps.values();
     this.fail(linkLostError(this.#context, peer, oldest ?? null, error));
   }
 
   #flood(message: GroupMessage): void {
-    if (!this.#failure) this.#options.mesh.flood(this.id, message);
+    if (!this.#failure) this.options.mesh.flood(this.id, message);
   }
 
-  #crash(call: string, error: unknown, seq?: number): void {
+  crash(call: string, error: unknown, seq?: number): void {
     if (!this.#failure) this.fail(crashError(this.#context, call, error, seq));
   }
 
@@ -369,7 +375,7 @@ export class Executor {
   }
 
   #reportOn(seq: number, waitedMs: number): Report {
-    const { mesh, clock } = this.#options;
+    const { mesh, clock } = this.options;
     const record = this.#inFlightOps.get(seq)?.record ?? mesh.recorder.find(this.id, seq);
     const last = this.#lastRecord;
     const now = clock.now();
@@ -383,7 +389,7 @@ export class Executor {
 
   /** Whether the collective has ended on this rank. */
   #isOver(seq: number): boolean {
-    return this.#seqs.isIssued(seq) && !this.#inFlightOps.has(seq);
+    return seq < this.#nextSeq && !this.#reserved.has(seq) && !this.#inFlightOps.has(seq);
   }
 
   #mismatch(seq: number): void {
@@ -396,12 +402,12 @@ export class Executor {
     });
   }
 
-  #expire(op: InFlightOp): void {
-    const { mesh, clock } = this.#options;
+  expire(op: InFlightOp): void {
+    const { mesh, clock } = this.options;
     const { seq, timeoutMs, record } = op;
     const waitMs = Math.min(INQUIRY_MS, timeoutMs / 2);
     const judge = {
-      ...this.#options,
+      ...this.options,
       self: mesh.rank,
       context: this.#context,
       heardAt: this.#heardAt,

@@ -1,28 +1,45 @@
-/** Handles a collective from its call to its end: its data, its flow control and its agreement. */
+/**
+ * A collective from its call to its end. It runs this rank's plan, driven by arriving segments. A
+ * move is one send or receive of the plan. It works on some elements as soon as all earlier moves on
+ * the same elements are done with them. So some segments of a chunk travel while others are
+ * combined.
+ *
+ * Flow control is similar to the eager and rendezvous protocols of MPI. The first
+ * {@link EAGER_BYTES} to a rank may be sent before that rank has called the op. They are unexpected
+ * messages on that rank. All other bytes wait for that rank's READY.
+ */
 import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
-import type { FlightRecorder } from '../telemetry/flightRecorder.ts';
+import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
-import type { Encoding } from './codecs.ts';
+import { ProtocolError } from '../util/errors.ts';
 import { createAgreement, type Agreement } from './diagnostics/agreement.ts';
 import { algorithmName, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
 import { OpDeadline } from './diagnostics/opDeadline.ts';
-import type { Progress } from './diagnostics/progress.ts';
-import { maxSegment, type Dtype, type TypedArray } from './dtypes.ts';
+import type { Mesh } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
-import { PlanOp } from './planOp.ts';
-import type { Planner } from './plans/plans.ts';
-import { EAGER_BYTES, SendWindows } from './sendWindow.ts';
+import { Payload, type Values } from './payload.ts';
+import {
+  createLanes,
+  createProgress,
+  isClear,
+  lengthOf,
+  transferKey,
+  type Lane,
+  type Progress,
+} from './plans/moveProgress.ts';
+import { stepsOf, type Move, type Planner } from './plans/plans.ts';
 import type { OpTrace, Work } from './work.ts';
 
+/**
+ * Number of bytes that an op may send to a rank before that rank's READY, so that small ops never
+ * wait for a round trip.
+ */
+export const EAGER_BYTES = 256 * 1024;
+
 /** The description of a collective that the process group issues. */
-export interface Issue<T> {
-  descriptor: OpDescriptor;
-  dtype: Dtype;
+export interface Issue<T> extends Values {
   plan: Planner;
-  source: TypedArray;
-  target: TypedArray;
-  encoding?: Encoding;
   /** Text for the descriptor's count in error messages. */
   amount?: string | undefined;
   timeoutMs: number;
@@ -32,95 +49,114 @@ export interface Issue<T> {
   before?: (() => void) | undefined;
   /** Creates the result when the op is done. */
   result: () => T;
-  /** Creates the trace of the work when the op is done. */
-  trace?: (op: PlanOp, startedAt: number) => OpTrace;
+  /** The algorithm of an all-reduce whose trace its work shall have. */
+  traced?: AllReduceName;
 }
 
-interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
-  /** Text of the call for error messages. */
-  call: string;
-  /** The caller's handle. `complete` creates the result and resolves the handle with it. */
-  work: Pick<Work<unknown>, 'sent' | 'fail'>;
-  complete: (trace: OpTrace | null) => void;
-  group: number;
-  /** Rank in the group. */
-  rank: number;
-  /** Global ranks of the group. */
-  ranks: readonly number[];
-  generation: number;
-  segmentElements: number;
-  recorder: FlightRecorder;
-  clock: Clock;
-  progress: Progress;
-  transmit: (to: number, frame: ArrayBuffer, count: (bytes: number) => void) => Promise<void>;
-  /** Called when the op cannot continue and no other rank is the cause. */
-  crash: (error: unknown) => void;
-  /** Called when all data of the op is sent and received. */
-  onthrough: () => void;
-  onexpire: () => void;
+/** The executor of the group, for its ops. */
+export interface OpGroup {
+  /** Number of the group on the mesh. */
+  readonly id: number;
+  /** This rank in the group. */
+  readonly rank: number;
+  readonly options: Pick<ProcessGroupOptions, 'activityOf'> & {
+    readonly mesh: Mesh;
+    /** Global ranks of the group. */
+    readonly ranks: readonly number[];
+    readonly segmentElements: number;
+    readonly clock: Clock;
+  };
+  /**
+   * Sends a frame and counts its bytes. Resolves when the link accepts more; rejects once the group
+   * has failed.
+   */
+  transmit(to: number, frame: ArrayBuffer, count: (bytes: number) => void): Promise<void>;
+  /** Called when an op cannot continue and no other rank is the cause. */
+  crash(call: string, error: unknown, seq: number): void;
+  /** Called when all data of an op is sent and received. */
+  settle(op: InFlightOp): void;
+  /** Called when an op has made no progress for its timeout. */
+  expire(op: InFlightOp): void;
 }
 
 export class InFlightOp {
   readonly seq: number;
+  /** Text of the call for error messages. */
   readonly call: string;
   readonly timeoutMs: number;
   readonly deadline: OpDeadline;
-  readonly data: PlanOp;
-  readonly windows: SendWindows;
   readonly record: FlightRecord;
   isLaunched = false;
   /** When data of the op arrived or left last; `null` if none has. */
   movedAt: number | null = null;
   /** Whether the caller's tensor has its values. */
   hasInput: boolean;
-  readonly #env: Environment;
+  readonly #issue: Issue<unknown>;
+  readonly #work: Work<unknown>;
+  readonly #group: OpGroup;
+  readonly #descriptor: OpDescriptor;
+  readonly #payload: Payload;
+  /** Numbers of the plan's steps, for a trace. */
+  readonly #steps: readonly number[];
   readonly #agreement: Agreement;
-  readonly #before: (() => void) | undefined;
-  readonly #finish: () => void;
+  readonly #moves: readonly Progress[];
+  /** Receives by {@link transferKey}. */
+  readonly #receives = new Map<number, Progress>();
+  readonly #lanes: ReadonlyMap<number, Lane>;
+  /** The header of DATA frames. Each segment's fields are written to it. */
+  readonly #header: FrameHeader;
+  /** Whether frames state the length of their transfer, as they must in an all-to-all. */
+  readonly #carriesLengths: boolean;
+  /**
+   * Whether the op combines whole tensors of several ranks one after the other. Then a rank may
+   * send more than its eager bytes only when its turn comes. Otherwise tensors that wait for their
+   * turn would fill the receiver's memory.
+   */
+  readonly #takesTurns: boolean;
+  /** Number of moves that are not done. */
+  #remaining: number;
+  #busyLanes = 0;
+  #isStarted = false;
+  /** Whether all data of the op is sent and received. */
   #isThrough = false;
+  /**
+   * The segment that was just combined or copied. If the next frame to send has the same elements,
+   * this buffer is reused.
+   */
+  #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
-  constructor(issue: Issue<unknown>, seq: number, env: Environment) {
-    const { descriptor, dtype, plan, source, target, encoding = null, timeoutMs } = issue;
-    const { call, group, rank, ranks, generation, segmentElements, recorder, clock, progress } = env;
-    this.#env = env;
+  constructor(issue: Issue<unknown>, seq: number, call: string, work: Work<unknown>, group: OpGroup) {
+    const { descriptor, dtype, source, target, timeoutMs } = issue;
+    const { mesh, ranks, clock, segmentElements, activityOf } = group.options;
+    const { progress, recorder, generation } = mesh;
+    this.#issue = issue;
+    this.#work = work;
+    this.#group = group;
+    this.#descriptor = descriptor;
     this.seq = seq;
+    this.call = call;
     this.timeoutMs = timeoutMs;
     this.hasInput = issue.after === undefined;
-    this.#before = issue.before;
-    this.data = new PlanOp({
-      descriptor,
-      dtype,
-      plan: plan(rank),
-      source,
-      target,
-      encoding,
-      header: { ...emptyHeader(FrameKind.DATA, generation), ...descriptor, group, seq },
-      worldSize: ranks.length,
-      segmentElements: Math.min(segmentElements, encoding?.codec.maxSegment ?? maxSegment(dtype)),
-      emit: (peer, frame) =>
-        this.windows.send(peer, frame.byteLength, () => env.transmit(peer, frame, this.#countSent)),
-      onfailure: (error) => env.crash(error),
-      onmoved: () => {
-        this.movedAt = clock.now();
-        progress.moved(this.record.scheduledAt, this.movedAt);
-      },
-      ondone: () => {
-        this.#isThrough = true;
-        env.onthrough();
-      },
-      onturn: (peer) => {
-        if (takesTurns(descriptor)) this.#makeReady(peer);
-      },
-      now: () => clock.now(),
-    });
-    this.windows = new SendWindows(this.data);
-    this.#agreement = createAgreement(descriptor, rank, ranks.length);
-    this.call = call;
+    this.#payload = new Payload(issue, ranks.length, segmentElements);
+    this.#header = { ...emptyHeader(FrameKind.DATA, generation), ...descriptor, group: group.id, seq };
+    this.#carriesLengths = descriptor.op === OpCode.ALL_TO_ALL;
+    this.#takesTurns = descriptor.op === OpCode.REDUCE;
+    const plan = issue.plan(group.rank);
+    this.#steps = issue.traced ? stepsOf(plan) : [];
+    const moves = plan.filter((move) => this.#carriesLengths || lengthOf(move) > 0);
+    this.#moves = createProgress(moves, source === target);
+    this.#remaining = this.#moves.length;
+    for (const receive of this.#moves) {
+      const { kind, peer, step } = receive.move;
+      if (kind === 'receive') this.#receives.set(transferKey(peer, step), receive);
+    }
+    this.#lanes = createLanes(this.#moves, (elements) => this.#payload.bytesOf(elements), EAGER_BYTES);
+    this.#agreement = createAgreement(descriptor, group.rank, ranks.length);
     const scheduledAt = clock.now();
     this.record = recorder.add(
       {
-        group,
+        group: group.id,
         kind: 'collective',
         seq,
         op: opName(descriptor.op),
@@ -131,17 +167,11 @@ export class InFlightOp {
       },
       scheduledAt,
     );
-    this.#finish = () => env.complete(issue.trace?.(this.data, scheduledAt) ?? null);
-    const { activityOf, onexpire } = env;
-    const progressAt = (): number => progress.since(scheduledAt);
     this.deadline = new OpDeadline({
-      clock,
-      timeoutMs,
-      progress,
+      ...{ clock, timeoutMs, progress, activityOf },
       awaited: () => this.awaited,
-      progressAt,
-      activityOf,
-      onexpire,
+      progressAt: () => progress.since(scheduledAt),
+      onexpire: () => group.expire(this),
     });
   }
 
@@ -153,80 +183,272 @@ export class InFlightOp {
   /** The global ranks whose data or READY the op waits for. */
   get awaited(): number[] {
     if (!this.hasInput) return [];
-    return [...new Set([...this.data.missing, ...this.data.stalled])].map((peer) => this.#env.ranks[peer]!);
+    return [...new Set([...this.missing, ...this.stalled])];
+  }
+
+  /** The global ranks whose data is missing. */
+  get missing(): number[] {
+    const late = this.#moves.filter(({ move, arrived }) => move.kind === 'receive' && arrived < lengthOf(move));
+    return this.#globally(new Set(late.map(({ move }) => move.peer)));
+  }
+
+  /** The global ranks whose links have not accepted a frame of this op yet. */
+  get stalled(): number[] {
+    return this.#globally([...this.#lanes].filter(([, { isBusy }]) => isBusy).map(([peer]) => peer));
+  }
+
+  /** The global ranks whose READY this rank waits for. */
+  get blocked(): number[] {
+    const blocked = [...this.#lanes].filter(([, { release, isReady }]) => release !== null && !isReady);
+    return this.#globally(blocked.map(([peer]) => peer));
+  }
+
+  /** Returns the bytes of data that have arrived or left, and how many there are in all. */
+  amount(kind: Move['kind']): { moved: number; total: number } {
+    const moves = this.#moves.filter(({ move }) => move.kind === kind);
+    const bytesOf = (elements: (progress: Progress) => number): number =>
+      moves.reduce((sum, progress) => sum + this.#payload.bytesOf(elements(progress)), 0);
+    return {
+      moved: bytesOf(({ arrived, done }) => (kind === 'receive' ? arrived : done)),
+      total: bytesOf(({ move }) => lengthOf(move)),
+    };
   }
 
   /** Writes the input, allows other ranks to send, and announces the call to them. */
   launch(): void {
     this.isLaunched = true;
-    this.#before?.();
+    this.#issue.before?.();
     this.record.state = 'started';
-    this.record.startedAt = this.#env.clock.now();
-    if (!takesTurns(this.data.descriptor)) for (const peer of this.data.peers) this.#makeReady(peer);
+    this.record.startedAt = this.#now();
+    if (!this.#takesTurns) for (const peer of new Set(this.#moves.map(({ move }) => move.peer))) this.#makeReady(peer);
     this.announceCalls();
+  }
+
+  /** Sends what this rank can send before it receives anything. */
+  start(): void {
+    this.#isStarted = true;
+    for (const { move, writers } of this.#moves) {
+      if (this.#takesTurns && move.kind === 'receive' && writers.length === 0) this.#makeReady(move.peer);
+    }
+    for (const [peer, lane] of this.#lanes) this.#pump(peer, lane);
+    this.#settle();
   }
 
   /** Whether a frame belongs to the op and matches this rank's call. */
   matches(header: FrameHeader, from: number): boolean {
-    return isSameOp(header, this.data.descriptor) && this.data.expects(header, from);
+    if (!isSameOp(header, this.#descriptor)) return false;
+    if (header.kind !== FrameKind.DATA || !this.#carriesLengths) return true;
+    const progress = this.#receives.get(transferKey(from, header.step));
+    return !progress || header.count === lengthOf(progress.move);
   }
 
   /** @throws ProtocolError if a DATA frame does not belong to the op's plan. */
   receive(header: FrameHeader, frame: ArrayBuffer, from: number): void {
     if (header.kind === FrameKind.CALL) this.#agreement.receive(header.step, from);
-    else if (header.kind === FrameKind.READY) this.windows.open(from);
-    else if (header.kind === FrameKind.DATA) this.data.receive(header, frame, from);
+    else if (header.kind === FrameKind.READY) this.#open(from);
+    else if (header.kind === FrameKind.DATA) this.#receiveData(header, frame, from);
   }
 
   /** Tells other ranks which ranks, including this one, are known to have called the op. */
   announceCalls(): void {
     // In an all-to-all, this rank sends no CALL frames before the first data of every other rank
     // has arrived. The data shows that the other rank sends as much as this rank expects.
-    if (!this.data.isAgreed) return;
+    if (this.#carriesLengths) {
+      for (const { arrived, endedAt } of this.#receives.values()) if (arrived === 0 && endedAt === null) return;
+    }
     for (const { to, step } of this.#agreement.takeCalls()) this.#announce(FrameKind.CALL, to, step);
   }
 
   /** Resolves the work. @throws if its result cannot be created. */
   complete(): void {
-    this.#finish();
+    this.#work.complete(this.#issue.result(), this.#trace());
     this.#end('completed');
   }
 
   /** Rejects the work. */
   fail(error: Error): void {
     this.#end('failed');
-    this.#env.work.fail(error);
+    this.#work.fail(error);
   }
 
   #end(state: 'completed' | 'failed'): void {
     this.deadline.cancel();
     this.record.state = state;
-    this.record.endedAt = this.#env.clock.now();
+    this.record.endedAt = this.#now();
   }
 
-  /** Allows a rank to send more than the eager bytes. */
+  /** Returns when this rank sent and received in each step of its plan, for display on a page. */
+  #trace(): OpTrace | null {
+    const { traced: algorithm } = this.#issue;
+    if (!algorithm) return null;
+    const hops = this.#steps.map((planStep) => {
+      const [sent, received] = (['send', 'receive'] as const).map((kind) =>
+        this.#moves.find(({ move }) => move.kind === kind && move.step === planStep),
+      );
+      const { spentMs: reduceMs = 0 } = received ?? {};
+      return { planStep, sentAt: sent?.endedAt ?? null, receivedAt: received?.endedAt ?? null, reduceMs };
+    });
+    return { startedAt: this.record.scheduledAt, algorithm, hops };
+  }
+
+  #receiveData({ step, offset }: FrameHeader, frame: ArrayBuffer, from: number): void {
+    const elements = this.#payload.elementsOf(frame);
+    const progress = this.#receives.get(transferKey(from, step));
+    const length = progress ? lengthOf(progress.move) : 0;
+    const room = length - (progress?.arrived ?? 0);
+    const isNothing = elements === 0 && (length > 0 || progress?.endedAt !== null);
+    if (!progress || offset !== progress.arrived || elements > room || !Number.isInteger(elements) || isNothing) {
+      throw new ProtocolError(`${elements} elements at offset ${offset} of step ${step} do not belong to the plan`);
+    }
+    this.#moved();
+    progress.arrived += elements;
+    progress.early.push(frame);
+    this.#take(progress);
+    this.#settle();
+  }
+
+  /** Combines all segments that have arrived and whose turn it is. */
+  #take(progress: Progress): void {
+    const { move, early } = progress;
+    while (early.length > 0) {
+      const frame = early[0]!;
+      const start = move.start + progress.done;
+      const end = start + this.#payload.elementsOf(frame);
+      if (!isClear(progress, start, end)) return;
+      early.shift();
+      const since = this.#now();
+      this.#payload.take(frame, move.how, start, end);
+      progress.spentMs += this.#now() - since;
+      this.#advance(progress, end - start);
+      this.#taken = { frame, start, end };
+      this.#wakeAfter(progress);
+      this.#taken = null;
+    }
+  }
+
+  /** Continues the moves that wait for a move. */
+  #wakeAfter({ after }: Progress): void {
+    for (const next of after) {
+      const { kind, peer } = next.move;
+      if (kind === 'send') this.#pump(peer, this.#lanes.get(peer)!);
+      else this.#take(next);
+    }
+  }
+
+  /** Sends to `peer` all segments that are ready. */
+  #pump(peer: number, lane: Lane): void {
+    while (this.#isStarted && !lane.isBusy) {
+      const progress = lane.sends[lane.next];
+      if (!progress) return;
+      const { move } = progress;
+      const start = move.start + progress.done;
+      const end = this.#payload.segmentEnd(move, start);
+      if (!isClear(progress, start, end)) return;
+      const header = this.#header;
+      header.step = move.step;
+      header.offset = progress.done;
+      if (this.#carriesLengths) header.count = lengthOf(move);
+      const frame = this.#payload.frameOf(header, move.how, start, end, this.#taken);
+      if (frame === this.#taken?.frame) this.#taken = null;
+      this.#advance(progress, end - start);
+      if (end === move.end) lane.next += 1;
+      lane.isBusy = true;
+      this.#busyLanes += 1;
+      // One `then` with two callbacks creates one promise. These lines run for each frame, so
+      // further promises would cost time.
+      this.#send(peer, lane, frame).then(() => this.#sent(peer, lane), this.#crash);
+      this.#wakeAfter(progress);
+    }
+  }
+
+  /** Sends a frame at once if `peer` is ready or has eager bytes left; otherwise after its READY. */
+  #send(peer: number, lane: Lane, frame: ArrayBuffer): Promise<void> {
+    const mustWait = !lane.isReady && lane.eagerLeft < frame.byteLength;
+    lane.eagerLeft -= frame.byteLength;
+    if (!mustWait) return this.#transmit(peer, frame);
+    return new Promise<void>((release) => (lane.release = release)).then(() => this.#transmit(peer, frame));
+  }
+
+  /** Sends what waits for `peer`, because it is ready for all data of the op. */
+  #open(peer: number): void {
+    const lane = this.#lanes.get(peer);
+    if (lane) lane.isReady = true;
+    lane?.release?.();
+  }
+
+  #sent(peer: number, lane: Lane): void {
+    try {
+      this.#moved();
+      lane.isBusy = false;
+      this.#busyLanes -= 1;
+      this.#pump(peer, lane);
+      this.#settle();
+    } catch (error) {
+      this.#crash(error);
+    }
+  }
+
+  #advance(progress: Progress, elements: number): void {
+    progress.done += elements;
+    if (progress.done < lengthOf(progress.move)) return;
+    this.#remaining -= 1;
+    progress.endedAt = this.#now();
+    if (!this.#takesTurns) return;
+    for (const { move, writers } of progress.followers) {
+      if (writers.every(({ endedAt }) => endedAt !== null)) this.#makeReady(move.peer);
+    }
+  }
+
+  #settle(): void {
+    if (this.#isThrough || !this.#isStarted || this.#remaining > 0 || this.#busyLanes > 0) return;
+    this.#isThrough = true;
+    this.#group.settle(this);
+  }
+
+  /** Records that data of the op has arrived or left. */
+  #moved(): void {
+    this.movedAt = this.#now();
+    this.#group.options.mesh.progress.moved(this.record.scheduledAt, this.movedAt);
+  }
+
+  /** Allows a rank to send more than the eager bytes, if it has more. */
   #makeReady(peer: number): void {
-    if (this.data.bytes('receive', peer) > EAGER_BYTES) this.#announce(FrameKind.READY, peer);
+    const bytes = this.#moves.reduce(
+      (sum, { move }) =>
+        move.kind === 'receive' && move.peer === peer ? sum + this.#payload.bytesOf(lengthOf(move)) : sum,
+      0,
+    );
+    if (bytes > EAGER_BYTES) this.#announce(FrameKind.READY, peer);
   }
 
   #announce(kind: FrameKind, to: number, step = 0): void {
-    const { group, generation, transmit, crash } = this.#env;
-    const header = { ...emptyHeader(kind, generation), ...this.data.descriptor, group, seq: this.seq, step };
-    const sent = transmit(to, createFrame(header, 0), this.#countSent);
-    sent.catch((error: unknown) => crash(error));
+    const { generation } = this.#group.options.mesh;
+    const header = {
+      ...emptyHeader(kind, generation),
+      ...this.#descriptor,
+      group: this.#group.id,
+      seq: this.seq,
+      step,
+    };
+    this.#transmit(to, createFrame(header, 0)).catch(this.#crash);
   }
 
-  readonly #countSent = (bytes: number): void => {
-    this.#env.work.sent(bytes);
+  #transmit(to: number, frame: ArrayBuffer): Promise<void> {
+    return this.#group.transmit(to, frame, this.#count);
+  }
+
+  readonly #count = (bytes: number): void => {
+    this.#work.sent(bytes);
     this.record.bytesSent += bytes;
   };
-}
 
-/**
- * Whether an op combines whole tensors of several ranks one after the other. In such an op, a rank
- * may send more than its eager bytes only when its turn comes. Otherwise tensors that wait for
- * their turn would fill the receiver's memory.
- */
-function takesTurns({ op }: OpDescriptor): boolean {
-  return op === OpCode.REDUCE;
+  readonly #crash = (error: unknown): void => this.#group.crash(this.call, error, this.seq);
+
+  #globally(peers: Iterable<number>): number[] {
+    return Array.from(peers, (peer) => this.#group.options.ranks[peer]!);
+  }
+
+  #now(): number {
+    return this.#group.options.clock.now();
+  }
 }

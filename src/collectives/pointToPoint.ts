@@ -30,12 +30,12 @@ import type { OpDeadline } from './diagnostics/opDeadline.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Progress } from './diagnostics/progress.ts';
 import type { ProcessGroupOptions } from './options.ts';
-import type { UnexpectedMessageLimit } from './unexpectedMessageLimit.ts';
+import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
 
 /**
  * Maximum number of bytes of a message that are sent ahead. This number and MAX_AHEAD limit the
- * bytes of unexpected messages on a receiver (`unexpectedMessageLimit.ts`).
+ * bytes of unexpected messages on a receiver (`unexpectedMessages.ts`).
  */
 const EAGER_BYTES = 64 * 1024;
 /**

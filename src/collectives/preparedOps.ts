@@ -34,7 +34,6 @@ import type {
 } from './options.ts';
 import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './plans/algorithms.ts';
 import { directAllToAll, directGather, directScatter, ringReduceScatter } from './plans/plans.ts';
-import { traceOfPlan } from './plans/opTrace.ts';
 import { scale } from './reduce.ts';
 
 /** An op without the options of waits. A rejected call must not change the caller's arrays. */
@@ -47,7 +46,7 @@ interface InPlaceOptions extends Choice, Pick<AllReduceOptions, 'op' | 'factor'>
 }
 
 export function allReduceOp<T extends TypedArray>(
-  { rank, ranks }: Caller,
+  { ranks }: Caller,
   tensor: T,
   options: AllReduceOptions,
 ): PreparedOp<T> {
@@ -72,7 +71,7 @@ export function allReduceOp<T extends TypedArray>(
     // the same codec.
     descriptor: { ...plain.descriptor, dtype: codec?.code ?? dtype.code },
     ...(isEncoded && { encoding: { codec, residual, chunks } }),
-    ...(n > 1 && { trace: (op, startedAt) => traceOfPlan(op, startedAt, name, choice.plan(rank)) }),
+    ...(n > 1 && { traced: name }),
     before: () => {
       plain.before?.();
       if (!isEncoded) residual?.fill(0);

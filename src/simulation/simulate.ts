@@ -1,6 +1,6 @@
 /**
  * Simulates a collective of many ranks event by event on a modelled network. It runs the same plans
- * with the same segments as real ranks, and sends each segment as early as `planOp.ts` does. A
+ * with the same segments as real ranks, and sends each segment as early as `inFlightOp.ts` does. A
  * simulation can cover worlds that no test can open, with hundreds of tabs and links of any kind.
  *
  * The simulation leaves out slow start and packet loss of connections. It also leaves out READY,

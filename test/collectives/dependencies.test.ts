@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { dependencies } from '../../src/collectives/plans/dependencies.ts';
+import { dependencies } from '../../src/collectives/plans/moveProgress.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import type { Move, Plan } from '../../src/collectives/plans/plans.ts';
 

@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { EAGER_BYTES } from '../../src/collectives/sendWindow.ts';
+import { EAGER_BYTES } from '../../src/collectives/inFlightOp.ts';
 import {
   Algorithm,
   createFrame,

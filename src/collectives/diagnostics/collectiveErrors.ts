@@ -27,19 +27,17 @@ export function mismatchError(context: ErrorContext, seq: number, reports: Repor
 /**
  * Creates the error for a collective that has not ended by its deadline.
  *
- * @param ranks global ranks of the group.
  * @param options.activity sentences about what the awaited ranks do; may be empty.
  */
 export function timeoutError(
   context: ErrorContext,
   op: InFlightOp,
-  ranks: readonly number[],
   reports: Reports,
   { now, activity }: { now: number; activity: string },
 ): TimeoutError {
   const { seq, call, timeoutMs } = op;
   const { missing, text } = diagnose(reports);
-  const progress = progressOf(op, ranks, now);
+  const progress = progressOf(op, now);
   const waited = `rank ${context.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${progress}`;
   return new TimeoutError([`Timed out: ${waited}.`, text, activity].filter(Boolean).join(' '), {
     ...context,
@@ -53,18 +51,16 @@ export function timeoutError(
  * Returns text about the data of an op, such as `; 0 of 40 bytes of rank 1 have arrived`, or about
  * the ranks that do not accept data.
  */
-function progressOf({ data, windows, movedAt, record }: InFlightOp, ranks: readonly number[], now: number): string {
-  const late = data.missing.map((peer) => ranks[peer]!);
-  const stalled = data.stalled.map((peer) => ranks[peer]!);
-  if (late.length === 0 && stalled.length === 0) return '';
+function progressOf(op: InFlightOp, now: number): string {
+  const { missing, stalled, blocked, movedAt, record } = op;
+  if (missing.length === 0 && stalled.length === 0) return '';
   const { startedAt } = record;
-  if (late.length > 0) {
-    const text = transferText({ ...data.amount('receive'), startedAt, movedAt }, 'arrived', now);
-    return `; ${text}; data of ${nameRanks(late)} is missing`;
+  if (missing.length > 0) {
+    const text = transferText({ ...op.amount('receive'), startedAt, movedAt }, 'arrived', now);
+    return `; ${text}; data of ${nameRanks(missing)} is missing`;
   }
-  const blocked = windows.blockedPeer();
-  if (blocked !== undefined) return `; rank ${ranks[blocked]} is not ready to receive data`;
-  const text = transferText({ ...data.amount('send'), startedAt, movedAt }, 'left', now);
+  if (blocked.length > 0) return `; rank ${blocked[0]} is not ready to receive data`;
+  const text = transferText({ ...op.amount('send'), startedAt, movedAt }, 'left', now);
   return `; ${text}; the link to ${nameRanks(stalled)} accepts no more`;
 }
 

@@ -7,8 +7,7 @@ import { diagnose } from './diagnosis.ts';
 import type { Reports } from './hangDiagnostics.ts';
 
 interface Judge {
-  /** Global ranks of the group, and this rank. */
-  ranks: readonly number[];
+  /** This rank (global). */
   self: number;
   clock: Clock;
   context: ErrorContext;
@@ -24,16 +23,16 @@ interface Judge {
  * longer if it progressed on another rank, or if the ranks that it waits for work.
  */
 export function concludeDeadline(op: InFlightOp, reports: Reports, waitMs: number, judge: Judge): void {
-  const { ranks, self, clock, context, heardAt, fail, onextend } = judge;
+  const { self, clock, context, heardAt, fail, onextend } = judge;
   const now = clock.now();
-  const idleMs = leastIdleMs(op, ranks, reports, (rank) => now - heardAt(rank));
+  const idleMs = leastIdleMs(op, reports, (rank) => now - heardAt(rank));
   if (idleMs < op.timeoutMs) {
     op.deadline.extend(Math.max(op.timeoutMs - idleMs, waitMs));
     return onextend();
   }
   op.deadline.extendOrFail(
     awaitedRanks(op, reports, self),
-    (activity) => fail(timeoutError(context, op, ranks, reports, { now, activity })),
+    (activity) => fail(timeoutError(context, op, reports, { now, activity })),
     onextend,
   );
 }
@@ -55,15 +54,9 @@ function awaitedRanks(op: InFlightOp, reports: Reports, self: number): number[] 
  *
  * @param quietMs returns the time since a frame of a rank (global) arrived.
  */
-function leastIdleMs(
-  { data, deadline }: InFlightOp,
-  ranks: readonly number[],
-  reports: Reports,
-  quietMs: (rank: number) => number,
-): number {
-  const debtors = data.missing.map((peer) => ranks[peer]!);
+function leastIdleMs({ missing, deadline }: InFlightOp, reports: Reports, quietMs: (rank: number) => number): number {
   const idle = [...reports].map(([rank, report]) => {
-    const isBehind = report === null || (report.call !== null && debtors.includes(rank));
+    const isBehind = report === null || (report.call !== null && missing.includes(rank));
     return Math.min(report?.idleMs ?? Infinity, isBehind ? quietMs(rank) : Infinity);
   });
   return Math.min(deadline.idleMs, ...idle);

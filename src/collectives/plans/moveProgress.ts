@@ -1,8 +1,7 @@
 /**
- * How far the moves of one rank's plan are, and which moves wait for which. `planOp.ts` changes
- * this state while segments are sent and arrive.
+ * Which moves of one rank's plan wait for which, and how far they are. `inFlightOp.ts` changes the
+ * progress while segments are sent and arrive; the simulation uses the dependencies only.
  */
-import { dependencies } from './dependencies.ts';
 import type { Move, Plan } from './plans.ts';
 
 /** Progress of a move. */
@@ -35,6 +34,11 @@ export interface Lane {
   next: number;
   /** Whether a frame is being sent and the peer does not accept another one yet. */
   isBusy: boolean;
+  /** Whether the peer is ready for all data; otherwise, the bytes that may be sent before. */
+  isReady: boolean;
+  eagerLeft: number;
+  /** Sends the frame that waits until the peer is ready. */
+  release: (() => void) | null;
 }
 
 /**
@@ -69,11 +73,33 @@ export function createProgress(plan: Plan, isInPlace: boolean): Progress[] {
   return all;
 }
 
-/** Returns the lane to a peer. The first call for a peer creates its lane. */
-export function laneOf(lanes: Map<number, Lane>, peer: number): Lane {
-  const lane = lanes.get(peer) ?? { sends: [], next: 0, isBusy: false };
-  lanes.set(peer, lane);
-  return lane;
+/** Returns the lanes of the sends, by peer. @param eagerBytes what a peer receives before it is ready. */
+export function createLanes(
+  moves: readonly Progress[],
+  bytesOf: (elements: number) => number,
+  eagerBytes: number,
+): Map<number, Lane> {
+  const lanes = new Map<number, Lane>();
+  for (const progress of moves) {
+    const { kind, peer } = progress.move;
+    if (kind === 'receive') continue;
+    const lane = lanes.get(peer);
+    if (lane) lane.sends.push(progress);
+    else
+      lanes.set(peer, {
+        sends: [progress],
+        next: 0,
+        isBusy: false,
+        isReady: true,
+        eagerLeft: eagerBytes,
+        release: null,
+      });
+  }
+  for (const lane of lanes.values()) {
+    const bytes = lane.sends.reduce((sum, { move }) => sum + bytesOf(lengthOf(move)), 0);
+    lane.isReady = bytes <= eagerBytes;
+  }
+  return lanes;
 }
 
 /** Returns one key for a peer and a step. Step numbers have 16 bits in a frame. */
@@ -92,4 +118,56 @@ export function isClear({ before }: Progress, start: number, end: number): boole
     if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;
   }
   return true;
+}
+
+/** Dependencies of one move, as indices of earlier moves that touch the same elements. */
+interface Needs {
+  /**
+   * Moves that this move waits for. If several of them wait for each other in a chain, only the
+   * last one is listed.
+   */
+  readonly before: readonly number[];
+  /** For a receive, the latest earlier moves that write the same elements. */
+  readonly writers: readonly number[];
+}
+
+const NONE: Needs = { before: [], writers: [] };
+
+/**
+ * Returns the dependencies of each move of `plan`. A move depends on an earlier move if both touch
+ * the same elements and at least one of them writes. The function does not compare all pairs of
+ * moves, so that it is fast for long plans.
+ *
+ * @param inPlace whether sends and receives use the same array.
+ */
+export function dependencies(plan: Plan, inPlace = true): Needs[] {
+  const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
+  const placeOf = new Map(edges.map((edge, place) => [edge, place]));
+  /**
+   * No move starts or ends inside the range between two neighbouring edges. For each such range,
+   * `written` has the last move that wrote it, and `read` has the later moves that read it.
+   */
+  const written = edges.map(() => -1);
+  const read = edges.map((): number[] => []);
+  return plan.map(({ kind, start, end }, i) => {
+    if (kind === 'send' && !inPlace) return NONE;
+    const before = new Set<number>();
+    const writers = new Set<number>();
+    const last = placeOf.get(end)!;
+    for (let place = placeOf.get(start)!; place < last; place++) {
+      const writer = written[place]!;
+      const readers = read[place]!;
+      if (kind === 'send') {
+        if (writer >= 0) before.add(writer);
+        readers.push(i);
+        continue;
+      }
+      if (writer >= 0) writers.add(writer);
+      if (readers.length === 0 && writer >= 0) before.add(writer);
+      for (const reader of readers) before.add(reader);
+      written[place] = i;
+      if (readers.length > 0) read[place] = [];
+    }
+    return { before: [...before], writers: [...writers] };
+  });
 }

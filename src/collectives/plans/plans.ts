@@ -1,7 +1,7 @@
 /**
  * Creates the plans of all collectives. A plan is the list of one rank's moves (sends and
  * receives), in the order of the algorithm. The functions are pure, so that tests can run all
- * ranks' plans without a network. `planOp.ts` runs plans over a network.
+ * ranks' plans without a network. `inFlightOp.ts` runs plans over a network.
  *
  * A plan is sequential: a move sees the effects of all earlier moves on the same elements. Moves
  * that do not affect each other run at the same time.

@@ -1,16 +1,17 @@
 /**
- * Limits the unexpected messages, which are frames that arrive before this rank has called their
- * op. Each sender has one limit for all groups of the mesh together, because a sender that ignores
- * its send window must not fill this rank's memory.
+ * Unexpected messages are frames that arrive before this rank has called their op. They wait in a
+ * queue. Each sender has one limit for all groups of the mesh together, because a sender that does
+ * not wait for READY must not fill this rank's memory.
  */
+import type { FrameHeader } from '../protocol/frame.ts';
 import { weigh } from '../transport/link.ts';
 import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Limits for the collectives of one sender, in bytes. With one group, the limit is twice the size
- * of the sender's send windows (`sendWindow.ts`), so that headers and reserved ops have room. Each
- * further group adds the size of its send windows.
+ * Limits for the collectives of one sender, in bytes. With one group, the limit is twice the
+ * bytes that a sender may send before READY (`inFlightOp.ts`), so that headers and reserved ops have
+ * room. Each further group adds these bytes.
  */
 export const MAX_UNEXPECTED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };
 /**
@@ -62,5 +63,45 @@ export class UnexpectedMessageLimit {
   /** Subtracts a frame that was received or dropped. */
   remove(frame: ArrayBuffer, from: number): void {
     this.#bytes.set(from, this.#bytes.get(from)! - weigh(frame));
+  }
+}
+
+interface UnexpectedMessage {
+  header: FrameHeader;
+  frame: ArrayBuffer;
+  /** Rank in the group. */
+  from: number;
+}
+
+/** The unexpected messages of one group's collectives. */
+export class UnexpectedMessageQueue {
+  readonly #limit: UnexpectedMessageLimit;
+  readonly #ranks: readonly number[];
+  readonly #bySeq = new Map<number, UnexpectedMessage[]>();
+
+  /** @param ranks global ranks of the group. The limit counts bytes by global rank. */
+  constructor(limit: UnexpectedMessageLimit, ranks: readonly number[]) {
+    this.#limit = limit;
+    this.#ranks = ranks;
+  }
+
+  /** @throws ProtocolError if the sender exceeds its limit. */
+  add(header: FrameHeader, frame: ArrayBuffer, from: number): void {
+    this.#limit.add(frame, this.#ranks[from]!);
+    const frames = this.#bySeq.get(header.seq);
+    if (frames) frames.push({ header, frame, from });
+    else this.#bySeq.set(header.seq, [{ header, frame, from }]);
+  }
+
+  /** Removes and returns the frames of a collective, in order of arrival. */
+  take(seq: number): UnexpectedMessage[] {
+    const frames = this.#bySeq.get(seq) ?? [];
+    this.#bySeq.delete(seq);
+    for (const { frame, from } of frames) this.#limit.remove(frame, this.#ranks[from]!);
+    return frames;
+  }
+
+  clear(): void {
+    for (const seq of this.#bySeq.keys()) this.take(seq);
   }
 }
