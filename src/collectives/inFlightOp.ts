@@ -1,7 +1,7 @@
 /**
  * A collective from its call to its end. It runs this rank's plan, driven by arriving segments. A
- * move is one send or receive of the plan. It works on some elements as soon as all earlier moves on
- * the same elements are done with them. So some segments of a chunk travel while others are
+ * move is one send or receive of the plan. It works on some elements as soon as all earlier moves
+ * on the same elements are done with them. So some segments of a chunk travel while others are
  * combined.
  *
  * Flow control is similar to the eager and rendezvous protocols of MPI. The first
@@ -361,7 +361,7 @@ export class InFlightOp {
     }
   }
 
-  /** Sends a frame at once if `peer` is ready or has eager bytes left; otherwise after its READY. */
+  /** Sends a frame at once if `peer` is ready or has eager bytes left, otherwise after READY. */
   #send(peer: number, lane: Lane, frame: ArrayBuffer): Promise<void> {
     const mustWait = !lane.isReady && lane.eagerLeft < frame.byteLength;
     lane.eagerLeft -= frame.byteLength;

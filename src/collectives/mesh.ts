@@ -13,7 +13,7 @@ import type { Link } from '../transport/link.ts';
 import { debugLog } from '../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError, ProtocolError, reasonOf, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
-import { Progress } from './diagnostics/progress.ts';
+import { Progress } from './diagnostics/opDeadline.ts';
 import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { leftOf, rightOf } from './plans/ringPlan.ts';
 

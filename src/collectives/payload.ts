@@ -1,6 +1,6 @@
 /**
- * The values of one collective: writes segments of the op's arrays to frames, and combines or copies
- * segments from frames into the arrays. With a codec, frames have encoded values.
+ * The values of one collective: writes segments of the op's arrays to frames, and combines or
+ * copies segments from frames into the arrays. With a codec, frames have encoded values.
  */
 import {
   Algorithm,

@@ -9,8 +9,8 @@ import { ProtocolError, type ErrorContext } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Limits for the collectives of one sender, in bytes. With one group, the limit is twice the
- * bytes that a sender may send before READY (`inFlightOp.ts`), so that headers and reserved ops have
+ * Limits for the collectives of one sender, in bytes. With one group, the limit is twice the bytes
+ * that a sender may send before READY (`inFlightOp.ts`), so that headers and reserved ops have
  * room. Each further group adds these bytes.
  */
 export const MAX_UNEXPECTED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };

@@ -1,7 +1,7 @@
 /**
  * Prepares all ranks' plans of one collective for a simulation. It finds the dependencies between
- * moves, as `inFlightOp.ts` does for ops in place. It also finds the receive that belongs to each send.
- * The numbers are in flat arrays, because a ring of 1024 ranks has four million moves.
+ * moves, as `inFlightOp.ts` does for ops in place. It also finds the receive that belongs to each
+ * send. The numbers are in flat arrays, because a ring of 1024 ranks has four million moves.
  */
 import { dependencies } from '../collectives/plans/moveProgress.ts';
 import type { Planner } from '../collectives/plans/plans.ts';

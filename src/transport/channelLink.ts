@@ -7,7 +7,7 @@ import { generationOf, writeNumber } from '../protocol/frame.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
-import { BaseLink } from './baseLink.ts';
+import { BaseLink } from './linkEnd.ts';
 import { FrameOrder, FrameWindow } from './frameOrder.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription, type RouteDescription } from './link.ts';
 import { TailProbes } from './tailProbes.ts';

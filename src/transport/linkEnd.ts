@@ -3,8 +3,17 @@
  * is set, and makes sure that a link closes only once. Subclasses send frames (`dispatch`), and
  * report arrivals and failures.
  */
+import { deferred, type Deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
-import { checkFrameSize, weigh, type Link, type LinkCounters, type LinkDescription, type LinkState } from './link.ts';
+import {
+  checkFrameSize,
+  HIGH_WATER_BYTES,
+  weigh,
+  type Link,
+  type LinkCounters,
+  type LinkDescription,
+  type LinkState,
+} from './link.ts';
 
 const MIB = 1024 * 1024;
 /**
@@ -111,5 +120,48 @@ export abstract class LinkEnd implements Link {
   protected goneError(): PeerGoneError {
     const cause = this.#closed?.error;
     return new PeerGoneError(cause ? `The link is closed: ${cause.message}` : 'The link is closed.');
+  }
+}
+
+/** Result of sends that do not have to wait. */
+const AT_ONCE = Promise.resolve();
+
+/**
+ * Base class of link ends with a channel of their own. It applies backpressure above the limit in
+ * `link.ts`. Subclasses send frames (`transmit`) and report when frames have left the queue
+ * (`left`).
+ */
+export abstract class BaseLink extends LinkEnd {
+  readonly #waiting: Deferred<void>[] = [];
+  /** Bytes of frames in the queue. */
+  protected queuedBytes = 0;
+
+  /**
+   * Sends the frame. The implementation calls `left(bytes)` once the frame is no longer in the
+   * queue.
+   */
+  protected abstract transmit(frame: ArrayBuffer): void;
+
+  protected dispatch(frame: ArrayBuffer): Promise<void> {
+    this.queuedBytes += frame.byteLength;
+    this.transmit(frame);
+    // A promise for a link that has just closed would never be settled.
+    if (this.state === 'closed') throw this.goneError();
+    if (this.queuedBytes < HIGH_WATER_BYTES) return AT_ONCE;
+    const waiter = deferred();
+    this.#waiting.push(waiter);
+    return waiter.promise;
+  }
+
+  /** Reports that `bytes` have left the queue. */
+  protected left(bytes: number): void {
+    this.queuedBytes -= bytes;
+    if (this.#waiting.length === 0 || this.queuedBytes >= HIGH_WATER_BYTES) return;
+    for (const waiter of this.#waiting.splice(0)) waiter.resolve();
+  }
+
+  protected override closed(error: Error | null): void {
+    super.closed(error);
+    for (const waiter of this.#waiting.splice(0)) waiter.reject(this.goneError());
   }
 }

@@ -1,5 +1,5 @@
 /** Links within one process: for tests, `runWorld`, and ranks that share a thread. */
-import { BaseLink } from './baseLink.ts';
+import { BaseLink } from './linkEnd.ts';
 import type { LinkDescription } from './link.ts';
 
 class MemoryLink extends BaseLink {

@@ -6,7 +6,7 @@
 import * as v from 'valibot';
 import { PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
-import { BaseLink } from './baseLink.ts';
+import { BaseLink } from './linkEnd.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
 
 /** Messages that are not frames. Frames are sent as plain ArrayBuffers. */

@@ -1,7 +1,7 @@
 /** Tests of monitored barriers: the messages of other ranks that they accept and ignore. */
 import { expect, test } from 'vitest';
 import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
-import { Progress } from '../../src/collectives/diagnostics/progress.ts';
+import { Progress } from '../../src/collectives/diagnostics/opDeadline.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 

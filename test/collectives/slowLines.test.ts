@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes } from '../../src/testing/index.ts';
-import { BaseLink } from '../../src/transport/baseLink.ts';
+import { BaseLink } from '../../src/transport/linkEnd.ts';
 import { UNKNOWN_WAY, type LinkDescription } from '../../src/transport/link.ts';
 import { errorOf } from '../errorOf.ts';
 import { ManualClock } from '../manualClock.ts';

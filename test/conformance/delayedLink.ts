@@ -2,7 +2,7 @@
  * Memory links that delay every frame by a random time. Frames of different links arrive in orders
  * that plain memory links never cause. Each link keeps the order of its own frames.
  */
-import { BaseLink } from '../../src/transport/baseLink.ts';
+import { BaseLink } from '../../src/transport/linkEnd.ts';
 import type { LinkDescription } from '../../src/transport/link.ts';
 import type { Rng } from '../../src/util/rng.ts';
 

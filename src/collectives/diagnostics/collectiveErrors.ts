@@ -13,7 +13,7 @@ import {
 import { nameRanks } from '../../util/text.ts';
 import { diagnose } from './diagnosis.ts';
 import type { Reports } from './hangDiagnostics.ts';
-import { transferText } from './progress.ts';
+import { transferText } from './opDeadline.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
 import { abortErrorClass, type AbortMessage } from '../groupMessages.ts';
 

@@ -4,8 +4,7 @@ import type { Clock } from '../../util/clock.ts';
 import { TimeoutError, type ErrorContext } from '../../util/errors.ts';
 import type { Dtype } from '../dtypes.ts';
 import type { ProcessGroupOptions } from '../options.ts';
-import { OpDeadline } from './opDeadline.ts';
-import { transferText, type Progress } from './progress.ts';
+import { OpDeadline, transferText, type Progress } from './opDeadline.ts';
 
 /** How much of a message has arrived or left, in elements, and when it did last. */
 export interface Transfer {

@@ -7,8 +7,7 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.ts';
 import { nameRanks, upperFirst } from '../../util/text.ts';
 import type { ProcessGroupOptions } from '../options.ts';
-import { OpDeadline } from './opDeadline.ts';
-import type { Progress } from './progress.ts';
+import { OpDeadline, type Progress } from './opDeadline.ts';
 
 export interface MonitoredBarrierOptions {
   timeoutMs: number;

@@ -73,7 +73,11 @@ export function createProgress(plan: Plan, isInPlace: boolean): Progress[] {
   return all;
 }
 
-/** Returns the lanes of the sends, by peer. @param eagerBytes what a peer receives before it is ready. */
+/**
+ * Returns the lanes of the sends, by peer.
+ *
+ * @param eagerBytes number of bytes that a peer may receive before it is ready.
+ */
 export function createLanes(
   moves: readonly Progress[],
   bytesOf: (elements: number) => number,

@@ -15,7 +15,6 @@ import { ErrorFeedback } from './errorFeedback.ts';
 import { BucketShards } from './bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
 import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
-import { Tally } from './tally.ts';
 import type { GradientListener } from '../backward/tape.ts';
 import { checkTotal, divisorOf, type Weighting } from './weighting.ts';
 
@@ -398,5 +397,64 @@ export class Reducer {
     const { start, end } = buckets[bucket]!;
     const includesTally = bucket === buckets.length - 1 && !this.#isEncoded;
     return this.#buffer.subarray(start, includesTally ? this.#buffer.length : end);
+  }
+}
+
+interface TallyValues {
+  /**
+   * Sum of the loss over this rank's samples; with DDP's option `average: 'ranks'`, sum of the mean
+   * losses of this rank's passes.
+   */
+  loss: number;
+  samples: number;
+  /** For each parameter, whether this rank used it. */
+  used: readonly boolean[];
+  /** Flags of buffers, then metrics. */
+  flags: readonly number[];
+}
+
+const LOSS = 0;
+const SAMPLES = 1;
+const USES = 2;
+
+/** A few numbers that ranks sum in addition to the gradient. */
+class Tally {
+  /** Loss, samples, uses by parameter (if usage is tracked), flags. */
+  readonly values: Float32Array<ArrayBuffer>;
+  readonly #tracksUsage: boolean;
+
+  /** @param values an array of {@link Tally.size} elements. */
+  constructor(values: Float32Array<ArrayBuffer>, tracksUsage: boolean) {
+    this.values = values;
+    this.#tracksUsage = tracksUsage;
+  }
+
+  static size(parameters: number, tracksUsage: boolean, flags: number): number {
+    return USES + (tracksUsage ? parameters : 0) + flags;
+  }
+
+  set({ loss, samples, used, flags }: TallyValues): void {
+    this.values.set([loss, samples, ...(this.#tracksUsage ? used.map(Number) : []), ...flags]);
+  }
+
+  get loss(): number {
+    return this.values[LOSS]!;
+  }
+
+  get samples(): number {
+    return this.values[SAMPLES]!;
+  }
+
+  /**
+   * Whether any rank used a parameter; true if usage is not tracked. Call it after the tally is
+   * summed over the ranks.
+   */
+  isUsed(parameter: number): boolean {
+    return !this.#tracksUsage || this.values[USES + parameter] !== 0;
+  }
+
+  /** Returns the flags, which are the last `count` numbers. */
+  flags(count: number): Float32Array<ArrayBuffer> {
+    return this.values.subarray(this.values.length - count);
   }
 }
