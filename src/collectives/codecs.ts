@@ -6,7 +6,7 @@
  * A codec's rounding is idempotent: decoded values encode to the same bytes again, on every
  * machine. So a finished chunk may be forwarded as received or encoded again, with the same result.
  *
- * Both codecs round at each hop. An optional array, `residual`, receives this rank's rounding
+ * Codecs round at each hop. An optional array, `residual`, receives this rank's rounding
  * errors. The caller can add these errors to the values of the next step. This method is error
  * feedback (Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Karimireddy et
  * al., "Error Feedback Fixes SignSGD and other Gradient Compression Schemes", ICML 2019).
@@ -22,8 +22,9 @@ import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
  * consists of a header and the segment's payload.
  */
 export interface Codec {
-  /** The code that frames and error messages use in place of a dtype. */
+  /** The code of encoded values in frames, in place of a dtype, and its name in error messages. */
   readonly code: DtypeCode;
+  readonly dtypeName: string;
   /** Maximum number of elements in a frame. */
   readonly maxSegment: number;
   /** Returns the number of bytes of a payload. */
@@ -82,6 +83,7 @@ const LARGEST_HALF_EXPONENT = 14;
  */
 const fp16: Codec = {
   code: DtypeCode.FLOAT32_AS_FLOAT16,
+  dtypeName: 'float32 as float16',
   maxSegment: MAX_PAYLOAD_BYTES / HALF_BYTES - 1,
   bytesOf: (elements) => (elements === 0 ? 0 : (1 + elements) * HALF_BYTES),
   elementsOf: (bytes) => (bytes === 0 ? 0 : bytes === HALF_BYTES ? Number.NaN : bytes / HALF_BYTES - 1),
@@ -107,9 +109,10 @@ const fp16: Codec = {
 };
 
 /**
- * Holds the decoded values of one segment. It is faster to convert and to add in separate loops.
+ * Holds the decoded values of one segment, whose values have at least two bytes each. It is faster
+ * to convert and to add in separate loops.
  */
-const scratch = new Float32Array(fp16.maxSegment);
+const scratch = new Float32Array(MAX_PAYLOAD_BYTES / HALF_BYTES);
 
 /**
  * Returns the exponent that a segment's values share, so that the largest value becomes a large
@@ -184,6 +187,7 @@ const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
  */
 const int8: Codec = {
   code: DtypeCode.FLOAT32_AS_INT8,
+  dtypeName: 'float32 as int8',
   maxSegment: Math.floor(MAX_PAYLOAD_BYTES / INT8_BLOCK_BYTES) * INT8_BLOCK,
   bytesOf: (elements) => elements + blocksOf(elements) * SCALE_BYTES,
   elementsOf: (bytes) => {
@@ -246,6 +250,11 @@ const CODECS: Record<CodecName, Codec | null> = { fp32: null, fp16, int8 };
 export function codecOf(name: CodecName): Codec | null {
   if (Object.hasOwn(CODECS, name)) return CODECS[name];
   throw new UsageError(`There is no codec "${name}". Use one of these: ${Object.keys(CODECS).join(', ')}.`);
+}
+
+/** Returns the name of encoded values with this code; `null` if no codec has the code. */
+export function encodedDtypeName(code: DtypeCode): string | null {
+  return Object.values(CODECS).find((codec) => codec?.code === code)?.dtypeName ?? null;
 }
 
 /** Returns the bytes of `elements` float32 values with a codec; `null`: they are not encoded. */

@@ -1,6 +1,7 @@
 /** Dtypes of the typed arrays that collectives accept. */
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
+import { encodedDtypeName } from './codecs.ts';
 
 export type TypedArray =
   | Float32Array
@@ -62,17 +63,9 @@ export function dtypeOf(tensor: TypedArray, option?: 'float16'): Dtype {
   );
 }
 
-/**
- * Names of the encodings that frames of an all-reduce can have. Tensors do not have these dtypes.
- */
-const ENCODED_NAMES: Partial<Record<DtypeCode, string>> = {
-  [DtypeCode.FLOAT32_AS_FLOAT16]: 'float32 as float16',
-  [DtypeCode.FLOAT32_AS_INT8]: 'float32 as int8',
-};
-
-/** Returns the name of a dtype for error messages, such as `float32`. */
+/** Returns the name of a dtype for error messages, such as `float32` or `float32 as int8`. */
 export function dtypeName(code: DtypeCode): string {
-  return ENCODED_NAMES[code] ?? DTYPES.find((entry) => entry.code === code)?.name ?? `unknown dtype ${code}`;
+  return encodedDtypeName(code) ?? DTYPES.find((entry) => entry.code === code)?.name ?? `unknown dtype ${code}`;
 }
 
 /** Returns the maximum number of elements in a frame's payload. */

@@ -1,5 +1,6 @@
 /**
- * The codecs: encodings of the gradients that ranks exchange, from lossless to most lossy. All that
+ * The codecs: encodings of the gradients that ranks exchange. Rows are in the order from lossless
+ * to most lossy: `auto` chooses the first codec that makes communication short enough. All that
  * forms, checks and cost models know about a codec is in its row.
  */
 
@@ -18,13 +19,16 @@ export interface CodecFacts {
   /** Number of all-reduces of a step, one after the other. */
   exchanges: number;
   /**
-   * Returns the time of encoding and decoding on one core, milliseconds per byte of gradient;
-   * measured.
+   * Returns the time of encoding with a residual and of `addTo` on one core, milliseconds per byte
+   * of gradient; measured.
    *
    * @param matrixRank rank of PowerSGD's matrices, which other codecs do not have.
    */
   codingMsPerByte: (matrixRank: number) => number;
-  /** Whether values between the stages of a pipeline can have it. */
+  /**
+   * Whether values between the stages of a pipeline can have it. Their errors are not fed back, so
+   * they must be small. `src/parallel/pipeline/boundary.ts` must be able to send it.
+   */
   fitsPipelines: boolean;
 }
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { JOB_FIELDS } from '../../src/spec/job.ts';
+import { JOB_FIELDS, JobSpec } from '../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -15,11 +15,30 @@ test.each(FILES)('the example %s is a valid job file, and contains no field with
   expect(fields.filter((field) => !written.includes(field))).toEqual([]);
 });
 
-test('the table of docs/JOBS.md has exactly the fields of a job', () => {
-  const text = readFileSync(path.join(ROOT, 'docs/JOBS.md'), 'utf8');
-  const lines = text.split('\n');
+/** The rows of the table of fields in docs/JOBS.md. */
+const ROWS = (() => {
+  const lines = readFileSync(path.join(ROOT, 'docs/JOBS.md'), 'utf8').split('\n');
   const rows = lines.slice(lines.findIndex((line) => line.startsWith('| field |')) + 2);
-  const table = rows.slice(0, rows.indexOf(''));
-  const named = table.flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
-  expect(named.toSorted()).toEqual(JOB_FIELDS.toSorted());
+  return rows.slice(0, rows.indexOf(''));
+})();
+const quotedIn = (text: string): string[] => [...text.matchAll(/`([\w-]+)`/g)].map(([, name]) => name!);
+const fieldsOf = (row: string): string[] => quotedIn(row.split('|')[1]!);
+
+test('the table of docs/JOBS.md has exactly the fields of a job', () => {
+  expect(ROWS.flatMap(fieldsOf).toSorted()).toEqual(JOB_FIELDS.toSorted());
+});
+
+test('the table of docs/JOBS.md has every value of a field that has a list of values', () => {
+  const valuesOf = (schema: object): unknown[] => {
+    if ('type' in schema && schema.type === 'picklist' && 'options' in schema) return schema.options as unknown[];
+    const inner = 'wrapped' in schema ? schema.wrapped : 'pipe' in schema ? (schema.pipe as unknown[])[0] : null;
+    return inner === null || inner === schema ? [] : valuesOf(inner as object);
+  };
+  const fields = Object.entries(JobSpec.pipe[0].entries).map(([name, schema]) => ({ name, values: valuesOf(schema) }));
+  const missing = fields.flatMap(({ name, values }) => {
+    const row = ROWS.find((each) => fieldsOf(each).includes(name))!;
+    return values.filter((value) => !quotedIn(row).includes(String(value))).map((value) => `${name}: ${String(value)}`);
+  });
+  expect(missing).toEqual([]);
+  expect(fields.filter(({ values }) => values.length > 0).length).toBeGreaterThan(5);
 });
