@@ -154,7 +154,7 @@ describe('call paths in ARCHITECTURE.md', () => {
 
   test('are found', () => expect(calls.length).toBeGreaterThan(50));
 
-  test.each(calls)('$file: $name exists', ({ row, file, name }) => {
+  test.each(calls.map((call) => [call.file, call.name, call.row] as const))('%s: %s exists', (file, name, row) => {
     expect(existsSync(path.join(ROOT, file)), row).toBe(true);
     // The line of a definition does not end with a semicolon, that of a call does.
     const method = `^ +(?:(?:static|async|protected|get) )*${name}[<(](?:.*[^;])?$`;

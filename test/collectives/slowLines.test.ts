@@ -121,7 +121,7 @@ const transfers: [string, number, (group: ProcessGroup) => PromiseLike<unknown>[
 ];
 
 describe('over a slow line', () => {
-  test.each(transfers)('%s may take longer than its timeout', async (_what, n, call) => {
+  test.each(transfers)('an op may take longer than its timeout: %s', async (_what, n, call) => {
     const { groups, outcomes, clock } = slowWorld(n);
     const states = await outcomes(groups.flatMap(call), 40 * TIMEOUT_MS);
     expect([...new Set(states), clock.now() > 2 * TIMEOUT_MS]).toEqual(['done', true]);

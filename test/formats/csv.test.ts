@@ -39,7 +39,7 @@ describe('a CSV file', () => {
     ['with tabs', 'a\tb\n1\tx\n2\ty', [2, 3]],
     ['with empty lines', '\na,b\n\n1,x\n\r\n2,y\n\n', [4, 6]],
     ['with quotes', '"a","b"\n"1","x"\n2,"y"', [2, 3]],
-  ])('is read with its column names, its rows and their line numbers: file %s', async (_, text, lines) => {
+  ])('is read with its column names, its rows and their line numbers: a file %s', async (_, text, lines) => {
     expect(await read(text)).toEqual({
       columns: ['a', 'b'],
       rows: [

@@ -79,7 +79,7 @@ describe('an npy file', () => {
       'an array of shape (2, 3) and type f4 starts at byte 128 and must end at byte 152, but the file ends at byte 151',
     ],
     ['additional bytes', new Uint8Array([...good, 1]), 'is longer than its header says'],
-  ])('is rejected with the reason: %s', async (_, bytes, sentence) => {
+  ])('is rejected with a reason: %s', async (_, bytes, sentence) => {
     const error = await openNpy('x.npy', new Blob([bytes])).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(sentence);
@@ -104,15 +104,12 @@ describe('an npz file', () => {
     'y.npy': npyFile([2], [1, 0], { type: 'i8' }),
     'notes.txt': new Uint8Array(3),
   };
-  test.each(['stored', 'deflated'] as const)(
-    'gives each array by its name, with entries that are %s',
-    async (method) => {
-      const { names, open } = await openNpz('set.npz', new Blob([zipFile(files, { method })]));
-      expect(names).toEqual(['x', 'y']);
-      expect(await valuesOf(await open('x'))).toEqual([0, 1, 2, 3]);
-      expect(await valuesOf(await open('y'))).toEqual([1, 0]);
-    },
-  );
+  test.each(['stored', 'deflated'] as const)('gives each array by its name if its entries are %s', async (method) => {
+    const { names, open } = await openNpz('set.npz', new Blob([zipFile(files, { method })]));
+    expect(names).toEqual(['x', 'y']);
+    expect(await valuesOf(await open('x'))).toEqual([0, 1, 2, 3]);
+    expect(await valuesOf(await open('y'))).toEqual([1, 0]);
+  });
 
   test('is rejected with the names of the file and of the damaged array', async () => {
     const { open } = await openNpz('set.npz', new Blob([zipFile({ 'x.npy': files['x.npy'].subarray(0, 140) })]));

@@ -92,7 +92,7 @@ const INSIDE = [
 ];
 
 test.each([...AROUND, ...ODD_AROUND])(
-  'a reader that has read numbers such as %s reads other numbers as before',
+  'a reader reads all other notations as before after numbers in the notation %s',
   (around) => {
     const fields = [around, ...AROUND, ...ODD_AROUND].flatMap((one) =>
       INSIDE.map((number) => one.replace('@', number)),

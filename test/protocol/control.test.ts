@@ -47,7 +47,7 @@ describe('parseControl', () => {
       /stateOfRun/,
     ],
     ['a name of spaces', '{"type":"join","version":16,"room":"K7F3QX","name":"   "}', /name/],
-  ])('rejects %s with the name of the field', (_name, data, message) => {
+  ])('rejects, with the name of the field, %s', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
 
@@ -104,7 +104,7 @@ describe('parseJob', () => {
     [{ side: 7 }, /side/],
     [{ channels: 2 }, /channels/],
     [{ task: 'clustering' }, /task/],
-  ])('rejects %j with the name of the field', (fields, message) => {
+  ])('rejects, with the name of the field, %j', (fields, message) => {
     expect(() => parseJob(fields)).toThrow(message);
     expect(() => parseJob(fields)).toThrow(UsageError);
   });

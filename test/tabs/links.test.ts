@@ -41,7 +41,7 @@ describe.each([
   'four WebRTC connections',
   'a port',
 ] as const)('a link over %s', (by) => {
-  test.each(LINK_CASES)('$name', async ({ name }) => {
+  test.each(LINK_CASES.map(({ name }) => name))('%s', async (name) => {
     // Bob's tab listens before Alice's tab sends its offer, because a BroadcastChannel does not
     // store messages.
     for (const [tab, end] of [

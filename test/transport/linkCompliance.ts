@@ -110,7 +110,7 @@ export const LINK_CASES: LinkCase[] = [
     },
   },
   {
-    name: 'transfers frames in both directions at once',
+    name: 'transfers frames in both directions at the same time',
     alice: async (link, header) => {
       await Promise.all([sendAll(link, SIZES, header), expectAll(link, SIZES, header)]);
       await meet(link, header);

@@ -57,7 +57,8 @@ function groupOver(view: Link, generation: number, rank: number): ProcessGroup {
 describe('the view of one generation on a shared link', () => {
   const header = new Uint8Array(dataOf(7, 0));
 
-  test.each(LINK_CASES.filter(({ isCloseSeen }) => !isCloseSeen))('$name', async ({ alice, bob }) => {
+  const cases = LINK_CASES.filter(({ isCloseSeen }) => !isCloseSeen).map((one) => [one.name, one] as const);
+  test.each(cases)('%s', async (_name, { alice, bob }) => {
     const [a, b] = sharedPair();
     // Another generation is used at the same time.
     const [others, view] = [b.view(6), a.view(7)];

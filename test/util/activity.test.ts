@@ -128,25 +128,30 @@ const WORKS: Pulse = { ...IDLE, task: 'step 3' };
 const awaiting = (...awaits: string[]): Pulse => ({ ...IDLE, awaits });
 
 test.each([
-  ['that works', { A: WORKS }, true],
-  ['that does nothing', { A: IDLE }, false],
-  ['that is not known', {}, false],
-  ['that waits for one that works', { A: awaiting('B'), B: WORKS }, true],
-  ['that waits for one that waits for one that works', { A: awaiting('B'), B: awaiting('C'), C: WORKS }, true],
-  ['that waits for several, one of which works', { A: awaiting('B', 'C'), B: IDLE, C: WORKS }, true],
-  ['in a circle of waits', { A: awaiting('B'), B: awaiting('A') }, false],
-  ['in a circle of waits, in which one works', { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS }, true],
+  ['true for a rank that works', { A: WORKS }, true],
+  ['false for a rank that does nothing', { A: IDLE }, false],
+  ['false for a rank that is not known', {}, false],
+  ['true for a rank that waits for one that works', { A: awaiting('B'), B: WORKS }, true],
   [
-    'that hangs, and waited for one that works',
+    'true for a rank that waits for one that waits for one that works',
+    { A: awaiting('B'), B: awaiting('C'), C: WORKS },
+    true,
+  ],
+  ['true for a rank that waits for several, if one of these works', { A: awaiting('B', 'C'), B: IDLE, C: WORKS }, true],
+  ['false for a rank in a circle of waits', { A: awaiting('B'), B: awaiting('A') }, false],
+  [
+    'true for a rank in a circle of waits that includes a rank that works',
+    { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS },
+    true,
+  ],
+  [
+    'false for a rank that hangs, even if it waited for one that works',
     { A: { ...awaiting('B'), isSilent: true, ms: 95_000 }, B: WORKS },
     false,
   ],
-] as const)(
-  'isBehindWork tells whether a rank %s works or waits for work',
-  (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
-    expect(isBehindWork('A', (member) => pulses[member])).toBe(isBehind);
-  },
-);
+] as const)('isBehindWork is %s', (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
+  expect(isBehindWork('A', (member) => pulses[member])).toBe(isBehind);
+});
 
 test('pulsesBehind returns the pulses of all ranks that a rank waits for', () => {
   const pulses: Partial<Record<string, Pulse>> = { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS, D: WORKS };
@@ -252,6 +257,6 @@ test.each<[string, [number, number][], number[]]>([
     ],
     [0, 168, 2],
   ],
-])('%s delays messages by the time that its waiting bytes need', (_, traffics, seconds) => {
+])('messages are late by the time that the unsent bytes of the line need: %s', (_, traffics, seconds) => {
   expect(latenessOf(traffics)).toEqual(seconds);
 });

@@ -51,7 +51,7 @@ test.each([
   ['a language model in 3 stages', 3, cut(3)],
   ['a language model in 2 replicas, with a rank that is left over', 5, cut(2)],
   ['an mlp', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, ...cut(2) }],
-] as const)('rank 0 saves %s in the same bytes as a rank with the whole model', async (_name, n, fields) => {
+] as const)('rank 0 saves the bytes that a rank with the whole model saves: %s', async (_name, n, fields) => {
   const job = jobOf(fields);
   const tensors = tf.memory().numTensors;
   const ranks = await runWorld(n, (group) => trainStage(group, job));
@@ -100,7 +100,7 @@ test.each([
   ['2 stages', 2, cut(2)],
   ['2 replicas of 2 stages', 4, cut(2)],
   ['a job with layers in 2 stages', 2, { job: 'digits', gpt: DEFAULT_JOB.gpt, hidden: 8, ...cut(2) }],
-] as const)('%s start with the weights of a file that only one rank has', async (_name, n, fields) => {
+] as const)('ranks start with the weights of a file that only one of them has: %s', async (_name, n, fields) => {
   const plain = { ...fields, strategy: 'ddp', stages: 1, microBatches: null } as const;
   const source = jobOf({ ...plain, seed: 9 });
   const task = await wholeTask(source);

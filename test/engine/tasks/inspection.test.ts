@@ -46,7 +46,7 @@ function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Arra
   return tf.tidy(() => Array.from(tf.softmax(built.logits(tf.tensor(inputs, shape))).dataSync()));
 }
 
-describe.each(['mlp', 'cnn'] as const)('queries to an %s', (model) => {
+describe.each(['mlp', 'cnn'] as const)('queries to a model (%s)', (model) => {
   test('return the images that the model classifies wrongly, beginning with its most confident mistake', async () => {
     const { built, answerer } = await untrained(model);
     const { asked, wrong, mistakes, steps } = await inspect(answerer);

@@ -59,7 +59,7 @@ test.each([
   ['safetensors', { tokens: 'byte-pairs', vocabulary: 262 }],
   ['checkpoint', {}],
 ] as const)(
-  'a %s of a model %o keeps its tokens on every rank when another text is used for training',
+  'a %s file of a model with %o keeps its tokens on every rank when another text is used for training',
   async (format, gpt) => {
     const job = jobOf(gpt);
     const { file, vocabulary } = await trained(job, format);

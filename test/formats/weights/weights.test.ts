@@ -105,7 +105,7 @@ const refusalOf = async (bytes: Uint8Array<ArrayBuffer>): Promise<string> => {
 };
 
 describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
-  test.each(MODELS)('restores an %s, which then has the same outputs bit for bit', async (name) => {
+  test.each(MODELS)('restores the model %s, which then has the same outputs bit for bit', async (name) => {
     const model = build(name, 1);
     const expected = outputsOf(model);
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, { note: 'é' });
@@ -316,13 +316,13 @@ describe('safetensors', () => {
       safetensors({ a: F32(0, 16, [4]) }),
       'it ends within tensor "a", 8 bytes too early',
     ],
-  ])('rejects %s with the position', async (_, bytes, sentence) => {
+  ])('rejects, with the position, %s', async (_, bytes, sentence) => {
     expect(await refusalOf(bytes)).toContain(sentence);
   });
 });
 
 describe('tfjs', () => {
-  test.each(MODELS)('writes an %s that TensorFlow.js loads with the same outputs', async (name) => {
+  test.each(MODELS)('writes the model %s, which TensorFlow.js loads with the same outputs', async (name) => {
     const model = build(name, 1);
     const files = unzipSync(await encodeWeights('tfjs', tensorsOf(model), model.topology, {}));
     const json = JSON.parse(new TextDecoder().decode(files['model.json'])) as tf.io.ModelJSON;

@@ -168,7 +168,7 @@ describe('a column of numbers', () => {
     expect((await open(200, field)).preview.columns[0]!.kind).toBe(kind);
   });
 
-  test.each([3, 10, 50, 90])('is rejected if a word occurs in %i %% of its rows', async (percent) => {
+  test.each([3, 10, 50, 90])('is rejected if a word occurs in %i percent of its rows', async (percent) => {
     const opened = await open(400, (i) => (i % 100 < percent ? 'oops' : `${i}.5`));
     expect(opened.problem()?.message).toContain('a.csv, line 2: "oops" in column "a" is not a number');
   });
@@ -226,7 +226,7 @@ describe('a missing number', () => {
   });
 
   test.each([2, 9, 11, 60, 95])(
-    'is recognized if it occurs in %i %% of the rows, and a note names it',
+    'is recognized if it occurs in %i percent of the rows, and a note names it',
     async (percent) => {
       const opened = await open(400, (i) => (i % 100 < percent ? '#DIV/0!' : `${i}.5`));
       expect(opened.problem()).toBeNull();
@@ -238,11 +238,11 @@ describe('a missing number', () => {
 
 describe('a column to predict', () => {
   test.each([
-    ['ten prices of ten rows', 10, (i: number) => String(100_000 + 1000 * i), 'regression'],
-    ['prices that occur twice', 16, (i: number) => String(99.5 + (i % 8)), 'regression'],
-    ['small integers', 20, (i: number) => String(i % 5), 'classification'],
-    ['numbers that occur often', 60, (i: number) => String(100 * (i % 3)), 'classification'],
-  ])('with %s is recognized as an amount or as a class', async (_, rows, field, task) => {
+    ['is an amount: ten prices of ten rows', 10, (i: number) => String(100_000 + 1000 * i), 'regression'],
+    ['is an amount: prices that occur twice', 16, (i: number) => String(99.5 + (i % 8)), 'regression'],
+    ['is a class: small integers', 20, (i: number) => String(i % 5), 'classification'],
+    ['is a class: numbers that occur often', 60, (i: number) => String(100 * (i % 3)), 'classification'],
+  ])('%s', async (_, rows, field, task) => {
     const lines = Array.from({ length: rows }, (__, i) => `${i},${field(i)}`);
     const opened = await Table.open(new File([`a,y\n${lines.join('\n')}\n`], 'a.csv'), JOB);
     expect([opened.preview.task, opened.problem()]).toEqual([task, null]);
@@ -321,7 +321,7 @@ describe('lines of a file', () => {
     ['the separator as a name', `sep=\\t\na\ty\n${rowsOf((i) => `${i}\t${i % 2}`)}`],
     ['an empty line and the separator', `\nsep=|\ra|y\r${rowsOf((i) => `${i}|${i % 2}`)}`],
     ['an unusual separator', `SEP=^\na^y\n${rowsOf((i) => `${i}^${i % 2}`)}`],
-  ])('may begin with %s, which is not data', async (_, text) => {
+  ])('may begin with something that is not data: %s', async (_, text) => {
     expect(await read(text)).toEqual(whole);
   });
 

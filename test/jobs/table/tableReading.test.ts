@@ -387,8 +387,8 @@ describe('a preview', () => {
   });
 });
 
-describe('a well-known file is read:', () => {
-  test('UCI crx, without a header, with the marker "?" and the classes "+" and "-"', async () => {
+describe('a well-known file', () => {
+  test('is read: UCI crx, without a header, with the marker "?" and the classes "+" and "-"', async () => {
     const text = `${Array.from({ length: 60 }, (_, i) =>
       [
         ['b', 'a', '?'][i % 3],
@@ -431,7 +431,7 @@ describe('a well-known file is read:', () => {
     expect(await sizes(text)).toEqual([60, 12]);
   });
 
-  test('Kaggle Titanic, with commas in quoted names, unused names and tickets, and missing ages', async () => {
+  test('is read: Kaggle Titanic, with commas in quoted names, unused names and tickets, and missing ages', async () => {
     const text = table('PassengerId,Survived,Name,Sex,Age,Ticket,Cabin,Embarked', 150, (i) =>
       [
         i + 1,

@@ -134,7 +134,7 @@ test.each([
   ['a column of large values', [1.7e12, 3e9, -2e12, 5e11]],
   ['missing values', [NaN, 1, NaN, 2]],
   ['infinite values', [Infinity, 1, -Infinity, 2]],
-])('%s do not hide a difference in another column', async (_, large) => {
+])('a difference in one column is not hidden by another column: %s', async (_, large) => {
   const tableOf = (small: number[]): tf.Tensor2D =>
     tf.stack([tf.tensor1d(large), tf.tensor1d(small)], 1) as tf.Tensor2D;
   const tables = [[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.401], [0.1, 0.3, 0.2, 0.4], [0.1, 0.2, 0.3, 0.4 + 1e-8]]; // prettier-ignore

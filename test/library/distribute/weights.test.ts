@@ -54,7 +54,7 @@ const cases = (['rows', 'sequences'] as const).flatMap((model) =>
 );
 
 describe('sampleWeight multiplies the losses of samples', () => {
-  test.each(cases)('in fit of %s with the loss %s', async (model, _, loss) => {
+  test.each(cases)('in fit of %s, if the loss returns %s', async (model, _, loss) => {
     const [targets, sampleWeight] = [targetsOf(model), weights()];
     const args = { epochs: 3, shuffle: false };
     const expected = await alone(create(model, weightedLoss), (each) =>
@@ -69,7 +69,7 @@ describe('sampleWeight multiplies the losses of samples', () => {
     tf.dispose([targets, sampleWeight]);
   });
 
-  test.each(cases)('in evaluate of %s with the loss %s', async (model, _, loss) => {
+  test.each(cases)('in evaluate of %s, if the loss returns %s', async (model, _, loss) => {
     const [targets, sampleWeight] = [targetsOf(model), weights()];
     const reference = create(model, weightedLoss)();
     const expected = reference.evaluate(x, targets, { batchSize: SAMPLES }) as tf.Scalar[];
@@ -101,7 +101,7 @@ describe('sampleWeight multiplies the losses of samples', () => {
   });
 });
 
-test.each(LOSSES)('classWeight multiplies the losses of samples with the loss %s', async (_, loss) => {
+test.each(LOSSES)('classWeight multiplies the losses of samples, if the loss returns %s', async (_, loss) => {
   const classWeight = { 0: 0.5, 1: 2, 2: 1 };
   const args = { epochs: 2, shuffle: false, classWeight };
   const expected = await alone(create('rows', 'meanSquaredError'), (each) =>

@@ -107,7 +107,7 @@ describe('step of DDP with an optimizer of TensorFlow.js', () => {
 
   test.each([
     ['has no averages', () => tf.train.sgd(0.1), true],
-    ['has not stepped, and whose averages do not begin at 0', () => tf.train.adagrad(0.1), false],
+    ['has not stepped, even if its averages do not begin at 0', () => tf.train.adagrad(0.1), false],
   ])('accepts an optimizer for other parameters if it %s', async (_, create, steps) => {
     await runWorld(1, async (group) => {
       const optimizer = create();

@@ -13,7 +13,7 @@ const SLOW: Lag = {
 };
 const MINUTE = 60_000;
 
-describe('a newcomer', () => {
+describe('the next move of a newcomer', () => {
   test.each([
     ['has the state of the run', { behind: 0, rate: null }, { move: 'enter' }],
     ['has received nothing yet', { rate: null }, { move: 'state' }],
@@ -38,7 +38,7 @@ describe('a newcomer', () => {
       { updateBytes: null, everyMs: 500_000 },
       { move: 'state' },
     ],
-  ] satisfies [string, Partial<Lag>, unknown][])('that %s', (_, lag, move) => {
+  ] satisfies [string, Partial<Lag>, unknown][])('that %s (%o) is %o', (_, lag, move) => {
     expect(nextMove({ ...SLOW, ...lag })).toEqual(move);
   });
 });

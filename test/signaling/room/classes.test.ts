@@ -44,7 +44,7 @@ const reload = (model: ClassModel, seconds: number): ClassModel => {
 };
 
 describe('an unreachable tab', () => {
-  test.each([3, 4, 5, 8, 30, 60])('does not prevent the other %i members of a class from training', (n) => {
+  test.each([3, 4, 5, 8, 30, 60])('does not prevent the other members of a class of %i from training', (n) => {
     const model = classOf(n, { canReach: unreachable('m1') });
     expect(model.runUntil(() => model.begun.length > 0, 90 * SECOND)).toBe(true);
     expect(model.begun[0]!.ring).toHaveLength(n - 1);

@@ -26,21 +26,21 @@ const fixed = (n: number): Play => new Play().enter(n).start();
 const deadlines = ({ effects }: Play): number[] =>
   effects.flatMap((effect) => (effect.type === 'setTimer' && effect.key === 'deadline' ? [effect.ms] : []));
 
-describe('the deadline of a phase begins again', () => {
+describe('the deadline of a phase', () => {
   test.each([
-    ['works without an answer', WORKS, 1],
-    ['is in a task and answers', { task: 'load the data', ms: 9_000 }, 1],
-    ['is in a task for too long', { task: 'load the data', ms: 700_000 }, 0],
-    ['makes progress', { progress: 5 }, 1],
-    ['does nothing', {}, 0],
-  ] as const)('if a rank that the room waits for %s', (_, of, times) => {
+    ['begins again if an awaited rank works without an answer', WORKS, 1],
+    ['begins again if an awaited rank is in a task and answers', { task: 'load the data', ms: 9_000 }, 1],
+    ['does not begin again if an awaited rank is in a task for too long', { task: 'load the data', ms: 700_000 }, 0],
+    ['begins again if an awaited rank makes progress', { progress: 5 }, 1],
+    ['does not begin again if an awaited rank does nothing', {}, 0],
+  ] as const)('%s', (_, of, times) => {
     const linking = new Play(OPEN).enter(2).start().do(pulse('Bo'), pulse('Bo', of));
     expect(deadlines(linking)).toEqual(Array.from({ length: times }, () => LINKING_MS));
     const syncing = new Play(OPEN).enter(2).start().linkAll().do(pulse('Bo'), pulse('Bo', of));
     expect(deadlines(syncing)).toEqual(Array.from({ length: times }, () => SYNCING_MS));
   });
 
-  test('except for a rank that has already reported', () => {
+  test('does not begin again if the working rank has already reported', () => {
     const play = new Play(OPEN).enter(2).start();
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, pulse('Bo', WORKS));
     expect(deadlines(play)).toEqual([]);
