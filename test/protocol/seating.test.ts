@@ -33,7 +33,7 @@ describe('seats', () => {
   });
 });
 
-test('of a browser are numbered: the local rank of a member is its index among these', () => {
+test('the local rank of a member is its index among the ranks of its browser', () => {
   const members = [0, 1, 0, 2, 0, 1].map((browser) => ({ browser }));
   const all = members.map((_, rank) => localRankOf(rank, members));
   expect(all.map(({ localRank }) => localRank)).toEqual([0, 0, 1, 0, 2, 1]);

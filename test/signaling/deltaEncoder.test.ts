@@ -168,7 +168,7 @@ describe('a delta', () => {
     });
   });
 
-  test('contains nothing that has not changed', () => {
+  test('contains only what has changed', () => {
     const before = room(3);
     const encoder = new DeltaEncoder();
     const { version } = sent(encoder.encode(before)) as { version: number };

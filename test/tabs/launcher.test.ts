@@ -185,7 +185,7 @@ test('a run without restarts fails when its browser is killed', async () => {
   expect(err).toMatch(/peergrad: tab-1: the browser has ended\.$/);
 });
 
-test('tabs are distributed over several browsers if they are more than SwiftShader supports', async () => {
+test('tabs are distributed over several browsers if SwiftShader supports fewer tabs in one browser', async () => {
   const pids = path.join(folder, 'pids-of-several');
   const counted = await browserAfter('counted-browser', `echo $$ >> '${pids}'`);
   const command = 'run --gpu software --tabs 5 --steps 2 --batch 2 --json --browser';

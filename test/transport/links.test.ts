@@ -25,7 +25,7 @@ describe.each([
   ['bridged (worker end first)', bridgedPair],
   ['bridged (far end first)', () => swap(bridgedPair())],
 ] satisfies [string, () => [Link, Link]][])('%s link', (_name, createPair) => {
-  test.each(LINK_CASES.map((one) => [one.name, one] as const))('%s', async (_name, { alice, bob }) => {
+  test.each(LINK_CASES.map((one) => [one.name, one] as const))('%s', async (_case, { alice, bob }) => {
     const [a, b] = createPair();
     await expect(Promise.all([alice(a), bob(b)])).resolves.toHaveLength(2);
     a.close();

@@ -81,7 +81,7 @@ test('layers of a job file are planned by their weights; small built-in models a
   expect(plannedModel(DEFAULT_JOB)).toBeNull();
 });
 
-test('a tab is assumed to have the usual memory, or less if an eighth of the memory that the browser reports is less', () => {
+test('a tab is assumed to have the usual memory, or an eighth of what the browser reports if this is less', () => {
   expect(tabMemoryOf(undefined, null)).toEqual({ bytes: TAB_BYTES, isReported: false, maxBufferBytes: null });
   expect(tabMemoryOf(8, 2 ** 31)).toEqual({ bytes: 1e9, isReported: true, maxBufferBytes: 2 ** 31 });
   expect(tabMemoryOf(64, null).bytes).toBe(TAB_BYTES);

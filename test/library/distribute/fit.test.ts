@@ -214,7 +214,7 @@ describe('fit', () => {
     expect(all[1]!.weights).toEqual(all[0]!.weights);
   });
 
-  test('equals model.fit if SyncBatchNormalization replaces the layer that sees all samples there', async () => {
+  test('with SyncBatchNormalization equals model.fit with BatchNormalization on all samples', async () => {
     // The last batch has 2 samples for 3 ranks.
     const args = { epochs: 2, shuffle: false };
     const expected = await alone(normalized, (model) => model.fit(x, y, { ...args, batchSize: 42, verbose: 0 }));
