@@ -24,30 +24,27 @@ const ROOT = path.resolve(import.meta.dirname, '../..');
  */
 const isSampled = ({ worlds }: GroupCase, n: number): boolean => n <= 4 || n === 9 || n === Math.min(...worlds);
 
+/** Rows of `test.each`: vitest would cut a `$title` to 40 characters. */
+const rowsOf = <Case extends { number: number; title: string }>(cases: readonly Case[]) =>
+  cases.map((entry) => [entry.number, entry.title, entry] as const);
+
 describe('conformance case', () => {
-  const short = CASES.filter((entry) => !('isLong' in entry));
-  test.each(short.map((entry) => [entry.number, entry.title, entry] as const))(
-    '%i: %s',
-    async (_number, _title, entry) => {
-      const accepts = (n: number): boolean => 'check' in entry || isSampled(entry, n);
-      expect(await runCase(entry, { accepts })).toEqual([]);
-    },
-  );
+  test.each(rowsOf(CASES.filter((entry) => !('isLong' in entry))))('%i: %s', async (_number, _title, entry) => {
+    const accepts = (n: number): boolean => 'check' in entry || isSampled(entry, n);
+    expect(await runCase(entry, { accepts })).toEqual([]);
+  });
 });
 
 describe('conformance case over links that delay frames', () => {
   // Only cases that also run in tabs: the other cases do not depend on links, or take too long.
   const cases = CASES.filter((entry): entry is GroupCase => 'worlds' in entry && entry.inTabs === true);
-  test.each(cases.map((entry) => [entry.number, entry.title, entry] as const))(
-    '%i: %s',
-    async (_number, _title, entry) => {
-      const createPair = delayedLinks(createRng(entry.number));
-      // Four ranks, the smallest world in which not all ranks are neighbours, or the largest smaller
-      // world of the case.
-      const largest = Math.max(...entry.worlds.filter((n) => n <= 4));
-      expect(await runCase(entry, { accepts: (n) => n === largest, createPair })).toEqual([]);
-    },
-  );
+  test.each(rowsOf(cases))('%i: %s', async (_number, _title, entry) => {
+    const createPair = delayedLinks(createRng(entry.number));
+    // Four ranks, the smallest world in which not all ranks are neighbours, or the largest smaller
+    // world of the case.
+    const largest = Math.max(...entry.worlds.filter((n) => n <= 4));
+    expect(await runCase(entry, { accepts: (n) => n === largest, createPair })).toEqual([]);
+  });
 });
 
 function command(...args: string[]) {
