@@ -1,8 +1,11 @@
 /** A generation of a room, as its ranks see it. */
 import type { Mesh } from '../../collectives/mesh.ts';
 import type { ProcessGroupOptions, RankActivity } from '../../collectives/options.ts';
+import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Pulse, RosterEntry } from '../../protocol/room.ts';
 import { isBehindWork } from '../../util/activity.ts';
+import type { Clock } from '../../util/clock.ts';
+import { asError } from '../../util/errors.ts';
 import { upperFirst } from '../../util/text.ts';
 import type { LocalRank } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -32,6 +35,27 @@ export interface Generation extends LocalRank {
   readonly activityOf?: ProcessGroupOptions['activityOf'];
   /** Aborted when the generation ends on this rank. The reason says why. */
   readonly signal: AbortSignal;
+}
+
+/**
+ * Calls `use` with a process group of the generation. The group ends with the call, or earlier with
+ * the generation.
+ *
+ * @throws (rejects) as `use`; the reason of the generation's signal.
+ */
+export async function inGroupOf(
+  { mesh, signal }: Generation,
+  clock: Clock,
+  use: (group: ProcessGroup) => Promise<void>,
+): Promise<void> {
+  signal.throwIfAborted();
+  const group = new ProcessGroup(mesh, { clock });
+  signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
+  try {
+    await use(group);
+  } finally {
+    group.destroy();
+  }
 }
 
 /** @param pulses the latest pulses by member, as far as the server knows them. */

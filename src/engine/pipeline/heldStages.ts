@@ -15,7 +15,7 @@ import type { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import { latestStates } from '../../parallel/recovery/stateElection.ts';
-import { allGatherHashes } from '../../parallel/recovery/hashes.ts';
+import { allGatherHashes } from '../../parallel/recovery/recover.ts';
 import { hashState } from '../../util/hash.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { PipelineModelStage } from './pipelineModelStage.ts';

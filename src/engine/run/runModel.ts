@@ -14,7 +14,7 @@ import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { Preview } from '../../spec/preview.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
-import { FEEDER, NEWCOMER, type FeedHooks, type StateFeed } from '../../parallel/recovery/stateFeed.ts';
+import { NEWCOMER, type FeedHooks, type StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { Activity } from '../../util/activity.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -153,20 +153,13 @@ export class RunModel {
 
   /** Gives a newcomer the state of the run beside the training, or receives it. */
   async feed(group: ProcessGroup, { onbytes, onnear }: FeedHooks): Promise<void> {
-    const { task, rank } = await this.#build();
-    const feed = this.#feed;
+    const { task } = await this.#build();
     const vocabulary = task?.queryModel instanceof TextGenerator ? task.queryModel.vocabulary : null;
-    const identity = JSON.stringify([feed !== null, await task?.dataHash(), task && factsOf(task), vocabulary]);
-    const [one, other] = await group.allGatherObject(hashState([new TextEncoder().encode(identity)]));
-    // Ranks with other data compare them when they enter. Then the errors name them.
-    if (feed === null || one !== other) {
+    if (this.#feed === null) {
       if (group.rank === NEWCOMER) onnear();
       return;
     }
-    if (group.rank === FEEDER) return feed.serve(group);
-    // A state of a file or of another room was not applied in a generation of this room.
-    const at = rank.reached.appliedIn > 0 ? rank.reached : null;
-    await feed.receive(group, at, {
+    await this.#feed.run(group, [await task?.dataHash(), task && factsOf(task), vocabulary], {
       onbytes,
       onnear: () => {
         this.#hasState = true;

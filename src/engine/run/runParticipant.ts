@@ -9,7 +9,7 @@ import { unlessAborted } from '../../util/deadline.ts';
 import { asError } from '../../util/errors.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { TrainedModel } from '../model/modelFiles.ts';
-import type { Generation } from '../membership/generation.ts';
+import { inGroupOf, type Generation } from '../membership/generation.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { FEEDER, type FeedHooks } from '../../parallel/recovery/stateFeed.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
@@ -174,19 +174,14 @@ export class RunParticipant {
    *
    * @throws (rejects) errors of the group, and the reason of the feed's signal.
    */
-  async feed({ mesh, members, rank, signal }: Generation, hooks: FeedHooks): Promise<void> {
+  async feed(feed: Generation, hooks: FeedHooks): Promise<void> {
     const { clock, shared, emit } = this.#options;
-    signal.throwIfAborted();
-    const group = new ProcessGroup(mesh, { clock });
-    signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
-    const own = rank === FEEDER ? () => {} : emit;
-    try {
-      if (shared) await new FileDistribution({ shared, clock, emit: own }).run(group, members);
-      await unlessAborted(signal, this.#model.buildAhead());
+    const own = feed.rank === FEEDER ? () => {} : emit;
+    await inGroupOf(feed, clock, async (group) => {
+      if (shared) await new FileDistribution({ shared, clock, emit: own }).run(group, feed.members);
+      await unlessAborted(feed.signal, this.#model.buildAhead());
       await this.#model.feed(group, hooks);
-    } finally {
-      group.destroy();
-    }
+    });
   }
 
   /** Runs in RUNNING. Trains until the run or the generation ends. */

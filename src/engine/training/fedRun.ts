@@ -1,10 +1,8 @@
 /** The state of a run as newcomers receive it beside the training. */
-import * as v from 'valibot';
 import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
+import { partsOf, stateOf, type StateHead } from '../../parallel/recovery/ddpState.ts';
 import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, Receiving } from '../../protocol/events.ts';
-import { decodeState, encodeState } from '../../formats/stateFile.ts';
 import { CODEC_NAMES, isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import { strategiesWith } from '../../spec/strategies.ts';
@@ -12,15 +10,6 @@ import type { Clock } from '../../util/clock.ts';
 import type { RunState } from '../storage/runState.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunStrategy } from './runStrategy.ts';
-
-type Meta = { progress: Progress; order: number[]; name: string };
-const Meta = v.custom<Meta>((meta) => typeof meta === 'object');
-
-/** Parameters, buffers, the optimizer's scalars, and its averages. */
-type Arrays = [
-  ...[Float32Array<ArrayBuffer>, Float32Array<ArrayBuffer>, Float64Array<ArrayBuffer>],
-  ...Float32Array<ArrayBuffer>[],
-];
 
 /** A line is slow if a gradient takes this many times as long as a step so far. */
 const SLOWER = 2;
@@ -44,7 +33,7 @@ interface FeedOptions {
 }
 
 /** Returns a rank's part in feeds, or `null` if no rank of the run has the whole state. */
-export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFeed | null {
+export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFeed<StateHead> | null {
   const { strategy, progress } = run;
   const { elastic } = strategy;
   if (elastic === null || plan.shardOptimizer) return null;
@@ -66,17 +55,10 @@ export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFe
       progress: () => elastic.committed(progress.now),
       read: async () => {
         const { progress: at, replica } = await run.snapshot();
-        const { order, parameters, buffers, optimizer } = replica;
-        const { name, scalars, slots } = optimizer;
-        return encodeState({ progress: at, order, name }, [parameters, buffers, scalars, ...slots]);
+        return { progress: at, ...partsOf(replica) };
       },
-      load: async (bytes) => {
-        const { meta, arrays } = await decodeState('The state of the other ranks', new Blob([bytes]), Meta);
-        const { order, name, progress: at } = meta;
-        const [parameters, buffers, scalars, ...slots] = arrays as Arrays;
-        run.load({ progress: at, replica: { order, parameters, buffers, optimizer: { name, scalars, slots } } });
-      },
-      get repeater(): FedReplica['repeater'] {
+      load: ({ progress: at, ...parts }) => run.load({ progress: at, replica: stateOf(parts) }),
+      get repeater(): FedReplica<StateHead>['repeater'] {
         const { repeater } = elastic;
         return (
           repeater && {

@@ -2,6 +2,8 @@
 import { encodeObject } from '../../collectives/objects/encoding.ts';
 import { copyState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
+import { startOfRun, type Progress } from '../../parallel/recovery/progress.ts';
+import type { FedReplica, ReachedState } from '../../parallel/recovery/stateFeed.ts';
 import { createLayout, rearrange, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import { CommittedVariables } from '../../parallel/backward/committedVariables.ts';
 import { variablesOf, type ModelVariables } from '../../parallel/backward/flatten.ts';
@@ -11,22 +13,20 @@ import { messageOf, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { plainFieldsOf, type ElasticState } from './elasticState.ts';
 
-/** The small part of a commit. One rank sends it for all ranks that have the commit. */
+/** The small part of a commit, without its progress. */
 export interface CommitHead {
-  steps: number;
-  generation: number;
   scalars: Float64Array<ArrayBuffer>;
   sampler: ElasticSamplerState | null;
   plain: Record<string, unknown>;
 }
 
-/** A commit as ranks compare and send it. */
-export interface Commit {
-  head: CommitHead;
-  /** The variables, then the optimizer's averages in the order of {@link createLayout}. */
-  arrays: Float32Array<ArrayBuffer>[];
-  /** Digest of each part of the state, by the part's name. */
-  digests: Record<string, string>;
+/** The parts of a state, which must be the same on all ranks. */
+export interface ProgramParts {
+  /** Names of the parts with data. */
+  fields: string[];
+  /** Numbers of the optimizer's averages and of its other numbers. */
+  averages: number;
+  scalars: number;
 }
 
 /** The optimizer, and a copy of its state with the layout of its averages. */
@@ -38,7 +38,9 @@ interface CommittedOptimizer {
 
 const NO_VARIABLES: ModelVariables = { model: null, parameters: [], buffers: [] };
 
-export class CommittedState {
+export class CommittedState implements FedReplica<CommitHead> {
+  /** Each update is a commit, which cannot be repeated. */
+  readonly repeater = null;
   /** The parameters and buffers of the state's model. */
   readonly variables: ModelVariables;
   readonly #state: ElasticState;
@@ -77,21 +79,26 @@ export class CommittedState {
     this.#values = new CommittedVariables(this.#all);
   }
 
-  /** Number of commits, without the one before the first step. */
-  get steps(): number {
-    return this.#steps;
+  /** A step is a commit after the one before the first step. */
+  progress(): Progress {
+    return { ...startOfRun(), step: this.#steps, appliedIn: this.#generation };
   }
 
   /** Size of the state that ranks send, without its plain fields. */
-  get byteLength(): number {
+  get stateBytes(): number {
     const slots = this.#optimizer?.copy.slots ?? [];
     const values = this.#all.reduce((sum, { size }) => sum + size * Float32Array.BYTES_PER_ELEMENT, 0);
     return slots.reduce((sum, slot) => sum + slot.byteLength, values);
   }
 
-  /** The generation of the latest commit; 0 before the first step. */
-  get generation(): number {
-    return this.#generation;
+  get parts(): ProgramParts {
+    const { slots = [], scalars = [] } = this.#optimizer?.copy ?? {};
+    const fields = [
+      ...(this.#all.length > 0 ? ['model'] : []),
+      ...(this.#optimizer ? ['optimizer'] : []),
+      ...Object.keys(this.#data),
+    ];
+    return { fields, averages: slots.length, scalars: scalars.length };
   }
 
   /**
@@ -117,29 +124,35 @@ export class CommittedState {
     this.#restoreOthers();
   }
 
-  /** Resolves with the latest commit. */
-  async read(): Promise<Commit> {
-    const head: CommitHead = {
-      steps: this.#steps,
-      generation: this.#generation,
-      scalars: this.#optimizer?.copy.scalars.slice() ?? new Float64Array(),
-      sampler: this.#sampler,
-      plain: this.#plain,
-    };
+  get head(): CommitHead {
+    const scalars = this.#optimizer?.copy.scalars.slice() ?? new Float64Array();
+    return { scalars, sampler: this.#sampler, plain: this.#plain };
+  }
+
+  /** Resolves with the latest commit: the variables, then the averages of the optimizer. */
+  async read(): Promise<ReachedState<CommitHead>> {
     // A newcomer may receive a commit while the function makes the next one.
+    const { head } = this;
+    const progress = this.progress();
     const averages = this.#averages();
-    const values = await this.#values.read();
-    const data = { ...(head.sampler && { sampler: head.sampler }), ...head.plain };
-    const digests = Object.fromEntries([
-      ...(this.#all.length > 0 ? [['model', hashState([values])]] : []),
+    return { progress, head, arrays: [await this.#values.read(), ...averages] };
+  }
+
+  /** Resolves with the digest of each part of the latest commit, by the part's name. */
+  async digests(): Promise<Record<string, string>> {
+    const data = Object.entries(this.#data).map(([name, value]) => [name, hashState([encodeObject(value)])]);
+    const { head, arrays } = await this.read();
+    const [values, ...averages] = arrays;
+    return Object.fromEntries([
+      ...(this.#all.length > 0 ? [['model', hashState([values!])]] : []),
       ...(this.#optimizer ? [['optimizer', hashState([head.scalars, ...averages])]] : []),
-      ...Object.entries(data).map(([name, value]) => [name, hashState([encodeObject(value)])]),
+      ...data,
     ]) as Record<string, string>;
-    return { head, arrays: [values, ...averages], digests };
   }
 
   /** Replaces the commit and the state by those of another rank. */
-  load({ steps, generation, scalars, sampler, plain }: CommitHead, arrays: readonly Float32Array<ArrayBuffer>[]): void {
+  load({ progress, head, arrays }: ReachedState<CommitHead>): void {
+    const { scalars, sampler, plain } = head;
     const [values, ...slots] = arrays;
     if (this.#optimizer) {
       const { name } = this.#optimizer.copy;
@@ -149,13 +162,17 @@ export class CommittedState {
     this.#values.write(values!);
     this.#sampler = sampler;
     this.#plain = plain;
-    this.#steps = steps;
-    this.#generation = generation;
+    this.#steps = progress.step;
+    this.#generation = progress.appliedIn;
     this.#restoreOthers();
   }
 
   dispose(): void {
     this.#values.dispose();
+  }
+
+  get #data(): Record<string, unknown> {
+    return { ...(this.#sampler && { sampler: this.#sampler }), ...this.#plain };
   }
 
   get #all(): ModelVariables['parameters'] {

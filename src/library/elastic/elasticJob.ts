@@ -4,10 +4,11 @@
  */
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { StateReport } from '../../engine/membership/membership.ts';
-import type { Generation } from '../../engine/membership/generation.ts';
+import { inGroupOf, type Generation } from '../../engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
+import { describeModel } from '../../parallel/ddp/verifyModel.ts';
 import type { ReceivedSlices } from '../../parallel/recovery/gatherSlices.ts';
-import { FEEDER, type StateFeed } from '../../parallel/recovery/stateFeed.ts';
+import { FEEDER, StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ServerMessage } from '../../protocol/control.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
 import type { Nodes } from '../../protocol/room.ts';
@@ -25,8 +26,7 @@ import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
 import { watchDevice } from '../device.ts';
 import { checkWorldSize, LibraryRoom, pageClosed, type RoomSurroundings } from '../room.ts';
 import type { LocatedRoom, RoomOptions } from '../roomOptions.ts';
-import { CommittedState } from './committedState.ts';
-import { feedCommit, feedOf } from './commitFeed.ts';
+import { CommittedState, type CommitHead } from './committedState.ts';
 import { useState, type ElasticState } from './elasticState.ts';
 import { digestOf, synchronize } from './synchronize.ts';
 
@@ -63,7 +63,7 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #outcome = deferred<Result>();
   readonly #committed: CommittedState;
   /** Gives the latest commit to newcomers, or receives it as a newcomer. */
-  readonly #feed: StateFeed;
+  readonly #feed: StateFeed<CommitHead>;
   readonly #received: ReceivedSlices = [];
   #group: ProcessGroup | null = null;
   readonly #onprogress: ElasticOptions['onprogress'];
@@ -113,7 +113,9 @@ export class ElasticJob<State extends ElasticState, Result> {
         feed: async (feed, hooks) => {
           if (feed.rank === FEEDER && feed.run !== this.#run)
             throw new RunOverError('This rank does not take part in this job.');
-          await feedCommit(feed, { committed: this.#committed, feed: this.#feed, clock: this.#clock }, hooks);
+          const { variables, parts } = this.#committed;
+          const program = [describeModel(variables, {}), parts];
+          await inGroupOf(feed, this.#clock, (group) => this.#feed.run(group, program, hooks));
         },
         onended: ({ outcome, message }) => {
           if (outcome === 'finished') this.#settle(new RunOverError(message));
@@ -128,10 +130,12 @@ export class ElasticJob<State extends ElasticState, Result> {
     useState(state, this);
     try {
       this.#committed = new CommittedState(state);
-      // A rank that waits for its turn has received a state.
-      this.#feed = feedOf(this.#committed, this.#clock, ({ bytes, total, waitsMs }) =>
-        this.#report(waitsMs === null ? bytes : total, total),
-      );
+      this.#feed = new StateFeed({
+        clock: this.#clock,
+        replica: this.#committed,
+        // A rank that waits for its turn has received a state.
+        onprogress: ({ bytes, total, waitsMs }) => this.#report(waitsMs === null ? bytes : total, total),
+      });
     } catch (error) {
       this.#isOver = true;
       throw error;
@@ -170,15 +174,14 @@ export class ElasticJob<State extends ElasticState, Result> {
       group.abort(new PeerGoneError(messageOf(signal.reason), { rank, generation: generation.generation }));
     signal.addEventListener('abort', end, { once: true });
     this.#committed.restore();
-    const stateHash = await synchronize(group, {
-      committed: this.#committed,
-      isFresh: this.#isFresh,
-      activity: this.#activity,
+    const countBytes = this.#activity.countBytes();
+    const stateHash = await synchronize(group, this.#committed, this.#isFresh, {
       received: this.#received,
+      onreceived: ({ bytesPerRank }) => countBytes(bytesPerRank),
     });
     this.#received.length = 0;
     this.#state.sampler?.reset(group);
-    return { step: this.#committed.steps, stateHash };
+    return { step: this.#committed.progress().step, stateHash };
   }
 
   async #train(generation: Generation): Promise<StateReport> {
@@ -190,7 +193,7 @@ export class ElasticJob<State extends ElasticState, Result> {
       const value = await this.#main(this.#state, group);
       this.#save();
       this.#result = { value };
-      return { step: this.#committed.steps, stateHash: digestOf(await this.#committed.read()) };
+      return { step: this.#committed.progress().step, stateHash: await digestOf(this.#committed) };
     } catch (error) {
       // An error after the end of the group is a consequence of it, unless ranks made different
       // calls or a signal was aborted.
@@ -216,7 +219,7 @@ export class ElasticJob<State extends ElasticState, Result> {
 
   /** Whether this rank never had a state of the job: none of its own, and none of a feeder. */
   get #isFresh(): boolean {
-    return this.#run === null && this.#committed.generation === 0;
+    return this.#run === null && this.#committed.progress().appliedIn === 0;
   }
 
   #save(): ProcessGroup {

@@ -1,8 +1,9 @@
-/** The state of the strategy `ddp`, and its transfer from the ranks that have it. */
-import type { ProcessGroup } from '../../collectives/processGroup.ts';
+/** The state of elastic strategies, and its parts as ranks send them. */
 import type { OptimizerState } from '../../optim/optimizer.ts';
-import { gatherSlices, type ReceivedSlices, type StateReceived } from './gatherSlices.ts';
 import type { SavedOptimizer } from '../zero/replicaOptimizer.ts';
+import type { StateParts } from './gatherSlices.ts';
+
+type Values = Float32Array<ArrayBuffer>;
 
 /**
  * State after a step, without the run's {@link Progress}. It is equal on all ranks, except for the
@@ -11,37 +12,21 @@ import type { SavedOptimizer } from '../zero/replicaOptimizer.ts';
 export interface DdpState extends SavedOptimizer {
   /** Indices of the parameters (forward order) in the order of the flat arrays. */
   order: number[];
-  parameters: Float32Array<ArrayBuffer>;
+  parameters: Values;
   /** The model's buffers, flat. */
-  buffers: Float32Array<ArrayBuffer>;
+  buffers: Values;
 }
 
-type Values = Float32Array<ArrayBuffer>;
+export type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>;
 
-/** The small part of a state. One rank sends it for all ranks that have the state. */
-export type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'> & { learningRate: number };
+export function partsOf({ order, parameters, buffers, optimizer }: DdpState): StateParts<StateHead> {
+  const { name, scalars, slots } = optimizer;
+  return { head: { order, name, scalars }, arrays: [parameters, buffers, ...slots] };
+}
 
-/**
- * Gathers the state that the ranks `sources` have. The head is already known.
- *
- * @param mine this rank's state, whose arrays have the same sizes.
- * @returns the state; on sources `mine`.
- */
-export async function gatherState(
-  group: ProcessGroup,
-  mine: DdpState,
-  { order, name, scalars }: Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>,
-  sources: readonly number[],
-  received: ReceivedSlices,
-  onreceived: (received: StateReceived) => void = () => {},
-): Promise<DdpState> {
-  const { generation } = group;
-  const arrays = [mine.parameters, mine.buffers, ...mine.optimizer.slots];
-  const total = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const gathered = await gatherSlices(group, arrays, sources, {
-    received,
-    onprogress: (bytesPerRank) => onreceived({ generation, total, bytesPerRank }),
-  });
-  const [parameters, buffers, ...slots] = gathered as [Values, Values, ...Values[]];
-  return { order, parameters, optimizer: { name, scalars, slots }, buffers };
+/** Inverts {@link partsOf}. */
+export function stateOf({ head, arrays }: StateParts<StateHead>): DdpState {
+  const [parameters, buffers, ...slots] = arrays as [Values, Values, ...Values[]];
+  const { order, name, scalars } = head;
+  return { order, parameters, buffers, optimizer: { name, scalars, slots } };
 }

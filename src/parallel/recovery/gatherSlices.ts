@@ -12,7 +12,7 @@ const log = debugLog('recovery');
  */
 const AHEAD = 4;
 
-/** How many of the `total` bytes of the state each rank of a generation has. */
+/** How many of the `total` bytes of all arrays each rank of a generation has. */
 export interface StateReceived {
   generation: number;
   total: number;
@@ -21,13 +21,20 @@ export interface StateReceived {
 
 type Values = Float32Array<ArrayBuffer>;
 
+/** A state as ranks send it. */
+export interface StateParts<Head> {
+  /** The small part. One rank sends it for all ranks that have the state. */
+  head: Head;
+  /** Their lengths are the same on all ranks. */
+  arrays: Values[];
+}
+
 /** What calls that were interrupted have received of each array. Clear it after a success. */
 export type ReceivedSlices = StateSlices[];
 
-interface GatherOptions {
+export interface GatherOptions {
   received?: ReceivedSlices;
-  /** Called with the bytes of all arrays that each rank has. */
-  onprogress?: (bytesPerRank: readonly number[]) => void;
+  onreceived?: ((received: StateReceived) => void) | undefined;
 }
 
 /**
@@ -43,7 +50,7 @@ export async function gatherSlices(
   group: ProcessGroup,
   arrays: Values[],
   sources: readonly number[],
-  { received = [], onprogress = () => {} }: GatherOptions = {},
+  { received = [], onreceived = () => {} }: GatherOptions = {},
 ): Promise<Values[]> {
   if (sources.length === group.worldSize) return arrays;
   const isSource = sources.includes(group.rank);
@@ -57,10 +64,11 @@ export async function gatherSlices(
       ? StateSlices.of(new Uint8Array(buffer, byteOffset, byteLength))
       : StateSlices.empty(byteLength, received[i]);
     if (!isSource) received[i] = slices;
-    const progress = (held: readonly number[]): void =>
-      onprogress(held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes)));
-    if (byteLength > 0)
-      await distributeFiles(group, slices, { clock: group.clock, ahead: AHEAD, onprogress: progress });
+    const onprogress = (held: readonly number[]): void => {
+      const bytesPerRank = held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes));
+      onreceived({ generation: group.generation, total, bytesPerRank });
+    };
+    if (byteLength > 0) await distributeFiles(group, slices, { clock: group.clock, ahead: AHEAD, onprogress });
     gathered.push(isSource ? array : new Float32Array(slices.bytes.buffer));
     before += byteLength;
   }

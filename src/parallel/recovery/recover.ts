@@ -1,15 +1,24 @@
 /**
- * Makes the states of all ranks of a group equal. {@link electState} chooses the state; this file
- * transfers it. An interruption at any time leaves each rank with one whole state and the progress
- * that belongs to it.
+ * Makes the states of all ranks of a group equal. Ranks exchange their states
+ * ({@link exchangeStates}), {@link electState} chooses one, and {@link recover} transfers it. An
+ * interruption at any time leaves each rank with one whole state and the progress that belongs to
+ * it. The clients are the strategies, and `elastic` of the library.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { MismatchError } from '../../util/errors.ts';
+import { hexOf } from '../../util/hex.ts';
 import { nameRanks } from '../../util/text.ts';
-import { allGatherHashes } from './hashes.ts';
+import type { ModelVariables } from '../backward/flatten.ts';
+import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
 import type { Progress } from './progress.ts';
-import { electState, rejectDivergentRanks, type ElectedState, type PeerState } from './stateElection.ts';
+import {
+  divergentRanks,
+  electState,
+  rejectDivergentRanks,
+  type ElectedState,
+  type PeerState,
+} from './stateElection.ts';
 
 const log = debugLog('recovery');
 
@@ -46,12 +55,58 @@ interface LastStep<Head, Gradient> {
   distrust(): void;
 }
 
+/** A rank's state when it enters a group. */
+export type ArrivingState<Note> = PeerState & { model: ModelDescription; note: Note };
+
+/**
+ * Resolves with the states of all ranks, by rank. Every rank must call it.
+ *
+ * @param mine this rank's state, and `note`: data for the other ranks.
+ * @throws (rejects) if models differ: MismatchError on the ranks whose model differs from most
+ *   ranks' model, PeergradError on the others, both with `context.divergent`.
+ */
+export async function exchangeStates<Note>(
+  group: ProcessGroup,
+  variables: ModelVariables,
+  { step, appliedIn, previousAppliedIn, verdicts }: Progress,
+  mine: Pick<PeerState, 'isFresh' | 'digest' | 'keepsGradient'> & { note: Note },
+): Promise<ArrivingState<Note>[]> {
+  const model = describeModel(variables, {});
+  const states = await group.allGatherObject({ step, appliedIn, previousAppliedIn, verdicts, model, ...mine });
+  const models = states.map((state) => state.model);
+  rejectDissenters(group, states, models, (right, odd) => differenceBetween(models, right, odd, variables)!);
+  return states;
+}
+
+/**
+ * Does nothing if all ranks have the same part of a state.
+ *
+ * @param parts this part of each rank's state.
+ * @param differenceOf describes the difference between a right and a divergent rank.
+ * @throws MismatchError on the ranks whose part differs from most ranks' part, PeergradError on the
+ *   others, both with `context.divergent`.
+ */
+export function rejectDissenters(
+  group: ProcessGroup,
+  states: readonly Pick<PeerState, 'isFresh'>[],
+  parts: readonly unknown[],
+  differenceOf: (right: number, odd: number) => string,
+): void {
+  const divergent = divergentRanks(
+    parts.map((part) => JSON.stringify(part)),
+    states.map(({ isFresh }) => isFresh),
+  );
+  if (divergent.length === 0) return;
+  const right = parts.findIndex((_, rank) => !divergent.includes(rank));
+  rejectDivergentRanks(group, divergent, MismatchError, differenceOf(right, divergent[0]!));
+}
+
 /**
  * Transfers the elected state to all ranks. A rank whose state is one step behind receives the
  * averaged gradient of that step and applies it. Other ranks without the state receive the whole
  * state, in slices from their left neighbours. Every rank must call it.
  *
- * @param states states of all ranks, by rank.
+ * @param states states of all ranks, as {@link exchangeStates} returns them.
  * @param progress this rank's progress; it is overwritten with the progress of the elected state.
  * @returns the states of all ranks before the transfer. `isCurrent` states whether a rank's state
  * was the elected state.
@@ -134,4 +189,11 @@ async function equalize<Head, Gradient, State>(
     `The state of ${nameRanks(divergent)} still differs after the other ranks' state was loaded. Either a machine computes wrong ` +
       'results, or it runs another version of the page. Reload the page there.',
   );
+}
+
+/** Gathers the state hashes of all ranks (16 hexadecimal digits each), in rank order. */
+export async function allGatherHashes(group: ProcessGroup, hash: string): Promise<string[]> {
+  const mine = Uint8Array.from(hash.match(/../g)!, (byte) => parseInt(byte, 16));
+  const all = await group.allGather(mine);
+  return all.map((bytes) => hexOf(bytes));
 }

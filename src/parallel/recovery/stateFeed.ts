@@ -4,14 +4,15 @@
  * it in slices; then it sends averaged gradients of the steps since. The newcomer asks, and the
  * feeder answers.
  */
+import { decodeObject, encodeObject } from '../../collectives/objects/encoding.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Clock } from '../../util/clock.ts';
 import type { Receiving } from '../../protocol/events.ts';
+import type { Clock } from '../../util/clock.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { hashState } from '../../util/hash.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
-import { nextMove } from './catchUp.ts';
+import type { StateParts } from './gatherSlices.ts';
 import type { Progress } from './progress.ts';
 import { StateSlices } from './stateSlices.ts';
 
@@ -38,16 +39,19 @@ const NEWS_MS = 10_000;
 
 type Reached = Pick<Progress, 'step' | 'appliedIn'>;
 
+/** A state, and the progress that belongs to it. */
+export type ReachedState<Head> = StateParts<Head> & { progress: Progress };
+
 /** A rank's state, with functions to read and to change it. */
-export interface FedReplica {
+export interface FedReplica<Head> {
   /** Size of the state, without what other ranks do not need. */
   readonly stateBytes: number;
   /** Progress of the committed state. */
   progress(): Progress;
   /** Resolves with a copy of the committed state. */
-  read(): Promise<Uint8Array<ArrayBuffer>>;
-  /** Replaces the state. @throws (rejects) if the state belongs to another model. */
-  load(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  read(): Promise<ReachedState<Head>>;
+  /** Replaces the state. @throws if the state belongs to another model. */
+  load(state: ReachedState<Head>): void;
   /** Repeats steps of the run; `null` if only whole states can be sent. */
   readonly repeater: FedRepeater | null;
 }
@@ -77,6 +81,8 @@ interface Request {
 interface Offer {
   id: string;
   bytes: number;
+  /** Bytes of the progress and head, and of each array; `null` for an update. */
+  sizes: number[] | null;
   /** Progress after the step, and its learning rate; `null` for a state. */
   update: { progress: Progress; learningRate: number } | null;
 }
@@ -93,14 +99,15 @@ interface Answer {
 interface Copy {
   id: string;
   slices: StateSlices;
+  sizes: number[];
 }
 interface KeptUpdate extends StepUpdate {
   progress: Progress;
 }
 
-export interface StateFeedOptions {
+export interface StateFeedOptions<Head> {
   clock: Clock;
-  replica: FedReplica;
+  replica: FedReplica<Head>;
   onprogress: (progress: Receiving) => void;
   /**
    * Called when this newcomer is near, if ranks exchange gradients and its line has been measured.
@@ -118,8 +125,8 @@ export interface FeedHooks {
 }
 
 /** This rank's part in feeds: as a feeder of others, or as a newcomer. */
-export class StateFeed {
-  readonly #options: StateFeedOptions;
+export class StateFeed<Head = unknown> {
+  readonly #options: StateFeedOptions<Head>;
   // The fields of a feeder.
   #served = 0;
   #copy: Copy | null = null;
@@ -130,9 +137,9 @@ export class StateFeed {
   // The fields of a newcomer. They outlast a broken link.
   #askedAt: number | null = null;
   #rate: number | null = null;
-  #partial: Copy | null = null;
+  #partial: Omit<Copy, 'sizes'> | null = null;
 
-  constructor(options: StateFeedOptions) {
+  constructor(options: StateFeedOptions<Head>) {
     this.#options = options;
   }
 
@@ -160,6 +167,24 @@ export class StateFeed {
     }
     this.#news.resolve();
     this.#news = deferred();
+  }
+
+  /**
+   * Takes part in a feed until it ends: gives the state as a feeder, or receives it as a newcomer.
+   *
+   * @param identity what ranks of one run have in common.
+   * @throws (rejects) errors of the group, and those of `load`.
+   */
+  async run(group: ProcessGroup, identity: unknown, hooks: FeedHooks): Promise<void> {
+    const [one, other] = await group.allGatherObject(hashState([encodeObject(identity)]));
+    if (one === other) {
+      if (group.rank === FEEDER) return this.serve(group);
+      // A state of a file or of another room was not applied in a generation of this room.
+      const { step, appliedIn } = this.#options.replica.progress();
+      return this.receive(group, appliedIn > 0 ? { step, appliedIn } : null, hooks);
+    }
+    // The two compare what they have when the newcomer enters. Then the errors name the difference.
+    if (group.rank === NEWCOMER) hooks.onnear();
   }
 
   /**
@@ -235,16 +260,17 @@ export class StateFeed {
     if (wants === 'update' && next !== undefined) {
       const { gradient, learningRate, progress } = next;
       const slices = StateSlices.of(new Uint8Array(gradient.buffer));
-      answer.offer = { id: idOf(slices), bytes: slices.bytes.length, update: { progress, learningRate } };
+      answer.offer = { id: idOf(slices), bytes: slices.bytes.length, sizes: null, update: { progress, learningRate } };
       return { answer, slices };
     }
     if (wants !== 'state') return { answer, slices: null };
     if (this.#copy === null || this.#copy.id !== holds) {
-      const slices = StateSlices.of(await replica.read());
-      this.#copy = { id: idOf(slices), slices };
+      const { bytes, sizes } = join(await replica.read());
+      const slices = StateSlices.of(bytes);
+      this.#copy = { id: idOf(slices), slices, sizes };
     }
-    const { id, slices } = this.#copy;
-    answer.offer = { id, bytes: slices.bytes.length, update: null };
+    const { id, slices, sizes } = this.#copy;
+    answer.offer = { id, bytes: slices.bytes.length, sizes, update: null };
     return { answer, slices };
   }
 
@@ -293,7 +319,7 @@ export class StateFeed {
   /** Receives what the feeder offers, and loads it. */
   async #take(
     group: ProcessGroup,
-    { id, bytes, update }: Offer,
+    { id, bytes, sizes, update }: Offer,
     behind: number | null,
     onbytes: () => void,
   ): Promise<void> {
@@ -321,7 +347,7 @@ export class StateFeed {
     });
     if (update === null) {
       this.#partial = null;
-      return replica.load(slices.bytes);
+      return replica.load(split<Head>(slices.bytes, sizes!));
     }
     const { progress, learningRate } = update;
     const losses = [...replica.progress().losses, ...progress.losses];
@@ -339,4 +365,71 @@ export class StateFeed {
 
 function idOf({ digests }: StateSlices): string {
   return hashState([new TextEncoder().encode(digests!)]);
+}
+
+/** Returns a state as bytes, and the sizes of its parts. */
+function join<Head>({ progress, head, arrays }: ReachedState<Head>): {
+  bytes: Uint8Array<ArrayBuffer>;
+  sizes: number[];
+} {
+  const parts = [encodeObject({ progress, head }), ...arrays];
+  const sizes = parts.map(({ byteLength }) => byteLength);
+  const bytes = new Uint8Array(sizes.reduce((sum, size) => sum + size, 0));
+  let at = 0;
+  for (const { buffer, byteOffset, byteLength } of parts) {
+    bytes.set(new Uint8Array(buffer, byteOffset, byteLength), at);
+    at += byteLength;
+  }
+  return { bytes, sizes };
+}
+
+/** Inverts {@link join}. */
+function split<Head>(bytes: Uint8Array<ArrayBuffer>, sizes: readonly number[]): ReachedState<Head> {
+  let at = 0;
+  const [start, ...arrays] = sizes.map((size) => bytes.slice(at, (at += size)));
+  const { progress, head } = decodeObject(start!) as Pick<ReachedState<Head>, 'progress' | 'head'>;
+  return { progress, head, arrays: arrays.map(({ buffer }) => new Float32Array(buffer)) };
+}
+
+/** How far a newcomer is. Times are in milliseconds, sizes in bytes. */
+export interface Lag {
+  /** Number of steps that the run has applied since the newcomer's state. */
+  behind: number;
+  /** Whether the feeder has the averaged gradient of the first of these steps. */
+  canRepeat: boolean;
+  stateBytes: number;
+  /** Size of a step's averaged gradient; `null` if a step cannot be repeated with it alone. */
+  updateBytes: number | null;
+  /** Bytes in a millisecond that the line carries; `null` if none have arrived yet. */
+  rate: number | null;
+  /** Mean time between two changes of the run's state. */
+  everyMs: number;
+  /** Time since the newcomer asked for the state. */
+  waitedMs: number;
+}
+
+/** What the newcomer does next. `wait` means that its line carries less than the run's updates. */
+export type NextMove = { move: 'enter' | 'update' | 'state' } | { move: 'wait'; ms: number };
+
+/** The ranks wait at least this long for a newcomer, in milliseconds. */
+const LEAST_MS = 5_000;
+/** The ranks wait for this part of the time that the newcomer has waited. */
+const PATIENCE = 1 / 20;
+
+/**
+ * Decides what a newcomer does while it receives the state. Ranks that train wait for what it still
+ * lacks when it enters. So it enters when this takes little time at the rate of its line.
+ */
+export function nextMove(lag: Lag): NextMove {
+  const { behind, canRepeat, stateBytes, updateBytes, rate, everyMs, waitedMs } = lag;
+  if (behind === 0) return { move: 'enter' };
+  // Before the first bytes, nothing is known about the line.
+  if (rate === null) return { move: canRepeat ? 'update' : 'state' };
+  const isOneStep = behind === 1 && canRepeat && updateBytes !== null;
+  // On entering, a rank one step behind receives that step's gradient; any other the whole state.
+  const lacksMs = (isOneStep ? updateBytes : stateBytes) / rate;
+  if (lacksMs <= Math.max(LEAST_MS, waitedMs * PATIENCE)) return { move: 'enter' };
+  if (canRepeat) return { move: 'update' };
+  if ((updateBytes ?? stateBytes) / rate < everyMs) return { move: 'state' };
+  return { move: 'wait', ms: lacksMs / PATIENCE - waitedMs };
 }

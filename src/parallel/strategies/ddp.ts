@@ -20,15 +20,13 @@ import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { variablesOf, type ModelVariables } from '../backward/flatten.ts';
 import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { Progress } from '../recovery/progress.ts';
-import { gatherSlices, type ReceivedSlices } from '../recovery/gatherSlices.ts';
-import { recover, type StateTransfer } from '../recovery/recover.ts';
+import { gatherSlices, type GatherOptions, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
+import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
-import { describeModel } from '../ddp/verifyModel.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
-import { gatherState, type DdpState, type StateHead } from '../recovery/ddpState.ts';
+import { partsOf, stateOf, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
-import { verifyModels } from '../recovery/modelVotes.ts';
 import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
 import type { Applied, StepOptions, StepReport, Strategy, StrategyOptions } from '../recovery/strategy.ts';
 import { WholeOptimizer } from '../zero/wholeOptimizer.ts';
@@ -37,6 +35,9 @@ interface DdpOptions extends StrategyOptions, TransportOptions {
   /** Whether each rank has the averages of its shard only. */
   shardOptimizer: boolean;
 }
+
+/** The learning rate is that of the last step. */
+type LastStepHead = StateHead & { learningRate: number };
 
 export class Ddp implements Strategy, ElasticStrategy {
   readonly elastic = this;
@@ -267,20 +268,12 @@ export class Ddp implements Strategy, ElasticStrategy {
    *   the recovery; errors of collectives.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
-    const { step, appliedIn, previousAppliedIn, verdicts } = progress;
-    const mine = {
+    const states = await exchangeStates(group, this.#variables, progress, {
       isFresh: this.#isFresh,
-      step,
-      appliedIn,
-      previousAppliedIn,
-      verdicts,
       digest: await this.#digest(progress),
       keepsGradient: this.#keepsGradient,
-      model: describeModel(this.#variables, {}),
       note,
-    };
-    const states = await group.allGatherObject(mine);
-    verifyModels(group, states, this.#variables);
+    });
     const attached = await recover(group, states, this.#transferIn(group, states, progress), progress);
     this.#received.length = 0;
     this.#receivedGradient.length = 0;
@@ -305,11 +298,10 @@ export class Ddp implements Strategy, ElasticStrategy {
     if (sources.length === 0) return;
     if (kept) this.load(kept);
     if (sources.length < group.worldSize) {
-      const state = await this.#state();
-      const head = kept === null ? undefined : { order: state.order, ...state.optimizer, slots: [] };
-      const theirs = await group.broadcastObject(head, group.ranks[sources[0]!]!);
-      const gathered = await gatherState(group, state, theirs, sources, this.#received, this.#options.onreceived);
-      if (kept === null) this.load(gathered);
+      const { head, arrays } = partsOf(await this.#state());
+      const theirs = await group.broadcastObject(kept === null ? undefined : head, group.ranks[sources[0]!]!);
+      const gathered = await gatherSlices(group, arrays, sources, this.#gathering);
+      if (kept === null) this.load(stateOf({ head: theirs, arrays: gathered }));
       this.#received.length = 0;
     }
     await this.#optimizer.attach(0);
@@ -328,11 +320,15 @@ export class Ddp implements Strategy, ElasticStrategy {
     return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 
+  get #gathering(): GatherOptions {
+    return { received: this.#received, onreceived: this.#options.onreceived };
+  }
+
   #transferIn(
     group: ProcessGroup,
     states: readonly PeerState[],
     progress: Progress,
-  ): StateTransfer<StateHead, Float32Array<ArrayBuffer>, DdpState> {
+  ): StateTransfer<LastStepHead, Float32Array<ArrayBuffer>, StateParts<StateHead>> {
     return {
       digest: () => this.#digest(progress),
       head: () => {
@@ -351,9 +347,11 @@ export class Ddp implements Strategy, ElasticStrategy {
         catchUp: (gradient, { learningRate }) => this.#catchUp(gradient, learningRate),
         distrust: () => (this.#isFresh = true),
       },
-      gather: async (head, sources) =>
-        gatherState(group, await this.#state(), head, sources, this.#received, this.#options.onreceived),
-      load: (state, { step, appliedIn }) => this.#adopt(state, step - progress.step, appliedIn),
+      gather: async (head, sources) => {
+        const { arrays } = partsOf(await this.#state());
+        return { head, arrays: await gatherSlices(group, arrays, sources, this.#gathering) };
+      },
+      load: (state, { step, appliedIn }) => this.#adopt(stateOf(state), step - progress.step, appliedIn),
     };
   }
 

@@ -26,14 +26,12 @@ import { checkState, type Optimizer } from '../../optim/optimizer.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
-import { describeModel } from '../ddp/verifyModel.ts';
-import type { ReceivedSlices } from '../recovery/gatherSlices.ts';
+import { gatherSlices, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
 import { startOfRun, type Progress } from '../recovery/progress.ts';
-import { recover, type StateTransfer } from '../recovery/recover.ts';
-import { gatherState, type DdpState, type StateHead } from '../recovery/ddpState.ts';
+import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
+import { partsOf, stateOf, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
 import { ALL_AT_ONCE, createFragments, type Fragment } from './fragments.ts';
-import { verifyModels } from '../recovery/modelVotes.ts';
 import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
@@ -293,19 +291,13 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
    * @throws (rejects) as `Ddp.attach`.
    */
   async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
-    const { variables } = this.replica;
     this.#progress = progress;
-    const { step, appliedIn, previousAppliedIn, verdicts } = progress;
-    const mine = {
+    const states = await exchangeStates(group, this.replica.variables, progress, {
       isFresh: this.#isFresh,
-      ...{ step, appliedIn, previousAppliedIn, verdicts },
       digest: await this.#digest(),
       keepsGradient: false,
-      model: describeModel(variables, {}),
       note,
-    };
-    const states = await group.allGatherObject(mine);
-    verifyModels(group, states, variables);
+    });
     const attached = await recover(group, states, this.#transferIn(group), progress);
     this.#received.length = 0;
     this.#isFresh = false;
@@ -379,18 +371,21 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     return hashState([cursor, ...this.state(), await this.#buffers.read()]);
   }
 
-  #transferIn(group: ProcessGroup): StateTransfer<StateHead, never, DdpState> {
+  #transferIn(group: ProcessGroup): StateTransfer<StateHead, never, StateParts<StateHead>> {
     return {
       digest: () => this.#digest(),
       head: () => {
         const { name, scalars } = this.#outer.state();
-        return { order: this.replica.order, name, scalars, learningRate: this.#outer.learningRate };
+        return { order: this.replica.order, name, scalars };
       },
       repeat: null,
-      gather: async (head, sources) =>
-        gatherState(group, await this.snapshot(), head, sources, this.#received, this.options.onreceived),
+      gather: async (head, sources) => {
+        const { arrays } = partsOf(await this.snapshot());
+        const { onreceived } = this.options;
+        return { head, arrays: await gatherSlices(group, arrays, sources, { received: this.#received, onreceived }) };
+      },
       load: (state, progress) => {
-        this.load(state);
+        this.load(stateOf(state));
         Object.assign(this.#progress, structuredClone(progress));
         // The group may end before this rank commits.
         this.#commit();

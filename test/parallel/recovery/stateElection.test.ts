@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { gatherSlices, type ReceivedSlices } from '../../../src/parallel/recovery/gatherSlices.ts';
+import { gatherSlices, type ReceivedSlices, type StateReceived } from '../../../src/parallel/recovery/gatherSlices.ts';
 import { electState, divergentRanks, type PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { StateSlices } from '../../../src/parallel/recovery/stateSlices.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
@@ -113,7 +113,7 @@ describe('slices of an array', () => {
         const mine = group.rank === 0 ? arrays : [new Float32Array(size), new Float32Array(size)];
         const options = {
           ...(group.rank === 1 && { received }),
-          onprogress: ([, held]: readonly number[]): void => {
+          onreceived: ({ bytesPerRank: [, held] }: StateReceived): void => {
             if (isInterrupted && held! >= size * 4) throw new PeerGoneError('The link broke.');
           },
         };

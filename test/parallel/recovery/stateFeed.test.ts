@@ -2,7 +2,14 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { startOfRun, advance, type Progress } from '../../../src/parallel/recovery/progress.ts';
-import { StateFeed, type FedReplica, type StepUpdate } from '../../../src/parallel/recovery/stateFeed.ts';
+import {
+  nextMove,
+  StateFeed,
+  type FedReplica,
+  type Lag,
+  type ReachedState,
+  type StepUpdate,
+} from '../../../src/parallel/recovery/stateFeed.ts';
 import type { Receiving } from '../../../src/protocol/events.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
@@ -18,7 +25,7 @@ const SIZE = 100_000;
 const STATE_BYTES = 12 * SIZE;
 
 /** A rank whose step k adds k to each value. */
-class Rank implements FedReplica {
+class Rank implements FedReplica<null> {
   readonly stateBytes = STATE_BYTES;
   values = new Float32Array(3 * SIZE);
   now: Progress = startOfRun();
@@ -47,20 +54,15 @@ class Rank implements FedReplica {
     return { gradient: new Float32Array(SIZE).fill(this.now.step), learningRate: 1 };
   }
 
-  read(): Promise<Uint8Array<ArrayBuffer>> {
+  read(): Promise<ReachedState<null>> {
     this.copies += 1;
-    const head = new TextEncoder().encode(JSON.stringify(this.now).padEnd(4000));
-    const bytes = new Uint8Array(4000 + STATE_BYTES);
-    bytes.set(head);
-    bytes.set(new Uint8Array(this.values.buffer), 4000);
-    return Promise.resolve(bytes);
+    return Promise.resolve({ progress: structuredClone(this.now), head: null, arrays: [this.values.slice()] });
   }
 
-  load(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  load({ progress, arrays }: ReachedState<null>): void {
     this.loads += 1;
-    this.now = JSON.parse(new TextDecoder().decode(bytes.subarray(0, 4000))) as Progress;
-    this.values = new Float32Array(bytes.slice(4000).buffer);
-    return Promise.resolve();
+    this.now = progress;
+    this.values = arrays[0]!;
   }
 
   repeat({ gradient }: { gradient: Float32Array }, progress: Progress): void {
@@ -216,5 +218,47 @@ describe('a newcomer that is fed during training', () => {
     now.link();
     await now.until(() => now.nearAt !== null);
     expect(now.feeder.copies).toBe(2);
+  });
+});
+
+/** A line of 0.25 MB/s and a model of 10 M parameters: 480 s for a state, 160 s for a gradient. */
+const SLOW: Lag = {
+  behind: 40,
+  canRepeat: false,
+  stateBytes: 120e6,
+  updateBytes: 40e6,
+  rate: 250,
+  everyMs: 10_000,
+  waitedMs: 480_000,
+};
+const MINUTE = 60_000;
+
+describe('the next move of a newcomer', () => {
+  test.each([
+    ['has the state of the run', { behind: 0, rate: null }, { move: 'enter' }],
+    ['has received nothing yet', { rate: null }, { move: 'state' }],
+    ['has received nothing yet, and lacks one step', { rate: null, behind: 1, canRepeat: true }, { move: 'update' }],
+    ['lacks a step that takes 4 s', { behind: 1, canRepeat: true, rate: 10_000 }, { move: 'enter' }],
+    [
+      'lacks two steps, so the whole state of 12 s',
+      { behind: 2, canRepeat: true, rate: 10_000, waitedMs: 0 },
+      { move: 'update' },
+    ],
+    ['lacks a state that its line carries in 5 s', { rate: 24_000 }, { move: 'enter' }],
+    ['has a line that carries less than the updates', {}, { move: 'wait', ms: 152 * MINUTE }],
+    ['has waited twenty times as long as the others must', { waitedMs: 160 * MINUTE }, { move: 'enter' }],
+    ['has a line that carries the updates', { everyMs: 170_000 }, { move: 'state' }],
+    [
+      'cannot repeat steps, and its line carries no state between two changes',
+      { updateBytes: null, everyMs: 170_000 },
+      { move: 'wait', ms: 152 * MINUTE },
+    ],
+    [
+      'cannot repeat steps, and its line carries a state between two changes',
+      { updateBytes: null, everyMs: 500_000 },
+      { move: 'state' },
+    ],
+  ] satisfies [string, Partial<Lag>, unknown][])('that %s (%o) is %o', (_, lag, move) => {
+    expect(nextMove({ ...SLOW, ...lag })).toEqual(move);
   });
 });
