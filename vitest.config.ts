@@ -12,12 +12,12 @@ const IN_TABS = [
 
 /** The files in real browsers that `npm test` runs; `npm run test:full` runs all. */
 const SMOKE = [
-  'test/tabs/elastic.test.ts',
-  'test/tabs/library.test.ts',
-  'test/tabs/links.test.ts',
-  'test/tabs/pages.test.ts',
-  'test/tabs/ring.test.ts',
-  'test/tabs/training.test.ts',
+  'test/tabs/membership/elastic.test.ts',
+  'test/tabs/library/library.test.ts',
+  'test/tabs/links/links.test.ts',
+  'test/tabs/app/pages.test.ts',
+  'test/tabs/app/ring.test.ts',
+  'test/tabs/training/training.test.ts',
   'test/firefox/training.test.ts',
 ];
 
@@ -26,7 +26,7 @@ const LONGEST = [
   'test/membership/schedules.test.ts',
   'test/membership/recovery.test.ts',
   'test/firefox/training.test.ts',
-  'test/tabs/pages.test.ts',
+  'test/tabs/app/pages.test.ts',
 ];
 
 const isLongest = ({ moduleId }: TestSpecification): boolean => LONGEST.some((file) => moduleId.endsWith(file));
@@ -42,7 +42,7 @@ class LongestFirst extends BaseSequencer {
 const ON_GPU = ['test/gpu/**/*.test.ts'];
 
 const IN_BROWSERS = {
-  globalSetup: ['test/tabs/globalSetup.ts'],
+  globalSetup: ['test/tabs/harness/globalSetup.ts'],
   // Tests in browsers delay each other if they run side by side.
   fileParallelism: false,
   // Deadlines for machines that are busy with other work.

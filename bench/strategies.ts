@@ -6,7 +6,7 @@ import type { Io } from '../launcher/io.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import { STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
 import { PeergradError } from '../src/util/errors.ts';
-import { theoryBytes } from './allreduce.ts';
+import { theoryBytes } from './allreduce/benchmark.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { listOf, oneOf, option, worldSizesOption } from './command/options.ts';
 import { table } from '../tools/report/table.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce.ts';
-import { summaryOf } from '../../bench/link.ts';
+import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce/benchmark.ts';
+import { summaryOf } from '../../bench/link/benchmark.ts';
 
 test('a row has the median time over ranks, the bytes of the busiest rank, and the wrong elements of all ranks', () => {
   const ours = [

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { type ClassRun, problemsOf, section, stepTimesOf } from '../../bench/classroom.ts';
+import { type ClassRun, problemsOf, section, stepTimesOf } from '../../bench/classroom/benchmark.ts';
 import { killTree, memoryOf, processTree } from '../../bench/classroom/processes.ts';
 import { Register } from '../../bench/classroom/register.ts';
 import { survivingSteps } from '../../bench/classroom/survivingSteps.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { crossValidate, fitCosts, predict, worstError } from '../../bench/scale/fit.ts';
 import { crossovers, fastestOf, simulateGrowth } from '../../bench/scale/growth.ts';
-import { section } from '../../bench/scale.ts';
+import { section } from '../../bench/scale/benchmark.ts';
 import type { Costs } from '../../src/collectives/plans/costModel.ts';
 
 const COSTS: Costs = {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { section, resultsByCap, leastExposed } from '../../bench/step.ts';
+import { section, resultsByCap, leastExposed } from '../../bench/step/benchmark.ts';
 
 const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = []) => ({
   ms: { total, communicate, exposed, compute: total / 2, readback: 1, update: 2 },

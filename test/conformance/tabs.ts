@@ -7,7 +7,7 @@ import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { messageOf } from '../../src/util/errors.ts';
-import { OwnPage } from '../tabs/ownPage.ts';
+import { OwnPage } from '../tabs/harness/ownPage.ts';
 import type { ConformanceCase, GroupCase } from './case.ts';
 import { CASES } from './cases.ts';
 import { ConformanceError, expectEqual, expectThat } from './expect.ts';

@@ -4,7 +4,7 @@ import { describe, test } from 'vitest';
 import { BINDING, reportScript } from '../../launcher/browser/pageEvents.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { findFirefox, launchFirefox, type Preferences } from '../../tools/firefox.ts';
-import { EventLog } from '../tabs/eventLog.ts';
+import { EventLog } from '../tabs/harness/eventLog.ts';
 
 /** Milliseconds for one command of a test. Long for slow machines. */
 const COMMAND_MS = 60_000;

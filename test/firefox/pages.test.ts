@@ -1,7 +1,7 @@
 /** The pages in a Firefox without WebGPU, as Firefox on Linux is by default. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { violationsOn } from '../tabs/axe.ts';
-import { worldOfFile } from '../tabs/world.ts';
+import { violationsOn } from '../tabs/harness/axe.ts';
+import { worldOfFile } from '../tabs/harness/world.ts';
 import { describeInFirefox, Firefox } from './firefox.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
-import { OwnPage } from '../tabs/ownPage.ts';
-import { worldOfFile } from '../tabs/world.ts';
+import { OwnPage } from '../tabs/harness/ownPage.ts';
+import { worldOfFile } from '../tabs/harness/world.ts';
 import { describeInFirefox, Firefox } from './firefox.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
@@ -57,7 +57,7 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
   });
 
   test('stays in its group while a worker of its page computes for 20 s', async () => {
-    const own = await OwnPage.start('test/tabs/libraryWorker.html', 'start');
+    const own = await OwnPage.start('test/tabs/library/libraryWorker.html', 'start');
     const room = own.server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
     const fox = await firefox.open(own.url);
     const chromium = await own.openTab(await own.openContext());

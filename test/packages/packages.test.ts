@@ -19,7 +19,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import { writeDigits } from '../examples/digitFiles.ts';
-import { violationsOn } from '../tabs/axe.ts';
+import { violationsOn } from '../tabs/harness/axe.ts';
 import { PAGES, documentDiffs, startVite, writePages } from './readmePages.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');

@@ -1,0 +1,190 @@
+/**
+ * `bench classroom`: measures a class that trains in many real tabs, with every algorithm in turn:
+ * the time from the first join to the first step, step times, memory, and what happens to samples
+ * and states while tabs leave and join.
+ */
+import { ensureBuilt } from '../../launcher/build.ts';
+import type { Io } from '../../launcher/io.ts';
+import { wholeNumber } from '../../launcher/options/jobOptions.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
+import type { StepTimes } from '../../src/protocol/stepTrace.ts';
+import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/spec/algorithms.ts';
+import { PeergradError, UsageError } from '../../src/util/errors.ts';
+import { median } from '../../src/util/statistics.ts';
+import { reportOf, type Observation } from '../../tools/chaos/report.ts';
+import { Classroom } from './classroom.ts';
+import { survivingSteps } from './survivingSteps.ts';
+import { defineBenchmark } from '../command/defineBenchmark.ts';
+import { listOf, oneOf, option } from '../command/options.ts';
+import { table } from '../../tools/report/table.ts';
+
+interface ClassroomOptions {
+  tabs: number;
+  algorithms: readonly AlgorithmName[];
+  json?: true;
+}
+
+/** The algorithm of rooms that are opened on the page, and that of the library. */
+const ALGORITHMS: readonly AlgorithmName[] = ['ring', 'auto'];
+/** Guests in a browser; as many leave, and join. */
+const CHURN = 5;
+/** The first steps of a run, which are not part of the medians, and measured steps. */
+const WARM_UP = 3;
+const MEASURED = 20;
+/** The fewest tabs: a host, and guests in two browsers. */
+const MIN_TABS = 3;
+
+/**
+ * @throws (rejects) UsageError if this is not Linux; PeergradError if a tab fails, or if samples
+ *   were skipped or repeated, or states differed. The result is printed before.
+ */
+async function benchClassroom({ tabs, algorithms, json }: ClassroomOptions, io: Io): Promise<void> {
+  if (process.platform !== 'linux') {
+    throw new UsageError('classroom reads the memory of processes from /proc, which only Linux has. Run it on Linux.');
+  }
+  await ensureBuilt(io);
+  const runs: ClassRun[] = [];
+  for (const algorithm of algorithms) runs.push(await measure(tabs, algorithm, io));
+  const result: ClassroomResult = { tabs, runs };
+  io.out(json === undefined ? classroomTable(result) : JSON.stringify(result));
+  const wrong = problemsOf(result);
+  if (wrong.length > 0) throw new PeergradError(`The class did not train correctly: ${wrong.join('; ')}.`);
+}
+
+export interface ClassRun {
+  algorithm: AlgorithmName;
+  /** The algorithms that sent gradients, in the order of their first use. */
+  used: readonly string[];
+  /** Seconds from the host's admission to the first step. All guests join in this time. */
+  secondsToFirstStep: number;
+  /** Median milliseconds of a step, over all tabs and all steps before the churn. */
+  stepMs: number;
+  /** Medians of the step's parts. */
+  stepPartsMs: Omit<StepTimes, 'total'>;
+  /** Megabytes of all browsers' processes during the run, divided by the number of tabs. */
+  memoryMbPerTab: number;
+  /** Numbers of tabs that left at once, and that joined afterwards. */
+  left: number;
+  joined: number;
+  /** Seconds until every remaining tab has taken a step without the tabs that left. */
+  secondsAfterLeave: number;
+  /** Seconds from the opening of the new tabs until all tabs have taken a step together. */
+  secondsAfterJoin: number;
+  /** Number of steps, over the whole run. */
+  steps: number;
+  samplesSkipped: number;
+  samplesRepeated: number;
+  hashMismatches: number;
+}
+
+export interface ClassroomResult {
+  tabs: number;
+  runs: readonly ClassRun[];
+}
+
+async function measure(tabs: number, algorithm: AlgorithmName, io: Io): Promise<ClassRun> {
+  io.err(`A class of ${tabs} tabs trains with the algorithm ${algorithm}.`);
+  // With few tabs, one browser with guests must remain.
+  const groupSize = Math.min(CHURN, Math.floor((tabs - 1) / 2));
+  const room = await Classroom.open({ tabs, algorithm, groupSize }, io);
+  try {
+    const { register } = room;
+    const secondsToFirstStep = await room.begin();
+    await room.train(WARM_UP + MEASURED);
+    const times = stepTimesOf(register.observations);
+    const memoryMbPerTab = room.memory() / tabs / 1e6;
+    const { names, seconds: secondsAfterLeave } = await room.leave();
+    const secondsAfterJoin = await room.grow(names.length);
+    const report = reportOf(survivingSteps(register.observations, new Set(names)), []);
+    const { total: stepMs, ...stepPartsMs } = times;
+    const { steps, samplesSkipped, samplesRepeated, hashMismatches } = report;
+    return {
+      algorithm,
+      used: [...register.algorithms],
+      secondsToFirstStep,
+      stepMs,
+      stepPartsMs,
+      memoryMbPerTab,
+      left: names.length,
+      joined: names.length,
+      secondsAfterLeave,
+      secondsAfterJoin,
+      steps,
+      samplesSkipped,
+      samplesRepeated,
+      hashMismatches,
+    };
+  } finally {
+    await room.close();
+  }
+}
+
+/** Returns the medians of all tabs' steps after the warm-up. */
+export function stepTimesOf(observations: readonly Observation[]): StepTimes {
+  const times = observations.flatMap(({ event }) => (event.type === 'step' && event.step >= WARM_UP ? [event.ms] : []));
+  const of = (name: keyof StepTimes): number => median(times.map((ms) => ms[name]));
+  return {
+    total: of('total'),
+    compute: of('compute'),
+    readback: of('readback'),
+    communicate: of('communicate'),
+    exposed: of('exposed'),
+    update: of('update'),
+  };
+}
+
+/** Returns a clause for each run that was not correct. */
+export function problemsOf({ runs }: ClassroomResult): string[] {
+  return runs.flatMap(({ algorithm, samplesSkipped, samplesRepeated, hashMismatches }) => [
+    ...(samplesSkipped > 0 ? [`with ${algorithm}, ${samplesSkipped} samples were skipped`] : []),
+    ...(samplesRepeated > 0 ? [`with ${algorithm}, ${samplesRepeated} samples were repeated`] : []),
+    ...(hashMismatches > 0 ? [`with ${algorithm}, tabs had different states after ${hashMismatches} steps`] : []),
+  ]);
+}
+
+function classroomTable({ runs }: ClassroomResult): string {
+  const row = (name: string, valueOf: (run: ClassRun) => string): string[] => [name, ...runs.map(valueOf)];
+  return table(
+    ['class', ...runs.map(({ algorithm }) => algorithm)],
+    [
+      row('algorithm of the gradients', ({ used }) => used.join(', ')),
+      row('first join to first step, s', ({ secondsToFirstStep }) => secondsToFirstStep.toFixed(1)),
+      row('step, ms', ({ stepMs }) => stepMs.toFixed(0)),
+      row('communicate, ms', ({ stepPartsMs }) => stepPartsMs.communicate.toFixed(0)),
+      row('memory of a tab, MB', ({ memoryMbPerTab }) => memoryMbPerTab.toFixed(0)),
+      row('tabs that left, and joined', ({ left, joined }) => `${left}, ${joined}`),
+      row('leaving to first step of all others, s', ({ secondsAfterLeave }) => secondsAfterLeave.toFixed(1)),
+      row('joining to first step of all, s', ({ secondsAfterJoin }) => secondsAfterJoin.toFixed(1)),
+      row('steps of the run', ({ steps }) => String(steps)),
+      row('samples skipped', ({ samplesSkipped }) => String(samplesSkipped)),
+      row('samples repeated', ({ samplesRepeated }) => String(samplesRepeated)),
+      row('steps with different states', ({ hashMismatches }) => String(hashMismatches)),
+    ],
+  );
+}
+
+export function section(result: ClassroomResult): string {
+  return `## A class of ${result.tabs}
+
+\`npm run -s bench -- classroom\`: ${result.tabs} real tabs train the mlp on WebAssembly, with 8 images per rank and step.
+Guests share browsers in groups of ${result.runs[0]!.left}. The browser of one group is killed
+during the run, and then a new browser with as many tabs joins. *auto* is the choice of the cost model. Step times are medians over all tabs and
+over ${MEASURED} steps.
+All tabs share the same cores, so a step takes as long as the work of all.
+
+${classroomTable(result)}
+`;
+}
+
+export const classroom = defineBenchmark({
+  name: 'classroom',
+  description:
+    'measure a class in real tabs with the ring and with auto, while tabs leave and join; fails if a sample is skipped or repeated, ' +
+    'or if states differ',
+  options: [
+    option('--tabs <n>', 'number of tabs', wholeNumber(MIN_TABS, MAX_WORLD_SIZE), 30),
+    option('--algorithms <name,..>', 'algorithms to measure', listOf(oneOf(ALGORITHM_NAMES)), [...ALGORITHMS]),
+  ],
+  run: benchClassroom,
+  section,
+});

@@ -1,0 +1,229 @@
+/**
+ * `bench signaling`: measures the server's memory per connection, the time to relay a signal while
+ * thousands of clients are connected, the time until many clients that join at once are admitted,
+ * and what each member that joins or leaves a full room costs. Server and clients are separate
+ * processes that share this machine's cores.
+ */
+import type { Io } from '../../launcher/io.ts';
+import { wholeNumber } from '../../launcher/options/jobOptions.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
+import { PeergradError, UsageError } from '../../src/util/errors.ts';
+import { median, quantile } from '../../src/util/statistics.ts';
+import { defineBenchmark } from '../command/defineBenchmark.ts';
+import { option } from '../command/options.ts';
+import { LoadGenerator } from './child.ts';
+import type { ClientsIn, ClientsOrder } from './clients.ts';
+import { relayTimes } from './relay.ts';
+import type { ChangeCost, RoomOrder } from './roomClients.ts';
+import type { ServerCpu, ServerMemory, ServerOptions, ServerReply } from './serverProcess.ts';
+import { table } from '../../tools/report/table.ts';
+
+interface SignalingBenchOptions {
+  clients: number;
+  storm: number;
+  members: number;
+  json?: true;
+}
+
+/**
+ * Bytes of a signal, as many as an SDP offer for a data channel with some candidates, and the
+ * number of timed signals. 20 of 2000 signals are slower than p99.
+ */
+const SIGNAL_BYTES = 2048;
+const SIGNALS = 2000;
+/** Number of clients that join simultaneously before the measurement. */
+const ARRIVING = 100;
+/**
+ * Maximum milliseconds until many clients have joined. Users wait during this time and see no
+ * progress.
+ */
+const STORM_MS = 5_000;
+/** Number of files that a process opens in addition to the sockets of clients. */
+const OTHER_FILES = 100;
+
+/**
+ * @throws (rejects) PeergradError if clients were not admitted, or too late. The result is printed
+ * before.
+ */
+async function benchSignaling({ clients, storm, members, json }: SignalingBenchOptions, io: Io): Promise<void> {
+  checkOpenFiles(clients + storm);
+  const room = await measureRoom(members, io);
+  const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
+  const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
+  // All clients have this machine's address, so limits per address are disabled. Only the timed
+  // pair becomes ready, so no other room starts a run.
+  const many = Number.MAX_SAFE_INTEGER;
+  const perAddress = { socketsPerAddress: many, connectionsPerSecond: many, connectionBurst: many };
+  const order: ServerOptions = {
+    limits: { ...perAddress, maxRooms: many, messagesPerSecond: many, messageBurst: many },
+    rooms: 1 + idleRooms + stormRooms,
+    startAt: 2,
+  };
+  const server = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
+  const crowd = new LoadGenerator('./clients.ts');
+  try {
+    const { url, rooms } = await server.next<ServerReply>();
+    const [pairs, idle, fresh] = [rooms.slice(0, 1), rooms.slice(1, 1 + idleRooms), rooms.slice(1 + idleRooms)];
+    // The first members cause allocations that happen only once. They are not part of the memory
+    // per connection.
+    await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
+    const before = await server.ask<ServerMemory>({});
+    io.err(`${clients} clients join ${idleRooms} rooms ...`);
+    const idleOrder: ClientsOrder = { url, rooms: idle, clients, atOnce: ARRIVING };
+    const gathered = await crowd.ask<ClientsIn>(idleOrder);
+    const after = await server.ask<ServerMemory>({});
+    io.err('Two other clients exchange signals ...');
+    const times = await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
+    io.err(`${storm} more clients join at once ...`);
+    const stormed = await crowd.ask<ClientsIn>({ url, rooms: fresh, clients: storm, atOnce: storm });
+    const result: SignalingResult = {
+      clients: clients - gathered.failures,
+      bytesPerConnection: Math.round((after.rss - before.rss) / clients),
+      relayMs: { median: median(times), p99: quantile(times, 0.99) },
+      joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
+      room,
+    };
+    io.out(json === undefined ? `${signalingTable(result)}\n\n${roomTable(room)}` : JSON.stringify(result));
+    const failures = gathered.failures + stormed.failures;
+    if (failures > 0) throw new PeergradError(`The server did not admit ${failures} clients.`);
+    if (stormed.ms > STORM_MS)
+      throw new PeergradError(`The join of ${storm} clients took more than ${STORM_MS / 1000} s.`);
+  } finally {
+    await Promise.all([crowd.stop(), server.stop()]);
+  }
+}
+
+/** Measures what it costs when `members` members join one room, one after the other, and leave. */
+async function measureRoom(members: number, io: Io): Promise<RoomCost> {
+  const order: ServerOptions = { rooms: 1, startAt: null };
+  const server = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
+  const crowd = new LoadGenerator('./roomClients.ts');
+  const measure = async (change: RoomOrder): Promise<ChangeFigures> => {
+    const before = await server.ask<ServerCpu>({ type: 'cpu' });
+    const costs = await crowd.ask<ChangeCost[]>(change);
+    const after = await server.ask<ServerCpu>({ type: 'cpu' });
+    const [bytes, ms] = [costs.map((cost) => cost.bytes), costs.map((cost) => cost.ms)];
+    return {
+      bytes: { median: median(bytes), max: Math.max(...bytes) },
+      ms: { median: median(ms), p99: quantile(ms, 0.99) },
+      serverCpuMs: (after.cpuMs - before.cpuMs) / costs.length,
+    };
+  };
+  try {
+    const { url, rooms } = await server.next<ServerReply>();
+    io.err(`${members} members join one room and leave it ...`);
+    const join = await measure({ type: 'join', url, room: rooms[0]!, members });
+    return { members, join, leave: await measure({ type: 'leave' }) };
+  } finally {
+    await Promise.all([crowd.stop(), server.stop()]);
+  }
+}
+
+/**
+ * Checks that this machine allows enough open files. Node itself raises its limit to the allowed
+ * maximum.
+ */
+function checkOpenFiles(sockets: number): void {
+  const report = process.report.getReport() as { userLimits?: { open_files?: { hard: number | 'unlimited' } } };
+  const most = report.userLimits?.open_files?.hard ?? 'unlimited';
+  if (most === 'unlimited' || sockets + OTHER_FILES <= most) return;
+  throw new UsageError(
+    `On this machine a process may open only ${most} files, but ${sockets} clients need more. Raise the limit (ulimit -Hn), or pass smaller numbers with --clients and --storm.`,
+  );
+}
+
+interface SignalingResult {
+  /** Number of clients that are connected during the measurement. */
+  clients: number;
+  bytesPerConnection: number;
+  /** Milliseconds of a signal from one client to another through the server. */
+  relayMs: { median: number; p99: number };
+  /**
+   * Number of clients that join at once, milliseconds until the last one is admitted, and clients
+   * that are not admitted.
+   */
+  joinStorm: { clients: number; ms: number; failures: number };
+  room: RoomCost;
+}
+
+/** Cost of the members that join and leave one room, for each change. */
+interface RoomCost {
+  members: number;
+  join: ChangeFigures;
+  leave: ChangeFigures;
+}
+
+interface ChangeFigures {
+  /** Bytes that the server sends to all members. */
+  bytes: { median: number; max: number };
+  /** Milliseconds until all members know the change. */
+  ms: { median: number; p99: number };
+  /** Mean of the server's processor time. */
+  serverCpuMs: number;
+}
+
+function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
+  return table(
+    ['signaling', 'value'],
+    [
+      ['clients connected', String(clients)],
+      ['bytes per connection', String(bytesPerConnection)],
+      ['relay, median, ms', relayMs.median.toFixed(3)],
+      ['relay, p99, ms', relayMs.p99.toFixed(3)],
+      [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
+      ['joins that failed', String(joinStorm.failures)],
+    ],
+  );
+}
+
+function roomTable({ join, leave }: RoomCost): string {
+  const row = (name: string, value: (change: ChangeFigures) => string): string[] => [name, value(join), value(leave)];
+  return table(
+    ['one member', 'joins', 'leaves'],
+    [
+      row('bytes to all members, median', ({ bytes }) => String(bytes.median)),
+      row('bytes to all members, most', ({ bytes }) => String(bytes.max)),
+      row('until all members know it, median, ms', ({ ms }) => ms.median.toFixed(1)),
+      row('until all members know it, p99, ms', ({ ms }) => ms.p99.toFixed(1)),
+      row('server CPU, mean, ms', ({ serverCpuMs }) => serverCpuMs.toFixed(1)),
+    ],
+  );
+}
+
+function section(result: SignalingResult): string {
+  return `## The signaling server
+
+\`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has 2 KiB.
+
+${signalingTable(result)}
+
+${result.room.members} members join one room, one after the other, and leave it.
+
+${roomTable(result.room)}
+`;
+}
+
+/**
+ * Maximum number of clients. All connect from one address, so each needs its own port, and Linux
+ * has 28 000 ports for clients.
+ */
+const MAX_CLIENTS = 20_000;
+
+export const signaling = defineBenchmark({
+  name: 'signaling',
+  description:
+    "measure the signaling server's memory per connection, the relay time, many joins at once, and each join to and leave from " +
+    'one room; fails if a client is not admitted, or if the joins at once take more than 5 s',
+  options: [
+    option('--clients <n>', 'number of members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000),
+    option('--storm <n>', 'number of members that join at once', wholeNumber(1, MAX_CLIENTS), 1000),
+    option(
+      '--members <n>',
+      'number of members that join one room and leave it',
+      wholeNumber(2, MAX_WORLD_SIZE),
+      MAX_WORLD_SIZE,
+    ),
+  ],
+  run: benchSignaling,
+  section,
+});
