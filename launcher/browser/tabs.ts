@@ -51,6 +51,12 @@ const LOAD_MS = 120_000;
 const OF_ANIMATION = ['begin', 'trace', 'segments'] as const;
 
 /**
+ * A line of the debug log as a console receives it, with the styles of its parts: `%cSCOPE %c%s%c
+ * +TIME STYLE STYLE LINE STYLE`.
+ */
+const DEBUG_LINE = /^%c(peergrad:\w+) %c%s%c \+\S+ color: \S+ color: inherit (.*) color: \S+$/s;
+
+/**
  * Distributes the tabs evenly over the browsers and opens them.
  *
  * @throws (rejects) PeergradError if a page cannot be loaded.
@@ -128,6 +134,15 @@ export async function openProfile(
     for (const event of events) onevent(page, event);
   });
   await context.addInitScript(reportScript(OF_ANIMATION));
+  // The tabs write the debug log as this process does: the lines name their ranks and members.
+  const patterns = process.env['DEBUG'];
+  if (patterns !== undefined) {
+    await context.addInitScript(`try { localStorage.debug = ${JSON.stringify(patterns)}; } catch {}`);
+    context.on('console', (message) => {
+      const line = DEBUG_LINE.exec(message.text());
+      if (line) console.error(new Date().toISOString(), line[1], line[2]);
+    });
+  }
   return context;
 }
 

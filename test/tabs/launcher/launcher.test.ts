@@ -7,7 +7,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { runCli } from '../../../launcher/cli.ts';
 import { ensureBrowser } from '../../../launcher/browser/findBrowser.ts';
 import { startSignaling } from '../../../signaling/index.ts';
@@ -95,6 +95,21 @@ test('two processes started by hand form one world, with the ranks of their envi
     expect(result.losses).toEqual(results[0]!.losses);
   }
   expect(photos.map((file) => existsSync(file))).toEqual([true, false]);
+});
+
+test('tabs write the debug log to stderr if DEBUG has its patterns', async () => {
+  vi.stubEnv('DEBUG', 'peergrad:recovery,peergrad:membership');
+  const written = vi.spyOn(console, 'error').mockImplementation(() => {});
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+    written.mockRestore();
+  });
+  resultOf(await run(['--tabs', '2', '--json', '--steps', '2', '--browser', chromium]));
+  const lines = written.mock.calls.map((parts) => parts.slice(1).join(' '));
+  for (const rank of [0, 1]) expect(lines).toContain(`peergrad:recovery Rank ${rank}, generation 1, commits step 2.`);
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^peergrad:membership Member \S+ receives prepare: generation 1 of /),
+  );
 });
 
 test('layers of a job file learn the same on WebGPU and on the CPU, and are saved with their names', async () => {
