@@ -20,13 +20,15 @@ import type { PassKind } from './schedules.ts';
 /** The largest message that is sent before its receiver asks for it. */
 const PART_BYTES = 64 * 1024;
 
-/** A pass whose result travels: the output of `stage` (forward), or the gradient of its input. */
+/**
+ * A pass whose result is sent: the output of `stage` (forward), or its input's gradient (backward).
+ */
 interface BoundaryPass {
   kind: PassKind;
   stage: number;
 }
 
-/** The tensors of a value: an output or gradient, and behind an output its padding mask, if any. */
+/** Shapes of a value's tensors: a gradient, or an output and its padding mask, if it has one. */
 export interface BoundaryShapes {
   value: readonly number[];
   padding: readonly number[] | null;
@@ -61,7 +63,7 @@ export class Boundary {
   /**
    * Reads a value from the device and sends it to rank `to` of the group.
    *
-   * @param padding travels as bytes, with any codec.
+   * @param padding sent as bytes, whatever the codec is.
    */
   async send(pass: BoundaryPass, [value, padding]: readonly Tensor[], to: number): Promise<void> {
     const values = new Float32Array(value!.size);
@@ -107,7 +109,7 @@ export class Boundary {
     this.#reader.dispose();
   }
 
-  /** The codec writes behind the header of a frame. */
+  /** Returns a new frame, and the part behind its header, into which the codec writes. */
   #messageOf(elements: number): { payload: Uint8Array; frame: ArrayBuffer } {
     const frame = new ArrayBuffer(FRAME_HEADER_BYTES + this.bytesOf(elements));
     return { payload: new Uint8Array(frame, FRAME_HEADER_BYTES), frame };
@@ -122,7 +124,7 @@ export class Boundary {
   }
 }
 
-/** Messages of one tag arrive in the order in which they were sent: that of the micro-batches. */
+/** Messages with one tag arrive as they were sent: in the order of the micro-batches. */
 function tagOf(kind: PassKind, stage: number): number {
   return 2 * stage + (kind === 'forward' ? 0 : 1);
 }

@@ -12,8 +12,8 @@ export interface LayerCost {
 
 export interface CutOptions {
   /**
-   * Whether rank 0 has the first and the last stage; see `schedules.ts`. Then the first layer is
-   * the first stage.
+   * Whether rank 0 has both the first and the last stage (see `schedules.ts`). If so, the first
+   * stage has only the first layer.
    */
   ring?: boolean;
   /** Cost of the loss, which the last stage computes. 0 by default. */
@@ -75,7 +75,9 @@ export function loadOf(
   return loads;
 }
 
-/** Returns the cut within `bounds` with the smallest largest `goal`; `null` if no cut is. */
+/**
+ * Among the cuts within `bounds`, returns the one whose largest `goal` is smallest; `null`: none.
+ */
 function bestCut(
   layers: readonly LayerCost[],
   ranks: number,

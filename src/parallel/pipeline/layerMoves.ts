@@ -5,7 +5,7 @@ import { copier, receiver, sendPieces, type LayerSource, type ReadPiece } from '
 /** Tag of the messages. */
 const TAG = 1001;
 
-/** A layer that a rank needs, and the rank that sends it. Both may be the same. */
+/** A layer that a rank needs, and the rank that sends it. A rank may be its own sender. */
 export interface LayerMove {
   layer: number;
   from: number;

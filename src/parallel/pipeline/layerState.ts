@@ -14,17 +14,17 @@ const PIECE_ELEMENTS = 256 * 1024;
 /** Pieces that are on their way to a rank. */
 const PIECES_IN_FLIGHT = 4;
 
-/** The pieces of one layer: of each parameter the values and averages, and then the buffers. */
+/** The pieces of one layer: first each parameter's values and averages, then the buffers. */
 export type Pieces = AsyncGenerator<Float32Array, void>;
 
-/** Fills an array, which has at most the length of a piece, with the next values. */
+/** Fills an array with the next values. The array is at most as long as a piece. */
 export type ReadPiece = (into: Float32Array) => Promise<void>;
 
 /** The state of some layers of a model. */
 export interface LayerSource {
   /** Indices of the layers in the model. */
   readonly layers: readonly number[];
-  /** Reads the state of a layer. It must not change until all pieces are read. */
+  /** Reads the state of a layer. The state must not change until all pieces are read. */
   pieces(layer: number): Pieces;
 }
 
@@ -89,7 +89,7 @@ export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
   };
 }
 
-/** Returns a function that copies pieces of the same lengths. */
+/** Returns a function that copies the next piece. Its array must be as long as this piece. */
 export function copier(pieces: Pieces): ReadPiece {
   return async (into) => {
     const { value } = await pieces.next();

@@ -39,8 +39,8 @@ export interface PipelineLayer {
    */
   build(): readonly Variable[];
   /**
-   * Returns the variables that training changes now. A frozen layer has none. By default, they are
-   * the variables with `trainable`.
+   * Returns the variables that training changes now. A frozen layer has none. By default, it
+   * returns the variables whose `trainable` is true.
    */
   trained?(): readonly Variable[];
   /**

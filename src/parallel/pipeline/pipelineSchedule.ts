@@ -37,7 +37,7 @@ export interface PipelineStepReport {
   passes: TimedPass[];
 }
 
-/** The batch of a replica. Other numbers follow these in messages between replicas. */
+/** Facts about a replica's batch. In messages between replicas, other numbers follow them. */
 interface ReplicaCounts {
   samples: number;
   targets: number;
@@ -68,11 +68,11 @@ abstract class PipelineSchedule {
    * over all samples of all replicas. Afterwards call `stage.step()`. Every rank must call it.
    *
    * A batch with fewer samples than micro-batches has fewer micro-batches. A replica may have no
-   * samples, if another one has some.
+   * samples, if another replica has samples.
    *
-   * @throws (rejects) UsageError on every rank of every replica if a rank has no inputs or targets
-   *   that it needs, or trains a layer that was frozen when its stage was created; MismatchError if
-   *   replicas have frozen different layers; errors of messages.
+   * @throws (rejects) UsageError on every rank of every replica if a rank lacks inputs or targets
+   *   that it needs, or if it trains a layer that was frozen when its stage was created;
+   *   MismatchError if replicas have frozen different layers; errors of messages.
    */
   async step(batch: PipelineBatch = {}): Promise<PipelineStepReport> {
     const stage = this.#stage;
@@ -203,7 +203,7 @@ abstract class PipelineSchedule {
       const error = new MismatchError(
         `Replicas ${dataGroup!.rank} and ${odd} have frozen different layers. Freeze the same layers on all replicas.`,
       );
-      // The other stages have different layers.
+      // Other stages have other layers, so their ranks cannot notice the difference.
       group.abort(error);
       throw error;
     }

@@ -101,7 +101,7 @@ export class PipelineStage implements LayerSource {
   readonly parameters: StageParameters;
   readonly #chain: LayerChain;
   readonly #own: readonly BuiltLayer[];
-  /** The buffers of the layers that have some, as they are after the latest applied step. */
+  /** For each layer with buffers: the buffers as they were after the latest applied step. */
   readonly #committed: readonly { layer: number; variables: CommittedVariables; size: number }[];
   /** Index of each stage's first layer. */
   readonly #starts: readonly number[];
@@ -146,8 +146,8 @@ export class PipelineStage implements LayerSource {
   }
 
   /**
-   * Builds this rank's layers. Every rank of the group must call it with the same model, and every
-   * rank of `dataGroup`. The initial values of a stage are those of the first rank of `dataGroup`.
+   * Builds this rank's layers. Every rank of the group and of `dataGroup` must call it with the
+   * same model. The initial values of a stage are those of the first rank of `dataGroup`.
    *
    * @param model a `tf.Sequential`, or a list of layers that are not built yet.
    * @param group the ranks of the pipeline.
@@ -184,7 +184,7 @@ export class PipelineStage implements LayerSource {
     return this.#own.map(({ layer }) => layer.name);
   }
 
-  /** Shapes of one sample of the output between stage `stage - 1` and `stage`. */
+  /** Shapes of the output between stage `stage - 1` and `stage`, for one sample. */
   shapesBefore(stage: number): BoundaryShapes {
     const { outputShape, paddingShape = null } = this.#chain.layers[this.#starts[stage]! - 1]!;
     return { value: outputShape, padding: paddingShape };
@@ -203,7 +203,7 @@ export class PipelineStage implements LayerSource {
 
   /**
    * Index of a layer of this rank that was frozen when the stage was created and is trained now:
-   * its parameters have no optimizers. `null` if no layer is.
+   * its parameters have no optimizers. `null` if there is no such layer.
    */
   get unfrozenLayer(): number | null {
     const unfrozen = this.#own.find(({ layer, parameters, buffers }) =>
@@ -217,21 +217,22 @@ export class PipelineStage implements LayerSource {
     return this.#chain.layers[layer]!.name;
   }
 
-  /** Number of buffers' elements of each layer that has some. */
+  /** For each layer with buffers: the number of elements in its buffers. */
   get bufferSizes(): { layer: number; size: number }[] {
     return this.#committed.map(({ layer, size }) => ({ layer, size }));
   }
 
   /**
-   * Averages the gradients of all micro-batches over `samples` samples of all replicas, adds those
-   * of the layers' regularizers, and sets the buffers that a replica has changed to those of the
-   * first replica with samples.
+   * Averages the gradients of all micro-batches over the samples of all replicas, and adds the
+   * gradients of the layers' regularizers. If a replica has changed buffers, all replicas receive
+   * the buffers of the first replica with samples.
    *
+   * @param samples number of samples of all replicas.
    * @param hasSamples whether this replica has samples.
-   * @returns the penalties of the regularizers; 0 on the other replicas than the first.
+   * @returns the penalties of the regularizers on the first replica, and 0 on the others.
    */
   async reduceGradients(samples: number, hasSamples = true): Promise<number> {
-    // One replica computes them, so that all replicas have the same bits.
+    // One replica computes the penalties, so that all replicas have the same bits.
     const penalty = (this.dataGroup?.rank ?? 0) === 0 ? await this.#addPenalties(samples) : 0;
     await this.parameters.reduce(this.dataGroup, samples);
     if (this.dataGroup && this.#buffers.count > 0) {
@@ -273,7 +274,7 @@ export class PipelineStage implements LayerSource {
     for (const { variables } of this.#committed) variables.rollBack();
   }
 
-  /** Reads the buffers of each layer that has some, as they are now. */
+  /** For each layer with buffers: reads the buffers as they are now. */
   async readBuffers(): Promise<{ layer: number; values: Float32Array<ArrayBuffer> }[]> {
     const all = [];
     for (const { index, buffers } of this.#own) {
@@ -326,7 +327,9 @@ export class PipelineStage implements LayerSource {
     for (const { layer } of this.#own) layer.dispose();
   }
 
-  /** Differentiates `factor` times the penalties of all layers; returns their sum. */
+  /**
+   * Differentiates `factor` times the penalties of all layers; returns the sum of the penalties.
+   */
   async #addPenalties(factor: number): Promise<number> {
     let sum = 0;
     for (const { layer, parameters } of this.#own) {
@@ -400,7 +403,7 @@ function checkStages({ layers, ring }: LayerChain, stages: readonly number[], ra
       if (other !== -1) {
         throw new UsageError(
           `The model has two layers named "${layer.name}". If they share weights, they cannot be in a pipeline, because their gradients ` +
-            'would be added on two ranks. Use layers of their own, or a model without a pipeline.',
+            'would be added on two ranks. Use two separate layers, or train the model without a pipeline.',
         );
       }
     }

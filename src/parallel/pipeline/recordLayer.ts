@@ -3,7 +3,7 @@ import type { Tensor } from '../backward/flatten.ts';
 import { recordTape, type Tape } from '../backward/tape.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
-/** The caller disposes of the output apart from the input, also if they are equal. */
+/** The caller disposes of input and output separately, even if the layer returns its input. */
 export function recordLayer(
   layer: PipelineLayer,
   x: Tensor,

@@ -8,7 +8,7 @@
  * - 1F1B (Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", 2019;
  *   the variant with a flush after each step of "Memory-Efficient Pipeline-Parallel DNN Training",
  *   2021): a stage computes a backward pass as soon as it can. It takes the same time as GPipe, but
- *   a stage keeps the activations of at most as many micro-batches as stages follow, and one more.
+ *   a stage that k stages follow keeps the activations of at most k + 1 micro-batches.
  *
  * In a ring, the last stage is on rank 0 as well: S ranks have S + 1 stages. So the first and the
  * last layer may share their weights, as the embedding and the output layer of a language model do.
@@ -32,8 +32,8 @@ export interface Pass {
 
 export interface StagePass extends Pass {
   /**
-   * When the pass runs if all passes that {@link takesTime} take the same time, and sending takes
-   * none: 0, 1, ..
+   * The time at which the pass runs: 0, 1, .. It assumes that sending takes no time, and that every
+   * pass of a stage that {@link takesTime} takes one tick.
    */
   tick: number;
 }
@@ -92,7 +92,9 @@ export function rankOfStage({ ranks }: Pick<PipelinePlan, 'ranks'>, stage: numbe
   return stage % ranks;
 }
 
-/** Returns whether plans count time for the passes of a stage: not for the first one of a ring. */
+/**
+ * Whether plans count time for the passes of a stage. A ring's first stage is the only exception.
+ */
 export function takesTime({ ranks, stages }: Pick<PipelinePlan, 'ranks' | 'stages'>, stage: number): boolean {
   return stage > 0 || stages === ranks;
 }
@@ -174,8 +176,8 @@ function planOf(
   };
   /**
    * Computes the passes of a ring's first stage after the passes of a tick, or before the first
-   * tick. Forward passes run ahead. A backward pass waits until it makes room for a forward pass
-   * that the next rank will need, or until rank 0 has nothing else to do: so rank 0 does not wait
+   * tick. Forward passes run ahead. A backward pass waits until the next rank will need a forward
+   * pass for which no room is left, or until rank 0 has nothing else to do. So rank 0 does not wait
    * for gradients.
    */
   const computeFirstStage = (tick: number, earlier: ComputedPasses): void => {
@@ -206,8 +208,8 @@ function planOf(
 }
 
 /**
- * Returns the pass that `rank` computes next by a schedule, of those that {@link takesTime}; `null`
- * if it has to wait.
+ * Returns the pass that `rank` computes next by a schedule; `null` if it has to wait. Passes of
+ * stages that do not {@link takesTime} are not considered.
  */
 export function nextPass(schedule: ScheduleName, plan: PlanSize, rank: number, computed: ComputedPasses): Pass | null {
   const { stages, microBatches } = plan;

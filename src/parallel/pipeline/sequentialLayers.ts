@@ -1,7 +1,8 @@
 /**
  * The layers of a `tf.Sequential`, or a list of layers, as layers of a pipeline. Their properties
- * mean what they mean in `tf.Sequential`: frozen layers, masks, regularizers, noise shapes and
- * seeds, weights that are passed to a layer. Those that micro-batches would change are rejected.
+ * mean the same as in `tf.Sequential`: frozen layers, masks, regularizers, noise shapes and seeds,
+ * weights that are passed to a layer. A property that would mean something else with micro-batches
+ * is rejected.
  */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
@@ -23,9 +24,9 @@ interface PaddingTrace {
 }
 
 /**
- * A chain of layers: a built `tf.Sequential`, or layers that have not been built, the first with an
- * `inputShape`. Layers of TensorFlow.js have no weights before they are built. So a list can
- * describe a model that does not fit into one tab.
+ * A chain of layers: a built `tf.Sequential`, or a list of layers that have not been built. The
+ * first layer of a list needs an `inputShape`. Layers of TensorFlow.js have no weights before they
+ * are built. So a list can describe a model that does not fit into one tab.
  */
 export type SequentialModel = tf.LayersModel | readonly tf.layers.Layer[];
 
@@ -83,7 +84,7 @@ interface LayerPosition {
   input: Shape;
   outputShape: readonly number[];
   paddingShape: readonly number[] | null;
-  /** See {@link PaddingTrace}; of the layer's input. */
+  /** `isCurrent` of the layer's input; see {@link PaddingTrace}. */
   isPaddingCurrent: boolean;
   /** Number of the layer among the model's dropout layers; `null` for other layers. */
   place: number | null;
@@ -98,7 +99,7 @@ class SequentialLayer implements PipelineLayer {
   readonly #layer: tf.layers.Layer;
   readonly #place: LayerPosition;
   readonly #inputShape: Shape;
-  /** Whether this object created the layer's variables, and not a user's model. */
+  /** Whether this object created the layer's variables. If not, a user's model created them. */
   #isBuiltHere = false;
 
   constructor(layer: tf.layers.Layer, place: LayerPosition) {
@@ -164,7 +165,7 @@ class SequentialLayer implements PipelineLayer {
     return this.#layer.calculateLosses();
   }
 
-  /** The next layer, and the next rank, expect the shape that the layer has computed before. */
+  /** The next layer and the next rank expect the shape that computeOutputShape has returned. */
   #checkShape(y: Tensor): void {
     const [is, expected] = [y.shape.slice(1), this.outputShape].map((shape) => `[${shape.join(', ')}]`);
     if (is === expected) return;
@@ -254,7 +255,9 @@ function tracePadding(layer: tf.layers.Layer, input: Shape, before: PaddingTrace
   return after;
 }
 
-/** Returns the mask that a layer computes, if it does, as TensorFlow.js's `execute` asks for it. */
+/**
+ * Returns the mask that a layer computes, or `null`; called as TensorFlow.js's `execute` calls it.
+ */
 function maskAfter(layer: tf.layers.Layer, x: Tensor, mask: Tensor | null): Tensor | null {
   if (!layer.supportsMasking) return null;
   // `execute` passes `null` where an input has no mask.

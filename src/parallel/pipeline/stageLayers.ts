@@ -78,8 +78,8 @@ export class StageLayers {
    * Computes the forward pass of a micro-batch.
    *
    * @param input the stage's input. The stage disposes of it.
-   * @param losses in the last stage: the parts of the loss. They are differentiated at once, so
-   *   that only one part has logits at a time.
+   * @param losses in the last stage: the parts of the loss. Each part is differentiated before the
+   *   next one is computed, so that only one part has logits at a time.
    * @returns tensors that the caller disposes of: the output with its padding mask, if it has one,
    *   or the sum of the losses.
    */
@@ -183,7 +183,7 @@ export class StageLayers {
     const { x } = step;
     const needsInputGradient = firstTrained < built.index;
     const xs = needsInputGradient ? [...parameters, x] : parameters;
-    // Nothing is trained here and before.
+    // Neither this layer nor an earlier one is trained.
     if (xs.length === 0 || !gradient) {
       if (step.tape) disposeTape(step.tape);
       return null;
@@ -214,7 +214,9 @@ export class StageLayers {
   }
 }
 
-/** Computes a layer. The output is disposed of apart from the input, also if they are equal. */
+/**
+ * Computes a layer. The output is a tensor of its own, even if the layer returns its input.
+ */
 function compute(layer: PipelineLayer, { x, padding }: LayerInput, pass: LayerPass): Tensor {
   return tf.tidy(() => {
     const y = layer.apply(x, pass, padding);
@@ -228,7 +230,7 @@ function paddingAfter(layer: PipelineLayer, { x, padding }: LayerInput): Tensor 
   return layer.paddingShape ? tf.tidy(() => layer.paddingAfter!(x, padding).clone()) : null;
 }
 
-/** Records a layer that has been computed. Its buffers keep the values of the first time. */
+/** Computes a layer again and records it. Its buffers keep the values of the first computation. */
 function recordAgain(
   { layer, buffers }: BuiltLayer,
   { x, padding }: LayerInput,

@@ -3,9 +3,10 @@
  * restored from here, and no applied step is lost.
  *
  * The left neighbour sends its averaged gradient before a step is applied, and the mirror takes the
- * same step of the same optimizer. So the mirror has the bits of the stage, and a step sends K/S
- * bytes for K bytes of parameters on S stages, instead of 3K/S for parameters and Adam's averages.
- * All optimizers update each element independently, so the mirror is updated piece by piece.
+ * same step of the same optimizer. So the mirror has the same bits as the stage. For K bytes of
+ * parameters on S stages, a step sends K/S bytes of gradients. Parameters and Adam's averages would
+ * be 3K/S bytes. All optimizers update each element independently, so the mirror is updated piece
+ * by piece.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
@@ -28,7 +29,7 @@ import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import type { StepCommit } from './stageParameters.ts';
 
-/** Tag of the messages. Those of the boundaries have smaller tags. */
+/** Tag of the messages. Messages between stages have smaller tags. */
 const TAG = 1000;
 
 /** A parameter of the left neighbour. */
@@ -50,8 +51,8 @@ interface MirrorOptions {
   createOptimizer: (size: number) => Optimizer;
   openStorage: OpenMirrorStorage;
   /**
-   * The layers of a new model, not built: the mirror has their initial values. `null`: the left
-   * neighbour sends its stage.
+   * The left neighbour's layers of a new model, not built: the mirror starts with their initial
+   * values. `null`: the left neighbour sends its stage.
    */
   initial: readonly PipelineLayer[] | null;
   /** Called when a piece of the stage has arrived. */
@@ -66,8 +67,8 @@ export class StageMirror implements LayerSource {
   readonly #size: number;
   readonly #slotCount: number;
   /**
-   * The storage has a part of {@link #size} elements for values, one for each of the optimizer's
-   * averages, and one for the gradient.
+   * The storage has parts of {@link #size} elements: one for the values, one for each of the
+   * optimizer's averages, and one for the gradient.
    */
   readonly #storage: MirrorStorage;
   readonly #createOptimizer: (size: number) => Optimizer;
@@ -278,7 +279,7 @@ async function* allPieces(stage: PipelineStage): Pieces {
   for (const { values } of await stage.readBuffers()) yield* piecesOf(values);
 }
 
-/** The initial state of layers, in the same order. They are built one at a time. */
+/** The initial state of layers, in the order of a mirror. The layers are built one at a time. */
 async function* initialPieces(layers: readonly PipelineLayer[], createOptimizer: (size: number) => Optimizer): Pieces {
   const slotCount = createOptimizer(0).state().slots.length;
   const allBuffers: Float32Array[] = [];
