@@ -1,6 +1,7 @@
 /**
- * Copies of variables, taken after the latest applied step, for a step that fails: a forward pass
- * has then changed the model's buffers, and the optimizer may have changed its parameters.
+ * Copies of variables, taken after the latest applied step. They are restored if the next step
+ * fails: its forward pass has changed the model's buffers, and the optimizer may have changed
+ * parameters.
  */
 import { createLayout } from '../flat/buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';

@@ -124,7 +124,7 @@ export function gradientsOf(
   return { value, gradients, used, readyOrder, dispose: () => tf.dispose([value, gradients]) };
 }
 
-/** Computes a tensor times `scale`, which outlives the scopes of the pass. */
+/** Computes a tensor and multiplies it by `scale`. The result outlives the scopes of the pass. */
 export function keepScaled(compute: () => Tensor, scale: number): Tensor {
   return tf.keep(tf.tidy(() => compute().mul(scale)));
 }
@@ -284,8 +284,8 @@ export async function readVariables(
 const overwritten = new WeakMap<object, object>();
 
 /**
- * Returns an object that stands for a variable's values: `assign`, which `setWeights` calls too,
- * and {@link writeVariables} replace it by another one.
+ * Returns an object that stands for a variable's present values. After `assign`, which `setWeights`
+ * calls too, or {@link writeVariables}, it is another object.
  */
 export function versionOf({ dataId }: Variable): object {
   return overwritten.get(dataId) ?? dataId;

@@ -33,7 +33,7 @@ export class GradScaler {
   constructor({ initScale = 1024, growthInterval = 2000 }: GradScalerOptions = {}) {
     checkCount('initScale', initScale, 1);
     checkCount('growthInterval', growthInterval, 1);
-    // Halving must end at 1. Other factors would round gradients, too.
+    // Repeated halving must reach 1. Factors that are not powers of two would also round gradients.
     if (!Number.isInteger(Math.log2(initScale))) {
       throw new UsageError(`initScale is ${initScale}; pass a power of two.`);
     }
@@ -49,7 +49,7 @@ export class GradScaler {
   /**
    * Runs `compute` in mixed precision and unscales its result. After an overflow, halves the scale
    * and runs `compute` again. If values are not finite even with a scale of 1, returns them.
-   * Metrics do not count, because they may not be finite in full precision either.
+   * Metrics are not checked, because they may not be finite in full precision either.
    *
    * @param compute differentiates the loss times `scale`. All its ops run before it first waits.
    * @returns gradients on the CPU. The caller disposes of them.

@@ -33,15 +33,17 @@ export function declareInputs(inputs: readonly Tensor[], loss: () => Scalar): De
 }
 
 /**
- * Steps from one comparison of a replay with an eager pass to the next. A comparison costs about
- * one more pass, so it adds half a percent to the time of training.
+ * Number of steps between two comparisons of a replay with an eager pass. A comparison costs about
+ * one more pass, so all of them add half a percent to the time of training.
  */
 const CHECK_EVERY = 200;
 /** Recordings of passes with equal shapes. The first may differ, because it fills pools. */
 const MOST_RECORDINGS = 4;
 /** Combinations of shapes: a batch and its quarters, each for two numbers of ranks. */
 const MOST_SHAPES = 4;
-/** Recordings that became invalid because a variable was assigned. Each costs buffers and time. */
+/**
+ * Recordings that may become invalid because a variable is assigned. Each costs buffers and time.
+ */
 const MOST_RESTARTS = 8;
 /**
  * Bytes of buffers that replays may have. TensorFlow.js keeps the buffers of the eager pass, too. A
@@ -84,7 +86,7 @@ export class PassCaptures {
   }
 
   /**
-   * Returns `null` for a model with buffers: a pass assigns them, which a replay would not do.
+   * Returns `null` for a model with buffers: a pass assigns buffers, but a replay would not.
    *
    * @param onstop called at most once, with a sentence that says why all later passes are eager.
    */

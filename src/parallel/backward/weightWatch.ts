@@ -2,7 +2,7 @@
 import { UsageError } from '../../util/errors.ts';
 import { versionOf, type Variable } from './flatten.ts';
 
-/** A weight was set where the next step would undo it. */
+/** A weight was set, but the next step would undo the change. */
 export class WeightChangeError extends UsageError {
   /** Name of the weight. */
   readonly weight: string;
@@ -18,7 +18,7 @@ export class WeightChangeError extends UsageError {
   }
 }
 
-/** Compares versions of the variables, which also change when another DDP writes in place. */
+/** Detects changes by versions of the variables. A write in place by another DDP counts, too. */
 export class WeightWatch {
   readonly #variables: readonly Variable[];
   #written: readonly object[] = [];
