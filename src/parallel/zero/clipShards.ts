@@ -8,8 +8,8 @@ import { clipScale } from '../flat/clip.ts';
  * Every rank must call it.
  *
  * @param ranges elements of `gradient` that belong to this rank's shard.
- * @returns the norm before clipping, equal on all ranks. It is that of `clipGradNorm` up to the
- *   rounding of float64.
+ * @returns the norm before clipping, equal on all ranks. It equals the norm of `clipGradNorm`,
+ *   except for rounding in float64.
  */
 export async function clipShards(
   group: ProcessGroup,

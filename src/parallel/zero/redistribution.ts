@@ -23,7 +23,10 @@ export interface Move extends Range {
 }
 
 export interface Redistribution {
-  /** Moves to every rank, in flat order for each receiver. A rank also moves to itself. */
+  /**
+   * Moves to every rank. For each receiver, they are in the order of the flat arrays. For elements
+   * that a rank keeps, it moves them to itself.
+   */
   moves: Move[];
   /** Number of elements that no rank holds. */
   missing: number;

@@ -1,13 +1,13 @@
 /**
  * The optimizer of a rank's shard in an elastic run (ZeRO stage 1, see
- * `zeroRedundancyOptimizer.ts`). All ranks have the parameters. Averages exist on the rank that
- * owns their shard, and as a copy that is at most {@link MIRROR_EVERY} steps old, the mirror, on
- * the next rank of the ring.
+ * `zeroRedundancyOptimizer.ts`). All ranks have the parameters. The averages of a shard are on the
+ * rank that owns the shard. The next rank of the ring has a copy of them, the mirror, which is at
+ * most {@link MIRROR_EVERY} steps old.
  *
  * A step is applied when the shards of all ranks have arrived, so an interruption leaves each rank
  * with whole parameters, of this step or of the previous one. A rank that has not received all
- * shards returns to its averages before the step, and keeps those after the step. It continues with
- * the latter if another rank has applied the step.
+ * shards returns to its averages before the step, but also keeps its averages after the step. If
+ * another rank has applied the step, this rank continues with the averages after the step.
  *
  * When the world changes, averages move to the new owners of their elements. A rank keeps what it
  * had until all ranks have what they need.
@@ -27,8 +27,9 @@ import { redistribute, type Redistribution } from './redistribution.ts';
 import { movePieces, WHOLE, type ShardPiece } from './shardPiece.ts';
 
 /**
- * Steps between two copies of the averages to the next rank. With Adam and n ranks, a copy has 2K/n
- * bytes, and a step 2K(n-1)/n. So copies add 1/50(n-1) to the bytes: 0.7 % with four ranks.
+ * Number of steps between two copies of the averages to the next rank. With Adam, n ranks and K
+ * bytes of parameters, a copy sends 2K/n bytes, and a step sends 2K(n-1)/n bytes. So copies add
+ * 1/(50(n-1)) to the bytes: 0.7 % with four ranks.
  */
 export const MIRROR_EVERY = 50;
 
@@ -50,7 +51,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   #optimizer: Optimizer;
   /** Place of the own shard; `null` from a change of the state until {@link attach}. */
   #place: ShardPlace | null = null;
-  /** Other averages: the mirror, and until {@link attach} ends those of earlier shards. */
+  /** Other averages: the mirror and, until {@link attach} ends, the averages of earlier shards. */
   #others: readonly ShardPiece[] = [];
   /** Order of the parameters in all averages. */
   #order: readonly number[];
@@ -140,7 +141,8 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   adopt(elected: OptimizerState, behind: number, appliedIn: number): void {
     const isInOrder = this.#ddp.parameterOrder.every((parameter, i) => parameter === this.#order[i]);
     const isConfirmed = behind === 1 && this.#unconfirmed?.generation === appliedIn;
-    // If the rank is not behind, its state has other steps: the averages are not of this state.
+    // If the rank is not behind, its state is from other steps, so its averages do not belong to
+    // the elected state.
     const older = aged(this.#pieces, Math.max(1, behind));
     const known = isConfirmed ? [this.#unconfirmed!.piece, ...older] : older;
     this.#restart(elected, isInOrder ? known : []);
@@ -154,7 +156,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const all = await group.allGatherObject(held.map(({ place, age }) => ({ place, age })));
     const rangesOf = remembered((place) => shards.rangesOf(place));
     const { moves, ...losses } = redistribute(all, rangesOf);
-    // Before the first step, averages are zero and nobody has them.
+    // Before the first step, averages are zero, and no rank has them.
     if (count > 0 && step > 0) this.#report(losses);
     const slots = await movePieces(group, held, moves, rangesOf, count);
     const place = placeOf(group);
@@ -164,7 +166,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     this.#others = held;
     const mirrors = step > 0 ? await this.#exchangeMirrors() : [];
     this.#others = [...mirrors, ...held];
-    // Other ranks may still need what this rank had.
+    // Other ranks may still need the averages that this rank had.
     await group.barrier();
     this.#others = mirrors;
     this.#stepsSinceMirror = 0;
@@ -191,7 +193,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     return [...(this.#place ? [{ place: this.#place, age: 0, slots }] : []), ...this.#others];
   }
 
-  /** Continues from another state, until {@link attach} without a shard. */
+  /** Continues from another state. Until {@link attach}, this rank has no shard. */
   #restart(state: OptimizerState, pieces: readonly ShardPiece[]): void {
     const { slots } = this.#optimizer.state();
     this.#optimizer = this.#options.createOptimizer(0);
@@ -266,7 +268,7 @@ function piecesOf({ optimizer, shards }: SavedOptimizer): readonly ShardPiece[] 
   return shards ?? (optimizer.slots.length > 0 ? [{ place: WHOLE, age: 0, slots: optimizer.slots }] : []);
 }
 
-/** Returns `rangesOf` with a memory of its results. */
+/** Returns a function that calls `rangesOf` only once for each place. */
 function remembered(rangesOf: (place: ShardPlace) => readonly Range[]): (place: ShardPlace) => readonly Range[] {
   const known = new Map<string, readonly Range[]>();
   return (place) => {

@@ -1,4 +1,4 @@
-/** An optimizer that every rank has as a whole. All ranks compute the same update. */
+/** An optimizer whose whole state is on every rank. All ranks compute the same update. */
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipGradNorm } from '../flat/clip.ts';

@@ -1,13 +1,13 @@
 /**
- * `ZeroRedundancyOptimizer`: each rank has the optimizer's averages of its shard of the parameters
- * only (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
- * 2020, stage 1; torch.distributed.optim.ZeroRedundancyOptimizer,
+ * `ZeroRedundancyOptimizer`: each rank has the optimizer's averages only for its own shard of the
+ * parameters (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ * Models", 2020, stage 1; torch.distributed.optim.ZeroRedundancyOptimizer,
  * https://docs.pytorch.org/docs/stable/distributed.optim.html).
  *
  * For parameters of K bytes on n ranks, Adam's averages need 2K/n bytes for each rank instead of
  * 2K, and a step of the optimizer takes 1/n of the time. Gradients are reduce-scattered and
- * parameters all-gathered, so a rank sends the 2K(n-1)/n bytes of a ring all-reduce. Parameters
- * have the bits of DistributedDataParallel with the algorithm `ring`.
+ * parameters all-gathered, so a rank sends 2K(n-1)/n bytes, as many as in a ring all-reduce.
+ * Parameters have the same bits as with DistributedDataParallel and the algorithm `ring`.
  */
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -57,7 +57,9 @@ export class ZeroRedundancyOptimizer {
     return sizeOf(this.#ddp.shards.own);
   }
 
-  /** The optimizer of this rank's shard, after the first backward; for its learning rate. */
+  /**
+   * The optimizer of this rank's shard, for its learning rate. Read it after the first backward.
+   */
   get localOptimizer(): Optimizer {
     return this.#shard().optimizer;
   }
@@ -66,8 +68,8 @@ export class ZeroRedundancyOptimizer {
    * Scales the averaged gradient of all ranks down to an L2 norm of at most `maxNorm`. Call it
    * between `backward` and {@link step}, on every rank.
    *
-   * @returns the norm before clipping. It is that of `ddp.clipGradNorm` up to the rounding of
-   *   float64.
+   * @returns the norm before clipping. It equals the norm of `ddp.clipGradNorm`, except for
+   *   rounding in float64.
    */
   async clipGradNorm(maxNorm: number): Promise<number> {
     const { gradient, group, usedRanges } = this.#ddp;
@@ -104,8 +106,8 @@ export class ZeroRedundancyOptimizer {
 
   /**
    * Returns the state of the whole optimizer, as it was when {@link consolidateStateDict} was
-   * called. Its order is that of the model's trainable weights from the last to the first, also if
-   * that of `ddp.layout` differs because a weight was not used in the first backward.
+   * called. Its arrays follow the order of the model's trainable weights, from the last to the
+   * first. The order of `ddp.layout` is another one if a weight was not used in the first backward.
    *
    * @throws UsageError on ranks on which it was not consolidated.
    */
@@ -130,7 +132,7 @@ export class ZeroRedundancyOptimizer {
     checkState({ ...own, slots: own.slots.map(() => new Float32Array(size)) }, state);
     const { name, scalars, slots } = state;
     optimizer.load(this.#partOf(state, shard));
-    // The averages of the shard are taken again when its elements are known.
+    // Until the shard's elements are known, the state is kept, to take the shard's averages again.
     if (this.#ddp.isOrdered) this.#loaded = null;
     else this.#loaded = { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) };
   }
