@@ -47,7 +47,8 @@ export class DataLoader<Batch> implements AsyncIterable<Batch> {
   /**
    * @param load returns the samples with the given indices, in any form: an array, typed arrays,
    *   tensors, or a promise of one.
-   * @throws UsageError if `batchSize` is not a whole number from 1 on, or `prefetch` from 0 on.
+   * @throws UsageError if `batchSize` is not a whole number from 1 on, or `prefetch` is not a whole
+   *   number from 0 on.
    */
   constructor(
     load: (indices: Int32Array) => Batch | Promise<Batch>,
@@ -106,7 +107,7 @@ async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | null): Pr
   const aborted = deferred<never>();
   const abort = (): void => aborted.reject(signal.reason);
   signal.addEventListener('abort', abort);
-  // `load` may have aborted it.
+  // `load` may have aborted the signal.
   if (signal.aborted) abort();
   try {
     return await Promise.race([promise, aborted.promise]);

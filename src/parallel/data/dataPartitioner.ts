@@ -4,15 +4,15 @@ import { permutation } from '../../util/rng.ts';
 import { checkCount } from '../groups/checks.ts';
 
 /**
- * Tolerance of rounding errors: 0.7 + 0.2 + 0.1 may exceed 1, and 0.29 * 100 is below 29, by less
- * than this share.
+ * Tolerance of rounding errors, as a share. Rounded, 0.7 + 0.2 + 0.1 may exceed 1, and 0.29 * 100
+ * is below 29.
  */
 const TOLERANCE = 1e-9;
 
 /**
- * Cuts shuffled samples into parts, for example one for each rank. As in the tutorial, a part has
- * the whole number of samples below its fraction, so equal fractions make equal parts; the samples
- * that remain are in no part.
+ * Cuts shuffled samples into parts, for example one for each rank. As in the tutorial, the size of
+ * a part is its fraction of the samples, rounded down. So equal fractions make equal parts, and the
+ * samples that remain are in no part.
  *
  * The order is `permutation(length, seed)` of util/rng, the same on every machine.
  *
@@ -29,7 +29,7 @@ export class DataPartitioner<T = number> {
   readonly #parts: readonly Uint32Array[];
 
   /**
-   * @param data the samples, or their number; then the samples of a part are indices.
+   * @param data the samples, or their number. With a number, the samples of a part are indices.
    * @param fractions size of each part as a fraction of the samples.
    * @param seed seed of the order. It must be the same on all ranks.
    * @throws UsageError if there are no samples or no fractions, a fraction is not above 0, the

@@ -18,7 +18,7 @@ export interface FileSlices {
   readonly digests: string | null;
   /** Number of bytes of the slices on this rank. */
   readonly heldBytes: number;
-  /** Whether this rank may have slices that it knows only with the digests. */
+  /** Whether this rank may have more slices, which it can only find when it knows the digests. */
   readonly mayHave?: boolean;
   bytesOf(slice: number): number;
   has(slice: number): boolean;

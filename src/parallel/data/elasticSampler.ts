@@ -14,8 +14,8 @@ export interface ElasticSamplerOptions {
 }
 
 /**
- * The samples of an epoch that are done. They are the first samples of the epoch's order, so a
- * number describes them.
+ * The samples of an epoch that are done. They are the first samples in the epoch's order, so their
+ * number is enough.
  */
 export interface ElasticSamplerState {
   epoch: number;
@@ -31,8 +31,8 @@ export interface ElasticSamplerState {
  *
  * Call {@link recordBatch} after each batch, then commit; see `elastic`.
  *
- * All ranks have equally many batches. If the remaining samples cannot be divided, the last batch
- * of some ranks has one index less, and may be empty.
+ * All ranks have equally many batches. If the remaining samples cannot be divided equally, the last
+ * batch of some ranks has one index less, and may be empty.
  *
  * Until `elastic` calls {@link reset}, the sampler has the samples of a world of one rank.
  */
@@ -54,8 +54,8 @@ export class ElasticSampler implements Iterable<number> {
   }
 
   /**
-   * Sets the epoch, which determines the order. Call it on all ranks before each epoch. In the
-   * current epoch it changes nothing, so that a function that is called again continues within the
+   * Sets the epoch, which determines the order. Call it on all ranks before each epoch. With the
+   * current epoch it changes nothing. So a function that `elastic` calls again continues within the
    * epoch.
    */
   setEpoch(epoch: number): void {
@@ -72,7 +72,7 @@ export class ElasticSampler implements Iterable<number> {
     this.#processed = Math.min(this.#size, this.#processed + batchSize * this.#worldSize);
   }
 
-  /** The largest number of remaining indices of a rank: `indices()` may have one less. */
+  /** The largest number of remaining indices of any rank. This rank may have one less. */
   get length(): number {
     return Math.ceil((this.#size - this.#processed) / this.#worldSize);
   }

@@ -9,7 +9,7 @@ import { median } from '../../util/statistics.ts';
 export const PARTS = 4;
 /** A time is the median of this many latest steps, so that a single slow step is ignored. */
 const SMOOTHED_STEPS = 5;
-/** Number of steps before and after a change of size from which the sizes are compared. */
+/** The two sizes are compared by this many steps before and after a change of size. */
 const COMPARED_STEPS = 3;
 
 /** Milliseconds of a pass of the whole batch size, and of a pass of a quarter of it. */
@@ -36,10 +36,10 @@ export class PassTimer {
   #sizes: Size[] = [];
   /** Whether the size has changed in one of the latest steps. */
   #isComparing = false;
-  /** A whole pass by a quarter of it. At first, passes are assumed to have no fixed cost. */
+  /** Time of a whole pass divided by the time of a quarter. At first, it assumes no fixed cost. */
   #ratio = PARTS;
 
-  /** Adds the passes of a step. A clock that does not advance has measured nothing. */
+  /** Adds the passes of a step. If the clock did not advance, nothing was measured. */
   add(passes: readonly TimedPass[]): void {
     const before = this.#sizes;
     const sizes: Size[] = [];
@@ -81,7 +81,7 @@ export class PassTimer {
   }
 }
 
-/** Returns a ratio of a whole pass to a quarter within its bounds: a quarter may cost as much. */
+/** Limits the ratio of a whole pass to a quarter: from 1, if a quarter costs as much, to PARTS. */
 export function possibleRatio(ratio: number): number {
   return Number.isNaN(ratio) ? PARTS : Math.min(PARTS, Math.max(1, ratio));
 }

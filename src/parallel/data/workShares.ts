@@ -10,15 +10,20 @@ import { PARTS, type PassTimes } from './passTimes.ts';
 /** A rank computes at most this many batches in a step, whatever speed it reports. */
 const MOST_BATCHES = 4;
 /**
- * Shares change only if the slowest rank then needs at most this part of its time. Of two ranks,
- * one that is twice as slow as the other gives 0.75.
+ * Shares change only if the slowest rank then needs at most this part of its present time. With two
+ * ranks, one twice as slow as the other, the part is 0.75.
  */
 const GAIN = 0.8;
-/** Shares stay unequal while the slowest rank needs at most this part of the time of equal ones. */
+/**
+ * Shares stay unequal while the slowest rank needs at most this part of its time with equal shares.
+ */
 const KEPT_GAIN = 0.95;
-/** Shares change only if this saves at least so many milliseconds of a step. */
+/** Shares change only if the change saves at least this many milliseconds of a step. */
 const GAIN_MS = 5;
-/** Unequal shares change at once if the slowest rank then needs at most this part of its time. */
+/**
+ * Unequal shares change without confirmation if the slowest rank then needs at most this part of
+ * its present time.
+ */
 const LARGE_GAIN = 0.75;
 /**
  * Number of consecutive decisions in which other shares must be better before unequal shares
@@ -26,21 +31,27 @@ const LARGE_GAIN = 0.75;
  */
 const CONFIRMATIONS = 2;
 /**
- * The same number for equal shares, in which the same rank must be the slowest. Gradients are sums
- * in another order after shares have changed, so runs on equal machines give equal bits only if
- * noise never changes shares.
+ * The same number for equal shares. The same rank must be the slowest in all these decisions. After
+ * a change of shares, gradients are added in another order. So runs on equal machines give equal
+ * bits only if noise never changes shares.
  */
 export const LASTING_CONFIRMATIONS = 5;
-/** No device learns from more samples per second. */
+/** No device learns from more samples per second, so a higher speed counts as unknown. */
 const MOST_SPEED = 1e8;
-/** No rank is this many times as fast as the median of the other ranks. */
+/**
+ * No rank is this many times as fast as the median of the other ranks, so a higher speed counts as
+ * unknown.
+ */
 const MOST_RATIO = 1000;
 
 export interface Shares {
-  /** Quarters of the batch size, by rank. The sum is the sum of equal shares. */
+  /** Quarters of the batch size, by rank. Their sum is that of equal shares. */
   shares: readonly number[];
   reason: ShareReason;
-  /** Number of latest decisions in which other shares would have been better. */
+  /**
+   * Number of consecutive decisions, up to the latest, in which other shares would have been
+   * better.
+   */
   confirmations: number;
   /** The slowest rank in the latest decision; `null` if it does not matter. */
   slowest: number | null;
@@ -90,7 +101,7 @@ export function decideShares(before: Shares, times: readonly (PassTimes | null)[
   return isAtOnce || confirmations >= enough ? then : { ...before, confirmations, slowest };
 }
 
-/** Returns why shares are equal, if they are: because of the speeds, or of the cost of passes. */
+/** Returns the reason for equal shares: similar speeds, or the fixed cost of passes. */
 function reasonOf({ reason }: Shares, times: readonly (PassTimes | null)[]): ShareReason {
   const free = times.map((own) => own && { whole: own.whole, quarter: own.whole / PARTS });
   const equalMs = slowestMs(equalShares(times.length, 'equal').shares, times);
@@ -152,8 +163,8 @@ function durationsOf(shares: readonly number[], times: readonly (PassTimes | nul
 }
 
 /**
- * Returns the shares with which the slowest rank is quickest. Every rank has at least one quarter,
- * so that its passes are measured. A rank without known times has at most an equal share.
+ * Returns the shares with which the slowest rank needs the least time. Every rank has at least one
+ * quarter, so that its passes are measured. A rank without known times has at most an equal share.
  */
 function sharesOf(times: readonly (PassTimes | null)[]): number[] {
   const known = times.filter((own) => own !== null);
@@ -165,7 +176,8 @@ function sharesOf(times: readonly (PassTimes | null)[]): number[] {
     let least = Infinity;
     for (const [rank, own] of times.entries()) {
       if (shares[rank]! >= (own === null ? PARTS : MOST_BATCHES * PARTS)) continue;
-      // Three quarters may take longer than a whole batch. More samples are never quicker here.
+      // Three quarters may take longer than a whole batch. But here, more samples never take less
+      // time.
       const duration = Math.max(spent[rank]!, durationOf(shares[rank]! + 1, own ?? typical));
       if (next < 0 || duration < least) [next, least] = [rank, duration];
     }
