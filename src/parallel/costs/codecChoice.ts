@@ -28,8 +28,8 @@ const DOUBT = 2;
 /** Chooses the codec of the next steps. */
 export function chooseCodec(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
-  // Latency is at most half of the measured time: if communication took less than twice the usual
-  // latency of its hops, hops are faster in this group.
+  // Latency is taken as at most half of the measured time. If communication took less than twice
+  // the usual latency of its hops, the hops of this group are faster than usual.
   const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_COSTS.hopMs);
   const bytesPerMs = sentBytes(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
   const hiddenMs = communicateMs - exposedMs;

@@ -11,7 +11,7 @@ export interface LinkFigures {
   bytesPerMs: number;
 }
 
-/** Numbers of small and of large all-reduces. Their median counts, because packets are lost. */
+/** Numbers of small and of large all-reduces. Their median counts, because packets may be lost. */
 const SMALL = 5;
 const LARGE = 3;
 /** Largest all-reduce, in values: 1 MiB, two and a half seconds over a line of 5 Mbit/s. */
@@ -42,6 +42,6 @@ export async function measureLinks(group: ProcessGroup, size: number, clock: Clo
   // A rank that waits for a later rank measures its wait too, so the shortest times are used.
   const [latencyMs, largeMs] = [0, 1].map((i) => Math.min(...all.map((times) => times[i]!)));
   const sent = (2 * (worldSize - 1) * values.byteLength) / worldSize;
-  // A clock may not notice a transfer inside one browser.
+  // A transfer inside one browser may be too short for the clock.
   return { latencyMs: latencyMs!, bytesPerMs: sent / Math.max(largeMs! - latencyMs!, 0.1) };
 }

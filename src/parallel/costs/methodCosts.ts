@@ -1,6 +1,6 @@
 /**
- * Estimates the time of a step with each method, and chooses a method. The same figures have the
- * same result on all ranks.
+ * Estimates the time of a step with each method, and chooses a method. All ranks get the same
+ * result from the same figures.
  */
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
@@ -28,8 +28,8 @@ type MethodCost = MethodComparison['costs'][number];
 /** Milliseconds in which the largest changes are found, sent and applied, per byte of gradient. */
 const SPARSE_CODING_MS_PER_BYTE = 1.2e-5;
 /**
- * A method that changes more must save more than a tenth of the time, because estimates are not
- * more exact.
+ * A method that changes more of the training must save more than a tenth of the time, because
+ * estimates are not more exact than that.
  */
 const WORTH = 0.9;
 
@@ -55,7 +55,8 @@ function stepCost({ strategy, codec }: Method, measured: Measured): { stepMs: nu
   // An exchange also all-reduces the samples and losses.
   if (local.streaming === null) return { stepMs: ownMs + (latencyMs + allReduceMs) / steps, bytesPerStep };
   const { fragments, delay } = local.streaming;
-  // Ranks compute while a fragment travels. At each hop, it waits for half a step on average.
+  // Ranks compute while a fragment travels. At each hop, the fragment waits for half of a step's
+  // busy time on average.
   const waitMs = (ringStepCount(worldSize) * measured.busyMs) / 2;
   const fragmentMs = 2 * (latencyMs + waitMs) + (allReduceMs - latencyMs) / fragments;
   return { stepMs: ownMs + (Math.max(0, fragmentMs - delay * ownMs) * fragments) / steps, bytesPerStep };
@@ -65,12 +66,14 @@ function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: 
   if (worldSize === 1) return { stepMs: ownMs, bytesPerStep: 0 };
   const sent = sentShare(worldSize, PAYLOAD_SHARE).share * gradients.fp32.bytes;
   const codingMs = gradients.fp32.bytes * SPARSE_CODING_MS_PER_BYTE;
-  // Two all-gathers have together the hops of an all-reduce, as have the samples and losses.
+  // Two all-gathers together have as many hops as an all-reduce. The all-reduce of samples and
+  // losses has the same number.
   return { stepMs: ownMs + (2 * latencyMs + sent / bytesPerMs + codingMs) / steps, bytesPerStep: sent / steps };
 }
 
 /**
- * Returns the methods that reach a goal soonest, of all and of those that learn what `ddp` learns.
+ * Returns the method that reaches a goal soonest: among all methods (`best`), and among those that
+ * learn the same as `ddp` (`unchanged`).
  */
 export function chooseMethods(costs: readonly MethodCost[]): { best: string; unchanged: string } {
   const soonest = (all: readonly MethodCost[]): string =>

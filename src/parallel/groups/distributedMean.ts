@@ -21,7 +21,7 @@ export class DistributedMean {
 
   /**
    * Adds `value` with `weight`, such as a batch's mean loss with its number of samples. A value
-   * with weight 0 is ignored, even if it is NaN, as the mean of an empty batch is.
+   * with weight 0 is ignored, even if it is NaN, such as the mean of an empty batch.
    *
    * @throws UsageError if the weight is negative or not finite.
    */

@@ -5,8 +5,8 @@ import { messageOf, PeergradError } from '../../util/errors.ts';
 import { untilAborted } from './untilAborted.ts';
 
 /**
- * Runs `fn` on rank 0 and resolves there with its result; resolves with undefined at once on other
- * ranks. This is Lightning's `rank_zero_only`
+ * Runs `fn` on rank 0 and resolves there with its result; resolves with undefined immediately on
+ * other ranks. This is Lightning's `rank_zero_only`
  * (https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.utilities.rank_zero.html). Ranks
  * do not wait for each other, so only rank 0 rejects if `fn` fails.
  */

@@ -22,7 +22,7 @@ export interface ChunkEntries {
 /**
  * Divides `length` values into chunks.
  *
- * @param entries number of entries of a whole chunk that are sent.
+ * @param entries number of entries that are sent of each whole chunk.
  */
 export function chunksOf(length: number, entries: number): ChunkEntries[] {
   return Array.from({ length: Math.ceil(length / CHUNK) }, (_, i) => {

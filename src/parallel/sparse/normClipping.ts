@@ -7,9 +7,10 @@ interface RankNorm {
 }
 
 /**
- * Returns for each rank the share of its values that counts, 0 to 1: all, or less if its norm is
- * above the median norm. A rank's weight counts in the median, so that a rank with few samples
- * cannot limit those with most. Of two medians, the larger one is the limit.
+ * Returns a factor for the values of each rank: 1, or less if the rank's norm is above the limit,
+ * which is the median norm. The median is weighted by the ranks' weights, so that ranks with few
+ * samples cannot limit those with most samples. If there are two medians, the larger one is the
+ * limit.
  */
 export function keptShares(ranks: readonly RankNorm[]): number[] {
   const limit = medianNorm(ranks);

@@ -1,8 +1,7 @@
 /**
  * SparseLoCo's exchange for many ranks: each rank owns a range of the parameters. It receives the
- * payloads of its range from all ranks, adds them up, and sends the sum to all with a byte per
- * value. The bytes of the sum do not grow with the number of ranks, while those of an all-gather of
- * all payloads do.
+ * payloads of its range from all ranks, adds them up, and sends the sum to all ranks, with one byte
+ * per value. With more ranks, an all-gather of all payloads needs more bytes, but the sums do not.
  */
 import { concatenate, split } from '../../collectives/coalesce.ts';
 import { displacementsOf } from '../../collectives/plans/plans.ts';

@@ -1,7 +1,7 @@
 /**
  * Encodes the largest entries of chunks of values. An entry has two bits: its sign, and whether its
- * magnitude is above the mean magnitude of the chunk's entries. All entries above the mean are sent
- * as their mean, and all others as theirs.
+ * magnitude is above the mean magnitude of the chunk's entries. The receiver gets one mean for all
+ * entries above the mean, and another one for all other entries.
  *
  * A payload has two float32 numbers (little-endian) for each chunk, which are the two means, and
  * then the indices and bits of all entries.
