@@ -26,7 +26,7 @@ export interface JoinOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** What one rank reports before an iteration. */
+/** One rank's report before an iteration. */
 interface RankStatus {
   /** Whether the rank has inputs. */
   isActive: boolean;

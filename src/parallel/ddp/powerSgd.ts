@@ -360,8 +360,8 @@ function orthogonalize(columns: Float32Array, length: number, rng: Rng): void {
       fillRandomly(column, rng);
       removeOthers();
     }
-    // The remainder may be small, and then it is not exactly orthogonal. A second pass is enough
-    // (Giraud et al., 2005).
+    // If the remainder is small, it is not exactly orthogonal. A second pass is enough (Giraud et
+    // al., 2005).
     removeOthers();
     const scale = 1 / norm(column);
     for (let i = 0; i < length; i++) column[i]! *= scale;

@@ -1,4 +1,4 @@
-/** What the reducer is created with, receives and returns. */
+/** The options, arguments and results of the reducer. */
 import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';

@@ -13,7 +13,7 @@ export const optimizerLayouts: Pick<WeakMap<Optimizer, FlatLayout>, 'get' | 'set
 /**
  * Moves the averages of an optimizer from the places of its layout to those of `layout`. An
  * optimizer without a layout receives `layout`, unless it has no averages of the same size: an
- * object with `apply` alone is left to its program.
+ * object that only has `apply` manages its averages itself.
  */
 export function adoptLayout(optimizer: object, layout: FlatLayout): void {
   const before = layouts.get(optimizer);

@@ -79,7 +79,7 @@ export function canRunFlat(optimizer: TensorflowOptimizer): boolean {
   return isUnchanged(optimizer) && isTensorflowRule(optimizer.getClassName()) && optimizer.iterations === 0;
 }
 
-/** A flat optimizer, and what is known of it. */
+/** A flat optimizer with facts about it. */
 interface Known {
   flat: Optimizer;
   parameters: readonly object[];
@@ -96,7 +96,7 @@ interface KnownOptimizers {
 const known = new WeakMap<TensorflowOptimizer, KnownOptimizers>();
 
 /**
- * Returns a flat optimizer as it is, and for one of TensorFlow.js's the result of
+ * Returns a flat optimizer unchanged. For an optimizer of TensorFlow.js, returns the result of
  * {@link optimizerOf}. For the same optimizer and the same parameters, the result is the same, so
  * that a model keeps its averages when it is wrapped again.
  *

@@ -8,7 +8,7 @@ const log = debugLog('recovery');
 
 /**
  * Number of slices in transit over a link. A rank's next report of its progress queues behind them,
- * and all others wait for it.
+ * and all other ranks wait for this report.
  */
 const AHEAD = 4;
 
@@ -29,7 +29,7 @@ export interface StateParts<Head> {
   arrays: Values[];
 }
 
-/** What calls that were interrupted have received of each array. Clear it after a success. */
+/** The slices of each array that interrupted calls have received. Clear it after a success. */
 export type ReceivedSlices = StateSlices[];
 
 export interface GatherOptions {
@@ -39,10 +39,10 @@ export interface GatherOptions {
 
 /**
  * Copies `arrays` to all ranks. Only ranks without them receive them, from their left neighbour, in
- * slices. So ranks that have the arrays need not wait for the uplink of a rank that has not. Every
- * rank must call it.
+ * slices. So ranks that have the arrays need not wait for the uplink of a rank that lacks them.
+ * Every rank must call it.
  *
- * @param arrays the arrays, equal on each source. On other ranks they are any of the same lengths.
+ * @param arrays the arrays, equal on each source. On other ranks: any arrays of the same lengths.
  * @param sources ranks, in the group, that have the arrays.
  * @returns the arrays; on sources those of `arrays`.
  */

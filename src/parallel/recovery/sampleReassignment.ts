@@ -15,8 +15,8 @@ export interface StepWindow extends CursorPosition {
 }
 
 /**
- * What a rank has computed of an interrupted step: one gradient, summed over some samples of the
- * window.
+ * The part of an interrupted step that a rank has computed: one gradient, summed over some samples
+ * of the window.
  */
 export interface RetainedGradient {
   window: StepWindow;

@@ -23,13 +23,14 @@ export const FEEDER = 0;
 export const NEWCOMER = 1;
 
 /**
- * Number of averaged gradients that a feeder keeps. A gradient has a third of the bytes of a state
- * with Adam's averages, so more gradients are not worth more than another copy of the state.
+ * Number of averaged gradients that a feeder keeps. A state with Adam's averages has as many bytes
+ * as three gradients. If a newcomer lacks more steps, another copy of the state has fewer bytes
+ * than the gradients.
  */
 const MOST_UPDATES = 3;
 /**
- * Number of slices in transit. Few, so that the training's own frames, which share the feeder's
- * uplink, wait for little.
+ * Number of slices in transit. The number is small, so that the frames of the training, which share
+ * the feeder's uplink, do not wait long.
  */
 const AHEAD = 2;
 /** How long a feeder keeps its copy for a newcomer whose link broke, in milliseconds. */
@@ -63,7 +64,7 @@ interface FedRepeater {
   repeat(update: StepUpdate, progress: Progress): void;
 }
 
-/** What repeats a step. */
+/** The data with which a step can be repeated. */
 export interface StepUpdate {
   gradient: Float32Array<ArrayBuffer>;
   learningRate: number;
@@ -77,7 +78,7 @@ interface Request {
   /** The copy of which the newcomer has slices already. */
   holds: string | null;
 }
-/** What is sent after an answer. */
+/** The contents that follow an answer. */
 interface Offer {
   id: string;
   bytes: number;
@@ -116,7 +117,7 @@ export interface StateFeedOptions<Head> {
   onmeasured?: (pace: { everyMs: number; rate: number }) => void;
 }
 
-/** What a newcomer reports while it receives the state. */
+/** Reports of a newcomer while it receives the state. */
 export interface FeedHooks {
   /** A part of the state has arrived. */
   onbytes: () => void;

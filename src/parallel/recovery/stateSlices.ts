@@ -1,4 +1,4 @@
-/** A state as slices that a newcomer receives beside the training. */
+/** A state as slices that a newcomer receives while the run trains. */
 import { SLICE_BYTES } from '../../protocol/frame.ts';
 import { hashState } from '../../util/hash.ts';
 import type { FileSlices } from '../data/distributeFiles.ts';

@@ -8,8 +8,8 @@
  * Therefore it is enough that a rank keeps its last averaged gradient for ranks that are one step
  * behind.
  *
- * With `shardOptimizer`, a rank has the averaged gradient of its shard only, so a rank that is one
- * step behind receives the parameters instead; see `zero/shardedOptimizer.ts`.
+ * With `shardOptimizer`, a rank has only the averaged gradient of its own shard, so a rank that is
+ * one step behind receives the parameters instead; see `zero/shardedOptimizer.ts`.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { JobCodec } from '../../spec/codecs.ts';
@@ -32,7 +32,7 @@ import type { Applied, StepOptions, StepReport, Strategy, StrategyOptions } from
 import { WholeOptimizer } from '../zero/wholeOptimizer.ts';
 
 interface DdpOptions extends StrategyOptions, TransportOptions {
-  /** Whether each rank has the averages of its shard only. */
+  /** Whether each rank has only the averages of its own shard. */
   shardOptimizer: boolean;
 }
 
@@ -228,7 +228,9 @@ export class Ddp implements Strategy, ElasticStrategy {
     this.#optimizer.load(state);
   }
 
-  /** Loads the elected state, as far as all ranks have it. See {@link ReplicaOptimizer.adopt}. */
+  /**
+   * Loads the part of the elected state that all ranks have. See {@link ReplicaOptimizer.adopt}.
+   */
   #adopt(elected: DdpState, behind: number, appliedIn: number): void {
     this.#check(elected);
     this.#setModel(elected);

@@ -33,8 +33,8 @@ const POWER_SGD_START = 2;
 /**
  * Number of steps before the timed steps. The first step of a generation may take longer, because
  * shaders are compiled and links have not reached their full speed. If this step alone shows
- * clearly that a codec with rounding is better, that codec is chosen at once. fp32 is chosen only
- * after timed steps.
+ * clearly that a codec with rounding is better, that codec is chosen immediately. fp32 is chosen
+ * only after timed steps.
  */
 const FIRST = 1;
 /**

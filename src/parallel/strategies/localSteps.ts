@@ -59,7 +59,7 @@ interface Exchange {
   sums: Promise<Float64Array>;
 }
 
-/** What a rank returns to if its group ends. */
+/** The state to which a rank returns if its group ends. */
 interface Committed {
   progress: Progress;
   /** This rank's own parameters. */
@@ -73,7 +73,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly reportsAllRanks = false;
   readonly isWhole = true;
   readonly repeater = null;
-  /** Gradients are applied at once, so none is kept. */
+  /** Gradients are applied immediately, so none is kept. */
   readonly heldSamples = 0;
   readonly #optimizer: Optimizer;
   readonly #outer: Optimizer;
@@ -227,7 +227,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       this.#continueFrom(fragment);
     }
     for (let i = 0; i < losses.length; i += 2) {
-      // After a run was resumed, nobody knows the losses that were not sent before.
+      // After a run was resumed, no rank knows the losses that were not sent before.
       const before = this.#progress.losses.at(-1) ?? 0;
       this.#progress.losses.push(losses[i + 1]! > 0 ? losses[i]! / losses[i + 1]! : before);
     }
@@ -248,7 +248,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   }
 
   #commit(): void {
-    // After an exchange of everything at once, own parameters are the shared parameters.
+    // After an exchange of all parameters together, a rank's own parameters are the shared
+    // parameters.
     const isOwn = this.#streaming !== ALL_AT_ONCE || this.#mean.unsent !== null;
     this.#buffers.commit();
     this.#committed = {

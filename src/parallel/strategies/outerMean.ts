@@ -1,6 +1,6 @@
 /**
- * Averages what ranks have learned alone. The outer gradient of a rank is the negative change of
- * its parameters since the last exchange.
+ * Averages the outer gradients of ranks, which have trained alone. A rank's outer gradient is the
+ * negative change of its parameters since the last exchange.
  */
 import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -9,8 +9,8 @@ import { ErrorFeedback } from '../ddp/errorFeedback.ts';
 
 export interface OuterMean {
   /**
-   * What this rank has learned but the latest mean does not contain, for all parameters. The rank
-   * continues with it. `null`: the mean contains everything.
+   * For all parameters: the part of this rank's outer gradients that the latest mean does not
+   * contain. The rank continues with it. `null`: the mean contains everything.
    */
   readonly unsent: Float32Array | null;
   /**

@@ -165,7 +165,7 @@ export class Replica {
 
   /**
    * Broadcasts buffers that any rank has changed since the last call, from the lowest rank with
-   * samples; from rank 0 if none has any.
+   * samples; from rank 0 if no rank has samples.
    *
    * @param hasSamples whether this rank has had samples since the last call.
    */

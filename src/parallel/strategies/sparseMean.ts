@@ -10,11 +10,11 @@
  * Pre-training with SparseLoCo" (2025, https://arxiv.org/abs/2508.15706), algorithm 1.
  *
  * Unlike in the paper, a rank does not return to the shared parameters: it continues from the sum
- * of these and of what it has not sent. So the outer gradient contains what is unsent, as the
- * paper's accumulator does, and gradients are not computed for parameters that lack it. That is
- * CHOCO-SGD (Koloskova et al., "Decentralized Stochastic Optimization and Gossip Algorithms with
- * Compressed Communication", ICML 2019, https://arxiv.org/abs/1902.00340) with links between all
- * ranks. docs/STRATEGIES.md compares the results.
+ * of these and of what it has not sent. So the outer gradient contains the unsent part, like the
+ * paper's accumulator. Gradients are computed with parameters that contain the unsent part, too.
+ * That is CHOCO-SGD (Koloskova et al., "Decentralized Stochastic Optimization and Gossip Algorithms
+ * with Compressed Communication", ICML 2019, https://arxiv.org/abs/1902.00340) with links between
+ * all ranks. docs/STRATEGIES.md compares the results.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OuterMean } from './outerMean.ts';
@@ -35,8 +35,8 @@ export class SparseMean implements OuterMean {
 
   async average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void> {
     const unsent = this.unsent.subarray(start, start + values.length);
-    // One invalid value must not make others of its chunk invalid, on all ranks. The rank continues
-    // with the shared parameter.
+    // One invalid value must not make other values of its chunk invalid on all ranks. The rank
+    // continues with the shared parameter.
     for (let i = 0; i < values.length; i++) unsent[i] = Number.isFinite(values[i]) ? values[i]! : 0;
     const { hasOwners } = sentShare(group.worldSize, PAYLOAD_SHARE);
     const exchange = hasOwners ? meanByOwners : meanOfPayloads;
