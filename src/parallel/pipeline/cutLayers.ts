@@ -105,9 +105,7 @@ function bestCut(
   return best?.stages ?? null;
 }
 
-/**
- * Divides layers into `parts` parts of at least one layer. `extra` is added to the last part.
- */
+/** Divides layers into `parts` parts of at least one layer. `extra` is added to the last part. */
 function partition(
   layers: readonly LayerCost[],
   parts: number,

@@ -214,9 +214,7 @@ export class StageLayers {
   }
 }
 
-/**
- * Computes a layer. The output is a tensor of its own, even if the layer returns its input.
- */
+/** Computes a layer. The output is a tensor of its own, even if the layer returns its input. */
 function compute(layer: PipelineLayer, { x, padding }: LayerInput, pass: LayerPass): Tensor {
   return tf.tidy(() => {
     const y = layer.apply(x, pass, padding);

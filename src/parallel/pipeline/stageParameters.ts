@@ -17,7 +17,7 @@ import { TensorReader, writeVariables, type Tensor, type Variable } from '../bac
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { fill, piecesOf, rangesOf, type PieceHash, type Pieces, type ReadPiece } from './layerState.ts';
 
-/** What the ranks agree on before a step is applied. */
+/** The numbers that the ranks agree on before a step is applied. */
 export interface StepCommit {
   learningRate: number;
   /** Factor of the gradients, for clipping. */

@@ -1,7 +1,7 @@
 /** Gathers payloads of different lengths. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 
-/** What a rank has sent. */
+/** A rank's contribution to an exchange. */
 export interface Sent {
   /** The rank's weight in a mean. */
   weight: number;
