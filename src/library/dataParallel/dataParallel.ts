@@ -2,9 +2,9 @@
  * `DataParallel`: one tab, one batch, several replicas of a model, as torch.nn.DataParallel
  * (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html). Replica 0 is the
  * caller's model on the caller's thread (`device_ids[0]`); the others are in workers with devices
- * of their own. A batch is scattered, outputs are gathered to replica 0, which computes the loss
- * and steps; gradients of the outputs go back, and gradients of the parameters are summed on
- * replica 0.
+ * of their own. A batch is scattered to the replicas. Replica 0 gathers the outputs, computes the
+ * loss, and sends back the gradients of the outputs. It then sums the gradients of the parameters
+ * and takes the step.
  *
  * Buffers as in PyTorch: the averages of batch normalization are those of replica 0's samples.
  */
@@ -45,9 +45,9 @@ import { ReplicaPass } from './replicaPass.ts';
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 export interface DataParallelOptions {
-  /** Number of replicas, with the caller's model, 1 to 16. Default 2. */
+  /** Number of replicas, 1 to 16; the caller's model is one of them. Default 2. */
   replicas?: number;
-  /** Milliseconds for each answer of a worker, its start included. Default 60 000. */
+  /** Longest time until a worker answers or has started, in milliseconds. Default 60 000. */
   timeoutMs?: number;
   clock?: Clock;
   /** Opens the replicas from 1 on. By default each is in a new worker. */
@@ -139,7 +139,7 @@ export class DataParallel {
     }
   }
 
-  /** Number of replicas, with the caller's model. */
+  /** Number of replicas; the caller's model is one of them. */
   get replicas(): number {
     return this.#replicas.length + 1;
   }
@@ -188,7 +188,7 @@ export class DataParallel {
       } finally {
         tf.dispose(owned);
         this.#pass.drop();
-        // A replica whose part of the pass was not differentiated still keeps it.
+        // A replica whose part of the pass was not differentiated still keeps the pass.
         if (!this.#hasGradient) for (const replica of this.#replicas) replica.call({ type: 'drop' }).catch(() => {});
       }
     });
@@ -200,8 +200,9 @@ export class DataParallel {
    *
    * @param optimizer the result of `createOptimizer`, or an optimizer of TensorFlow.js; pass the
    *   same object in every step.
-   * @throws UsageError without a gradient, also after weights were loaded; if weights of the model
-   *   were set after {@link backward}; or for an optimizer that {@link optimizerOf} rejects.
+   * @throws UsageError if there is no gradient, for example because weights were loaded; if weights
+   *   of the model were set after {@link backward}; or for an optimizer that {@link optimizerOf}
+   *   rejects.
    */
   step(optimizer: Optimizer | TensorflowOptimizer): void {
     if (!this.#hasGradient) throw new UsageError('There is no gradient. Call backward before step, and await it.');
@@ -250,10 +251,10 @@ export class DataParallel {
   }
 
   /**
-   * Returns a row for each replica about the latest pass: its samples, and the most bytes and
-   * tensors that weights and pass had at a time. Replica 0 also has the gathered outputs, the loss,
-   * and the flat arrays of parameters, gradient and optimizer, which is why it needs more than the
-   * others.
+   * Returns a row for each replica about the latest pass: its samples, and the largest number of
+   * bytes and tensors that weights and pass had at the same time. Replica 0 needs more than the
+   * others, because it also has the gathered outputs, the loss, and the flat arrays of parameters,
+   * gradient and optimizer.
    */
   memory(): ReplicaMemory[] {
     const flat = this.parameters.byteLength + this.gradient.byteLength + this.#optimizerBytes;

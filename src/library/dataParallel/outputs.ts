@@ -7,9 +7,11 @@ import { createTensor, type ReplicaResult } from './messages.ts';
 /** Gradients of the loss. */
 export interface LossGradients {
   value: tf.Scalar;
-  /** By each output; zeros for an output that the loss does not use. */
+  /** With respect to each output; zeros for an output that the loss does not use. */
   outputs: tf.Tensor[];
-  /** By each parameter, such as one in a penalty; `null` for one that the loss does not use. */
+  /**
+   * With respect to each parameter, which a penalty may use; `null` if the loss does not use it.
+   */
   parameters: (tf.Tensor | null)[];
 }
 

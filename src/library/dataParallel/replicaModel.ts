@@ -5,7 +5,7 @@ import { reasonOf, UsageError } from '../../util/errors.ts';
 
 export interface ModelDescription {
   topology: string;
-  /** The flags of all layers, because the topology lacks those of nested models. */
+  /** `trainable` of all layers. The topology does not contain it for layers of nested models. */
   trainable: boolean[];
   /** Names and shapes of parameters and buffers, in the order in which they are sent. */
   weights: string[];
@@ -24,10 +24,13 @@ export function describeModel(model: Model): ModelDescription {
   };
 }
 
-/** @throws (rejects) UsageError if the model cannot be rebuilt, or becomes another one. */
+/**
+ * @throws (rejects) UsageError if the model cannot be rebuilt, or the rebuilt model has other
+ * weights.
+ */
 export async function rebuildModel({ topology, trainable, weights }: ModelDescription): Promise<Model> {
   const model = await parse(topology);
-  // A model before its inner layers, because it sets the flags of their weights, too.
+  // A model comes before its inner layers, because it also sets the flags of their weights.
   for (const [i, layer] of layersIn(model).entries()) layer.trainable = trainable[i] ?? true;
   const own = weightsOf(model);
   if (own.length === weights.length && own.every((weight, i) => weight === weights[i])) return model;

@@ -67,8 +67,8 @@ export class ReplicaPass {
   }
 
   /**
-   * Back-propagates through the kept pass and drops it. The caller disposes of the gradients, one
-   * for each parameter in forward order, and of the arguments.
+   * Back-propagates through the kept pass and drops it. Returns one gradient for each parameter, in
+   * forward order. The caller disposes of these and of the arguments.
    */
   backward(gradients: readonly tf.Tensor[]): tf.Tensor[] {
     if (!this.#kept) throw new UsageError('There is no forward pass to differentiate.');

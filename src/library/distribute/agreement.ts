@@ -6,7 +6,7 @@ import { MismatchError, PeergradError, reasonOf, UsageError } from '../../util/e
 /** Arguments that must be the same on every rank, by name. */
 export type Shared = Readonly<Record<string, string | number | boolean | null>>;
 
-/** Samples that must be equal on all ranks but for rounding, by name. */
+/** Samples that must be equal on all ranks, except for rounding; by name. */
 export type Sketches = Readonly<Record<string, readonly Sketch[]>>;
 
 /** A rank's arguments: `shared` must be equal on all ranks, `own` may differ. */
@@ -17,8 +17,8 @@ export interface Arguments<Own> {
 }
 
 /**
- * Prepares a call on every rank, and compares the arguments. A rank whose preparation fails
- * reports it, so that all of them reject and the group stays usable.
+ * Prepares a call on every rank, and compares the arguments. A rank whose preparation fails reports
+ * the failure, so that all ranks reject and the group stays usable.
  *
  * @param call name of the method, for errors.
  * @param prepare checks this rank's arguments.
@@ -74,7 +74,7 @@ function differenceOf(call: string, first: Shared, theirs: Shared, other: number
   return null;
 }
 
-/** Returns a sentence on samples that two ranks should have in common; `null`: they are equal. */
+/** Returns a sentence about the difference between two ranks' samples; `null`: they are equal. */
 export function contrastOf(
   call: string,
   [mine, rank]: [Sketches | undefined, number],

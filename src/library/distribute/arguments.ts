@@ -6,9 +6,9 @@ import { isDataset } from './datasetBatches.ts';
 
 interface Common {
   /**
-   * Whether every rank passes its own samples. Then ranks may have different numbers of samples,
-   * and a rank that has no more is without samples in the rest of the epoch. By default all ranks
-   * pass the same samples, and share every batch.
+   * Whether every rank passes its own samples. Ranks may then have different numbers of samples. A
+   * rank without further samples takes part in the rest of the epoch without any. By default all
+   * ranks pass the same samples, and each computes a part of every batch.
    */
   sharded?: boolean | undefined;
   /** Ends the call and the group on every rank with an AbortError. */
@@ -16,8 +16,8 @@ interface Common {
 }
 
 /**
- * `tf.ModelFitArgs`; `batchSize` is that of one rank. `stepsPerEpoch` and `validationSteps` are
- * ignored, as TensorFlow.js does.
+ * `tf.ModelFitArgs`; `batchSize` is the number of samples on one rank. `stepsPerEpoch` and
+ * `validationSteps` are ignored, as in TensorFlow.js.
  */
 export interface DistributedFitArgs extends tf.ModelFitArgs, Common {
   /**

@@ -11,7 +11,7 @@ export interface CallbackArgs {
 }
 
 /**
- * Creates the callbacks of a list that may have both objects with functions and instances of
+ * Creates the callbacks of a list. Its entries may be objects with functions, or instances of
  * `tf.Callback`.
  */
 export function createCallbacks({ callbacks, yieldEvery }: CallbackArgs): Callback[] {
@@ -74,7 +74,10 @@ function isCallback(value: Callback | tf.CustomCallbackArgs): value is Callback 
   return 'setParams' in value;
 }
 
-/** Returns an object that inherits from the callback, whose functions may be methods of a class. */
+/**
+ * Returns an object that inherits from the callback, because the callback may be an instance of a
+ * class.
+ */
 function withNextTask(callback: tf.CustomCallbackArgs): tf.CustomCallbackArgs {
   const { nextFrameFunc = nextTask } = callback;
   return Object.assign(Object.create(callback) as tf.CustomCallbackArgs, { nextFrameFunc });

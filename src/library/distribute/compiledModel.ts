@@ -8,7 +8,7 @@ import { UsageError } from '../../util/errors.ts';
 
 export type LossFunction = (target: tf.Tensor, output: tf.Tensor) => tf.Tensor;
 
-/** What `fit` accepts as inputs or targets: one tensor, a list, or tensors by name. */
+/** Inputs or targets as `fit` accepts them: one tensor, a list, or tensors by name. */
 export type Tensors = tf.Tensor | tf.Tensor[] | { [name: string]: tf.Tensor };
 
 export interface CompiledModel {
@@ -35,7 +35,7 @@ export interface CompiledModel {
   stopTraining: boolean;
   /** The names of the loss and the metrics, as they are in logs. */
   getDedupedMetricsNames(): string[];
-  /** Checks inputs and targets; returns them as lists, and one-dimensional ones as columns. */
+  /** Checks inputs and targets. Returns them as lists; tensors of one dimension become columns. */
   standardizeUserDataXY(x: Tensors, y: Tensors, checkBatchAxis: boolean): [tf.Tensor[], tf.Tensor[]];
   /** The forward pass. */
   apply(inputs: tf.Tensor[], options: { training: boolean }): tf.Tensor | tf.Tensor[];
@@ -55,7 +55,7 @@ const FIELDS = [
 ] as const;
 
 /**
- * Returns the model on which TensorFlow.js runs `fit`: of a `tf.Sequential`, the model inside it.
+ * Returns the model on which TensorFlow.js runs `fit`. For a `tf.Sequential`, it is an inner model.
  *
  * @throws UsageError if the model is not compiled, or TensorFlow.js lacks a member.
  */
@@ -91,8 +91,8 @@ export function describeCompiled({ loss, metrics }: CompiledModel): { loss: stri
 }
 
 /**
- * Returns the settings of a model's layers as texts, by their places. Ranks may give layers other
- * names, seeds and initializers, because all of them receive rank 0's weights.
+ * Returns the settings of a model's layers as texts, by their places. Names, seeds and initializers
+ * of layers may differ between ranks, because all ranks receive rank 0's weights.
  */
 export function describeLayers({ layers }: tf.LayersModel, place = 'layer'): Record<string, string> {
   const texts = layers.map((layer, i) => {
@@ -134,8 +134,8 @@ export function measuredBy({ metricsTensors }: CompiledModel): number {
 }
 
 /**
- * Returns the forward pass of `model.fit` for a batch: loss, penalties and metrics. The last of the
- * metrics states whether training ends.
+ * Returns the forward pass of `model.fit` for a batch: loss, penalties and metrics. The last metric
+ * says whether training ends.
  */
 export function trainingPass(model: CompiledModel, batch: Batch): ModelPass<tf.Tensor | tf.Tensor[]> {
   let losses: tf.Tensor[] = [];
@@ -179,8 +179,9 @@ function metricsOf(
 }
 
 /**
- * Returns a loss for each sample, or several, such as one for each element of a sequence: float32
- * [batch, ...]. A loss function that returns the mean of all samples is called for each of them.
+ * Returns one or several losses for each sample: float32 [batch, ...]. Several are, for example,
+ * the losses of a sequence's elements. A loss function that returns the mean of all samples is
+ * called for each sample.
  */
 export function lossesOfSamples(lossOf: LossFunction, target: tf.Tensor, output: tf.Tensor): tf.Tensor {
   const losses = lossOf(target, output);

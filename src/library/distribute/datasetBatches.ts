@@ -10,7 +10,10 @@ export function isDataset(value: unknown): value is BatchDataset {
 }
 
 export interface DatasetBatchesOptions {
-  /** Batches in an epoch. Then one iterator yields the batches of all epochs. */
+  /**
+   * Batches in an epoch; one iterator then yields the batches of all epochs. `null`: each epoch
+   * reads the dataset once.
+   */
   batchesPerEpoch: number | null;
   classWeight: ClassWeights;
   /** See {@link checkLosses}. */
@@ -79,7 +82,7 @@ export async function nextElement(
   throw new UsageError(element);
 }
 
-/** Returns an element of a dataset as a batch, or a sentence on what it lacks. */
+/** Returns an element of a dataset as a batch, or a sentence about what the element lacks. */
 export function elementOf(model: CompiledModel, value: unknown): Element | string {
   const inputs = tensorsOf(value, 'xs', model.inputNames);
   const targets = tensorsOf(value, 'ys', model.outputNames);

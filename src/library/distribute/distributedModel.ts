@@ -61,8 +61,8 @@ interface Call<Own, Result> extends Arguments<Own> {
 
 /**
  * Makes a compiled model train on all ranks of a group. All ranks receive rank 0's weights. Every
- * rank must call it, and every method of the result but `predict`, with the same model and
- * arguments.
+ * rank must call it with the same model and arguments. The same holds for every method of the
+ * result except `predict`.
  *
  * @param model compiled with the same optimizer, loss and metrics on every rank. Its weights must
  *   be float32.
@@ -87,7 +87,7 @@ export async function distribute(
     own: null,
   }));
   const metrics = measuredBy(compiledModelOf(model));
-  // TensorFlow.js, too, does not step weights that have no gradient.
+  // As in TensorFlow.js, weights without a gradient stay the same.
   const ddp = await DistributedDataParallel.create(model, group, { ...options, metrics, findUnusedParameters: true });
   return new DistributedModel(model, ddp, metrics);
 }
@@ -128,7 +128,7 @@ export class DistributedModel {
    * @returns the history, the same on every rank.
    * @throws (rejects) UsageError on every rank if arguments of one rank are invalid; MismatchError
    *   on every rank if arguments, samples or optimizers differ, or if weights were set on other
-   *   ranks than rank 0 only. Errors in training end the group: the rank rejects with its error,
+   *   ranks but not on rank 0. Errors in training end the group: the rank rejects with its error,
    *   other ranks with an error that names the rank.
    */
   async fit(x: Tensors, y: Tensors, args: DistributedFitArgs = {}): Promise<tf.History> {
@@ -179,9 +179,9 @@ export class DistributedModel {
   /**
    * Trains on a dataset of batches, as `model.fitDataset` does; see {@link fit}. In each step every
    * rank computes one element of the dataset, so N ranks with batches of b samples train like one
-   * rank with N * b. Every rank passes the same dataset, of which {@link shardDataset} is used.
-   * With `sharded`, every rank passes its own dataset; a rank whose dataset has ended waits for the
-   * others without samples. `batchesPerEpoch` counts steps.
+   * rank with N * b. Every rank passes the same dataset, which {@link shardDataset} divides. With
+   * `sharded`, every rank passes its own dataset; a rank whose dataset has ended waits for the
+   * others without samples. `batchesPerEpoch` is a number of steps.
    *
    * @throws (rejects) errors of {@link fit}; UsageError for an infinite dataset without
    *   `batchesPerEpoch`.
@@ -279,8 +279,8 @@ export class DistributedModel {
   }
 
   /**
-   * Prepares a call on every rank, and runs it if all ranks agree. An error of a run ends the
-   * group, and so does the signal.
+   * Prepares a call on every rank, and runs it if all ranks agree. An error of the run ends the
+   * group. When the signal is aborted, the group ends, too.
    */
   #call<Own, Result>(
     call: string,
@@ -365,8 +365,8 @@ function namingRank(error: unknown, rank: number, call: string): Error {
 }
 
 /**
- * Whether another rank's {@link namingRank} sent the error. It arrives as a PeerGoneError, but that
- * rank is not gone.
+ * Whether the error was made by {@link namingRank} on another rank. Such an error arrives as a
+ * PeerGoneError, but the rank that sent it is not gone.
  */
 function isReport(error: unknown, call: string): error is PeerGoneError {
   return error instanceof PeerGoneError && error.context.op === call && error.context.missing === undefined;

@@ -22,7 +22,7 @@ export interface EpochsOptions {
   waits: PageWaits;
   /** Held-out samples of this rank; `null`: no validation. */
   validation: HeldOut | null;
-  /** First epoch, and the epoch before which training ends. */
+  /** First epoch, and the end: training runs while the epoch is below `epochs`. */
   initialEpoch: number;
   epochs: number;
   /** Whether a callback of any rank is called for batches. */
@@ -60,7 +60,7 @@ export class Epochs {
   /**
    * Trains on the batches of an epoch.
    *
-   * @returns means of the batches' logs; and whether the epoch has had all of them.
+   * @returns means of the batches' logs; `isComplete`: whether the epoch had all its batches.
    */
   async #train(epoch: number): Promise<{ logs: Record<string, number>; isComplete: boolean }> {
     const { source, callbacks, waits, model, exchangesBegins, initialEpoch } = this.#options;
@@ -91,7 +91,7 @@ export class Epochs {
     }
   }
 
-  /** Ranks exchange their turns only when it is needed. */
+  /** Exchanges the ranks' turns if that is necessary. */
   async #nextTurn(index: number, ownSamples: number): Promise<Turn> {
     const { source, exchangesBatches } = this.#options;
     const samples = source.sizeOf(index);
@@ -99,11 +99,15 @@ export class Epochs {
     return this.#exchange(ownSamples);
   }
 
-  /** Ends training on all ranks if one does, and sets all models to rank 0's if that was set. */
+  /**
+   * Ends training on all ranks if one rank ends it. If weights were set on rank 0, all ranks get
+   * them.
+   */
   async #exchange(samples: number): Promise<Turn> {
     const { ddp, model, runsFlat } = this.#options;
     const { group } = ddp;
-    // A group that was aborted, for example by a signal, ends here also if it has one rank.
+    // Training in an aborted group ends here, even if the group has one rank and thus no
+    // collectives.
     if (group.failure) throw group.failure;
     const turn = await exchangeTurn(group, {
       stops: model.stopTraining,

@@ -20,7 +20,7 @@ export type HeldOut = () => Promise<Sums>;
 /**
  * This rank's samples of tensors.
  *
- * @param weights of all samples of the tensors.
+ * @param weights weights of all samples in the tensors, not only of this rank's.
  */
 export function heldOutTensors(
   model: CompiledModel,

@@ -60,7 +60,7 @@ export async function prepareTensors(
 /**
  * Returns the sketches of samples that all ranks pass; `undefined` if each rank passes its own.
  *
- * @param which follows the names.
+ * @param which text that is appended to the names.
  */
 export async function sketchesOf(
   { isSharded, group }: Pick<EvaluationContext, 'isSharded' | 'group'>,
@@ -76,7 +76,7 @@ export async function sketchesOf(
   );
 }
 
-/** Divides a span of samples between the ranks, unless they have their own. */
+/** Divides a span of samples between the ranks, unless each rank has its own samples. */
 export function prepareSpan(
   place: EvaluationContext,
   data: TensorData,
@@ -111,7 +111,7 @@ export function prepareDataset(
   };
 }
 
-/** Returns the elements of a dataset that are this rank's. */
+/** Returns this rank's elements of a dataset. */
 export function shareOf(
   dataset: BatchDataset,
   { model, group, own, isSharded }: EvaluationContext,

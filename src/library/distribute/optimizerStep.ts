@@ -20,9 +20,10 @@ export function learningRateOf(optimizer: tf.Optimizer): number | null {
 
 /**
  * Runs one of TensorFlow.js's seven optimizers on every rank, with equal bits. A custom optimizer
- * computes on the device, whose bits differ, so rank 0 runs it and broadcasts all parameters.
+ * computes on the device. Devices round differently, so only rank 0 runs it and broadcasts all
+ * parameters.
  *
- * @param runsFlat whether all ranks can run it; see `canRunFlat`.
+ * @param runsFlat whether every rank runs the optimizer; see `canRunFlat`.
  */
 export async function applyGradient(
   ddp: DistributedDataParallel,

@@ -2,14 +2,14 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 
 /**
- * Collectives end when their group fails. A dataset or a callback does not know the group, so these
- * waits end here.
+ * Ends waits when the group fails. Collectives end by themselves, but a dataset or a callback does
+ * not know the group.
  */
 export class PageWaits {
   readonly #group: Pick<ProcessGroup, 'failure' | 'failed'>;
   readonly #pending = new Set<(error: Error) => void>();
 
-  /** Create one for a call, because the group keeps it until the group ends. */
+  /** Create one per call of `fit` or `evaluate`: the group keeps each one until the group ends. */
   constructor(group: Pick<ProcessGroup, 'failure' | 'failed'>) {
     this.#group = group;
     void group.failed.then((error) => {

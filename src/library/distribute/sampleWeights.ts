@@ -21,7 +21,7 @@ export interface WeightArgs {
 /**
  * Returns the weights of the samples for each output: class weight times sample weight.
  *
- * @param targets one-hot or with one index of a class for each sample, if there are class weights.
+ * @param targets needed for class weights: one-hot, or one class index per sample.
  * @throws (rejects) UsageError for weights that do not fit the targets.
  */
 export async function weightsOf(
@@ -97,16 +97,16 @@ async function sampleWeightsOf({ shape }: tf.Tensor, weight: tf.Tensor): Promise
 /** Number of samples whose losses are compared. */
 const CHECKED_SAMPLES = 8;
 
-/** Largest difference of losses that are the same but for rounding, relative to their size. */
+/** Losses are the same if their relative difference is at most this. Rounding causes less. */
 const ROUNDING = 1e-3;
 
 /**
- * Compares the losses of some samples with the losses of each of them alone. A loss function may
- * return losses of samples, or their mean. Another function of the program's own is reported,
- * because each rank computes it from its part of a batch.
+ * Compares the losses of some samples together with the loss of each sample alone. A loss function
+ * must return a loss for each sample, or the mean of these losses. Any other loss function of the
+ * program is reported, because each rank computes it from its part of a batch.
  *
  * @param isShared whether several ranks share batches.
- * @throws (rejects) UsageError for another loss of an output with weights.
+ * @throws (rejects) UsageError if an output with weights has another loss function.
  */
 export async function checkLosses(
   model: CompiledModel,
@@ -134,8 +134,8 @@ export async function checkLosses(
       if (await (weights[i] ? check : check.catch(() => false))) continue;
       if (!weights[i]) {
         console.warn(
-          `The loss of ${model.outputNames[i]} is not a mean over samples. Each rank computes it from its part of a batch, and the ` +
-            'mean of the ranks is learned, which is not the loss of the whole batch. Return losses of the shape [batch] or their mean.',
+          `The loss of ${model.outputNames[i]} is not a mean over samples. Each rank computes it from its part of a batch. The model ` +
+            "learns the mean of the ranks' losses, which is not the loss of the whole batch. Return losses of the shape [batch] or their mean.",
         );
         continue;
       }
@@ -149,7 +149,7 @@ export async function checkLosses(
   }
 }
 
-/** Whether a loss function was passed to `compile`, and not its name. */
+/** Whether `compile` received the loss function itself, not only its name. */
 function isOwn({ loss }: CompiledModel, lossOf: LossFunction): boolean {
   return typeof loss === 'object' && loss !== null ? Object.values(loss).includes(lossOf) : loss === lossOf;
 }

@@ -8,9 +8,9 @@ import { disposeElement, elementOf, type Element } from './datasetBatches.ts';
 import { sketchOf } from './sketches.ts';
 
 /**
- * Returns a rank's share of a dataset: of every `worldSize` elements, the one at the place of the
- * rank. With a dataset of batches, ranks share batches. Elements are read as they are needed; the
- * tensors of other ranks' elements are disposed of. (tf.data: `dataset.shard`)
+ * Returns a rank's share of a dataset: of every `worldSize` elements, rank r gets element r. If the
+ * elements are batches, ranks get whole batches. Elements are read as they are needed; the tensors
+ * of other ranks' elements are disposed of. (tf.data: `dataset.shard`)
  *
  * Every rank reads the whole dataset, so a dataset in random order needs the same seed on every
  * rank.

@@ -1,13 +1,14 @@
 /**
  * Sketches of tensors, by which ranks notice that their samples differ or are in another order. A
- * digest of the bytes would differ between ranks whose devices have rounded otherwise.
+ * digest of the bytes would differ between ranks whose devices round differently.
  */
 import * as tf from '@tensorflow/tfjs';
 import { createRng } from '../../util/rng.ts';
 
 /**
- * Sums over the values of a tensor. Each column is divided by its size, so that no column hides
- * differences in others, such as a time in milliseconds those in a share.
+ * Sums over the values of a tensor. Each column is divided by its size. Otherwise, a column of
+ * large values, such as milliseconds, would hide differences in a column of small values, such as
+ * shares.
  */
 export interface Sketch {
   /** Sum with a random weight for each column; it does not depend on the order of rows. */
@@ -16,7 +17,7 @@ export interface Sketch {
   order: number;
   /** Sum of the logarithms of the columns' sizes, with the same weights. */
   scale: number;
-  /** Root of the number of columns, by which rounding grows. */
+  /** Square root of the number of columns. Rounding errors grow in proportion to it. */
   size: number;
   /** Sum over the values that are not finite numbers, with a random weight for each row. */
   others: number;
@@ -28,13 +29,13 @@ const TOLERANCE = 1e-5;
 /** Smaller values may be rounding of zeros. */
 const SMALLEST = 1e-3;
 
-/** Values that are read from the device at once. */
+/** Number of values that are read from the device in one call. */
 const CHUNK = 2 ** 22;
 
-/** Sketches of tensors, whose values never change. */
+/** The sketches of known tensors. They stay valid, because a tensor's values never change. */
 const known = new WeakMap<object, { shape: readonly number[]; sketch: Sketch }>();
 
-/** Returns the sketch of a tensor, whose first axis is that of rows. */
+/** Returns the sketch of a tensor. The rows are along its first axis. */
 export async function sketchOf(tensor: tf.Tensor): Promise<Sketch> {
   const before = known.get(tensor.dataId);
   if (before && tf.util.arraysEqual([...before.shape], tensor.shape)) return before.sketch;

@@ -67,7 +67,7 @@ export class TensorBatches implements BatchSource {
     return spans.reduce((sum, { start, end }) => sum + end - start, 0);
   }
 
-  /** Places in a rank's order of the samples in its part of a batch. */
+  /** Returns a rank's part of a batch, as positions in the rank's order of samples. */
   #spanOf(index: number, rank: number): Span {
     const { sizes, batchSize, worldSize } = this.#options;
     if (typeof sizes === 'number') return partOf(this.#globalSpan(index, sizes), rank, worldSize);

@@ -1,4 +1,4 @@
-/** What `fit` and `fitDataset` have in common. */
+/** The common parts of `fit` and `fitDataset`. */
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { canRunFlat } from '../../parallel/flat/optimizerOf.ts';
@@ -19,7 +19,7 @@ export interface TrainingArgs extends Pick<
   sampleWeight?: unknown;
 }
 
-/** What a rank reports about its training. */
+/** A rank's report about its training. */
 export interface OwnTraining {
   runsFlat: boolean;
   actsOnBatches: boolean;

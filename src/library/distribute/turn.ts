@@ -1,4 +1,4 @@
-/** What ranks exchange between two batches: one small all-reduce. */
+/** The exchange of ranks between two batches: one small all-reduce. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ReduceOp } from '../../protocol/frame.ts';
 import { MismatchError } from '../../util/errors.ts';
@@ -32,8 +32,8 @@ export async function exchangeTurn(group: ProcessGroup, own: OwnTurn): Promise<T
   const { rank, worldSize } = group;
   const { stops, isChanged, samples, learningRate } = own;
   if (worldSize === 1) return { stops, isChanged, samples };
-  // The maximum finds both the largest and, of negative values, the smallest learning rate. Every
-  // rank has its own place for its samples.
+  // The maximum of the rates is the largest rate; the maximum of the negative rates gives the
+  // smallest. Every rank has its own place for its samples.
   const rate = learningRate ?? 0;
   const values = new Float64Array(FIELDS + worldSize);
   const changes = [isChanged && rank === 0, isChanged && rank !== 0];

@@ -51,7 +51,7 @@ const Meta = v.strictObject({
   progress: v.string(),
 });
 
-/** Everything in a checkpoint but the tensors and the optimizer's arrays. */
+/** Everything in a checkpoint except the tensors and the optimizer's arrays. */
 interface Facts {
   order: number[] | null;
   optimizer: Pick<OptimizerState, 'name' | 'scalars'> | null;
@@ -120,7 +120,7 @@ export async function saveCheckpoint(
  *
  * With a DDP, every rank calls it. Rank 0 reads its file and sends the state; other ranks may pass
  * `null`. If a rank cannot load it, all ranks reject. Any number of ranks may continue. A
- * checkpoint of a DDP can be loaded without one, and the reverse.
+ * checkpoint of a DDP can be loaded into a model without a DDP, and the reverse.
  *
  * @param source a `File`, other bytes, or an address; at most 512 MiB.
  * @throws (rejects) DataError if the file is damaged or cannot be read, a tensor is missing,
@@ -164,7 +164,7 @@ export async function loadCheckpoint<T = unknown>(
 function checkWhole(optimizer: object): void {
   if (!('consolidateStateDict' in optimizer)) return;
   throw new UsageError(
-    'A ZeroRedundancyOptimizer has the averages of its shard only, so a checkpoint cannot have it. Pass the model without it. Call ' +
+    'A ZeroRedundancyOptimizer has only the averages of its own shard, so it cannot be saved here. Pass the model without it. Call ' +
       'consolidateStateDict on every rank, and save stateDict of rank 0 yourself; loadStateDict takes it.',
   );
 }
@@ -208,8 +208,8 @@ async function readCheckpoint(
 }
 
 /**
- * @throws DataError if the checkpoint has no state for the optimizer; MismatchError if it has that
- *   of another one.
+ * @throws DataError if the checkpoint has no state for the optimizer; MismatchError if it has the
+ *   state of another optimizer.
  */
 function checkOptimizer(flat: Optimizer | undefined, { optimizer, sizes }: Facts): void {
   if (!flat) return;

@@ -13,11 +13,11 @@ const CODEC: Codec = {
 
 /**
  * Encodes the weights of a LayersModel as Keras's `model.save_weights('model.weights.h5')` does. A
- * model of the same layers in Keras 3 loads the file, whatever its layers are called. Ranks of a
- * DDP as in {@link saveSafetensors}.
+ * model of the same layers in Keras 3 loads the file, whatever its layers are called. With a DDP,
+ * the same holds as for {@link saveSafetensors}.
  *
  * @throws (rejects) UsageError if the model is not a LayersModel, or has layers that contain a
- *   layer or a cell; and as saveSafetensors.
+ *   layer or a cell; errors of saveSafetensors.
  */
 export function saveKerasWeights(
   model: DistributedDataParallel,
@@ -35,7 +35,7 @@ export function saveKerasWeights(
  * Loads a file of `model.save_weights` of Keras 3, or of {@link saveKerasWeights}, as
  * {@link loadSafetensors} does.
  *
- * @throws (rejects) as loadSafetensors and saveKerasWeights.
+ * @throws (rejects) errors of loadSafetensors and saveKerasWeights.
  */
 export function loadKerasWeights(
   model: SavedModel,

@@ -15,7 +15,7 @@ export interface FlatModel {
   readonly variables: ModelVariables;
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly layout: FlatLayout;
-  /** Whether the model's weights are not those of `parameters`, because the caller has set them. */
+  /** Whether the caller has set weights on the model, so that they differ from `parameters`. */
   readonly isModelChanged: boolean;
   /** Copies `parameters` to the model. */
   writeParameters(): void;
@@ -103,7 +103,7 @@ function checkLayers(layers: Topology['config']['layers']): void {
 /**
  * Checks the size of a file before its tensors are copied.
  *
- * @param others what the file has besides the variables.
+ * @param others the other arrays in the file.
  * @throws DataError if the file would be too large to be loaded.
  */
 export function checkModelSize({ variables }: StoredModel, others: readonly ArrayBufferView[]): void {
