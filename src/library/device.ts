@@ -1,4 +1,7 @@
-/** The device on which the library computes. Unlike the app, a page may choose it itself. */
+/**
+ * The device on which the library computes. Unlike in the app, the program of the page may choose
+ * it.
+ */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 import { openDevice as openBestDevice, type OpenedDevice } from '../engine/device/device.ts';
@@ -10,9 +13,9 @@ import { DeviceError, UsageError } from '../util/errors.ts';
 
 /**
  * `auto`: the library opens the best device, unless the page has already chosen a backend. The page
- * has chosen one if TensorFlow.js has initialised it. A WebGPU device that TensorFlow.js has opened
- * itself is opened again with higher limits while it has no tensors. `current`: the library uses
- * the backend that TensorFlow.js has, or chooses.
+ * has chosen one if TensorFlow.js has initialised it. If TensorFlow.js itself has opened WebGPU and
+ * the device has no tensors yet, the library opens it again with higher limits. `current`: the
+ * library uses the backend that TensorFlow.js has or chooses.
  */
 export type DeviceChoice = 'auto' | 'current';
 
@@ -22,9 +25,10 @@ let opening: Promise<OpenedDevice> | null = null;
 
 /**
  * Opens the fastest device that this page or worker has, and makes it the backend of TensorFlow.js:
- * WebGPU with the limits of the adapter, else WebGL on a GPU, else the CPU, with WebAssembly if the
- * page imports `@tensorflow/tfjs-backend-wasm`. Later calls return the device that is open. After a
- * GPU was lost, call it again and build the model again: the values of its tensors are lost.
+ * WebGPU with the limits of the adapter; otherwise WebGL on a GPU; otherwise the CPU, with
+ * WebAssembly if the page imports `@tensorflow/tfjs-backend-wasm`. Later calls return the device
+ * that is open. After the GPU was lost, call it again and build the model again, because the values
+ * of all tensors are lost.
  *
  * @throws (rejects) UsageError if TensorFlow.js has opened WebGPU itself and has tensors there,
  *   because their values would be lost. Call it before the first tensor.
@@ -63,7 +67,7 @@ async function open(): Promise<OpenedDevice> {
   return opened;
 }
 
-/** A race, because a GPU reports its loss only as a promise. */
+/** Uses a race, because a GPU reports its loss only as a promise. */
 async function isLost({ device }: WebGPUBackend): Promise<boolean> {
   return (await Promise.race([device.lost, Promise.resolve(null)])) !== null;
 }

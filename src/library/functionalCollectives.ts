@@ -1,13 +1,13 @@
 /**
- * Collectives that return new values, on tensors and typed arrays, as torch.distributed's
+ * Collectives on tensors and typed arrays that return new values, like torch.distributed's
  * functional collectives. The methods of {@link ProcessGroup} with the same names write to typed
  * arrays in place.
  *
  * The dtype of a tensor must be float32, int32 or bool. Dtype and shape must be the same on every
  * rank. The result is a new tensor with this dtype and shape, and the caller disposes of it. For a
  * typed array, the result is a new typed array. Arguments are never changed, not even variables:
- * pass the result to `variable.assign`. An argument may be disposed once the function was called.
- * Gradients do not flow through a collective.
+ * pass the result to `variable.assign`. An argument may be disposed of as soon as the function has
+ * returned its promise. Gradients do not flow through a collective.
  *
  * Every rank must make the same calls in the same order, as with the methods of the group. A tensor
  * is read from the GPU after the call, and the collective keeps its place among the calls. `sizes`
@@ -43,8 +43,8 @@ type Results<V extends readonly Values[]> = { -readonly [K in keyof V]: ResultOf
  * @param options `op`: SUM by default. AVG and PREMUL_SUM need float32. A bool tensor supports MIN
  *   (and), MAX (or), BAND, BOR and BXOR.
  * @throws (rejects) UsageError if this rank's values are a disposed tensor, or dtype and op do not
- *   fit; no rank has received anything then. MismatchError with the shapes of all ranks if they
- *   differ. TimeoutError, PeerGoneError.
+ *   fit. In this case, no rank has received anything. MismatchError with the shapes of all ranks if
+ *   they differ. TimeoutError, PeerGoneError.
  *
  * @example
  * ```ts
@@ -63,9 +63,9 @@ export async function allReduce<V extends Values>(
 }
 
 /**
- * {@link allReduce} of several tensors or arrays at once, with one op per dtype, so that small
- * tensors do not cost a round trip each. Ranks must pass the same dtypes; of the shapes, only the
- * total number of elements is compared.
+ * {@link allReduce} of several tensors or arrays together, with one op per dtype, so that small
+ * tensors do not cost a round trip each. Ranks must pass the same dtypes. Shapes are not compared,
+ * only the total number of elements.
  */
 export async function allReduceCoalesced<const V extends readonly Values[]>(
   list: V,
@@ -114,7 +114,7 @@ export async function broadcast<V extends Values>(
   return finish(group, input, group.broadcast(input.array, src, { ...options, ...input.options }));
 }
 
-/** {@link broadcast} of several tensors or arrays at once; see {@link allReduceCoalesced}. */
+/** {@link broadcast} of several tensors or arrays together; see {@link allReduceCoalesced}. */
 export async function broadcastCoalesced<const V extends readonly Values[]>(
   list: V,
   src: number,
@@ -149,7 +149,7 @@ export async function allGather<V extends Values>(
 }
 
 /**
- * {@link allGather} of several tensors or arrays of one dtype at once. Resolves with each rank's
+ * {@link allGather} of several tensors or arrays of one dtype together. Resolves with each rank's
  * list, in rank order.
  *
  * @throws (rejects) UsageError if the list is empty, or the values have several dtypes.
@@ -250,8 +250,8 @@ export async function reduceScatter<V extends Values>(
  * Divides `values` along the first dimension, and sends part j to rank j. Resolves with the parts
  * from all ranks, concatenated (torch: all_to_all_single).
  *
- * @param options `inputSplits` and `outputSplits`: sizes in the first dimension of the parts that
- *   this rank sends to and receives from each rank. By default all parts are equal.
+ * @param options `inputSplits`: the size in the first dimension of the part for each rank.
+ *   `outputSplits`: the same for the part from each rank. By default all parts are equal.
  */
 export async function allToAll<V extends Values>(
   values: V,
@@ -293,7 +293,7 @@ async function finish<V extends Values>(
   work: PromiseLike<TypedArray>,
 ): Promise<ResultOf<V>> {
   const array = await work;
-  // On a rank that is not a member, the group has not waited for the values.
+  // On a rank that is not a member, the group does not wait for the values.
   if (group.rank < 0) await input.options.after;
   return input.wrap(array) as ResultOf<V>;
 }

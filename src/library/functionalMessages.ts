@@ -1,12 +1,10 @@
-/**
- * Messages between two ranks that return new values; see `functionalCollectives.ts`.
- */
+/** Messages between two ranks that return new values; see `functionalCollectives.ts`. */
 import type { MessageOptions } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { emptyPayloadOf, payloadOf, type Functional, type ResultOf, type Values } from './payload.ts';
 
 /**
- * Sends `values` to rank `dst`; resolves once that rank receives them and all data is sent.
+ * Sends `values` to rank `dst`; resolves when that rank receives the values and all data are sent.
  *
  * @example
  * ```ts

@@ -99,7 +99,7 @@ export async function joinGroup(
           const error = new PeerGoneError(messageOf(signal.reason), { rank, generation: number });
           group.abort(error);
           released.resolve();
-          // A rank that returned as a new member hears nothing more of its run.
+          // A rank that returned as a new member receives no more messages about its run.
           over.resolve();
           void room.leave().then(() => joined.reject(error));
         };

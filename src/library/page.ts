@@ -1,6 +1,6 @@
 /**
- * What the library needs of a page: connections, which exist on pages only, and the page's address.
- * A program in a worker has the page that hosts the worker.
+ * The parts of a page that the library needs: connections, which only pages can open, and the
+ * page's address. A program in a worker uses the page that hosts the worker.
  */
 import type { PeerConnector } from '../engine/membership/generationLink.ts';
 import type { AskForPort } from '../transport/broker.ts';

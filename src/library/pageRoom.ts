@@ -6,7 +6,7 @@ import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /**
  * Returns the room code in the fragment of an address; `undefined`: none. The code must be in
- * capitals, as it is written there, because a fragment such as `#header` may be an anchor.
+ * capitals, as peergrad writes it, because a fragment such as `#header` may be an anchor.
  */
 export function roomInAddress(hash: string): string | undefined {
   const code = hash.slice(1);
@@ -14,11 +14,12 @@ export function roomInAddress(hash: string): string | undefined {
 }
 
 /**
- * Completes options by the page's address: its server, and its room code. If there is no code, the
- * code of the opened room is written into the address. A page that names its server may have a
- * fragment for its own purposes, such as a route, which is kept.
+ * Completes options with the server and the room code of the page's address. If there is no code,
+ * the code of the opened room is written into the address. A page that passes `server` may use the
+ * fragment itself, for example for a route. Such a fragment is kept.
  *
- * @throws UsageError if a server is neither given nor known from a page, or has no address of http.
+ * @throws UsageError if no server is given or known from a page, or if its address is not an http
+ *   address.
  */
 export function atPage<T extends RoomOptions>(
   options: T,

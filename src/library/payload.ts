@@ -32,7 +32,10 @@ const BOOL_REDUCTIONS: readonly ReduceOp[] = [ReduceOp.MIN, ReduceOp.MAX, Reduce
 
 /** The typed array of an argument of a collective. */
 export interface Payload {
-  /** Has the argument's values when `options.after` has resolved. It is not the caller's array. */
+  /**
+   * Contains the argument's values after `options.after` has resolved. It is not the caller's
+   * array.
+   */
   readonly array: TypedArray;
   readonly options: Pick<OpOptions, 'shape'> & { after?: Promise<void> };
   /** Number of entries of the first dimension; 1 for a scalar. */

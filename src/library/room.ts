@@ -25,7 +25,7 @@ import { atPage } from './pageRoom.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 import { thisPage } from './thisPage.ts';
 
-/** What a room needs from its program. Tests pass a clock and a network of their own. */
+/** Everything that a room needs from its program. Tests pass a clock and a network of their own. */
 export interface RoomSurroundings
   extends
     Pick<
@@ -60,9 +60,9 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
 }
 
 /**
- * Completes options by the page's address.
+ * Completes options with the page's address.
  *
- * @throws (rejects) UsageError if neither options nor a page name a server.
+ * @throws (rejects) UsageError if neither the options nor a page name a server.
  */
 export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
   const page = await thisPage();
@@ -76,15 +76,16 @@ export async function locateRoom<T extends RoomOptions>(options: T): Promise<T &
 const CHECK_MS = 5000;
 
 /**
- * Checks that a page's web server is a signaling server, or forwards to one. Vite and others do not
- * answer a WebSocket that they do not know, so an attempt to open one would only time out.
+ * Checks that a page's web server is a signaling server, or forwards to one. Vite and other web
+ * servers do not answer requests for a WebSocket that they do not serve, so an attempt to open one
+ * would only time out.
  *
- * @throws (rejects) UsageError if it answers otherwise, SignalingError if it forwards to a server
- *   that does not answer.
+ * @throws (rejects) UsageError if it is no such server and forwards to none; SignalingError if the
+ *   server to which it forwards does not answer.
  */
 export async function checkServer(server: string, request: typeof fetch = fetch): Promise<void> {
   const url = new URL(SIGNALING_PATH, server);
-  // If it fails now, the first attempt to connect reports that.
+  // If the request fails, the first attempt to connect reports the failure.
   const answer = await request(url, { method: 'HEAD', signal: AbortSignal.timeout(CHECK_MS) }).catch(() => null);
   if (answer === null || answer.status === 204) return;
   if (answer.ok) {
@@ -100,7 +101,7 @@ export async function checkServer(server: string, request: typeof fetch = fetch)
   );
 }
 
-/** What the user of a {@link LibraryRoom} decides. */
+/** Functions and options from the user of a {@link LibraryRoom}. */
 interface RoomHandlers extends Pick<
   RendezvousOptions,
   'enter' | 'train' | 'scopeOf' | 'onended' | 'onrefused' | 'onfatal'
@@ -108,8 +109,8 @@ interface RoomHandlers extends Pick<
   /** The run whose state this rank has; see the control message `ready`. */
   stateOfRun: () => number | null;
   /**
-   * Whether a newcomer's state is so large that it should receive the state of the run before it is
-   * ready.
+   * Whether this rank is a newcomer that should receive the state of the run before it is ready,
+   * because the state is large.
    */
   canCatchUp?: () => boolean;
   /** Gives the run's state to a newcomer, or receives it; see {@link RendezvousOptions.feed}. */
@@ -188,7 +189,7 @@ export class LibraryRoom {
         const { length } = message.members;
         if (length !== present) options.onmembers?.(length, message.startAt);
         present = length;
-        // If the others wait for more ranks, this rank delays nobody.
+        // If the other ranks wait for more ranks, this rank does not delay them.
         if (message.phase === 'PAUSED') this.#stopCatchingUp();
         this.#followCount(message);
       },
@@ -198,9 +199,9 @@ export class LibraryRoom {
 
   /**
    * Enters the room and settles like `outcome`. If `outcome` rejects, this rank leaves the room
-   * first. When the signal is aborted, `outcome` is rejected.
+   * before that. When the signal is aborted, `outcome` is rejected.
    *
-   * @param unfinished what this rank has not done, for the message of the AbortError.
+   * @param unfinished completes "this rank has .." in the message of the AbortError.
    */
   async enter<T>(outcome: Deferred<T>, unfinished: string): Promise<T> {
     // A rejection before it is awaited must not count as unhandled.
@@ -230,7 +231,7 @@ export class LibraryRoom {
 
   /**
    * Reports again that this rank is ready if the server no longer counts it, for example because it
-   * was late. The rank first ends its earlier work, because it would delay other ranks.
+   * was late. The rank first ends its earlier work, because that work would delay other ranks.
    */
   #followCount({ members }: Parameters<RendezvousOptions['onroom']>[0]): void {
     const isCounted = members.some(({ member, device }) => member === this.#member && device !== null);
@@ -256,7 +257,7 @@ export class LibraryRoom {
     else this.#stopCatchingUp();
   }
 
-  /** Takes part with the state that this rank has. */
+  /** Stops receiving the state of the run, and takes part with the state that this rank has. */
   #stopCatchingUp(): void {
     if (this.#avoids === null) return;
     this.#avoids = null;

@@ -10,9 +10,10 @@ export interface RoomOptions {
   server?: string;
   /**
    * Code of the room to join. Default: the code in the fragment of the page's address (`#K7F3QX`,
-   * in capitals). If there is no code, a room is opened, and its code becomes the fragment: the
-   * address then opens the other tabs. If `server` is passed and the page has a fragment of its
-   * own, it is kept: pass on the code that `onroom` receives.
+   * in capitals). If there is no code, a room is opened, and its code becomes the fragment. Other
+   * tabs that open this address then join the room. If `server` is passed and the page has a
+   * fragment of its own, the fragment is kept. In this case, give other tabs the code that `onroom`
+   * receives.
    */
   room?: string;
   /**
@@ -27,8 +28,8 @@ export interface RoomOptions {
   /** Called with the room's code when the room has admitted this rank. */
   onroom?: (room: string) => void;
   /**
-   * Called when ranks have entered or left the room, with the number of ranks that are present and
-   * the number with which the room begins (`null`: when its host decides).
+   * Called when ranks have entered or left the room. `present` is the number of ranks in the room,
+   * `worldSize` the number with which the run begins (`null`: the host decides).
    */
   onmembers?: (present: number, worldSize: number | null) => void;
   /**

@@ -28,7 +28,7 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
    * alone if there is no room. A room with another number of tabs refuses this tab.
    */
   tabs?: number | undefined;
-  /** Address of the signaling server (default: the page's own). */
+  /** Address of the signaling server. Default: the page's server. */
   server?: string | undefined;
   /**
    * The room's code. Default: the code in the page's address (`#K7F3QX`, in capitals). If the
@@ -107,12 +107,12 @@ export class Trainer {
    *
    * Callbacks are called on every rank: `onTrainBegin`, `onEpochBegin(epoch)`,
    * `onBatchBegin(batch, {size})`, `onBatchEnd(batch, {loss, size})`,
-   * `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. `loss` and `size` are those of
-   * all ranks' samples. With a strategy that is not synchronous (docs/STRATEGIES.md), ranks train
-   * independently, so `loss` and `size` are those of this rank's samples. `val_loss` and `val_acc`
-   * (only for classification) are those of all held-out samples after the epoch's last step. With
-   * such a strategy, `val_loss` and `val_acc` are only passed if all ranks have the same parameters
-   * after that step. After the final epoch, this is always true.
+   * `onEpochEnd(epoch, {loss, val_loss, val_acc})`, `onTrainEnd`. `loss` and `size` refer to the
+   * samples of all ranks. With a strategy that is not synchronous (docs/STRATEGIES.md), ranks train
+   * independently, so `loss` and `size` refer to this rank's samples. `val_loss` and `val_acc`
+   * (only for classification) refer to all held-out samples after the epoch's last step. With a
+   * strategy that is not synchronous, `val_loss` and `val_acc` are only passed if all ranks have
+   * the same parameters after that step. After the final epoch, this is always true.
    *
    * With `measure: 'learning-rate'`, `fit` searches for a learning rate and restores the model. The
    * result's `rateTest` has the learning rate.

@@ -43,10 +43,10 @@ export interface ElasticOptions extends RoomOptions {
    */
   timeoutMs?: number;
   /**
-   * Called on a newcomer that receives the state beside the other ranks' calls of `main`: it has
+   * Called on a newcomer that receives the state while the other ranks run `main`. It has
    * `received` of `total` bytes. If the link breaks or the state changes, the count may begin
-   * again. Before `main` is called, it is called with all bytes. An error that it throws is
-   * reported as uncaught, and the job continues.
+   * again. In the last call before `main` is called, `received` equals `total`. An error that it
+   * throws is reported as uncaught, and the job continues.
    */
   onprogress?: (received: number, total: number) => void;
 }
@@ -73,7 +73,7 @@ export class ElasticJob<State extends ElasticState, Result> {
   #run: number | null = null;
   /** The run of the job: the first that was on in this rank's room. */
   #jobRun: number | null = null;
-  /** What the function has returned in the latest generation. */
+  /** The result of the function in the latest generation. */
   #result: { value: Result } | null = null;
   /** Number of further ranks for which the room waits. */
   #missing = 0;
@@ -211,8 +211,8 @@ export class ElasticJob<State extends ElasticState, Result> {
    *   if the group has ended.
    */
   commit(): void {
-    // If the group has failed, it is saved all the same: this rank could end its step, so its
-    // collectives had succeeded. Ranks that could not receive this commit.
+    // The state is saved even if the group has failed: this rank could end its step, so the
+    // collectives of the step had succeeded. Ranks that could not end the step receive this commit.
     const group = this.#save();
     if (group.failure) throw group.failure;
   }

@@ -4,7 +4,7 @@ export interface Texts {
   region: string;
   connecting: string;
   present: (present: number, worldSize: number | null) => string;
-  /** This newcomer receives the state of a job that is on. */
+  /** This newcomer receives the state of a running job. */
   receiving: (percent: number) => string;
   copy: string;
   copied: string;

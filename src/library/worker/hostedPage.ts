@@ -10,7 +10,10 @@ import { UsageError } from '../../util/errors.ts';
 import type { Page, PageAddress } from '../page.ts';
 import { hostRequest, type FromPage, type FromWorker } from './messages.ts';
 
-/** Milliseconds until a page counts as one that does not host its worker. It may be blocked. */
+/**
+ * If a page does not answer for this many milliseconds, it does not host its worker. The time is
+ * long because a page may be blocked.
+ */
 const HOST_TIMEOUT_MS = 10_000;
 /** Milliseconds between requests. A page that does not listen yet does not receive a request. */
 const REPEAT_MS = 500;

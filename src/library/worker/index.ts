@@ -18,9 +18,9 @@ import { isHostRequest, type FromPage, type FromWorker } from './messages.ts';
 
 /**
  * Opens the connections of the process groups that `worker` joins with `initProcessGroup`. Call it
- * right after the worker is created, before listeners for the worker's messages are added: they do
- * not receive peergrad's message then. The connections are closed when the page is closed or the
- * worker ends, so that the other ranks notice it at once.
+ * right after the worker is created, and before you add listeners for the worker's messages. These
+ * then do not receive peergrad's message. The connections are closed when the page is closed or the
+ * worker ends, so that the other ranks notice it immediately.
  *
  * @throws UsageError if this is not a page, for example in a worker that creates a worker.
  */
