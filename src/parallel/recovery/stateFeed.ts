@@ -409,7 +409,7 @@ export interface Lag {
   waitedMs: number;
 }
 
-/** What the newcomer does next. `wait` means that its line carries less than the run's updates. */
+/** The newcomer's next action. `wait` means that its line carries less than the run's updates. */
 export type NextMove = { move: 'enter' | 'update' | 'state' } | { move: 'wait'; ms: number };
 
 /** The ranks wait at least this long for a newcomer, in milliseconds. */
@@ -418,8 +418,8 @@ const LEAST_MS = 5_000;
 const PATIENCE = 1 / 20;
 
 /**
- * Decides what a newcomer does while it receives the state. Ranks that train wait for what it still
- * lacks when it enters. So it enters when this takes little time at the rate of its line.
+ * Decides what a newcomer does while it receives the state. When it enters, the other ranks wait
+ * until it has the rest of the state. So it enters when its line can carry the rest in little time.
  */
 export function nextMove(lag: Lag): NextMove {
   const { behind, canRepeat, stateBytes, updateBytes, rate, everyMs, waitedMs } = lag;
@@ -427,7 +427,8 @@ export function nextMove(lag: Lag): NextMove {
   // Before the first bytes, nothing is known about the line.
   if (rate === null) return { move: canRepeat ? 'update' : 'state' };
   const isOneStep = behind === 1 && canRepeat && updateBytes !== null;
-  // On entering, a rank one step behind receives that step's gradient; any other the whole state.
+  // When it enters, a rank that is one step behind receives the gradient of that step. Any other
+  // rank receives the whole state.
   const lacksMs = (isOneStep ? updateBytes : stateBytes) / rate;
   if (lacksMs <= Math.max(LEAST_MS, waitedMs * PATIENCE)) return { move: 'enter' };
   if (canRepeat) return { move: 'update' };
