@@ -5,7 +5,6 @@
  */
 import { dependencies } from '../collectives/plans/moveProgress.ts';
 import type { Planner } from '../collectives/plans/plans.ts';
-import { Ints } from './ints.ts';
 
 export interface Schedule {
   readonly n: number;
@@ -156,4 +155,30 @@ function reversed({ first, items }: Lists): Lists {
     for (let i = first[owner]!; i < first[owner + 1]!; i++) lists[next[items[i]!]!++] = owner;
   }
   return { first: starts, items: lists };
+}
+
+/**
+ * A list of int32 that grows. It can hold millions of numbers without an object for each of them.
+ */
+class Ints {
+  #values = new Int32Array(1024);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(value: number): void {
+    if (this.#length === this.#values.length) {
+      const grown = new Int32Array(2 * this.#values.length);
+      grown.set(this.#values);
+      this.#values = grown;
+    }
+    this.#values[this.#length++] = value;
+  }
+
+  /** All values. They are not copied. */
+  get values(): Int32Array {
+    return this.#values.subarray(0, this.#length);
+  }
 }

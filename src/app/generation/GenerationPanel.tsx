@@ -3,15 +3,15 @@
  * and a field for a prompt that the model continues.
  */
 import { useSignal, type Signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { MAX_PROMPT } from '../../spec/gpt.ts';
 import { formatLoss } from '../locales/format.ts';
-import { clearAnswers } from '../state/modelAnswers.ts';
+import { clearAnswers, generated, type GeneratedText } from '../state/modelAnswers.ts';
 import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import { useGeneration, type GenerationState } from './useGeneration.ts';
+import { ask } from '../state/store.ts';
 
 /**
  * The highest temperature. At 0, the most likely token is chosen; at 1, tokens are sampled by their
@@ -148,4 +148,36 @@ function Passage({ prompt, text }: { prompt: string; text: string }) {
       {prompt.trim() === '' ? text.trimStart() : text}
     </p>
   );
+}
+
+interface Request {
+  prompt: string;
+  temperature: number;
+}
+
+/** The id of the latest request of this page. Answers to earlier requests are ignored. */
+let lastId = 0;
+
+interface GenerationState {
+  /** The latest answer, with its prompt. */
+  last: (GeneratedText & { prompt: string }) | null;
+  isPending: boolean;
+  generate: (request: Request) => void;
+}
+
+function useGeneration(): GenerationState {
+  const [asked, setAsked] = useState<(Request & { id: number }) | null>(null);
+  const answered = useRef<GenerationState['last']>(null);
+  const newest = generated.value;
+  const isPending = asked !== null && newest?.id !== asked.id;
+  if (asked !== null && newest !== null && !isPending) answered.current = { ...newest, prompt: asked.prompt };
+  return {
+    last: answered.current,
+    isPending,
+    generate: (request) => {
+      lastId += 1;
+      setAsked({ ...request, id: lastId });
+      ask({ type: 'generate', id: lastId, ...request });
+    },
+  };
 }

@@ -4,21 +4,19 @@
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { IMAGE_SIDE, type LabelledImage, type ModelInspection } from '../../spec/inspection.ts';
-import { formatShare, shortHash } from '../locales/format.ts';
+import { IMAGE_SIDE, type LabelledImage, type ModelInspection, type WeightPictures } from '../../spec/inspection.ts';
+import { formatShare, shortHash, formatLoss } from '../locales/format.ts';
 import { Fold } from '../components/Fold.tsx';
 import { Term } from '../components/Term.tsx';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import { Answer } from './Answer.tsx';
 import { clearAnswers } from '../state/modelAnswers.ts';
 import { useInspection, usePrediction, useVisible } from './useAnswers.ts';
 import { imageOf, type Drawing } from './drawing.ts';
 import { DrawingPad } from './DrawingPad.tsx';
 import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
-import { Weights } from './Weights.tsx';
 
 /** The state of this panel belongs to one run, because another run has another model. */
 export function InspectionPanel({ run }: { run: Run }) {
@@ -156,4 +154,73 @@ function Who({ run, inspection }: { run: Run; inspection: ModelInspection }) {
   // At the end of a run, all ranks have the same model.
   const isOwn = reportsOwnLossOnly(run.job, run.worldSize) && run.result === null;
   return isOwn ? labels.own(run.rank, inspection.steps, state) : labels.all(run.worldSize, inspection.steps, state);
+}
+
+/** @param probabilities the probability of each digit; `null` if there is nothing to classify. */
+function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
+  const labels = messages.value.inspection;
+  const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
+  return (
+    <div class="answer">
+      <Subtitle>{labels.answer}</Subtitle>
+      {/* Screen readers announce a new digit, but not a new probability. */}
+      <p role="status">
+        {likeliest < 0 ? <span class="dim">{labels.nothing}</span> : <strong>{labels.reads(likeliest)}</strong>}
+      </p>
+      <table class="bars">
+        <thead class="away">
+          <tr>
+            <th scope="col">{labels.digit}</th>
+            <th scope="col">{labels.probability}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {Array.from({ length: 10 }, (_, digit) => {
+            const share = probabilities?.[digit] ?? 0;
+            return (
+              <tr key={digit} class={digit === likeliest ? 'likeliest' : undefined}>
+                <th scope="row">{digit}</th>
+                <td>
+                  <span class="bar-track">
+                    <span class="bar-ink" style={{ width: `${100 * share}%` }} />
+                  </span>
+                  <span class="bar-share">{probabilities === null ? '–' : formatShare(share)}</span>
+                  <span class="bar-word">{digit === likeliest && labels.likeliest}</span>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Weights({ weights }: { weights: WeightPictures }) {
+  const { side, count, units, values, scale } = weights;
+  const labels = messages.value.inspection;
+  const area = side * side;
+  const largest = formatLoss(scale);
+  return (
+    <div class="weights">
+      <div class="weights-title">
+        <Subtitle>{labels.weights}</Subtitle>
+        <p class="weights-legend small">
+          <span>{labels.inhibits}</span>
+          <span>−{largest}</span>
+          <span class="weights-scale" aria-hidden="true" />
+          <span>+{largest}</span>
+          <span>{labels.activates}</span>
+        </p>
+      </div>
+      <p class="small dim">
+        {side === IMAGE_SIDE ? labels.pixelsOfUnit(count, units) : labels.windowOfUnit(units, side)}
+      </p>
+      <div class="weight-pictures" role="img" aria-label={labels.pictures(count, largest)}>
+        {Array.from({ length: count }, (_, i) => (
+          <Picture key={i} pixels={values.subarray(i * area, (i + 1) * area)} side={side} />
+        ))}
+      </div>
+    </div>
+  );
 }

@@ -11,15 +11,16 @@ import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
 import type { LessonControls } from './lessonControls.ts';
 import { Drop } from './Drop.tsx';
-import { Modes } from './Modes.tsx';
 import { NumbersGrid } from './NumbersGrid.tsx';
 import { OwnNumbers } from './OwnNumbers.tsx';
-import { LESSON_PAGES, needsNewRound } from './pages.ts';
-import { Part } from './Part.tsx';
+import { LESSON_PAGES, needsNewRound, isShown, type LessonPart } from './pages.ts';
 import { RoundRing } from './RoundRing.tsx';
 import { Stall } from './Stall.tsx';
 import { Steps } from './Steps.tsx';
 import { Text } from './Text.tsx';
+import { LESSON_MODES } from '../../protocol/lesson.ts';
+import { reducedMotion } from '../browser/env.ts';
+import { pageWidth } from '../browser/theme.ts';
 
 interface Props {
   controls: LessonControls;
@@ -91,5 +92,62 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
         </div>
       </div>
     </main>
+  );
+}
+
+function Modes({ controls: { state, leads, isMoving, order } }: { controls: LessonControls }) {
+  const { modes } = messages.value.lesson;
+  const { mode } = state.round;
+  if (!leads) return <p>{modes[mode]}</p>;
+  return (
+    <>
+      <div class="row lesson-modes" role="group" aria-label={modes.title}>
+        {LESSON_MODES.map((one) => (
+          <button
+            key={one}
+            type="button"
+            class="choice"
+            aria-pressed={one === mode}
+            disabled={isMoving}
+            onClick={() => one !== mode && order({ type: 'begin', mode: one })}
+          >
+            {modes[one]}
+          </button>
+        ))}
+      </div>
+      <p class="dim small">{modes.note}</p>
+    </>
+  );
+}
+
+interface PartProps {
+  /** The names of the parts inside, which are highlighted together. */
+  names: readonly LessonPart[];
+  page: number;
+  title: string;
+  /** Whether the title is visible to everybody, not only to screen readers. */
+  titled?: boolean;
+  children: ComponentChildren;
+}
+
+function Part({ names, page, title, titled = false, children }: PartProps) {
+  const section = useRef<HTMLElement>(null);
+  const lights = LESSON_PAGES[page]!.lights;
+  const isLit = lights !== null && names.includes(lights);
+  const shown = useRef(page);
+  useEffect(() => {
+    const isTurned = shown.current !== page;
+    shown.current = page;
+    // On a narrow page, the highlighted part is placed right after the text, so the page need not
+    // scroll to it.
+    if (!isLit || !isTurned || pageWidth.peek() === 'narrow') return;
+    section.current?.scrollIntoView({ block: 'nearest', behavior: reducedMotion.peek() ? 'auto' : 'smooth' });
+  }, [isLit, page]);
+  if (!names.some((name) => isShown(name, page))) return null;
+  return (
+    <section ref={section} class={isLit ? 'lesson-part lit' : 'lesson-part'} data-part={names[0]} aria-label={title}>
+      {titled && <h2>{title}</h2>}
+      {children}
+    </section>
   );
 }

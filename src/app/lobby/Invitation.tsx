@@ -7,11 +7,11 @@ import { isLocalOnly } from '../../util/localHost.ts';
 import { askForOrigins, otherOrigins } from '../browser/serverData.ts';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { Dialog } from '../components/Dialog.tsx';
-import { QrCode } from '../components/QrCode.tsx';
 import { messages } from '../locales/index.ts';
 import { hidden, route } from '../state/address.ts';
 import { view } from '../state/publishedView.ts';
 import { roomLink, viewSettings, type Part } from '../state/route.ts';
+import { qrCodeOf } from '../../util/qrCode.ts';
 
 interface Props {
   room: string;
@@ -89,3 +89,13 @@ const QR_ICON = (
     />
   </svg>
 );
+
+function QrCode({ text, label }: { text: string; label: string }) {
+  const { path, size } = qrCodeOf(text);
+  return (
+    <svg class="qr" viewBox={`0 0 ${size} ${size}`} role="img" aria-label={label} shape-rendering="crispEdges">
+      <rect width={size} height={size} class="qr-paper" />
+      <path d={path} class="qr-ink" />
+    </svg>
+  );
+}

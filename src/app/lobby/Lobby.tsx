@@ -10,7 +10,6 @@ import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
-import { GuestView } from './GuestView.tsx';
 import { FileDrop } from './FileDrop.tsx';
 import { Notes } from './FilesPreview.tsx';
 import { PipelinePreview, PlannedStages } from './PlannedStages.tsx';
@@ -34,6 +33,7 @@ import type { Lobby as LobbyView } from '../state/room.ts';
 import type { View } from '../state/view.ts';
 import { gettingReady } from '../state/gettingReady.ts';
 import { messages } from '../locales/index.ts';
+import { PARTS, type Part } from '../state/route.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
@@ -59,7 +59,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
         hides={hiding.value}
         buttons={host && <HostControls lobby={lobby} />}
       >
-        {host && <GuestView hidden={hiding.value} onhidden={(parts) => (hiding.value = parts)} />}
+        {host && <GuestView hiding={hiding.value} onhiding={(parts) => (hiding.value = parts)} />}
       </Invitation>
       <div class="lobby-columns">
         <section aria-labelledby="who">
@@ -287,5 +287,34 @@ function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
         </button>
       )}
     </div>
+  );
+}
+
+interface GuestViewProps {
+  hiding: ReadonlySet<Part>;
+  onhiding: (hiding: ReadonlySet<Part>) => void;
+}
+
+function GuestView({ hiding, onhiding }: GuestViewProps) {
+  const { guests } = messages.value.lobby;
+  return (
+    <details class="fold">
+      <summary>{guests.title}</summary>
+      <fieldset class="guest-parts">
+        <legend class="dim small">{guests.about}</legend>
+        {PARTS.map((part) => (
+          <label key={part} class="check">
+            <input
+              type="checkbox"
+              checked={!hiding.has(part)}
+              onChange={({ currentTarget: { checked } }) => {
+                onhiding(new Set(PARTS.filter((one) => (one === part ? !checked : hiding.has(one)))));
+              }}
+            />
+            {guests.parts[part]}
+          </label>
+        ))}
+      </fieldset>
+    </details>
   );
 }

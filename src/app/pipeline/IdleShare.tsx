@@ -4,7 +4,6 @@ import { idleShare } from '../../parallel/pipeline/schedules.ts';
 import type { StepLane } from '../../protocol/stepTrace.ts';
 import { formatShare } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
-import { idleOf } from './idle.ts';
 import { planOf, type PipelineShape } from './shape.ts';
 
 export function IdleShare({ pipeline, lanes }: { pipeline: PipelineShape; lanes: readonly (readonly StepLane[])[] }) {
@@ -16,4 +15,22 @@ export function IdleShare({ pipeline, lanes }: { pipeline: PipelineShape; lanes:
       {measured === null ? labels.idleLater(plan) : labels.idle(measured.step + 1, formatShare(measured.share), plan)}
     </p>
   );
+}
+
+/**
+ * Returns the newest step that all ranks with a stage have reported, and the share of its time in
+ * which these ranks computed no pass. The step ends when the last rank has its gradients. Returns
+ * `null` if there is no such step.
+ */
+export function idleOf(
+  { ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>,
+  lanes: readonly (readonly StepLane[])[],
+): { step: number; share: number } | null {
+  const rows = Array.from({ length: ranks * replicas }, (_, rank) => lanes[rank] ?? []);
+  const step = rows[0]?.findLast((lane) => rows.every((row) => row.some((one) => one.step === lane.step)))?.step;
+  if (step === undefined) return null;
+  const own = rows.map((row) => row.find((one) => one.step === step)!.segments);
+  const busy = own.flat().reduce((sum, { pass, start, end }) => sum + (pass ? end - start : 0), 0);
+  const span = Math.max(...own.flat().map(({ pass, kind, end }) => (pass || kind === 'exchange' ? end : 0)));
+  return span > 0 ? { step, share: 1 - busy / (span * own.length) } : null;
 }

@@ -3,13 +3,12 @@ import { useMemo } from 'preact/hooks';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { dissenters } from '../../util/majority.ts';
 import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';
-import { formatBytes, formatMs, shortHash } from '../locales/format.ts';
+import { formatBytes, formatMs, shortHash, formatCount, formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
 import { StageCells } from '../pipeline/StageCells.tsx';
 import { stagesByRank } from '../pipeline/shape.ts';
-import { ShareCell } from './ShareCell.tsx';
 import type { Run } from '../state/run.ts';
 import type { View } from '../state/view.ts';
 import { gettingReady } from '../state/gettingReady.ts';
@@ -184,5 +183,21 @@ function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: 
       {roundTripMs !== null && <span class="dim"> {formatMs(roundTripMs)}</span>}
       {run.telemetry?.ranks[rank]?.isHidden && <span class="wait"> {labels.isHidden}</span>}
     </>
+  );
+}
+
+function ShareCell({ run: { shares }, rank }: { run: Run; rank: number }) {
+  const { run: labels, terms } = messages.value;
+  if (shares === null) return <td data-label={terms.share.word}>–</td>;
+  const total = shares.shares.reduce((sum, share) => sum + share, 0);
+  const measured = shares.speeds[rank] ?? null;
+  const speed = measured === null ? null : labels.perSecond(formatCount(measured));
+  const impossible = shares.impossible.find((one) => one.rank === rank);
+  return (
+    <td class="number" data-label={terms.share.word} title={speed ?? undefined}>
+      {formatShare(shares.shares[rank]! / total)}
+      {speed !== null && <span class="dim share-speed"> {speed}</span>}
+      {impossible !== undefined && <span class="wait"> {labels.impossibleSpeed(impossible.reported)}</span>}
+    </td>
   );
 }

@@ -45,14 +45,15 @@ import { hidden } from '../state/address.ts';
 import { closeRun, leave, start } from '../state/store.ts';
 import { pictureOf, type Instead } from '../state/strategies.ts';
 import type { Failure, View } from '../state/view.ts';
-import type { Run as RunView } from '../state/run.ts';
+import type { Run as RunView, Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { GenerationPanel } from '../generation/GenerationPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
 import { EndedPanel, ResultPanel } from './ResultPanel.tsx';
-import { Distribution } from './Distribution.tsx';
 import { Strip } from './Strip.tsx';
+import { formatShare } from '../locales/format.ts';
+import { RankMark } from '../components/RankMark.tsx';
 
 /**
  * Whether a person watches this page. If instead a launcher drives it, the ring does not move until
@@ -270,5 +271,28 @@ function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof Ti
         empty={labels.statisticsLater(run.job.hashEvery)}
       />
     </>
+  );
+}
+
+function Distribution({ view, run }: { view: View; run: Run }) {
+  const { what, total, bytesPerRank } = run.distribution!;
+  const labels = messages.value.run.distribution[what];
+  const own = ownRank(view, run);
+  const here = own === null ? null : bytesPerRank[own]!;
+  return (
+    <section aria-labelledby="distribution">
+      <h2 id="distribution">{labels.title}</h2>
+      {here !== null && <p class="dim small">{here === total ? labels.all(total) : labels.about(here, total)}</p>}
+      <ul class="file-distribution plain">
+        {run.members.map(({ member, name }, rank) => (
+          <li key={member}>
+            <RankMark rank={rank} />
+            <span class="ellipsis">{name}</span>
+            <progress aria-label={name} value={bytesPerRank[rank]} max={total} />
+            <span class="number right">{formatShare(bytesPerRank[rank]! / total)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }

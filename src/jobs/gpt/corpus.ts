@@ -5,10 +5,10 @@
 import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { bigramLoss } from './bigram.ts';
 import { plainText, stretchOf, type Text } from './text.ts';
-import { createTokenizer, tokenizerOf } from './createTokenizer.ts';
 import type { Tokenizer } from './tokenizer.ts';
+import { BytePairs } from './bytePairs.ts';
+import { Characters } from './characters.ts';
 
 /** Share of the text that is held out, at its end. */
 const HELD_OUT_SHARE = 0.1;
@@ -185,4 +185,56 @@ async function tokensOf(tokenizer: Tokenizer, pieces: AsyncIterable<string>, mos
     length += some.length;
   }
   return length === most ? tokens : tokens.slice(0, length);
+}
+
+/**
+ * Returns the mean loss of a bigram model in nats. The model counts in `train` how often each
+ * character follows another. Each count starts at 1, so no pair has probability 0. The mean is over
+ * all characters of `test` except the first.
+ *
+ * @param characters number of different characters in the two texts together.
+ */
+export async function bigramLoss(train: AsyncIterable<string>, test: string, characters: number): Promise<number> {
+  const pairs = new Map<string, number>();
+  const firsts = new Map<string, number>();
+  let last = '';
+  for await (const piece of train) {
+    for (const [a, b] of pairsOf(last + piece)) {
+      pairs.set(a + b, (pairs.get(a + b) ?? 0) + 1);
+      firsts.set(a, (firsts.get(a) ?? 0) + 1);
+    }
+    last = Array.from(piece.slice(-2)).at(-1) ?? last;
+  }
+  let sum = 0;
+  let count = 0;
+  for (const [a, b] of pairsOf(test)) {
+    sum -= Math.log(((pairs.get(a + b) ?? 0) + 1) / ((firsts.get(a) ?? 0) + characters));
+    count += 1;
+  }
+  return count === 0 ? 0 : sum / count;
+}
+
+function* pairsOf(text: string): Generator<[string, string]> {
+  let before: string | null = null;
+  for (const character of text) {
+    if (before !== null) yield [before, character];
+    before = character;
+  }
+}
+
+/**
+ * Creates a new tokenizer for a text. Byte pairs are learned from the part `train` of the text.
+ *
+ * @param characters the different characters of the text, in any order.
+ * @throws (rejects) DataError if there are too many different characters.
+ */
+async function createTokenizer(
+  { tokens, vocabulary }: Pick<GptModel, 'tokens' | 'vocabulary'>,
+  { characters, train }: { characters: string; train: AsyncIterable<string> },
+): Promise<Tokenizer> {
+  return tokens === 'characters' ? new Characters(characters) : BytePairs.of(train, vocabulary);
+}
+
+function tokenizerOf(vocabulary: Vocabulary): Tokenizer {
+  return vocabulary.tokens === 'characters' ? new Characters(vocabulary.characters) : new BytePairs(vocabulary.pairs);
 }

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { frameAt, reelOf, timelineOf } from '../../../src/app/pipeline/frame.ts';
-import { idleOf } from '../../../src/app/pipeline/idle.ts';
+import { idleOf } from '../../../src/app/pipeline/IdleShare.tsx';
 import { layoutPipeline, pointOnWay } from '../../../src/app/pipeline/layout.ts';
 import { placeOf, planOf, stagesByRank, type PipelineShape } from '../../../src/app/pipeline/shape.ts';
 import { takesTime, timePlan } from '../../../src/parallel/pipeline/schedules.ts';

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { bigramLoss } from '../../../src/jobs/gpt/bigram.ts';
+import { bigramLoss } from '../../../src/jobs/gpt/corpus.ts';
 import { BytePairs } from '../../../src/jobs/gpt/bytePairs.ts';
 import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
 import { FABLES_LENGTH, writeFables } from '../../../src/jobs/gpt/fables.ts';

@@ -7,20 +7,21 @@ import { PRESETS } from '../../../spec/gpt.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../../spec/pipeline.ts';
 import { sizeOf } from '../../../util/shape.ts';
 import { Term } from '../../components/Term.tsx';
-import { formatBytes, formatCount } from '../../locales/format.ts';
+import { formatBytes, formatCount, formatShare } from '../../locales/format.ts';
 import { messages } from '../../locales/index.ts';
 import { keepInAddress, route } from '../../state/address.ts';
 import { numberIn } from '../../state/route.ts';
 import { Lessons } from '../common/Lessons.tsx';
 import { LessonText } from '../common/LessonText.tsx';
-import { MICRO_BATCHES, planFor, STAGES, type PipelineSize } from './board.ts';
-import { Bubble } from './Bubble.tsx';
+import { MICRO_BATCHES, planFor, STAGES, type PipelineSize, bubbleShare, squaresOf } from './board.ts';
 import { ModelCut } from './ModelCut.tsx';
-import { PIPELINE_PAGES, type PipelinePage } from './pages.ts';
 import { Sizes } from './Sizes.tsx';
 import { Ticks } from './Ticks.tsx';
 import { Travel } from './Travel.tsx';
 import { YourTurn } from './YourTurn.tsx';
+import { Board } from './Board.tsx';
+import { Legend } from './Legend.tsx';
+import { PIPELINE_PAGES, type PipelinePage } from './pages.ts';
 
 const GPT2 = PRESETS.gpt2.model;
 const WEIGHTS = shapesOf(networkSize(GPT2, GPT2.vocabulary)).reduce((sum, shape) => sum + sizeOf(shape), 0);
@@ -92,4 +93,31 @@ function Part({ name, size, bytes }: { name: PipelinePage; size: PipelineSize; b
     default:
       return name satisfies never;
   }
+}
+
+function Bubble({ size }: { size: PipelineSize }) {
+  const { bubble, schedules } = messages.value.pipelineLesson;
+  const plan = planFor('gpipe', size);
+  const { all, waiting } = squaresOf(plan);
+  const { stages, microBatches } = size;
+  return (
+    <section class="pipeline-part" aria-label={bubble.title}>
+      <Legend />
+      <Board caption={schedules.gpipe} plan={plan} columns={plan.ticks} hasKept={false} chooses={null} />
+      <dl class="bubble-sums" aria-live="polite">
+        <div>
+          <dt class="dim">{bubble.counted}</dt>
+          <dd>{bubble.squares(waiting, all)}</dd>
+          <dd class="number">{formatShare(waiting / all, 1)}</dd>
+        </div>
+        <div>
+          <dt class="dim">{bubble.formula}</dt>
+          <dd>
+            ({stages}−1) / ({microBatches}+{stages}−1)
+          </dd>
+          <dd class="number">{formatShare(bubbleShare(size), 1)}</dd>
+        </div>
+      </dl>
+    </section>
+  );
 }
