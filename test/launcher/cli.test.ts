@@ -193,6 +193,17 @@ test('the program `peergrad` prints the error of a bad argument and exits with 2
 });
 
 describe('the job of a command line', () => {
+  test('a preset whose model needs a pipeline chooses one, but no other strategy is replaced', async () => {
+    const large = { job: 'gpt', preset: 'gpt2' } as const;
+    const chosen = [{}, { strategy: 'pipeline', stages: 3 }, { strategy: 'ddp' }];
+    const jobs = await Promise.all(chosen.map(async (options) => (await resolveJob({ ...large, ...options })).job));
+    expect(jobs.map(({ strategy, stages, recompute }) => [strategy, stages, recompute])).toEqual([
+      ['pipeline', 4, true],
+      ['pipeline', 3, true],
+      ['ddp', 1, false],
+    ]);
+  });
+
   test('has the values of the options, and defaults for other fields', async () => {
     const { job, served: data } = await resolveJob({ lr: 0.1, steps: 40 });
     expect(job).toMatchObject({ job: 'digits', learningRate: 0.1, maxSteps: 40, data: { kind: 'synthetic' } });
