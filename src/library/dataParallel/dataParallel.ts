@@ -26,7 +26,6 @@ import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { watchDevice } from '../device.ts';
 import { checkInputs, checkModel, checkOptions } from './checks.ts';
-import { chunkSizes } from './chunk.ts';
 import {
   buffersOf,
   readTensor,
@@ -393,4 +392,13 @@ function openWorker(): ReplicaEnd {
 
 function addTo(sum: Float32Array, { values }: ArrayTensor): void {
   for (let i = 0; i < sum.length; i++) sum[i]! += values[i]!;
+}
+
+/**
+ * Returns the sizes of a batch's parts, as torch.chunk: each but the last has ceil(batch / chunks)
+ * samples. There may be fewer parts than asked for: 4 samples in 3 chunks are 2 and 2.
+ */
+export function chunkSizes(batch: number, chunks: number): number[] {
+  const size = Math.ceil(batch / chunks);
+  return Array.from({ length: Math.ceil(batch / size) }, (_, i) => Math.min(size, batch - i * size));
 }

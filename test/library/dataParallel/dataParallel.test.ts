@@ -2,6 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DataParallel } from '../../../src/dataParallel.ts';
+import { chunkSizes } from '../../../src/library/dataParallel/dataParallel.ts';
 import {
   createOptimizer,
   DeviceError,
@@ -12,7 +13,6 @@ import {
   TimeoutError,
   UsageError,
 } from '../../../src/index.ts';
-import { chunkSizes } from '../../../src/library/dataParallel/chunk.ts';
 import type { ReplicaEnd } from '../../../src/library/dataParallel/messages.ts';
 import { serveReplica } from '../../../src/library/dataParallel/serveReplica.ts';
 import { errorOf } from '../../errorOf.ts';
