@@ -378,8 +378,8 @@ export class DistributedDataParallel {
    * {@link step}. When this loop ends, the rank takes part in the communication of the other ranks
    * with zeros (and with gradients that {@link noSync} kept) until their loops have ended too. Then
    * all ranks receive the parameters and buffers of the rank that finished last. If several ranks
-   * finished last, the highest of them is used. Every rank must call it, even without data. Inside
-   * `join`, `backward` needs one more all-gather, of three numbers.
+   * finished last, the highest of these ranks is used. Every rank must call it, even without data.
+   * Inside `join`, `backward` needs one more all-gather, of three numbers.
    *
    * As in PyTorch, the optimizer state is not exchanged. Before they train again, ranks that ended
    * early need the optimizer state of the last rank, or a new optimizer.

@@ -9,8 +9,8 @@ import { createLayout } from '../flat/buckets.ts';
 import { TensorReader, writeVariables, type Variable } from '../backward/flatten.ts';
 
 /**
- * Ranks per number of {@link ModelBuffers.flags}. A rank adds its own power of two, and float32 has
- * exact sums of 24 of them.
+ * Number of ranks that share one number of {@link ModelBuffers.flags}. Each of them adds its own
+ * power of two. The sum of 24 such powers is exact in float32.
  */
 const RANKS_PER_FLAG = 24;
 const SOURCE_FLAGS = Math.ceil(MAX_WORLD_SIZE / RANKS_PER_FLAG);

@@ -33,7 +33,7 @@ const ALLOWED =
  *
  * On a device that computes in 16 bits, TensorFlow.js's default epsilon is 1e-4. It is replaced by
  * the 1e-7 of other devices, because ranks must have equal settings. An epsilon of 1e-4 that was
- * set on such a device cannot be told from the default.
+ * set on such a device cannot be distinguished from the default.
  *
  * @param size number of parameters: `ddp.parameters.length`.
  * @throws UsageError for a class that is not one of TensorFlow.js's seven, or extends or changes
@@ -100,8 +100,8 @@ const known = new WeakMap<TensorflowOptimizer, KnownOptimizers>();
  * {@link optimizerOf}. For the same optimizer and the same parameters, the result is the same, so
  * that a model keeps its averages when it is wrapped again.
  *
- * @throws UsageError if averages would be lost: the optimizer has also stepped by itself, or has
- *   averages for some of the parameters together with others.
+ * @throws UsageError if averages would be lost: the optimizer has also stepped by itself, or its
+ *   averages belong to another set of parameters that contains some of these.
  */
 export function flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
   optimizer: Flat | TensorflowOptimizer,

@@ -1,7 +1,7 @@
 /**
  * Gives a newcomer the state of a run while the run trains. The newcomer and a rank of the run, its
  * feeder, have a group of two of their own. The feeder copies its state between two steps and sends
- * it in slices; then it sends averaged gradients of the steps since. The newcomer asks, and the
+ * it in slices; then it sends the averaged gradients of later steps. The newcomer asks, and the
  * feeder answers.
  */
 import { decodeObject, encodeObject } from '../../collectives/objects/encoding.ts';
@@ -45,7 +45,7 @@ export type ReachedState<Head> = StateParts<Head> & { progress: Progress };
 
 /** A rank's state, with functions to read and to change it. */
 export interface FedReplica<Head> {
-  /** Size of the state, without what other ranks do not need. */
+  /** Size of the state, without parts that other ranks do not need. */
   readonly stateBytes: number;
   /** Progress of the committed state. */
   progress(): Progress;
@@ -70,12 +70,12 @@ export interface StepUpdate {
   learningRate: number;
 }
 
-/** `lag`: how far behind it is. `news`: the same, once the run has a later state. */
+/** `lag`: how far the newcomer is behind. `news`: the same, once the run has a later state. */
 type Wants = 'lag' | 'news' | 'update' | 'state';
 interface Request {
   wants: Wants;
   at: Reached | null;
-  /** The copy of which the newcomer has slices already. */
+  /** The copy of the state of which the newcomer already has slices. */
   holds: string | null;
 }
 /** The contents that follow an answer. */
@@ -111,8 +111,8 @@ export interface StateFeedOptions<Head> {
   replica: FedReplica<Head>;
   onprogress: (progress: Receiving) => void;
   /**
-   * Called when this newcomer is near, if ranks exchange gradients and its line has been measured.
-   * A step of the run takes `everyMs`, and this line carries `rate` bytes in a millisecond.
+   * Called when this newcomer will soon enter, if ranks exchange gradients and its line has been
+   * measured. A step of the run takes `everyMs`, and the line carries `rate` bytes per millisecond.
    */
   onmeasured?: (pace: { everyMs: number; rate: number }) => void;
 }
@@ -173,7 +173,7 @@ export class StateFeed<Head = unknown> {
   /**
    * Takes part in a feed until it ends: gives the state as a feeder, or receives it as a newcomer.
    *
-   * @param identity what ranks of one run have in common.
+   * @param identity a value that is equal on the ranks of one run.
    * @throws (rejects) errors of the group, and those of `load`.
    */
   async run(group: ProcessGroup, identity: unknown, hooks: FeedHooks): Promise<void> {
@@ -184,7 +184,8 @@ export class StateFeed<Head = unknown> {
       const { step, appliedIn } = this.#options.replica.progress();
       return this.receive(group, appliedIn > 0 ? { step, appliedIn } : null, hooks);
     }
-    // The two compare what they have when the newcomer enters. Then the errors name the difference.
+    // The newcomer enters, because ranks then compare their states, and the errors name the
+    // difference.
     if (group.rank === NEWCOMER) hooks.onnear();
   }
 
@@ -392,7 +393,7 @@ function split<Head>(bytes: Uint8Array<ArrayBuffer>, sizes: readonly number[]): 
   return { progress, head, arrays: arrays.map(({ buffer }) => new Float32Array(buffer)) };
 }
 
-/** How far a newcomer is. Times are in milliseconds, sizes in bytes. */
+/** How far a newcomer is behind. Times are in milliseconds, sizes in bytes. */
 export interface Lag {
   /** Number of steps that the run has applied since the newcomer's state. */
   behind: number;
@@ -401,7 +402,7 @@ export interface Lag {
   stateBytes: number;
   /** Size of a step's averaged gradient; `null` if a step cannot be repeated with it alone. */
   updateBytes: number | null;
-  /** Bytes in a millisecond that the line carries; `null` if none have arrived yet. */
+  /** Bytes per millisecond that the line carries; `null` if none have arrived yet. */
   rate: number | null;
   /** Mean time between two changes of the run's state. */
   everyMs: number;

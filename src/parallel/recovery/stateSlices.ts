@@ -39,7 +39,8 @@ export class StateSlices implements FileSlices {
    * @param earlier slices that an interrupted transfer has left. They are used if they are equal.
    */
   static empty(length: number, earlier: StateSlices | null = null): StateSlices {
-    // A transfer that was interrupted before it knew the digests has the slices of another one.
+    // If a transfer was interrupted before it knew the digests, only the slices of the transfer
+    // before it can be used.
     return new StateSlices(new Uint8Array(length), null, earlier?.mayHave ? earlier.#earlier : earlier);
   }
 

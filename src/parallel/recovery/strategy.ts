@@ -80,7 +80,7 @@ export interface GradientAccumulator {
 export interface Strategy {
   /**
    * The strategy itself if it can continue in another group (see `ElasticStrategy`); `null` if
-   * a rank has state that is lost with it.
+   * state is lost when its rank leaves.
    */
   readonly elastic: ElasticStrategy | null;
   /** Collects a step's gradients over several passes; `null`: a step has one pass. */

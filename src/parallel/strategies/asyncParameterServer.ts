@@ -153,7 +153,7 @@ class Server {
         this.#advance(rank, isHalt ? syncEvery : this.#clocks[rank]! + 1);
       }
     } catch (error) {
-      // Nobody awaits this loop; the error reaches waiting callers through the group.
+      // No caller awaits this loop; the error reaches waiting callers through the group.
       group.abort(asError(error));
       this.#own?.reject(group.failure);
     }
