@@ -141,7 +141,7 @@ export class LibraryRoom {
   };
 
   /**
-   * @param nodes bounds of a new room's world; `null` if the world is fixed.
+   * @param nodes smallest and largest number of ranks in a new room; `null` if the world is fixed.
    * @param startAt number of ranks at which a new room's run begins by itself.
    * @throws UsageError if the code, the rank or a world size is invalid, or a new room has no world
    *   size.

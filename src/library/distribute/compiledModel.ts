@@ -85,7 +85,10 @@ export function compiledModelOf(model: tf.LayersModel): CompiledModel {
   );
 }
 
-/** Returns losses and metrics as texts, without the names of outputs, which may be generated. */
+/**
+ * Returns losses and metrics as texts. Names of outputs are left out, because they may be
+ * generated.
+ */
 export function describeCompiled({ loss, metrics }: CompiledModel): { loss: string; metrics: string } {
   return { loss: textOf(loss), metrics: textOf(metrics) };
 }

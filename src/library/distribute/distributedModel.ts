@@ -180,8 +180,8 @@ export class DistributedModel {
    * Trains on a dataset of batches, as `model.fitDataset` does; see {@link fit}. In each step every
    * rank computes one element of the dataset, so N ranks with batches of b samples train like one
    * rank with N * b. Every rank passes the same dataset, which {@link shardDataset} divides. With
-   * `sharded`, every rank passes its own dataset; a rank whose dataset has ended waits for the
-   * others without samples. `batchesPerEpoch` is a number of steps.
+   * `sharded`, every rank passes its own dataset; a rank whose dataset has ended takes part without
+   * samples until the other datasets have ended. `batchesPerEpoch` is a number of steps.
    *
    * @throws (rejects) errors of {@link fit}; UsageError for an infinite dataset without
    *   `batchesPerEpoch`.

@@ -79,7 +79,7 @@ export class CommittedState implements FedReplica<CommitHead> {
     this.#values = new CommittedVariables(this.#all);
   }
 
-  /** A step is a commit after the one before the first step. */
+  /** Each commit counts as a step, except the commit before the first step. */
   progress(): Progress {
     return { ...startOfRun(), step: this.#steps, appliedIn: this.#generation };
   }
@@ -131,7 +131,7 @@ export class CommittedState implements FedReplica<CommitHead> {
 
   /** Resolves with the latest commit: the variables, then the averages of the optimizer. */
   async read(): Promise<ReachedState<CommitHead>> {
-    // A newcomer may receive a commit while the function makes the next one.
+    // A newcomer may receive a commit while the user's function makes the next one.
     const { head } = this;
     const progress = this.progress();
     const averages = this.#averages();

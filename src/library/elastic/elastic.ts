@@ -12,24 +12,25 @@ import type { ElasticState } from './elasticState.ts';
  * newest commit of `state`.
  *
  * Before each call, ranks elect the newest commit: the one with the most steps. Ranks without it
- * receive it. If no rank has committed, it is the initial state of rank 0. The work after this
- * commit is repeated. A closed tab therefore costs at most the step in which it was closed, if
- * `main` commits after every step.
+ * receive it. If no rank has committed, ranks receive the initial state of rank 0. The work after
+ * the elected commit is repeated. A closed tab therefore costs at most the step in which it was
+ * closed, if `main` commits after every step.
  *
- * `main` must begin where the state is, as in the example, and stop when a collective rejects. The
- * end of `main` commits the state. The job ends when `main` has ended on all ranks, which must then
- * have equal states.
+ * `main` must continue from the position in the state, as in the example, and stop when a
+ * collective rejects. The end of `main` commits the state. The job ends when `main` has ended on
+ * all ranks. Their states must then be equal.
  *
  * @param options `nodes` is needed to open a room; by default, `server` and `room` are those of the
  *   page's address. `signal` makes this rank leave; the others continue.
  * @returns the result of this rank's last call of `main`.
- * @throws (rejects) the error of `main` if it is not caused by a change of the ranks; the job then
- *   ends on all ranks, the others reject with RunOverError. DeviceError if this rank's GPU is lost,
- *   and MismatchError if its model or its state differs from those of the other ranks; the others
- *   then continue without it. RunOverError if the job ended before this rank took part, or while it
- *   had lost its place in the room; a rank that has a result then resolves with it.
- *   TimeoutError if too few ranks were present for `timeoutMs`. AbortError if the signal is
- *   aborted. UsageError and SignalingError as `initProcessGroup`. This rank has then left the room.
+ * @throws (rejects) the error of `main` if it is not caused by a change of the ranks. The job then
+ *   ends on all ranks, and the others reject with RunOverError. DeviceError if this rank's GPU is
+ *   lost. MismatchError if this rank's model or state differs from those of the other ranks. In
+ *   both cases, the others continue without this rank. RunOverError if the job ended before this
+ *   rank took part, or while this rank had lost its place in the room. If the rank has a result, it
+ *   resolves with the result instead. TimeoutError if too few ranks were present for `timeoutMs`.
+ *   AbortError if the signal is aborted. UsageError and SignalingError as with `initProcessGroup`.
+ *   After every error, this rank has left the room.
  *
  * @example
  * ```ts

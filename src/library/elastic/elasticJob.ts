@@ -38,8 +38,8 @@ export interface ElasticOptions extends RoomOptions {
    */
   nodes?: Nodes;
   /**
-   * Milliseconds for which this rank waits for other ranks: until enough have joined, when too few
-   * are left, and at the end, until all are done. Default 30 min.
+   * Milliseconds for which this rank waits for other ranks: until enough ranks are present, and at
+   * the end until all ranks are done. Default 30 min.
    */
   timeoutMs?: number;
   /**
@@ -217,7 +217,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     if (group.failure) throw group.failure;
   }
 
-  /** Whether this rank never had a state of the job: none of its own, and none of a feeder. */
+  /** Whether this rank has never had a state of the job, neither its own nor a feeder's. */
   get #isFresh(): boolean {
     return this.#run === null && this.#committed.progress().appliedIn === 0;
   }
@@ -259,8 +259,8 @@ export class ElasticJob<State extends ElasticState, Result> {
   }
 
   /**
-   * Decides what an error means for the other ranks: a lost GPU and a divergent state concern the
-   * rank itself, any other error of the function ends the job.
+   * Decides what an error means for the other ranks: a lost GPU or a divergent state removes only
+   * this rank; any other error of the function ends the job.
    */
   #scopeOf(error: unknown): ReturnType<RendezvousOptions['scopeOf']> {
     const { divergent, rank } = error instanceof PeergradError ? error.context : {};

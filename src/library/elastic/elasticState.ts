@@ -1,4 +1,4 @@
-/** `ElasticState`: what an elastic job keeps when its ranks change. */
+/** `ElasticState`: the data that an elastic job keeps when its ranks change. */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { ElasticSampler } from '../../parallel/data/elasticSampler.ts';
 import type { Model, Variable } from '../../parallel/backward/flatten.ts';
@@ -49,9 +49,9 @@ class CommittableState implements ElasticFields {
 
   /**
    * Keeps a copy of all fields in memory: of parameters, buffers, the optimizer's averages, the
-   * sampler's position and plain data. Call it on every rank at the same places, at best after
-   * every step: work after the latest commit is lost when the ranks change. The fields must then
-   * have the same values on all ranks.
+   * sampler's position and plain data. Call it on every rank at the same places, where the fields
+   * have the same values on all ranks. After every step is best: when the ranks change, work after
+   * the latest commit is lost.
    *
    * When the ranks have changed, it rejects, so that `elastic` can call the function again.
    * (Horovod: `state.commit`, with its `check_host_updates`)

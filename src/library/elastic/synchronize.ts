@@ -31,9 +31,9 @@ function digestAt({ step, appliedIn }: Progress, digests: Record<string, string>
 }
 
 /**
- * Elects the newest commit: the one with the most steps, then the one of the latest generation. If
- * no rank has a commit of this job, it elects rank 0's initial state. Ranks without this commit
- * receive it. Every rank must call it.
+ * Elects the newest commit: the one with the most steps, and among these the one of the latest
+ * generation. If no rank has a commit of this job, it elects rank 0's initial state. Ranks without
+ * this commit receive it. Every rank must call it.
  *
  * @param isFresh whether this rank has never had the state of this job.
  * @returns the digest of the commit, which all ranks have now.
@@ -71,7 +71,7 @@ export async function synchronize(
   return recovered.find(({ isCurrent }) => isCurrent)!.digest;
 }
 
-/** Rejects ranks whose state has other parts than that of most ranks. */
+/** Rejects ranks whose state has other parts than the state of most ranks. */
 function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   const parts = states.map(({ note: { fields, averages, scalars } }) => [fields, averages, scalars]);
   rejectDissenters(group, states, parts, (right, odd) => {
@@ -83,7 +83,7 @@ function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState
   });
 }
 
-/** Rejects ranks whose newest commit has other values than that of most ranks. */
+/** Rejects ranks whose newest commit has other values than the commit of most ranks. */
 function rejectOtherCommits(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   if (states.every(({ isFresh }) => isFresh)) return;
   const latest = latestStates(states.map((state) => (state.isFresh ? null : state)));

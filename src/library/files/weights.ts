@@ -35,7 +35,7 @@ export interface LoadOptions {
   /** The rank of a DDP's group whose file is used; it sends the contents. Default 0. */
   rank?: number;
   /**
-   * Ends the load when it is aborted. With a DDP, it also ends the group, as with the collectives.
+   * Ends the load when it is aborted. With a DDP, the group ends, too, as with the collectives.
    */
   signal?: AbortSignal;
 }
