@@ -40,7 +40,7 @@ export interface SessionOptions
 export class Session {
   readonly #options: SessionOptions;
   readonly #files: ChosenFiles;
-  readonly #run: CurrentRun;
+  readonly #current: CurrentRun;
   readonly #queries: ModelQueries;
   #rendezvous: Rendezvous | null = null;
   #readiness: ReadinessState = NOT_READY;
@@ -67,7 +67,7 @@ export class Session {
       isHost: () => this.#isHost,
       configure: (job) => this.#rendezvous?.send({ type: 'configure', job }),
     });
-    this.#run = new CurrentRun({
+    this.#current = new CurrentRun({
       ...options,
       files: this.#files,
       place: () => ({
@@ -80,7 +80,7 @@ export class Session {
       kernels: () => this.#kernels,
       send: (message) => this.#rendezvous?.send(message),
     });
-    this.#queries = new ModelQueries({ model: () => this.#run.model, openRun: () => this.#run.openRun, emit });
+    this.#queries = new ModelQueries(this.#current, emit);
   }
 
   command(command: EngineCommand): void {
@@ -101,7 +101,7 @@ export class Session {
         this.#files.choose(command.files);
         return this.#dispatch({ type: 'files', files: command.files });
       case 'lesson':
-        return this.#run.lesson?.order(command.order);
+        return this.#current.lesson?.order(command.order);
       case 'visibility':
         this.#isHidden = command.isHidden;
         return;
@@ -115,15 +115,15 @@ export class Session {
       case 'export':
         return this.#queries.ask(command);
       case 'checkpoint-barrier':
-        return this.#run.hold();
+        return this.#current.hold();
       case 'checkpoint-saved':
-        return this.#run.release(command.step);
+        return this.#current.release(command.step);
       case 'leave':
         this.#entries += 1;
         this.#rendezvous?.leave();
         this.#rendezvous = null;
         this.#dispatch({ type: 'left' });
-        return this.#run.end();
+        return this.#current.end();
       default:
         command satisfies never;
     }
@@ -152,8 +152,8 @@ export class Session {
       emit({ type: 'weights', file, notes });
     }
     this.#rendezvous?.leave();
-    this.#run.end();
-    this.#run.origin = origin;
+    this.#current.end();
+    this.#current.origin = origin;
     this.#spectator = command.isSpectator ? new Spectator(emit) : null;
     this.#dispatch({ type: 'entered', isSpectator: command.isSpectator ?? false });
     this.#rendezvous = this.#createRendezvous(command.server, openingOf(command));
@@ -176,8 +176,8 @@ export class Session {
       onroom: (message) => this.#onRoom(message),
       onspectatorupdate: (update) => spectator?.receive(update),
       onstate: (status) => emit({ type: 'state', ...status }),
-      enter: (generation) => this.#run.enter(generation),
-      train: (generation) => this.#run.train(generation),
+      enter: (generation) => this.#current.enter(generation),
+      train: (generation) => this.#current.train(generation),
       feed: (feed) => this.#feed(feed),
       onunfed: (feeder) => this.#retryFeed(feeder),
       scopeOf: (error) => {
@@ -200,7 +200,7 @@ export class Session {
     const { phase, hosts, members, spectators, waitingFor } = message;
     this.#options.emit({ type: 'room', phase, hosts, members, spectators, waitingFor, ...settingsOf(message) });
     this.#spectator?.follow(message);
-    this.#run.audience = spectators.map(({ member }) => member);
+    this.#current.audience = spectators.map(({ member }) => member);
     this.#dispatch({ type: 'room', message });
   }
 
@@ -229,11 +229,11 @@ export class Session {
         this.#files.share(effect.isRequested).catch((error: unknown) => this.#fail(error, false));
         return;
       case 'save':
-        return this.#run.save();
+        return this.#current.save();
       case 'discard':
-        return this.#run.end();
+        return this.#current.end();
       case 'recover':
-        this.#run.recover().then(
+        this.#current.recover().then(
           () => this.#dispatch({ type: 'recovered' }),
           (error: unknown) => this.#dispatch({ type: 'unrecovered', error }),
         );
@@ -255,7 +255,7 @@ export class Session {
   async #prepare({ id, room }: Extract<ReadinessEffect, { type: 'prepare' }>): Promise<void> {
     const rendezvous = this.#rendezvous;
     try {
-      const ready = await this.#run.makeReady(room, () => this.#readiness.announcement?.id === id);
+      const ready = await this.#current.makeReady(room, () => this.#readiness.announcement?.id === id);
       if (ready === null) return;
       // A rank that still works for an earlier generation would delay the other ranks, so this rank
       // is ready only after that work.
@@ -267,13 +267,13 @@ export class Session {
   }
 
   async #feed(feed: Generation): Promise<void> {
-    const { participant } = this.#run;
-    if (participant?.run !== feed.run) throw new RunOverError('This tab does not take part in this run.');
+    const { run } = this.#current;
+    if (run?.number !== feed.run) throw new RunOverError('This tab does not take part in this run.');
     if (feed.rank !== FEEDER) {
       this.#feeder = feed.members[FEEDER]!.member;
       this.#hasReceived = false;
     }
-    await participant.feed(feed, {
+    await run.feed(feed, {
       onbytes: () => (this.#hasReceived = true),
       onnear: () => this.#dispatch({ type: 'caught-up' }),
     });
@@ -289,7 +289,7 @@ export class Session {
   }
 
   #onEnded({ run, outcome, message, notice }: RunEnd): void {
-    const error = this.#run.finish(outcome, message);
+    const error = this.#current.finish(outcome, message);
     if (error) this.#fail(error, false, notice);
     this.#dispatch({ type: 'ended', run });
   }
@@ -300,7 +300,7 @@ export class Session {
   }
 
   #emitRecording(): void {
-    this.#options.emit({ type: 'recording', recording: this.#run.recording });
+    this.#options.emit({ type: 'recording', recording: this.#current.recording });
   }
 
   #fail(error: unknown, fatal: boolean, notice?: NoticeText['notice']): void {

@@ -1,6 +1,5 @@
 /** Participants of runs, which enter generations over memory links. */
-import { RunParticipant } from '../../src/engine/run/runParticipant.ts';
-import type { RunParticipantOptions } from '../../src/engine/run/runParticipantOptions.ts';
+import { Run, type RunOptions } from '../../src/engine/run/run.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
@@ -9,10 +8,8 @@ import { Activity } from '../../src/util/activity.ts';
 /** Reports nothing to a server. */
 
 /** Prepares a participant, with TensorFlow.js's current backend. */
-export function prepareTraining(
-  options: Pick<RunParticipantOptions, 'job'> & Partial<RunParticipantOptions>,
-): Promise<RunParticipant> {
-  return RunParticipant.prepare({
+export function prepareTraining(options: Pick<RunOptions, 'job'> & Partial<RunOptions>): Promise<Run> {
+  return Run.prepare({
     ...{ shared: null, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
     activity: new Activity(systemClock),
     ...{ emit: () => {}, isHidden: () => false, weights: null, carryOver: null },
@@ -23,10 +20,10 @@ export function prepareTraining(
 
 /** Makes all participants enter a generation of `job` and then call `meanwhile`. */
 export async function inGeneration<T>(
-  trainings: readonly RunParticipant[],
+  trainings: readonly Run[],
   generation: number,
-  job: RunParticipantOptions['job'],
-  meanwhile: (training: RunParticipant) => T | Promise<T>,
+  job: RunOptions['job'],
+  meanwhile: (training: Run) => T | Promise<T>,
 ): Promise<(T | Error)[]> {
   const { meshes, links, close } = createMeshes(trainings.length, undefined, generation);
   const members = trainings.map((_, i) => ({ member: `m${i}`, name: `m${i}`, device: null, browser: 0, rank: null }));

@@ -8,19 +8,18 @@
  * long as they like. The wait also ends when the generation ends.
  */
 import * as v from 'valibot';
-import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../collectives/processGroup.ts';
+import { DEFAULT_OP_TIMEOUT_MS, type ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { LessonOrder, LessonState, numbersOf, OwnNumbers } from '../../protocol/lesson.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { Clock } from '../../util/clock.ts';
-import { asError } from '../../util/errors.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { hashState } from '../../util/hash.ts';
 import { drawNumbers, enter, follow } from './lessonRound.ts';
 import { takeSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
-import type { Generation } from '../membership/generation.ts';
+import { emitLinks, openGroup, type Generation } from '../membership/generation.ts';
 
 /** No deadline, because the rank waits for a user. */
 const FOREVER_MS = Infinity;
@@ -103,26 +102,10 @@ export class LessonRun {
   async enter(generation: Generation): Promise<StateReport> {
     const { emit, clock, isHost } = this.#options;
     this.dispose();
-    const { rank, worldSize, localRank, localWorldSize, members, mesh, links, activityOf, signal, job, run } =
-      generation;
-    emit({
-      type: 'generation',
-      generation: generation.generation,
-      run,
-      rank,
-      worldSize,
-      localRank,
-      localWorldSize,
-      members,
-      job,
-    });
-    const group = new ProcessGroup(mesh, { localRank, localWorldSize, clock, activityOf });
+    const { worldSize, members } = generation;
+    const group = openGroup(generation, { clock, emit });
     this.#world = { group, orders: new OrderQueue() };
-    signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
-    for (const [peerRank, link] of links) {
-      const { route, roundTripMs } = await link.describe();
-      emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
-    }
+    await emitLinks(generation, emit);
     const own = this.#own.slice(0, numbersOf(worldSize));
     const mine = { version: this.#state?.version ?? 0, isHost: isHost(), own };
     const reports = (await group.allGatherObject(mine)).map((entry) => v.parse(EntryReport, entry));

@@ -2,6 +2,7 @@
 import type { Mesh } from '../../collectives/mesh.ts';
 import type { ProcessGroupOptions, RankActivity } from '../../collectives/options.ts';
 import { ProcessGroup } from '../../collectives/processGroup.ts';
+import type { EngineEvent } from '../../protocol/events.ts';
 import type { Pulse, RosterEntry } from '../../protocol/room.ts';
 import { isBehindWork } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -55,6 +56,43 @@ export async function inGroupOf(
     await use(group);
   } finally {
     group.destroy();
+  }
+}
+
+/**
+ * Creates the process group of a run or a lesson, which ends with the generation. The page is told
+ * who takes part in it.
+ */
+export function openGroup(
+  entered: Generation,
+  { clock, emit, timeoutMs }: { clock: Clock; emit: (event: EngineEvent) => void; timeoutMs?: number },
+): ProcessGroup {
+  const { generation, run, job, rank, worldSize, localRank, localWorldSize, members, separated, signal } = entered;
+  emit({
+    type: 'generation',
+    generation,
+    run,
+    rank,
+    worldSize,
+    localRank,
+    localWorldSize,
+    members,
+    ...(separated.length > 0 && { separated }),
+    job,
+  });
+  const group = new ProcessGroup(entered.mesh, {
+    ...{ localRank, localWorldSize, clock, activityOf: entered.activityOf },
+    ...(timeoutMs !== undefined && { timeoutMs }),
+  });
+  signal.addEventListener('abort', () => group.abort(asError(signal.reason)), { once: true });
+  return group;
+}
+
+/** Tells the page how this rank is linked to its neighbours. */
+export async function emitLinks({ links }: Generation, emit: (event: EngineEvent) => void): Promise<void> {
+  for (const [peerRank, link] of links) {
+    const { route, roundTripMs } = await link.describe();
+    emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });
   }
 }
 

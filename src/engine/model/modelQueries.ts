@@ -7,39 +7,40 @@ import { answer } from '../tasks/inspection.ts';
 
 type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
-interface ModelQueriesOptions {
-  /** Returns the model of the run that was prepared last. That run may have ended. */
-  model: () => TrainedModel | PipelineOutputs | null;
-  /** Returns the run whose state can be exported as a checkpoint. */
-  openRun: () => OpenRun | null;
-  emit: (event: EngineEvent) => void;
+interface QueriedRun {
+  /** The model of the run that was prepared last. That run may have ended. */
+  readonly model: TrainedModel | PipelineOutputs | null;
+  /** The run whose state can be exported as a checkpoint. */
+  readonly openRun: OpenRun | null;
 }
 
 export class ModelQueries {
-  readonly #options: ModelQueriesOptions;
+  readonly #run: QueriedRun;
+  readonly #emit: (event: EngineEvent) => void;
   /**
    * Settles once all queries so far are answered. Queries run one at a time because they share the
    * model's staging buffers.
    */
   #answered: Promise<void> = Promise.resolve();
 
-  constructor(options: ModelQueriesOptions) {
-    this.#options = options;
+  constructor(run: QueriedRun, emit: (event: EngineEvent) => void) {
+    this.#run = run;
+    this.#emit = emit;
   }
 
   ask(query: ModelQuery): void {
-    const { emit } = this.#options;
     this.#answered = this.#answered.then(async () => {
-      emit(await this.#answer(query));
+      this.#emit(await this.#answer(query));
     });
   }
 
   async #answer(query: ModelQuery): Promise<EngineEvent> {
-    const { model, openRun } = this.#options;
-    const found = model();
-    const [whole, staged] = found instanceof PipelineOutputs ? [null, found] : [found, null];
+    const { model } = this.#run;
+    const [whole, staged] = model instanceof PipelineOutputs ? [null, model] : [model, null];
     if (query.type === 'export') {
-      return staged && query.format !== 'checkpoint' ? staged.answer(query) : exportModel(query, whole, openRun());
+      return staged && query.format !== 'checkpoint'
+        ? staged.answer(query)
+        : exportModel(query, whole, this.#run.openRun);
     }
     return staged && query.type === 'generate' ? staged.answer(query) : answer(query, whole);
   }

@@ -106,13 +106,12 @@ export class PipelineOutputs implements RunOutputs {
   }
 
   async finish(steps: number): Promise<Pick<RunResult, 'bigramLoss' | 'samples'>> {
-    const { text } = this.#options.task;
-    const samples = await this.#samples?.finish(steps);
+    const texts = await this.#samples?.finish(steps);
     await this.#serve(steps);
     const { file, problem } = await this.#export(steps, KEEPER);
     this.#final = file;
     this.#close(problem ?? `The run is over, and only the tab with rank ${KEEPER} has its model. Save it there.`);
-    return text && samples ? { bigramLoss: text.bigramLoss, samples } : {};
+    return texts ?? {};
   }
 
   /** Frees the files. */

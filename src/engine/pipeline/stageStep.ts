@@ -15,7 +15,8 @@ import type { JobSpec } from '../../spec/job.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
-import { DivergenceError } from '../../util/errors.ts';
+import { DivergenceError, UsageError } from '../../util/errors.ts';
+import type { RunState } from '../storage/runState.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
 import { compareData } from '../training/data/compareData.ts';
 import type { NextStep, RankStep, TakenStep } from '../training/rankStep.ts';
@@ -71,6 +72,8 @@ export class StageStep implements RankStep {
     elastic: null,
   };
   readonly heldOut: HeldOutTask;
+  readonly isWhole = false;
+  readonly feed = null;
   readonly #options: StageOptions;
   readonly #dataHash: string;
   readonly #cursor: GlobalCursor;
@@ -98,6 +101,15 @@ export class StageStep implements RankStep {
   get reached(): Pick<Progress, 'step' | 'appliedIn'> {
     const { step, appliedIn } = this.progress.now;
     return { step, appliedIn };
+  }
+
+  /** @throws (rejects) UsageError: no rank has the whole model. */
+  snapshot(): Promise<RunState> {
+    return Promise.reject(
+      new UsageError(
+        'A run with a pipeline cannot be saved, because no tab has the whole model. Choose the strategy ddp.',
+      ),
+    );
   }
 
   get samples(): ScheduledSamples {

@@ -26,9 +26,7 @@ import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
 import type { whileAlone } from '../storage/browserLock.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from '../training/checkpointBarrier.ts';
-import { RunParticipant } from './runParticipant.ts';
-import type { CarryOver } from './runParticipantOptions.ts';
-import type { RunState } from '../storage/runState.ts';
+import { Run, type RunOptions } from './run.ts';
 import { SlowLink } from '../training/telemetry/slowLink.ts';
 
 /**
@@ -40,7 +38,7 @@ const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 const RECEIVED_EVERY_MS = 5_000;
 
 /** This tab's part in a run. */
-type RunPart = RunParticipant | LessonRun;
+type RunPart = Run | LessonRun;
 
 /** A run in which this tab takes part, or is about to take part. */
 interface PreparedRun {
@@ -50,11 +48,8 @@ interface PreparedRun {
   readonly autosave: Autosave | null;
 }
 
-/** What can be reused from a run whose GPU was lost. */
-interface Remains {
-  state: RunState | null;
-  carryOver: CarryOver;
-}
+/** From what a run starts. */
+type Start = Pick<RunOptions, 'from' | 'weights' | 'carryOver'>;
 
 /** This tab's identity in its room. */
 interface TabIdentity {
@@ -117,9 +112,9 @@ export class CurrentRun {
     this.#spectatorFeed.audience = members;
   }
 
-  /** This tab's part in the run, if the run trains a model. */
-  get participant(): RunParticipant | null {
-    return this.#part instanceof RunParticipant ? this.#part : null;
+  /** This tab's part in a run that trains a model. */
+  get run(): Run | null {
+    return this.#part instanceof Run ? this.#part : null;
   }
 
   get lesson(): LessonRun | null {
@@ -128,7 +123,7 @@ export class CurrentRun {
 
   /** The model that currently answers queries. */
   get model(): TrainedModel | PipelineOutputs | null {
-    return this.participant?.answerer ?? this.participant?.outputs ?? this.#retired;
+    return this.run?.answerer ?? this.run?.outputs ?? this.#retired;
   }
 
   get recording(): FlightRecording | null {
@@ -137,12 +132,12 @@ export class CurrentRun {
 
   /** The run whose state can be saved as a checkpoint; `null` if there is no such state. */
   get openRun(): OpenRun | null {
-    const { participant } = this;
-    if (!participant?.isSavable || this.#prepared === null) return null;
+    const run = this.run;
+    if (!run?.isSavable || this.#prepared === null) return null;
     const { room, member } = this.#options.place();
     const { job } = this.#prepared;
-    const about = { room, job, savedAt: this.#options.today(), worldSize: participant.worldSize };
-    return { snapshot: () => participant.snapshot('whole'), about, member };
+    const about = { room, job, savedAt: this.#options.today(), worldSize: run.worldSize };
+    return { snapshot: () => run.snapshot('whole'), about, member };
   }
 
   /**
@@ -198,8 +193,8 @@ export class CurrentRun {
     const stateOfNext = this.#originOf(job) === null ? null : run + 1;
     if (phase === 'FORMING') return { device, stateOfRun: stateOfNext, isBehind: false };
     const part = await this.#prepare(run, job, members.length);
-    if (part instanceof RunParticipant) await part.prepareAhead();
-    const isBehind = part instanceof RunParticipant && part.canCatchUp;
+    if (part instanceof Run) await part.prepareAhead();
+    const isBehind = part instanceof Run && part.canCatchUp;
     return { device, stateOfRun: part.hasState ? run : null, isBehind };
   }
 
@@ -217,7 +212,7 @@ export class CurrentRun {
     const state = await part.train();
     // Spectators receive the result now, because the server forwards updates only while this rank
     // is in a generation.
-    if (part instanceof RunParticipant && part.result) {
+    if (part instanceof Run && part.result) {
       this.#spectatorFeed.observe({ type: 'finished', result: part.result });
     }
     return state;
@@ -229,8 +224,8 @@ export class CurrentRun {
    * no result.
    */
   finish(outcome: RunOutcome, message: string): RunOverError | null {
-    const { participant, lesson } = this;
-    const result = outcome === 'finished' ? participant?.result : null;
+    const { lesson } = this;
+    const result = outcome === 'finished' ? this.run?.result : null;
     if (outcome === 'finished') this.#prepared?.autosave?.discard(result?.steps ?? 0);
     if (result) this.#options.emit({ type: 'finished', result });
     this.#retire();
@@ -243,7 +238,7 @@ export class CurrentRun {
    * ended in the meantime, the run is not prepared.
    */
   async recover(): Promise<void> {
-    const { participant } = this;
+    const run = this.run;
     const prepared = this.#prepared;
     this.#options.emit({
       type: 'warmup',
@@ -252,21 +247,22 @@ export class CurrentRun {
     });
     // If the CPU has no state, this rank later receives the state of the other ranks.
     const begun = this.#ends;
-    const state = participant?.isSavable ? await participant.snapshot().catch(() => null) : null;
-    const carryOver = participant?.carryOver ?? null;
+    const from = run?.isSavable ? await run.snapshot().catch(() => null) : null;
+    const carryOver = run?.carryOver ?? null;
     const isReplaced = this.#ends !== begun;
     if (!isReplaced) this.end();
     const ended = this.#ends;
     this.#device = null;
     await this.#openDevice();
     if (isReplaced || this.#ends !== ended || !prepared || !carryOver) return;
-    await this.#replace(prepared.run, prepared.job, this.#options.place().worldSize, { state, carryOver });
+    const weights = from === null ? carryOver.weights : null;
+    await this.#replace(prepared.run, prepared.job, this.#options.place().worldSize, { from, weights, carryOver });
   }
 
   /** Saves the state now, because ranks that have left may not return. */
   save(): void {
-    const { participant } = this;
-    if (participant?.isSavable && participant.isWhole) this.#prepared?.autosave?.save(participant);
+    const run = this.run;
+    if (run?.isSavable && run.isWhole) this.#prepared?.autosave?.save(run);
   }
 
   /** From now on, the run pauses after each comparison of states until {@link release}. */
@@ -292,23 +288,25 @@ export class CurrentRun {
 
   #retire(): void {
     this.#recording = this.recording;
-    const retired = this.participant?.retire() ?? null;
+    const retired = this.run?.retire() ?? null;
     if (retired) this.#part = null;
     this.end();
     this.#retired = retired;
   }
 
-  #replace(run: number, job: JobSpec, worldSize: number, remains: Remains | null): Promise<RunPart> {
+  #replace(run: number, job: JobSpec, worldSize: number, remains: Start | null): Promise<RunPart> {
     this.end();
     this.#barrier?.reset();
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
     const autosave = keepsModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const emit = this.#observer(autosave);
+    const weights = origin?.kind === 'weights' ? origin.weights : null;
+    const start = remains ?? { from: checkpoint?.state ?? null, weights, carryOver: null };
     const ready: Promise<RunPart> =
       job.job === 'lesson'
         ? Promise.resolve(this.#createLesson(emit))
-        : this.#createParticipant({ run, job, worldSize, origin, remains, autosave, emit });
+        : this.#createRun({ run, job, worldSize, emit, ...start }, autosave);
     const prepared = { run, job, ready, autosave };
     this.#prepared = prepared;
     ready.then(
@@ -342,51 +340,23 @@ export class CurrentRun {
       const slow = slowLink.observe(event);
       if (slow) send({ type: 'slow', ...slow });
       // All ranks have just compared this state, and it is equal on all of them.
-      if (event.type === 'hashes' && event.agree && this.participant?.isWhole) autosave?.offer(this.participant);
+      if (event.type === 'hashes' && event.agree && this.run?.isWhole) autosave?.offer(this.run);
     };
   }
 
-  async #createParticipant({
-    run,
-    job,
-    worldSize,
-    origin,
-    remains,
-    autosave,
-    emit,
-  }: {
-    run: number;
-    job: JobSpec;
-    worldSize: number;
-    origin: Origin | null;
-    remains: Remains | null;
-    autosave: Autosave | null;
-    emit: (event: EngineEvent) => void;
-  }): Promise<RunParticipant> {
+  async #createRun(
+    options: Start & Pick<RunOptions, 'run' | 'job' | 'worldSize' | 'emit'>,
+    autosave: Autosave | null,
+  ): Promise<Run> {
     const { files, baseUrl, clock, activity, isHidden } = this.#options;
     const chosen = files.files;
-    const shared = files.sharedOf(job);
+    const shared = files.sharedOf(options.job);
     const opened = await this.#openDevice();
-    const checkpoint = origin?.kind === 'checkpoint' ? origin.state : null;
-    const weights = origin?.kind === 'weights' ? origin.weights : null;
-    const keptWeights = remains?.state === null ? remains.carryOver.weights : null;
-    return RunParticipant.prepare({
-      job,
-      run,
-      worldSize,
-      files: chosen,
-      shared,
-      baseUrl,
-      opened,
-      clock,
-      activity,
-      emit,
-      from: remains ? remains.state : checkpoint,
-      weights: remains ? keptWeights : weights,
-      carryOver: remains?.carryOver ?? null,
+    return Run.prepare({
+      ...options,
+      ...{ files: chosen, shared, baseUrl, opened, clock, activity, isHidden },
       onagreed: async (step) => this.#barrier?.until(step),
       savesState: (localRank) => this.#barrier !== null || (localRank === 0 && (autosave?.isDue ?? false)),
-      isHidden,
     });
   }
 

@@ -32,23 +32,18 @@ export class SampleTexts {
   }
 
   /**
-   * Writes a sample if one is due after `event`. Meanwhile the run waits, so that the weights do
-   * not change.
+   * Writes a sample if one is due after `steps` steps. `loss` is that of the latest step. Meanwhile
+   * the run waits, so that the weights do not change.
    */
-  async observe(event: EngineEvent): Promise<void> {
-    if (event.type === 'step') await this.applied(event.step + 1, event.loss);
-  }
-
-  /** Writes a sample if one is due after `steps` steps. `loss` is that of the latest step. */
   async applied(steps: number, loss: number): Promise<void> {
     this.#loss = loss;
     if (isMilestone(steps)) await this.#write(steps);
   }
 
-  /** Writes the final sample if it is missing. Returns all samples of a run of `steps` steps. */
-  async finish(steps: number): Promise<WrittenSample[]> {
+  /** Writes the final sample if it is missing. Returns the texts of a run of `steps` steps. */
+  async finish(steps: number): Promise<{ bigramLoss: number; samples: WrittenSample[] }> {
     if (this.#written.at(-1)?.steps !== steps) await this.#write(steps);
-    return [...this.#written];
+    return { bigramLoss: this.#author.bigramLoss, samples: [...this.#written] };
   }
 
   async #write(steps: number): Promise<void> {

@@ -20,6 +20,7 @@ import { hashState } from '../../util/hash.ts';
 import { memoryBytes } from '../device/memory.ts';
 import type { RunState } from '../storage/runState.ts';
 import { WholeStates } from '../storage/wholeStates.ts';
+import type { SampleTexts } from '../tasks/sampleTexts.ts';
 import type { Task } from '../tasks/task.ts';
 import { RunSamples } from './data/runSamples.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';
@@ -41,6 +42,8 @@ interface ReplicaOptions {
   emit: (event: EngineEvent) => void | Promise<void>;
   /** Throws if results of the device are invalid. */
   checkDevice: () => void;
+  /** Texts that a language model writes during the run. */
+  texts?: Pick<SampleTexts, 'applied' | 'finish'> | null;
   /**
    * Returns whether this rank saves the next state on which ranks agree. By default it saves none.
    *
@@ -225,15 +228,18 @@ export class ReplicaStep implements RankStep {
     await (this.#wholeStates?.during(savesState, compare) ?? compare());
   }
 
-  outcome(): ReturnType<RankStep['outcome']> {
+  async outcome(): ReturnType<RankStep['outcome']> {
+    const { step, losses } = this.progress.now;
+    const texts = await this.#options.texts?.finish(step);
     const shares = this.#balance.outcome;
     const methods = this.#methodTest?.comparison;
-    const rateTest = this.#rangeTest?.resultOf(this.progress.now.losses);
-    return Promise.resolve({
+    const rateTest = this.#rangeTest?.resultOf(losses);
+    return {
       ...(shares && { shares: [...shares] }),
       ...(rateTest && { rateTest }),
       ...(methods && { methods }),
-    });
+      ...texts,
+    };
   }
 
   dispose(): void {
@@ -253,7 +259,7 @@ export class ReplicaStep implements RankStep {
     { window, indices, passes }: StepAssignment,
     applied: (loss: number, samples: number) => void,
   ): Promise<TakenStep> {
-    const { task, clock } = this.#options;
+    const { task, clock, texts } = this.#options;
     const { elastic, accumulator } = this.strategy;
     const optionsOf = (samples: Uint32Array) => ({
       ...passOptions(samples, this.#gradScaler),
@@ -293,7 +299,10 @@ export class ReplicaStep implements RankStep {
     const ms = clock.now() - startedAt - report.exposed - report.update;
     own.push({ size: last.size, samples: last.samples.length, ms });
     this.#balance.took(own);
-    return { report: { ...report, compute: accumulatedMs + report.compute } };
+    return {
+      report: { ...report, compute: accumulatedMs + report.compute },
+      after: async () => texts?.applied(step + 1, report.loss),
+    };
   }
 
   /** @throws UsageError if the strategy is not elastic. */

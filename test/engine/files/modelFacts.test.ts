@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { exportModel, readOrigin } from '../../../src/engine/model/modelFiles.ts';
-import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import type { Run } from '../../../src/engine/run/run.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
 import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
@@ -52,10 +52,10 @@ const images = (labels: readonly number[], type: 'u1' | 'f4' = 'u1'): File => {
   return new File([zipFile({ 'x.npy': x, 'y.npy': y })], 'a.npz');
 };
 
-const prepare = (job: JobSpec, file: File, weights: WeightsFile | null = null): Promise<RunParticipant> =>
+const prepare = (job: JobSpec, file: File, weights: WeightsFile | null = null): Promise<Run> =>
   prepareTraining({ job, worldSize: 1, files: [file], weights });
 
-async function exported(training: RunParticipant, format: WeightsFormat): Promise<File> {
+async function exported(training: Run, format: WeightsFormat): Promise<File> {
   const event = await exportModel({ type: 'export', id: 1, format, which: 'last' }, training.answerer, null);
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
   return new File([event.file.content], event.file.name);
@@ -75,7 +75,7 @@ async function modelOf(job: JobSpec, file: File, format: WeightsFormat = 'safete
   return weights;
 }
 
-const valuesOf = ({ answerer }: RunParticipant): number[][] =>
+const valuesOf = ({ answerer }: Run): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
 describe.each(WEIGHTS_FORMATS)('a model in the format %s', (format) => {

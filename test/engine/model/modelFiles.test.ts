@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { exportModel, readOrigin, type OpenRun } from '../../../src/engine/model/modelFiles.ts';
-import { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import { Run } from '../../../src/engine/run/run.ts';
 import { openWeights, type WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
@@ -26,13 +26,13 @@ beforeAll(async () => {
 /** Creates a participant of a run of one rank. The participant has entered its generation. */
 async function prepare(
   fields: Record<string, unknown>,
-  { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: RunParticipant) => void } = {},
-): Promise<RunParticipant> {
+  { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: Run) => void } = {},
+): Promise<Run> {
   const job = parseJob(fields);
   const emit = (event: EngineEvent): void => {
     if (event.type === 'step') onstep(training);
   };
-  const training: RunParticipant = await RunParticipant.prepare({
+  const training: Run = await Run.prepare({
     activity: new Activity(systemClock),
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
     ...{ clock: systemClock, emit, from: null, weights, carryOver: null },
@@ -49,19 +49,15 @@ async function prepare(
 
 const FIELDS = { maxSteps: 3, hashEvery: 1, batchSize: 4, hidden: 6 };
 
-const weightsOf = ({ answerer }: RunParticipant): number[][] =>
+const weightsOf = ({ answerer }: Run): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
-const openRun = (training: RunParticipant): OpenRun => ({
+const openRun = (training: Run): OpenRun => ({
   ...{ snapshot: () => training.snapshot(), member: 'm' },
   about: { room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 1 },
 });
 
-async function exported(
-  format: ModelFormat,
-  training: RunParticipant,
-  which: 'last' | 'best' = 'last',
-): Promise<ModelFile> {
+async function exported(format: ModelFormat, training: Run, which: 'last' | 'best' = 'last'): Promise<ModelFile> {
   const event = await exportModel({ type: 'export', id: 7, format, which }, training.answerer, openRun(training));
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
   expect(event.id).toBe(7);

@@ -91,11 +91,8 @@ test('sample texts are written after 1, 2, 5, 10, ... steps and after the last s
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
   const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);
-  const ms = { total: 1, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
-  for (let step = 0; step < 25; step++) {
-    await samples.observe({ type: 'step', step, epoch: 0, offset: 0, loss: step, samples: 1, ms, at: step });
-  }
-  const written = await samples.finish(25);
+  for (let step = 0; step < 25; step++) await samples.applied(step + 1, step);
+  const { samples: written } = await samples.finish(25);
   expect(written.map(({ steps, loss }) => [steps, loss])).toEqual(
     [1, 2, 5, 10, 20, 25].map((steps) => [steps, steps === 25 ? 24 : steps - 1]),
   );

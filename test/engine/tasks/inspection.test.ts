@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { imageOf } from '../../../src/app/inspection/drawing.ts';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { answer, LearnedModel } from '../../../src/engine/tasks/inspection.ts';
-import { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import { Run } from '../../../src/engine/run/run.ts';
 import { buildModel, loadData } from '../../../src/jobs/index.ts';
 import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
@@ -113,14 +113,14 @@ test('a query has no answer if there is no model, or if the model has NaN weight
 });
 
 /** Trains a run of one rank. Like a page's queries, `onstep` is not awaited. */
-async function trainAlone(fields: Record<string, unknown>, onstep: (training: RunParticipant, step: number) => void) {
+async function trainAlone(fields: Record<string, unknown>, onstep: (training: Run, step: number) => void) {
   const job = parseJob(fields);
   const rank = { rank: 0, worldSize: 1, localRank: 0, localWorldSize: 1 };
-  let training: RunParticipant | null = null;
+  let training: Run | null = null;
   const emit = (event: EngineEvent): void => {
     if (event.type === 'step') onstep(training!, event.step);
   };
-  training = await RunParticipant.prepare({
+  training = await Run.prepare({
     activity: new Activity(systemClock),
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
     ...{ clock: systemClock, emit, from: null, weights: null, carryOver: null },

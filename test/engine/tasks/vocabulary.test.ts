@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { exportModel, readOrigin, type Origin } from '../../../src/engine/model/modelFiles.ts';
-import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import type { Run } from '../../../src/engine/run/run.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import type { ModelFormat } from '../../../src/spec/modelFile.ts';
@@ -31,7 +31,7 @@ const jobOf = (gpt: Partial<JobSpec['gpt']> = {}): JobSpec =>
     gpt: { ...DEFAULT_JOB.gpt, width: 8, context: 8, ...gpt },
   });
 
-function prepare(job: JobSpec, text: string, origin: Origin | null = null): Promise<RunParticipant> {
+function prepare(job: JobSpec, text: string, origin: Origin | null = null): Promise<Run> {
   return prepareTraining({
     ...{ job, worldSize: 1, files: [new File([text], 'a.txt')] },
     from: origin?.kind === 'checkpoint' ? origin.state : null,
@@ -52,7 +52,7 @@ async function trained(job: JobSpec, format: ModelFormat): Promise<{ file: File;
   return { file: new File([event.file.content], event.file.name), vocabulary };
 }
 
-const vocabularyOf = ({ answerer }: RunParticipant): Vocabulary => (answerer!.model as TextGenerator).vocabulary;
+const vocabularyOf = ({ answerer }: Run): Vocabulary => (answerer!.model as TextGenerator).vocabulary;
 
 test.each([
   ['safetensors', {}],

@@ -8,7 +8,7 @@ import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { Task } from '../../../src/engine/tasks/task.ts';
 import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
-import { SYNCING_TIMEOUT_MS } from '../../../src/engine/run/runParticipant.ts';
+import { SYNCING_TIMEOUT_MS } from '../../../src/engine/run/run.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { SyncBatchNormalization } from '../../../src/parallel/backward/syncBatchNorm.ts';
 import { DEFAULT_JOB, isElastic, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';

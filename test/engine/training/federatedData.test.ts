@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
 import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
-import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import type { Run } from '../../../src/engine/run/run.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
@@ -83,7 +83,7 @@ test('a resumed run keeps its facts, whichever ranks take part', async () => {
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 2 };
   const from = fromCheckpoint(structuredClone(toCheckpoint(await before[0]!.snapshot(), about)));
   const longer = { ...job, maxSteps: 5 };
-  const alone: RunParticipant = await prepare(rows(0, 40), longer, { from });
+  const alone: Run = await prepare(rows(0, 40), longer, { from });
   const [end] = await inGeneration([alone], 1, longer, (training) => training.train());
   expect(end).toMatchObject({ step: 5 });
   expect(alone.result!.confusion!.classes).toEqual(['high', 'huge', 'low']);

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
-import type { RunParticipant } from '../../../src/engine/run/runParticipant.ts';
+import type { Run } from '../../../src/engine/run/run.ts';
 import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 const jobOn = (shared: SharedFiles): JobSpec =>
   parseJob({ job: 'mnist', hidden: 4, batchSize: 4, maxSteps: 2, data: { kind: 'shared', files: shared.manifest } });
 
-const prepare = (job: JobSpec, shared: SharedFiles): Promise<RunParticipant> => prepareTraining({ job, shared });
+const prepare = (job: JobSpec, shared: SharedFiles): Promise<Run> => prepareTraining({ job, shared });
 
 test('all ranks train on the files of one rank, also ranks that join later', async () => {
   const files = [

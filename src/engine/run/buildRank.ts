@@ -1,0 +1,213 @@
+/**
+ * Builds what a rank trains with: it loads the data, and creates the model and the loop. A rank of
+ * a job with a pipeline builds its layers later, when it enters a world.
+ */
+import { checkFacts } from '../../jobs/dataDifference.ts';
+import type { LoadDataOptions } from '../../jobs/fileSource.ts';
+import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
+import type { EngineEvent, LoadProgress } from '../../protocol/events.ts';
+import type { WrittenSample } from '../../protocol/runResult.ts';
+import type { SampleFacts } from '../../spec/dataFacts.ts';
+import { keepsModel, type JobSpec } from '../../spec/job.ts';
+import { isPipeline, TAB_BYTES } from '../../spec/pipeline.ts';
+import type { Preview } from '../../spec/preview.ts';
+import type { Vocabulary } from '../../spec/vocabulary.ts';
+import type { Activity } from '../../util/activity.ts';
+import type { Clock } from '../../util/clock.ts';
+import type { OpenedDevice } from '../device/device.ts';
+import type { SharedFiles } from '../files/sharedFiles.ts';
+import { copyModel, type ModelCopy } from '../model/modelFiles.ts';
+import { setWeights } from '../model/modelWeights.ts';
+import { PipelineOutputs } from '../model/pipelineOutputs.ts';
+import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
+import { StageStep } from '../pipeline/stageStep.ts';
+import { openMirrorStorage } from '../storage/mirrorFile.ts';
+import type { RunState } from '../storage/runState.ts';
+import type { Answerer } from '../tasks/inspection.ts';
+import type { JobTask } from '../tasks/jobTask.ts';
+import { loadJobTask } from '../tasks/loadJobTask.ts';
+import { namingTask } from '../tasks/namingTask.ts';
+import { SampleTexts } from '../tasks/sampleTexts.ts';
+import { TextGenerator } from '../tasks/textGenerator.ts';
+import type { OwnShard } from '../training/data/ownShard.ts';
+import { ReplicaStep } from '../training/replicaStep.ts';
+import { TrainingLoop } from '../training/trainingLoop.ts';
+
+/** What the runs of a tab are built from. */
+export interface RankOptions {
+  job: JobSpec;
+  /**
+   * The expected number of ranks. The batches for evaluation are chosen so that this number of
+   * ranks share the held-out samples evenly.
+   */
+  worldSize: number;
+  files: File[];
+  /** This tab's slices of the files that ranks distribute. */
+  shared: SharedFiles | null;
+  /** The URL to which relative data URLs refer. */
+  baseUrl: string;
+  opened: OpenedDevice;
+  clock: Clock;
+  /** Names what this thread computes or loads. */
+  activity: Activity;
+  emit: (event: EngineEvent) => void;
+  /** The weights from which the model starts, if it does not resume from a state. */
+  weights: WeightsFile | null;
+  isHidden: () => boolean;
+  /**
+   * Called when ranks have compared their states after `step`, and all states are equal. The run
+   * waits for the returned promise.
+   */
+  onagreed?: (step: number) => Promise<void>;
+  /** See `ReplicaStep`. */
+  savesState?: (localRank: number) => boolean;
+}
+
+interface BuildOptions extends RankOptions {
+  /** This tab's own data; `null` if all ranks have the same data. */
+  shard: OwnShard | null;
+  /** A state from which the model resumes. */
+  from: RunState | null;
+  /** The vocabulary of a resumed language model. `null`: it is made from the text. */
+  vocabulary: Vocabulary | null;
+  /** Texts that the run has written so far. */
+  written: readonly WrittenSample[];
+  /** Receives copies of the model with the best evaluation result so far. */
+  onbest: (copy: ModelCopy) => void;
+}
+
+/** The objects that training needs. */
+export interface BuiltRank {
+  rank: ReplicaStep | StageStep;
+  loop: TrainingLoop;
+  /** `null` if ranks hold stages of the model. */
+  task: JobTask | null;
+  /** Answers queries about the whole model; `null` if ranks hold stages of it. */
+  answerer: Answerer | null;
+  /** Writes texts with a language model; `null` for other models. */
+  texts: SampleTexts | null;
+  /** Texts and files of a model whose layers are on several ranks; `null` for other models. */
+  outputs: PipelineOutputs | null;
+  /** The meaning of a language model's tokens; `null` for other models. */
+  vocabulary: Vocabulary | null;
+}
+
+/** Milliseconds between two reports of the progress of loading. */
+const PROGRESS_MS = 1000;
+
+/**
+ * @throws (rejects) DataError if the data cannot be used, or if the weights do not fit the model;
+ *   DeviceError if the GPU fails.
+ */
+export async function buildRank(options: BuildOptions): Promise<BuiltRank> {
+  const { job, emit } = options;
+  emit(
+    job.data.kind === 'synthetic'
+      ? { type: 'warmup', stage: 'generating', message: 'Generating digits' }
+      : { type: 'warmup', stage: 'data', message: 'Loading the data' },
+  );
+  return isPipeline(job) ? buildStage(options) : buildReplica(options);
+}
+
+async function buildReplica(options: BuildOptions): Promise<BuiltRank> {
+  const { job, worldSize, opened, clock, activity, emit, isHidden, from, weights } = options;
+  const { shard, vocabulary, onagreed, savesState, onbest } = options;
+  const loaded = await activity.during('load the data', () =>
+    shard ? shard.task() : loadJobTask(job, dataSource(options), worldSize, vocabulary),
+  );
+  const task = namingTask(loaded, activity);
+  const { queryModel } = task;
+  try {
+    const facts = factsOf(task);
+    if (from?.agreed) checkFacts('The checkpoint', from.agreed, facts);
+    if (weights) {
+      if (weights.facts) checkFacts(weights.file, weights.facts, facts);
+      await activity.during('load the weights', () => setWeights(queryModel.jobModel, weights));
+    }
+    const author = queryModel instanceof TextGenerator ? queryModel : null;
+    const texts = author && keepsModel(job) ? textsOf(author, options) : null;
+    const answerer: Answerer = {
+      model: queryModel,
+      progress: () => ({ steps: loop.steps, stateHash: rank.stateHash() }),
+    };
+    const loopOptions = {
+      plan: job,
+      clock,
+      device: opened.device,
+      isHidden,
+      emit: async (event: EngineEvent) => {
+        emit(event);
+        if (event.type === 'hashes' && event.agree && onagreed)
+          await activity.during('save a checkpoint', () => onagreed(event.step));
+      },
+      keepBest: async () => onbest(await activity.during('copy the best model', () => copyModel(answerer))),
+    };
+    const rank = await activity.during('warm up', () =>
+      ReplicaStep.prepare({
+        ...loopOptions,
+        task,
+        texts,
+        from: weights ? 'model' : from,
+        checkDevice: () => opened.check(),
+        ...(savesState && { savesState }),
+      }),
+    );
+    const loop = new TrainingLoop(rank, loopOptions);
+    return { rank, loop, task, answerer, texts, outputs: null, vocabulary: author?.vocabulary ?? null };
+  } catch (error) {
+    task.dispose();
+    throw error;
+  }
+}
+
+async function buildStage(options: BuildOptions): Promise<BuiltRank> {
+  const { job, opened, clock, activity, emit, isHidden, weights, vocabulary } = options;
+  const task = await activity.during('load the data', () => loadPipelineTask(job, dataSource(options), vocabulary));
+  if (weights?.facts) checkFacts(weights.file, weights.facts, task.facts);
+  const outputs = new PipelineOutputs({ job, task, weights, emit });
+  const loopOptions = { plan: job, clock, device: opened.device, isHidden, emit };
+  const rank = await StageStep.prepare({
+    ...loopOptions,
+    task,
+    checkDevice: () => opened.check(),
+    activity,
+    openMirrorStorage,
+    tabBytes: TAB_BYTES,
+    outputs,
+  });
+  const loop = new TrainingLoop(rank, loopOptions);
+  return { rank, loop, task: null, answerer: null, texts: null, outputs, vocabulary: outputs.vocabulary };
+}
+
+/** Returns where a run's data come from. Files that this tab's user has chosen are previewed. */
+export function dataSource({ job, files, shared, baseUrl, clock, activity, emit }: RankOptions): LoadDataOptions {
+  /** When progress was last reported, and its unit. */
+  let reported = { at: -Infinity, unit: '' };
+  const onprogress = (loading: LoadProgress): void => {
+    activity.advance();
+    const at = clock.now();
+    const { unit, done, total } = loading;
+    if (unit === reported.unit && done < total && at - reported.at < PROGRESS_MS) return;
+    reported = { at, unit };
+    emit({ type: 'warmup', stage: 'data', message: 'Loading the data', loading });
+  };
+  const isPreviewed = job.data.kind !== 'url' && job.data.kind !== 'shared';
+  return {
+    files: shared?.files() ?? files,
+    baseUrl,
+    onprogress,
+    ...(!isPreviewed && { onpreview: (preview: Preview) => emit({ type: 'preview', preview, problem: null }) }),
+  };
+}
+
+/** Returns the meaning of the task's samples; `null` if the job defines it. */
+export function factsOf({ queryModel }: JobTask): SampleFacts | null {
+  return queryModel instanceof TextGenerator ? null : queryModel.facts;
+}
+
+/** Returns the texts of a run, which are written as tasks of its activity. */
+function textsOf(author: TextGenerator, { activity, emit, written }: BuildOptions): SampleTexts {
+  const { prompt, bigramLoss } = author;
+  const sample = (): Promise<string | null> => activity.during('write a text', () => author.sample());
+  return new SampleTexts({ prompt, bigramLoss, sample }, emit, written);
+}
