@@ -8,8 +8,8 @@ export const ALGORITHM_NAMES = ['auto', ...ALL_REDUCE_NAMES] as const;
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number];
 
 /**
- * Algorithms by which a run may send gradients or parameters. `tree` and `direct` are those of
- * parameter servers. `none`: a world of one rank sends nothing.
+ * Algorithms by which a run may send gradients or parameters. Parameter servers use `tree` and
+ * `direct`. `none`: a world of one rank sends nothing.
  */
 export const RUN_ALGORITHMS = [...ALL_REDUCE_NAMES, 'tree', 'direct', 'none'] as const;
 export type RunAlgorithm = (typeof RUN_ALGORITHMS)[number];

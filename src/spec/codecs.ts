@@ -1,14 +1,17 @@
 /**
- * The codecs: encodings of the gradients that ranks exchange. Rows are in the order from lossless
- * to most lossy: `auto` chooses the first codec that makes communication short enough. All that
- * forms, checks and cost models know about a codec is in its row.
+ * The codecs: encodings of the gradients that ranks exchange. Rows are sorted from lossless to most
+ * lossy, because `auto` chooses the first codec that makes communication short enough. The row of a
+ * codec contains all that forms, checks and cost models know about it.
  */
 
 /** Facts about a codec. */
 export interface CodecFacts {
   /** Its name in texts. */
   title: string;
-  /** Share of the bytes that it sends, if the share is always about the same. */
+  /**
+   * Encoded size as a share of the float32 size; `null` if nothing is encoded or if the share
+   * varies.
+   */
   share: string | null;
   /**
    * Where it encodes. `hop`: each all-reduce encodes the values that it sends, by a `Codec` of
@@ -16,18 +19,19 @@ export interface CodecFacts {
    * which travel as float32. `null`: nothing is encoded.
    */
   encodes: 'hop' | 'gradient' | null;
-  /** Number of all-reduces of a step, one after the other. */
+  /** Number of consecutive all-reduces in a step. */
   exchanges: number;
   /**
-   * Returns the time of encoding with a residual and of `addTo` on one core, milliseconds per byte
-   * of gradient; measured.
+   * Returns the measured time on one core to encode with a residual and to decode with `addTo`, in
+   * milliseconds per byte of gradient.
    *
-   * @param matrixRank rank of PowerSGD's matrices, which other codecs do not have.
+   * @param matrixRank rank of PowerSGD's matrices. Other codecs ignore it.
    */
   codingMsPerByte: (matrixRank: number) => number;
   /**
-   * Whether values between the stages of a pipeline can have it. Their errors are not fed back, so
-   * they must be small. `src/parallel/pipeline/boundary.ts` must be able to send it.
+   * Whether the values that stages of a pipeline exchange can be encoded with this codec. Its
+   * errors must be small, because pipelines have no error feedback.
+   * `src/parallel/pipeline/boundary.ts` must support the codec.
    */
   fitsPipelines: boolean;
 }

@@ -60,8 +60,8 @@ const ImagesFacts = v.strictObject({
   /** Shape of a sample: [height, width, channels], or [1, 1, numbers]. */
   shape: v.pipe(v.tuple([count, count, count]), v.readonly()),
   /**
-   * Whether class names are numbers, which they are if the files contain arrays. If not, class
-   * names are names of folders. `classes` is sorted by value or by name.
+   * Whether class names are numbers (if the files contain arrays) or names of folders. `classes` is
+   * sorted by number or by name.
    */
   isNumbered: v.boolean(),
   classes: v.array(v.string()),

@@ -15,7 +15,7 @@ export const HEAD_BYTES = 32;
 export interface DataFileEntry {
   /** Path in the folder, with slashes. */
   name: string;
-  /** Size in bytes. It is missing if the file is only named, because no job reads its kind. */
+  /** Size in bytes. It is missing if no job reads this kind of file. */
   size?: number;
 }
 
@@ -36,7 +36,7 @@ const PICTURES: readonly (readonly [format: string, start: RegExp])[] = [
   ['GIF', /^474946383[79]61/],
   ['WebP', /^52494646.{8}57454250/],
   ['BMP', /^424d.{8}00000000/],
-  // The brands avif and avis; hei* and hev*, mif1 and msf1.
+  // The next two rows contain brands: avif and avis for AVIF; hei*, hev*, mif1 and msf1 for HEIC.
   ['AVIF', /^.{8}66747970617669(66|73)/],
   ['HEIC', /^.{8}66747970(6865(69|76)|6d696631|6d736631)/],
   ['TIFF', /^(4949(2a|2b)00|4d4d00(2a|2b))/],
@@ -46,7 +46,7 @@ const PICTURES: readonly (readonly [format: string, start: RegExp])[] = [
   ['icon', /^00000100.{8}0[01]/],
   ['SVG', /^(efbbbf)?(20|09|0a|0d)*3c737667/],
 ];
-/** Names of pictures whose first bytes do not tell. */
+/** Names of SVG pictures, whose first bytes do not always identify the format. */
 const SVG = /\.svgz?$/i;
 
 /** Returns whether a file is hidden, or was added by a system or a program. */
@@ -54,7 +54,9 @@ export function isHidden(path: string): boolean {
   return path.split('/').some((step) => step.startsWith('.') || SYSTEM.test(step));
 }
 
-/** Returns whether a picture or a text of the user is left out because its folder is hidden. */
+/**
+ * Returns whether a file is a user's picture or text that is left out because a folder is hidden.
+ */
 export function isDataInHiddenFolder(path: string): boolean {
   const steps = path.split('/');
   const isHiddenFolder = steps.slice(0, -1).some((step) => step.startsWith('.'));
@@ -68,7 +70,7 @@ export function kindOfName(name: string): DataFileKind | null {
   return KINDS.find(([, pattern]) => pattern.test(name))?.[0] ?? null;
 }
 
-/** Returns the format of a picture; `null` if the bytes do not begin a picture. */
+/** Returns the format of a picture; `null` if `head` is not the start of a picture. */
 export function pictureFormat(name: string, head: Uint8Array): string | null {
   const start = hexOf(head.subarray(0, HEAD_BYTES), '');
   return PICTURES.find(([, pattern]) => pattern.test(start))?.[0] ?? (SVG.test(name) ? 'SVG' : null);

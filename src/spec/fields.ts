@@ -118,7 +118,10 @@ export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePa
   return items as [v.IssuePathItem, ...v.IssuePathItem[]];
 }
 
-/** Returns a check of a valid object that reports a problem of several of its fields together. */
+/**
+ * Returns a check for objects whose fields are valid one by one. It reports a problem between
+ * several fields.
+ */
 export function checkOf<Fields>(findProblem: (fields: Fields) => Problem | null) {
   return v.rawCheck<Fields>(({ dataset, addIssue }) => {
     const problem = dataset.typed && !dataset.issues ? findProblem(dataset.value) : null;

@@ -12,7 +12,7 @@ import { field, fieldsOf, schemasOf } from './fields.ts';
 export const TOKEN_KINDS = ['characters', 'byte-pairs'] as const;
 export type TokenKind = (typeof TOKEN_KINDS)[number];
 
-/** The smallest number of byte-pair tokens: every byte, and one pair. */
+/** The smallest number of byte-pair tokens: one for each of the 256 bytes, and one pair. */
 const MIN_BYTE_PAIRS = 257;
 /** The largest number of characters in a vocabulary. */
 export const MAX_CHARACTERS = 4096;
@@ -67,8 +67,8 @@ export const GPT_FIELDS = {
     help: 'kind of tokens of the job gpt (default: characters)',
   }),
   /**
-   * Number of byte-pair tokens, and of rows of the model's matrix, even if the text has too few
-   * pairs. With `characters`, the text determines the number of tokens.
+   * Number of byte-pair tokens. The model's token matrix has this many rows, even if the text has
+   * fewer pairs. With `characters`, the text determines the number of tokens.
    */
   vocabulary: field(count(MIN_BYTE_PAIRS, MAX_VOCABULARY), TINY.vocabulary, {
     value: 'n',
@@ -95,7 +95,7 @@ interface Preset {
   model: Omit<GptModel, 'prompt'>;
   batchSize: number;
   learningRate: number;
-  /** The fields that divide the model; `null` if a tab can hold all of it. */
+  /** The fields that divide the model among tabs; `null` if one tab can hold the whole model. */
   pipeline: { strategy: 'pipeline'; stages: number; recompute: boolean } | null;
 }
 

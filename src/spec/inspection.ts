@@ -1,5 +1,5 @@
 /**
- * What a model has learned, as pictures: the answer to the command `inspect`. The answer has about
+ * The answer to the command `inspect`: pictures of what a model has learned. The answer has about
  * 60 kB for any model size.
  */
 

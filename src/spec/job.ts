@@ -34,10 +34,9 @@ export const MAX_HIDDEN = 4096;
 /**
  * The source of a job's data. `synthetic`: the job `digits` generates its data. `built-in`: the job
  * `gpt` includes a text. `none`: a lesson has no data. The other kinds are for `mnist`, `images`,
- * `table` and `gpt`. `url`: the address of a folder; except for `mnist`, the address of a single
- * file is possible, too. `files`: the same files, chosen in each tab. `shared`: files of one rank,
- * distributed to all. `federated` (not for `mnist`): different files in each tab, which never leave
- * the tab.
+ * `table` and `gpt`. `url`: the address of a folder or, for jobs other than `mnist`, of a single
+ * file. `files`: the same files, chosen in each tab. `shared`: files of one rank, distributed to
+ * all. `federated` (not for `mnist`): different files in each tab, which never leave the tab.
  */
 const DataSource = v.variant('kind', [
   v.strictObject({ kind: v.literal('synthetic') }),
@@ -168,8 +167,8 @@ export const JobSpec = v.pipe(
   JobFields,
   v.check(
     ({ job, data }) => DATA_OF[job].includes(data.kind),
-    'digits has data of kind "synthetic"; mnist has "url", "files" or "shared"; images and table have these or "federated"; gpt has ' +
-      'these four or "built-in"; lesson has "none"',
+    'digits has data of kind "synthetic"; mnist "url", "files" or "shared"; images and table "url", "files", "shared" or "federated"; ' +
+      'gpt "url", "files", "shared", "federated" or "built-in"; lesson "none"',
   ),
   v.check(
     ({ job, data, gpt }) => job !== 'gpt' || data.kind !== 'federated' || gpt.tokens === 'characters',
@@ -195,7 +194,7 @@ export const JobSpec = v.pipe(
   ),
 );
 
-/** Returns the problem of a model as one of the job. */
+/** Converts a problem in a model to a problem in the job that contains the model. */
 function inModel(problem: Problem | null): Problem | null {
   return problem && { ...problem, path: ['model', ...problem.path] };
 }

@@ -1,8 +1,8 @@
 /**
- * Schemas of the layers that custom models may have: the layers whose gradients exist on every
- * backend. They are read in the formats of Keras 2, Keras 3 and TensorFlow.js. Initializers are
- * dropped, because the job's seed determines the initial weights. Module names are dropped, because
- * nothing uses them.
+ * Schemas of the layers that custom models may have. Their gradients exist on every backend. Layers
+ * are read in the formats of Keras 2, Keras 3 and TensorFlow.js. Initializers are dropped, because
+ * the job's seed determines the initial weights. Module names are dropped, because nothing uses
+ * them.
  */
 import * as v from 'valibot';
 import { fieldsOf } from './fields.ts';
@@ -152,8 +152,8 @@ function normalized<Entries extends v.ObjectEntries>(config: CommonFields & Outp
 
 const integer = v.pipe(v.number(), v.integer());
 /**
- * A dimension of a Reshape's target. At most one is -1 (null in TensorFlow.js): it takes the
- * remaining elements.
+ * A dimension of a Reshape's target. At most one dimension is -1 (null in TensorFlow.js): its size
+ * follows from the number of elements.
  */
 const side = v.pipe(
   v.union([count(MAX_SIDE), v.literal(-1), v.null()]),

@@ -10,7 +10,7 @@ export interface Method extends Compared {
 }
 
 /**
- * The methods by name, from those that change least what is learned to those that change most. The
+ * The methods by name, sorted by how much they change what is learned: from least to most. The
  * first method of a strategy has the strategy's name.
  */
 export const METHODS: ReadonlyMap<string, Method> = new Map(
@@ -30,8 +30,8 @@ export function methodOf(name: string): Method {
 }
 
 /**
- * Returns whether a method learns something other than `ddp` does. With a codec, `ddp` still
- * averages all gradients in every step, and residuals are sent later.
+ * Returns whether a method learns something other than `ddp` does. `ddp` with a codec does not: it
+ * still averages all gradients in every step, and sends residuals later.
  */
 export function changesLearning(name: string): boolean {
   return !reducesGradients(methodOf(name).strategy);

@@ -43,8 +43,8 @@ export function checkModelFileSize(name: string, size: number): void {
 }
 
 /**
- * Returns the formats in which a model's weights can be written. The others describe layers of
- * TensorFlow.js, and need a rank that has all of them.
+ * Returns the formats in which a model's weights can be written. The other formats describe layers
+ * of TensorFlow.js, so one rank must have all layers.
  */
 export function weightsFormatsOf(job: Pick<JobSpec, 'job' | 'strategy'>): readonly WeightsFormat[] {
   return job.job === 'gpt' || isPipeline(job) ? ['safetensors'] : WEIGHTS_FORMATS;

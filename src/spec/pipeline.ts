@@ -10,7 +10,9 @@ export const PIPELINE_SCHEDULES = ['1f1b', 'gpipe'] as const;
 /** The largest number of stages, and of micro-batches of a step. */
 export const MAX_STAGES = 64;
 const MAX_MICRO_BATCHES = 256;
-/** Micro-batches per stage by default. Ranks then wait for about a fifth of the time. */
+/**
+ * Micro-batches per stage by default. With this number, ranks wait for about a fifth of the time.
+ */
 const MICRO_BATCHES_PER_STAGE = 4;
 
 /**
@@ -65,8 +67,9 @@ export interface PipelineWorld {
 }
 
 /**
- * Returns how `worldSize` ranks form pipelines: as many whole replicas as possible, over all ranks
- * if their number can be divided. The last ranks may have no stage.
+ * Returns how `worldSize` ranks form pipelines. There are as many replicas as fit, at least one.
+ * Ranks that remain make all pipelines longer, if there are enough of them. Otherwise the last
+ * ranks have no stage.
  *
  * @param layers number of layers of the model: the largest number of stages.
  */

@@ -163,7 +163,7 @@ export const PLAN_FIELDS = {
     value: 'on|off',
     help: 'add the rounding error of a codec to the next gradient',
   }),
-  /** What the run measures instead of training the model; `null`: it trains. */
+  /** The measurement that replaces training; `null`: the run trains the model. */
   measure: field(v.nullable(v.picklist(MEASURE_NAMES)), null, {
     value: 'name',
     help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${strategiesWith(({ excludes }) => !('measure' in excludes))})`,
@@ -184,7 +184,9 @@ export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 const PlanFields = v.strictObject(schemasOf(PLAN_FIELDS));
 export type TrainingPlan = v.InferOutput<typeof PlanFields>;
 
-/** Where a plan has a part that not every strategy supports, and whether it has it. */
+/**
+ * For each part that not every strategy supports: the path of its field, and whether a plan has it.
+ */
 export type Parts<Plan> = Partial<Record<JobPart, { path: Problem['path']; isIn: (plan: Plan) => boolean }>>;
 
 /** The parts of a plan that not every strategy supports. */
@@ -195,10 +197,11 @@ export const PLAN_PARTS: Parts<TrainingPlan> = {
 };
 
 /**
- * Returns the first part or setting of a plan that its strategy does not have; `null` if it has all
- * of them.
+ * Returns the problem with the first part or setting of a plan that its strategy does not support;
+ * `null` if the strategy supports all of them.
  *
- * @param fields the fields of the plan, whose settings have their default if nobody set them.
+ * @param fields the declarations of the plan's fields. A setting with its default value counts as
+ *   not set.
  */
 export function strategyProblem<Plan extends { strategy: StrategyName }>(
   plan: Plan,
@@ -221,7 +224,7 @@ export function strategyProblem<Plan extends { strategy: StrategyName }>(
   return { path: [foreign], message };
 }
 
-/** Returns the first problem of fields of a plan that do not fit together; `null` if all fit. */
+/** Returns the first problem between fields of a plan; `null` if all fields fit together. */
 export function planProblem(plan: TrainingPlan): Problem | null {
   const { strategy, codec, measure, maxSteps } = plan;
   const { least, most } = RANGE_TEST_STEPS;
@@ -284,14 +287,17 @@ const FittingPlan = v.pipe(
 
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 
-/** Returns the facts of a strategy, or those of the default one if there is no such strategy. */
+/**
+ * Returns the facts of a strategy. Without such a strategy, returns those of the default strategy.
+ */
 export function factsOf(strategy: unknown): StrategyFacts {
   return STRATEGIES[isStrategy(strategy) ? strategy : DEFAULT_PLAN.strategy];
 }
 
 /**
- * Returns the optimizer whose averages are part of a run's state: the outer optimizer if ranks
- * train alone between exchanges, because the averages of the inner one are a rank's own.
+ * Returns the optimizer whose averages are part of a run's state. If ranks train alone between
+ * exchanges, this is the outer optimizer, because the averages of the inner optimizer differ by
+ * rank.
  */
 export function stateOptimizer({ strategy, optimizer }: Pick<TrainingPlan, 'strategy' | 'optimizer'>): OptimizerName {
   const { local }: StrategyFacts = STRATEGIES[strategy];

@@ -28,14 +28,14 @@ export interface LocalFacts {
   streaming: Streaming | null;
 }
 
-/** A codec with which a measuring run compares the strategy. */
+/** A codec that a measuring run combines with the strategy, for the comparison with others. */
 export interface Compared {
   codec: JobCodec;
   /**
-   * Number of steps until a goal is reached, as a multiple of those of `ddp` with `fp32`; measured
-   * with 4 ranks and the strategy's default settings. `classifier`: an mlp with 256 hidden units on
-   * MNIST, batches of 32, until 90 % accuracy; mean of 8 seeds. `language model`: the job gpt with
-   * the preset tiny, until 2.2 nats per character of held-out text.
+   * Number of steps until a goal is reached, as a multiple of the steps that `ddp` with `fp32`
+   * takes. Measured with 4 ranks and the strategy's default settings. `classifier`: an mlp with 256
+   * hidden units on MNIST, batches of 32, until 90 % accuracy; mean of 8 seeds. `language model`:
+   * the job gpt with the preset tiny, until 2.2 nats per character of held-out text.
    */
   stepsToGoal: Record<Learner, number>;
 }
@@ -61,23 +61,23 @@ export type JobPart = 'lesson' | 'measure' | 'shardOptimizer' | 'mixed' | 'feder
 /** Facts about a strategy. */
 export interface StrategyFacts {
   /**
-   * What ranks exchange. `gradients`: all ranks take every step together, with the averaged
-   * gradient. `server`: rank 0 receives gradients and returns parameters. `parameters`: ranks train
-   * alone for some steps, and then exchange what they have learned. `activations`: each rank has
-   * some of the layers, and sends their outputs and the gradients of their inputs.
+   * The values that ranks exchange. `gradients`: all ranks take every step together, with the
+   * averaged gradient. `server`: rank 0 receives gradients and returns parameters. `parameters`:
+   * ranks train alone for some steps, and then exchange what they have learned. `activations`: each
+   * rank has some of the layers, and sends their outputs and the gradients of their inputs.
    */
   exchanges: 'gradients' | 'server' | 'parameters' | 'activations';
   /** Whether a rank waits for the others in every step, so that it knows the losses of all. */
   isSynchronous: boolean;
-  /** Whether ranks may join and leave during a run: the state survives the loss of a rank. */
+  /** Whether ranks may join and leave during a run. The state must survive when a rank is lost. */
   isElastic: boolean;
-  /** Whether a run can be saved as a checkpoint: each rank has the whole state. */
+  /** Whether a run can be saved as a checkpoint. Each rank must have the whole state. */
   hasCheckpoints: boolean;
-  /** Whether ranks send by all-reduces whose algorithm a job can choose. */
+  /** Whether ranks communicate with all-reduces. If so, a job can choose their algorithm. */
   hasAllReduces: boolean;
   /**
-   * Codecs of what ranks exchange. Strategies that send parameters have `fp32` only, because
-   * rounding errors of parameters would persist; differences of parameters can be rounded.
+   * Codecs for the values that ranks exchange. Strategies that send parameters have `fp32` only,
+   * because rounding errors of parameters would persist. Differences of parameters can be rounded.
    */
   codecs: readonly PlannedCodec[];
   settings: readonly StrategySetting[];
@@ -94,13 +94,13 @@ export interface StrategyFacts {
   syncEvery: number | null;
   /** Defaults for language models, which take thousands of steps. */
   languageModel: { syncEvery?: number; outerLearningRate?: number };
-  /** `null` unless ranks train alone between two exchanges. */
+  /** The exchange, if ranks train alone between two exchanges; otherwise `null`. */
   local: LocalFacts | null;
-  /** Empty if the costs of the strategy are not estimated. */
+  /** The codecs for the comparison; empty if the costs of the strategy are not estimated. */
   compared: readonly Compared[];
 }
 
-/** Reasons of strategies whose ranks do not average gradients in every step. */
+/** Parts that a strategy does not support if its ranks do not average gradients in every step. */
 const WITHOUT_AVERAGED_GRADIENTS = {
   lesson: 'the lesson requires the strategy ddp',
   measure: 'a measurement requires the strategy ddp',
@@ -146,7 +146,7 @@ const OUTER = {
   ...LOCAL,
   settings: ['syncEvery', 'outerLearningRate'],
   optimizer: 'adamw',
-  // The DiLoCo paper's 500 suit runs of 100 000 steps; runs here have a few hundred steps.
+  // The DiLoCo paper uses 500 in runs of 100 000 steps. Runs here have a few hundred steps.
   syncEvery: 20,
 } as const satisfies StrategyFacts;
 

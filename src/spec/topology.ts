@@ -19,7 +19,7 @@ const MAX_LAYERS = 64;
 const MAX_TOPOLOGY_BYTES = 12 * 1024;
 /**
  * The largest number of weights of a tab. Their gradient has 40 MB, which takes several seconds per
- * step over WebRTC. A pipeline has as many for each stage.
+ * step over WebRTC. With a pipeline, this limit applies to each stage.
  */
 const MAX_PARAMETERS = 10_000_000;
 /**
@@ -267,8 +267,8 @@ export function tooLarge(topology: Topology, stages: number): Problem | null {
   const most = MAX_PARAMETERS * stages;
   if (parameters <= most) return null;
   const largest = rows.findIndex((row) => row.parameters === Math.max(...rows.map((one) => one.parameters)));
-  const where = stages === 1 ? 'in a tab: choose a pipeline' : `in ${stages} stages: choose a longer pipeline`;
-  const message = `the model has ${parameters} weights, most of them here, but at most ${most} are supported ${where}`;
+  const where = stages === 1 ? 'in a tab: choose a pipeline' : `in ${stages} stages: choose more stages`;
+  const message = `the model has ${parameters} weights, most of them in this layer, but at most ${most} are supported ${where}`;
   return { path: ['config', 'layers', largest], message };
 }
 
