@@ -26,8 +26,8 @@ export function createOptimizer(name: OptimizerName, options: OptimizerOptions, 
 }
 
 /**
- * Creates the optimizer with the class name and the `getConfig` of one of TensorFlow.js's, as it is
- * before its first step. Returns null if there is no such class.
+ * Creates the counterpart of a TensorFlow.js optimizer from its class name and `getConfig`, in the
+ * state before its first step. Returns null if there is no such class.
  *
  * @throws UsageError for a setting out of its range or an invalid size.
  */
@@ -40,7 +40,7 @@ export function isTensorflowRule(className: string): boolean {
   return Object.hasOwn(TENSORFLOW.rules, className);
 }
 
-/** A row of the table, with its state. */
+/** An optimizer: a row of the table of rules, with the optimizer's state. */
 class RuleOptimizer<Name extends string> implements Optimizer {
   readonly #library: Library<Name>;
   readonly #name: Name;

@@ -15,8 +15,8 @@ export interface OptimizerOptions {
   /** `momentum` and `nesterov`: share of the old velocity that remains, in [0, 1). Default 0.9. */
   momentum?: number;
   /**
-   * `momentum`: share of the gradient that does not enter the velocity (except at the first step,
-   * as in torch). Default 0.
+   * `momentum`: share of the gradient that is not added to the velocity. In the first step, the
+   * whole gradient is the velocity, as in torch. Default 0.
    */
   dampening?: number;
   /**
@@ -31,7 +31,8 @@ export interface OptimizerOptions {
   /** `adam` and `adamw`: added to the denominator, >= 0. Default 1e-8. */
   epsilon?: number;
   /**
-   * L2 penalty added to the gradient; for `adamw` decoupled from it. Default 0, for `adamw` 0.01.
+   * L2 penalty that is added to the gradient. With `adamw`, it is applied to the parameters
+   * instead. Default 0; with `adamw`, 0.01.
    */
   weightDecay?: number;
 }
@@ -43,7 +44,7 @@ export interface OptimizerState {
   readonly name: string;
   /** Settings (the learning rate first) and counters, in the order of the rule's row. */
   readonly scalars: Float64Array<ArrayBuffer>;
-  /** One array of the parameters' length for each running average. */
+  /** For each running average: an array with one element per parameter. */
   readonly slots: readonly Float32Array<ArrayBuffer>[];
 }
 

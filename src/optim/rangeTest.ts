@@ -13,8 +13,7 @@ import { rangeRate } from './schedule.ts';
  */
 const EXPLOSION = 4;
 /**
- * Losses are smoothed over this share of the steps, in which rates rise by eight tenths of a
- * decade.
+ * Losses are smoothed over this share of the steps. Rates rise by eight tenths of a decade in it.
  */
 const SMOOTHED = 0.1;
 /** Share of the steps in which rates rise tenfold. */
@@ -37,7 +36,7 @@ const LEAST_FALL = 1e-3;
  * 0.6745 times the square root of 2.
  */
 const MEDIAN_DIFFERENCE = 0.954;
-/** Digits of the suggested rate; the result is not more exact. */
+/** Significant digits of the suggested rate. The test is not more exact than that. */
 const DIGITS = 2;
 
 /**
@@ -58,11 +57,11 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
 }
 
 /**
- * Finds the rate at which the loss falls steepest before its minimum: the middle of the decade
- * whose least-squares line falls most, or of a longer range if noise hides the fall. A line
- * separates a fall from noise better than differences between consecutive losses do. The range ends
- * at the minimum or before it, so the found rate is about half a decade or more below the rates at
- * which the loss explodes.
+ * Finds the rate at which the loss falls steepest before its minimum. It is the middle of the
+ * decade whose least-squares line falls most. If noise hides the fall, a longer range replaces the
+ * decade. A line separates a fall from noise better than differences between consecutive losses do.
+ * The range ends at the minimum or before it, so the found rate is about half a decade or more
+ * below the rates at which the loss explodes.
  *
  * @param losses losses of the test's steps, all finite.
  * @param steps planned steps of the test.
@@ -128,8 +127,8 @@ function steepest(losses: readonly number[], reach: number): { middle: number; f
 }
 
 /**
- * Returns the standard deviation of the fall of such a line, for losses without a trend and with a
- * standard deviation of 1.
+ * Returns the standard deviation of the fall of the line that {@link steepest} fits, for losses
+ * without a trend and with a standard deviation of 1.
  */
 function fallByNoise(reach: number): number {
   return (2 * reach) / Math.sqrt(squaresUpTo(reach));

@@ -17,7 +17,7 @@ import type { Range } from '../util/range.ts';
 /** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
 export type Config = Readonly<Record<string, unknown>>;
 
-/** A number from `low` (0) to below `high`, or a boolean as 0 or 1. */
+/** A number with `low` (default 0) <= number < `high`, or a boolean as 0 or 1. */
 interface Setting {
   low?: number;
   high: number;
@@ -25,14 +25,14 @@ interface Setting {
   initial?: number | undefined;
 }
 
-/** A scalar that counts steps, or that each step multiplies by the setting `factor`. */
+/** A scalar to which each step adds 1. With `factor`, each step multiplies it by that setting. */
 interface Counter {
-  /** A number, or the setting with the first value. */
+  /** The first value, or the name of the setting that contains it. */
   first: number | string;
   factor?: string;
 }
 
-/** What a rule reads and writes in one step. */
+/** The data that a rule reads and writes in one step. */
 interface Step {
   params: Float32Array;
   gradient: Float32Array;
@@ -69,11 +69,16 @@ export interface Rule {
 /** The rules of a library, by the names that it gives them. */
 export interface Library<Name extends string> {
   rules: Readonly<Record<Name, Rule>>;
-  /** Returns the optimizer's name in states, which differ between the libraries. */
+  /**
+   * Returns the name of an optimizer in states. The states of the two libraries are not compatible.
+   */
   stateName: (name: Name) => string;
   /** Rounds settings and counters as the library does. */
   round: (value: number) => number;
-  /** Whether a state's counters are those of the next step; otherwise, of the last step. */
+  /**
+   * Whether the counters in a state belong to the next step. Otherwise they belong to the last
+   * step.
+   */
   countsAhead: boolean;
 }
 
@@ -216,9 +221,9 @@ function momentum({ params, gradient, ranges, slots, value, rest }: Step): void 
 }
 
 /**
- * https://arxiv.org/abs/1412.6980, whose section 2 allows to apply both bias corrections outside
- * the loop; epsilon is added to the corrected root. PyTorch divides each root by its correction;
- * that division would be the slowest operation in this loop.
+ * Adam, https://arxiv.org/abs/1412.6980. Both bias corrections are applied outside the loop, which
+ * section 2 of the paper allows. Epsilon is added to the corrected root. PyTorch instead divides
+ * each root by its correction; that division would be the slowest operation in this loop.
  */
 function adam(
   { params, gradient, ranges, slots, value, rest }: Step,
@@ -313,12 +318,13 @@ function adamax({ params, gradient, ranges, slots, value, rest }: Step): void {
 
 /**
  * `velocity = momentum * velocity + learningRate * gradient / root; params -= velocity`. The root
- * is that of the running mean of squares + epsilon. With `centered` it is that of the mean of
- * squares - (the square of the mean + epsilon).
+ * is `sqrt(squares+epsilon)`, where `squares` is the running mean of squared gradients. With
+ * `centered`, the root is `sqrt(squares-(mean^2+epsilon))`, where `mean` is the running mean of
+ * gradients.
  *
  * So with `centered` a parameter becomes NaN as soon as the variance of its gradient is below
- * epsilon, as at a gradient of zero in the first step. TensorFlow.js does the same; TensorFlow adds
- * epsilon instead.
+ * epsilon, for example if its gradient is zero in the first step. TensorFlow.js does the same;
+ * TensorFlow adds epsilon instead.
  */
 function rmsprop({ params, gradient, ranges, slots, value, rest }: Step): void {
   const squares = slots[0]!;
