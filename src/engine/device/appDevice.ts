@@ -1,4 +1,4 @@
-/** Opens the device in the app, which brings the files of WebAssembly with it. */
+/** Opens the device in the app, whose bundle includes the files of WebAssembly. */
 import type { Clock } from '../../util/clock.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { openDevice, type OpenedDevice } from './device.ts';

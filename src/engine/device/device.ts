@@ -22,7 +22,7 @@ const ADAPTER_TIMEOUT_MS = 10_000;
 /** Higher than the priorities of WebGL (2) and the CPU (1) in TensorFlow.js. */
 const WEBGPU_PRIORITY = 3;
 
-/** What the notes add about a CPU that computes slower than it could. */
+/** Sentences for the notes if the CPU computes slower than it could. */
 const WITHOUT_SIMD =
   'WebAssembly also lacks SIMD instructions in this browser, which makes training slower still. Use a newer browser.';
 const WITHOUT_WASM =
@@ -56,8 +56,8 @@ const RAISED_LIMITS = [
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
 /**
- * Extensions of WebGPU that are requested where the adapter has them. `shader-f16` tells that the
- * GPU computes in half precision; measurements use `timestamp-query`.
+ * Extensions of WebGPU that are requested where the adapter has them. A GPU with `shader-f16`
+ * computes in half precision. Measurements use `timestamp-query`.
  */
 const WANTED_FEATURES = ['shader-f16', 'timestamp-query'] as const satisfies readonly GPUFeatureName[];
 

@@ -8,19 +8,22 @@ import { within } from '../../util/deadline.ts';
 import { DeviceError } from '../../util/errors.ts';
 
 /**
- * Milliseconds. A browser that maps a buffer of an idle GPU within this time is left alone. It is
- * well below Firefox's timer, and well above the few milliseconds of Chromium.
+ * Milliseconds. If a browser maps a buffer of an idle GPU within this time, nothing is changed. The
+ * limit is well below Firefox's timer, and well above the few milliseconds of Chromium.
  */
 const PROMPT_MS = 20;
-/** The fastest map of this many counts, because other work of the machine delays single maps. */
+/**
+ * Number of measured maps. Only the fastest counts, because other work of the machine may delay
+ * single maps.
+ */
 const MEASURED_MAPS = 2;
 /** Milliseconds after which the GPU counts as broken. */
 const MAP_TIMEOUT_MS = 10_000;
 
 /**
- * Measures `mapAsync` of an idle GPU. If it is slow, and faster while empty command lists are
- * submitted, then such lists are submitted while a buffer of `gpu` that is created later is being
- * mapped. Returns whether that is the case.
+ * Measures `mapAsync` on an idle GPU. If it is slow, but faster while empty command lists are
+ * submitted, changes `mapAsync` of all buffers that `gpu` creates later: empty lists are submitted
+ * until the buffer is mapped. Returns whether `mapAsync` was changed.
  *
  * @throws (rejects) DeviceError if the GPU does not answer.
  */

@@ -17,8 +17,8 @@ const MIN_USES = 8;
 
 /**
  * Batches of matrices are multiplied one by one if each product has at least this many
- * multiplications. A layer of attention over 1024 positions, of 67 million, then takes half the
- * time; over 256 positions, of 4 million, it takes as long as before.
+ * multiplications. This halves the time of attention over 1024 positions (67 million
+ * multiplications). For attention over 256 positions (4 million), it would save nothing.
  */
 const MIN_MULTIPLICATIONS = 2 ** 24;
 
@@ -56,7 +56,7 @@ function registerMatMul(): void {
         return multiplyOneByOne(params.backend as BackendWasm, a, b, { transposeA, transposeB });
       }
       const [writesA, writesB] = [transposeA && columns >= MIN_USES, transposeB && rows >= MIN_USES];
-      // XNNPACK multiplies only if both matrices are in order.
+      // XNNPACK multiplies only if neither matrix is transposed.
       if (!isOneProduct || writesA !== transposeA || writesB !== transposeB || !(writesA || writesB)) {
         return original.kernelFunc(params);
       }
@@ -99,7 +99,7 @@ function multiplyOneByOne(
   return result;
 }
 
-/** TensorFlow.js reads slopes wrongly unless their shape is that of the last axes. */
+/** TensorFlow.js reads slopes wrongly unless they have the shape of the input's last axes. */
 function registerPrelu(): void {
   registerWasmKernel('Prelu', ({ x: info, alpha: slopes }, _, backend) =>
     resultOf(backend, () => {
@@ -109,7 +109,7 @@ function registerPrelu(): void {
   );
 }
 
-/** Kernels that read an input of this type as floats, or as elements of another size. */
+/** Kernels that misread an input of this type: as floats, or as elements of another size. */
 const WRONG_TYPES = [
   ['ClipByValue', 'x', 'int32'],
   ['Reciprocal', 'x', 'int32'],
@@ -121,7 +121,7 @@ const WRONG_TYPES = [
   ['Select', 't', 'bool'],
 ] as const;
 
-/** Makes a kernel reject inputs of a type for which it computes something else. */
+/** Makes a kernel reject inputs of a type for which its result would be wrong. */
 function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
   const original = tf.getKernel(kernelName, 'wasm');
   tf.unregisterKernel(kernelName, 'wasm');
@@ -153,7 +153,7 @@ function transpose(matrices: tf.Tensor): tf.Tensor {
 
 /**
  * Registers the op that looks up rows of a table: tokens int32 [n], table float32 [rows, width] ->
- * float32 [n, width]. A token without a row has zeros.
+ * float32 [n, width]. The result for a token without a row is zeros.
  */
 function registerLookUp(): void {
   registerWasmKernel(LOOK_UP, ({ tokens, table }, _, backend) => {

@@ -1,4 +1,4 @@
-/** What kernels for TensorFlow.js's WebAssembly backend have in common. */
+/** Functions that the kernels for TensorFlow.js's WebAssembly backend share. */
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 

@@ -14,7 +14,7 @@ type Conv3DInfo = tf.backend_util.Conv3DInfo;
 type Shape4 = [number, number, number, number];
 type Shape5 = [number, number, number, number, number];
 
-/** The attributes of these kernels, each of which has some of them. */
+/** The attributes of these kernels. Each kernel has only some of them. */
 interface Attributes {
   strides: number | [number, number];
   dilations: number | [number, number] | null;
@@ -38,8 +38,8 @@ export function registerWindowKernels(): void {
   registerWasmKernel('Conv2DBackpropFilter', convolutionFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient);
-  // TensorFlow.js takes the smallest positive float for the smallest float, so windows without a
-  // positive element have the maximum 0 and no gradient.
+  // TensorFlow.js starts a maximum at the smallest positive float, not at the lowest float. So
+  // windows without a positive element have the maximum 0 and no gradient.
   registerWasmKernel('MaxPool3D', maxPool3D);
   registerWasmKernel('MaxPoolGrad', (inputs, { filterSize, strides, pad, dimRoundingMode }: Attributes, backend) =>
     maxPoolGradient(
@@ -69,9 +69,9 @@ const CONVOLUTIONS = [
 
 /**
  * Replaces padding `same` by the number of rows and columns that it stands for. XNNPACK, which the
- * kernels call, computes this number itself, and fails where it is negative: where strides skip
- * pixels, so that the windows do not reach the end of the input. TensorFlow.js 4.22 ignores the
- * failure, so the result would be zeros.
+ * kernels call, computes this number itself, and fails if it is negative. It is negative if strides
+ * skip pixels, so that the windows do not reach the end of the input. TensorFlow.js 4.22 ignores
+ * the failure, so the result would be zeros.
  */
 function padExplicitly(kernelName: string, isDepthwise: boolean): void {
   const original = tf.getKernel(kernelName, 'wasm');
@@ -111,9 +111,10 @@ function checkPooling(kernelName: string): void {
 }
 
 /**
- * Checks that XNNPACK writes as many elements as TensorFlow.js allocates. It always rounds down,
- * and TensorFlow.js computes the shape for a padding that is a number from the height of the window
- * and its stride alone. Otherwise XNNPACK would write over the memory of other tensors.
+ * Checks that XNNPACK writes as many elements as TensorFlow.js allocates. With more elements,
+ * XNNPACK would write over the memory of other tensors. The two numbers can differ: XNNPACK always
+ * rounds down, and if the padding is a number, TensorFlow.js computes both sides from the height of
+ * the window and the vertical stride.
  */
 function checkShape(kernelName: string, info: Conv2DInfo): void {
   const { padInfo, inHeight, outHeight, strideHeight, effectiveFilterHeight } = info;
@@ -283,9 +284,9 @@ function maxPoolGradient(
 }
 
 /**
- * Calls `visit` for each element of a window that lies in the input, for each window of each
- * sample. The elements of one window are visited in the order of their indices. Indices count the
- * positions of the input (of all samples), of the output (of all samples), and of the window. A
+ * Goes through the windows of all samples, and calls `visit` for each element of a window that lies
+ * in the input. The elements of one window are visited in the order of their indices. Indices count
+ * the positions of the input (of all samples), of the output (of all samples), and of the window. A
  * position has a value for each channel.
  */
 function forEachTap(info: Conv2DInfo | Conv3DInfo, visit: (input: number, output: number, tap: number) => void): void {
