@@ -131,8 +131,8 @@ class DatabaseStore implements BlobStore {
   }
 
   /**
-   * Resolves once the whole transaction is complete, not only its request. Whether storage is full
-   * may only be known at the end of the transaction.
+   * Resolves once the whole transaction is complete, not only its request. A browser may notice
+   * only at the end of the transaction that storage is full.
    */
   #run<T>(mode: IDBTransactionMode, request: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
     return new Promise((resolve, reject) => {

@@ -2,8 +2,8 @@
 
 /**
  * Runs `task`, unless another tab of this browser is running a task of the same name. In that case
- * `task` is not run, and this function returns at once. Browsers have no locks on pages over plain
- * http, so there every tab runs its own task.
+ * `task` is not run, and this function returns immediately. Browsers have no locks on pages over
+ * plain http, so there every tab runs its own task.
  *
  * @throws (rejects) the errors of `task`.
  */

@@ -11,14 +11,17 @@ import { StorageError } from '../../util/errors.ts';
 
 /** The largest copy that is kept in memory. */
 const MEMORY_BYTES = 64 * 1024 ** 2;
-/** Another tab may remove a new file before this tab has locked it. */
+/**
+ * Number of attempts to create a file. Another tab may remove a new file before this tab has locked
+ * it.
+ */
 const ATTEMPTS = 2;
-/** Elements that are written at a time when a file is created: 4 MiB. */
+/** Number of elements that are written at a time when a file is created (4 MiB). */
 const ZEROS = 1024 ** 2;
 /** The name of the OPFS directory. */
 const DIRECTORY = 'peergrad-mirrors';
 
-/** Lists what workers have and the types of pages lack. */
+/** Declares a method that exists only in workers. The types of pages do not have it. */
 interface WorkerFileHandle extends FileSystemFileHandle {
   createSyncAccessHandle(): Promise<SyncAccessHandle>;
 }
@@ -37,7 +40,7 @@ export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
     try {
       return await openFile(bytes);
     } catch {
-      // Tried again, or kept in memory.
+      // Another attempt follows, or the copy is kept in memory.
     }
   }
   return openMemoryStorage(elements);
@@ -57,7 +60,7 @@ async function openFile(bytes: number): Promise<MirrorStorage> {
     directory.removeEntry(name).catch(() => {});
   };
   try {
-    // Storage may be full although a file can be created, so all of it is written now.
+    // Storage may be full although a file can be created, so the whole file is written now.
     const zeros = new Float32Array(ZEROS);
     for (let at = 0; at < bytes; at += zeros.byteLength) {
       const part = zeros.subarray(0, Math.min(ZEROS, (bytes - at) / zeros.BYTES_PER_ELEMENT));
@@ -79,7 +82,7 @@ async function removeUnused(directory: FileSystemDirectoryHandle): Promise<void>
   for await (const name of directory.keys()) await directory.removeEntry(name).catch(() => {});
 }
 
-/** @throws StorageError if fewer bytes than those of `array` were read or written. */
+/** @throws StorageError if fewer bytes were read or written than `array` has. */
 function check(bytes: number, array: Float32Array): void {
   if (bytes === array.byteLength) return;
   throw new StorageError(

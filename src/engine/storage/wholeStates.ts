@@ -1,6 +1,7 @@
 /**
- * Whole states of a run, for checkpoints. With a sharded optimizer, a rank has a part of the
- * averages. Ranks gather them when they compare their states, on the ranks that save this state.
+ * Whole states of a run, for checkpoints. With a sharded optimizer, each rank has only a part of
+ * the averages. When ranks compare their states, the ranks that save the state receive all
+ * averages.
  */
 import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -27,10 +28,10 @@ export class WholeStates {
   }
 
   /**
-   * Resolves with the whole state: at once if this rank has it, otherwise when ranks have compared
-   * their states.
+   * Resolves with the whole state: immediately if this rank has it, otherwise when ranks have
+   * compared their states.
    *
-   * @throws (rejects) PeergradError if ranks do not compare their states in {@link WAIT_MS};
+   * @throws (rejects) PeergradError if ranks do not compare their states within {@link WAIT_MS};
    *   UsageError if the run ends before.
    */
   async request(): Promise<RunState> {
