@@ -109,8 +109,8 @@ const fp16: Codec = {
 };
 
 /**
- * Holds the decoded values of one segment, whose values have at least two bytes each. It is faster
- * to convert and to add in separate loops.
+ * Holds the decoded values of one segment of fp16, because converting and adding are faster in
+ * separate loops.
  */
 const scratch = new Float32Array(MAX_PAYLOAD_BYTES / HALF_BYTES);
 
@@ -257,7 +257,10 @@ export function encodedDtypeName(code: DtypeCode): string | null {
   return Object.values(CODECS).find((codec) => codec?.code === code)?.dtypeName ?? null;
 }
 
-/** Returns the bytes of `elements` float32 values with a codec; `null`: they are not encoded. */
+/**
+ * Returns the number of bytes of `elements` float32 values: encoded, or as they are if `codec` is
+ * `null`.
+ */
 export function encodedBytes(codec: Codec | null, elements: number): number {
   return codec?.bytesOf(elements) ?? elements * Float32Array.BYTES_PER_ELEMENT;
 }

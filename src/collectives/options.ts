@@ -5,7 +5,7 @@ import type { Clock } from '../util/clock.ts';
 import type { CodecName } from '../spec/codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
-/** What the ranks that an op waits for do, according to somebody who hears their heartbeats. */
+/** The activity of the ranks that an op waits for, as reported in their heartbeats. */
 export interface RankActivity {
   /** Whether all of them work. The op then waits for another timeout. */
   areWorking: boolean;
@@ -39,8 +39,8 @@ export interface ProcessGroupOptions {
 
 export interface OpOptions {
   /**
-   * Maximum time without progress, in milliseconds: in which no byte of this op, or of ops that
-   * were called before it, moves. It does not limit how long the op takes.
+   * Maximum time without progress, in milliseconds. There is progress while bytes of this op, or of
+   * ops that were called before it, move. The total time of the op is not limited.
    */
   timeoutMs?: number | undefined;
   /**
@@ -51,15 +51,15 @@ export interface OpOptions {
   /** Marks a Uint16Array as IEEE half floats. */
   dtype?: 'float16' | undefined;
   /**
-   * Resolves when the tensor has its values, for example when they are read from a GPU. The op has
-   * its place among this rank's calls from the start, and begins then. Its deadline includes this
-   * wait. If the promise rejects, the op fails.
+   * Resolves when the tensor has its values, for example when they are read from a GPU. The call
+   * determines the op's place in the order of this rank's ops, but the op begins only when the
+   * promise resolves. Its deadline includes this wait. If the promise rejects, the op fails.
    */
   after?: PromiseLike<unknown> | undefined;
   /**
-   * Shape of the values, if they are those of a tensor. Ranks must pass equal shapes, except for
-   * the first side if parts differ in size. One side is the same as no shape. Messages are compared
-   * by their number of elements only.
+   * Shape of the tensor that has the values. Ranks must pass equal shapes. If parts differ in size,
+   * the first side may differ. A shape of one side is the same as no shape. For messages between
+   * two ranks, only the number of elements is compared.
    */
   shape?: readonly number[] | undefined;
 }

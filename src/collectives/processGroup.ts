@@ -53,7 +53,9 @@ import {
 } from './preparedOps.ts';
 import { abortable, checkSignal, failOnAbort, Work, type AbortableGroup } from './work.ts';
 
-/** Default time without progress of an op. Gloo's 30 minutes are too long for users at a page. */
+/**
+ * Default of the maximum time without progress. Gloo's 30 minutes are too long for users at a page.
+ */
 export const DEFAULT_OP_TIMEOUT_MS = 60_000;
 
 /**
@@ -130,7 +132,7 @@ export class ProcessGroup {
     return this.#executor.bytesSent;
   }
 
-  /** Bytes of {@link bytesSent} in collectives that have ended, by algorithm. */
+  /** The part of {@link bytesSent} that ended collectives have sent, by algorithm. */
   get bytesSentBy(): ReadonlyMap<string, number> {
     return this.#executor.bytesSentBy;
   }

@@ -1,7 +1,7 @@
 /**
- * The handle of a collective in flight, as torch.distributed's `Work`, and its end by the caller's
- * AbortSignal. An aborted op fails its group on every rank like any failed op, because the other
- * ranks have called the op and would wait for this rank.
+ * The handle of a collective in flight, like torch.distributed's `Work`. The caller's AbortSignal
+ * can end the collective. An aborted op fails its group on every rank like any failed op, because
+ * the other ranks have called the op and would wait for this rank.
  */
 import type { HopEvent } from '../protocol/stepTrace.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
@@ -40,8 +40,8 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /**
-   * When each chunk was sent and received, by ring step, for a finished all-reduce on the ring;
-   * otherwise `null`.
+   * For a finished all-reduce on the ring: when each chunk was sent and received, by ring step.
+   * Otherwise `null`.
    */
   get trace(): OpTrace | null {
     return this.#trace;

@@ -19,8 +19,8 @@ interface Judge {
 }
 
 /**
- * Decides about a collective that has made no progress on this rank for its timeout. It waits
- * longer if it progressed on another rank, or if the ranks that it waits for work.
+ * Decides about a collective that has made no progress on this rank within its timeout. The
+ * collective waits longer if it progressed on another rank, or if all awaited ranks are working.
  */
 export function concludeDeadline(op: InFlightOp, reports: Reports, waitMs: number, judge: Judge): void {
   const { self, clock, context, heardAt, fail, onextend } = judge;
@@ -48,9 +48,9 @@ function awaitedRanks(op: InFlightOp, reports: Reports, self: number): number[] 
 }
 
 /**
- * Returns the time since bytes of a collective moved on any rank. A rank is also not idle while its
- * other frames arrive, if its report is missing, or if it has called the collective and owes data:
- * on a slow line, the report or the data waits behind these frames.
+ * Returns the time since bytes of a collective moved on any rank. For some ranks, frames of other
+ * ops count, too: ranks whose report is missing, and ranks that have called the collective and
+ * still have to send data. On a slow line, the report or the data waits behind these frames.
  *
  * @param quietMs returns the time since a frame of a rank (global) arrived.
  */

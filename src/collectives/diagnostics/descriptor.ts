@@ -22,7 +22,8 @@ export interface OpDescriptor {
   root: number;
   /**
    * For an all-reduce, the gradient bucket. For an all-gather, gather or reduce-scatter, the digest
-   * of the sizes. For other ops, 0. For tensors, combined with {@link shapeTag}.
+   * of the sizes. For other ops, 0. If the op has a shape, the value is combined with {@link
+   * shapeTag}.
    */
   tag: number;
   /**

@@ -17,8 +17,8 @@ export const Report = v.strictObject({
   /** The latest collective that this rank has called; `null` if it has called none. */
   last: v.nullable(v.strictObject({ seq: v.number(), call: v.string(), state: v.string() })),
   /**
-   * Milliseconds since this rank moved bytes of the collective, or of ops that it had called before
-   * the rank that asks had called the collective.
+   * Milliseconds since this rank last moved bytes of the collective, or of earlier ops. Earlier ops
+   * are those that this rank called before the asking rank called the collective.
    */
   idleMs: v.number(),
 });

@@ -33,14 +33,11 @@ interface Inquiries {
 
 interface Question {
   seq: number;
-  /**
-   * Whether the reason is a deadline. The question is then dropped if the collective ends after
-   * all.
-   */
+  /** Whether the reason is a deadline. If so, the question is dropped when the collective ends. */
   isForDeadline: boolean;
-  /** Time since this rank has called the collective. */
+  /** Time since this rank called the collective. */
   waitedMs: number;
-  /** Maximum time to wait for answers. Reports of this age still count. */
+  /** Maximum time to wait for answers, and maximum age of earlier reports that still count. */
   waitMs: number;
   conclude: (reports: Reports) => void;
 }

@@ -1,4 +1,4 @@
-/** The deadline of a message, and how far the message came. */
+/** The deadline of a message, and the progress of its data. */
 import type { FlightRecord } from '../../protocol/flightRecording.ts';
 import type { Clock } from '../../util/clock.ts';
 import { TimeoutError, type ErrorContext } from '../../util/errors.ts';
@@ -6,7 +6,7 @@ import type { Dtype } from '../dtypes.ts';
 import type { ProcessGroupOptions } from '../options.ts';
 import { OpDeadline, transferText, type Progress } from './opDeadline.ts';
 
-/** How much of a message has arrived or left, in elements, and when it did last. */
+/** The number of elements of a message that have arrived or left, and when data last moved. */
 export interface Transfer {
   moved: number;
   movedAt: number | null;

@@ -1,6 +1,7 @@
 /**
  * The deadline of an op or message. It passes when the op has made no progress for its timeout.
- * Before the op fails, the group's creator is asked what the ranks do that the op waits for.
+ * Before the op fails, the creator of the group is asked about the activity of the ranks that the
+ * op waits for.
  */
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
@@ -58,8 +59,8 @@ export class OpDeadline {
   }
 
   /**
-   * Starts the timeout again if the ranks work. Otherwise calls `fail` with sentences about what
-   * they do. Calls neither after {@link cancel}.
+   * Starts the timeout again if all the ranks are working. Otherwise calls `fail` with sentences
+   * about their activity. After {@link cancel}, does neither.
    *
    * @param ranks the global ranks that the op waits for.
    */
@@ -81,15 +82,15 @@ export class OpDeadline {
 const MAX_ENTRIES = 512;
 
 interface Entry {
-  /** The entry is about ops that were called at this time, and not before the previous entry's. */
+  /** When the op whose bytes moved was called. After a merge, the earlier of two calls. */
   readonly calledAt: number;
   movedAt: number;
 }
 
 /**
- * Records when bytes moved over this rank's links. An op also progresses while ops that this rank
- * called before it do, because they use the same links. Later ops do not count: otherwise ranks
- * that go on without a missing rank would hide it.
+ * Records when bytes moved over this rank's links. Progress of earlier ops of this rank also counts
+ * as progress of an op, because they use the same links. Progress of later ops does not count.
+ * Otherwise ranks that continue without a missing rank would hide that the rank is missing.
  */
 export class Progress {
   /** In ascending order of both times. */
@@ -104,8 +105,8 @@ export class Progress {
     const last = entries.at(-1);
     if (last?.calledAt === calledAt) last.movedAt = now;
     else entries.push({ calledAt, movedAt: now });
-    // Each pair becomes one entry with the earlier call and the later progress. So the times of old
-    // calls become coarse, but stay finite.
+    // Each pair becomes one entry with the earlier call and the later progress. So the list stays
+    // short, and times become less exact.
     if (entries.length > MAX_ENTRIES) {
       this.#entries = entries.flatMap(({ calledAt: since }, i) =>
         i % 2 === 0 ? { calledAt: since, movedAt: (entries[i + 1] ?? entries[i]!).movedAt } : [],

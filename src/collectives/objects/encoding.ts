@@ -11,7 +11,7 @@ const SPARSE = -7;
 const HOLE = -2;
 const LEAF_TYPE = /^(BigInt|Date|DataView|ArrayBuffer|((Big)?(Ui|I)nt\d+|Uint8Clamped|Float\d+)Array)$/;
 const MAX_BIGINT_LENGTH = 10_000;
-/** Maximum number of values that are counted again because something refers to them again. */
+/** Maximum number of values that repeated references may add to the count. */
 const MAX_REPEATED = 1_000_000;
 
 /**
@@ -64,7 +64,10 @@ export function valueOf(text: string): unknown {
 function checkExpansion(flat: unknown): void {
   if (!Array.isArray(flat)) return;
   const values: readonly unknown[] = flat;
-  /** Number of values in each value, with all that it refers to; 1 while it is counted. */
+  /**
+   * For each value: the number of values in it, including those that it refers to; 1 during the
+   * count.
+   */
   const sizes = new Map<number, number>();
   const sizeOf = (index: unknown): number => {
     if (typeof index !== 'number' || !(index in values)) return 1;

@@ -101,8 +101,8 @@ export class ObjectCollectives {
 
   /**
    * Issues the second collective as soon as the first has received the sizes. The sequence number
-   * of the second is reserved at once. If either collective fails on this rank, the rank aborts the
-   * group, because other ranks would wait.
+   * of the second is reserved immediately. If either collective fails on this rank, the rank aborts
+   * the group, because other ranks would wait.
    */
   async #issueBoth<Sizes, Result>(sizes: Work<Sizes>, bytes: (sizes: Sizes) => Work<Result>): Promise<Result> {
     const later = this.#reserve();

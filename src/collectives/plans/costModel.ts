@@ -61,8 +61,8 @@ const RING_WORLD = 8;
  */
 const LINKS_MS = 1000;
 /**
- * Number of calls within which new links must pay off, because a generation may end after a few
- * hundred steps.
+ * New links must save the time to open them within this number of calls, because a generation may
+ * end after a few hundred steps.
  */
 const CALLS = 100;
 

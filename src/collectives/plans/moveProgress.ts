@@ -1,6 +1,7 @@
 /**
- * Which moves of one rank's plan wait for which, and how far they are. `inFlightOp.ts` changes the
- * progress while segments are sent and arrive; the simulation uses the dependencies only.
+ * The dependencies between the moves of one rank's plan, and the progress of the moves.
+ * `inFlightOp.ts` changes the progress while segments are sent and arrive; the simulation uses the
+ * dependencies only.
  */
 import type { Move, Plan } from './plans.ts';
 
@@ -34,7 +35,9 @@ export interface Lane {
   next: number;
   /** Whether a frame is being sent and the peer does not accept another one yet. */
   isBusy: boolean;
-  /** Whether the peer is ready for all data; otherwise, the bytes that may be sent before. */
+  /**
+   * Whether the peer is ready for all data. Until then, only `eagerLeft` more bytes may be sent.
+   */
   isReady: boolean;
   eagerLeft: number;
   /** Sends the frame that waits until the peer is ready. */

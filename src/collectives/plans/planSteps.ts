@@ -8,8 +8,8 @@ import { allReducePlanner, chunkCountOf } from './algorithms.ts';
 import { stepsOf } from './plans.ts';
 
 /**
- * What a step is for. `fold` and `unfold`: with a number of ranks that is not a power of two, some
- * ranks send their tensor to a neighbour first, and receive the result at the end. `exchange`:
+ * The purpose of a step. `fold` and `unfold`: with a number of ranks that is not a power of two,
+ * some ranks send their tensor to a neighbour first, and receive the result at the end. `exchange`:
  * pairs add up each other's whole tensors.
  */
 export type StepPhase =
@@ -38,7 +38,7 @@ export interface PlanTransfer {
 
 /** Transfers of all ranks that happen at the same time. */
 export interface PlanStep {
-  /** The number of the step in the plan, which moves and traces have. Numbers may be left out. */
+  /** The number of the step in the plan, as in moves and traces. The numbers may have gaps. */
   readonly planStep: number;
   readonly phase: StepPhase;
   /** The place of the step in its phase, from 0, and the number of steps of the phase. */

@@ -21,9 +21,9 @@ export interface Move {
   readonly start: number;
   readonly end: number;
   /**
-   * What a receiver does with the data: overwrite its own values, combine with them, or combine as
-   * the last rank of the sum. A send of an all-reduce has the value of the receive at its other
-   * end.
+   * How the receiver uses the data. `copy`: it overwrites its own values. `combine`: it combines
+   * the data with its own values. `combine-last`: the same, and the result is final. In an
+   * all-reduce, a send has the same value as its receive.
    */
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
@@ -41,7 +41,7 @@ export function stepsOf(plan: Plan): number[] {
  */
 export type Planner = (rank: number) => Plan;
 
-/** Start of each rank's part in a concatenation, and its total length: n+1 numbers. */
+/** n+1 numbers: the start of each rank's part in a concatenation, and the total length. */
 export type Displacements = readonly number[];
 
 /** Returns the displacements of parts of these sizes. */
