@@ -78,7 +78,7 @@ function isRun(part: Run | object | string): part is Run {
 
 function elements<Item>(list: readonly Item[], [from, length]: Run): Item[] {
   if (from + length <= list.length) return list.slice(from, from + length);
-  throw new ProtocolError(`The server sent a list with element ${from + length} of ${list.length}.`);
+  throw new ProtocolError(`The server referred to element ${from + length} of a list of ${list.length} elements.`);
 }
 
 /** @throws ProtocolError if a run exceeds `members`. */

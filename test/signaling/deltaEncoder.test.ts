@@ -203,8 +203,12 @@ describe('a delta', () => {
     decoder.decode(whole as SentMessage);
     const base = whole.version;
     const version = base + 1;
-    expect(() => decoder.decode({ type: 'room-delta', base, version, members: [[1, 3]] })).toThrow(/element 4 of 3/);
-    expect(() => decoder.decode({ type: 'room-delta', base, version, unready: [[3, 1]] })).toThrow(/element 4 of 3/);
+    expect(() => decoder.decode({ type: 'room-delta', base, version, members: [[1, 3]] })).toThrow(
+      /element 4 of a list of 3/,
+    );
+    expect(() => decoder.decode({ type: 'room-delta', base, version, unready: [[3, 1]] })).toThrow(
+      /element 4 of a list of 3/,
+    );
     const rest = { generation: 1, run: 1, relayed: [], separated: [] };
     const prepare: SentMessage = { type: 'prepare', ...rest, base, members: [] };
     expect(() =>

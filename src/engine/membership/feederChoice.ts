@@ -1,13 +1,14 @@
-/** Which members a newcomer asks for the state of the run, and when it does without. */
+/** Chooses the members that a newcomer asks for the state of the run, and limits their number. */
 
 /** Milliseconds between the failure of a feed and the next attempt. */
 export const FEED_RETRY_MS = 1_000;
-/** After this many feeders in a row without any byte, a tab takes part as if it lacked nothing. */
+/** After this many feeders in a row that sent nothing, a newcomer takes part without a feed. */
 const MAX_FEEDERS = 3;
 
 /**
- * Returns the members to avoid after `feeder` has failed, `hasSent`: after it had sent a part of
- * the state.
+ * Returns the members to avoid after `feeder` has failed.
+ *
+ * @param hasSent whether the feeder had sent a part of the state.
  */
 export function avoidedAfter(avoids: readonly string[], feeder: string, hasSent: boolean): readonly string[] {
   return hasSent ? [] : [...avoids, feeder];

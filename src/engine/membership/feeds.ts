@@ -1,7 +1,7 @@
 /**
  * Feeds of this rank: groups of two outside of any generation, in which a newcomer receives the
- * run's state from a rank that trains. Connections are those of the pool, so they are used again if
- * the two ranks become neighbours.
+ * run's state from a rank that trains. Feeds use the connections of the pool, so the two ranks use
+ * their connection again if they become neighbours.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
@@ -36,7 +36,7 @@ export class Feeds {
   readonly #options: FeedsOptions;
   /** Keys are the numbers of the feeds. */
   readonly #live = new Map<number, LiveFeed>();
-  /** Work for feeds, some of which have ended. */
+  /** Work for feeds, including feeds that have ended. */
   readonly #running = new Map<number, Promise<void>>();
 
   constructor(options: FeedsOptions) {
@@ -90,7 +90,10 @@ export class Feeds {
     this.#live.get(message.generation)?.links.signal(message);
   }
 
-  /** Ends the feeds of newcomers for which `isOver` returns true, and this rank's own. */
+  /**
+   * Ends the feeds to newcomers for which `isOver` returns true, and the feed that this rank
+   * receives.
+   */
   end(isOver: (newcomer: string) => boolean, reason: string): void {
     for (const [generation, { rank, members }] of this.#live) {
       if (rank === 1 || isOver(members[1]!.member)) this.#end(generation, reason);
@@ -98,8 +101,8 @@ export class Feeds {
   }
 
   /**
-   * Ends the feeds of the same newcomers if they are still linking. A generation with the newcomer
-   * opens a connection of its own, and the pool keeps only one.
+   * Ends the same feeds as {@link end}, but only those that are still linking. A generation with
+   * the newcomer opens a connection of its own, and the pool keeps only one.
    */
   giveWay(isOver: (newcomer: string) => boolean): void {
     for (const [generation, { rank, members, isOpen }] of this.#live) {

@@ -32,7 +32,10 @@ export interface Generation extends LocalRank {
   readonly mesh: Mesh;
   /** Links to the ring neighbours. The keys are ranks. */
   readonly links: ReadonlyMap<number, Link>;
-  /** Asks the server what ranks do that an op waits for. Replicas in one tab have no server. */
+  /**
+   * Asks the server about the activity of the ranks that an op waits for. Missing for replicas in
+   * one tab, which have no server.
+   */
   readonly activityOf?: ProcessGroupOptions['activityOf'];
   /** Aborted when the generation ends on this rank. The reason says why. */
   readonly signal: AbortSignal;

@@ -30,8 +30,9 @@ import type { LinkPool } from './linkPool.ts';
  */
 export const LINKING_TIMEOUT_MS = 14_000;
 /**
- * How many times as long a link may take that is opened on demand. Nobody waits for it but an op,
- * which has a deadline of its own. On a busy machine, the first attempts may all be too slow.
+ * A link that is opened on demand may take this many times {@link LINKING_TIMEOUT_MS}. Only an op
+ * waits for such a link, and the op has its own deadline. On a busy machine, the first attempts may
+ * all be too slow.
  */
 export const ON_DEMAND_TIMES = 4;
 /**
@@ -123,8 +124,8 @@ export class GenerationLink {
    *
    * @param initiates whether this end starts attempts. If not, it waits for attempts of the other
    *   end.
-   * @param times how many times LINKING_TIMEOUT_MS linking may take. Time in which an end is
-   *   delayed does not count.
+   * @param times limit of the linking time, as a multiple of LINKING_TIMEOUT_MS. Time in which an
+   *   end is delayed does not count.
    * @throws (rejects) TimeoutError after that time. Its message contains the failure of the last
    *   attempt.
    */

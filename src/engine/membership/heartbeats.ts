@@ -47,7 +47,7 @@ export class Heartbeats {
   #intervalMs = 0;
   /** The number of heartbeats since the last message from the server. */
   #unanswered = 0;
-  /** The number of heartbeats since links were seen to move bytes. */
+  /** The number of heartbeats in a row before which links moved no bytes. */
   #still = 0;
   /** The bytes of links at the last heartbeat, and at the first one without an answer. */
   #bytes = 0;
@@ -79,8 +79,9 @@ export class Heartbeats {
   }
 
   /**
-   * Whether answers may wait behind the links' data: bytes move, but fewer than the line may keep
-   * waiting, so a fast line is not busy for long.
+   * Whether the server's answers may be late only because the line is busy with the links' data.
+   * Links must have moved bytes recently, but fewer than {@link LINE_BYTES} since the first
+   * heartbeat without an answer. A fast line soon moves more, and then no longer counts as busy.
    */
   get #isLineBusy(): boolean {
     return (
@@ -108,8 +109,8 @@ export class Heartbeats {
 }
 
 /**
- * A thread that has left this number of questions without an answer is silent. It may be in a short
- * task.
+ * After this number of unanswered questions, a thread is considered silent. With fewer, it may only
+ * be in a short task.
  */
 const SILENT_QUESTIONS = 2;
 
@@ -122,12 +123,12 @@ export class ThreadWatch {
   #unanswered = 0;
   #isAsked = false;
 
-  /** Bytes of the thread's links, as it has last reported. */
+  /** Bytes of the thread's links, from its latest report. */
   get bytes(): number {
     return this.#report.bytes;
   }
 
-  /** Call this with each sign of the thread; with its report, if it has sent one. */
+  /** Call this for each message from the thread. Pass the report if the message contains one. */
   heard(report = this.#report): void {
     this.#report = report;
     this.#unanswered = 0;
@@ -145,7 +146,10 @@ export class ThreadWatch {
   }
 }
 
-/** Carries pulses to the page, whose engine's worker cannot send anything while it computes. */
+/**
+ * Returns a channel that carries pulses to the page, because the engine's worker cannot send
+ * anything while it computes.
+ */
 export function pulseChannel(name: string): BroadcastChannel {
   return new BroadcastChannel(`peergrad pulse ${name}`);
 }

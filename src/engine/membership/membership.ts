@@ -55,7 +55,7 @@ interface GenerationOf {
 }
 
 /**
- * Reports that the server needs about a generation. After a lost connection they are sent again.
+ * Reports about a generation that the server needs. They are sent again after a lost connection.
  */
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
 
@@ -213,8 +213,8 @@ export function advance(state: MembershipState, event: MembershipEvent): Members
 }
 
 /**
- * Ends a run of which this tab, in no generation, does not know how it ended. If the tab has
- * finished the run, it has the result.
+ * Ends a run for a tab that is in no generation and does not know how the run ended. If the tab had
+ * finished the run before, it has the result.
  */
 function endWithoutThisTab(state: MembershipState): MembershipStep {
   const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...noticeText({ code: 'lost-place' }) };
@@ -301,7 +301,7 @@ function fail(
   const stalled: Active = { ...active, phase: 'STALLED', report: event };
   const isOut = event.type === 'failed' && event.scope === 'rank';
   const sent = send({ ...state, active: stalled, linking: isOut ? null : linking }, event);
-  // A rank that is out also leaves the generation whose links are being opened.
+  // A rank that fails alone also leaves the generation whose links are being opened.
   return isOut ? { ...sent, effects: [...drop(linking, event.message), ...sent.effects] } : sent;
 }
 

@@ -11,14 +11,14 @@ import { within } from '../../util/deadline.ts';
 import { nameOfThread, pulseChannel } from './heartbeats.ts';
 import type { OpenSocket, SignalingSocket } from './signalingClient.ts';
 
-/** Milliseconds until the worker must have been loaded. Without it the socket is a usual one. */
+/** Milliseconds in which the worker must load. If it does not, a usual WebSocket is opened. */
 const LOAD_TIMEOUT_MS = 10_000;
 
 /** Computing thread to worker. */
 export type ToPulse =
   | { type: 'open'; url: string }
   | { type: 'send'; text: string }
-  /** What the thread does: with each change, and as the answer to `ping`. */
+  /** The thread's activity. It is sent after each change, and as the answer to `ping`. */
   | { type: 'activity'; report: ActivityReport }
   | { type: 'heartbeats'; intervalMs: number }
   | { type: 'check' }
@@ -34,8 +34,8 @@ export type FromPulse =
   | { type: 'closed' };
 
 /**
- * Returns a function that opens such connections. Where the browser refuses the worker, it opens
- * usual WebSockets, and the caller's thread sends the heartbeats.
+ * Returns a function that opens such connections. If the browser refuses the worker, the function
+ * opens usual WebSockets, and the caller's thread sends the heartbeats.
  */
 export function pulseSockets(activity: Activity, clock: Clock): OpenSocket {
   return async (url) => {

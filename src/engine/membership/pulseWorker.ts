@@ -39,7 +39,8 @@ function open(url: string): void {
   opened.addEventListener('open', () => post({ type: 'opened' }));
   opened.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
     heartbeats.answered();
-    // A thread that computes would have to handle all of them afterwards.
+    // Answers to heartbeats are not passed on. Otherwise they would queue up while the thread
+    // computes.
     if (data !== ANSWER) post({ type: 'message', text: String(data) });
   });
   opened.addEventListener('close', () => over());
@@ -50,7 +51,9 @@ function over(): void {
   post({ type: 'closed' });
 }
 
-/** A closing handshake over a dead connection has to time out, so the thread learns at once. */
+/**
+ * Tells the thread immediately, because a closing handshake over a dead connection has to time out.
+ */
 function close(): void {
   socket?.close();
   over();

@@ -56,7 +56,7 @@ function connectingOf({ member, linking }: MembershipState): RankStatus['connect
 }
 
 function whileRunning({ linking }: MembershipState, { isServerAway }: Circumstances): string {
-  if (isServerAway) return 'training; the signaling server is away (it is only needed to join and leave)';
+  if (isServerAway) return 'training; the signaling server cannot be reached (it is only needed to join and leave)';
   return linking === null ? 'training' : 'training; the next ring is being connected';
 }
 
@@ -64,7 +64,7 @@ function whileWaiting(
   { active, pausedFor }: MembershipState,
   { isServerAway, outcome, isSpectator }: Circumstances,
 ): string {
-  if (isServerAway) return 'waiting for the signaling server, which is away';
+  if (isServerAway) return 'waiting for the signaling server, which cannot be reached';
   if (isSpectator) return 'watching';
   if (pausedFor === 0) return 'paused by the host';
   if (pausedFor !== null) return `paused: waiting for ${pausedFor} more`;

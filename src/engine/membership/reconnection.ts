@@ -10,14 +10,14 @@ import { debugLog } from '../../util/debugLog.ts';
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 4_000;
 /**
- * Milliseconds without the server after which a tab gives up, at least. A member that trains does
- * not give up.
+ * A tab gives up after this number of milliseconds without the server, or later if its line is
+ * busy. A member that trains does not give up.
  */
 const AWAY_MS = 60_000;
 /**
  * The longest time in milliseconds that a wait and the attempt after it may take: 8 s, 10 s until
- * the connection is open, and 15 s until the server admits the member. Each of the two may take
- * longer on a busy line. If they take even longer, the machine has slept.
+ * the connection is open, and 15 s until the server admits the member. The last two may take longer
+ * on a busy line. If they take even longer, the machine has slept.
  */
 const ROUND_MS = 35_000;
 
@@ -31,7 +31,7 @@ interface ReconnectionOptions {
 
 export class Reconnection {
   readonly #options: ReconnectionOptions;
-  /** Until when {@link #awayMs} is counted; `null` while the server is connected. */
+  /** The time up to which {@link #awayMs} is counted; `null` while the server is connected. */
   #countedAt: number | null = null;
   /** Milliseconds for which the server has been lost. */
   #awayMs = 0;

@@ -91,7 +91,8 @@ export class Rendezvous {
       openLinks: (feed, job) => this.#openLinks(feed, job.transport),
       run: async (feed) => options.feed?.(feed),
       onfailed: (other, rank, error) => {
-        // The other end learns of the failure. A neighbour has other uses of the connection.
+        // The closed connection tells the other end about the failure. The connection to a
+        // neighbour stays open, because it has other uses.
         const isNeighbour = [...this.#live.values()].some(({ members }) =>
           members.some(({ member }) => member === other.member),
         );

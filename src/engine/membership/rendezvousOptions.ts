@@ -40,7 +40,7 @@ export interface RendezvousOptions {
   /** How tabs of one browser are linked. The default is the job's transport. */
   transport?: TransportName;
   clock: Clock;
-  /** What this thread does, for its heartbeats. */
+  /** This thread's activity, which its heartbeats report. */
   activity: Activity;
   /** Returns milliseconds since 1970. */
   today: () => number;
@@ -66,10 +66,10 @@ export interface RendezvousOptions {
   train: (generation: Generation) => Promise<StateReport>;
   /**
    * Called with a group of two, in which rank 0 gives the run's state to rank 1, a newcomer. It
-   * must end when its signal is aborted. A newcomer that enters a generation has ended it before.
+   * must end when its signal is aborted. A newcomer ends it before it enters a generation.
    */
   feed?: (feed: Generation) => Promise<void>;
-  /** Called on a newcomer when it has received nothing more from this feeder. */
+  /** Called on a newcomer when a feed has failed, so that the feeder sends nothing more. */
   onunfed?: (feeder: string, error: Error) => void;
   /**
    * Returns what a rejection of `enter` or `train` means for the other ranks. Not called for a

@@ -15,8 +15,8 @@ import type { RendezvousOptions } from './rendezvousOptions.ts';
 import { SignalingClient } from './signalingClient.ts';
 
 /**
- * Milliseconds that a server may take to admit a member after the connection is open, at least. One
- * server process may have to ask other processes for the room.
+ * Deadline in milliseconds for the admission of a member after the connection is open. On a busy
+ * line, the deadline is longer. One server process may have to ask other processes for the room.
  */
 const ADMISSION_MS = 15_000;
 /**
@@ -24,7 +24,9 @@ const ADMISSION_MS = 15_000;
  * machine, an attempt may fail although the server runs.
  */
 const FIRST_ATTEMPTS = 3;
-/** Milliseconds that the server may take to say what other ranks do, at least. */
+/**
+ * Deadline in milliseconds for the server's answer about other ranks. On a busy line, it is longer.
+ */
 const ANSWER_MS = 5_000;
 
 const log = debugLog('membership');
@@ -150,7 +152,7 @@ export class ServerConnection {
     this.#client?.close();
   }
 
-  /** Makes one of the first attempts. None of them has sent anything if it fails. */
+  /** Makes one of the first attempts. An attempt that fails has sent nothing. */
   async #attempt(number: number): Promise<void> {
     try {
       await this.#connect();

@@ -12,8 +12,8 @@ import { messageOf, SignalingError } from '../../util/errors.ts';
 import { Heartbeats, type Times } from './heartbeats.ts';
 
 /**
- * Milliseconds that a server may take to accept a connection, at least. DNS, TCP and TLS take long
- * over a slow line.
+ * Deadline in milliseconds for a connection to the server. On a busy line, the deadline is longer.
+ * DNS, TCP and TLS take long over a slow line.
  */
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -36,7 +36,7 @@ export interface SignalingSocket extends Pick<
 export type OpenSocket = (url: URL) => SignalingSocket | Promise<SignalingSocket>;
 
 interface ClientOptions extends Times {
-  /** What this thread does, for its heartbeats. */
+  /** This thread's activity, which its heartbeats report. */
   activity: Activity;
 }
 

@@ -25,7 +25,9 @@ describe('the state in words', () => {
       { rank: 1, isRelayed: true },
     ];
     expect(textAfter(GENERATION, state('RUNNING', { connecting }))).toBe('training; the next ring is being connected');
-    expect(textAfter(GENERATION, state('RUNNING', { isServerAway: true }))).toContain('the signaling server is away');
+    expect(textAfter(GENERATION, state('RUNNING', { isServerAway: true }))).toContain(
+      'the signaling server cannot be reached',
+    );
     expect(textAfter(state('LINKING', { connecting }))).toBe('connecting to rank 3 and rank 1 over a relay');
   });
 
@@ -83,7 +85,7 @@ describe('the state in words', () => {
     const letGo = room({ phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] });
     expect(textAfter(...inRun, state('WAITING'), letGo)).toMatch(/^reconnecting: this tab lost its place/);
     expect(textAfter(...inRun, state('WAITING', { isServerAway: true }), room({}))).toContain(
-      'the signaling server is away',
+      'the signaling server cannot be reached',
     );
   });
 

@@ -75,7 +75,7 @@ describe('an elastic run', () => {
       const soon = steps(first).length + 5;
       return first.event('step', ({ step }) => step >= soon);
     });
-    await first.event('state', ({ detail }) => detail.includes('the signaling server is away'));
+    await first.event('state', ({ detail }) => detail.includes('the signaling server cannot be reached'));
     await vi.waitFor(() => expect(first.events.filter(({ type }) => type === 'admitted')).toHaveLength(2), 20_000);
     const late = await world.join(room, 'late');
     // The third tab has joined, and all three have the same state hash.

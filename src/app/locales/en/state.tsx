@@ -10,7 +10,7 @@ export const state = {
   offline: 'not connected',
   waiting: 'waiting',
   waitingFor: {
-    server: ': the signaling server is away; reconnecting',
+    server: ': the signaling server cannot be reached; reconnecting',
     next: ' for the next start: the run began without this tab',
     ready: ' to get ready',
     tabs: (more: number) => ` for ${plural(more, 'more tab')}`,
@@ -44,7 +44,7 @@ export const state = {
   },
   training: 'training',
   trainingServerAway:
-    '; the signaling server is away: no tab can join, and if one leaves, training waits for the server',
+    '; the signaling server cannot be reached: no tab can join, and if one leaves, training waits for the server',
   trainingOthersJoin: '; the next ring is being connected',
   paused: 'paused',
   pausedFor: (more: number) => `: waiting for ${plural(more, 'more tab')}`,
