@@ -94,7 +94,8 @@ export class ChosenFiles {
   }
 
   /**
-   * Returns whether the files in `shared` are already the data of the room's job, or become so now.
+   * Makes the files in `shared` the data of the room's job if that is possible now. Returns whether
+   * they are the job's data.
    */
   #adopt(shared: SharedFiles, room: RoomMessage, wanted: readonly ManifestFile[], isRequested: boolean): boolean {
     const isWanted = shared.isOf(wanted);

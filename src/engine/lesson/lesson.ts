@@ -30,8 +30,8 @@ const FOREVER_MS = Infinity;
 const EDIT_TAG = 1000;
 
 /**
- * What a rank reports at the beginning of a generation. `version` is the version of its state; 0 if
- * it has no state.
+ * A rank's report at the beginning of a generation. `version` is the version of its state; 0 if it
+ * has no state.
  */
 const EntryReport = v.strictObject({
   version: v.pipe(v.number(), v.integer(), v.minValue(0)),

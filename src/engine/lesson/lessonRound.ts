@@ -77,8 +77,8 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
 }
 
 /**
- * Returns the round as it was after `steps` steps. A picture that is behind the round shows this
- * round everywhere.
+ * Returns the round as it was after `steps` steps. A picture that still shows an earlier step uses
+ * this round in all its parts.
  */
 export function roundAfter(round: LessonRound, steps: number): LessonRound {
   if (steps >= round.steps.length) return round;

@@ -26,8 +26,9 @@ const MAX_EVALUATIONS = 48;
 /** The largest number of steps in an update that contains only what is new. */
 const STEPS_AT_ONCE = 16;
 /**
- * The largest number of characters for the curve in one update. Most updates are hardly longer. In
- * a large world, the event `ranks` fills the rest of {@link MAX_UPDATE_LENGTH}.
+ * The largest number of characters for the curve in one update. Most whole updates are only a
+ * little longer than this. In a large world, the event `ranks` fills the rest of {@link
+ * MAX_UPDATE_LENGTH}.
  */
 const CURVE_LENGTH = 12 * 1024;
 
@@ -82,7 +83,7 @@ export class SpectatorFeed {
   #steps = new Thinned<EventOf<'step'>>(MAX_STEPS);
   #evaluations = new Thinned<EventOf<'evaluation'>>(MAX_EVALUATIONS);
   readonly #newest = new Map<Newest['type'], Newest>();
-  /** What was not sent yet of the model, the links and the curve. */
+  /** Changes of the model, the links and the curve that were not sent yet. */
   readonly #fresh = {
     model: null as EventOf<'model'> | null,
     links: new Map<number, EventOf<'link'>>(),
@@ -148,8 +149,8 @@ export class SpectatorFeed {
   }
 
   /**
-   * Returns whether the trace is of a small bucket with another algorithm than most bytes. Pages do
-   * not show such a trace, and the newest trace may be one in every step.
+   * Returns whether the trace is of a small bucket whose algorithm is not the one that sends most
+   * bytes. Pages do not show such a trace, but it could be the newest trace in every step.
    */
   #isMinor({ algorithm }: EventOf<'trace'>): boolean {
     const main = this.#newest.get('algorithm');
@@ -252,8 +253,8 @@ class Thinned<T> {
 }
 
 /**
- * Returns `most` evenly spaced items of a list, or all items if there are fewer. The list's first
- * and last items are always among them, or the last item alone.
+ * Returns `most` evenly spaced items of a list, or all items if there are fewer. The first and the
+ * last item of the list are always included. If `most` is 1, only the last item is returned.
  */
 function spaced<T>(list: readonly T[], most: number): T[] {
   if (list.length <= most) return [...list];

@@ -3,7 +3,7 @@ import { sampleTokens, type Forward, type Tokenizer } from '../../jobs/index.ts'
 import { mixSeed } from '../../util/rng.ts';
 import { systemClock, Yielder } from '../../util/clock.ts';
 
-/** Tokens of a text. They are a few lines. */
+/** Number of tokens that are added to a prompt: a few lines of text. */
 const LENGTH = 160;
 /** Temperature of samples during training. Texts vary, but stay readable. */
 const USUAL_TEMPERATURE = 0.8;

@@ -27,7 +27,9 @@ export const INTERMEDIATE_SAMPLES = 500;
 const RHYTHM = { perRun: 20, trained: 4 };
 const PATIENT_RHYTHM = { perRun: 8, trained: 1 };
 
-/** The least number of samples in an evaluation. With fewer, an accuracy would be chance. */
+/**
+ * The smallest number of samples in an evaluation. With fewer, the accuracy would be mostly chance.
+ */
 const LEAST_SAMPLES = 32;
 
 export interface Duties {
@@ -40,9 +42,9 @@ export interface Duties {
 export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 
 /**
- * Returns the duties after the latest step. Before the first evaluation of the rhythm, a curve
- * starts with the first step, a quarter and half of the interval. These evaluations use a share of
- * the samples, so that evaluation is never ahead of training.
+ * Returns the duties after the latest step. There are early evaluations after the first step, and
+ * after a quarter and half of the first interval, so that a curve starts soon. They use a share of
+ * the samples, so that evaluation always takes a small part of the time.
  */
 export function dutiesAfter(
   { step, position, evaluateEvery }: Progress,

@@ -7,8 +7,9 @@ import type { WindowTensors } from './windowBatch.ts';
 
 /**
  * The largest number of logits that exist at a time: 32 MiB. With tens of thousands of tokens, the
- * logits of all positions would need more memory than the rest of the model. With smaller parts,
- * the gradients of the matrix that the parts add take longer than the products.
+ * logits of all positions would need more memory than the rest of the model. Smaller parts would be
+ * slow: each part adds a gradient of the whole matrix, and these additions would take longer than
+ * the products.
  */
 const MOST_LOGITS = 8 * 2 ** 20;
 
@@ -38,8 +39,8 @@ export async function evaluateLogits(
 }
 
 /**
- * Returns what `Task.evaluate` returns, from the output of the network's last layer. The logits of
- * some positions exist at a time.
+ * Returns what `Task.evaluate` returns, from the output of the network's last layer. Only the
+ * logits of some positions exist at a time.
  *
  * @param hidden float32 [size, context, width]
  * @param embedding float32 [vocabulary, width]

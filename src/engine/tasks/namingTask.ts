@@ -1,8 +1,10 @@
-/** Names the work of a task, so that a rank that computes for long is not taken for dead. */
+/**
+ * Names the work of a task, so that a rank that computes for a long time is not considered dead.
+ */
 import type { Activity } from '../../util/activity.ts';
 import type { Task } from './task.ts';
 
-/** Returns a task that does the work of `task` as tasks of `activity`. */
+/** Returns a task that does the same work as `task`, and reports each part of it to `activity`. */
 export function namingTask<T extends Task>(task: T, activity: Activity): T {
   return {
     ...task,

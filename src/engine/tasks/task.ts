@@ -39,7 +39,7 @@ export interface Task {
    * samples of its own, resolves with a hash of the facts on which ranks have agreed.
    */
   dataHash(): Promise<string>;
-  /** What to do if the hashes of two ranks differ. It is part of the error. */
+  /** Advice if the hashes of two ranks differ. It is part of the error. */
   readonly dataAdvice: string;
   /**
    * Calls `use` with a pass that computes the summed loss of training samples `indices`. The
