@@ -52,7 +52,7 @@ class RuleOptimizer<Name extends string> implements Optimizer {
   constructor(library: Library<Name>, name: Name, options: Config, size: number) {
     if (!Number.isSafeInteger(size) || size < 0) {
       throw new UsageError(
-        `The size of an optimizer is ${size}. Pass the number of parameters, a whole number from 0 on.`,
+        `The size of an optimizer is ${size}. Pass the number of parameters, a whole number of at least 0.`,
       );
     }
     const { settings, counters = {}, slots, fixed, check } = library.rules[name];

@@ -177,8 +177,8 @@ export function settingOf(config: Config, name: string, { low = 0, high, initial
   const given = config[name] ?? initial;
   const value = typeof given === 'number' || typeof given === 'boolean' ? Number(given) : NaN;
   if (value >= low && value < high) return value;
-  const numbers = low > 0 ? 'number above 0' : 'number from 0';
-  const allowed = high < Infinity ? `a ${numbers} to below ${high}` : `a finite ${numbers}${low > 0 ? '' : ' on'}`;
+  const least = low > 0 ? 'above 0' : 'of at least 0';
+  const allowed = high < Infinity ? `a number ${least} and below ${high}` : `a finite number ${least}`;
   throw new UsageError(`${name} is ${value}; pass ${allowed}.`);
 }
 
