@@ -76,7 +76,7 @@ export interface ReduceOptions extends OpOptions {
   factor?: number;
 }
 
-/** Options of sums whose values may be encoded on their way. */
+/** Options of sums whose values may be encoded when ranks send them. */
 export interface EncodedOptions extends ReduceOptions {
   /** Codec for float32 values, the same on every rank; `fp32` by default. */
   codec?: CodecName;

@@ -246,7 +246,7 @@ export class ProcessGroup {
     await passed;
   }
 
-  /** {@link allReduce} of several tensors at once, one op per dtype; in place. */
+  /** {@link allReduce} of several tensors together, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
     return coalesce(tensors, options, this.clock, (flat, own) => {
       const op = allReduceOp(this.#caller, flat, { algorithm: this.algorithm, ...own });
@@ -254,7 +254,7 @@ export class ProcessGroup {
     });
   }
 
-  /** {@link broadcast} of several tensors at once, one op per dtype; in place. */
+  /** {@link broadcast} of several tensors together, one op per dtype; in place. */
   broadcastCoalesced<T extends readonly TypedArray[]>(tensors: T, src: number, options: OpOptions = {}): Work<T> {
     rootRank(this.#caller, src);
     return coalesce(tensors, options, this.clock, (flat, own) => () => this.broadcast(flat, src, own));
@@ -329,7 +329,7 @@ export class ProcessGroup {
     );
   }
 
-  /** Starts several sends and receives at once, listed in any order; returns a `Work` for each. */
+  /** Starts several sends and receives together, listed in any order; returns a `Work` for each. */
   batchIsendIrecv(ops: readonly P2POp[]): (Work<number> | Work<void>)[] {
     if (ops.length === 0) throw new UsageError('batchIsendIrecv requires a non-empty list of messages.');
     return ops.map(({ op, tensor, peer, ...options }) =>

@@ -19,7 +19,7 @@ export const MAX_CHARACTERS = 4096;
 /** The largest number of tokens: a token is stored in 16 bits. */
 export const MAX_VOCABULARY = 65_536;
 /**
- * The longest context, that of GPT-2. It is limited because the cost of attention grows with the
+ * The longest context is that of GPT-2. It is limited because the cost of attention grows with the
  * square of the context.
  */
 const MAX_CONTEXT = 1024;

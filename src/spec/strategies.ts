@@ -24,7 +24,7 @@ export interface LocalFacts {
   outer: { name: OptimizerName; learningRate: number; momentum?: number };
   /** Whether ranks send only the largest changes, in a few bits each. */
   isSparse: boolean;
-  /** `null`: ranks exchange all parameters at once. */
+  /** `null`: ranks exchange all parameters together. */
   streaming: Streaming | null;
 }
 

@@ -72,10 +72,10 @@ export class HangDiagnostics {
   }
 
   /**
-   * Asks at once if no question is open. While a question for a deadline is open, the new question
-   * waits. While a question for a mismatch is open, the new question is ignored, because the group
-   * will fail. `conclude` receives the reports at most `waitMs` after the inquiry. A question for a
-   * deadline stays open until the group fails or {@link ended} is called.
+   * Asks immediately if no question is open. While a question for a deadline is open, the new
+   * question waits. While a question for a mismatch is open, the new question is ignored, because
+   * the group will fail. `conclude` receives the reports at most `waitMs` after the inquiry. A
+   * question for a deadline stays open until the group fails or {@link ended} is called.
    */
   ask(question: Question): void {
     if (!this.#asked) return this.#begin(question);

@@ -123,7 +123,8 @@ export class ServerConnection {
   }
 
   /**
-   * Resolves with the latest pulses of members, as far as the server can be reached and knows them.
+   * Resolves with the latest pulses of those members that the server knows. The map is empty if the
+   * server cannot be reached.
    */
   async pulsesOf(peers: readonly string[]): Promise<ReadonlyMap<string, Pulse>> {
     if (!this.#isConnected || peers.length === 0) return new Map();
@@ -137,7 +138,7 @@ export class ServerConnection {
 
   /**
    * Call this if the machine may have slept or changed its network. A lost connection is opened
-   * again at once. The server has to confirm within a few seconds that an open connection still
+   * again immediately. The server has to confirm within a few seconds that an open connection still
    * works.
    */
   wake(): void {

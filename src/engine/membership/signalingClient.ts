@@ -154,8 +154,8 @@ export class SignalingClient {
   }
 
   /**
-   * Reports the loss at once. The socket's own `close` event may come late, because a closing
-   * handshake over a dead connection has to time out.
+   * Reports the lost connection immediately. The socket's own `close` event may come late, because
+   * a closing handshake over a dead connection has to time out.
    */
   #lose(reason: string): void {
     if (this.#isOver) return;
