@@ -146,7 +146,7 @@ const OUTER = {
   ...LOCAL,
   settings: ['syncEvery', 'outerLearningRate'],
   optimizer: 'adamw',
-  // The DiLoCo paper uses 500 in runs of 100 000 steps. Runs here have a few hundred steps.
+  // The DiLoCo paper's value of 500 is for runs of 100 000 steps. Runs here have a few hundred.
   syncEvery: 20,
 } as const satisfies StrategyFacts;
 
