@@ -155,7 +155,7 @@ export class AddressBuckets {
     this.#create = () => new TokenBucket(clock, perSecond, burst);
   }
 
-  /** Takes one of the tokens of an address; returns whether one was left. */
+  /** Tries to take a token of an address. Returns `false` if none is left. */
   take(address: string): boolean {
     const bucket = this.#byAddress.get(address) ?? this.#create();
     this.#byAddress.delete(address);

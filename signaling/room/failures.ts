@@ -184,10 +184,10 @@ function judge(state: RoomState, isDeadline: boolean): Step {
 }
 
 /**
- * Returns the pairs that connect over the relay from now on: pairs whose direct link failed now
- * (`down`) or earlier, without the pairs that failed over the relay as well. A member that is
- * already in two pairs uses the relay for its links, so no further pair of it is added. One failed
- * generation adds at most two pairs of a member, so a member is in at most three pairs.
+ * Returns the pairs that connect over the relay from now on. These are the pairs whose direct link
+ * has failed, now (`down`) or earlier, except pairs that failed over the relay, too. A member in
+ * two pairs uses the relay for all its links, so it gets no new pairs. A member in one pair can get
+ * two more in one failed generation, so three pairs are the most.
  */
 function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];
@@ -257,8 +257,8 @@ export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>)
   const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isRestoring;
   const isNew = !separated.some((pair) => pair.includes(member) || pair.includes(peer));
   const pair = [member, peer] as const;
-  // In a ring of three or fewer, all members are neighbours in every order.
-  // The search for an order of a large ring takes milliseconds, so a member reports only once.
+  // In a ring of three or fewer, every order has the same neighbours. In a large ring, the search
+  // for an order takes milliseconds, so only the first report of each member starts one.
   const canHelp = ring.length > 3 && keptApart(ring, [pair]).length === 0 && !slowReporters.has(member);
   if (nodesOf(state) === null || !isDue || !isNew || !canHelp) return noEffects(state);
   const next = { ...state, separated: [...separated, pair] };

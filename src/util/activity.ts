@@ -182,9 +182,9 @@ export class Activity {
   }
 
   /**
-   * Returns the time since a link has sent bytes; `null` if no bytes wait, or if they have waited
-   * for too long. A slow line may need minutes to send the bytes that a link has accepted in a
-   * moment.
+   * Returns how long ago a link last sent bytes. Returns `null` if no bytes wait to be sent, or if
+   * they have waited for too long. The limit is long: a link accepts bytes immediately, but a slow
+   * line may need minutes to send them.
    */
   #sendingMs({ unsent, sent }: Traffic): number | null {
     const now = this.#clock.now();

@@ -342,7 +342,7 @@ describe('federated texts', () => {
     expect(bigramLoss).toBeLessThan(Math.max(...losses));
   });
 
-  test('cannot have byte pairs as tokens, and a later text is rejected with its unknown characters', async () => {
+  test('cannot have byte pairs as tokens; the error for a later text names its unknown characters', async () => {
     const [first, later] = await Promise.all(
       [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
     );

@@ -140,8 +140,8 @@ export async function checkLosses(
         continue;
       }
       throw new UsageError(
-        `The loss of ${model.outputNames[i]} cannot be weighted by sampleWeight or classWeight: its value for several samples is ` +
-          'neither a value for each of them nor the mean of their values. Return losses of the shape [batch].',
+        `The loss of ${model.outputNames[i]} cannot be weighted by sampleWeight or classWeight: for a batch, it returns ` +
+          'neither one value for each sample nor the mean over the samples. Return losses of the shape [batch].',
       );
     }
   } finally {

@@ -51,7 +51,7 @@ export interface PipelineLayer {
    * @returns [batch, ...outputShape]
    */
   apply(x: Tensor, pass: LayerPass, padding: Tensor | null): Tensor;
-  /** Returns the padding mask behind the layer, of dtype `bool`, if it has {@link paddingShape}. */
+  /** Returns the padding mask of the output (`bool`), if the layer has a {@link paddingShape}. */
   paddingAfter?(x: Tensor, padding: Tensor | null): Tensor;
   /** Returns what regularizers add to the loss of a step, differentiable. */
   penalties?(): Scalar[];

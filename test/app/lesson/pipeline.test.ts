@@ -135,7 +135,7 @@ describe('a person who decides for one stage', () => {
     expect(decide(startTurn(size, 2), 'wait').verdict.kind).toBe('bubble');
   });
 
-  test('reaches the end by any possible choices, and each pass comes after the pass whose result it needs', () => {
+  test('reaches the end whatever the choices are, and each pass comes after the pass whose result it needs', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...SIZES),

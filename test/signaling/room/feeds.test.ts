@@ -104,7 +104,7 @@ describe('a newcomer that asks for a feeder', () => {
     expect(isCounted(room().do(join('Di'), ask('Di')), 'Di')).toBe(true);
   });
 
-  test('counts as ready if it avoids all members', () => {
+  test('counts as ready if it accepts no member as its feeder', () => {
     expect(isCounted(asked({ avoids: ['Ada', 'Bo', 'Cy'] }), 'Di')).toBe(true);
   });
 });

@@ -132,7 +132,7 @@ describe('a rank that hangs', () => {
     expect(play.ring).toEqual(['Ada', 'Cy'].slice(0, n - 1));
   });
 
-  test('ends a run with a fixed world, and the error names it', () => {
+  test('ends a run with a fixed world, and the error names the hanging member', () => {
     const play = fixed(2).train().do(pulse('Bo', HANGS));
     expect(play.received('Ada', 'ended')).toMatchObject({
       message: expect.stringMatching(named),

@@ -113,7 +113,7 @@ export const pipeline = {
     replicas === 1
       ? `There are enough tabs for ${plural(stages, 'stage')}.`
       : `There are enough tabs for ${replicas} replicas of ${plural(stages, 'stage')}.`,
-  leftOver: (tabs: number) => `${plural(tabs, 'tab')} will have no stage and wait.`,
+  leftOver: (tabs: number) => `${plural(tabs, 'tab')} will only wait, without a stage.`,
   plannedLayers: 'Planned stages',
   measuredLater: 'The layers are timed when the run starts, so the division into stages may change.',
   alone: 'With one tab there is no pipeline: this tab would hold the whole model.',

@@ -143,7 +143,7 @@ export const run = {
     mae: (steps: number, time: string) =>
       `is the mean absolute error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     r2: (steps: number, time: string) =>
-      `is R², the share of the variance of held-out amounts that the model explains, after ${plural(steps, 'step')} in ${time}.`,
+      `is R²: how much of the variance of held-out amounts the model explains, after ${plural(steps, 'step')} in ${time}.`,
   },
   /** Result of a learning-rate range test. */
   rateTest: {
