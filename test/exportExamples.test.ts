@@ -79,11 +79,13 @@ beforeAll(async () => {
   const { compilerOptions } = JSON.parse(await readFile(path.join(ROOT, 'tsconfig.json'), 'utf8')) as {
     compilerOptions: object;
   };
+  const sources = await readdir(path.join(ROOT, 'src'), { recursive: true });
+  const declarations = sources.filter((file) => file.endsWith('.d.ts')).map((file) => path.join(ROOT, 'src', file));
   const written = {
     'package.json': '{ "type": "module" }',
     'tsconfig.json': JSON.stringify({
       compilerOptions: { ...compilerOptions, noUnusedLocals: false, noUnusedParameters: false },
-      files: [path.join(ROOT, 'src/transport/simplepeer.d.ts'), ...examples.map(({ name }) => `${name}.ts`)],
+      files: [...declarations, ...examples.map(({ name }) => `${name}.ts`)],
     }),
     'main.ts': main,
     'node_modules/peergrad/package.json': '{ "type": "module", "exports": "./index.ts" }',
