@@ -15,9 +15,9 @@ test.each(FILES)('the example %s is a valid job file, and contains no field with
   expect(fields.filter((field) => !written.includes(field))).toEqual([]);
 });
 
-/** The rows of the table of fields in docs/JOBS.md. */
+const TEXT = readFileSync(path.join(ROOT, 'docs/JOBS.md'), 'utf8');
 const ROWS = (() => {
-  const lines = readFileSync(path.join(ROOT, 'docs/JOBS.md'), 'utf8').split('\n');
+  const lines = TEXT.split('\n');
   const rows = lines.slice(lines.findIndex((line) => line.startsWith('| field |')) + 2);
   return rows.slice(0, rows.indexOf(''));
 })();
@@ -28,7 +28,7 @@ test('the table of docs/JOBS.md has exactly the fields of a job', () => {
   expect(ROWS.flatMap(fieldsOf).toSorted()).toEqual(JOB_FIELDS.toSorted());
 });
 
-test('the table of docs/JOBS.md has every value of a field that has a list of values', () => {
+test('docs/JOBS.md names every value of a field that has a list of values', () => {
   const valuesOf = (schema: object): unknown[] => {
     if ('type' in schema && schema.type === 'picklist' && 'options' in schema) return schema.options as unknown[];
     const inner = 'wrapped' in schema ? schema.wrapped : 'pipe' in schema ? (schema.pipe as unknown[])[0] : null;
@@ -37,7 +37,9 @@ test('the table of docs/JOBS.md has every value of a field that has a list of va
   const fields = Object.entries(JobSpec.pipe[0].entries).map(([name, schema]) => ({ name, values: valuesOf(schema) }));
   const missing = fields.flatMap(({ name, values }) => {
     const row = ROWS.find((each) => fieldsOf(each).includes(name))!;
-    return values.filter((value) => !quotedIn(row).includes(String(value))).map((value) => `${name}: ${String(value)}`);
+    // Some rows refer to a section below.
+    const written = quotedIn(row.includes('see below') ? TEXT : row);
+    return values.filter((value) => !written.includes(String(value))).map((value) => `${name}: ${String(value)}`);
   });
   expect(missing).toEqual([]);
   expect(fields.filter(({ values }) => values.length > 0).length).toBeGreaterThan(5);
