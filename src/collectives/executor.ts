@@ -4,8 +4,8 @@
  * collectives together.
  *
  * A rank launches ops in the order of the calls, which is the same on all ranks. When a rank
- * launches an op, it sends READY (`inFlightOp.ts`) to each rank that has more than the eager bytes
- * for it; in a reduce, it sends READY to such a rank when the turn of that rank comes. Because all
+ * launches an op, it sends READY (`inFlightOp.ts`) to each rank that will send it more than the
+ * eager bytes. In a reduce, it sends this READY only when the turn of that rank comes. Because all
  * ranks launch in the same order, flow control cannot deadlock. Before READY, a sender sends only a
  * limited number of bytes, so a fast rank cannot fill the memory of a slow rank. A collective ends
  * on a rank only once all ranks are known to have called the same collective
@@ -41,8 +41,8 @@ import { Work } from './work.ts';
  */
 const MAX_OPS_IN_FLIGHT = 64;
 /**
- * Maximum time to wait for the other ranks' reports after a timeout or mismatch. The wait is also
- * at most half of the op's own deadline.
+ * Maximum time to wait for the other ranks' reports after a timeout or mismatch. After a timeout,
+ * it is also at most half of the op's own timeout.
  */
 const INQUIRY_MS = 1000;
 
@@ -79,7 +79,7 @@ export class Executor implements OpGroup {
   readonly #bytesSentBy = new Map<string, number>();
   #bytesReceived = 0;
   readonly #heard = new Map<number, number>();
-  /** Returns when a frame of a rank (global) arrived last in this group. */
+  /** Returns the time at which the latest frame of a rank (global) arrived in this group. */
   readonly #heardAt = (rank: number): number => this.#heard.get(rank) ?? -Infinity;
   #failure: Error | null = null;
   /** Record of the latest collective. */
@@ -200,8 +200,8 @@ export class Executor implements OpGroup {
     this.#lastRecord = op.record;
     this.#inFlightOps.set(seq, op);
     log(() => `${this.#name}: #${seq} ${call} is issued.`);
-    // An op with a reserved number is launched at once, even if many ops are in flight. The ops in
-    // flight may be later calls, which other ranks may make only after this op has ended.
+    // An op with a reserved number is launched immediately, even if many ops are in flight. The ops
+    // in flight may be later calls, which other ranks may make only after this op has ended.
     if (isReserved) this.#launch(op);
     else this.#launchNext();
     if (issue.after) void this.#awaitInput(op, issue.after);

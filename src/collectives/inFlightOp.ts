@@ -1,8 +1,7 @@
 /**
  * A collective from its call to its end. It runs this rank's plan, driven by arriving segments. A
- * move is one send or receive of the plan. It works on some elements as soon as all earlier moves
- * on the same elements are done with them. So some segments of a chunk travel while others are
- * combined.
+ * move is one send or receive of the plan. A move processes elements as soon as all earlier moves
+ * are done with these elements. So some segments of a chunk travel while others are combined.
  *
  * Flow control is similar to the eager and rendezvous protocols of MPI. The first
  * {@link EAGER_BYTES} to a rank may be sent before that rank has called the op. They are unexpected
@@ -49,11 +48,11 @@ export interface Issue<T> extends Values {
   before?: (() => void) | undefined;
   /** Creates the result when the op is done. */
   result: () => T;
-  /** The algorithm of an all-reduce whose trace its work shall have. */
+  /** The algorithm of an all-reduce. If it is set, the op's work has a trace. */
   traced?: AllReduceName;
 }
 
-/** The executor of the group, for its ops. */
+/** The executor of the group, as its ops use it. */
 export interface OpGroup {
   /** Number of the group on the mesh. */
   readonly id: number;
@@ -87,7 +86,7 @@ export class InFlightOp {
   readonly deadline: OpDeadline;
   readonly record: FlightRecord;
   isLaunched = false;
-  /** When data of the op arrived or left last; `null` if none has. */
+  /** The time at which data of the op last arrived or left; `null` before that. */
   movedAt: number | null = null;
   /** Whether the caller's tensor has its values. */
   hasInput: boolean;
@@ -277,7 +276,7 @@ export class InFlightOp {
     this.record.endedAt = this.#now();
   }
 
-  /** Returns when this rank sent and received in each step of its plan, for display on a page. */
+  /** Returns the times of this rank's sends and receives in each step of its plan, for a page. */
   #trace(): OpTrace | null {
     const { traced: algorithm } = this.#issue;
     if (!algorithm) return null;
@@ -326,7 +325,7 @@ export class InFlightOp {
     }
   }
 
-  /** Continues the moves that wait for a move. */
+  /** Continues the moves that wait for this move. */
   #wakeAfter({ after }: Progress): void {
     for (const next of after) {
       const { kind, peer } = next.move;
@@ -361,7 +360,7 @@ export class InFlightOp {
     }
   }
 
-  /** Sends a frame at once if `peer` is ready or has eager bytes left, otherwise after READY. */
+  /** Sends a frame: now if `peer` is ready or has eager bytes left, otherwise after READY. */
   #send(peer: number, lane: Lane, frame: ArrayBuffer): Promise<void> {
     const mustWait = !lane.isReady && lane.eagerLeft < frame.byteLength;
     lane.eagerLeft -= frame.byteLength;

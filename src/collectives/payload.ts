@@ -27,7 +27,7 @@ export interface Values {
   encoding?: Encoding;
 }
 
-/** A received segment, whose frame may be sent on. */
+/** A received segment. Its frame may be sent to another rank. */
 interface Segment {
   frame: ArrayBuffer;
   start: number;
@@ -53,7 +53,7 @@ export class Payload {
     this.#isAverage = descriptor.reduceOp === ReduceOp.AVG;
   }
 
-  /** Returns the number of bytes of a number of elements in frames. */
+  /** Returns the number of bytes that `elements` elements need in frames. */
   bytesOf(elements: number): number {
     return this.#codec?.bytesOf(elements) ?? elements * this.#values.dtype.bytes;
   }
@@ -67,7 +67,7 @@ export class Payload {
     return this.#codec?.elementsOf(bytes) ?? bytes / this.#values.dtype.bytes;
   }
 
-  /** Returns where the segment that begins at `start` ends. The segment is part of a send. */
+  /** Returns the end of the segment that begins at `start`. The segment is part of a send. */
   segmentEnd({ how, end }: Move, start: number): number {
     const { encoding } = this.#values;
     const last = Math.min(start + this.#segmentElements, end);

@@ -36,7 +36,10 @@ import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './
 import { directAllToAll, directGather, directScatter, ringReduceScatter } from './plans/plans.ts';
 import { scale } from './reduce.ts';
 
-/** An op without the options of waits. A rejected call must not change the caller's arrays. */
+/**
+ * An op without the options of waits. Preparing it must not change the caller's arrays, because the
+ * call may be rejected.
+ */
 export type PreparedOp<T> = Omit<Issue<T>, 'timeoutMs' | 'after'>;
 
 interface InPlaceOptions extends Choice, Pick<AllReduceOptions, 'op' | 'factor'> {

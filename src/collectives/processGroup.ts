@@ -132,7 +132,7 @@ export class ProcessGroup {
     return this.#executor.bytesSent;
   }
 
-  /** The part of {@link bytesSent} that ended collectives have sent, by algorithm. */
+  /** For each algorithm: the part of {@link bytesSent} that ended collectives have sent. */
   get bytesSentBy(): ReadonlyMap<string, number> {
     return this.#executor.bytesSentBy;
   }
@@ -147,7 +147,7 @@ export class ProcessGroup {
     return this.#executor.failure;
   }
 
-  /** The latest collectives and messages of this rank, of all groups. */
+  /** The latest collectives and messages of this rank, in all groups. */
   get flightRecording(): FlightRecording {
     return this.#mesh.recorder.dump();
   }

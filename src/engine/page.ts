@@ -57,7 +57,8 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     unwatch();
     worker.terminate();
   };
-  // Without this, the neighbours of a closed tab would wait 6 s until their browsers notice.
+  // Without this listener, the neighbours of a closed tab would wait 6 s until their browsers
+  // notice.
   globalThis.addEventListener('pagehide', stop);
   return { send: (command) => post({ type: 'command', command }), stop };
 }

@@ -27,7 +27,7 @@ const MAX_DIVERGENCES = 2;
 
 export type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
-/** What an error of this rank means for the other ranks. */
+/** The consequence that an error of this rank has for the other ranks. */
 type Scope = ReturnType<RendezvousOptions['scopeOf']>;
 
 /** A file that the user has chosen. */
@@ -36,7 +36,7 @@ type ChosenFile = Pick<File, 'name' | 'size'>;
 /** The check of the chosen files for one job. */
 interface Inspection {
   readonly id: number;
-  /** What the job requires of the files. If that changes, the files are inspected again. */
+  /** The job's requirements for the files. If they change, the files are inspected again. */
   readonly demands: string;
   /** Whether the job can be trained on the files; `null` until that is known. */
   readonly isFit: boolean | null;
@@ -49,7 +49,7 @@ interface Announcement {
   readonly subject: string;
 }
 
-/** The state of the run is being received beside the training. */
+/** This tab receives the state of the run while the others train. */
 interface CatchUp {
   readonly device: Device;
   readonly stateOfRun: number | null;
@@ -306,8 +306,9 @@ function isOwnDivergence(error: unknown): boolean {
 }
 
 /**
- * Adds the effect that brings this tab closer to being ready, if there is one: `inspect` for files
- * that are not inspected for this job, then `prepare` for a run or data that is not announced.
+ * Adds the next effect on the way to being ready, if there is one. First `inspect`, if files are
+ * not inspected for this job. Then `prepare`, if the tab has not announced that it is ready for
+ * this run or this kind of data.
  */
 function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = []): ReadinessStep {
   const { room, files, member, nextId, announcement } = state;

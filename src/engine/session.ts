@@ -279,7 +279,7 @@ export class Session {
     });
   }
 
-  /** Asks for a feeder again, after a moment, because a broken network breaks every attempt. */
+  /** Asks for a feeder again after a moment: while the network is broken, every attempt fails. */
   #retryFeed(feeder: string): void {
     const rendezvous = this.#rendezvous;
     const hasSent = this.#feeder === feeder && this.#hasReceived;

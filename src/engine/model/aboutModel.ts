@@ -1,4 +1,4 @@
-/** The texts in a file of weights about its model. */
+/** The texts about a model that its file of weights contains. */
 import { FACTS, VOCABULARY } from '../../formats/weights/weightsFile.ts';
 import type { About } from '../../formats/weights/namedTensor.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';

@@ -58,12 +58,13 @@ export async function exportStages(
   } else {
     for (const { name } of inFileOrder(own)) await sendValues(group, await read(name), saver, timeoutMs);
   }
-  // The next messages of ranks that have sent their tensors have shorter deadlines.
+  // Ranks that have sent their tensors wait here with the long deadline, because their next
+  // messages have shorter deadlines.
   await group.allReduce(new Float64Array(1), { timeoutMs });
   return saved;
 }
 
-/** Writes the bytes. If that fails, takes all bytes nevertheless, so that other ranks can send. */
+/** Writes the bytes. After a failure, still reads all bytes, because other ranks send them. */
 async function writeAll(
   bytes: AsyncIterable<Uint8Array<ArrayBuffer>>,
   createFile: () => Promise<FileWriter>,

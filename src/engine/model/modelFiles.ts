@@ -48,7 +48,7 @@ export type Origin =
   | { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState }
   | { kind: 'weights'; weights: WeightsFile };
 
-/** The number of bytes at the start of a file. They show which kind of file it is. */
+/** This many bytes at the start of a file show which kind of file it is. */
 const HEAD_BYTES = 32;
 
 /**

@@ -19,7 +19,7 @@ import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.t
 export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry[]): void {
   if (weights.format !== 'safetensors') {
     throw new DataError(
-      `${weights.file} cannot be read layer by layer. A run with a pipeline starts with a safetensors file: save the model as one.`,
+      `${weights.file} cannot be read layer by layer. A run with a pipeline can start only with a safetensors file. Save the model as one.`,
     );
   }
   const [names, shapes] = [entries.map(({ name }) => name), entries.map(({ shape }) => shape)];
@@ -27,8 +27,9 @@ export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry
 }
 
 /**
- * Sets the weights of all replicas to those of the file of the first rank that has one. If no rank
- * has one, the weights stay. Every rank of the world must call it.
+ * Sets the weights of all replicas to those in a file. If several ranks have a file, the file of
+ * the first of them is used. If no rank has a file, the weights do not change. Every rank of the
+ * world must call it.
  *
  * @param weights this rank's file, which must have passed {@link checkWeights}.
  * @returns whether a rank has a file.

@@ -29,7 +29,7 @@ export async function setWeights({ names, variables, topology }: KeptModel, weig
   for await (const values of readWeights(weights, { names, shapes, topology })) assign(variables[i++]!, values);
 }
 
-/** @param values of each variable, in row-major order. */
+/** @param values for each variable: its values in row-major order. */
 export function assignWeights(variables: readonly tf.Variable[], values: readonly Float32Array<ArrayBuffer>[]): void {
   for (const [i, variable] of variables.entries()) assign(variable, values[i]!);
 }

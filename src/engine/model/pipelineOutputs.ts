@@ -1,11 +1,11 @@
 /**
- * What a run with a pipeline does besides training: it starts with the weights of a file, writes
- * sample texts, answers queries of pages, and keeps the file of the final model.
+ * Outputs of a run with a pipeline: sample texts, answers to queries of pages, and the file of the
+ * final model. Also starts the run with the weights of a file.
  *
- * A query needs all ranks of the first replica. The all-reduce of a step's loss also counts the
- * ranks with a query. If there are any, all ranks exchange their queries and answer them together
- * before the next step. After the last step, rank 0 stores the file of the model, because the ranks
- * then leave each other.
+ * A query needs all ranks of the first replica. So the all-reduce of a step's loss also counts the
+ * ranks that have a query. If there are any, all ranks exchange their queries and answer them
+ * together before the next step. After the last step, rank 0 stores the file of the model, because
+ * the ranks then leave each other.
  */
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
@@ -123,7 +123,7 @@ export class PipelineOutputs implements RunOutputs {
   }
 
   get #here(): OutputsWorld {
-    if (!this.#world) throw new UsageError('The run has no world yet. Call begin first.');
+    if (!this.#world) throw new UsageError('The run has no world yet. Call enter first.');
     return this.#world;
   }
 

@@ -1,7 +1,7 @@
 /**
  * Continues a prompt with a language model whose layers are on several ranks. A token's values
  * visit the ranks of the first replica in the order of their stages, and return to rank 0, which
- * has the output layer and chooses the next token. The numbers are those of `forwardOf`.
+ * has the output layer and chooses the next token. The results equal those of `forwardOf`.
  */
 import {
   embedToken,
@@ -19,7 +19,7 @@ import { continueText, STRETCH_MS, type TextRequest } from '../tasks/continueTex
 import type { PipelineModelStage } from '../pipeline/pipelineModelStage.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 
-/** What a language model needs for texts, besides its weights. */
+/** The data that a language model needs for texts, besides its weights. */
 export interface TextModel {
   tokenizer: Tokenizer;
   size: NetworkSize;
@@ -28,7 +28,7 @@ export interface TextModel {
 
 type StageLayer = Awaited<ReturnType<PipelineModelStage['readLayers']>>[number];
 
-/** A message has the token's place and its values. This place ends the text. */
+/** A message contains a token's place in the text and its values. The place -1 ends the text. */
 const END = -1;
 /** Other messages of the pipeline have smaller tags. */
 const options = { tag: 1024, timeoutMs: PIPELINE_TIMEOUT_MS };
@@ -58,7 +58,7 @@ export async function writeText(
   return group.broadcastObject(group.rank === 0 ? text : undefined, group.ranks[0]!);
 }
 
-/** Rank 0: the embedding, the output layer, and the choice of tokens. */
+/** The part of rank 0: computes the embedding, its layers and the output, and chooses tokens. */
 async function lead(
   pipeline: ProcessGroup,
   layers: readonly StageLayer[],
@@ -85,7 +85,7 @@ async function lead(
   return text;
 }
 
-/** Other ranks: their layers, until the text ends. */
+/** The part of the other ranks: they compute their layers for each token, until the text ends. */
 async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: NetworkSize): Promise<void> {
   const { rank, ranks } = pipeline;
   const layers = own.map(({ name, values }) => tokenLayer(name, values, size));

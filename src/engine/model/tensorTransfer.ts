@@ -4,9 +4,9 @@ import type { Work } from '../../collectives/work.ts';
 import { piecesOf, rangesOf, sendPieces } from '../../parallel/pipeline/layerState.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 
-/** Pieces that a rank is ready to receive at a time. */
+/** Number of pieces that a rank is ready to receive at the same time. */
 const AHEAD = 2;
-/** Bytes per millisecond of the slowest connection over which a model is sent in time. */
+/** The slowest connection for which the deadlines suffice, in bytes per millisecond. */
 const SLOWEST = 100;
 
 /** Returns the deadline of each message while tensors of `elements` elements are sent. */

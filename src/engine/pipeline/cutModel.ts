@@ -19,8 +19,8 @@ interface CutModelOptions {
 }
 
 /**
- * Returns the number of layers of each stage (see `cutLayers`), which rank 0 chooses for all ranks:
- * measured costs differ between ranks. Every rank must call it.
+ * Returns the number of layers of each stage (see `cutLayers`). Rank 0 chooses it for all ranks,
+ * because measured costs differ between ranks. Every rank must call it.
  *
  * @param options.isNew whether no rank has a state of the model.
  * @returns `null` if a model that has been trained does not fit into the tabs that are left.

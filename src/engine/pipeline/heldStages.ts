@@ -1,10 +1,11 @@
 /**
  * The layers that this rank has, through all worlds of a run: its stage, and the mirror of its left
- * neighbour's stage. When ranks join or leave, they agree on the latest state, and layers move to
- * their new ranks.
+ * neighbour's stage. When ranks join or leave, the ranks of the new world agree on the latest
+ * state, and layers move to their new ranks.
  *
- * A step is applied once all ranks have its gradients and all mirrors have received theirs. So if a
- * rank has applied a step, each other rank of that world has all that it needs to apply it, too.
+ * A rank applies a step only when all ranks have the step's gradients, and all mirrors have the
+ * gradients of their stage. So if one rank has applied a step, every other rank of that world can
+ * apply it, too.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { layersOfStage } from '../../parallel/pipeline/cutLayers.ts';
@@ -28,7 +29,7 @@ interface Held {
   mirror: StageMirror | null;
 }
 
-/** What a rank sends to the other ranks of a world about its state. */
+/** A rank's report about its state, for the other ranks of a world. */
 interface EnteringRank {
   /** Whether the rank has no layers. */
   isFresh: boolean;
@@ -46,7 +47,7 @@ interface EnteringRank {
 
 /** The state that ranks have agreed on. */
 export interface AgreedState {
-  /** The layers that each rank has of this state. */
+  /** For each rank: the layers of this state that it has. */
   held: readonly (readonly number[])[];
   /** Settings and counters of the optimizers; `null` if no rank has a state. */
   scalars: Float64Array<ArrayBuffer> | null;
@@ -56,8 +57,8 @@ export interface AgreedState {
 
 export class HeldStages {
   /**
-   * The layers of the current world. If ranks were lost while layers moved, also those of the world
-   * before, because another rank may not have received them.
+   * The layers of the current world. If ranks were lost while layers moved, also the layers of the
+   * previous world, because other ranks may not have received them.
    */
   #held: Held[] = [];
   #pendingIn: number | null = null;
@@ -78,8 +79,9 @@ export class HeldStages {
   }
 
   /**
-   * Sends the gradients of this rank's stage to the mirror, and receives those of the mirrored
-   * stage. From then on, the step may be applied. Every rank must call it.
+   * Sends the gradients of this rank's stage to the rank that mirrors the stage, and receives the
+   * gradients of the stage that this rank mirrors. From then on, the step may be applied. Every
+   * rank must call it.
    */
   async exchangeGradients({ generation }: ProcessGroup): Promise<void> {
     const { stage, mirror } = this;
@@ -97,7 +99,8 @@ export class HeldStages {
 
   /**
    * Agrees with the ranks of a world on the state with the most steps. A rank that is one step
-   * behind applies this step; the layers of other ranks are dropped. Every rank must call it.
+   * behind applies the missing step. Other ranks without this state drop their layers. Every rank
+   * must call it.
    *
    * @param progress this rank's progress; it is overwritten with that of the agreed state.
    * @param isDue whether this rank still has to do the duties after its latest step.
@@ -134,7 +137,8 @@ export class HeldStages {
     else if (!latest.includes(group.rank)) this.dispose();
     else this.#rollBack();
     Object.assign(progress, theirs.progress);
-    // A rank that has not applied the step may have to send this to a late rank, too.
+    // In a later world, this rank may have to send the commit to a late rank, even if it has not
+    // applied the step itself.
     this.#commit = theirs.commit;
     const held = ranks.map((rank, i) => (latest.includes(i) || isLate(rank) ? rank.layers : []));
     const own = this.#held.map(scalarsOf).find((each) => each !== null);
@@ -148,10 +152,10 @@ export class HeldStages {
    * have received theirs. Every rank must call it.
    *
    * @param stage this rank's new stage; it belongs to this object from now on.
-   * @param options.initialize sets the weights of a new model. It returns whether they differ from
+   * @param options.initialize sets the weights of a new model, and returns whether they differ from
    *   the initial values of its layers.
-   * @param options.createMirror creates the mirror of a stage, which may have its initial values;
-   *   `null` if the world has no mirrors.
+   * @param options.createMirror creates this rank's mirror. `isInitial`: the mirrored stage has its
+   *   initial values. `null` if the world has no mirrors.
    * @param options.onprogress called when a part of a layer has arrived.
    * @returns the hash of this rank's replica; see {@link hash}.
    */
@@ -191,8 +195,8 @@ export class HeldStages {
   }
 
   /**
-   * Returns the hash of this rank's replica: of the states of all its stages. On a rank whose
-   * mirror differs from the mirrored stage, it returns another hash. Every rank must call it.
+   * Returns the hash of this rank's replica, computed from the states of all its stages. If this
+   * rank's mirror differs from the mirrored stage, it is another hash. Every rank must call it.
    */
   async hash(group: ProcessGroup, grid: PipelineGrid): Promise<string> {
     const { stage, mirror } = this;

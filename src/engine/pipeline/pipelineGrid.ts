@@ -20,7 +20,7 @@ export class PipelineGrid {
   readonly stages: number;
   readonly replicas: number;
   readonly microBatches: number;
-  /** Samples of a micro-batch. */
+  /** Number of samples in a micro-batch. */
   readonly rows: number;
   /** `null` on a rank without a stage. */
   readonly groups: Groups | null;
@@ -57,7 +57,7 @@ export class PipelineGrid {
         const group = await world.newGroup(ranks.map((rank) => world.ranks[rank]!));
         if (group.rank < 0) continue;
         own[name] = group;
-        // A rank may wait in this group for a rank that has left the world because of the failure.
+        // Otherwise a rank could wait in this group for a rank that has left the failed world.
         void world.failed.then((error) => group.abort(error));
       }
     }
@@ -75,7 +75,7 @@ export class PipelineGrid {
     return this.groups?.pipeline.rank ?? null;
   }
 
-  /** Samples of a step, of all replicas. */
+  /** Number of samples in a step, over all replicas. */
   get stepSamples(): number {
     return this.#job.batchSize * this.stages * this.replicas;
   }
@@ -96,7 +96,7 @@ export class PipelineGrid {
     return splitWindow(indices, this.replica ?? 0, this.replicas);
   }
 
-  /** Returns the bytes of this rank in the world and in its groups. */
+  /** Returns the bytes that this rank has sent and received in the world and in its groups. */
   bytesWith(world: ProcessGroup): GroupBytes {
     const all = [world, ...(this.groups ? [this.groups.pipeline, this.groups.data] : [])];
     return {

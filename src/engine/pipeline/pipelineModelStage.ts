@@ -23,7 +23,7 @@ interface StageOptions {
   createOptimizer: (size: number) => Optimizer;
 }
 
-/** What this rank knows after the passes of a step. */
+/** This rank's results of the passes of a step. */
 export interface LearnedStage {
   /** The summed loss of the replica's samples on the rank with the last stage; 0 on others. */
   loss: number;
@@ -39,7 +39,7 @@ export class PipelineModelStage {
   readonly #grid: PipelineGrid;
   readonly #plan: PipelinePlan;
   readonly #task: PipelineTask;
-  /** The most bytes after forward passes, after all passes, and after gradients were read. */
+  /** Peak memory in bytes, measured after each pass and after gradients were read. */
   #peakBytes = 0;
 
   private constructor(model: PipelineModel, stage: PipelineStage, grid: PipelineGrid, task: PipelineTask) {
@@ -107,7 +107,7 @@ export class PipelineModelStage {
    * @param indices the samples of this replica.
    * @param samples number of samples of all replicas.
    * @param onpass called after each pass.
-   * @param during does a pass. Between passes this rank waits for others.
+   * @param during runs a pass. Between two passes, this rank waits for others.
    */
   async learn(
     indices: Uint32Array,

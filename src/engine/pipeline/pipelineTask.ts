@@ -36,13 +36,13 @@ import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
 export interface PipelineModel extends LayerChain {
   layers: readonly ModelLayer[];
   /**
-   * Multiplications of each layer for one sample, and of the logits, if they are known. Otherwise
-   * the layers are measured.
+   * The number of multiplications for one sample: of each layer, and of the logits. `null` if they
+   * are not known; the layers are then measured.
    */
   cost: { layers: readonly number[]; logits: number } | null;
   /**
-   * The weights of the output layer, if they are those of the first layer. They exist on rank 0
-   * once the layer is built.
+   * The weights of the first layer, if the output layer uses them, too. They exist on rank 0 once
+   * the first layer is built.
    */
   readonly outputWeights: tf.Variable | null;
 }
@@ -53,7 +53,7 @@ export interface MicroBatch {
   inputs: tf.Tensor;
   mask: LayerPass['mask'];
   /**
-   * Parts of the summed loss of the samples, as functions of the output of the last layer.
+   * Returns the parts of the summed loss. Each part is a function of the last layer's output.
    *
    * @param weights see {@link PipelineModel.outputWeights}.
    */
@@ -68,7 +68,7 @@ export interface PipelineTask extends Pick<
   Task,
   'trainSamples' | 'testSamples' | 'classifies' | 'classes' | 'score' | 'dataHash' | 'dataAdvice'
 > {
-  /** What texts of a language model need; `null` for other models. */
+  /** The data with which a language model writes texts; `null` for other models. */
   text: { tokenizer: Tokenizer; size: NetworkSize; bigramLoss: number } | null;
   /** The meaning of inputs and outputs, if the job does not define it. */
   facts: SampleFacts | null;

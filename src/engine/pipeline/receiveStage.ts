@@ -61,7 +61,7 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
     const names = lost.map((layer) => model.layers[layer]!.name);
     throw new PeergradError(
       `The layers ${names.join(', ')} are lost after step ${step}, because the tabs that had them and their copies left at the same ` +
-        'time. Start the run again. With more tabs than stages there are replicas, and more tabs may be lost at a time.',
+        'time. Start the run again. With at least twice as many tabs as stages, the run has replicas and tolerates the loss of more tabs.',
       { rank: group.rank, worldSize: group.worldSize, step },
     );
   }
@@ -73,7 +73,7 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
         PipelineModelStage.create(model, grid, { job, task, clock, cut, createOptimizer }),
       )
     : null;
-  // Ranks of other replicas have the same stage, so it needs no mirror.
+  // If there are several replicas, other ranks have the same stage, so no mirror is needed.
   const isMirrored = grid.replicas === 1 && grid.stages > 1;
   let hasBegun = false;
   const onprogress = (): void => {

@@ -29,7 +29,7 @@ import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
 import { receiveStage } from './receiveStage.ts';
 import type { RunOutputs } from './stagedWorld.ts';
 
-/** Time between two reports of passes. */
+/** Milliseconds between two reports of passes. */
 const PASS_REPORT_MS = 1000;
 
 interface StageOptions {
@@ -50,7 +50,7 @@ interface StageOptions {
   outputs: RunOutputs;
 }
 
-/** What the ranks of a world have agreed on. */
+/** The agreement of the ranks of a world. */
 interface Agreement {
   totals: ScheduledSamples['totals'];
   state: AgreedState;
@@ -135,7 +135,7 @@ export class StageStep implements RankStep {
    */
   async agree(group: ProcessGroup): Promise<readonly EnteredRank[]> {
     const { plan, task, tabBytes } = this.#options;
-    // Large models take longer than the usual SYNCING.
+    // With a large model, SYNCING takes longer than its usual timeout.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
     const totals = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
     const model = task.createModel();

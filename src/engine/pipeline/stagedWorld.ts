@@ -1,4 +1,4 @@
-/** The ranks of a pipeline, and what they write and answer besides training. */
+/** The ranks of a pipeline, and the interface of a run's files, texts and answers to queries. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
@@ -18,7 +18,7 @@ export interface OutputsWorld extends StagedWorld {
   stateHash: () => Promise<string>;
 }
 
-/** Files and texts of a run, for the loop that trains. Every rank must call all methods. */
+/** Files, texts and queries of a run, for the training loop. Every rank must call all methods. */
 export interface RunOutputs {
   /** Number of queries of this rank that wait for an answer: 0 or 1. */
   readonly waiting: number;
@@ -34,7 +34,7 @@ export interface RunOutputs {
   /**
    * Called after a step.
    *
-   * @param queries number of queries on all ranks, of which the ranks have agreed.
+   * @param queries number of queries on all ranks. All ranks pass the same number.
    */
   applied(steps: number, loss: number, queries: number): Promise<void>;
   /** Called after the last step. */

@@ -33,7 +33,7 @@ import type { OwnShard } from '../training/data/ownShard.ts';
 import { ReplicaStep } from '../training/replicaStep.ts';
 import { TrainingLoop } from '../training/trainingLoop.ts';
 
-/** What the runs of a tab are built from. */
+/** The options from which a run of this tab is built. */
 export interface RankOptions {
   job: JobSpec;
   /**
@@ -179,7 +179,10 @@ async function buildStage(options: BuildOptions): Promise<BuiltRank> {
   return { rank, loop, task: null, answerer: null, texts: null, outputs, vocabulary: outputs.vocabulary };
 }
 
-/** Returns where a run's data come from. Files that this tab's user has chosen are previewed. */
+/**
+ * Returns the options to load a run's data. Files that this tab's user has chosen were previewed
+ * before.
+ */
 export function dataSource({ job, files, shared, baseUrl, clock, activity, emit }: RankOptions): LoadDataOptions {
   /** When progress was last reported, and its unit. */
   let reported = { at: -Infinity, unit: '' };
@@ -205,7 +208,7 @@ export function factsOf({ queryModel }: JobTask): SampleFacts | null {
   return queryModel instanceof TextGenerator ? null : queryModel.facts;
 }
 
-/** Returns the texts of a run, which are written as tasks of its activity. */
+/** Returns the texts of a run. Writing a text is a task of the run's activity. */
 function textsOf(author: TextGenerator, { activity, emit, written }: BuildOptions): SampleTexts {
   const { prompt, bigramLoss } = author;
   const sample = (): Promise<string | null> => activity.during('write a text', () => author.sample());

@@ -48,7 +48,7 @@ interface PreparedRun {
   readonly autosave: Autosave | null;
 }
 
-/** From what a run starts. */
+/** The state or the weights from which a run starts, and what was kept when the GPU was lost. */
 type Start = Pick<RunOptions, 'from' | 'weights' | 'carryOver'>;
 
 /** This tab's identity in its room. */
@@ -74,7 +74,7 @@ export interface CurrentRunOptions {
   files: ChosenFiles;
   place: () => TabIdentity;
   isHidden: () => boolean;
-  /** Kernels of the device, when it is opened. */
+  /** Returns the kernels with which the device is opened. */
   kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
   /** Sends a message to the server. */
@@ -148,7 +148,7 @@ export class CurrentRun {
     const { origin } = this;
     // Weights are checked later, when the model exists, by their names and shapes.
     if (origin === null || origin.kind === 'weights') return origin;
-    // A checkpoint is whole, so it may continue with a sharded optimizer or without.
+    // A checkpoint contains the whole state, so the optimizer of the new run may be sharded or not.
     const { shardOptimizer } = job;
     return JSON.stringify({ ...origin.meta.job, shardOptimizer }) === JSON.stringify(job) ? origin : null;
   }
@@ -201,8 +201,8 @@ export class CurrentRun {
   async enter(generation: Generation): Promise<StateReport> {
     const { run, job, worldSize, signal } = generation;
     const part = await unlessAborted(signal, this.#prepare(run, job, worldSize));
-    // After this run, the origin is not used again: later runs start with a new model. But a run
-    // that only measures leaves it to the next run.
+    // Only one run starts from the origin; later runs start with a new model. A run that only
+    // measures leaves the origin to the next run.
     if (keepsModel(job)) this.origin = null;
     return part.enter(generation);
   }
@@ -234,8 +234,8 @@ export class CurrentRun {
   }
 
   /**
-   * Opens the lost GPU again, and prepares the run from what the CPU still has. If the run has
-   * ended in the meantime, the run is not prepared.
+   * Opens the lost GPU again, and prepares the run from the data that the CPU still has. If the run
+   * has ended in the meantime, it is not prepared.
    */
   async recover(): Promise<void> {
     const run = this.run;

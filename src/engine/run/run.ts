@@ -26,9 +26,9 @@ import { OwnShard } from '../training/data/ownShard.ts';
 import { buildRank, dataSource, factsOf, type BuiltRank, type RankOptions } from './buildRank.ts';
 
 /**
- * Timeout of collectives in SYNCING, in milliseconds. It begins again while a rank that all wait
- * for loads its data or compiles its shaders. It is shorter than the server's own deadline, because
- * the server's error could not name the rank that is late.
+ * Timeout of collectives in SYNCING, in milliseconds. It starts again while a rank for which all
+ * others wait loads its data or compiles its shaders. It is shorter than the server's own deadline,
+ * because an error of the server could not name the late rank.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
 
@@ -211,9 +211,10 @@ export class Run {
   }
 
   /**
-   * Whether this rank should receive the state of the run beside the training, before it is ready:
-   * it can, and with a slow line the other ranks would otherwise wait. Ranks that have data of
-   * their own, or only a part of the state, need all ranks for it.
+   * Whether this rank should receive the state of the run while the others train, before it is
+   * ready. Otherwise the others would wait for it, for a long time if its line is slow. This is not
+   * possible if each rank has data of its own or only a part of the state, because then all ranks
+   * are needed.
    */
   get canCatchUp(): boolean {
     const { job, shared } = this.#options;
@@ -222,7 +223,8 @@ export class Run {
   }
 
   /**
-   * Gives a newcomer the files and the state of the run, or receives them. Ends with the feed.
+   * As a feeder, gives a newcomer the files and the state of the run. As a newcomer, receives them.
+   * Resolves when the feed ends.
    *
    * @throws (rejects) errors of the group, and the reason of the feed's signal.
    */
@@ -311,7 +313,7 @@ export class Run {
     this.#drop();
   }
 
-  /** Gives a newcomer the state of the run beside the training, or receives it. */
+  /** Gives a newcomer the state of the run while the run trains, or receives it. */
   async #feedState(group: ProcessGroup, { onbytes, onnear }: FeedHooks): Promise<void> {
     const { rank, task, vocabulary } = await this.#build();
     if (rank.feed === null) {
@@ -385,7 +387,7 @@ function free({ task, loop, outputs }: BuiltRank): void {
   task?.dispose();
 }
 
-/** Returns `emit`, which also reports bytes that reach any rank as progress of this rank. */
+/** Returns an `emit` that also counts bytes which reach any rank as progress of this rank. */
 function advancing({ emit, activity }: RunOptions): RunOptions['emit'] {
   const count = activity.countBytes();
   return (event) => {

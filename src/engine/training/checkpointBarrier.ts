@@ -25,8 +25,8 @@ export class CheckpointBarrier {
   }
 
   /**
-   * Resolves once the state after `step`, or after a later step, is saved. Resolves at once if that
-   * has already happened, and at the latest after {@link PAUSE_MS}.
+   * Resolves when the state after `step`, or after a later step, is saved. Resolves immediately if
+   * that has already happened, and at the latest after {@link PAUSE_MS}.
    */
   async until(step: number): Promise<void> {
     if (step <= this.#released) return;

@@ -1,4 +1,4 @@
-/** The state of a run as newcomers receive it beside the training. */
+/** The state of a run as newcomers receive it while the run trains. */
 import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
 import { partsOf, stateOf, type StateHead } from '../../parallel/recovery/ddpState.ts';
 import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
@@ -11,7 +11,7 @@ import type { RunState } from '../storage/runState.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunStrategy } from './runStrategy.ts';
 
-/** A line is slow if a gradient takes this many times as long as a step so far. */
+/** A line is slow if it needs this many times the duration of a step so far for a gradient. */
 const SLOWER = 2;
 const REMEDY =
   `The strategies ${strategiesWith(({ local }) => local !== null)} exchange seldom, ` +
@@ -91,8 +91,8 @@ function describe({ bytes, total, rate, behind, waitsMs }: Receiving): string {
     return `Receiving the model: ${megabytes(bytes)} of ${megabytes(total)}${speed}${left}${lag}`;
   }
   return (
-    `This line needs ${Math.ceil(total / rate! / 60)} min for the model (${megabytes(total)}${speed}), and the run changes it faster. ` +
-    `The others train on, and this tab takes part in about ${Math.ceil(waitsMs / 60_000)} min`
+    `This line needs ${Math.ceil(total / rate! / 60)} min for the model (${megabytes(total)}${speed}), and the run changes the model faster. ` +
+    `The others continue to train, and this tab joins in about ${Math.ceil(waitsMs / 60_000)} min`
   );
 }
 

@@ -1,7 +1,7 @@
 /**
- * What a rank does in the steps of a run, and the state that it keeps between them. There are two
+ * A rank's part in the steps of a run, and the state that it keeps between steps. There are two
  * kinds of ranks: a `ReplicaStep` has the whole model, a `StageStep` has some of its layers. The
- * `TrainingLoop` is the same for both. Every rank must call the methods that resolve.
+ * `TrainingLoop` is the same for both. Every rank must call the methods that return a promise.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
@@ -14,19 +14,19 @@ import type { HeldOutTask } from '../tasks/evaluation.ts';
 import type { EnteredRank, RunProgress, ScheduledSamples } from './runProgress.ts';
 import type { RunStats } from './telemetry/runStats.ts';
 
-/** A step that is known and not taken yet. */
+/** The next step, before it is taken. */
 export interface NextStep {
   epoch: number;
   offset: number;
   /** The number of samples for which the step reports a loss. */
   samples: number;
-  /** Start of the step after it. */
+  /** The position at which the following step begins. */
   end: CursorPosition;
   /**
    * Takes the step.
    *
-   * @param applied called synchronously when the step is applied, with the mean loss of a number of
-   *   samples.
+   * @param applied called synchronously when the step is applied, with a mean loss and the number
+   *   of its samples.
    */
   take(learningRate: number, applied: (loss: number, samples: number) => void): Promise<TakenStep>;
 }
@@ -35,7 +35,7 @@ export interface TakenStep {
   report: StepReport;
   /** In a pipeline: the times of this rank's passes. */
   pipeline?: PipelineTimes;
-  /** What ranks do after the step was reported. */
+  /** Called after the step was reported. */
   after?: () => Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export interface RankStep {
   /**
    * Enters a world: agrees with its ranks on the data, the model and one state.
    *
-   * @returns its ranks before the agreement.
+   * @returns the ranks as they were before the agreement.
    */
   agree(group: ProcessGroup): Promise<readonly EnteredRank[]>;
   /**

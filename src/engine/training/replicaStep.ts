@@ -59,7 +59,7 @@ export class ReplicaStep implements RankStep {
   readonly samples: RunSamples;
   readonly heldOut: Task;
   readonly passes = null;
-  /** Gives newcomers the state beside the training; `null` if no rank has the whole state. */
+  /** Gives newcomers the state while the run trains; `null` if no rank has the whole state. */
   readonly feed: StateFeed | null;
   readonly #options: ReplicaOptions;
   readonly #gradScaler: GradScaler | null;
@@ -145,8 +145,8 @@ export class ReplicaStep implements RankStep {
   /**
    * Resolves with a copy of the state after the latest committed step.
    *
-   * @param kind `own`: what this rank has. With a sharded optimizer, it is the whole state only if
-   *   {@link isWhole}. `whole`: the whole state, when this rank has it.
+   * @param kind `own`: the part that this rank has. With a sharded optimizer, this is the whole
+   *   state only if {@link isWhole}. `whole`: the whole state, as soon as this rank has it.
    * @throws (rejects) UsageError if the strategy is not elastic; as {@link WholeStates.request}.
    */
   async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
@@ -172,7 +172,7 @@ export class ReplicaStep implements RankStep {
         { rank: group.rank, worldSize: group.worldSize },
       );
     }
-    // The world size may have changed to one that cannot run the plan's algorithm.
+    // The plan's algorithm may be impossible with the new world size.
     if (plan.algorithm !== 'auto') {
       group.algorithm = whyPlanDoesNotFit(plan, group.worldSize) === null ? plan.algorithm : 'ring';
     }

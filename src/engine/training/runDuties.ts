@@ -1,6 +1,6 @@
 /**
- * What all ranks have to do together between steps: collect losses, evaluate held-out samples, and
- * compare states. If a world ends before its duties are done, the next world does them.
+ * The duties of all ranks between steps: collect losses, evaluate held-out samples, and compare
+ * states. If a world ends before its duties are done, the next world does them.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';

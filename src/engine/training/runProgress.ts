@@ -1,6 +1,6 @@
 /**
- * Holds the progress of a run: its applied steps, and the duties of the ranks after the latest of
- * them. Decides when the run ends.
+ * Holds the progress of a run: its applied steps, and the duties of the ranks after the latest
+ * step. Decides when the run ends.
  */
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
 import { advance, isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
@@ -23,7 +23,7 @@ export interface ScheduledSamples {
   readonly assigner: Pick<SampleAssigner, 'stepSamples' | 'stepsLeft'>;
 }
 
-/** What is known about a rank when a world is entered. */
+/** Facts about a rank that enters a world. */
 export interface EnteredRank {
   isFresh: boolean;
   step: number;

@@ -1,6 +1,6 @@
 /**
- * Collects the losses of a run's steps from all ranks. Without this, a rank only knows the loss of
- * its own samples.
+ * Collects the losses of a run's steps from all ranks. Otherwise a rank would know only the losses
+ * of its own samples.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PeergradError } from '../../util/errors.ts';

@@ -16,15 +16,15 @@ interface WarmUpOptions {
   task: Task;
   device: Device;
   strategy: RunStrategy;
-  /** Not `null` if passes are computed in mixed precision. */
+  /** The scaler for passes in mixed precision; `null` if passes have full precision. */
   gradScaler: GradScaler | null;
 }
 
 /**
- * Compiles the shaders of every kind of pass, those of the training passes in parallel, and
- * computes one training pass, which shows in which order gradients become ready. The state does not
- * change. Backends on the CPU compile nothing, so one sample is enough for them, unless a user's
- * model or loss is made for one batch size.
+ * Compiles the shaders of every kind of pass. Those of the training passes are compiled in
+ * parallel. Also computes one training pass, which shows in which order gradients become ready. The
+ * state does not change. CPU backends compile nothing, so a batch of one sample is enough for them,
+ * unless the user's model or loss requires a fixed batch size.
  */
 export async function warmUp(
   { task, strategy, gradScaler, plan, device }: WarmUpOptions,
@@ -48,7 +48,7 @@ export async function warmUp(
     await strategy.warmUp(pass, options);
   });
   if (!compiles) return;
-  // Unequal shares have passes of this size, too.
+  // With unequal shares, there are also passes of this size.
   if (canBalance({ task, strategy, plan })) await withPass(Math.ceil(batchSize / PARTS), compile);
   if (task.testSamples > 0 && plan.measure === null) await task.evaluate(new Uint32Array());
 }

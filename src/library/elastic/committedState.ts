@@ -24,7 +24,7 @@ export interface CommitHead {
 export interface ProgramParts {
   /** Names of the parts with data. */
   fields: string[];
-  /** Numbers of the optimizer's averages and of its other numbers. */
+  /** Number of the optimizer's arrays of averages; `scalars` is the number of its other numbers. */
   averages: number;
   scalars: number;
 }
@@ -131,7 +131,7 @@ export class CommittedState implements FedReplica<CommitHead> {
 
   /** Resolves with the latest commit: the variables, then the averages of the optimizer. */
   async read(): Promise<ReachedState<CommitHead>> {
-    // A newcomer may receive a commit while the user's function makes the next one.
+    // Copied before the first await: during it, the function may make the next commit.
     const { head } = this;
     const progress = this.progress();
     const averages = this.#averages();

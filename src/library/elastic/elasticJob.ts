@@ -67,11 +67,11 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #received: ReceivedSlices = [];
   #group: ProcessGroup | null = null;
   readonly #onprogress: ElasticOptions['onprogress'];
-  /** Bytes of the state that this rank is receiving; 0 if it has reported that it has all. */
+  /** Total bytes of the state that this rank is receiving; 0 if it receives none or has all. */
   #receiving = 0;
   /** The run whose state this rank has. */
   #run: number | null = null;
-  /** The run of the job: the first that was on in this rank's room. */
+  /** The run of the job: the first run that this rank has seen in its room. */
   #jobRun: number | null = null;
   /** The result of the function in the latest generation. */
   #result: { value: Result } | null = null;
@@ -108,7 +108,7 @@ export class ElasticJob<State extends ElasticState, Result> {
         train: (generation) => this.#train(generation),
         scopeOf: (error) => this.#scopeOf(error),
         onroom: (message) => this.#onRoom(message),
-        // The function of a rank that has trained may still use the state.
+        // A rank that has trained does not catch up, because its function may still use the state.
         canCatchUp: () => this.#run === null && this.#feed.stateBytes > SLICE_BYTES,
         feed: async (feed, hooks) => {
           if (feed.rank === FEEDER && feed.run !== this.#run)
@@ -133,7 +133,7 @@ export class ElasticJob<State extends ElasticState, Result> {
       this.#feed = new StateFeed({
         clock: this.#clock,
         replica: this.#committed,
-        // A rank that waits for its turn has received a state.
+        // A rank that waits (`waitsMs`) has received a whole state, so it reports all bytes.
         onprogress: ({ bytes, total, waitsMs }) => this.#report(waitsMs === null ? bytes : total, total),
       });
     } catch (error) {
@@ -195,8 +195,8 @@ export class ElasticJob<State extends ElasticState, Result> {
       this.#result = { value };
       return { step: this.#committed.progress().step, stateHash: await digestOf(this.#committed) };
     } catch (error) {
-      // An error after the end of the group is a consequence of it, unless ranks made different
-      // calls or a signal was aborted.
+      // If a lost rank or a timeout has ended the group, `error` is only a consequence of that. If
+      // ranks made different calls or a signal was aborted, `error` itself is reported.
       const { failure } = group;
       throw failure instanceof PeerGoneError || failure instanceof TimeoutError ? failure : error;
     } finally {
@@ -239,7 +239,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     try {
       this.#onprogress?.(received, total);
     } catch (error) {
-      // A faulty display must not end the job of all ranks.
+      // An error of the user's onprogress must not end the job of all ranks.
       reportError(error);
     }
   }
@@ -273,12 +273,12 @@ export class ElasticJob<State extends ElasticState, Result> {
     if (nodes === null) {
       this.#outcome.reject(
         new UsageError(
-          'The room has a fixed world. Open a room for an elastic job by elastic, with nodes: { min, max }.',
+          'The room has a fixed world. To open a room for an elastic job, call elastic with nodes: { min, max }.',
         ),
       );
     }
     if (phase !== 'FORMING') this.#jobRun ??= run;
-    // The room begins no other run before all ranks of this one have left.
+    // The room begins no other run before all ranks of this run have left.
     const isOver =
       this.#jobRun === null
         ? phase === 'FORMING' && run > 0 && startAt === null

@@ -49,9 +49,9 @@ class CommittableState implements ElasticFields {
 
   /**
    * Keeps a copy of all fields in memory: of parameters, buffers, the optimizer's averages, the
-   * sampler's position and plain data. Call it on every rank at the same places, where the fields
-   * have the same values on all ranks. After every step is best: when the ranks change, work after
-   * the latest commit is lost.
+   * sampler's position and plain data. Call it on every rank at the same points of the program, at
+   * which the fields have the same values on all ranks. Call it after every step if possible,
+   * because work after the latest commit is lost when the ranks change.
    *
    * When the ranks have changed, it rejects, so that `elastic` can call the function again.
    * (Horovod: `state.commit`, with its `check_host_updates`)

@@ -38,8 +38,8 @@ function digestAt({ step, appliedIn }: Progress, digests: Record<string, string>
  * @param isFresh whether this rank has never had the state of this job.
  * @returns the digest of the commit, which all ranks have now.
  * @throws (rejects) MismatchError on ranks whose model, optimizer, fields or newest commit differ
- *   from those of most ranks, PeergradError on the other ranks, both with `context.divergent`;
- *   errors of collectives.
+ *   from those of most ranks. Then the other ranks reject with PeergradError. Both errors have
+ *   `context.divergent`. Also rejects with errors of collectives.
  */
 export async function synchronize(
   group: ProcessGroup,

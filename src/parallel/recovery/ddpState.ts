@@ -10,7 +10,7 @@ type Values = Float32Array<ArrayBuffer>;
  * averages of a sharded optimizer.
  */
 export interface DdpState extends SavedOptimizer {
-  /** Indices of the parameters (forward order) in the order of the flat arrays. */
+  /** For each parameter in the flat arrays: its index in forward order. */
   order: number[];
   parameters: Values;
   /** The model's buffers, flat. */

@@ -19,15 +19,15 @@ export interface ElasticStrategy {
   /** See `PeerState`. */
   readonly isFresh: boolean;
   /**
-   * Number of samples whose gradients this rank keeps for the next step: those of micro-batches and
-   * of a failed step.
+   * Number of samples whose gradients this rank keeps for the next step. They belong to accumulated
+   * micro-batches or to a failed step.
    */
   readonly heldSamples: number;
   /** Drops the gradients of {@link heldSamples}. */
   drop(): void;
   /** Returns the progress of the committed state, to which {@link rollBack} returns. */
   committed(progress: Progress): Progress;
-  /** Restores the committed state after a step that was not applied, or not committed. */
+  /** Restores the committed state if the latest step was not applied or was not committed. */
   rollBack(): void;
   /**
    * Continues in `group`, whose ranks may have committed different numbers of steps. Every rank
@@ -48,15 +48,15 @@ export interface ElasticStrategy {
    */
   load(state: DdpState): void;
   /**
-   * Repeats steps of other ranks. `lastGradient` is `null` if the gradient alone does not lead to
-   * the committed state. `null` if no step can be repeated.
+   * Repeats steps of other ranks; `null` if no step can be repeated. Its `lastGradient` is `null`
+   * if that gradient alone does not lead to the committed state.
    */
   readonly repeater: StepRepeater | null;
   /** Whether {@link snapshot} has the averages of all parameters. */
   readonly isWhole: boolean;
   /**
-   * Makes {@link snapshot} whole on the ranks that want it, until {@link release} or the next step.
-   * Every rank must call it.
+   * Makes {@link snapshot} whole on the ranks with `isWanted`, until {@link release} or the next
+   * step. Every rank must call it.
    */
   gatherWhole(isWanted: boolean): Promise<void>;
   release(): void;

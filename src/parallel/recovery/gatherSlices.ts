@@ -7,12 +7,12 @@ import { StateSlices } from './stateSlices.ts';
 const log = debugLog('recovery');
 
 /**
- * Number of slices in transit over a link. A rank's next report of its progress queues behind them,
- * and all other ranks wait for this report.
+ * Number of slices in transit over a link. It is small, because a rank's next progress report
+ * queues behind these slices, and all other ranks wait for that report.
  */
 const AHEAD = 4;
 
-/** How many of the `total` bytes of all arrays each rank of a generation has. */
+/** For each rank of a generation: how many of the `total` bytes of all arrays it has. */
 export interface StateReceived {
   generation: number;
   total: number;
@@ -25,7 +25,7 @@ type Values = Float32Array<ArrayBuffer>;
 export interface StateParts<Head> {
   /** The small part. One rank sends it for all ranks that have the state. */
   head: Head;
-  /** Their lengths are the same on all ranks. */
+  /** The large part. An array has the same length on all ranks. */
   arrays: Values[];
 }
 
@@ -38,13 +38,13 @@ export interface GatherOptions {
 }
 
 /**
- * Copies `arrays` to all ranks. Only ranks without them receive them, from their left neighbour, in
- * slices. So ranks that have the arrays need not wait for the uplink of a rank that lacks them.
- * Every rank must call it.
+ * Copies `arrays` to all ranks. Ranks without the arrays receive them from their left neighbour, in
+ * slices. Ranks that have the arrays receive nothing, so they need not wait for the uplink of a
+ * rank that lacks them. Every rank must call it.
  *
  * @param arrays the arrays, equal on each source. On other ranks: any arrays of the same lengths.
  * @param sources ranks, in the group, that have the arrays.
- * @returns the arrays; on sources those of `arrays`.
+ * @returns the received arrays; on sources, `arrays`.
  */
 export async function gatherSlices(
   group: ProcessGroup,

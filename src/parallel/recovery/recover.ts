@@ -63,7 +63,7 @@ export type ArrivingState<Note> = PeerState & { model: ModelDescription; note: N
  *
  * @param mine this rank's state, and `note`: data for the other ranks.
  * @throws (rejects) if models differ: MismatchError on the ranks whose model differs from most
- *   ranks' model, PeergradError on the others, both with `context.divergent`.
+ *   ranks' model, PeergradError on the others. Both errors have `context.divergent`.
  */
 export async function exchangeStates<Note>(
   group: ProcessGroup,
@@ -79,12 +79,12 @@ export async function exchangeStates<Note>(
 }
 
 /**
- * Does nothing if all ranks have the same part of a state.
+ * Checks that all ranks have the same part of a state.
  *
  * @param parts this part of each rank's state.
  * @param differenceOf describes the difference between a right and a divergent rank.
  * @throws MismatchError on the ranks whose part differs from most ranks' part, PeergradError on the
- *   others, both with `context.divergent`.
+ *   others. Both errors have `context.divergent`.
  */
 export function rejectDissenters(
   group: ProcessGroup,
@@ -111,7 +111,8 @@ export function rejectDissenters(
  * @returns the states of all ranks before the transfer. `isCurrent` states whether a rank's state
  * was the elected state.
  * @throws (rejects) if states differ after the transfer: MismatchError on the divergent ranks,
- *   PeergradError on the others, both with `context.divergent`; errors of collectives.
+ *   PeergradError on the others. Both errors have `context.divergent`. Also rejects with errors of
+ *   collectives.
  */
 export async function recover<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,

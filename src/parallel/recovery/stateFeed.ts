@@ -70,12 +70,16 @@ export interface StepUpdate {
   learningRate: number;
 }
 
-/** `lag`: how far the newcomer is behind. `news`: the same, once the run has a later state. */
+/**
+ * `lag`: how far the newcomer is behind. `news`: the same, but the answer waits until the run has a
+ * later state, for at most {@link NEWS_MS}. `update`: the averaged gradient of the next step.
+ * `state`: a copy of the state.
+ */
 type Wants = 'lag' | 'news' | 'update' | 'state';
 interface Request {
   wants: Wants;
   at: Reached | null;
-  /** The copy of the state of which the newcomer already has slices. */
+  /** Id of the copy of which the newcomer already has slices; `null` if it has none. */
   holds: string | null;
 }
 /** The contents that follow an answer. */
@@ -135,7 +139,7 @@ export class StateFeed<Head = unknown> {
   #since: { at: number; step: number; changes: number } | null = null;
   #news = deferred();
   #forget = (): void => {};
-  // The fields of a newcomer. They outlast a broken link.
+  // The fields of a newcomer. They are kept when the link breaks.
   #askedAt: number | null = null;
   #rate: number | null = null;
   #partial: Omit<Copy, 'sizes'> | null = null;
@@ -180,12 +184,12 @@ export class StateFeed<Head = unknown> {
     const [one, other] = await group.allGatherObject(hashState([encodeObject(identity)]));
     if (one === other) {
       if (group.rank === FEEDER) return this.serve(group);
-      // A state of a file or of another room was not applied in a generation of this room.
+      // A state from a file or from another room does not count; its `appliedIn` is 0.
       const { step, appliedIn } = this.#options.replica.progress();
       return this.receive(group, appliedIn > 0 ? { step, appliedIn } : null, hooks);
     }
-    // The newcomer enters, because ranks then compare their states, and the errors name the
-    // difference.
+    // The identities of the two ranks differ. The newcomer still enters: all ranks then compare
+    // their states, and the errors name the difference.
     if (group.rank === NEWCOMER) hooks.onnear();
   }
 
@@ -279,7 +283,7 @@ export class StateFeed<Head = unknown> {
   /**
    * Receives the state of the run from the feeder, and follows the run until the group ends.
    *
-   * @param at what this rank has of the run already; `null` if nothing.
+   * @param at the state of the run that this rank already has; `null` if it has none.
    * @throws (rejects) errors of the group, and those of `load`.
    */
   async receive(group: ProcessGroup, at: Reached | null, { onnear, onbytes }: FeedHooks): Promise<void> {
@@ -307,12 +311,13 @@ export class StateFeed<Head = unknown> {
         if (everyMs !== null && updateBytes !== null && rate !== null) this.#options.onmeasured?.({ everyMs, rate });
         onnear();
       }
-      // Once the other ranks know that this rank is ready, only gradients are worth their bytes.
+      // Once the other ranks know that this rank is ready, it asks only for gradients, because a
+      // whole state has too many bytes.
       if (answer.canRepeat && (isNear || next.move === 'update')) wants = 'update';
       else if (next.move === 'state' && !isNear) wants = 'state';
       else if (answer.behind > 0) {
         if (next.move === 'wait') this.#report(0, answer.stateBytes, answer.behind, next.ms);
-        // A newer state is no news for this rank, so it asks later.
+        // This rank cannot use a newer state yet, so it asks later.
         await this.#pause(group.failed, Math.min(NEWS_MS, next.move === 'wait' ? next.ms : NEWS_MS));
       }
     }
@@ -410,12 +415,12 @@ export interface Lag {
   waitedMs: number;
 }
 
-/** The newcomer's next action. `wait` means that its line carries less than the run's updates. */
+/** The newcomer's next action. `wait`: the run changes faster than the line can carry it. */
 export type NextMove = { move: 'enter' | 'update' | 'state' } | { move: 'wait'; ms: number };
 
-/** The ranks wait at least this long for a newcomer, in milliseconds. */
+/** A newcomer enters if its line needs at most this long for the rest, in milliseconds. */
 const LEAST_MS = 5_000;
-/** The ranks wait for this part of the time that the newcomer has waited. */
+/** After a long wait, it may need longer for the rest: this part of the time that it has waited. */
 const PATIENCE = 1 / 20;
 
 /**

@@ -34,9 +34,9 @@ export class StateSlices implements FileSlices {
   }
 
   /**
-   * Slices of a state of `length` bytes that is still to be received.
+   * Returns empty slices for a state of `length` bytes, which is not received yet.
    *
-   * @param earlier slices that an interrupted transfer has left. They are used if they are equal.
+   * @param earlier slices that an interrupted transfer has left. Equal slices are used again.
    */
   static empty(length: number, earlier: StateSlices | null = null): StateSlices {
     // If a transfer was interrupted before it knew the digests, only the slices of the transfer

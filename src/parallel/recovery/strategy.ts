@@ -18,8 +18,8 @@ export interface StepReport {
   loss: number;
   samples: number;
   /**
-   * Trace of the all-reduce of each bucket; `null` in a world of one rank. The list is empty if the
-   * strategy has no all-reduce of gradients.
+   * For each bucket: the trace of its all-reduce, or `null` in a world of one rank. The list is
+   * empty if the strategy has no all-reduce of gradients.
    */
   traces: readonly (OpTrace | null)[];
   /** These times are durations in milliseconds; see `StepTimes`. */
@@ -79,8 +79,8 @@ export interface GradientAccumulator {
 
 export interface Strategy {
   /**
-   * The strategy itself if it can continue in another group (see `ElasticStrategy`); `null` if
-   * state is lost when its rank leaves.
+   * The strategy itself if it can continue in another group (see `ElasticStrategy`); `null` if a
+   * part of the state is lost when a rank leaves.
    */
   readonly elastic: ElasticStrategy | null;
   /** Collects a step's gradients over several passes; `null`: a step has one pass. */

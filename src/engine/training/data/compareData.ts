@@ -57,7 +57,7 @@ export async function compareData(
       group,
       empty,
       DataError,
-      `There are no samples to learn from on ${nameRanks(empty)}. Choose files with samples there.`,
+      `There are no training samples on ${nameRanks(empty)}. Choose files with samples there.`,
     );
   }
   if (!isShard) return { samples, train: trainSamples, test: testSamples };

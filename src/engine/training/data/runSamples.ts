@@ -11,7 +11,7 @@ import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
 import type { RunProgress } from '../runProgress.ts';
 import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 
-/** What a rank sends to the other ranks, together with its state, when it enters a world. */
+/** The data that a rank sends to the others, together with its state, when it enters a world. */
 interface EntryNote {
   retained: RetainedGradient | null;
   /** Whether this rank still has to do the duties after its latest step. */
@@ -71,7 +71,7 @@ export class RunSamples {
 
   /**
    * Elects one state together with the ranks of a group. Then assigns the samples of the next step,
-   * so that gradients that ranks retain of this step are used. Every rank must call it.
+   * and uses the gradients of that step that ranks retain. Every rank must call it.
    */
   async attach(strategy: ElasticStrategy, group: ProcessGroup, run: RunProgress): Promise<AttachedRank<EntryNote>[]> {
     strategy.rollBack();

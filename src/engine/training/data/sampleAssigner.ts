@@ -15,10 +15,7 @@ export interface StepAssignment {
    * samples that it has to compute.
    */
   indices: Uint32Array;
-  /**
-   * The sizes of the passes, in order: the largest number of samples of each. There is at least one
-   * pass.
-   */
+  /** For each pass, in order: the largest number of its samples. There is at least one pass. */
   passes: readonly number[];
 }
 
@@ -51,7 +48,7 @@ export interface SampleAssigner {
    */
   retainedGradient(gradient: GradientStore): RetainedGradient | null;
   /**
-   * Reassigns the samples of the step at `position`, of which some ranks may retain gradients.
+   * Reassigns the samples of the step at `position`. Ranks may retain gradients of this step:
    * `retainedGradients` has an item for each rank. If this rank's gradient cannot be used, it is
    * dropped.
    */

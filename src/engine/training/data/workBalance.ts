@@ -16,12 +16,12 @@ import type { RunStrategy } from '../runStrategy.ts';
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
  */
 const EXCHANGE_EVERY = 4;
-/** A speed that has changed by this part of its value is emitted. */
+/** Speeds are emitted again when one of them has changed by this part of its value. */
 const EMITTED_CHANGE = 0.1;
 
 /** A pass of a step. */
 export interface OwnPass {
-  /** Number of samples with padding, and without. */
+  /** Number of samples with padding; `samples` is the number without padding. */
   size: number;
   samples: number;
   /** Milliseconds, without the update of parameters and without waits for other ranks. */
@@ -40,7 +40,7 @@ interface WorkBalanceOptions extends BalancedRun {
 
 export class WorkBalance {
   readonly #options: WorkBalanceOptions;
-  /** Whether shares may differ, apart from the world size. */
+  /** Whether the job allows different shares. They also need at least two ranks. */
   readonly #isPossible: boolean;
   /** This rank's passes in this world. */
   #timer = new PassTimer();
@@ -68,7 +68,7 @@ export class WorkBalance {
     );
   }
 
-  /** The ranks' shares; `null` if all ranks have an equal share, so that one pass computes it. */
+  /** The ranks' shares. `null` if all are equal; a rank then computes its share in one pass. */
   get shares(): readonly number[] | null {
     return this.#decided.reason === 'speed' ? this.#decided.shares : null;
   }
@@ -117,7 +117,7 @@ export class WorkBalance {
     return this.#isPossible && this.#group !== null && this.#group.worldSize > 1;
   }
 
-  /** Emits a decision unless it equals the emitted one and speeds are similar. */
+  /** Emits the decision, unless the decision emitted last is equal and its speeds are similar. */
   async #emit(
     step: number,
     speeds: readonly (number | null)[],
@@ -139,9 +139,9 @@ export class WorkBalance {
 }
 
 /**
- * Returns whether unequal shares have the same result as equal shares. Ranks must be able to
- * compute any sample, and the step must be a sum over samples. Statistics of a batch, as in batch
- * normalization, depend on the batch; models with such layers have buffers.
+ * Returns whether training with unequal shares has the same result as with equal shares. Ranks must
+ * be able to compute any sample, and the step must be a sum over samples. Statistics of a batch, as
+ * in batch normalization, depend on the batch; models with such layers have buffers.
  */
 export function canBalance({ task, strategy, plan }: BalancedRun): boolean {
   return (

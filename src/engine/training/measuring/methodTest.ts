@@ -1,7 +1,7 @@
 /**
- * A run that only compares methods. Ranks train a few steps alone, measure
- * their links, and estimate the time of a step with each method. Nothing of what ranks learn is
- * exchanged, so the model is unchanged at the end.
+ * A run that only compares methods. Ranks train a few steps alone, measure their links, and
+ * estimate the time of a step with each method. Nothing that ranks learn is exchanged, so the model
+ * is unchanged at the end.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { Variable } from '../../../parallel/backward/flatten.ts';
@@ -23,13 +23,13 @@ import type { RunStats } from '../telemetry/runStats.ts';
  */
 const STEPS = 20;
 /**
- * Number of the last steps, which are timed. All ranks begin them at the same time: tabs of one
- * machine share its processors, as they do in training. Their mean is used, because the time of a
- * step varies there, and training takes the sum.
+ * This many steps at the end are timed. All ranks begin them at the same time: tabs of one machine
+ * share its processors, as they do in training. The mean of the times is used: times vary on shared
+ * processors, and training takes their sum.
  */
 const TIMED_STEPS = 10;
 
-/** It takes a few steps, whatever the plan's limits are. */
+/** The test takes the same number of steps, whatever the plan's limits are. */
 export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS, maxMinutes: null, patience: null };
 
 interface MethodTestOptions {
@@ -73,7 +73,7 @@ export class MethodTest {
   /**
    * Measures links and compares methods. Every rank must call it, and gets the same result.
    *
-   * @param figures of this rank's steps.
+   * @param figures statistics of this rank's steps.
    */
   async compare(group: ProcessGroup, figures: Pick<RunStats, 'latestStepMs'>): Promise<void> {
     const { clock, task, device } = this.#options;

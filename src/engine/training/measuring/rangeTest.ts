@@ -28,8 +28,8 @@ export class RangeTest {
   }
 
   /**
-   * Returns the limits of the run. They ignore epochs, because a small data set takes many epochs,
-   * and `patience`, because no held-out samples are evaluated.
+   * Returns the limits of the run. Epochs are not limited, because the test needs many epochs of a
+   * small data set. `patience` is off, because no held-out samples are evaluated.
    */
   boundsOf(plan: TrainingPlan): RunBounds {
     return { ...plan, epochs: Infinity, patience: null };

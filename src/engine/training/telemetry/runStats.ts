@@ -11,7 +11,7 @@ interface ByteCounts {
   sentBy: ReadonlyMap<string, number>;
 }
 
-/** The bytes of a process group, or of several. */
+/** The byte counts of one or several process groups. */
 export interface GroupBytes {
   readonly bytesSent: number;
   readonly bytesReceived: number;
@@ -33,8 +33,8 @@ export class RunStats {
    */
   #mark: ByteCounts = { sent: 0, received: 0, sentBy: new Map() };
   /**
-   * The bytes of gradients that were sent in the latest world in which a step has begun, by
-   * algorithm.
+   * For each algorithm: the bytes of gradients that were sent. They belong to the latest world in
+   * which a step has begun.
    */
   readonly #gradientBytesBy = new Map<string, number>();
   /** Whether no step has begun in this world. */
@@ -53,8 +53,9 @@ export class RunStats {
   }
 
   /**
-   * The algorithm that has sent the most bytes of gradients in this world. Before the first step of
-   * this world, the algorithm of the world before, because a run may end without another step.
+   * The algorithm that has sent the most bytes of gradients in this world. Before this world's
+   * first step, it is the algorithm of the previous world, because a run may end without another
+   * step.
    */
   get algorithm(): RunAlgorithm {
     const [most] = [...this.#gradientBytesBy].sort(([, a], [, b]) => b - a);

@@ -17,8 +17,8 @@ import type { Clock } from '../../../util/clock.ts';
 import { exchangeTelemetry, EXCHANGED_STEPS, type RankReport } from './telemetryExchange.ts';
 
 /**
- * The number of traces, and of lanes, that are stored for the flight recorder. They cover some
- * steps, and the file has a moderate size.
+ * The number of traces, and of lanes, that are stored for the flight recorder. This is enough for
+ * some steps, and keeps the file small.
  */
 const KEPT = 32;
 
@@ -59,7 +59,7 @@ export class StepTelemetry {
 
   /**
    * Enters a world. Clocks and links are measured again, because the ranks have changed. Traces of
-   * the previous world are dropped: their steps are those of another world size.
+   * the previous world are dropped, because they belong to another world size.
    *
    * @param segments the number of segments of a step that are sent to other ranks.
    */

@@ -38,7 +38,7 @@ interface SentLanes {
   segments: number;
 }
 
-/** What a rank sends. Times are measured by its own clock. */
+/** The telemetry that a rank sends. Times are measured by that rank's clock. */
 export interface OwnTelemetry {
   isHidden: boolean;
   waitMs: number;
