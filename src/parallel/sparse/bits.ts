@@ -38,10 +38,13 @@ export class BitWriter {
 }
 
 export class BitReader {
+  /** The rank that has sent the bits. */
+  readonly from: number;
   readonly #bytes: Uint8Array;
   #at = 0;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, from: number) {
+    this.from = from;
     this.#bytes = bytes;
   }
 
@@ -52,7 +55,7 @@ export class BitReader {
       const byte = this.#bytes[this.#at >>> 3];
       if (byte === undefined) {
         throw new PeergradError(
-          'What a rank has sent ends too early. Reload the page on every machine, so that all have the same version.',
+          `The payload of rank ${this.from} ends too early. Reload the page on every machine, so that all have the same version.`,
         );
       }
       value = (value << 1) | ((byte >>> (BITS - 1 - (this.#at & (BITS - 1)))) & 1);

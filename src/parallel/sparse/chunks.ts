@@ -62,7 +62,7 @@ export function writeEntries(
 }
 
 /**
- * Reads what {@link writeEntries} has written; calls `readEntry` after each index.
+ * Reads the indices that {@link writeEntries} has written; calls `readEntry` after each index.
  *
  * @throws PeergradError if an index is not in the chunk.
  */
@@ -76,7 +76,7 @@ export function readEntries(
     const index = next + bits.readUnary() * 2 ** lowBits + bits.read(lowBits);
     if (index >= length) {
       throw new PeergradError(
-        `A rank has sent entry ${index} of ${length} values. Reload the page on every machine, so that all have the same version.`,
+        `Rank ${bits.from} has sent an entry with index ${index} in a chunk of ${length} values. Reload the page on every machine, so that all have the same version.`,
       );
     }
     readEntry(index);

@@ -50,7 +50,8 @@ export async function meanByOwners(
     weight > 0 ? encodeLargest(values.subarray(start, end), entries) : new Uint8Array(),
   );
   const lengths = payloads.map(({ length }) => length);
-  const sent = weight > 0 ? payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries)) : [];
+  const sent =
+    weight > 0 ? payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries, group.ranks[rank]!)) : [];
   const heads = await group.allGather(Float64Array.of(weight, normOf(sent), ...lengths));
   const outputSplits = heads.map((head) => head[2 + rank]!);
   const received = await group.allToAll(concatenate(payloads, displacementsOf(lengths)), {
@@ -66,7 +67,7 @@ export async function meanByOwners(
   for (const [from, payload] of split(received, displacementsOf(outputSplits)).entries()) {
     const [share] = heads[from]!;
     if (share === 0) continue;
-    addScaled(sum, decodeLargest(payload, sum.length, entries), share! * kept[from]!);
+    addScaled(sum, decodeLargest(payload, sum.length, entries, group.ranks[from]!), share! * kept[from]!);
   }
   const rounded = encodeSum(sum);
   // The owner sends later what rounding has removed, as if it were its own.

@@ -64,19 +64,20 @@ export function encodeLargest(values: Float32Array, entries: number): Uint8Array
 /**
  * Returns `size` values: those that were sent, and zeros.
  *
+ * @param from the rank that has sent the payload.
  * @throws PeergradError if the payload does not have `size` values.
  */
-export function decodeLargest(payload: Uint8Array, size: number, entries: number): Float32Array {
+export function decodeLargest(payload: Uint8Array, size: number, entries: number, from: number): Float32Array {
   const values = new Float32Array(size);
   const chunks = chunksOf(size, entries);
   const headerBytes = chunks.length * MEANS_BYTES;
   if (payload.length < headerBytes) {
     throw new PeergradError(
-      `A rank has sent ${payload.length} bytes for ${size} parameters, fewer than ${headerBytes}. Reload the page on every machine.`,
+      `Rank ${from} has sent ${payload.length} bytes for ${size} parameters, fewer than ${headerBytes}. Reload the page on every machine, so that all have the same version.`,
     );
   }
   const header = new DataView(payload.buffer, payload.byteOffset, headerBytes);
-  const bits = new BitReader(payload.subarray(headerBytes));
+  const bits = new BitReader(payload.subarray(headerBytes), from);
   for (const [i, chunk] of chunks.entries()) {
     readEntries(bits, chunk, (index) => {
       const isNegative = bits.read(1) === 1;

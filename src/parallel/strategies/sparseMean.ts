@@ -57,8 +57,9 @@ async function meanOfPayloads(
   entries: number,
 ): Promise<Float32Array> {
   const payload = weight > 0 ? encodeLargest(values, entries) : new Uint8Array();
-  const ranks = (await gatherPayloads(group, { weight, payload })).map((sent) => {
-    const part = sent.weight > 0 ? decodeLargest(sent.payload, values.length, entries) : new Float32Array();
+  const ranks = (await gatherPayloads(group, { weight, payload })).map((sent, rank) => {
+    const from = group.ranks[rank]!;
+    const part = sent.weight > 0 ? decodeLargest(sent.payload, values.length, entries, from) : new Float32Array();
     return { weight: sent.weight, part, norm: normOf([part]) };
   });
   const kept = keptShares(ranks);

@@ -24,7 +24,7 @@ describe('owners of ranges', () => {
       meanByOwners(group, gradientOf(group.rank), 1 / worldSize, ENTRIES),
     );
     const payloads = Array.from({ length: worldSize }, (_, rank) =>
-      decodeLargest(encodeLargest(gradientOf(rank), ENTRIES), SIZE, ENTRIES),
+      decodeLargest(encodeLargest(gradientOf(rank), ENTRIES), SIZE, ENTRIES, rank),
     );
     const kept = keptShares(payloads.map((values) => ({ weight: 1 / worldSize, norm: normOf([values]) })));
     const exact = Float32Array.from({ length: SIZE }, (_, i) =>

@@ -24,7 +24,7 @@ describe('bits', () => {
           writer.write(value % 2 ** bits, bits);
           writer.writeUnary(value % 11);
         }
-        const reader = new BitReader(writer.bytes);
+        const reader = new BitReader(writer.bytes, 0);
         for (const { bits, value } of written) {
           expect(reader.read(bits)).toBe(value % 2 ** bits);
           expect(reader.readUnary()).toBe(value % 11);
@@ -59,7 +59,7 @@ describe('a payload', () => {
   test.each([1, 100, 4096, 4097, 10_000])('of %i values contains exactly what was subtracted from these', (length) => {
     const before = values(length, length);
     const rest = before.slice();
-    const decoded = decodeLargest(encodeLargest(rest, 64), length, 64);
+    const decoded = decodeLargest(encodeLargest(rest, 64), length, 64, 0);
     for (let i = 0; i < length; i++) expect(rest[i]).toBe(Math.fround(before[i]! - decoded[i]!));
     const sent = decoded.filter((value) => value !== 0).length;
     expect(sent / Math.max(1, (64 * length) / 4096)).toBeCloseTo(1, 0);
@@ -75,12 +75,15 @@ describe('a payload', () => {
 
   test('is rejected if it is truncated', () => {
     const payload = encodeLargest(values(4096, 5), 64);
-    expect(() => decodeLargest(payload.subarray(0, 40), 4096, 64)).toThrow(PeergradError);
-    expect(() => decodeLargest(payload.subarray(0, 4), 4096, 64)).toThrow(/fewer than 8/);
+    expect(() => decodeLargest(payload.subarray(0, 40), 4096, 64, 3)).toThrow(PeergradError);
+    expect(() => decodeLargest(payload.subarray(0, 40), 4096, 64, 3)).toThrow('The payload of rank 3 ends too early');
+    expect(() => decodeLargest(payload.subarray(0, 4), 4096, 64, 3)).toThrow(
+      /^Rank 3 has sent 4 bytes .* fewer than 8/,
+    );
   });
 
   test('is rejected if an index is beyond the values', () => {
     const payload = new Uint8Array(100).fill(255);
-    expect(() => decodeLargest(payload, 4096, 64)).toThrow(PeergradError);
+    expect(() => decodeLargest(payload, 4096, 64, 3)).toThrow(PeergradError);
   });
 });
