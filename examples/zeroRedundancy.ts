@@ -1,6 +1,6 @@
 // PyTorch's recipe "Shard Optimizer States with ZeroRedundancyOptimizer":
 // https://docs.pytorch.org/tutorials/recipes/zero_redundancy_optimizer.html
-// Each rank has Adam's averages of its shard of the parameters only.
+// Each rank has only its shard of Adam's averages.
 // Expected output: half of the bytes of averages on each of two ranks, and the same parameters as
 // without shards.
 import * as tf from '@tensorflow/tfjs';

@@ -1,4 +1,4 @@
-/** Newcomers of elastic jobs receive the latest commit beside the functions of the others. */
+/** Newcomers of elastic jobs receive the latest commit while the others run their function. */
 import * as tf from '@tensorflow/tfjs';
 import { expect, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';

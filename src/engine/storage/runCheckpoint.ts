@@ -14,7 +14,7 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
  * the parameters, the buffers, the optimizer's scalars, and the optimizer's running averages. Only
  * the order is copied; the other arrays are shared with the state.
  *
- * @throws UsageError if the state has averages of some shards only.
+ * @throws UsageError if the state has the averages of some shards, but not of all.
  */
 export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState, about: About): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
@@ -22,7 +22,7 @@ export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState
   const { scalars, slots } = optimizer;
   if (replica.shards) {
     throw new UsageError(
-      'This rank has the averages of its shard only, so it cannot save the run now. Save a checkpoint while the run trains.',
+      "This rank has only its shard of the optimizer's averages, so it cannot save the run now. Save a checkpoint while the run trains.",
     );
   }
   const stateHash = hashState([parameters, scalars, ...slots]);

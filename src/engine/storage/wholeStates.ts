@@ -41,8 +41,8 @@ export class WholeStates {
     const cancel = clock.after(WAIT_MS, () =>
       request.reject(
         new PeergradError(
-          `The state was not saved, because ranks have not compared their states for ${WAIT_MS / 1000} s, and each rank has the ` +
-            'averages of its shard only. Save again while the run trains, or choose a smaller hashEvery.',
+          `The state was not saved, because ranks have not compared their states for ${WAIT_MS / 1000} s, and each rank has only its ` +
+            "shard of the optimizer's averages. Save again while the run trains, or choose a smaller hashEvery.",
         ),
       ),
     );

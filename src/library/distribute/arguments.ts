@@ -41,10 +41,10 @@ export interface DistributedEvaluateDatasetArgs extends Common {
 
 export const DEFAULT_BATCH_SIZE = 32;
 
-/** @throws UsageError if `value` is not a whole number from `min` on. */
+/** @throws UsageError if `value` is not a whole number of at least `min`. */
 export function checkWhole(name: string, value: number, min: number): number {
   if (Number.isSafeInteger(value) && value >= min) return value;
-  throw new UsageError(`${name} is ${value}; pass a whole number from ${min} on.`);
+  throw new UsageError(`${name} is ${value}; pass a whole number of at least ${min}.`);
 }
 
 /** @throws UsageError for the string `batch`, which TensorFlow.js's types exclude. */

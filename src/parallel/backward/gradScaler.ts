@@ -15,7 +15,7 @@ import { TensorReader, type Gradients, type Scalar } from './flatten.ts';
 
 export interface GradScalerOptions {
   /**
-   * First scale, a power of two from 1 on. PyTorch starts with 65 536, for mean losses; sums over
+   * First scale: a power of two, at least 1. PyTorch starts with 65 536, for mean losses; sums over
    * the samples of a batch have larger gradients. Default 1024.
    */
   initScale?: number;

@@ -47,8 +47,8 @@ export class DataLoader<Batch> implements AsyncIterable<Batch> {
   /**
    * @param load returns the samples with the given indices, in any form: an array, typed arrays,
    *   tensors, or a promise of one.
-   * @throws UsageError if `batchSize` is not a whole number from 1 on, or `prefetch` is not a whole
-   *   number from 0 on.
+   * @throws UsageError if `batchSize` is not a whole number of at least 1, or `prefetch` is not a
+   *   whole number of at least 0.
    */
   constructor(
     load: (indices: Int32Array) => Batch | Promise<Batch>,

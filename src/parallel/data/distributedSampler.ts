@@ -52,7 +52,7 @@ export class DistributedSampler implements Iterable<number> {
 
   /**
    * @throws UsageError if `rank` is not in 0 .. numReplicas-1, or if `datasetSize` is not a whole
-   *   number from 0 on.
+   *   number of at least 0.
    */
   constructor(datasetSize: number, options: DistributedSamplerOptions) {
     const { numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;

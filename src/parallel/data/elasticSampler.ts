@@ -45,7 +45,7 @@ export class ElasticSampler implements Iterable<number> {
   #epoch = 0;
   #processed = 0;
 
-  /** @throws UsageError if `datasetSize` is not a whole number from 0 on. */
+  /** @throws UsageError if `datasetSize` is not a whole number of at least 0. */
   constructor(datasetSize: number, { shuffle = true, seed = 0 }: ElasticSamplerOptions = {}) {
     checkCount('datasetSize', datasetSize, 0);
     this.#size = datasetSize;

@@ -464,7 +464,7 @@ export class DistributedDataParallel {
     this.#checkReduced('step');
     if (this.#reducer.isSharded) {
       throw new UsageError(
-        'Each rank has the gradient of its shard only. Call step of the ZeroRedundancyOptimizer instead.',
+        'Each rank has only its shard of the gradient. Call step of the ZeroRedundancyOptimizer instead.',
       );
     }
     this.#watch.check(this.group.rank);

@@ -125,7 +125,7 @@ export function createPowerSgdHook({
   checkCount('matrixApproximationRank', matrixApproximationRank, 1);
   checkCount('startPowerSgdIter', startPowerSgdIter, 0);
   if (!(minCompressionRate >= 1 && minCompressionRate < Infinity)) {
-    throw new UsageError(`minCompressionRate is ${minCompressionRate}; pass a finite number from 1 on.`);
+    throw new UsageError(`minCompressionRate is ${minCompressionRate}; pass a finite number of at least 1.`);
   }
 
   /** Residuals of this rank, by parameter. */

@@ -39,7 +39,7 @@ export class Reducer {
   readonly gradient: Float32Array<ArrayBuffer>;
   /** Hook that reduces the buckets; `null`: the plain all-reduce. */
   hook: CommHook | null = null;
-  /** Whether this rank receives the sums of its shard only, see {@link shards}. */
+  /** Whether this rank receives only the sums of its shard, see {@link shards}. */
   isSharded = false;
   readonly #options: Omit<ReducerOptions, 'group'>;
   readonly #reads: GradientReads;

@@ -33,6 +33,6 @@ export function clipGradNorm(gradient: Float32Array, ranges: readonly Range[], m
  * @throws UsageError if `maxNorm` is negative or NaN.
  */
 export function clipScale(norm: number, maxNorm: number): number {
-  if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; pass a number from 0 on.`);
+  if (!(maxNorm >= 0)) throw new UsageError(`maxNorm is ${maxNorm}; pass a number of at least 0.`);
   return maxNorm / (norm + EPSILON);
 }

@@ -12,9 +12,9 @@ export function checkRank(rank: number, worldSize: number): void {
   }
 }
 
-/** @throws UsageError if `value` is not a whole number from `min` on. */
+/** @throws UsageError if `value` is not a whole number of at least `min`. */
 export function checkCount(name: string, value: number, min: number): void {
   if (!Number.isSafeInteger(value) || value < min) {
-    throw new UsageError(`${name} is ${value}; pass a whole number from ${min} on.`);
+    throw new UsageError(`${name} is ${value}; pass a whole number of at least ${min}.`);
   }
 }

@@ -27,7 +27,7 @@ export class DistributedMean {
    */
   add(value: number, weight = 1): void {
     if (!(weight >= 0 && weight < Infinity)) {
-      throw new UsageError(`The weight of a value is ${weight}; pass a finite number from 0 on.`);
+      throw new UsageError(`The weight of a value is ${weight}; pass a finite number of at least 0.`);
     }
     if (weight === 0) return;
     this.#sum += value * weight;

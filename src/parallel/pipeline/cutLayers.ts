@@ -34,8 +34,8 @@ interface Bounds {
  * A pipeline runs at the speed of its slowest rank. The cuts are exact, by dynamic programming
  * (the linear partition problem).
  *
- * @returns `ranks` numbers from 1 on. In a ring it returns `ranks + 1` numbers; the last one may be
- *   0, because that stage also computes the loss.
+ * @returns `ranks` numbers of at least 1. In a ring it returns `ranks + 1` numbers; the last one
+ *   may be 0, because that stage also computes the loss.
  * @throws UsageError if there are more stages than layers, or if no cut fits into `maxBytes`.
  */
 export function cutLayers(layers: readonly LayerCost[], ranks: number, options: CutOptions = {}): number[] {

@@ -246,5 +246,5 @@ function keyOf({ kind, stage, microBatch }: Pass): string {
 
 function checkCount(name: string, value: number): void {
   if (Number.isSafeInteger(value) && value >= 1) return;
-  throw new UsageError(`The number of ${name} is ${value}. Pass a whole number from 1 on.`);
+  throw new UsageError(`The number of ${name} is ${value}. Pass a whole number of at least 1.`);
 }

@@ -27,7 +27,7 @@ export interface ReplicaOptimizer {
   /** State that is equal on all ranks. It has no averages (`slots`) if they are sharded. */
   readonly equalState: OptimizerState;
   readonly learningRate: number;
-  /** `null` if a rank has the averaged gradient of its shard only. */
+  /** `null` if each rank has only its shard of the averaged gradient. */
   readonly repeater: StepRepeater | null;
   /** Whether {@link snapshot} has the averages of all parameters. */
   readonly isWhole: boolean;

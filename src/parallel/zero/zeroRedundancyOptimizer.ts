@@ -115,7 +115,7 @@ export class ZeroRedundancyOptimizer {
     if (this.#consolidated) return this.#consolidated;
     const { ranks, rank } = this.#ddp.group;
     throw new UsageError(
-      `Rank ${ranks[rank]} has the averages of its shard only. Call consolidateStateDict on every rank, and stateDict on the rank that it names.`,
+      `Rank ${ranks[rank]} has only its shard of the optimizer's averages. Call consolidateStateDict on every rank, and stateDict on the rank that it names.`,
     );
   }
 

@@ -228,7 +228,7 @@ describe('a run with a sharded optimizer', () => {
       const own = await members[0]!.rank.snapshot();
       expect(own.replica.shards !== undefined).toBe(shardOptimizer);
       if (shardOptimizer)
-        expect(() => toCheckpoint(own, about)).toThrow('This rank has the averages of its shard only');
+        expect(() => toCheckpoint(own, about)).toThrow("This rank has only its shard of the optimizer's averages");
       dispose(members);
       return toCheckpoint((await states[0])!, about);
     };

@@ -123,7 +123,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
   });
 
   test.each([0, -1, 1.5, NaN])('rejects %s stages or micro-batches', (count) => {
-    expect(() => schedule(count, 4)).toThrow(`The number of stages is ${count}. Pass a whole number from 1 on.`);
+    expect(() => schedule(count, 4)).toThrow(`The number of stages is ${count}. Pass a whole number of at least 1.`);
     expect(() => schedule(4, count)).toThrow(`The number of microBatches is ${count}.`);
   });
 });

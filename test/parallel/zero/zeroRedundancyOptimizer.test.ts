@@ -116,7 +116,7 @@ test('a consolidated state can be continued in a whole optimizer, and in other s
     }
     await zero.consolidateStateDict(1);
     if (group.rank !== 1)
-      expect(() => zero.stateDict()).toThrow(`Rank ${group.rank} has the averages of its shard only.`);
+      expect(() => zero.stateDict()).toThrow(`Rank ${group.rank} has only its shard of the optimizer's averages.`);
     const state = await group.broadcastObject(group.rank === 1 ? zero.stateDict() : undefined, 1);
     // The other two continue from this state.
     const whole = adam(b.parameters.length);
