@@ -245,7 +245,7 @@ function gptFields(
   file: Record<string, unknown>,
   minutes?: number,
 ): Record<string, unknown> {
-  const { preset, measure, strategy } = options;
+  const { preset, measure } = options;
   const chosen = fieldsFrom(options, GPT_OPTIONS);
   if (job !== 'gpt') {
     const [name] = Object.keys(definedOf({ preset, ...chosen }));
@@ -255,6 +255,7 @@ function gptFields(
   }
   const { model = {}, pipeline = null, ...plan } = preset === undefined ? {} : PRESETS[preset];
   const isTest = (measure ?? file['measure']) === 'learning-rate';
+  const strategy = options.strategy ?? file['strategy'];
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...plan,

@@ -407,7 +407,7 @@ export class Executor implements OpGroup {
     const { seq, timeoutMs, record } = op;
     const waitMs = Math.min(INQUIRY_MS, timeoutMs / 2);
     const judge = {
-      ...this.options,
+      clock,
       self: mesh.rank,
       context: this.#context,
       heardAt: this.#heardAt,

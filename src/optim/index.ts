@@ -22,7 +22,7 @@ export { DEFAULT_EPSILON, type Config } from './rules.ts';
  */
 export function createOptimizer(name: OptimizerName, options: OptimizerOptions, size: number): Optimizer {
   if (Object.hasOwn(TORCH.rules, name)) return new RuleOptimizer(TORCH, name, { ...options }, size);
-  throw new UsageError(`There is no optimizer "${name}": use sgd, momentum, nesterov, adam or adamw.`);
+  throw new UsageError(`There is no optimizer "${name}": use ${Object.keys(TORCH.rules).join(', ')}.`);
 }
 
 /**

@@ -179,7 +179,7 @@ export function settingOf(config: Config, name: string, { low = 0, high, initial
   if (value >= low && value < high) return value;
   const least = low > 0 ? 'above 0' : 'of at least 0';
   const allowed = high < Infinity ? `a number ${least} and below ${high}` : `a finite number ${least}`;
-  throw new UsageError(`${name} is ${value}; pass ${allowed}.`);
+  throw new UsageError(`${name} is ${typeof given === 'number' ? given : JSON.stringify(given)}; pass ${allowed}.`);
 }
 
 /** `params -= learningRate * (gradient + weightDecay * params)`. */

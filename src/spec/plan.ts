@@ -36,6 +36,7 @@ import {
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
   strategiesOf,
+  strategiesSupporting,
   strategiesWith,
   type JobPart,
   type StrategyFacts,
@@ -166,12 +167,12 @@ export const PLAN_FIELDS = {
   /** The measurement that replaces training; `null`: the run trains the model. */
   measure: field(v.nullable(v.picklist(MEASURE_NAMES)), null, {
     value: 'name',
-    help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${strategiesWith(({ excludes }) => !('measure' in excludes))})`,
+    help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${strategiesSupporting('measure')})`,
   }),
   /** ZeRO stage 1: each rank has the optimizer's averages of a shard of the parameters. */
   shardOptimizer: field(v.boolean(), false, {
     value: 'on|off',
-    help: `divide the optimizer's averages among the ranks, to save memory (${strategiesWith(({ excludes }) => !('shardOptimizer' in excludes))})`,
+    help: `divide the optimizer's averages among the ranks, to save memory (${strategiesSupporting('shardOptimizer')})`,
   }),
 };
 

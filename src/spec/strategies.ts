@@ -260,6 +260,11 @@ export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrate
   return STRATEGIES[strategy].stages === 1;
 }
 
+/** Returns the names of the strategies whose jobs can have the part, as a list in words. */
+export function strategiesSupporting(part: JobPart): string {
+  return STRATEGY_NAMES.filter((name) => supports(name, part)).join(', ');
+}
+
 /** Whether a job with the strategy can have the part. */
 export function supports(strategy: StrategyName, part: JobPart): boolean {
   return STRATEGIES[strategy].excludes[part] === undefined;

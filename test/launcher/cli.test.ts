@@ -202,6 +202,10 @@ describe('the job of a command line', () => {
       ['pipeline', 3, true],
       ['ddp', 1, false],
     ]);
+    const file = path.join(folder, 'diloco.json');
+    await writeFile(file, '{"peergrad": 1, "job": "gpt", "strategy": "diloco", "syncEvery": 4}');
+    const { job } = await resolveJob({ file, preset: 'gpt2' });
+    expect(job).toMatchObject({ strategy: 'diloco', syncEvery: 4, stages: 1 });
   });
 
   test('has the values of the options, and defaults for other fields', async () => {

@@ -261,6 +261,17 @@ test.each([
   expect(() => createOptimizer(name, { learningRate: 1, ...options }, 1)).toThrow(UsageError);
 });
 
+test('a setting that is null has its default, and an error shows the value that was given', () => {
+  const [defaults, nulls] = [{}, { beta1: null, weightDecay: null }].map((options) => {
+    const params = Float32Array.of(1, 2);
+    const optimizer = createOptimizer('adamw', { learningRate: 0.1, ...(options as object) }, 2);
+    for (let step = 0; step < 3; step++) optimizer.apply(params, Float32Array.of(0.5, -1));
+    return params;
+  });
+  expect(nulls).toEqual(defaults);
+  expect(() => createOptimizer('sgd', {} as { learningRate: number }, 1)).toThrow('learningRate is undefined');
+});
+
 test('createOptimizer rejects an unknown name and a size that is not a whole number', () => {
   expect(() => createOptimizer('lion' as OptimizerName, { learningRate: 1 }, 1)).toThrow('use sgd, momentum, nesterov');
   expect(() => createOptimizer('sgd', { learningRate: 1 }, 1.5)).toThrow(UsageError);

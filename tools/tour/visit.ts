@@ -5,6 +5,7 @@
 import type { Browser, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { deferred } from '../../src/util/deferred.ts';
+import { BINDING, reportScript } from '../../launcher/browser/pageEvents.ts';
 
 /** A page to visit. */
 export interface Stop {
@@ -137,11 +138,12 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
   const code = ROOM.exec(ada.url())![1]!;
 
   const begun = deferred();
-  const ben = await open(`#${code}?name=${NAMES[1]}`, (page) =>
-    page.exposeBinding('peergradReport', (_source, event: EngineEvent) => {
-      if (event.type === 'step' && event.step >= firstLook) begun.resolve();
-    }),
-  );
+  const ben = await open(`#${code}?name=${NAMES[1]}`, async (page) => {
+    await page.exposeBinding(BINDING, (_source, events: readonly EngineEvent[]) => {
+      if (events.some((event) => event.type === 'step' && event.step >= firstLook)) begun.resolve();
+    });
+    await page.addInitScript(reportScript());
+  });
   await ben.getByRole('button', { name: 'Join', exact: true }).waitFor();
   await visit(STOPS.join, ben);
   await press(ben, 'Join');

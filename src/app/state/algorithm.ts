@@ -78,13 +78,7 @@ function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
 export function bucketBytesOf(job: JobSpec): number[] | null {
   const sizes = parameterSizes(job);
   const codec = isCollectiveCodec(job.codec) ? codecOf(job.codec) : null;
-  return (
-    sizes &&
-    createLayout(sizes).buckets.map(({ start, end }) => {
-      const elements = end - start;
-      return encodedBytes(codec, elements);
-    })
-  );
+  return sizes && createLayout(sizes).buckets.map(({ start, end }) => encodedBytes(codec, end - start));
 }
 
 /** Returns the algorithm with which `auto` sends the largest part of the buckets' bytes. */

@@ -55,8 +55,6 @@ export class Replica {
    * these values.
    */
   readonly sums: Float32Array<ArrayBuffer>;
-  /** The gradient part of {@link sums}. */
-  readonly gradient: Float32Array<ArrayBuffer>;
   /** The model's variables. */
   readonly variables: ModelVariables;
   readonly #buffers: ModelBuffers;
@@ -70,7 +68,6 @@ export class Replica {
     this.size = layout.size;
     this.parameters = new Float32Array(layout.size);
     this.sums = new Float32Array(layout.size + EXTRA_ELEMENTS);
-    this.gradient = this.sums.subarray(0, layout.size);
     this.variables = variables;
     this.#buffers = new ModelBuffers(variables.buffers, options.group);
     this.#slots = layout.slots;
