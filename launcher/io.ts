@@ -1,7 +1,9 @@
 /** Logs an event: its name, its fields for programs, and a sentence for people. */
 export type LogEvent = (event: string, fields: object, line: string) => void;
 
-/** What a command uses of its process: output, terminal and signals. Tests pass their own. */
+/**
+ * The parts of its process that a command uses: output, terminal and signals. Tests pass their own.
+ */
 export interface Io {
   /** Prints one line of output, such as the result or a link. */
   readonly out: (line: string) => void;

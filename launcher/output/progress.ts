@@ -12,14 +12,14 @@ const MINUTE_MS = 60_000;
 /** Milliseconds between two lines in a log. */
 const LINE_EVERY_MS = 5_000;
 
-/** What a bar counts. */
+/** The unit that a bar counts. */
 type Counted = LoadProgress['unit'] | 'state' | 'steps';
 
 export class Progress {
   readonly #io: Io;
   readonly #clock: Clock;
   #bar: SingleBar | null = null;
-  /** What the bar counts. */
+  /** The unit that the bar counts. */
   #barOf: Counted = 'steps';
   #totalSteps = 0;
   /** Length of the run if it is limited by time, otherwise `null`. */

@@ -158,8 +158,8 @@ function expel(state: RoomState, member: string, reason: LeaveReason, code: Refu
 }
 
 /**
- * Returns the number of the run that a returning member reports as ended, if the room still thought
- * that this run was in progress; otherwise `null`.
+ * Returns the number of a run that has ended according to a returning member, if the room does not
+ * know that it has ended; otherwise `null`.
  */
 function endedRun({ isRestoring, run, ended }: RoomState, reconnectState: ReconnectState): number | null {
   if (!isRestoring || reconnectState.run < run) return null;

@@ -54,7 +54,7 @@ export async function start(): Promise<void> {
   keepAwake(isWatching);
   render(<App />, document.querySelector('#app')!);
 
-  // This is not in a component, because a hidden tab must join, but renders no components.
+  // This is not in a component, because a hidden tab must join, but draws nothing.
   const { auto, page, room } = route.peek();
   if (page === 'simulated') simulate();
   if (auto && room !== null) void joinByItself(room);

@@ -62,7 +62,10 @@ const SHOWN_BYTES = 4;
  * @param offset position of the record's first byte in the file.
  */
 type Visit = (fields: readonly string[], row: number, line: number, offset: number) => void;
-/** Receives the number of bytes read so far. It is called only once for a small file. */
+/**
+ * Receives the number of bytes read so far. It is not called for files of at most
+ * {@link CHUNK_BYTES}.
+ */
 type OnBytes = (bytes: number) => void;
 
 interface CsvRecord {

@@ -14,8 +14,8 @@ const YEARS = [1900, 2100] as const;
 type Sign = 'name' | 'value' | 'unlike';
 
 /**
- * Returns whether the first record is a header. If a comparison with the rows below does not show
- * it, a record with numbers is data, unless the numbers look like names, such as years.
+ * Returns whether the first record is a header. If a comparison with the rows below decides
+ * nothing, a record with numbers is data, unless the numbers look like names, such as years.
  *
  * @param below the first rows below the record. If there are none, a record of words is a header.
  */

@@ -69,7 +69,10 @@ export class LineRelay {
     this.#spec = spec;
   }
 
-  /** Number of packets that were lost at random, and that found a full queue, over all lines. */
+  /**
+   * Over all lines: the number of packets that were lost at random, and the number of packets that
+   * found a full queue.
+   */
   get losses(): { lost: number; dropped: number } {
     const ways = [...this.#lines.values()].flatMap(({ up, down }) => [up.counts, down.counts]);
     return {

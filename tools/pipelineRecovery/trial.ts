@@ -77,7 +77,7 @@ export async function runTrial({ browser, server, job, tabs, seed }: TrialOption
     reached.reject(error);
     finished.reject(error);
   };
-  /** What each tab reported last. */
+  /** The latest report of each tab. */
   const latest = new Map<string, string>();
   const onevent = (name: string, event: EngineEvent): void => {
     if (event.type === 'state') latest.set(name, event.detail);

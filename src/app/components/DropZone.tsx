@@ -14,7 +14,7 @@ interface Props {
   /** CSS class of the button. */
   class?: string;
   onfiles: (files: File[]) => void;
-  /** What is shown below the hint. */
+  /** Content below the hint. */
   children?: ComponentChildren;
 }
 

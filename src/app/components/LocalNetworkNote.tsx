@@ -3,7 +3,8 @@ import { localNetwork } from '../browser/localNetwork.ts';
 import { messages } from '../locales/index.ts';
 
 /**
- * @param hasFailed whether this tab has failed to connect. If so, even a possible reason is shown.
+ * @param hasFailed whether this tab has failed to connect. If so, the note is also shown while the
+ *   browser's question is unanswered.
  */
 export function LocalNetworkNote({ hasFailed }: { hasFailed: boolean }) {
   const { denied, unanswered, fix } = messages.value.join.checks.localNetwork;

@@ -18,7 +18,7 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
     opened.value = problem.value = null;
     try {
       const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
-      // One byte more than the limit is enough to see that a file is too long.
+      // A file with more bytes than this is not a job file, so the rest of it is not read.
       const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
       onjob(readJobFile(file!.name, text).job);
       opened.value = file!.name;

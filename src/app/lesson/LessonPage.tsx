@@ -40,8 +40,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
   const { state, leads, isMoving, order } = controls;
   const { round } = state;
   const shown = useSignal(Infinity);
-  // The table and the sentences show the same step as the ring, which is animated and so arrives
-  // later.
+  // The ring shows a step only after its animation. The table and the sentences wait for the ring.
   const watched = { ...controls, state: { ...state, round: roundAfter(round, shown.value) } };
   const begun = useRef<number | null>(null);
   useEffect(() => {

@@ -8,7 +8,7 @@ import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
 import { numberText, sumText } from './describeStep.ts';
 
-/** The maximum number of terms that are written out in a sum. Dots replace further terms. */
+/** If a sum has more terms than this, dots replace the terms in its middle. */
 const MOST_TERMS = 6;
 
 interface Props {

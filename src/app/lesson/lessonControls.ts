@@ -23,8 +23,8 @@ export interface LessonControls {
 }
 
 /**
- * Returns the rank whose times and neighbours the page shows: this tab's rank, or one that replaces
- * it for a spectator.
+ * Returns the rank whose times and neighbours the page shows: this tab's rank, or for a spectator
+ * the leader's. If this rank is not in the round, it is the last rank of the round.
  */
 export function viewpoint({ state, you }: LessonControls): number {
   return Math.min(you ?? state.leader, state.round.n - 1);

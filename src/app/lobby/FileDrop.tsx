@@ -21,7 +21,7 @@ interface Props {
   job: FilesJob;
   view: View;
   onfiles: (files: File[]) => void;
-  /** What is shown below the list. */
+  /** Content below the list. */
   children: ComponentChildren;
 }
 

@@ -2,7 +2,7 @@
 import type { Device } from '../../protocol/room.ts';
 import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
 
-/** What is known about this tab and its machine. */
+/** The known facts about this tab and its machine. */
 export interface MachineFacts {
   /** `null` until the device is open. */
   device: Device | null;

@@ -31,8 +31,9 @@ export interface CapsuleOptions {
   /** The name of the chunks: `A` or `A–D`. */
   name: string;
   /**
-   * The most detailed kind that may be used: `bar` or `dot` for chunks that the rank in focus
-   * neither sends nor receives.
+   * Limits what is shown if slots do not fit. With `name`, the capsule has a name, and a bar if
+   * there is room. `bar` and `dot` are for chunks that the rank in focus neither sends nor
+   * receives.
    */
   most: 'name' | 'bar' | 'dot';
 }

@@ -28,7 +28,7 @@ export interface RoomView {
   /** The tab sends this key to the server to become a host of the room again. */
   hostKey: string | null;
   lobby: Lobby | null;
-  /** What the engine is preparing now; `null` if nothing. */
+  /** The stage of the engine's preparation; `null` if it prepares nothing. */
   warmup: WarmupStage | null;
   /** The shaders that are being compiled; `null` before they are known. */
   shaders: ShaderProgress | null;

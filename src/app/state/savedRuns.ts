@@ -62,8 +62,8 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
 }
 
 /**
- * Returns the latest undamaged checkpoint of a run; `null` if all are damaged. From then on, the
- * damaged checkpoints that were found are also shown as damaged in the list of runs.
+ * Returns the latest undamaged checkpoint of a run; `null` if all are damaged. Damaged checkpoints
+ * that it finds are shown as damaged when the runs are looked up again.
  */
 export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
   for (const meta of run) {

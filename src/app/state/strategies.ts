@@ -18,7 +18,7 @@ export function reportsOwnLossOnly({ measure, strategy }: JobSpec, worldSize: nu
   return (measure === 'methods' || !STRATEGIES[strategy].isSynchronous) && worldSize > 1;
 }
 
-/** What is drawn for a run without an all-reduce of gradients. */
+/** The picture of a run without an all-reduce of gradients. */
 export interface Instead {
   /** The lines to draw: between rank 0 and each other rank, or none. */
   lines: 'star' | 'none';

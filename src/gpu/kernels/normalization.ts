@@ -107,7 +107,7 @@ export function partialScaleGradient(norm: Norm, args: NormArguments): tf.Tensor
   return runProgram(backend, all, [inputs['x']!, inputs['dy']!], [blocks, channels]);
 }
 
-/** What the programs of a norm have in common. `shared` is the code that they begin with. */
+/** Returns the common parts of a norm's programs. `shared` is the code that they begin with. */
 function describe(norm: Norm, names: readonly string[], { inputs, attrs, backend }: NormArguments) {
   const { shape } = inputs['x']!;
   const channels = shape.at(-1)!;

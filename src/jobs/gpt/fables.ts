@@ -27,7 +27,7 @@ const WEATHERS = [
 ];
 const FAULTS = ['laughed', 'ran away', 'said nothing', 'turned red', 'hid behind a stone', 'began to weep'];
 
-/** What an animal asks of another animal. */
+/** Requests and questions of one animal to another. */
 const ASKING: readonly ((thing: string) => string)[] = [
   (thing) => `Give me some of your ${thing}, for I have none`,
   (thing) => `Where did you find so much ${thing}`,

@@ -78,8 +78,8 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
 
 /**
  * Returns the moments of the training samples. For rows of numbers, each feature has its own
- * moments. For images, all pixels together have one. Returns `null` for bytes, because their range
- * is known.
+ * moments. For images, there is one set of moments for all pixels together. Returns `null` for
+ * bytes, because their range is known.
  */
 export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;

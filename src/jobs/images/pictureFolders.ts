@@ -69,7 +69,7 @@ const PARTS = [
 ] as const;
 /** Matches folders that may be between a class and its pictures, as in `cats/images/1.png`. */
 const BETWEEN = /^(images?|imgs?|pictures?|pics?|photos?|data|files|jpe?gs?|pngs?)$/i;
-/** What to do with files that are not pictures. */
+/** Advice about files that are not pictures. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/\.(csv|tsv)(\.gz)?$/i, 'It is a table. Choose the job table, and the CSV file itself: unpack it first.'],
   [/\.npy$/i, 'It is a single array. Save samples and labels in one file: np.savez("set.npz", x=x, y=y).'],

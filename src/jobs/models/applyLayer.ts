@@ -9,8 +9,8 @@ import { usesOwnKernels } from '../../gpu/kernels/registry.ts';
 /**
  * Applies `layer` in training mode, differentiable. These layers are single ops with this project's
  * kernels: dense and convolution layers without activation or with ReLU, dense layers with GELU,
- * and layer normalization over the last axis. For all other layers, and on backends without these
- * kernels, TensorFlow.js computes the layer.
+ * and layer normalization over the last axis. TensorFlow.js computes all other layers. On backends
+ * without these kernels, it also computes dense and convolution layers.
  *
  * @param inputs the layer's inputs, float32 [batch, ...]
  * @returns float32 [batch, ...]

@@ -25,7 +25,10 @@ export interface StrategyTexts {
   name: string;
   /** How ranks learn together, and the cost. */
   does: string;
-  /** What ranks do instead of an all-reduce of gradients; `null` if they all-reduce gradients. */
+  /**
+   * The exchange of ranks that replaces an all-reduce of gradients; `null` if they all-reduce
+   * gradients, or for a pipeline, which has its own picture.
+   */
   instead: ((syncEvery: number | null) => string) | null;
 }
 
@@ -170,7 +173,9 @@ export const job = {
   codecOfValues: 'Values between stages',
   /** The codec `auto` in a sentence and in the form. */
   autoCodec: { name: 'a codec that suits the links', option: 'auto' },
-  /** What ranks do instead of an all-reduce of gradients, with codecs of whole gradients. */
+  /**
+   * The exchange of ranks that replaces an all-reduce of gradients, for codecs of whole gradients.
+   */
   insteadOfGradients: {
     powersgd:
       'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
@@ -276,6 +281,6 @@ export const job = {
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce takes ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,
   },
-  /** What ranks do in a run that compares methods. */
+  /** The work of ranks in a run that compares methods. */
   insteadOfTraining: 'Each rank takes a few steps by itself. Then the ranks measure their links.',
 };

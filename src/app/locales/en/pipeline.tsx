@@ -48,7 +48,7 @@ export const pipeline = {
   plan: 'Plan of a step',
   planLabel: (ranks: number, ticks: number) => `The plan: ${plural(ranks, 'rank')}, ${plural(ticks, 'tick')}`,
   planNote: (share: string, ring: boolean) =>
-    `Each row is a rank, and each column is a tick. In an empty cell, the rank waits. If all passes take the same time, ${share} of the cells are empty.` +
+    `Each row is a rank, and each column is a tick. In an empty cell, the rank waits: ${share} of the time, if all passes take the same time.` +
     (ring ? ' Passes of stage 0 are not shown: they only look up embeddings, and take almost no time.' : ''),
   passIn: (kind: PassKind, microBatch: number, stage: number, tick: number) =>
     `tick ${tick}: ${kinds[kind]} of micro-batch ${microBatch} in stage ${stage}`,
@@ -83,7 +83,7 @@ export const pipeline = {
   /** The default number of micro-batches. */
   automatic: '4 for each stage',
   recomputes: { keep: 'keep', recompute: 'recompute' },
-  /** What the model needs, and what a tab has. */
+  /** The memory that the model needs, and the memory of a tab. */
   whole: (needs: string) => `Each tab holds the whole model and needs about ${needs}.`,
   divides: (tabs: number, needs: string) =>
     `The model is divided over ${tabs} tabs. Each needs at most about ${needs}.`,

@@ -7,7 +7,7 @@ import { plural } from '../format.ts';
 import type { Thought } from './lesson.tsx';
 import type { terms } from './terms.tsx';
 
-/** What the texts quote. */
+/** The numbers that the texts quote. */
 export interface PipelineFacts {
   stages: number;
   microBatches: number;
@@ -105,7 +105,7 @@ export const pipelineLesson = {
     next: 'Next tick',
     all: 'All ticks',
     again: 'Restart',
-    /** What the stages did in a tick. */
+    /** The passes that the stages computed in a tick. */
     did: (passes: readonly string[]) => (passes.length === 0 ? 'Nothing was computed yet.' : `${passes.join('; ')}.`),
     pass: (stage: number, kind: PassName, microBatch: number) => `stage ${stage}: ${kind} ${microBatch}`,
   },

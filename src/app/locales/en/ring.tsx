@@ -7,7 +7,7 @@ import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
 
-/** What this rank sends to another rank, or receives from it. */
+/** Chunks that this rank sends to another rank, or receives from it. */
 interface OwnMove {
   chunks: string;
   rank: number;
@@ -116,7 +116,7 @@ export const ring = {
   whole: 'the whole gradient',
   oneChunk: (chunk: string) => `chunk ${chunk}`,
   manyChunks: (first: string, last: string) => `chunks ${first} to ${last}`,
-  /** What this rank sends and receives in a step; `null` for nothing. */
+  /** The chunks that this rank sends and receives in a step; `null` for none. */
   youMove: (phase: keyof typeof phases, sent: OwnMove | null, got: OwnMove | null) => {
     const what = sent === null || sent.adds ? sent?.chunks : sent.chunks.replace(/^(the )?/, '$1finished ');
     const send = sent === null ? '' : `send ${what} to ${formatRank(sent.rank)}`;

@@ -249,8 +249,7 @@ export const run = {
         help: 'Turn off low power mode or battery saver, or plug the machine in.',
       },
     },
-    unknown:
-      'None of the usual ones was found. Other programs may keep the machine busy: close programs that you do not need.',
+    unknown: 'No usual cause was found. Other programs may keep the machine busy: close programs that you do not need.',
   },
   separated: (a: string, b: string) =>
     `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the order of the ring was changed.`,

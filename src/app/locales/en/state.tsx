@@ -37,7 +37,7 @@ export const state = {
       : ` to ${list(peers.map(({ rank, isRelayed }) => `${formatRank(rank)}${isRelayed ? ' over a relay' : ''}`))}`,
   syncing: 'syncing',
   syncingAbout: ': all ranks must start from the same state',
-  /** What is being distributed. */
+  /** The content that is being distributed. */
   syncingWhat: {
     files: ': files are distributed from tab to tab',
     state: ': a tab that has joined receives the present model',

@@ -62,7 +62,7 @@ export const pipelineLesson: Messages['pipelineLesson'] = {
     training: () => ({
       title: '标签页就是这样训练的',
       text: '在真正的标签页里，反向计算大约是前向计算的两倍长，气泡不变。结果要从一个浏览器传到另一个，这时各段在等待。更多的微批会有帮助。',
-      task: '让结果在路上花更多时间。',
+      task: '让结果在路上花更多时间，比较等待的时间。',
     }),
   },
 

@@ -178,7 +178,7 @@ export const run: Messages['run'] = {
     readback: '读回',
     update: '更新',
     send: '发送',
-    wait: '等待',
+    wait: '等待另一个 rank',
     reduce: '归约',
     exchange: '交换',
     forward: '前向',
@@ -212,7 +212,7 @@ export const run: Messages['run'] = {
     `从 ${from} 到 ${to} 的连接拖慢了环：一块要 ${ms}，是其他连接的 ${times} 倍${relayed ? '，而且经过中继' : ''}。`,
   slowHere: {
     label: '本标签页为什么慢',
-    title: (times) => `本标签页较慢：其他 rank 的速度是它的 ${times} 倍。在这台机器上发现：`,
+    title: (times) => `本标签页较慢：其他 rank 的速度是它的 ${times} 倍。这台机器上可能的原因：`,
     reasons: {
       hidden: {
         why: '本标签页被隐藏，或曾被隐藏。浏览器会让隐藏的标签页变慢。',

@@ -57,7 +57,7 @@ export interface PlayerOptions {
   thrifty: ReadonlySignal<boolean>;
 }
 
-/** What is played. */
+/** The stages that are played. */
 export interface Played<Stage> {
   /** The stage on the screen; `null` before the first one. */
   stage: Signal<Stage | null>;

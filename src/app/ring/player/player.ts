@@ -17,7 +17,7 @@ import { allReduceSteps } from '../../../collectives/plans/planSteps.ts';
 import { createPlayback, type Playback, type PlayerOptions } from './playback.ts';
 import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
 
-/** What the player plays: a trace of one round. */
+/** A trace of one round, which the player plays. */
 export interface Stage {
   trace: RecordedTrace;
   n: number;

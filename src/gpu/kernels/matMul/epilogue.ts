@@ -1,4 +1,4 @@
-/** What happens to the elements of a matrix product before they are stored. */
+/** Operations on the elements of a matrix product before they are stored. */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { Components, Program } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';

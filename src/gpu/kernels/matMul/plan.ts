@@ -8,7 +8,7 @@
  * In each iteration, the workgroup loads `outer` x `inner` elements of both matrices.
  */
 export interface Tile {
-  /** Number of rows of the result, and also of its columns. */
+  /** Number of rows of the tile, and also of its columns. */
   outer: number;
   inner: number;
   threadRows: 4 | 8;
