@@ -56,10 +56,11 @@ async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialR
       device: { backend: 'wasm', adapter: 'Node' } as const,
       emit: () => {},
     };
-    const run = new TrainingLoop(await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} }), options);
+    const rank = await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} });
+    const run = new TrainingLoop(rank, options);
     await run.enter({ group, transport: 'memory', signal: new AbortController().signal });
     const result = await run.run();
-    run.dispose();
+    rank.dispose();
     task.dispose();
     return result;
   });

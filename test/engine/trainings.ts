@@ -1,13 +1,11 @@
-/** Participants of runs, which enter generations over memory links. */
+/** Runs of ranks, which enter generations over memory links. */
 import { Run, type RunOptions } from '../../src/engine/run/run.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
 import { Activity } from '../../src/util/activity.ts';
 
-/** Reports nothing to a server. */
-
-/** Prepares a participant, with TensorFlow.js's current backend. */
+/** Prepares a rank's run, with TensorFlow.js's current backend. */
 export function prepareTraining(options: Pick<RunOptions, 'job'> & Partial<RunOptions>): Promise<Run> {
   return Run.prepare({
     ...{ shared: null, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
@@ -18,7 +16,7 @@ export function prepareTraining(options: Pick<RunOptions, 'job'> & Partial<RunOp
   });
 }
 
-/** Makes all participants enter a generation of `job` and then call `meanwhile`. */
+/** Makes all ranks enter a generation of `job` and then call `meanwhile`. */
 export async function inGeneration<T>(
   trainings: readonly Run[],
   generation: number,

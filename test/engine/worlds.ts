@@ -151,7 +151,7 @@ export async function createMember(
       return values;
     },
     dispose: () => {
-      run.dispose();
+      rank.dispose();
       task.dispose();
     },
   };

@@ -6,7 +6,7 @@ import { textOfNotice, type NoticeText as Text } from '../../protocol/notices.ts
 import { messages } from '../locales/index.ts';
 
 /** @param lang the language of a sentence that is not a notice. */
-export function NoticeText({ message, notice, lang = 'en' }: Text & { lang?: string | undefined }) {
+export function NoticeText({ message, notice, lang = 'en' }: Text & { lang?: string }) {
   return notice === undefined ? (
     <span lang={lang}>{message}</span>
   ) : (

@@ -95,7 +95,7 @@ export class GenerationLinks {
       const isNeighbour = peer === rank || this.neighbours.includes(peer);
       return isNeighbour || this.#options.pool.get(member) === null ? [] : [peer];
     });
-    for (const peer of others) void this.#follow(peer, (one) => one.reuse());
+    for (const peer of others) void this.#follow(peer, (link) => link.reuse());
     const links = await this.#all(opened);
     const mesh = new Mesh({
       rank,
@@ -137,9 +137,9 @@ export class GenerationLinks {
     // Only an offer or a port can begin a link. Any other signal for an unknown link belongs to an
     // attempt that has ended.
     if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
-    const one = this.#linkTo(peer);
-    one.signal(attempt, signal);
-    if (one !== known) void this.#follow(peer, () => one.link(false));
+    const link = this.#linkTo(peer);
+    link.signal(attempt, signal);
+    if (link !== known) void this.#follow(peer, () => link.link(false));
   }
 
   /** Ends the generation: aborts the mesh's groups with `reason` and closes all links. */
@@ -149,7 +149,7 @@ export class GenerationLinks {
     // Waiting operations are aborted first, because a closed link delivers nothing more.
     this.#over = reason;
     this.#mesh?.end(reason);
-    for (const one of this.#links.values()) one.close();
+    for (const link of this.#links.values()) link.close();
   }
 
   #linkTo(peerRank: number): GenerationLink {
@@ -161,7 +161,7 @@ export class GenerationLinks {
     const relayOnly =
       this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
     const isSameBrowser = members[rank]!.browser === members[peerRank]!.browser;
-    const one = new GenerationLink({
+    const link = new GenerationLink({
       self: { room, generation, member: self, rank },
       peer: { room, generation, member: peer, rank: peerRank },
       iceServers,
@@ -173,8 +173,8 @@ export class GenerationLinks {
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,
       send: (attempt, signal) => server()?.send({ type: 'signal', generation, to: peer, attempt, signal }),
     });
-    this.#links.set(peerRank, one);
-    return one;
+    this.#links.set(peerRank, link);
+    return link;
   }
 
   /** Opens a link on demand. */
@@ -206,9 +206,9 @@ export class GenerationLinks {
    * Adds a link to the mesh. The link is opened by another rank, or uses a connection that is still
    * open.
    */
-  async #follow(peer: number, link: (one: GenerationLink) => Promise<Link>): Promise<void> {
+  async #follow(peer: number, open: (link: GenerationLink) => Promise<Link>): Promise<void> {
     try {
-      const opened = await link(this.#linkTo(peer));
+      const opened = await open(this.#linkTo(peer));
       await this.#opening.promise;
       this.#mesh?.accept(peer, opened);
     } catch {

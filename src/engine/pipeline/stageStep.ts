@@ -63,10 +63,10 @@ interface Agreement {
 export class StageStep implements RankStep {
   readonly progress: RunProgress;
   readonly figures = new RunStats(() => this.#held.stage?.memoryBytes ?? 0);
-  readonly strategy = {
+  strategy: RankStep['strategy'] = {
     size: 0,
     gradientBytes: 0,
-    bucketBytes: [] as readonly number[],
+    bucketBytes: [],
     reportsAllRanks: true,
     isSynchronized: true,
     elastic: null,
@@ -156,7 +156,7 @@ export class StageStep implements RankStep {
     const stateHash = await receiveStage({ ...this.#options, group, grid, model, cut, agreed: state, held, step });
     const size = model.layers.reduce((sum, layer) => sum + layer.size, 0);
     const gradientBytes = size * Float32Array.BYTES_PER_ELEMENT;
-    Object.assign(this.strategy, { size, gradientBytes, bucketBytes: [gradientBytes] });
+    this.strategy = { ...this.strategy, size, gradientBytes, bucketBytes: [gradientBytes] };
     this.figures.enter(grid.bytesWith(group));
     [this.#busyMs, this.#spanMs] = [0, 0];
     return stateHash;

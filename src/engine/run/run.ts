@@ -33,7 +33,7 @@ import { buildRank, dataSource, factsOf, type BuiltRank, type RankOptions } from
 export const SYNCING_TIMEOUT_MS = 105_000;
 
 /** Objects of a run, in addition to its state, that are still usable after the GPU was lost. */
-export interface CarryOver {
+interface CarryOver {
   /** The model with the best evaluation result, if the job keeps it. */
   best: ModelCopy | null;
   /** Texts that a language model has written so far. */
@@ -267,7 +267,7 @@ export class Run {
     }
     this.#leaveGroup();
     const last = answerer?.progress();
-    this.#built!.loop.dispose();
+    this.#built!.rank.dispose();
     return answerer && last ? { ...answerer, progress: () => last } : outputs;
   }
 
@@ -320,7 +320,7 @@ export class Run {
       if (group.rank === NEWCOMER) onnear();
       return;
     }
-    await rank.feed.run(group, [await task?.dataHash(), task && factsOf(task), vocabulary], {
+    await rank.feed.run(group, [rank.dataHash, task && factsOf(task), vocabulary], {
       onbytes,
       onnear: () => {
         this.#hasState = true;
@@ -381,8 +381,8 @@ export class Run {
   }
 }
 
-function free({ task, loop, outputs }: BuiltRank): void {
-  loop.dispose();
+function free({ task, rank, outputs }: BuiltRank): void {
+  rank.dispose();
   outputs?.dispose();
   task?.dispose();
 }

@@ -10,7 +10,7 @@ import type { TextGenerator } from './textGenerator.ts';
 const MILESTONES = [1, 2, 5];
 
 /** A language model that continues the prompt of a run. */
-export type SampleAuthor = Pick<TextGenerator, 'sample' | 'prompt' | 'bigramLoss'>;
+type SampleAuthor = Pick<TextGenerator, 'sample' | 'prompt' | 'bigramLoss'>;
 
 export class SampleTexts {
   readonly #author: SampleAuthor;

@@ -71,7 +71,10 @@ export interface RankStep {
   begin?(group: ProcessGroup): void;
   /** Returns the next step. The same step is returned until it is applied. */
   next(group: ProcessGroup): Promise<NextStep>;
-  /** Makes the ranks' parameters equal after the last step of the run. */
+  /**
+   * Ends training after the last step: makes the ranks' parameters equal and, in a comparison of
+   * methods, measures links.
+   */
   complete?(group: ProcessGroup): Promise<void>;
   /**
    * Compares the states of all ranks.
@@ -82,8 +85,6 @@ export interface RankStep {
   /** Returns the fields of the result that only this kind of rank has. */
   outcome(
     group: ProcessGroup,
-  ): Promise<
-    Pick<RunResult, 'shares' | 'pipeline' | 'rateTest' | 'methods'> & Pick<RunResult, 'bigramLoss' | 'samples'>
-  >;
+  ): Promise<Pick<RunResult, 'shares' | 'pipeline' | 'rateTest' | 'methods' | 'bigramLoss' | 'samples'>>;
   dispose(): void;
 }

@@ -59,6 +59,7 @@ export class ReplicaStep implements RankStep {
   readonly samples: RunSamples;
   readonly heldOut: Task;
   readonly passes = null;
+  readonly dataHash: string;
   /** Gives newcomers the state while the run trains; `null` if no rank has the whole state. */
   readonly feed: StateFeed | null;
   readonly #options: ReplicaOptions;
@@ -75,6 +76,7 @@ export class ReplicaStep implements RankStep {
     const { elastic } = strategy;
     this.#options = options;
     this.strategy = strategy;
+    this.dataHash = dataHash;
     this.heldOut = task;
     this.#gradScaler = plan.precision === 'mixed' && supportsHalfPrecision() ? new GradScaler() : null;
     const variables = variablesOf(task.model);
@@ -104,8 +106,9 @@ export class ReplicaStep implements RankStep {
   }: ReplicaOptions & { from?: RunState | 'model' | null }): Promise<ReplicaStep> {
     const dataHash = await options.task.dataHash();
     const strategy = await createRunStrategy(options.plan, options);
+    let replica: ReplicaStep | null = null;
     try {
-      const replica = new ReplicaStep(options, strategy, dataHash);
+      replica = new ReplicaStep(options, strategy, dataHash);
       const { clock, emit } = options;
       const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
       await emit(compiling);
@@ -120,7 +123,7 @@ export class ReplicaStep implements RankStep {
       } else if (from) replica.load(from);
       return replica;
     } catch (error) {
-      strategy.dispose();
+      (replica ?? strategy).dispose();
       throw error;
     }
   }

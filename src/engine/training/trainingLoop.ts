@@ -45,7 +45,7 @@ interface LoopOptions {
 }
 
 /** The ranks with which a run currently trains. */
-export interface TrainingWorld {
+interface TrainingWorld {
   group: ProcessGroup;
   /** The transport between the ranks. It is part of the result. */
   transport: RunResult['transport'];
@@ -143,10 +143,6 @@ export class TrainingLoop {
     }
   }
 
-  dispose(): void {
-    this.#rank.dispose();
-  }
-
   get #here(): TrainingWorld {
     if (!this.#world) throw new UsageError('The run has no world yet. Call enter first.');
     return this.#world;
@@ -176,12 +172,10 @@ export class TrainingLoop {
     await after?.();
   }
 
-  /**
-   * Creates the result. It is the same on every rank, except for times, the device, `restarts`, and
-   * the algorithm of a rank that has taken no step.
-   */
+  /** Creates the result; see {@link run}. */
   async #result(startedAt: number): Promise<RunResult> {
     const { clock, plan, device } = this.#options;
+    const ms = clock.now() - startedAt;
     const { group, transport } = this.#here;
     const { progress, figures, strategy } = this.#rank;
     const { choice } = this.#reporter;
@@ -219,7 +213,7 @@ export class TrainingLoop {
       losses,
       ...outcome,
       restarts: this.#worlds - 1,
-      ms: clock.now() - startedAt,
+      ms,
     };
   }
 }

@@ -23,7 +23,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-/** Creates a participant of a run of one rank. The participant has entered its generation. */
+/** Creates a run of one rank, which has entered its generation. */
 async function prepare(
   fields: Record<string, unknown>,
   { weights = null, onstep = () => {} }: { weights?: WeightsFile | null; onstep?: (now: Run) => void } = {},

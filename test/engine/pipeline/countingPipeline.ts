@@ -151,6 +151,6 @@ export async function createCounter(
     ...{ name, task, rank, run, events, layers },
     listen: (hear) => (heard = hear),
     values: () => [...layers().values()].flatMap(({ counts }) => counts),
-    dispose: () => run.dispose(),
+    dispose: () => rank.dispose(),
   };
 }

@@ -24,7 +24,7 @@ type Fields = Omit<Parameters<typeof createCounter>[1], 'samples'> & { samples?:
 const counters = (n: number, fields: Fields): Promise<CountingMember[]> =>
   Promise.all(Array.from({ length: n }, (_, i) => createCounter(`m${i}`, { samples: SAMPLES, ...fields })));
 
-type LanguageMember = Pick<Member, 'run' | 'listen' | 'values'>;
+type LanguageMember = Pick<Member, 'run' | 'listen' | 'values'> & { rank: StageStep };
 
 /** Members that train a language model. */
 async function languageModels(names: readonly string[], fields: Record<string, unknown>): Promise<LanguageMember[]> {
@@ -36,8 +36,9 @@ async function languageModels(names: readonly string[], fields: Record<string, u
       let heard: ((event: EngineEvent) => void) | null = null;
       const emit = (event: EngineEvent): void => heard?.(event);
       const options = { ...ENVIRONMENT, emit, plan: job };
-      const run = new TrainingLoop(await StageStep.prepare({ ...options, task }), options);
-      return { run, listen: (hear: (event: EngineEvent) => void) => void (heard = hear), values: () => [] };
+      const rank = await StageStep.prepare({ ...options, task });
+      const run = new TrainingLoop(rank, options);
+      return { rank, run, listen: (hear: (event: EngineEvent) => void) => void (heard = hear), values: () => [] };
     }),
   );
 }
@@ -252,7 +253,7 @@ test('a run has the bits of an undisturbed run if a new rank takes the place of 
   const hashes = results.map((result) => (result as RunResult).stateHash);
   expect(hashes).toEqual(expected.map((result) => (result as RunResult).stateHash));
   expect((results[0] as RunResult).losses).toEqual((expected[0] as RunResult).losses);
-  for (const { run } of [...undisturbed, a, b!, c!, d!]) run.dispose();
+  for (const { rank } of [...undisturbed, a, b!, c!, d!]) rank.dispose();
 }, 60_000);
 
 test('a rank that is one step behind applies this step even if the new first rank has joined later', async () => {

@@ -40,10 +40,11 @@ export async function trainStage(
   const emit = (event: EngineEvent): void => onevent?.(event, outputs);
   const outputs: PipelineOutputs = new PipelineOutputs({ job, task, weights, emit });
   const options = { ...ENVIRONMENT, activity, plan: job, emit };
-  const loop = new TrainingLoop(await StageStep.prepare({ ...options, task, outputs }), options);
+  const rank = await StageStep.prepare({ ...options, task, outputs });
+  const loop = new TrainingLoop(rank, options);
   await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
   const result = await loop.run();
-  loop.dispose();
+  rank.dispose();
   return { result, outputs };
 }
 
@@ -57,9 +58,10 @@ export async function wholeTask(job: JobSpec): Promise<JobTask> {
 /** Trains a rank that has the whole model of `task`. */
 export async function trainWhole(group: ProcessGroup, job: JobSpec, task: JobTask): Promise<RunResult> {
   const options = { ...ENVIRONMENT, plan: job, emit: () => {} };
-  const loop = new TrainingLoop(await ReplicaStep.prepare({ ...options, task }), options);
+  const rank = await ReplicaStep.prepare({ ...options, task });
+  const loop = new TrainingLoop(rank, options);
   await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
   const result = await loop.run();
-  loop.dispose();
+  rank.dispose();
   return result;
 }

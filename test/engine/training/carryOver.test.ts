@@ -1,6 +1,5 @@
 /**
- * A tab has opened its lost GPU again. Its new participant continues with what the previous
- * participant had stored.
+ * A tab has opened its lost GPU again. Its new run continues with what the previous run had stored.
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';

@@ -204,7 +204,7 @@ describe('a run', () => {
     const again = await createMember('again', c.task, SHARD_FIELDS, { from: await c.rank.snapshot() });
     const { entered } = await runGeneration([a, again], { end: { rank: 0, step: 2, frame: 0 } });
     for (const one of entered) expect(one).toMatchObject({ step: 2, values: learned });
-    again.run.dispose();
+    again.rank.dispose();
     dispose(members);
   });
 
@@ -489,7 +489,7 @@ describe('entering a generation', () => {
     for (const { message } of errors) {
       expect(message).toMatch(/^The parameter 0 .* of rank 0, float32 \[9\], appears not to match that of rank 1/);
     }
-    divergent.run.dispose();
+    divergent.rank.dispose();
     dispose([...members, other]);
   });
 

@@ -45,11 +45,11 @@ test('a snapshot before the model is built is rejected, and does not start build
   const read = vi.fn();
   const none = { entries: [], notes: [], vocabulary: null, facts: null };
   const weights: WeightsFile = { file: 'w', format: 'safetensors', read, ...none };
-  const participant = await prepareTraining({ job: jobOn(shared), shared, weights, emit });
-  expect([participant.hasState, participant.isSavable]).toEqual([true, false]);
-  await expect(participant.snapshot()).rejects.toThrow(UsageError);
+  const training = await prepareTraining({ job: jobOn(shared), shared, weights, emit });
+  expect([training.hasState, training.isSavable]).toEqual([true, false]);
+  await expect(training.snapshot()).rejects.toThrow(UsageError);
   expect(emit).not.toHaveBeenCalled();
-  participant.dispose();
+  training.dispose();
 });
 
 test('every rank reports files that do not contain data for the job', async () => {
