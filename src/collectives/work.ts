@@ -40,8 +40,8 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /**
-   * For a finished all-reduce on the ring: when each chunk was sent and received, by ring step.
-   * Otherwise `null`.
+   * For a finished all-reduce of several ranks: when this rank sent and received in each step of
+   * its plan. Otherwise `null`.
    */
   get trace(): OpTrace | null {
     return this.#trace;

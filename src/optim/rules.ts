@@ -59,8 +59,8 @@ export interface Rule {
   /** Whether Adam's weight decay is applied to the parameters, not added to the gradient. */
   isDecoupled?: boolean;
   /**
-   * Whether Adam multiplies a squared gradient by 1 - beta2, as TensorFlow.js does. Otherwise it
-   * multiplies a gradient before it is squared.
+   * Whether Adam squares a gradient before it multiplies it by 1 - beta2, as TensorFlow.js does.
+   * Otherwise it computes ((1 - beta2) * gradient) * gradient, which rounds differently.
    */
   squaresFirst?: boolean;
   update: (step: Step, rule: Rule) => void;

@@ -25,7 +25,7 @@ export const Nodes = v.pipe(
 );
 export type Nodes = v.InferOutput<typeof Nodes>;
 
-/** What a newcomer may state in addition to its name. */
+/** The data that a newcomer may state in addition to its name. */
 export const newcomer = {
   name: displayName,
   /**
@@ -39,7 +39,7 @@ export const newcomer = {
   isSpectator: v.optional(v.boolean()),
 };
 /**
- * What a tab computes with: the backend of TensorFlow.js, and the adapter's name as the browser
+ * The device of a tab: the backend of TensorFlow.js, and the adapter's name as the browser
  * reports it.
  */
 export const Device = v.strictObject({ backend: v.picklist(['webgpu', 'webgl', 'wasm', 'cpu']), adapter: text(200) });
@@ -129,7 +129,7 @@ export function settingsOf(room: Readonly<RoomSettings>): RoomSettings {
 
 const lateMs = v.pipe(count, v.maxValue(MAX_LATE_MS));
 
-/** What a reconnecting member reports: the settings of the room, its run and its generation. */
+/** The report of a reconnecting member: the settings of the room, its run and its generation. */
 export const ReconnectState = v.strictObject({
   settings: v.strictObject({ ...RoomSettings.entries, removed: v.optional(Removed) }),
   /** The latest run that the member knows from `prepare`, `pause` or `room`; 0 if none is known. */
@@ -150,7 +150,7 @@ export const ReconnectState = v.strictObject({
 });
 export type ReconnectState = v.InferOutput<typeof ReconnectState>;
 
-/** What a member's heartbeat says about its computing thread. */
+/** A heartbeat's report about the member's computing thread. */
 export const Pulse = v.strictObject({
   /** The task in progress, such as `step 12`; empty: none is named. */
   task: v.pipe(v.string(), v.maxLength(MAX_TASK_LENGTH)),

@@ -96,7 +96,7 @@ export const MethodComparison = v.object({
   ),
   /**
    * `best`: the method that reaches a goal soonest. `unchanged`: the same among the methods that
-   * learn exactly what `ddp` learns.
+   * average all gradients in every step: `ddp` with any codec.
    */
   best: v.picklist(METHOD_NAMES),
   unchanged: v.picklist(METHOD_NAMES),

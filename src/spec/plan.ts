@@ -221,7 +221,7 @@ export function strategyProblem<Plan extends { strategy: StrategyName }>(
       plan[name as keyof Plan] !== fields[name]!.defaultValue,
   );
   if (foreign === undefined) return null;
-  const message = `${plan.strategy} has no such setting: remove it, or choose the strategy ${strategiesOf(foreign)}`;
+  const message = `${plan.strategy} has no such setting: remove it, or choose a strategy that has it (${strategiesOf(foreign)})`;
   return { path: [foreign], message };
 }
 

@@ -221,7 +221,7 @@ export class Activity {
   }
 }
 
-/** What a member's heartbeat says about its computing thread. `protocol/room.ts` has its schema. */
+/** A heartbeat's report about the member's computing thread. `protocol/room.ts` has its schema. */
 export interface Pulse {
   task: string;
   progress: number;

@@ -92,7 +92,7 @@ const INSIDE = [
 ];
 
 test.each([...AROUND, ...ODD_AROUND])(
-  'a reader reads all other notations as before after numbers in the notation %s',
+  'a reader that has read numbers in the notation %s still reads all other notations correctly',
   (around) => {
     const fields = [around, ...AROUND, ...ODD_AROUND].flatMap((one) =>
       INSIDE.map((number) => one.replace('@', number)),

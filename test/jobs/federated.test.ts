@@ -262,7 +262,7 @@ describe('federated images', () => {
     expect(labels[0]).toBe(1);
   });
 
-  test('are divergent if they hold out a class that no tab trains', async () => {
+  test('are divergent if they hold out a class that no tab trains on', async () => {
     const shards = await Promise.all(
       [pairsOf(twelve(7), [7, 2]), pairsOf(twelve(2), [2]), pairsOf(twelve(2), [7, 9])].map((files) =>
         samplesOf(job, files),

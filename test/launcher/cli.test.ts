@@ -74,7 +74,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --measure learning-rate --out model.safetensors', /does not train the model\. Remove --out and --checkpoint/],
     ['run --strategy pipeline --out model.zip', /no tab of a pipeline has all layers\. .* ends in \.safetensors\./],
     ['run --job gpt --out model.weights.h5', /not made of TensorFlow\.js layers\. .* ends in \.safetensors\./],
-    ['run --stages 4', /stages: ddp has no such setting: remove it, or choose the strategy pipeline/],
+    ['run --stages 4', /stages: ddp has no such setting: remove it, or choose a strategy that has it \(pipeline\)/],
     ['run --strategy pipeline --checkpoint a.peergrad', /A run with the strategy pipeline has no checkpoints/],
     ['run --strategy diloco --from model.safetensors', /model.safetensors cannot be read/],
     ['run --screenshot /nowhere/at/all.png', /folder of \/nowhere\/at\/all.png does not exist/],

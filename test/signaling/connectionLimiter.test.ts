@@ -72,7 +72,7 @@ describe('origins', () => {
   });
 
   test.each(['class.example', 'https://class.example/room', 'null', 'wss://class.example', ''])(
-    'in the options that are invalid prevent the start of the server: %s',
+    'that are invalid prevent the start of the server if its options list them: %s',
     async (origin) => {
       await expect(startSignaling({ origins: [origin] })).rejects.toThrow(/is not an origin such as/);
     },

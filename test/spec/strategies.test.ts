@@ -55,7 +55,10 @@ describe.each(STRATEGY_NAMES)('%s', (strategy) => {
   ] as const)('has the setting %s exactly if its row has it', (setting, value) => {
     const parse = () => parseJob({ strategy, [setting]: value });
     if (STRATEGIES[strategy].settings.includes(setting)) expect(parse()[setting]).toBe(value);
-    else expect(parse).toThrow(`${setting}: ${strategy} has no such setting: remove it, or choose the strategy `);
+    else
+      expect(parse).toThrow(
+        `${setting}: ${strategy} has no such setting: remove it, or choose a strategy that has it (`,
+      );
   });
 });
 

@@ -47,7 +47,7 @@ export class Heartbeats {
   #intervalMs = 0;
   /** The number of heartbeats since the last message from the server. */
   #unanswered = 0;
-  /** The number of heartbeats in a row before which links moved no bytes. */
+  /** The number of heartbeats since links last moved bytes. */
   #still = 0;
   /** The bytes of links at the last heartbeat, and at the first one without an answer. */
   #bytes = 0;

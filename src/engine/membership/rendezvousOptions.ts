@@ -69,7 +69,7 @@ export interface RendezvousOptions {
    * must end when its signal is aborted. A newcomer ends it before it enters a generation.
    */
   feed?: (feed: Generation) => Promise<void>;
-  /** Called on a newcomer when a feed has failed, so that the feeder sends nothing more. */
+  /** Called on a newcomer when its feed has failed: it receives nothing more from this feeder. */
   onunfed?: (feeder: string, error: Error) => void;
   /**
    * Returns what a rejection of `enter` or `train` means for the other ranks. Not called for a

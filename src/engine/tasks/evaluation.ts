@@ -42,9 +42,9 @@ export interface Duties {
 export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 
 /**
- * Returns the duties after the latest step. There are early evaluations after the first step, and
- * after a quarter and half of the first interval, so that a curve starts soon. They use a share of
- * the samples, so that evaluation always takes a small part of the time.
+ * Returns the duties after the latest step. Without `patience`, there are early evaluations after
+ * the first step, and after a quarter and half of the first interval, so that a curve starts soon.
+ * Their number of samples grows with the steps, from at least {@link LEAST_SAMPLES}.
  */
 export function dutiesAfter(
   { step, position, evaluateEvery }: Progress,

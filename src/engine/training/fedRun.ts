@@ -5,8 +5,9 @@ import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts
 import type { EngineEvent, Receiving } from '../../protocol/events.ts';
 import { CODEC_NAMES, isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import { strategiesWith } from '../../spec/strategies.ts';
+import { STRATEGIES, STRATEGY_NAMES } from '../../spec/strategies.ts';
 import type { Clock } from '../../util/clock.ts';
+import { list } from '../../util/text.ts';
 import type { RunState } from '../storage/runState.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunStrategy } from './runStrategy.ts';
@@ -14,8 +15,8 @@ import type { RunStrategy } from './runStrategy.ts';
 /** A line is slow if it needs this many times the duration of a step so far for a gradient. */
 const SLOWER = 2;
 const REMEDY =
-  `The strategies ${strategiesWith(({ local }) => local !== null)} exchange seldom, ` +
-  `and the codecs ${CODEC_NAMES.filter((name) => name !== 'fp32').join(', ')} send fewer bytes.`;
+  `The strategies ${list(STRATEGY_NAMES.filter((name) => STRATEGIES[name].local !== null))} exchange parameters seldom, ` +
+  `and the codecs ${list(CODEC_NAMES.filter((name) => name !== 'fp32'))} send fewer bytes.`;
 
 /** A rank that has the whole model; see `ReplicaStep`. */
 interface FedRun {

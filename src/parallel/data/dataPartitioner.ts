@@ -4,8 +4,8 @@ import { permutation } from '../../util/rng.ts';
 import { checkCount } from '../groups/checks.ts';
 
 /**
- * Tolerance of rounding errors, as a share. Rounded, 0.7 + 0.2 + 0.1 may exceed 1, and 0.29 * 100
- * is below 29.
+ * Tolerance of rounding errors, as a share. Rounded, 0.4 + 0.2 + 0.3 + 0.1 exceeds 1, and
+ * 0.29 * 100 is below 29.
  */
 const TOLERANCE = 1e-9;
 

@@ -1,9 +1,12 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import { deflateSync, strToU8 } from 'fflate';
 import { expect, test } from 'vitest';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from '../../../src/app/state/algorithm.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../../../src/app/state/jobLink.ts';
 import { withQuery } from '../../../src/app/state/route.ts';
-import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { GPT_FIELDS } from '../../../src/spec/gpt.ts';
+import { DEFAULT_JOB, JOB_FIELDS, parseJob } from '../../../src/spec/job.ts';
 import { mixSeed } from '../../../src/util/rng.ts';
 
 const queryOf = (hash: string): URLSearchParams => new URLSearchParams(hash.split('?')[1] ?? '');
@@ -102,4 +105,19 @@ test('a model with many layers is too large for a link', () => {
   expect(fitsLink(job)).toBe(false);
   expect(withQuery('#new', linkOfJob(job))).toBe('#new');
   expect(fitsLink(parseJob({ model: OWN }))).toBe(true);
+});
+
+test('links in sources and documents name only settings that a link has', () => {
+  const root = path.resolve(import.meta.dirname, '../../..');
+  const files = ['src', 'docs'].flatMap((folder) =>
+    readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => path.join(folder, file)),
+  );
+  const links = files
+    .filter((file) => /\.(tsx?|md)$/.test(file))
+    .flatMap((file) =>
+      [...readFileSync(path.join(root, file), 'utf8').matchAll(/#new\?[\w=&]+/g)].map(([link]) => link),
+    );
+  const known = new Set<string>([...JOB_FIELDS, ...Object.keys(GPT_FIELDS), 'name', 'hide']);
+  expect(links).toContain('#new?job=lesson');
+  expect(links.filter((link) => [...queryOf(link).keys()].some((name) => !known.has(name)))).toEqual([]);
 });

@@ -53,7 +53,7 @@ describe('the picture of a room', () => {
 });
 
 test.each(STRATEGY_NAMES.filter(hasWholeModel))(
-  'reportsOwnLossOnly is true for %s only if a rank does not learn the losses of all ranks',
+  'reportsOwnLossOnly is true for %s on two ranks exactly if a rank does not learn all losses, and false on one rank',
   async (strategy) => {
     const job = parseJob({ strategy });
     const reportsAll = await runWorld(2, async (group) => {

@@ -110,7 +110,7 @@ test('a tab neither saves nor removes checkpoints while another tab of the same 
   expect([asked, saved, notes]).toEqual([[], [], []]);
 });
 
-test('a tab saves soon after another tab of its browser only a later step, and only on request', async () => {
+test('a tab does not save soon after another tab of its browser, except a later step on request', async () => {
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;

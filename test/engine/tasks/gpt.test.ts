@@ -87,7 +87,7 @@ test('a run with a time limit ends after the same step on all ranks; the clock o
   expect(events[0]!.filter(({ type }) => type === 'step')).toHaveLength(steps);
 });
 
-test('sample texts are written after 1, 2, 5, 10, ... steps and after the last step, with the weights of that step', async () => {
+test('sample texts are written after 1, 2, 5, 10, ... steps and after the last step, each with the loss of its step', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
   const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);

@@ -83,7 +83,7 @@ describe('number types', () => {
     expect([(await file.read(KERNEL)).values, file.notes]).toEqual([Float32Array.of(1, -2, 2 ** -24, 65504), []]);
   });
 
-  test('bfloat16 weights are converted, which Keras marks by an attribute', async () => {
+  test('bfloat16 weights are converted; Keras marks them by an attribute', async () => {
     const bits = new Float32Array(Uint16Array.of(0x3f80, 0xc000).buffer);
     const bytes = await hdf5({ [KERNEL]: Float32Array.of(...bits, 0) }, { each: { dtype: 'bfloat16' } });
     const file = await open(retyped(bytes, FLOAT16));

@@ -135,7 +135,7 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     const at = Buffer.from(bytes).indexOf(Buffer.from(values.values.buffer));
     expect(at).toBeGreaterThan(0);
     bytes[at + 2]! ^= 1;
-    expect(await refusalOf(bytes)).toContain('a file is damaged: the weights "');
+    expect(await refusalOf(bytes)).toMatch(/a file is damaged: the weights ".+" differ from those that were saved/);
   });
 
   test('rejects a file for another model with the name of a missing, superfluous or wrongly shaped tensor', async () => {

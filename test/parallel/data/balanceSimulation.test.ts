@@ -95,7 +95,7 @@ const STEPS = 260;
 const RUNS = { numRuns: 300, seed: 1 };
 
 describe('after random changes of speed,', () => {
-  test('steps are no slower than with equal shares, and shares soon settle', () => {
+  test('steps are at most 10 % slower than with equal shares, and shares change at most once after step 160', () => {
     fc.assert(
       fc.property(scenario, ({ devices, changes, noise, seed }) => {
         const inOrder = changes

@@ -55,7 +55,7 @@ export function PipelineLesson() {
           onpage={(next) => keepInAddress({ page: String(next + 1) })}
           ending={
             <div class="row">
-              <a class="button primary" href="#new?job=gpt&pipeline=2">
+              <a class="button primary" href="#new?job=gpt&strategy=pipeline">
                 {pipelineLesson.ending.room}
               </a>
               <a class="button" href="#lesson">
