@@ -3,7 +3,9 @@ import { encodeObject } from '../../collectives/objects/encoding.ts';
 import { copyState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
 import { startOfRun, type Progress } from '../../parallel/recovery/progress.ts';
+import type { StateParts } from '../../parallel/recovery/gatherSlices.ts';
 import type { FedReplica, ReachedState } from '../../parallel/recovery/stateFeed.ts';
+import { describeModel } from '../../parallel/ddp/verifyModel.ts';
 import { createLayout, rearrange, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import { CommittedVariables } from '../../parallel/backward/committedVariables.ts';
 import { variablesOf, type ModelVariables } from '../../parallel/backward/flatten.ts';
@@ -20,10 +22,8 @@ export interface CommitHead {
   plain: Record<string, unknown>;
 }
 
-/** The parts of a state, which must be the same on all ranks. */
-export interface ProgramParts {
-  /** Names of the parts with data. */
-  fields: string[];
+/** The size of an optimizer's state, which must be the same on all ranks. */
+export interface OptimizerSize {
   /** Number of the optimizer's arrays of averages; `scalars` is the number of its other numbers. */
   averages: number;
   scalars: number;
@@ -37,6 +37,21 @@ interface CommittedOptimizer {
 }
 
 const NO_VARIABLES: ModelVariables = { model: null, parameters: [], buffers: [] };
+
+/** Returns the digest of each part of a commit that has data, by the part's name. */
+export function digestsOf({ head, arrays }: StateParts<CommitHead>): Record<string, string> {
+  const [values, ...averages] = arrays;
+  const optimizer = [head.scalars, ...averages];
+  return Object.fromEntries([
+    ...(values!.length > 0 ? [['model', hashState([values!])]] : []),
+    ...(optimizer.some(({ length }) => length > 0) ? [['optimizer', hashState(optimizer)]] : []),
+    ...Object.entries(dataOf(head)).map(([name, value]) => [name, hashState([encodeObject(value)])]),
+  ]) as Record<string, string>;
+}
+
+function dataOf({ sampler, plain }: CommitHead): Record<string, unknown> {
+  return { ...(sampler && { sampler }), ...plain };
+}
 
 export class CommittedState implements FedReplica<CommitHead> {
   /** Each update is a commit, which cannot be repeated. */
@@ -91,14 +106,14 @@ export class CommittedState implements FedReplica<CommitHead> {
     return slots.reduce((sum, slot) => sum + slot.byteLength, values);
   }
 
-  get parts(): ProgramParts {
+  get optimizerSize(): OptimizerSize {
     const { slots = [], scalars = [] } = this.#optimizer?.copy ?? {};
-    const fields = [
-      ...(this.#all.length > 0 ? ['model'] : []),
-      ...(this.#optimizer ? ['optimizer'] : []),
-      ...Object.keys(this.#data),
-    ];
-    return { fields, averages: slots.length, scalars: scalars.length };
+    return { averages: slots.length, scalars: scalars.length };
+  }
+
+  /** The model, the optimizer and the names of the data fields, as plain data for a comparison. */
+  get program(): unknown {
+    return [describeModel(this.variables, {}), this.optimizerSize, Object.keys(dataOf(this.head))];
   }
 
   /**
@@ -138,18 +153,6 @@ export class CommittedState implements FedReplica<CommitHead> {
     return { progress, head, arrays: [await this.#values.read(), ...averages] };
   }
 
-  /** Resolves with the digest of each part of the latest commit, by the part's name. */
-  async digests(): Promise<Record<string, string>> {
-    const data = Object.entries(this.#data).map(([name, value]) => [name, hashState([encodeObject(value)])]);
-    const { head, arrays } = await this.read();
-    const [values, ...averages] = arrays;
-    return Object.fromEntries([
-      ...(this.#all.length > 0 ? [['model', hashState([values!])]] : []),
-      ...(this.#optimizer ? [['optimizer', hashState([head.scalars, ...averages])]] : []),
-      ...data,
-    ]) as Record<string, string>;
-  }
-
   /** Replaces the commit and the state by those of another rank. */
   load({ progress, head, arrays }: ReachedState<CommitHead>): void {
     const { scalars, sampler, plain } = head;
@@ -169,10 +172,6 @@ export class CommittedState implements FedReplica<CommitHead> {
 
   dispose(): void {
     this.#values.dispose();
-  }
-
-  get #data(): Record<string, unknown> {
-    return { ...(this.#sampler && { sampler: this.#sampler }), ...this.#plain };
   }
 
   get #all(): ModelVariables['parameters'] {

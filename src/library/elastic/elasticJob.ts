@@ -6,7 +6,6 @@ import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { StateReport } from '../../engine/membership/membership.ts';
 import { inGroupOf, type Generation } from '../../engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
-import { describeModel } from '../../parallel/ddp/verifyModel.ts';
 import type { ReceivedSlices } from '../../parallel/recovery/gatherSlices.ts';
 import { FEEDER, StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ServerMessage } from '../../protocol/control.ts';
@@ -113,9 +112,7 @@ export class ElasticJob<State extends ElasticState, Result> {
         feed: async (feed, hooks) => {
           if (feed.rank === FEEDER && feed.run !== this.#run)
             throw new RunOverError('This rank does not take part in this job.');
-          const { variables, parts } = this.#committed;
-          const program = [describeModel(variables, {}), parts];
-          await inGroupOf(feed, this.#clock, (group) => this.#feed.run(group, program, hooks));
+          await inGroupOf(feed, this.#clock, (group) => this.#feed.run(group, this.#committed.program, hooks));
         },
         onended: ({ outcome, message }) => {
           if (outcome === 'finished') this.#settle(new RunOverError(message));
@@ -193,7 +190,7 @@ export class ElasticJob<State extends ElasticState, Result> {
       const value = await this.#main(this.#state, group);
       this.#save();
       this.#result = { value };
-      return { step: this.#committed.progress().step, stateHash: await digestOf(this.#committed) };
+      return { step: this.#committed.progress().step, stateHash: digestOf(await this.#committed.read()) };
     } catch (error) {
       // If a lost rank or a timeout has ended the group, `error` is only a consequence of that. If
       // ranks made different calls or a signal was aborted, `error` itself is reported.

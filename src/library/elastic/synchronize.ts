@@ -9,21 +9,22 @@ import {
   type ArrivingState,
   type StateTransfer,
 } from '../../parallel/recovery/recover.ts';
+import type { ReachedState } from '../../parallel/recovery/stateFeed.ts';
 import { latestStates, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { dissenters } from '../../util/majority.ts';
 import { list, nameRanks, upperFirst } from '../../util/text.ts';
-import type { CommitHead, CommittedState, ProgramParts } from './committedState.ts';
+import { digestsOf, type CommitHead, type CommittedState, type OptimizerSize } from './committedState.ts';
 
-/** The parts of a rank's state, and the digest of each part with data. */
-interface CommitNote extends ProgramParts {
+/** The digest of each part with data, by the part's name. */
+interface CommitNote extends OptimizerSize {
   digests: Record<string, string>;
 }
 
-/** Resolves with the digest of the whole latest commit. */
-export async function digestOf(committed: CommittedState): Promise<string> {
-  return digestAt(committed.progress(), await committed.digests());
+/** Returns the digest of a whole commit. */
+export function digestOf({ progress, head, arrays }: ReachedState<CommitHead>): string {
+  return digestAt(progress, digestsOf({ head, arrays }));
 }
 
 function digestAt({ step, appliedIn }: Progress, digests: Record<string, string>): string {
@@ -47,25 +48,31 @@ export async function synchronize(
   isFresh: boolean,
   gathering: GatherOptions,
 ): Promise<string> {
-  const progress = committed.progress();
-  const digests = await committed.digests();
+  let reading = committed.read();
+  const { progress, head } = await reading;
+  const digests = digestsOf(await reading);
   const states = await exchangeStates(group, committed.variables, progress, {
     isFresh,
     digest: digestAt(progress, digests),
     keepsGradient: false,
-    note: { digests, ...committed.parts },
+    note: { digests, ...committed.optimizerSize },
   });
   rejectOtherPrograms(group, states);
   rejectOtherCommits(group, states);
   const transfer: StateTransfer<CommitHead, never, StateParts<CommitHead>> = {
-    digest: () => digestOf(committed),
-    head: () => committed.head,
+    // With the progress as it is now, so that a commit during the transfer changes the digest.
+    digest: async () => digestAt(committed.progress(), digestsOf(await reading)),
+    head: () => head,
     repeat: null,
-    gather: async (head, sources) => {
-      const { arrays } = await committed.read();
-      return { head, arrays: await gatherSlices(group, arrays, sources, gathering) };
+    gather: async (theirs, sources) => {
+      const { arrays } = await reading;
+      return { head: theirs, arrays: await gatherSlices(group, arrays, sources, gathering) };
     },
-    load: (state, elected) => committed.load({ ...state, progress: elected }),
+    load: (state, elected) => {
+      committed.load({ ...state, progress: elected });
+      // Read back, so that the digest shows whether the GPU has the values.
+      reading = committed.read();
+    },
   };
   const recovered = await recover(group, states, transfer, progress);
   return recovered.find(({ isCurrent }) => isCurrent)!.digest;
@@ -73,9 +80,9 @@ export async function synchronize(
 
 /** Rejects ranks whose state has other parts than the state of most ranks. */
 function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
-  const parts = states.map(({ note: { fields, averages, scalars } }) => [fields, averages, scalars]);
+  const parts = states.map(({ note: { digests, averages, scalars } }) => [Object.keys(digests), averages, scalars]);
   rejectDissenters(group, states, parts, (right, odd) => {
-    const [theirs, own] = [right, odd].map((rank) => list(states[rank]!.note.fields));
+    const [theirs, own] = [right, odd].map((rank) => list(Object.keys(states[rank]!.note.digests)));
     return own === theirs
       ? `${upperFirst(nameRanks([odd]))} has another optimizer than ${nameRanks([right])}. Create the same one on every rank.`
       : `The state of ${nameRanks([odd])} has the fields ${own}, but that of ${nameRanks([right])} has ${theirs}. ` +
