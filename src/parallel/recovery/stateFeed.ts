@@ -152,10 +152,10 @@ export class StateFeed<Head = unknown> {
     return this.#options.replica.stateBytes;
   }
 
-  /** Call it after each applied step. It costs nothing while this rank feeds no newcomer. */
+  /** Call it after each applied step. It costs nothing unless this rank feeds a newcomer, or fed one recently. */
   applied(): void {
     const { replica } = this.#options;
-    if (this.#served === 0 || this.#since === null) return;
+    if (this.#since === null) return;
     const progress = replica.progress();
     if (progress.step === this.#since.step) return;
     this.#since.step = progress.step;
@@ -183,10 +183,10 @@ export class StateFeed<Head = unknown> {
   async run(group: ProcessGroup, identity: unknown, hooks: FeedHooks): Promise<void> {
     const [one, other] = await group.allGatherObject(hashState([encodeObject(identity)]));
     if (one === other) {
-      if (group.rank === FEEDER) return this.serve(group);
+      if (group.rank === FEEDER) return this.#serve(group);
       // A state from a file or from another room does not count; its `appliedIn` is 0.
       const { step, appliedIn } = this.#options.replica.progress();
-      return this.receive(group, appliedIn > 0 ? { step, appliedIn } : null, hooks);
+      return this.#receive(group, appliedIn > 0 ? { step, appliedIn } : null, hooks);
     }
     // The identities of the two ranks differ. The newcomer still enters: all ranks then compare
     // their states, and the errors name the difference.
@@ -198,7 +198,7 @@ export class StateFeed<Head = unknown> {
    *
    * @throws (rejects) errors of the group.
    */
-  async serve(group: ProcessGroup): Promise<void> {
+  async #serve(group: ProcessGroup): Promise<void> {
     const { clock, replica } = this.#options;
     this.#forget();
     this.#served += 1;
@@ -220,10 +220,13 @@ export class StateFeed<Head = unknown> {
       }
     } finally {
       this.#served -= 1;
+      // A newcomer whose link broke goes on with this copy and the updates since then.
       if (this.#served === 0) {
-        this.#updates = [];
-        this.#since = null;
-        this.#forget = clock.after(KEPT_MS, () => (this.#copy = null));
+        this.#forget = clock.after(KEPT_MS, () => {
+          this.#copy = null;
+          this.#updates = [];
+          this.#since = null;
+        });
       }
     }
   }
@@ -286,7 +289,7 @@ export class StateFeed<Head = unknown> {
    * @param at the state of the run that this rank already has; `null` if it has none.
    * @throws (rejects) errors of the group, and those of `load`.
    */
-  async receive(group: ProcessGroup, at: Reached | null, { onnear, onbytes }: FeedHooks): Promise<void> {
+  async #receive(group: ProcessGroup, at: Reached | null, { onnear, onbytes }: FeedHooks): Promise<void> {
     const { clock } = this.#options;
     this.#askedAt ??= clock.now();
     let isNear = false;

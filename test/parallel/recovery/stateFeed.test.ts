@@ -112,8 +112,8 @@ class World {
     this.#stop = clock.after(stepMs, step);
   }
 
-  /** Links the two. */
-  link(): void {
+  /** Links the two. @param identities of the feeder's and the newcomer's run. */
+  link(identities: readonly [string, string] = ['run', 'run']): void {
     const { clock } = this;
     let free = 0;
     const { meshes, close } = createMeshes(2, () => {
@@ -128,10 +128,9 @@ class World {
     });
     const [one, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock })) as [ProcessGroup, ProcessGroup];
     const onnear = (): void => void (this.nearAt ??= clock.now());
-    this.#feed.serve(one).catch(() => {});
-    const { step, appliedIn } = this.newcomer.now;
-    const at = step > 0 ? { step, appliedIn } : null;
-    this.#received.receive(other, at, { onnear, onbytes: () => {} }).catch(() => {});
+    const hooks = { onnear, onbytes: () => {} };
+    this.#feed.run(one, identities[0], hooks).catch(() => {});
+    this.#received.run(other, identities[1], hooks).catch(() => {});
     this.#cut = () => {
       for (const group of [one, other]) group.abort(new PeerGoneError('The link broke.'));
       close();
@@ -218,6 +217,15 @@ describe('a newcomer that is fed during training', () => {
     now.link();
     await now.until(() => now.nearAt !== null);
     expect(now.feeder.copies).toBe(2);
+  });
+
+  test('receives nothing from a rank of another run and enters at once', async () => {
+    const now = (world = new World(60, { stepMs: 8_000 }));
+    now.link(['run', 'another run']);
+    await now.until(() => now.nearAt !== null);
+    expect(now.reports).toEqual([]);
+    expect(now.feeder.copies).toBe(0);
+    expect(now.newcomer.loads).toBe(0);
   });
 });
 
