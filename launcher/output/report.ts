@@ -1,6 +1,6 @@
 /** Writes the report of a finished run, and checks that the ranks agree. */
 import type { EventOf } from '../../src/protocol/events.ts';
-import type { CodecChoice, MethodComparison, RateTest, RunResult } from '../../src/protocol/runResult.ts';
+import type { CodecChoice, MethodComparison, RangeTestResult, RunResult } from '../../src/protocol/runResult.ts';
 import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
 import { changesLearning, methodOf } from '../../src/spec/methods.ts';
 import type { ShareReason } from '../../src/spec/names.ts';
@@ -116,7 +116,7 @@ function dividedStep({ shares, reason }: SharesDecision): string {
 }
 
 /** Returns the result of a range test, with advice. */
-function foundRate({ rates, suggested, reason }: RateTest): string {
+function foundRate({ rates, suggested, reason }: RangeTestResult): string {
   const tried = `Learning rates from ${rates[0]!.toExponential(0)} to ${rates.at(-1)!.toPrecision(2)} were tried`;
   if (suggested !== null) return `${tried}; the loss fell steepest at ${suggested}: train with --lr ${suggested}.`;
   return reason === 'short'

@@ -41,7 +41,7 @@ export function report(state: RoomState, member: string, generation: number, pha
   if (!isDue || state.reports.has(member)) return noEffects(state);
   const begun = phase === 'SYNCING' ? enter(state, member) : state;
   const next = { ...begun, reports: new Map(state.reports).set(member, text) };
-  return next.reports.size < next.ring.length ? noEffects(next) : advance(next);
+  return next.reports.size < next.ring.length ? noEffects(next) : beginNextPhase(next);
 }
 
 /** Extends the deadline, because a rank has begun to compare states or makes progress. */
@@ -55,7 +55,7 @@ function enter(state: RoomState, member: string): RoomState {
 }
 
 /** Begins the next phase, because all ranks have reported. */
-function advance(state: RoomState): Step {
+function beginNextPhase(state: RoomState): Step {
   const differing = disagreement(state);
   if (differing !== null) {
     const isOpen = state.phase === 'SYNCING' && nodesOf(state) !== null;

@@ -25,7 +25,7 @@ import {
   lengthOf,
   transferKey,
   type Lane,
-  type Progress,
+  type MoveState,
 } from './plans/moveProgress.ts';
 import { stepsOf, type Move, type Planner } from './plans/plans.ts';
 import type { OpTrace, Work } from './work.ts';
@@ -98,9 +98,9 @@ export class InFlightOp {
   /** Numbers of the plan's steps, for a trace. */
   readonly #steps: readonly number[];
   readonly #agreement: Agreement;
-  readonly #moves: readonly Progress[];
+  readonly #moves: readonly MoveState[];
   /** Receives by {@link transferKey}. */
-  readonly #receives = new Map<number, Progress>();
+  readonly #receives = new Map<number, MoveState>();
   readonly #lanes: ReadonlyMap<number, Lane>;
   /** The header of DATA frames. Each segment's fields are written to it. */
   readonly #header: FrameHeader;
@@ -205,7 +205,7 @@ export class InFlightOp {
   /** Returns the bytes of data that have arrived or left, and how many there are in all. */
   amount(kind: Move['kind']): { moved: number; total: number } {
     const moves = this.#moves.filter(({ move }) => move.kind === kind);
-    const bytesOf = (elements: (progress: Progress) => number): number =>
+    const bytesOf = (elements: (progress: MoveState) => number): number =>
       moves.reduce((sum, progress) => sum + this.#payload.bytesOf(elements(progress)), 0);
     return {
       moved: bytesOf(({ arrived, done }) => (kind === 'receive' ? arrived : done)),
@@ -307,7 +307,7 @@ export class InFlightOp {
   }
 
   /** Combines all segments that have arrived and whose turn it is. */
-  #take(progress: Progress): void {
+  #take(progress: MoveState): void {
     const { move, early } = progress;
     while (early.length > 0) {
       const frame = early[0]!;
@@ -326,7 +326,7 @@ export class InFlightOp {
   }
 
   /** Continues the moves that wait for this move. */
-  #wakeAfter({ after }: Progress): void {
+  #wakeAfter({ after }: MoveState): void {
     for (const next of after) {
       const { kind, peer } = next.move;
       if (kind === 'send') this.#pump(peer, this.#lanes.get(peer)!);
@@ -387,7 +387,7 @@ export class InFlightOp {
     }
   }
 
-  #advance(progress: Progress, elements: number): void {
+  #advance(progress: MoveState, elements: number): void {
     progress.done += elements;
     if (progress.done < lengthOf(progress.move)) return;
     this.#remaining -= 1;

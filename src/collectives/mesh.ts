@@ -13,7 +13,7 @@ import type { Link } from '../transport/link.ts';
 import { debugLog } from '../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError, ProtocolError, reasonOf, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
-import { Progress } from './diagnostics/opDeadline.ts';
+import { LinkActivity } from './diagnostics/opDeadline.ts';
 import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { leftOf, rightOf } from './plans/ringPlan.ts';
 
@@ -67,7 +67,7 @@ export class Mesh {
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
   /** Progress of the ops of all groups of this rank. */
-  readonly progress = new Progress();
+  readonly progress = new LinkActivity();
   /** Limits of unexpected messages, over all groups. */
   readonly unexpectedCollectives: UnexpectedMessageLimit;
   readonly unexpectedMessages: UnexpectedMessageLimit;

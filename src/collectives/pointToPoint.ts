@@ -26,7 +26,7 @@ import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
 import { amountOf, messageDeadline, type Transfer } from './diagnostics/messageDeadline.ts';
-import type { OpDeadline, Progress } from './diagnostics/opDeadline.ts';
+import type { OpDeadline, LinkActivity } from './diagnostics/opDeadline.ts';
 import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
@@ -51,7 +51,7 @@ interface PointToPointEnvironment extends Pick<ProcessGroupOptions, 'activityOf'
   segmentElements: number;
   clock: Clock;
   recorder: FlightRecorder;
-  progress: Progress;
+  progress: LinkActivity;
   /** Returns when a frame of a rank (global) arrived last. */
   heardAt: (rank: number) => number;
   /** Limit of messages whose receive is not posted. */

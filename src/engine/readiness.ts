@@ -159,7 +159,7 @@ export const NOT_READY: ReadinessState = {
 };
 
 /** Returns the state after `event`, and the effects to execute. Never throws. */
-export function advance(state: ReadinessState, event: ReadinessEvent): ReadinessStep {
+export function nextReadiness(state: ReadinessState, event: ReadinessEvent): ReadinessStep {
   switch (event.type) {
     case 'entered': {
       const { files, inspection, nextId } = state;

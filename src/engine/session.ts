@@ -3,7 +3,9 @@
  * each run of the room. It runs in a worker or on the page itself.
  */
 import type { NoticeText } from '../protocol/notices.ts';
+import { PROTOCOL_VERSION } from '../protocol/control.ts';
 import { settingsOf } from '../protocol/room.ts';
+import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
 import { FEEDER } from '../parallel/recovery/stateFeed.ts';
@@ -15,11 +17,10 @@ import { ModelQueries } from './model/modelQueries.ts';
 import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
 import type { RunEnd } from './membership/membership.ts';
-import { openingOf } from './membership/opening.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 import { Rendezvous } from './membership/rendezvous.ts';
 import {
-  advance,
+  nextReadiness,
   NOT_READY,
   scopeOf,
   type ReadinessEffect,
@@ -29,6 +30,9 @@ import {
 } from './readiness.ts';
 import { Spectator } from './spectators/spectator.ts';
 import { CurrentRun, type CurrentRunOptions } from './run/currentRun.ts';
+
+/** In a room that was opened on a page, ranks may join and leave at any time. */
+const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
 export interface SessionOptions
   extends
@@ -156,7 +160,7 @@ export class Session {
     this.#current.origin = origin;
     this.#spectator = command.isSpectator ? new Spectator(emit) : null;
     this.#dispatch({ type: 'entered', isSpectator: command.isSpectator ?? false });
-    this.#rendezvous = this.#createRendezvous(command.server, openingOf(command));
+    this.#rendezvous = this.#createRendezvous(command.server, helloOf(command));
     void this.#rendezvous.start();
   }
 
@@ -205,7 +209,7 @@ export class Session {
   }
 
   #dispatch(event: ReadinessEvent): void {
-    const { state, effects } = advance(this.#readiness, event);
+    const { state, effects } = nextReadiness(this.#readiness, event);
     this.#readiness = state;
     for (const effect of effects) this.#carryOut(effect);
   }
@@ -308,4 +312,14 @@ export class Session {
     const name = error instanceof PeergradError ? error.name : 'Error';
     this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal, ...(notice && { notice }) });
   }
+}
+
+/** Returns the message with which a tab opens or joins a room. */
+function helloOf(command: Extract<EngineCommand, { type: 'create' | 'join' }>): RendezvousOptions['hello'] {
+  const { type, name, rank, isSpectator } = command;
+  const newcomer = { version: PROTOCOL_VERSION, name, rank, isSpectator } as const;
+  if (type === 'create') {
+    return { type, ...newcomer, job: command.job, startAt: command.startAt, nodes: ANY_NODES };
+  }
+  return { type, ...newcomer, room: command.room, hostKey: command.hostKey };
 }

@@ -21,10 +21,10 @@ export type Command =
     }
   /** `bytes` were written to the start of `buffer`. */
   | { kind: 'write'; buffer: GPUBuffer; bytes: Uint8Array }
-  /** A mark that the caller set between two commands; see {@link Recorder.mark}. */
+  /** A mark that the caller set between two commands; see {@link CommandRecorder.mark}. */
   | { kind: 'mark'; value: number };
 
-export class Recorder {
+export class CommandRecorder {
   readonly commands: Command[] = [];
   /**
    * Describes the first command that cannot be replayed; `null` if all commands can be replayed.
@@ -39,7 +39,7 @@ export class Recorder {
 }
 
 /** For each observed device: its active recorder. */
-const recorders = new WeakMap<GPUDevice, { active: Recorder | null }>();
+const recorders = new WeakMap<GPUDevice, { active: CommandRecorder | null }>();
 
 /** Whether `backend` computes on a device that was prepared for {@link record}. */
 export function canRecord(backend: Backend): boolean {
@@ -47,13 +47,16 @@ export function canRecord(backend: Backend): boolean {
 }
 
 /** Runs `main` and records the commands of the backend's device, which must be observed. */
-export function record<T>(backend: Backend, main: (recorder: Recorder) => T): { result: T; recorder: Recorder } {
+export function record<T>(
+  backend: Backend,
+  main: (recorder: CommandRecorder) => T,
+): { result: T; recorder: CommandRecorder } {
   const slot = recorders.get(backend.device)!;
   // Only encoders that are created from now on are observed. TensorFlow.js also returns buffers to
   // its pool when it submits, so all recordings begin at the same point.
   openEncoder(backend);
   backend.submitQueue();
-  const recorder = new Recorder();
+  const recorder = new CommandRecorder();
   slot.active = recorder;
   try {
     return { result: main(recorder), recorder };
@@ -68,7 +71,7 @@ export function record<T>(backend: Backend, main: (recorder: Recorder) => T): { 
  */
 export function observeRecordings(gpu: GPUDevice): void {
   if (recorders.has(gpu)) return;
-  const slot: { active: Recorder | null } = { active: null };
+  const slot: { active: CommandRecorder | null } = { active: null };
   recorders.set(gpu, slot);
   const { queue } = gpu;
   const entriesOf = new WeakMap<GPUBindGroup, Binding[]>();
@@ -106,7 +109,7 @@ export function observeRecordings(gpu: GPUDevice): void {
   };
 }
 
-function observeUnmap(buffer: GPUBuffer, recorder: Recorder): void {
+function observeUnmap(buffer: GPUBuffer, recorder: CommandRecorder): void {
   const getMappedRange = buffer.getMappedRange.bind(buffer);
   let mapped: ArrayBuffer | null = null;
   buffer.getMappedRange = (...range) => (mapped = getMappedRange(...range));
@@ -125,7 +128,7 @@ function observeUnmap(buffer: GPUBuffer, recorder: Recorder): void {
 
 function observeEncoder(
   encoder: GPUCommandEncoder,
-  slot: { active: Recorder | null },
+  slot: { active: CommandRecorder | null },
   entriesOf: WeakMap<GPUBindGroup, Binding[]>,
 ): void {
   const beginComputePass = encoder.beginComputePass.bind(encoder);

@@ -4,7 +4,7 @@
  * in fastai and PyTorch Lightning: the rate rises exponentially until the loss explodes. The
  * functions are pure, so ranks with the same losses compute the same result.
  */
-import type { RateTest } from '../protocol/runResult.ts';
+import type { RangeTestResult } from '../protocol/runResult.ts';
 import { rangeRate } from './schedule.ts';
 
 /**
@@ -66,7 +66,7 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
  * @param losses losses of the test's steps, all finite.
  * @param steps planned steps of the test.
  */
-export function findRate(losses: readonly number[], steps: number): RateTest {
+export function findRate(losses: readonly number[], steps: number): RangeTestResult {
   const rates = losses.map((_, step) => rangeRate(step / steps));
   const smoothed = smooth(losses, steps);
   const found = { rates, losses: smoothed };

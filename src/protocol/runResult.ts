@@ -59,7 +59,7 @@ export const WrittenSample = v.object({
 export type WrittenSample = v.InferOutput<typeof WrittenSample>;
 
 /** The result of a range test. */
-export const RateTest = v.object({
+export const RangeTestResult = v.object({
   /** The learning rates of the steps that have a finite loss. */
   rates: v.array(finite),
   /** The smoothed losses of these steps. */
@@ -72,7 +72,7 @@ export const RateTest = v.object({
   /** `flat`: the loss did not fall clearly. `short`: there were too few steps. */
   reason: v.nullable(v.picklist(['flat', 'short'])),
 });
-export type RateTest = v.InferOutput<typeof RateTest>;
+export type RangeTestResult = v.InferOutput<typeof RangeTestResult>;
 
 /** The result of a run that measures methods. All ranks have the same result. */
 export const MethodComparison = v.object({
@@ -199,7 +199,7 @@ export const RunResultSchema = v.object({
   /**
    * The result of a range test. A range test evaluates no held-out samples and restores the model.
    */
-  rateTest: v.optional(RateTest),
+  rateTest: v.optional(RangeTestResult),
   methods: v.optional(MethodComparison),
   /** How often the run has continued in another generation since this rank entered the run. */
   restarts: count,

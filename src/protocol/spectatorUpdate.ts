@@ -23,7 +23,7 @@ import {
   StepEvent,
   TraceEvent,
 } from './runEvents.ts';
-import { RateTest, RunResultSchema, type RunResult } from './runResult.ts';
+import { RangeTestResult, RunResultSchema, type RunResult } from './runResult.ts';
 import type { EngineEvent } from './events.ts';
 import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 
@@ -38,7 +38,7 @@ const none = v.pipe(v.array(v.number()), v.maxLength(0));
 const Result = v.object({
   ...v.omit(RunResultSchema, ['best', 'confusion', 'samples']).entries,
   losses: none,
-  rateTest: v.optional(v.object({ ...RateTest.entries, rates: none, losses: none })),
+  rateTest: v.optional(v.object({ ...RangeTestResult.entries, rates: none, losses: none })),
 });
 
 /** The events that spectators receive. Unknown fields are dropped. */

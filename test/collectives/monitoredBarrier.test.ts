@@ -1,7 +1,7 @@
 /** Tests of monitored barriers: the messages of other ranks that they accept and ignore. */
 import { expect, test } from 'vitest';
 import { MonitoredBarrier } from '../../src/collectives/diagnostics/monitoredBarrier.ts';
-import { Progress } from '../../src/collectives/diagnostics/opDeadline.ts';
+import { LinkActivity } from '../../src/collectives/diagnostics/opDeadline.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -17,7 +17,7 @@ function barrierOf(rank: number) {
     ranks: [4, 5, 6, 7],
     clock,
     send: () => {},
-    progress: new Progress(),
+    progress: new LinkActivity(),
     fail(error) {
       failure = error;
       barrier.fail(error);

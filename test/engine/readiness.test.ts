@@ -1,7 +1,7 @@
 /** Tests of the pure function that decides when a tab announces itself, recovers or is out. */
 import { describe, expect, test } from 'vitest';
 import {
-  advance,
+  nextReadiness,
   NOT_READY,
   scopeOf,
   type ReadinessEffect,
@@ -52,7 +52,7 @@ class Tab {
   state: ReadinessState = NOT_READY;
 
   take(event: ReadinessEvent): readonly ReadinessEffect[] {
-    const { state, effects } = advance(this.state, event);
+    const { state, effects } = nextReadiness(this.state, event);
     this.state = state;
     return effects;
   }

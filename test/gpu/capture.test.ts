@@ -4,7 +4,7 @@ import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
 import { TensorReader, type Gradients } from '../../src/parallel/backward/flatten.ts';
 import { openEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
 import { Capture, differenceBetween, type PinnedBuffers } from '../../src/gpu/capture.ts';
-import { record, type Recorder } from '../../src/gpu/recording.ts';
+import { record, type CommandRecorder } from '../../src/gpu/recording.ts';
 import { createRng } from '../../src/util/rng.ts';
 
 const bufferOf = ({ dataId }: tf.Tensor): GPUBuffer => {
@@ -15,7 +15,7 @@ const bufferOf = ({ dataId }: tf.Tensor): GPUBuffer => {
 
 interface Recorded {
   gradients: Gradients;
-  recorder: Recorder;
+  recorder: CommandRecorder;
   pinned: PinnedBuffers;
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
-  advance,
+  nextMembership,
   INITIAL_MEMBERSHIP,
   reconnectStateOf,
   type MembershipEvent,
@@ -30,7 +30,7 @@ function after(...events: MembershipEvent[]): { state: MembershipState; effects:
   let state = INITIAL_MEMBERSHIP;
   let effects: string[] = [];
   for (const event of [{ type: 'admitted', member: 'A1' } as const, ...events]) {
-    const step = advance(state, event);
+    const step = nextMembership(state, event);
     state = step.state;
     effects = step.effects.map((effect) => (effect.type === 'send' ? `send ${effect.message.type}` : effect.type));
   }
@@ -126,7 +126,7 @@ describe('a member that is admitted under a new id', () => {
   ])('%s', (_, events, told) => {
     let { state } = after(...lost);
     const ends = events.flatMap((event) => {
-      const step = advance(state, event);
+      const step = nextMembership(state, event);
       state = step.state;
       return step.effects.filter(({ type }) => type === 'end');
     });

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { step as stepRoom, type RoomEffect, type RoomState } from '../../signaling/room/index.ts';
-import { advance as advanceMember } from '../../src/engine/membership/membership.ts';
+import { nextMembership as advanceMember } from '../../src/engine/membership/membership.ts';
 import type { SampleAssigner, StepAssignment } from '../../src/engine/training/data/sampleAssigner.ts';
 import { electState } from '../../src/parallel/recovery/stateElection.ts';
 import { takeOver } from './replica.ts';

@@ -2,7 +2,7 @@
  * Shows the end of a run: the result, whether ranks agree, and the bytes sent compared with theory.
  */
 import type { ComponentChildren } from 'preact';
-import type { RateTest, RunResult } from '../../protocol/runResult.ts';
+import type { RangeTestResult, RunResult } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, reducesGradients, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { metricEntries, allMetrics, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
@@ -247,7 +247,7 @@ function outcome(
 }
 
 /** Returns the rate that a range test suggests, or the reason why there is no suggestion. */
-function foundRate({ suggested, reason }: RateTest, steps: number, time: string): [string, string] {
+function foundRate({ suggested, reason }: RangeTestResult, steps: number, time: string): [string, string] {
   const { rateTest: labels } = messages.value.run;
   if (suggested !== null) return [formatRate(suggested), labels.found(steps, time)];
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];

@@ -4,7 +4,7 @@ import type { Clock } from '../../util/clock.ts';
 import { TimeoutError, type ErrorContext } from '../../util/errors.ts';
 import type { Dtype } from '../dtypes.ts';
 import type { ProcessGroupOptions } from '../options.ts';
-import { OpDeadline, transferText, type Progress } from './opDeadline.ts';
+import { OpDeadline, transferText, type LinkActivity } from './opDeadline.ts';
 
 /** The number of elements of a message that have arrived or left, and when data last moved. */
 export interface Transfer {
@@ -16,7 +16,7 @@ interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   rank: number;
   ranks: readonly number[];
   clock: Clock;
-  progress: Progress;
+  progress: LinkActivity;
   context: () => ErrorContext;
   fail: (error: Error) => void;
 }

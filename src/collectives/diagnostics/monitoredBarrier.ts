@@ -7,7 +7,7 @@ import { deferred, type Deferred } from '../../util/deferred.ts';
 import { TimeoutError, UsageError, type ErrorContext } from '../../util/errors.ts';
 import { nameRanks, upperFirst } from '../../util/text.ts';
 import type { ProcessGroupOptions } from '../options.ts';
-import { OpDeadline, type Progress } from './opDeadline.ts';
+import { OpDeadline, type LinkActivity } from './opDeadline.ts';
 
 export interface MonitoredBarrierOptions {
   timeoutMs: number;
@@ -34,7 +34,7 @@ interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   /** Global ranks of the group. */
   ranks: readonly number[];
   clock: Clock;
-  progress: Progress;
+  progress: LinkActivity;
   send: (type: 'arrived' | 'passed', barrier: number) => void;
   /** Fails the whole group. */
   fail: (error: Error) => void;

@@ -16,7 +16,7 @@ const noAnswer = (): Error => new TimeoutError('The question about the ranks was
 interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   clock: Clock;
   timeoutMs: number;
-  progress: Progress;
+  progress: LinkActivity;
   /** Returns the global ranks that the op waits for. */
   awaited: () => readonly number[];
   /** Returns when the op last progressed; at the earliest the time of its call. */
@@ -92,7 +92,7 @@ interface Entry {
  * as progress of an op, because they use the same links. Progress of later ops does not count.
  * Otherwise ranks that continue without a missing rank would hide that the rank is missing.
  */
-export class Progress {
+export class LinkActivity {
   /** In ascending order of both times. */
   #entries: Entry[] = [];
   /** Functions that return the global ranks for which an op waits, one for each op in flight. */

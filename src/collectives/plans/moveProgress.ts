@@ -6,17 +6,17 @@
 import type { Move, Plan } from './plans.ts';
 
 /** Progress of a move. */
-export interface Progress {
+export interface MoveState {
   readonly move: Move;
   /** `before`: earlier moves that this move waits for. `after`: moves that wait for this move. */
-  readonly before: Progress[];
-  readonly after: Progress[];
+  readonly before: MoveState[];
+  readonly after: MoveState[];
   /**
    * `writers`: earlier receives into the elements of this receive. `followers`: later receives
    * whose `writers` include this receive.
    */
-  readonly writers: Progress[];
-  readonly followers: Progress[];
+  readonly writers: MoveState[];
+  readonly followers: MoveState[];
   /** Number of elements that are done, counted from `move.start`. */
   done: number;
   /** Segments that arrived before they could be combined. */
@@ -31,7 +31,7 @@ export interface Progress {
 
 /** The sends to one peer, in order. */
 export interface Lane {
-  readonly sends: Progress[];
+  readonly sends: MoveState[];
   next: number;
   /** Whether a frame is being sent and the peer does not accept another one yet. */
   isBusy: boolean;
@@ -49,8 +49,8 @@ export interface Lane {
  *
  * @param isInPlace whether sends and receives use the same array.
  */
-export function createProgress(plan: Plan, isInPlace: boolean): Progress[] {
-  const all = plan.map((move): Progress => ({
+export function createProgress(plan: Plan, isInPlace: boolean): MoveState[] {
+  const all = plan.map((move): MoveState => ({
     move,
     before: [],
     after: [],
@@ -82,7 +82,7 @@ export function createProgress(plan: Plan, isInPlace: boolean): Progress[] {
  * @param eagerBytes number of bytes that a peer may receive before it is ready.
  */
 export function createLanes(
-  moves: readonly Progress[],
+  moves: readonly MoveState[],
   bytesOf: (elements: number) => number,
   eagerBytes: number,
 ): Map<number, Lane> {
@@ -119,7 +119,7 @@ export function lengthOf({ start, end }: Move): number {
 }
 
 /** Whether all earlier moves are done with elements `start` .. `end`-1. */
-export function isClear({ before }: Progress, start: number, end: number): boolean {
+export function isClear({ before }: MoveState, start: number, end: number): boolean {
   // A loop, because a callback would be allocated for each frame.
   for (const { move, done } of before) {
     if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;

@@ -24,13 +24,13 @@ const DOUBTED = MAX_UNANSWERED - MAX_UNANSWERED_IN_DOUBT;
  */
 const LATE_MS = 5_000;
 
-export interface Times {
+export interface HeartbeatTimes {
   clock: Clock;
   /** Returns milliseconds since 1970. Some clocks stand still while the machine sleeps. */
   today: () => number;
 }
 
-interface HeartbeatsOptions extends Times {
+interface HeartbeatsOptions extends HeartbeatTimes {
   send: (message: ClientMessage) => void;
   /** Returns what the rank does now. */
   pulse: (intervalMs: number) => Pulse;

@@ -144,7 +144,7 @@ export const INITIAL_MEMBERSHIP: MembershipState = {
  * Returns the state after `event`, and the effects. Never throws. An event of a generation that is
  * not the expected one changes nothing.
  */
-export function advance(state: MembershipState, event: MembershipEvent): MembershipStep {
+export function nextMembership(state: MembershipState, event: MembershipEvent): MembershipStep {
   const { linking, active } = state;
   switch (event.type) {
     case 'admitted':

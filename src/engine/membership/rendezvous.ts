@@ -17,7 +17,7 @@ import { activityOf, type Generation } from './generation.ts';
 import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.ts';
 import { LinkPool } from './linkPool.ts';
 import {
-  advance,
+  nextMembership,
   describeStep,
   INITIAL_MEMBERSHIP,
   reconnectStateOf,
@@ -174,7 +174,7 @@ export class Rendezvous {
 
   #dispatch(event: MembershipEvent): void {
     if (this.#isOver) return;
-    const { state, effects } = advance(this.#membership, event);
+    const { state, effects } = nextMembership(this.#membership, event);
     log(() => describeStep(this.#membership, event, { state, effects }));
     this.#membership = state;
     for (const effect of effects) this.#carryOut(effect);

@@ -9,7 +9,7 @@ import { type Activity, pulseOf } from '../../util/activity.ts';
 import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, SignalingError } from '../../util/errors.ts';
-import { Heartbeats, type Times } from './heartbeats.ts';
+import { Heartbeats, type HeartbeatTimes } from './heartbeats.ts';
 
 /**
  * Deadline in milliseconds for a connection to the server. On a busy line, the deadline is longer.
@@ -35,7 +35,7 @@ export interface SignalingSocket extends Pick<
 /** Opens a WebSocket to `url`. */
 export type OpenSocket = (url: URL) => SignalingSocket | Promise<SignalingSocket>;
 
-interface ClientOptions extends Times {
+interface ClientOptions extends HeartbeatTimes {
   /** This thread's activity, which its heartbeats report. */
   activity: Activity;
 }

@@ -438,8 +438,9 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `clip.ts`. Call it on
-   * every rank with the same value. Parameters that no rank used are not included in the norm.
+   * Scales the averaged gradient down to an L2 norm of at most `maxNorm`; see `flat/clip.ts`. Call
+   * it on every rank with the same value. Parameters that no rank used are not included in the
+   * norm.
    *
    * @returns the norm before clipping.
    * @throws UsageError for a `maxNorm` below 0, or if gradients are not reduced yet.

@@ -152,7 +152,10 @@ export class StateFeed<Head = unknown> {
     return this.#options.replica.stateBytes;
   }
 
-  /** Call it after each applied step. It costs nothing unless this rank feeds a newcomer, or fed one recently. */
+  /**
+   * Call it after each applied step. It costs nothing unless this rank feeds a newcomer or has fed
+   * one recently.
+   */
   applied(): void {
     const { replica } = this.#options;
     if (this.#since === null) return;

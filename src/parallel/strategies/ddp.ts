@@ -1,6 +1,6 @@
 /**
  * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops (K and
- * n: see `strategy.ts`).
+ * n: see `recovery/strategy.ts`).
  *
  * The strategy is elastic. If a step fails because its group fails, only the gradients that the
  * rank keeps have changed. {@link Ddp.attach} makes all ranks' states equal in the next group. An

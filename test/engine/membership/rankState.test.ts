@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import {
-  advance,
+  nextMembership,
   INITIAL_MEMBERSHIP,
   type MembershipEvent,
   type MembershipState,
@@ -14,7 +14,7 @@ const prepare = (generation: number, ...ids: string[]): MembershipEvent => ({
   members: ids.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
 });
 const after = (...events: MembershipEvent[]): MembershipState =>
-  events.reduce((state, event) => advance(state, event).state, INITIAL_MEMBERSHIP);
+  events.reduce((state, event) => nextMembership(state, event).state, INITIAL_MEMBERSHIP);
 
 const LINKING = [{ type: 'admitted', member: 'Ada' }, prepare(1, 'Ada', 'Bo')] as const;
 const SYNCING = [...LINKING, { type: 'linked', generation: 1 }, { type: 'sync', generation: 1 }] as const;

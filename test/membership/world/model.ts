@@ -3,7 +3,7 @@ import { electState, type ElectedState } from '../../../src/parallel/recovery/st
 import { currentGradients, type RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
 import { step as stepRoom } from '../../../signaling/room/index.ts';
 import {
-  advance as advanceMember,
+  nextMembership as advanceMember,
   INITIAL_MEMBERSHIP,
   type MembershipState,
 } from '../../../src/engine/membership/membership.ts';
