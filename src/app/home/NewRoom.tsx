@@ -20,7 +20,7 @@ import { messages } from '../locales/index.ts';
 
 export function NewRoom({ failure }: { failure: Failure | null }) {
   const { join: labels } = messages.value;
-  const { job: asked, problem } = useMemo(() => jobOfLink(route.peek().query), []);
+  const { job: asked, problem, unknown } = useMemo(() => jobOfLink(route.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   /**
    * The number of job files opened so far. The form is created again for each file, so that
@@ -59,6 +59,11 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
       {problem !== null && (
         <p class="wait small" role="alert">
           {labels.wrongLink(problem)}
+        </p>
+      )}
+      {unknown.length > 0 && (
+        <p class="wait small" role="alert">
+          {labels.unknownInLink(unknown.join(', '))}
         </p>
       )}
       <form

@@ -4,6 +4,7 @@
  */
 import { useEffect, useMemo } from 'preact/hooks';
 import { keepInAddress, route } from '../state/address.ts';
+import { numberIn } from '../state/route.ts';
 import { messages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { Lessons } from './common/Lessons.tsx';
@@ -16,13 +17,13 @@ const MAX_SEED = 0xffffffff;
 export function SoloLesson() {
   const { lesson } = messages.value;
   const { query } = route.value;
-  const seed = numberIn(query, 'seed', 0, MAX_SEED) ?? 1;
+  const seed = numberIn(query, 'seed', [0, 1, MAX_SEED]);
   const solo = useMemo(() => {
-    return createSolo(numberIn(route.peek().query, 'n', SOLO_RANKS.min, SOLO_RANKS.max) ?? SOLO_RANKS.usual, seed);
+    return createSolo(numberIn(route.peek().query, 'n', [SOLO_RANKS.min, SOLO_RANKS.usual, SOLO_RANKS.max]), seed);
   }, [seed]);
   useEffect(() => () => solo.dispose(), [solo]);
   const state = solo.state.value;
-  const page = pageWithin((numberIn(query, 'page', 1, Infinity) ?? 1) - 1);
+  const page = pageWithin(numberIn(query, 'page', [1, 1, Infinity]) - 1);
   const n = state.members.length;
   const resize = (count: number): void => {
     solo.resize(count);
@@ -88,11 +89,4 @@ export function SoloLesson() {
       }
     />
   );
-}
-
-/** Returns an integer from the address, or `null` if it is missing or out of range. */
-function numberIn(query: URLSearchParams, name: string, min: number, max: number): number | null {
-  const text = query.get(name);
-  const value = text !== null && /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  return value >= min && value <= max ? value : null;
 }

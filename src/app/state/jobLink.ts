@@ -9,11 +9,19 @@ import { GPT_FIELDS } from '../../spec/gpt.ts';
 import { DEFAULT_JOB, defaultsOf, FIELDS, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../../spec/job.ts';
 import { messageOf } from '../../util/errors.ts';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from './algorithm.ts';
+import { PAGE_SETTINGS } from './route.ts';
 
 /** Fields whose values are written as plain text. The other fields have their own encodings. */
 const WRITTEN = writtenOf(FIELDS);
 /** Fields of a language model. */
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);
+/** Names of all settings of a link to the form. */
+const SETTINGS = new Set([
+  ...Object.keys(WRITTEN),
+  ...Object.keys(WRITTEN_GPT),
+  ...['model', 'data', 'source'],
+  ...PAGE_SETTINGS,
+]);
 /** The text for the value `null` in fields whose default is not `null`. */
 const NONE = 'none';
 /**
@@ -33,10 +41,18 @@ const PACKED = 'layers:';
  */
 const MAX_PACKED_LENGTH = 1500;
 
-/**
- * Returns the job of a link. If the job is not valid, returns the page's default job and the error.
- */
-export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: string | null } {
+interface LinkedJob {
+  /** The job of the link, or the page's default job if the job of the link is not valid. */
+  job: JobSpec;
+  /** Why the job of the link is not valid; `null` if it is valid. */
+  problem: string | null;
+  /** Names of settings that no part of the page reads, for example misspelled ones. */
+  unknown: string[];
+}
+
+/** Reads the job of a link. */
+export function jobOfLink(query: URLSearchParams): LinkedJob {
+  const unknown = [...new Set(query.keys())].filter((name) => !SETTINGS.has(name));
   const fields: Record<string, unknown> = { ...PAGE_JOB, ...readFrom(query, WRITTEN) };
   const model = query.get('model');
   if (model !== null) fields['model'] = model.startsWith(PACKED) ? unpacked(model.slice(PACKED.length)) : model;
@@ -47,9 +63,9 @@ export function jobOfLink(query: URLSearchParams): { job: JobSpec; problem: stri
   else if (source === OWN) fields['data'] = { kind: 'federated' };
   else if (source === TABS || isOfFiles(fields['job'])) fields['data'] = { kind: 'files' };
   try {
-    return { job: parseJob(fields), problem: null };
+    return { job: parseJob(fields), problem: null, unknown };
   } catch (error) {
-    return { job: DEFAULT_PAGE_JOB, problem: messageOf(error) };
+    return { job: DEFAULT_PAGE_JOB, problem: messageOf(error), unknown };
   }
 }
 

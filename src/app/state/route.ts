@@ -78,6 +78,8 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
  * parts, and speed of players.
  */
 const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
+/** Settings that links to every page may have. */
+export const PAGE_SETTINGS: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
 
 /** Returns the settings of the appearance in a link. */
 export function viewSettings(query: URLSearchParams): Record<string, string> {

@@ -5,8 +5,7 @@ import { expect, test } from 'vitest';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from '../../../src/app/state/algorithm.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../../../src/app/state/jobLink.ts';
 import { withQuery } from '../../../src/app/state/route.ts';
-import { GPT_FIELDS } from '../../../src/spec/gpt.ts';
-import { DEFAULT_JOB, JOB_FIELDS, parseJob } from '../../../src/spec/job.ts';
+import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { mixSeed } from '../../../src/util/rng.ts';
 
 const queryOf = (hash: string): URLSearchParams => new URLSearchParams(hash.split('?')[1] ?? '');
@@ -50,7 +49,7 @@ test.each([
   },
 ])('a link to a job gives the same job: %o', (fields) => {
   const job = parseJob(fields);
-  expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null });
+  expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null, unknown: [] });
 });
 
 test('a link to the default job has no job settings, even if the address had settings of another job', () => {
@@ -86,6 +85,12 @@ test.each([
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
 });
 
+test('a link names the settings that no part of the page reads', () => {
+  const { job, unknown } = jobOfLink(new URLSearchParams('seed=7&batch=8&lang=zh&auto&batch=9&learningrate=1'));
+  expect(unknown).toEqual(['batch', 'learningrate']);
+  expect(job).toMatchObject({ seed: 7, batchSize: DEFAULT_PAGE_JOB.batchSize });
+});
+
 test('layers in a link are not unpacked if they would become far larger than layers are', () => {
   const [usual, bomb] = [0, 4_000_000].map((spaces) => {
     const bytes = deflateSync(strToU8(JSON.stringify(OWN) + ' '.repeat(spaces)));
@@ -117,7 +122,6 @@ test('links in sources and documents name only settings that a link has', () => 
     .flatMap((file) =>
       [...readFileSync(path.join(root, file), 'utf8').matchAll(/#new\?[\w=&]+/g)].map(([link]) => link),
     );
-  const known = new Set<string>([...JOB_FIELDS, ...Object.keys(GPT_FIELDS), 'name', 'hide']);
   expect(links).toContain('#new?job=lesson');
-  expect(links.filter((link) => [...queryOf(link).keys()].some((name) => !known.has(name)))).toEqual([]);
+  expect(links.filter((link) => jobOfLink(queryOf(link)).unknown.length > 0)).toEqual([]);
 });

@@ -20,6 +20,8 @@ export const join = {
   opening: 'Opening …',
   back: 'Back',
   wrongLink: (problem: string) => `The job of this link is not valid; the default job is shown instead. ${problem}`,
+  unknownInLink: (names: string) =>
+    `This page does not know some settings of the link, and ignores them: ${names}. Check their spelling.`,
   copySetup: 'Copy this setup as a link',
   tooLongForLink: 'These layers are too long for a link. Save the job as a file instead.',
   jobFile: {

@@ -21,6 +21,7 @@ export const join: Messages['join'] = {
   opening: '正在打开……',
   back: '返回',
   wrongLink: (problem) => `链接中的任务无效，这里改为显示默认任务。${problem}`,
+  unknownInLink: (names) => `本页不认识链接中的这些设置，已忽略：${names}。请检查拼写。`,
   copySetup: '把这些设置复制成链接',
   tooLongForLink: '链接装不下这么多层：请改为保存成文件。',
   jobFile: {
