@@ -1,6 +1,7 @@
 /**
- * Several replicas of a model in one tab. They have an entry of their own because bundlers build
- * the replicas' worker, with TensorFlow.js, for every page that reaches it.
+ * Trains several replicas of a model in one tab. This entry is separate from the entry `peergrad`,
+ * because bundlers build the replicas' worker, with TensorFlow.js, for every page that imports this
+ * module.
  *
  * @module peergrad/data-parallel
  */

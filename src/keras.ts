@@ -1,6 +1,7 @@
 /**
- * Files of Keras weights. They have an entry of their own because they need h5wasm, a library of
- * four megabytes that other pages need not install.
+ * Loads and saves files of Keras weights. This entry is separate from the entry `peergrad`, because
+ * these files need h5wasm, a library of four megabytes. Pages without such files need not install
+ * it.
  *
  * @module peergrad/keras
  */

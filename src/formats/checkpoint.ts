@@ -29,7 +29,8 @@ export const CheckpointMeta = v.strictObject({
   trainedMs: v.pipe(finite, v.minValue(0)),
   /**
    * The latest two evaluations of a run with early stopping. For each: `best` is the lowest
-   * held-out loss until then, and `since` is the number of evaluations since `best`.
+   * held-out loss of the run up to this evaluation, and `since` is the number of evaluations after
+   * the one with that loss.
    */
   verdicts: v.array(v.strictObject({ step: count, best: finite, bestStep: count, since: count })),
   /** For each step, the mean loss over the samples of all ranks. */

@@ -10,7 +10,10 @@ const CASED_LENGTH = 2;
 
 /** Characters without a width that have no meaning, such as byte order marks and soft hyphens. */
 const INVISIBLE = /[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
-/** Signs that people use interchangeably, and the sign that replaces them in keys. */
+/**
+ * Each entry matches signs that people use interchangeably, and has the sign that replaces them
+ * when names are compared.
+ */
 const ALIKE: readonly (readonly [RegExp, string])[] = [
   [/\s+/g, ' '],
   [/(?<=[\p{L}\p{N}])[ _\p{Pd}]+(?=[\p{L}\p{N}])/gu, ' '],
@@ -62,11 +65,15 @@ export function twinOf(name: string, names: readonly string[]): string | null {
  * Checks that no two classes differ only in letter case, spaces or similar signs, because such
  * classes are usually one class.
  *
- * @param of the file or folder, for errors.
+ * @param source the file or folder, for errors.
  * @param ranks the classes of each rank, if `classes` come from several ranks.
  * @throws DataError, which names two such classes and their ranks.
  */
-export function checkTwins(of: string, classes: readonly string[], ranks: readonly (readonly string[])[] = []): void {
+export function checkTwins(
+  source: string,
+  classes: readonly string[],
+  ranks: readonly (readonly string[])[] = [],
+): void {
   const twins = firstTwins(classes);
   if (twins === null) return;
   const quoted = twins.map((one) => {
@@ -74,7 +81,7 @@ export function checkTwins(of: string, classes: readonly string[], ranks: readon
     return `${JSON.stringify(one)}${having.length === 0 ? '' : ` (${nameRanks(having)})`}`;
   });
   throw new DataError(
-    `${of}: the classes ${quoted.join(' and ')} differ only in letter case, spaces or similar signs. Give them one name if they are one class, ` +
+    `${source}: the classes ${quoted.join(' and ')} differ only in letter case, spaces or similar signs. Give them one name if they are one class, ` +
       'or clearly different names.',
   );
 }

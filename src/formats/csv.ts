@@ -30,8 +30,8 @@ const SEPARATORS = [',', ';', '\t', '|'];
 const [LF, CR, QUOTE] = [0x0a, 0x0d, 0x22];
 
 /**
- * Formats that users may mistake for CSV. For each: the first bytes of a file, one character per
- * byte; the format's name, with advice.
+ * Files that are not CSV, but that users may choose instead. For each format: the first bytes of
+ * its files, with one character per byte; then the name of the format, and advice.
  */
 const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
   ['PK\x03\x04', 'a zip file or an Excel workbook. Export the sheet as CSV'],
@@ -50,9 +50,9 @@ const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
   [/^\x89HDF/, 'an HDF5 file. Convert its table to CSV'],
   [/^@relation\s/i, 'an ARFF file of Weka. Convert it to CSV'],
 ];
-/** Number of first bytes that {@link OTHERS} are compared with. */
+/** Number of bytes at the start of a file that are compared with {@link OTHERS}. */
 const START_BYTES = 64;
-/** Number of first bytes that an error shows. */
+/** An error about a file that is not CSV shows this number of its first bytes. */
 const SHOWN_BYTES = 4;
 
 /**
@@ -80,10 +80,7 @@ export class CsvFile {
   /** Names from the first line. If it is not a header, the names are "column 1", "column 2", ... */
   readonly columns: readonly string[];
   readonly hasHeader: boolean;
-  /**
-   * The name at the start of the first row, if rows begin with a name that does not belong to a
-   * column.
-   */
+  /** If each row begins with its name, for which there is no column: the name of the first row. */
   rowName: string | null = null;
   readonly #format: Format;
   readonly #file: PartialFile;
@@ -226,7 +223,7 @@ interface Guess {
  * Detects the separator by three criteria. First: the share of records that have as many fields as
  * the first record. Second: whether all quotes are well-formed. Third: the share of fields that are
  * numbers; without it, a file with decimal commas might be split at its commas. A criterion is used
- * only if the separators are equal by the criteria before it.
+ * only if several separators are equal by the criteria before it.
  *
  * @param head the file's first bytes.
  */
@@ -344,7 +341,7 @@ class Splitter {
     let start =
       this.#offset === 0 && this.#rest.length === 0 && BOM.every((byte, i) => bytes[i] === byte) ? BOM.length : 0;
     let at = Math.max(start, this.#rest.length);
-    // Without quotes, every LF ends a record. To search for LF is faster than to examine each byte.
+    // Without quotes, every LF ends a record. Searching for LF is faster than examining each byte.
     if (this.#place !== QUOTED && !this.#hasQuotes && !this.#wasCr && !hasQuoteOrCr(bytes, at)) {
       for (let end = bytes.indexOf(LF, at); end !== -1; end = bytes.indexOf(LF, at)) {
         this.#line++;
@@ -436,7 +433,8 @@ function fieldsOf(
 ): { fields: string[]; problem: string | null } {
   const record = canonical(text);
   if (!hasQuotes) return { fields: record.split(delimiter), problem: null };
-  // Line ends only occur within quotes here, so the newline '\n' never splits the record.
+  // A single record has line ends only within quotes, so Papa Parse does not split it at the
+  // newline '\n'.
   const { data, errors } = Papa.parse<string[]>(record, { delimiter, newline: '\n' });
   return { fields: data[0] ?? [], problem: errors.find(({ type }) => type === 'Quotes')?.message ?? null };
 }

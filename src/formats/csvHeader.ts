@@ -21,7 +21,8 @@ type Sign = 'name' | 'value' | 'unlike';
  */
 export function isHeader(first: readonly string[], below: readonly (readonly string[])[]): boolean {
   const fields = first.map((field) => field.trim());
-  // Tables that were written one after the other repeat the header.
+  // A file may contain several tables, one after the other, each with the same header. Such
+  // repetitions are not data.
   const others = below.filter((row) => fields.some((field, i) => field !== row[i]?.trim()));
   const signs = fields.map((field, i) => {
     const [all, different] = [below, others].map((rows) =>
@@ -34,12 +35,16 @@ export function isHeader(first: readonly string[], below: readonly (readonly str
   if (count('name') > 0 && (numbers.length === 0 || count('value') === 0)) return true;
   if (count('value') > count('unlike')) return false;
   if (numbers.length === 0 || countUp(numbers)) return true;
-  // Different integers, such as years, may be column names. Other numbers are measurements.
+  // If the numbers are distinct integers, such as years, they may be column names. Otherwise they
+  // are measurements.
   const isNamelike = numbers.every((one) => /^\d+$/.test(one)) && new Set(numbers).size === numbers.length;
   return isNamelike && count('unlike') > count('value');
 }
 
-/** @param others the values of rows that differ from the first record. */
+/**
+ * @param values the column's values in the rows below the field.
+ * @param others those of the values whose row differs from the first record.
+ */
 function signOf(field: string, values: readonly string[], others: readonly string[]): Sign | null {
   if (!isFilled(field) || isNumber(field) || values.length === 0) return null;
   // If the field does not start with a letter or an underscore, it is a misspelt number instead of

@@ -4,7 +4,7 @@ import { isNumber } from './numbers.ts';
 export const BOM = [0xef, 0xbb, 0xbf];
 /** Matches a line such as `sep=;`, which tells Excel the separator. It is not data. */
 const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
-/** Number of first bytes in which such a line is searched. */
+/** A line `sep=;` is recognized only if it ends within this number of first bytes of a file. */
 const SEP_BYTES = 32;
 
 export interface Format {
@@ -40,10 +40,13 @@ function isTrailed(fields: readonly string[]): boolean {
   return fields.at(-1)!.trim() === '';
 }
 
-/** Returns whether the first fields differ, so that they may be names of rows. */
+/**
+ * Returns whether the first fields of the rows may be names of the rows, because they all differ.
+ */
 function areNames(below: readonly (readonly string[])[], isQuoted: boolean): boolean {
   const names = new Set(below.map(([name]) => name));
-  // If first fields are numbers, the additional field may come from a decimal comma without quotes.
+  // If the first fields are numbers without quotes, they may be the parts of numbers before a
+  // decimal comma.
   return names.size === below.length && (isQuoted || ![...names].some((name) => isNumber(name!)));
 }
 

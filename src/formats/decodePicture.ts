@@ -8,14 +8,16 @@ import { DataError } from '../util/errors.ts';
 export interface PictureSize {
   /** Pixels per side. */
   side: number;
-  /** 1: grey. 3: red, green, blue. */
+  /** Number of channels: 1 for grey; 3 for red, green and blue. */
   channels: 1 | 3;
 }
 
 /** Decodes a picture. Returns pixels from 0 to 255 in the layout [side, side, channels]. */
 export type DecodePicture = (name: string, blob: Blob, size: PictureSize) => Promise<Uint8Array>;
 
-/** The canvas of the latest picture. All pictures of a job have the same size. */
+/**
+ * The canvas of the latest picture. It is reused, because all pictures of a job have the same size.
+ */
 let latest: OffscreenCanvasRenderingContext2D | null = null;
 
 function contextOf(side: number): OffscreenCanvasRenderingContext2D {

@@ -7,7 +7,7 @@
  */
 const WORDS = new Set(
   [
-    // Programs: pandas, R, SQL, SAS, SPSS, Julia, .NET, Lisp.
+    // Words of programs: pandas, R, SQL, SAS, SPSS, Julia, .NET, Lisp.
     'na nan null none nil undefined missing nat nareal nainteger nacharacter n sysmis systemmissing void ind qnan snan',
     '1#ind 1#qnan 1#snan 1ind 1qnan dbnull nullptr notanumber loading nanind nonumber',
     // English.
@@ -32,7 +32,7 @@ const WORDS = new Set(
     'bd brak brakdanych nieznany nieznane nieznana niedotyczy neznámý neznámé neznáme chybí není neuvedeno nepoznato nepoznat nema',
     'нд нетданных безданных недоступно недоступен недоступна нетсведений нетинформации неуказано неприменимо нет неизвестно неизвестен отсутствует пусто немаєданих невідомо няма неизвестный δυ άγνωστο bilinmiyor yok boş veriyok',
     'teadmata puudub nežinoma nėra nezināms nav',
-    // Arabic, Hebrew, Hindi, Indonesian, Vietnamese, Thai, Chinese, Japanese, Korean.
+    // Words in Arabic, Hebrew, Hindi, Indonesian, Vietnamese, Thai, Chinese, Japanese and Korean.
     'غيرمتوفر غيرمتاح غيرمعروف لايوجد לאידוע איןנתונים אין अज्ञात tidakada tidakdiketahui kosong khôngcó khôngrõ ไม่มี ไม่ทราบ',
     '无 無 無し 没有 無資料 无数据 未知 缺失 缺 不详 不詳 暂无 不明 空 空白 未填 未提供 不适用 不適用 なし 欠損 欠測 該当なし 未回答 無回答 없음 미상 모름 결측 해당없음 무응답 데이터없음',
   ]
@@ -42,8 +42,8 @@ const WORDS = new Set(
 /** Errors of spreadsheets in any language, such as #DIV/0!, #WERT!, #¿NOMBRE? and Err:502. */
 const SPREADSHEET = /^(?:#[¡¿]?\p{L}[\p{L}\p{M}\d/_ ]*[!?]?|#+|#n\/a n\/a|\p{L}+ ?: ?5\d\d)$/iu;
 /**
- * Signs that stand for nothing, unlike + and *. A currency without a number is a missing value,
- * too.
+ * Signs that stand for a missing number. The signs + and * do not. A currency sign without a number
+ * stands for a missing number, too.
  */
 const SIGNS = /^(?:[?¿.…_/\\~:\u00b7\u2010-\u2015\u2212\uff0dー-]+|\p{Sc} ?[\u2010-\u2015\u2212-]{0,2})$/u;
 /** Missing values of SAS and Stata, such as .a and ._, and of C libraries, such as -1.#IND. */
@@ -61,13 +61,16 @@ export function isMarker(field: string): boolean {
   return SIGNS.test(field) || SPREADSHEET.test(field) || STATISTICS.test(field) || WORDS.has(compactOf(field));
 }
 
-/** Codes of missing values, such as -999, 98 and 9.96921e36, and the limits of integers. */
+/**
+ * Codes for missing values, such as -999, 98 and 9.96921e36, and the smallest and largest integers
+ * of 16 and 32 bits.
+ */
 const SUSPECTS = /^-?(?:9+[789]|32767|2147483647|9\.969\d*e\+?36)(?:[.,]0+)?$|^-(?:9|32768|2147483648)(?:[.,]0+)?$/i;
 
 /** Returns whether a number may be a code for a missing value. Often it is an ordinary number. */
 export function isSuspect(number: string): boolean {
   const first = number.charCodeAt(number.startsWith('-') ? 1 : 0);
-  // Codes begin with 9, 3 or 2.
+  // All codes begin with 9, 3 or 2.
   return (first === 0x39 || first === 0x33 || first === 0x32) && SUSPECTS.test(number);
 }
 

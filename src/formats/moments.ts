@@ -4,7 +4,10 @@
  */
 import type { Moments } from '../spec/dataFacts.ts';
 
-/** The largest number whose square can be summed over all samples. */
+/**
+ * The largest supported number. The limit keeps the sum of squares over all samples from
+ * overflowing.
+ */
 export const MAX_NUMBER = 1e150;
 
 export function emptyMoments(): Moments {

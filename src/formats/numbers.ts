@@ -17,9 +17,12 @@ const PATTERNS: Record<DecimalMark, RegExp> = {
 };
 /** Matches numbers that need no conversion. */
 const PLAIN = /^-?\d+(?:\.\d+)?$/;
-/** Matches numbers with at most one mark: most numbers in large files. */
+/** Matches numbers with at most one point or comma. Most numbers in large files match. */
 const SIMPLE = /^-?\d+(?:[.,]\d+)?$/;
-/** Maximum length of a number that is read without checks of its size. */
+/**
+ * Maximum length of a number whose magnitude need not be checked: with so few digits, it is far
+ * below the largest supported number.
+ */
 const SIMPLE_LENGTH = 100;
 /** Maximum number of different texts around numbers that are remembered for a column. */
 const MAX_KNOWN = 8;
@@ -30,7 +33,10 @@ const MINUS = /[\u2010-\u2015\u2212\u207b\ufe58\ufe63]/g;
 /** Quotes around a number, and the formula by which spreadsheets keep leading zeros: ="0012". */
 const QUOTES = /^=?(?:"([^"]*)"|'([^']*)'|[“”„]([^“”]*)[“”]|[‘‚]([^‘’]*)[‘’]|«([^«»]*)»|`([^`]*)`)$/;
 const BRACKETS = /^(\D{0,8})\(([^()]*)\)(\D{0,12})$/;
-/** A sign or currency, the digits with separators, an exponent, and a sign or unit. */
+/**
+ * Matches the parts of a number: a sign or currency, the digits with separators, an exponent, and a
+ * sign or unit.
+ */
 const PARTS =
   /^(?<before>(?:[^\d.,]|(?<=\p{L})\.){0,8}?)(?<digits>(?:(?<!\p{L})[.,])?\d(?:[\d.,]|[\p{Zs}'’´`_](?=\d))*)(?<exponent>e[+-]?\d+|d[+-]\d+|\s?[x×*·]\s?10(?:\^[+-]?|[+-])\d+)?(?<after>[^\d]?.{0,24})$/iu;
 /** Matches groups of three digits, or as in India, groups of two digits before the last three. */
@@ -39,7 +45,9 @@ const GROUPS =
 const SEPARATORS = /[\p{Zs}'’´`_]/gu;
 const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 
-/** Different decimal numbers with at most this number of digits are also different as float64. */
+/**
+ * Two different decimal numbers with at most this number of digits are different as float64, too.
+ */
 const EXACT_DIGITS = 15;
 
 /** A field that is a number. */
@@ -65,8 +73,8 @@ export class NumberReader {
   readonly #known: { before: string; after: string; unit: string }[] = [{ before: '', after: '', unit: '' }];
 
   /**
-   * Returns the number and unit of a trimmed field if its number has at most one mark, and if an
-   * earlier field had the same text around its number. Otherwise returns `null`.
+   * Returns the number and unit of a trimmed field if its number has at most one point or comma,
+   * and if an earlier field had the same text around its number. Otherwise returns `null`.
    */
   simple(field: string): Amount | null {
     for (const { before, after, unit } of this.#known) {
@@ -95,8 +103,8 @@ export class NumberReader {
     const at = field.indexOf(text);
     if (at === -1 || !SIMPLE.test(text)) return;
     const [before, after] = [field.slice(0, at), field.slice(at + text.length)];
-    // The text must mean the same around a negative number: -1 IND is a marker, and +-1 is not a
-    // number.
+    // The text is remembered only if it has the same meaning around a negative number. For example,
+    // IND and + do not: -1 IND is a missing value, and +-1 is not a number.
     const negative = `${before}-1${after}`;
     const other = amountOf(negative);
     if (other?.text !== '-1' || other.unit !== unit || isMarker(negative)) return;
@@ -120,7 +128,7 @@ export function amountOf(field: string): Amount | null {
 function partsOf(field: string): Amount | null {
   const quoted = QUOTES.exec(field);
   if (quoted !== null) return partsOf((quoted.slice(1).find((one) => one !== undefined) ?? '').trim());
-  // Spreadsheets write an apostrophe before text.
+  // Some spreadsheets write an apostrophe before text. It is removed.
   if (/^'[^']*$/.test(field)) return partsOf(field.slice(1));
   const brackets = BRACKETS.exec(field);
   if (brackets !== null) {

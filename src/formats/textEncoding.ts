@@ -22,7 +22,8 @@ export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   const [even, odd] = zeros as [number, number];
   if (even + odd === 0) return isUtf8Start(bytes) ? 'utf-8' : null;
   const least = (ZEROS * bytes.length) / 2;
-  // If bytes at even and odd places are 0, there may be characters with code 0, which no text has.
+  // If there are zeros at both even and odd places, the file is not text: texts have no character
+  // with code 0.
   if (odd >= least && even === 0) return 'utf-16le';
   return even >= least && odd === 0 ? 'utf-16be' : null;
 }
@@ -45,7 +46,7 @@ export function documentFormat(bytes: Uint8Array): string | null {
   return DOCUMENTS.find(([beginning]) => start.startsWith(beginning))?.[1] ?? null;
 }
 
-/** Returns whether a text is a page or another text with tags between `<` and `>`. */
+/** Returns whether a text is HTML or XML. */
 export function isMarkup(bytes: Uint8Array): boolean {
   return /^\s*<(!doctype|html|\?xml|head|body)/i.test(new TextDecoder().decode(bytes.subarray(0, 64)));
 }

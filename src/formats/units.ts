@@ -1,16 +1,19 @@
 /** Units and currencies beside numbers. */
 
-/** Units or words after a number. They have no digits, except as in m2 and l/100 km. */
+/**
+ * Matches units or words after a number. They contain no digits, except in units such as m2 and
+ * l/100 km.
+ */
 const AFTER =
   /^(?=[\p{L}%‰‱°'′"″\p{Sc}/µμΩ])(?:[\p{L}\p{M}\p{Sc}%‰‱°'′"″./·*^µμΩ²³⁻¹ -]|(?<=\p{L})[23](?!\d)|(?<=\/ ?)1000?(?= ?\p{L}))+$/u;
 /**
- * Currencies that are written in letters but are not ISO codes, and signs with letters, such as
- * US$.
+ * Matches currencies: words and abbreviations that are not ISO codes, such as kr, and signs with
+ * letters, such as US$.
  */
 const CURRENCY =
   /^(?:[a-z]{1,3}\p{Sc}|\p{Sc}[a-z]{0,3}|kr|kčs?|kn|zł|zl|ft|lei|fr|sfr|rs|rp|rm|euros?|dollars?|pounds?|円|元|원|руб|грн|тг|дин|лв)$/iu;
 const CODES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()));
-/** Signs and names of the same currency. */
+/** Different spellings of a unit or currency, each with the spelling that replaces it in keys. */
 const SAME: Readonly<Record<string, string>> = {
   '€': 'eur',
   euro: 'eur',
@@ -57,7 +60,10 @@ const SAME: Readonly<Record<string, string>> = {
   celsius: 'c',
   fahrenheit: 'f',
 };
-/** Units of each quantity. Numbers with different units of a quantity have different scales. */
+/**
+ * For each quantity, such as weight, matches its units. Numbers with different units of one
+ * quantity have different scales.
+ */
 const QUANTITIES: readonly RegExp[] = [
   /^([kmµ]?g|mcg|t|mt|lb|oz|st|stone|кг|г|мг|т|公斤|千克|斤|克|吨)$/i,
   /^([kcmdµn]?m|in|ft|yd|mi|mile|nmi|км|м|см|мм|米|厘米|公里|千米)$/i,

@@ -28,7 +28,7 @@ const MAX_DIRECTORY_BYTES = 256 * 1024 * 1024;
 /** Maximum size of an unpacked entry. A larger entry is probably a zip bomb. */
 const MAX_UNPACKED_BYTES = 2 ** 32;
 
-/** First bytes of other archives, in hexadecimal, and the name of each format. */
+/** Archives that are not zip files: the first bytes in hexadecimal, and the name of the format. */
 const OTHERS: readonly (readonly [start: string, what: string])[] = [
   ['52 61 72 21', 'a RAR archive'],
   ['37 7a bc af', 'a 7z archive'],
@@ -80,8 +80,8 @@ export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
 }
 
 /**
- * Encodings of names that are not UTF-8; zip files do not say which one. zip.js decodes such names
- * as code page 437.
+ * Encodings of names that are not UTF-8. A zip file does not state which of them it uses. zip.js
+ * decodes such names as code page 437.
  */
 type NameEncoding = 'code page 437' | 'windows-1252';
 
@@ -97,8 +97,8 @@ function isGuessed({ filenameUTF8, rawFilename, extraFieldUnicodePath }: FileEnt
 }
 
 /**
- * Guesses the encoding of an archive's names: one in which all their non-ASCII bytes are Latin
- * letters.
+ * Guesses the encoding of the names in an archive. In this encoding, all non-ASCII bytes of the
+ * names are Latin letters.
  */
 function encodingOf(names: readonly Uint8Array[]): NameEncoding {
   const isRead = (as: NameEncoding): boolean => names.every((bytes) => bytes.every(LETTERS[as]));

@@ -119,7 +119,7 @@ export function agreeOn(
   return { facts, divergent };
 }
 
-/** Returns the classes of samples that have names. */
+/** Returns the classes of the samples if the classes have names; otherwise an empty list. */
 function classesOf(facts: ShardFacts): readonly string[] {
   if (facts.kind === 'images') return facts.isNumbered ? [] : facts.classes;
   if (facts.kind === 'text' || facts.task !== 'classification') return [];

@@ -61,8 +61,8 @@ export interface FileSource {
 /** Optional file in a folder on a web server: a JSON list of the names of the folder's files. */
 const INDEX_NAME = 'index.json';
 /**
- * Optional file beside an index that lists sizes: the contents of all its files, one after the
- * other.
+ * Optional file in a folder whose {@link INDEX_NAME} lists the sizes of files. It contains the
+ * bytes of all these files, one after the other.
  */
 const CONTENTS_NAME = 'index.bin';
 /** A request that receives nothing for this number of milliseconds fails. */
@@ -203,7 +203,10 @@ async function fetchTogether(
   { isWanted, signal, onprogress }: FetchOptions & { onprogress: LoadDataOptions['onprogress'] | undefined },
 ): Promise<File[]> {
   const files: File[] = [];
-  /** Files that follow each other, and the place of their contents. */
+  /**
+   * Each part is a range of bytes in {@link CONTENTS_NAME}, with the files in it. One request
+   * fetches one part.
+   */
   const parts: { start: number; end: number; files: { at: number; size: number }[] }[] = [];
   let offset = 0;
   for (const [at, { name, size }] of entries.entries()) {

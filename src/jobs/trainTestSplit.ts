@@ -4,11 +4,11 @@ import { DataError } from '../util/errors.ts';
 import { mixSeed, permutation } from '../util/rng.ts';
 
 /**
- * Mixed into the seed, so that the split does not use the same random numbers as other parts of the
- * job.
+ * This number is mixed into the seed, so that the split does not use the same random numbers as
+ * other parts of the job.
  */
 const SPLIT_WORD = 0x5e1d;
-/** One of this number of samples is held out. */
+/** One in this number of samples is held out. */
 const FOLD = 5;
 
 /**
@@ -42,8 +42,8 @@ export interface Split {
 /**
  * Splits the samples 0 .. n-1 by a seeded permutation. About a fifth of each class is held out. A
  * class with at least two samples is in both parts. If a class has a single sample, this sample is
- * for training. If nothing would be held out, one of these samples is. Both parts are sorted. All
- * ranks compute the same split.
+ * for training. If all classes have a single sample, one of these samples is held out. Both parts
+ * are sorted. All ranks compute the same split.
  *
  * @param labels the class of each sample; equal values if the samples have no classes.
  */
@@ -56,7 +56,8 @@ export function trainTestSplit(labels: ArrayLike<number>, seed: number): Split {
     else members.push(i);
   }
   const parts = { train: [] as number[], test: [] as number[] };
-  // Fifths are counted over all classes, because many small classes would each be rounded down.
+  // Fifths are counted over all classes together. If they were counted for each class, many small
+  // classes would be rounded down.
   let end = 0;
   for (const members of classes.values()) {
     const start = end;

@@ -1,6 +1,6 @@
 /**
- * The device on which the library computes. Unlike in the app, the program of the page may choose
- * it.
+ * The device on which the library computes. In contrast to the app, a program that uses the library
+ * may choose the device.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
@@ -19,7 +19,7 @@ import { DeviceError, UsageError } from '../util/errors.ts';
  */
 export type DeviceChoice = 'auto' | 'current';
 
-/** The devices that {@link openDevice} has opened, by TensorFlow.js's backend. */
+/** Maps TensorFlow.js's backends to the devices that {@link openDevice} has opened. */
 const openedDevices = new WeakMap<object, OpenedDevice>();
 let opening: Promise<OpenedDevice> | null = null;
 
@@ -67,14 +67,14 @@ async function open(): Promise<OpenedDevice> {
   return opened;
 }
 
-/** Uses a race, because a GPU reports its loss only as a promise. */
+/** A GPU reports its loss only by a promise. The race shows whether this promise has settled. */
 async function isLost({ device }: WebGPUBackend): Promise<boolean> {
   return (await Promise.race([device.lost, Promise.resolve(null)])) !== null;
 }
 
 /** Opens the best device if `choice` says so. Returns the device that TensorFlow.js uses then. */
 export async function prepareDevice(choice: DeviceChoice): Promise<Device> {
-  // A page that has chosen WebAssembly itself gets the kernels, too.
+  // The kernels of this project are also prepared for a page that has chosen WebAssembly itself.
   prepareWasm();
   if (choice === 'auto' && !tf.getBackend()) return (await openDevice()).device;
   await tf.ready();
@@ -92,8 +92,8 @@ export function currentDevice(): Device {
 }
 
 /**
- * Watches the GPU that TensorFlow.js uses now. After an error of the GPU all results are invalid,
- * but TensorFlow.js does not report errors.
+ * Watches the GPU that TensorFlow.js uses now. After an error of the GPU, all results are invalid,
+ * but TensorFlow.js does not report such errors.
  *
  * @param onfailure called for each error.
  */

@@ -4,7 +4,7 @@
  * arrays in place.
  *
  * The dtype of a tensor must be float32, int32 or bool. Dtype and shape must be the same on every
- * rank. The result is a new tensor with this dtype and shape, and the caller disposes of it. For a
+ * rank. The result is a new tensor with this dtype and shape. The caller disposes of it. For a
  * typed array, the result is a new typed array. Arguments are never changed, not even variables:
  * pass the result to `variable.assign`. An argument may be disposed of as soon as the function has
  * returned its promise. Gradients do not flow through a collective.
@@ -63,8 +63,8 @@ export async function allReduce<V extends Values>(
 }
 
 /**
- * {@link allReduce} of several tensors or arrays together, with one op per dtype, so that small
- * tensors do not cost a round trip each. Ranks must pass the same dtypes. Shapes are not compared,
+ * Does an {@link allReduce} of several tensors or arrays together, with one op per dtype. So small
+ * tensors do not need a round trip each. Ranks must pass the same dtypes. Shapes are not compared,
  * only the total number of elements.
  */
 export async function allReduceCoalesced<const V extends readonly Values[]>(
@@ -79,8 +79,8 @@ export async function allReduceCoalesced<const V extends readonly Values[]>(
 }
 
 /**
- * Combines `values` over all ranks for rank `dst`. Resolves there with the result, and elsewhere
- * with `null`, because only `dst` has it.
+ * Combines `values` over all ranks. Only rank `dst` receives the result. The other ranks resolve
+ * with `null`.
  */
 export async function reduce<V extends Values>(
   values: V,
@@ -114,7 +114,9 @@ export async function broadcast<V extends Values>(
   return finish(group, input, group.broadcast(input.array, src, { ...options, ...input.options }));
 }
 
-/** {@link broadcast} of several tensors or arrays together; see {@link allReduceCoalesced}. */
+/**
+ * Does a {@link broadcast} of several tensors or arrays together; see {@link allReduceCoalesced}.
+ */
 export async function broadcastCoalesced<const V extends readonly Values[]>(
   list: V,
   src: number,
@@ -149,8 +151,8 @@ export async function allGather<V extends Values>(
 }
 
 /**
- * {@link allGather} of several tensors or arrays of one dtype together. Resolves with each rank's
- * list, in rank order.
+ * Does an {@link allGather} of several tensors or arrays of one dtype together. Resolves with one
+ * list per rank, in rank order.
  *
  * @throws (rejects) UsageError if the list is empty, or the values have several dtypes.
  */
@@ -175,7 +177,8 @@ export async function allGatherCoalesced<const V extends readonly Values[]>(
   const after = afterAll(inputs).then(() => {
     for (const [i, { array }] of inputs.entries()) (flat as Float32Array).set(array as Float32Array, starts[i]);
   });
-  // A rejected call does not await the promise.
+  // A collective that is rejected early does not await this promise. Its rejection must not count
+  // as unhandled then.
   after.catch(() => {});
   const all = await group.allGather(flat, { ...options, after });
   return all.map(
@@ -183,7 +186,10 @@ export async function allGatherCoalesced<const V extends readonly Values[]>(
   );
 }
 
-/** Like {@link allGather}, for rank `dst` only. The other ranks resolve with `null`. */
+/**
+ * Does the same as {@link allGather}, but only rank `dst` receives the values. The other ranks
+ * resolve with `null`.
+ */
 export async function gather<V extends Values>(
   values: V,
   dst: number,
@@ -200,9 +206,9 @@ export async function gather<V extends Values>(
  * Resolves on rank r with `parts[r]` of rank `src`.
  *
  * @param like a tensor or array with the shape and dtype of each part; its values are not used.
- * @param parts one part per rank on `src`, `null` elsewhere.
- * @throws (rejects) UsageError if `src` does not pass one part per rank, or parts differ from
- *   `like` in shape or dtype, or another rank passes parts.
+ * @param parts on rank `src`: one part per rank. On other ranks: `null`.
+ * @throws (rejects) UsageError if `src` does not pass one part per rank, if a part differs from
+ *   `like` in shape or dtype, or if another rank passes parts.
  */
 export async function scatter<V extends Values>(
   like: V,
@@ -228,9 +234,9 @@ export async function scatter<V extends Values>(
  * Combines `values` over all ranks and divides the result along the first dimension. Resolves with
  * this rank's part (torch: reduce_scatter_tensor).
  *
- * @param options `sizes`: size of each rank's part in the first dimension. By default all parts are
- *   equal.
- * @throws (rejects) UsageError if the first dimension cannot be divided; see also
+ * @param options `sizes`: for each rank, the size of its part in the first dimension. By default,
+ *   all parts have the same size.
+ * @throws (rejects) UsageError if the first dimension cannot be divided in this way. Errors of
  *   {@link allReduce}.
  */
 export async function reduceScatter<V extends Values>(
@@ -250,8 +256,9 @@ export async function reduceScatter<V extends Values>(
  * Divides `values` along the first dimension, and sends part j to rank j. Resolves with the parts
  * from all ranks, concatenated (torch: all_to_all_single).
  *
- * @param options `inputSplits`: the size in the first dimension of the part for each rank.
- *   `outputSplits`: the same for the part from each rank. By default all parts are equal.
+ * @param options `inputSplits`: for each rank, the size of the part that is sent to it, in the
+ *   first dimension. `outputSplits`: for each rank, the size of the part that is received from it.
+ *   By default, all parts have the same size.
  */
 export async function allToAll<V extends Values>(
   values: V,
@@ -274,7 +281,10 @@ function shapeOf({ options, rows }: Payload): string {
   return `[${(options.shape ?? [rows]).join(', ')}]`;
 }
 
-/** Returns the argument of a collective that sends only rank `src`'s values. */
+/**
+ * Returns the payload for a collective that sends only the values of rank `src`. On other ranks,
+ * the values are not read.
+ */
 function inputOfSource(values: Values, call: string, src: number, group: ProcessGroup): Payload {
   const isRead = group.rank < 0 || group.ranks[group.rank] === src;
   return isRead ? payloadOf(values, call, group) : emptyPayloadOf(values, call, group);
@@ -282,7 +292,8 @@ function inputOfSource(values: Values, call: string, src: number, group: Process
 
 function afterAll(inputs: readonly Payload[]): Promise<unknown> {
   const reads = Promise.all(inputs.flatMap(({ options }) => options.after ?? []));
-  // A rejected call does not await the promise.
+  // A collective that is rejected early does not await this promise. Its rejection must not count
+  // as unhandled then.
   reads.catch(() => {});
   return reads;
 }
@@ -293,7 +304,7 @@ async function finish<V extends Values>(
   work: PromiseLike<TypedArray>,
 ): Promise<ResultOf<V>> {
   const array = await work;
-  // On a rank that is not a member, the group does not wait for the values.
+  // On a rank that is not a member, the group's op does not wait until the values are read.
   if (group.rank < 0) await input.options.after;
   return input.wrap(array) as ResultOf<V>;
 }
@@ -308,7 +319,10 @@ async function finishAll<V extends readonly Values[]>(
   return inputs.map(({ wrap }, i) => wrap(arrays[i]!)) as Results<V>;
 }
 
-/** Returns the first dimension of each gathered part, and the option `sizes` of the group's op. */
+/**
+ * Returns the size of each gathered part in the first dimension, and the option `sizes` for the
+ * group's op, in elements.
+ */
 function gatheredSizes(
   input: Payload,
   sizes: readonly number[] | undefined,
@@ -323,7 +337,7 @@ function gatheredSizes(
   return { rows: sizes, option: { sizes: inElements(sizes, input) } };
 }
 
-/** Returns the first dimension of each part that the values are divided into. */
+/** Returns the size, in the first dimension, of each part that the values are divided into. */
 function dividedSizes(
   { rows, options }: Payload,
   sizes: readonly number[] | undefined,

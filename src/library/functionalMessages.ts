@@ -1,10 +1,14 @@
-/** Messages between two ranks that return new values; see `functionalCollectives.ts`. */
+/**
+ * Sends and receives messages between two ranks. As in `functionalCollectives.ts`, received values
+ * are returned in new tensors or arrays.
+ */
 import type { MessageOptions } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { emptyPayloadOf, payloadOf, type Functional, type ResultOf, type Values } from './payload.ts';
 
 /**
- * Sends `values` to rank `dst`; resolves when that rank receives the values and all data are sent.
+ * Sends `values` to rank `dst`. Resolves when that rank is ready to receive the values and all data
+ * have been sent.
  *
  * @example
  * ```ts
@@ -41,7 +45,8 @@ export async function recv<V extends Values>(
 }
 
 /**
- * Like {@link recv}, from the first rank that sends (torch: `recv` with `src=None`).
+ * Does the same as {@link recv}, but receives from the first rank that sends (torch: `recv` with
+ * `src=None`).
  *
  * @returns the values, and the rank that sent them.
  */

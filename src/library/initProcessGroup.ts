@@ -11,7 +11,10 @@ import { watchDevice } from './device.ts';
 import { abortError, LibraryRoom, locateRoom, ownSurroundings, pageClosed, type RoomSurroundings } from './room.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
-/** Milliseconds for all ranks to join. The time is long because people open tabs by hand. */
+/**
+ * Default time in milliseconds in which all ranks must join. It is long because people open tabs by
+ * hand.
+ */
 export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
 /**
  * The state that ranks report to the server. All ranks report the same state, because programs that
@@ -20,7 +23,7 @@ export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
 const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
 
 export interface InitProcessGroupOptions extends RoomOptions {
-  /** Milliseconds for all ranks to join. */
+  /** Time in milliseconds in which all ranks must join. Default 30 min. */
   timeoutMs?: number;
 }
 
@@ -32,7 +35,7 @@ interface Membership {
   release: () => void;
   /** Resolves when no rank needs the group any more. */
   over: Deferred<void>;
-  /** Leaves the room. Resolves when the server knows about it. */
+  /** Leaves the room. Resolves when the server knows that this rank has left. */
   leave: () => Promise<void>;
 }
 
@@ -62,7 +65,7 @@ export async function initProcessGroup(options: InitProcessGroupOptions): Promis
   return joinGroup(await locateRoom(options), await ownSurroundings(options.device));
 }
 
-/** {@link initProcessGroup} with surroundings, which tests replace. */
+/** Does the work of {@link initProcessGroup}. Tests pass `surroundings` of their own. */
 export async function joinGroup(
   options: InitProcessGroupOptions & LocatedRoom,
   surroundings: RoomSurroundings,
@@ -99,7 +102,8 @@ export async function joinGroup(
           const error = new PeerGoneError(messageOf(signal.reason), { rank, generation: number });
           group.abort(error);
           released.resolve();
-          // A rank that returned as a new member receives no more messages about its run.
+          // This is needed if the rank has reconnected as a new member: then it receives no more
+          // messages about its old run.
           over.resolve();
           void room.leave().then(() => joined.reject(error));
         };
@@ -145,10 +149,10 @@ export async function joinGroup(
  * Waits until every rank has called this function for the group, then leaves the group. No op may
  * be in flight when this is called.
  *
- * @param options `signal` ends the wait when it is aborted: this rank then leaves at once, and the
- *   group fails on ranks that still use it.
- * @throws (rejects) UsageError if initProcessGroup has not returned the group. AbortError when this
- *   rank has left because of the signal.
+ * @param options When `signal` is aborted, this rank stops waiting and leaves immediately. The
+ *   group then fails on ranks that still use it.
+ * @throws (rejects) UsageError if the group was not returned by initProcessGroup. AbortError if
+ *   this rank has left because of the signal.
  */
 export async function destroyProcessGroup(
   group: ProcessGroup,
@@ -170,7 +174,8 @@ export async function destroyProcessGroup(
     throw abortError(abort!, 'left the group before all other ranks');
   } finally {
     release();
-    // Wait for the server, so that the rank is free if this page joins again at once.
+    // This waits for the server, so that the number of this rank is free if the page joins again
+    // immediately.
     await leave();
   }
 }

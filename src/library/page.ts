@@ -6,20 +6,26 @@ import type { PeerConnector } from '../engine/membership/generationLink.ts';
 import type { AskForPort } from '../transport/broker.ts';
 
 export interface Page {
-  /** `null` in a program without a page. */
+  /** The address of the page. `null` if the program has no page. */
   readonly address: PageAddress | null;
   readonly connectPeer: PeerConnector;
   readonly askForPort: AskForPort;
   /** Dispatches `pagehide` when the page is being closed. */
   readonly leaving: Pick<EventTarget, 'addEventListener' | 'removeEventListener'>;
-  /** Writes the room's code into the page's address, which then is the room's address. */
+  /**
+   * Writes the room's code into the page's address. Other tabs that open this address join the
+   * room.
+   */
   readonly writeRoom: (room: string) => void;
 }
 
 /** The address of a page. In a worker, `location` is the address of the worker's script. */
 export interface PageAddress {
   origin: string;
-  /** The fragment, with `#`. In a worker, the fragment when the page began to host it. */
+  /**
+   * The fragment, including `#`. In a worker, this is the fragment at the time when the page began
+   * to host the worker.
+   */
   hash: string;
 }
 

@@ -1,12 +1,13 @@
-/** The room in a page's address, `https://host/page#K7F3QX`. */
+/** Reads the room's code from the address of a page, such as `https://host/page#K7F3QX`. */
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Page } from './page.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /**
- * Returns the room code in the fragment of an address; `undefined`: none. The code must be in
- * capitals, as peergrad writes it, because a fragment such as `#header` may be an anchor.
+ * Returns the room code in the fragment of an address, or `undefined` if there is none. The code
+ * must be in capitals, as peergrad writes it, because a fragment such as `#header` may be an
+ * anchor.
  */
 export function roomInAddress(hash: string): string | undefined {
   const code = hash.slice(1);
@@ -15,11 +16,11 @@ export function roomInAddress(hash: string): string | undefined {
 
 /**
  * Completes options with the server and the room code of the page's address. If there is no code,
- * the code of the opened room is written into the address. A page that passes `server` may use the
- * fragment itself, for example for a route. Such a fragment is kept.
+ * the code of the opened room is written into the address. But if the program passes `server`, an
+ * existing fragment is kept, because the page may use it for another purpose, such as a route.
  *
- * @throws UsageError if no server is given or known from a page, or if its address is not an http
- *   address.
+ * @throws UsageError if no server is given and the program has no page, or if the server's address
+ *   is not an http or ws address.
  */
 export function atPage<T extends RoomOptions>(
   options: T,
@@ -27,7 +28,7 @@ export function atPage<T extends RoomOptions>(
 ): T & LocatedRoom {
   const server = options.server ?? address?.origin;
   if (server === undefined) {
-    throw new UsageError('This program has no page whose address names the server. Pass server.');
+    throw new UsageError('The server is unknown, because this program has no page. Pass server.');
   }
   if (!isServer(server))
     throw new UsageError(`"${server}" is not the address of a server. Pass one such as http://localhost:8080.`);
@@ -44,7 +45,10 @@ export function atPage<T extends RoomOptions>(
   };
 }
 
-/** Whether a text is an address with a scheme: `localhost:8080` has the scheme `localhost:`. */
+/**
+ * Returns whether a text is the address of a server. The scheme is checked because `localhost:8080`
+ * is a valid URL with the scheme `localhost:`.
+ */
 function isServer(text: string): boolean {
   return URL.canParse(text) && /^(http|ws)s?:$/.test(new URL(text).protocol);
 }

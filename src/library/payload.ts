@@ -13,10 +13,16 @@ import { sizeOf } from '../util/shape.ts';
 /** The values that a functional collective accepts: a tensor, a variable, or a typed array. */
 export type Values = tf.Tensor | TypedArray;
 
-/** The result of a functional collective: a tensor for a tensor, and an array for an array. */
+/**
+ * The type of a functional collective's result: a tensor if the argument is a tensor, and an array
+ * if the argument is an array.
+ */
 export type ResultOf<V extends Values> = V extends tf.Tensor<infer R> ? tf.Tensor<R> : V;
 
-/** Options of a {@link ProcessGroup} method that functional collectives do not set themselves. */
+/**
+ * The options of a {@link ProcessGroup} method, without those that functional collectives set
+ * themselves.
+ */
 export type Functional<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
 
 type Dtype = 'float32' | 'int32' | 'bool';
@@ -30,7 +36,7 @@ const ADVICE: Partial<Record<tf.DataType, string>> = {
 
 const BOOL_REDUCTIONS: readonly ReduceOp[] = [ReduceOp.MIN, ReduceOp.MAX, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR];
 
-/** The typed array of an argument of a collective. */
+/** An argument of a collective as a typed array. */
 export interface Payload {
   /**
    * Contains the argument's values after `options.after` has resolved. It is not the caller's
@@ -38,14 +44,14 @@ export interface Payload {
    */
   readonly array: TypedArray;
   readonly options: Pick<OpOptions, 'shape'> & { after?: Promise<void> };
-  /** Number of entries of the first dimension; 1 for a scalar. */
+  /** Size of the first dimension; 1 for a scalar. */
   readonly rows: number;
-  /** Number of elements of each of these entries. */
+  /** Number of elements of one row, which is an entry of the first dimension. */
   readonly rowSize: number;
   /**
-   * Converts an array to a result like the argument.
+   * Converts an array to a result of the argument's type: a tensor or an array.
    *
-   * @param rows the size of the result's first dimension; by default the argument's.
+   * @param rows the size of the result's first dimension. By default, it is that of the argument.
    */
   readonly wrap: (array: TypedArray, rows?: number) => Values;
 }
@@ -59,16 +65,20 @@ export interface Payload {
 export function payloadOf(values: Values, call: string, group: ProcessGroup): Payload {
   const payload = emptyPayloadOf(values, call, group);
   if (!(values instanceof tf.Tensor)) {
-    // Any value that is not a tensor is checked by the process group.
+    // If the value is not a typed array either, the process group rejects it.
     return { ...payload, array: ArrayBuffer.isView(values) ? values.slice() : values };
   }
   const after = readInto(payload.array, values);
-  // A rejected call does not await the promise.
+  // A collective that is rejected early does not await this promise. Its rejection must not count
+  // as unhandled then.
   after.catch(() => {});
   return { ...payload, options: { ...payload.options, after } };
 }
 
-/** Like {@link payloadOf}, but only uses the shape and the dtype of the argument. */
+/**
+ * Does the same as {@link payloadOf}, but uses only the shape and the dtype of the argument, not
+ * its values.
+ */
 export function emptyPayloadOf(like: Values, call: string, group: ProcessGroup): Payload {
   if (!(like instanceof tf.Tensor)) {
     const array = ArrayBuffer.isView(like) ? emptyLike(like, like.length) : like;
@@ -88,9 +98,9 @@ export function emptyPayloadOf(like: Values, call: string, group: ProcessGroup):
 }
 
 /**
- * Checks that a reduction of bool tensors results in truth values.
+ * Checks that a reduction of bool tensors has truth values as its result.
  *
- * @throws UsageError
+ * @throws UsageError for other reductions, such as a sum.
  */
 export function checkBoolReduction(values: Values, op: ReduceOp = ReduceOp.SUM): void {
   if (!(values instanceof tf.Tensor) || values.dtype !== 'bool' || BOOL_REDUCTIONS.includes(op)) return;

@@ -60,19 +60,19 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
 }
 
 /**
- * Completes options with the page's address.
+ * Completes options with the server and the room that the page's address names.
  *
  * @throws (rejects) UsageError if neither the options nor a page name a server.
  */
 export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
   const page = await thisPage();
   const located = atPage(options, page);
-  // A page cannot read what another origin answers.
+  // Servers of other origins are not checked, because a page cannot read their answers.
   if (new URL(located.server).origin === page.address?.origin) await checkServer(located.server);
   return located;
 }
 
-/** Milliseconds in which a page's web server should answer. */
+/** Milliseconds for which {@link checkServer} waits for an answer. */
 const CHECK_MS = 5000;
 
 /**
@@ -80,8 +80,8 @@ const CHECK_MS = 5000;
  * servers do not answer requests for a WebSocket that they do not serve, so an attempt to open one
  * would only time out.
  *
- * @throws (rejects) UsageError if it is no such server and forwards to none; SignalingError if the
- *   server to which it forwards does not answer.
+ * @throws (rejects) UsageError if the web server is no signaling server and does not forward to
+ *   one; SignalingError if the server to which it forwards does not answer.
  */
 export async function checkServer(server: string, request: typeof fetch = fetch): Promise<void> {
   const url = new URL(SIGNALING_PATH, server);
@@ -101,7 +101,7 @@ export async function checkServer(server: string, request: typeof fetch = fetch)
   );
 }
 
-/** Functions and options from the user of a {@link LibraryRoom}. */
+/** Functions and options that the user of a {@link LibraryRoom} passes. */
 interface RoomHandlers extends Pick<
   RendezvousOptions,
   'enter' | 'train' | 'scopeOf' | 'onended' | 'onrefused' | 'onfatal'
@@ -113,7 +113,10 @@ interface RoomHandlers extends Pick<
    * because the state is large.
    */
   canCatchUp?: () => boolean;
-  /** Gives the run's state to a newcomer, or receives it; see {@link RendezvousOptions.feed}. */
+  /**
+   * Sends the run's state to a newcomer. On the newcomer, receives it. See
+   * {@link RendezvousOptions.feed}.
+   */
   feed?: (feed: Generation, hooks: FeedHooks) => Promise<void>;
   /** Called when the page is being closed, before this rank leaves. */
   onpagehide?: () => void;
@@ -129,20 +132,24 @@ export class LibraryRoom {
   #member = '';
   /** Whether the server counts this rank as ready. */
   #isCounted = false;
-  /** Feeders to avoid; `null` unless this rank receives the state of the run before it is ready. */
+  /**
+   * While this rank receives the state of the run as a newcomer, the feeders to avoid. Otherwise
+   * `null`.
+   */
   #avoids: readonly string[] | null = null;
-  /** The latest feeder of this rank, and whether it has sent a part of the state. */
+  /** The latest feeder of this rank, and whether this feeder has sent a part of the state. */
   #feeder: { member: string; hasSent: boolean } | null = null;
-  // A tab that is closed leaves the room first. Otherwise its neighbours would wait 6 s until their
-  // browser notices.
+  // When a tab is closed, it leaves the room. Otherwise its neighbours would wait 6 s until their
+  // browsers notice that it is gone.
   readonly #onpagehide = (): void => {
     this.#handlers.onpagehide?.();
     void this.leave();
   };
 
   /**
-   * @param nodes smallest and largest number of ranks in a new room; `null` if the world is fixed.
-   * @param startAt number of ranks at which a new room's run begins by itself.
+   * @param nodes smallest and largest number of ranks in a new room; `null` if the number of ranks
+   *   is fixed.
+   * @param startAt the run of a new room begins by itself when this number of ranks has joined.
    * @throws UsageError if the code, the rank or a world size is invalid, or a new room has no world
    *   size.
    */
@@ -189,7 +196,8 @@ export class LibraryRoom {
         const { length } = message.members;
         if (length !== present) options.onmembers?.(length, message.startAt);
         present = length;
-        // If the other ranks wait for more ranks, this rank does not delay them.
+        // If the other ranks wait for more ranks, this rank takes part immediately, so that it does
+        // not delay them.
         if (message.phase === 'PAUSED') this.#stopCatchingUp();
         this.#followCount(message);
       },
@@ -198,13 +206,13 @@ export class LibraryRoom {
   }
 
   /**
-   * Enters the room and settles like `outcome`. If `outcome` rejects, this rank leaves the room
-   * before that. When the signal is aborted, `outcome` is rejected.
+   * Enters the room and settles like `outcome`. If `outcome` rejects, this rank first leaves the
+   * room. When the signal is aborted, `outcome` is rejected.
    *
-   * @param unfinished completes "this rank has .." in the message of the AbortError.
+   * @param unfinished the end of "this rank has ..." in the message of the AbortError.
    */
   async enter<T>(outcome: Deferred<T>, unfinished: string): Promise<T> {
-    // A rejection before it is awaited must not count as unhandled.
+    // `outcome` may reject before it is awaited. This must not count as an unhandled rejection.
     outcome.promise.catch(() => {});
     const signal = this.#signal;
     const onabort = (): void => outcome.reject(abortError(signal!, unfinished));
@@ -222,7 +230,7 @@ export class LibraryRoom {
     }
   }
 
-  /** Leaves the room. Resolves when the server knows about it. */
+  /** Leaves the room. Resolves when the server knows that this rank has left. */
   async leave(): Promise<void> {
     this.#surroundings.leaving.removeEventListener('pagehide', this.#onpagehide);
     this.#rendezvous.leave();
@@ -230,8 +238,9 @@ export class LibraryRoom {
   }
 
   /**
-   * Reports again that this rank is ready if the server no longer counts it, for example because it
-   * was late. The rank first ends its earlier work, because that work would delay other ranks.
+   * If the server no longer counts this rank as ready, for example because the rank was late,
+   * reports again that it is ready. Before that, the rank ends its earlier work, because this work
+   * would delay other ranks.
    */
   #followCount({ members }: Parameters<RendezvousOptions['onroom']>[0]): void {
     const isCounted = members.some(({ member, device }) => member === this.#member && device !== null);
@@ -257,7 +266,10 @@ export class LibraryRoom {
     else this.#stopCatchingUp();
   }
 
-  /** Stops receiving the state of the run, and takes part with the state that this rank has. */
+  /**
+   * Stops receiving the state of the run from a feeder. The rank then takes part with the state
+   * that it has.
+   */
   #stopCatchingUp(): void {
     if (this.#avoids === null) return;
     this.#avoids = null;
@@ -270,7 +282,8 @@ export class LibraryRoom {
       type: 'ready',
       device: this.#surroundings.device,
       stateOfRun: this.#handlers.stateOfRun(),
-      // Without a run or a feeder, the server counts this rank as ready.
+      // If no run is in progress or no feeder is available, the server ignores `catchUp` and counts
+      // this rank as ready.
       ...(avoids && { catchUp: { prefers: this.#feeder?.member ?? null, avoids: [...avoids] } }),
     });
   }
@@ -280,12 +293,15 @@ export function abortError({ reason }: AbortSignal, what: string): AbortError {
   return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
 }
 
-/** The error of every rank's group when the page of the group's rank `rank` is being closed. */
+/**
+ * Returns the error with which a group fails on all ranks when the page of its rank `rank` is
+ * closed.
+ */
 export function pageClosed(rank: number): PeerGoneError {
   return new PeerGoneError(`Rank ${rank} is gone: its page was closed.`);
 }
 
-/** @throws UsageError unless `worldSize` is a number of ranks. */
+/** @throws UsageError if `worldSize` is not a possible number of ranks. */
 export function checkWorldSize(name: string, worldSize: number): void {
   if (isWhole(worldSize, 1, MAX_WORLD_SIZE)) return;
   throw new UsageError(`${name} is ${worldSize}. Pass a whole number from 1 to ${MAX_WORLD_SIZE}.`);

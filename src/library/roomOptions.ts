@@ -4,8 +4,8 @@ import type { DeviceChoice } from './device.ts';
 
 export interface RoomOptions {
   /**
-   * Address of the signaling server, `https://host:port`. Default: the origin of the page, whose
-   * web server forwards to it.
+   * Address of the signaling server, `https://host:port`. Default: the origin of the page. In this
+   * case, the web server of the page must forward to the signaling server, or be it.
    */
   server?: string;
   /**
@@ -29,18 +29,19 @@ export interface RoomOptions {
   onroom?: (room: string) => void;
   /**
    * Called when ranks have entered or left the room. `present` is the number of ranks in the room,
-   * `worldSize` the number with which the run begins (`null`: the host decides).
+   * and `worldSize` is the number of ranks with which the run begins. `worldSize` is `null` if the
+   * host decides when it begins.
    */
   onmembers?: (present: number, worldSize: number | null) => void;
   /**
-   * How tabs of one browser are linked. `auto` (the default): by a message port if the browser
-   * supports it. `webrtc`: by WebRTC, like tabs of different browsers. All ranks must pass the same
-   * value.
+   * How tabs of one browser are linked. With `auto` (the default), they are linked by a message
+   * port if the browser supports it. With `webrtc`, they are linked by WebRTC, as tabs of different
+   * browsers are. All ranks must pass the same value.
    */
   transport?: TransportName;
   /** Which device computes; see {@link DeviceChoice}. Default `auto`. */
   device?: DeviceChoice;
-  /** Ends the wait for other ranks when it is aborted: this rank leaves the room. */
+  /** When the signal is aborted, this rank stops waiting for other ranks and leaves the room. */
   signal?: AbortSignal;
 }
 

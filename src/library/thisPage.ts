@@ -6,12 +6,16 @@ import { setDebugPatterns, watchDebugPatterns } from '../util/debugLog.ts';
 import { writeRoom, type Page } from './page.ts';
 import { requestPage } from './worker/hostedPage.ts';
 
-/** Whether other tabs of this address can turn the debug log of this page on and off. */
+/**
+ * Whether this page follows the debug log's patterns, which other tabs of the same origin may
+ * change.
+ */
 let isLogWatched = false;
 let hostedPage: Promise<Page> | null = null;
 
 /**
- * Resolves with the page on which this program runs, or that hosts the worker in which it runs.
+ * Resolves with the page on which this program runs. If the program runs in a worker, resolves with
+ * the page that hosts the worker.
  *
  * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
  */

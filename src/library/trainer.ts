@@ -48,14 +48,16 @@ export interface TrainerOptions extends Partial<TrainingPlan> {
    * but if `fit` fails, it aborts the group for all ranks.
    */
   group?: ProcessGroup | undefined;
-  /** Called with the room's code; see {@link initProcessGroup}. */
+  /**
+   * Called with the room's code when this tab has entered the room; see {@link initProcessGroup}.
+   */
   onroom?: InitProcessGroupOptions['onroom'] | undefined;
   /** Called when tabs have entered or left the room; see {@link initProcessGroup}. */
   onmembers?: InitProcessGroupOptions['onmembers'] | undefined;
   /**
    * Early stopping, like Keras's EarlyStopping: `fit` stops after this many evaluations without a
-   * lower held-out loss. `null` (the default): no early stopping. The model has the weights of the
-   * final step; `best` of the result names the step with the lowest loss.
+   * lower held-out loss. `null` (the default): no early stopping. After early stopping, the model
+   * keeps the weights of the final step. `best` in the result names the step with the lowest loss.
    */
   patience?: number | null;
   callbacks?: tf.CustomCallbackArgs | readonly tf.CustomCallbackArgs[];
@@ -90,7 +92,7 @@ export class Trainer {
       ? (callbacks as readonly tf.CustomCallbackArgs[])
       : [callbacks as tf.CustomCallbackArgs];
     if (this.#plan.measure === 'methods') {
-      throw new UsageError('A Trainer cannot measure methods. Measure them in a room, or remove this option.');
+      throw new UsageError('A Trainer cannot measure methods. Measure them in a room, or remove the option measure.');
     }
     if (group && (tabs !== undefined || room !== undefined)) {
       throw new UsageError(
@@ -117,8 +119,8 @@ export class Trainer {
    * With `measure: 'learning-rate'`, `fit` searches for a learning rate and restores the model. The
    * result's `rateTest` has the learning rate.
    *
-   * @param fit `signal` ends `fit` on every rank when it is aborted, also while it waits for other
-   *   tabs.
+   * @param fit When its `signal` is aborted, `fit` ends on every rank, even while it waits for
+   *   other tabs.
    * @throws (rejects) AbortError if a signal is aborted. UsageError if the samples do not fit. If
    *   data or models differ between ranks: DataError or MismatchError on the divergent ranks, and
    *   PeergradError on the other ranks. Also rejects with the errors of {@link initProcessGroup}
@@ -213,7 +215,7 @@ export function worldOf(
 class CallbackEvents {
   readonly #callbacks: readonly tf.CustomCallbackArgs[];
   #epoch = -1;
-  /** Number of batches of the current epoch that have ended; the index of the next batch. */
+  /** Number of finished batches in the current epoch. This is also the index of the next batch. */
   #batch = 0;
   #lossSum = 0;
   #samples = 0;

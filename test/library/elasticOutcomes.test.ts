@@ -269,7 +269,7 @@ describe('elastic rejects', () => {
     const error = await errorOf(tab.outcome);
     expect(error).toBeInstanceOf(TimeoutError);
     expect(error.message).toBe(
-      'Timed out: 1 more ranks were needed for the elastic job after 5 s. Open more tabs, or pass a longer timeoutMs.',
+      'Timed out after 5 s: the elastic job still needed 1 more ranks. Open more tabs, or pass a longer timeoutMs.',
     );
   });
 
@@ -342,7 +342,7 @@ describe('elastic rejects', () => {
     const room = world.openRoom({ job: DEFAULT_JOB, startAt: 2, nodes: null });
     const tab = world.start({ room }, counter(), () => Promise.resolve());
     await world.over(tab);
-    expect((await errorOf(tab.outcome)).message).toMatch(/^The room has a fixed world\./);
+    expect((await errorOf(tab.outcome)).message).toMatch(/^The room has a fixed number of ranks,/);
   });
 });
 

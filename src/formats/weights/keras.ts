@@ -27,8 +27,8 @@ import {
 } from './namedTensor.ts';
 
 /**
- * Path in the library's in-memory file system. A single path is enough: the code does not await
- * while a file exists, so there is only one file at a time.
+ * Path in h5wasm's in-memory file system. A single path is enough: the code does not await while a
+ * file exists, so there is only one file at a time.
  */
 const PATH = '/weights.h5';
 
@@ -39,13 +39,16 @@ const HDF5_FLOAT = 1;
 /** Matches the path of the weights in an archive of Keras 3, a `.keras` file. */
 export const KERAS_WEIGHTS = /(^|\/)model\.weights\.h5$/;
 
-/** Returns Keras's call that saves the weights of a model under a name like that of `file`. */
+/**
+ * Returns the Python call with which Keras saves a model's weights. The name of the saved file is
+ * derived from `file`.
+ */
 export function saveInKeras(file: string): string {
   return `model.save_weights('${file.replace(/(\.weights)?\.\w+$/, '')}.weights.h5')`;
 }
 
 /**
- * Writes Keras weights, and digests of the tensors under their names in the file.
+ * Writes a file of Keras weights. It also contains a digest of each tensor.
  *
  * @throws (rejects) UsageError if h5wasm is not installed.
  */
@@ -103,7 +106,7 @@ export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): P
         .paths()
         .map((path) => ({ path, entity: root.get(path) }))
         .filter((one): one is { path: string; entity: Dataset } => one.entity instanceof DatasetClass)
-        // Keras 2.13 calls the group `layers` differently.
+        // Keras 2.13 has another name for the group `layers`.
         .map(({ path, entity }) => ({
           name: path.replace(/^_layer_checkpoint_dependencies\//, 'layers/'),
           type: typeOf(entity),
@@ -115,7 +118,8 @@ export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): P
       LAYER_WEIGHT.test(name) && isFloat(type) ? [{ name, type, entity }] : [],
     );
     const others = arrays.filter(({ name, type }) => !LAYER_WEIGHT.test(name) || !isFloat(type));
-    // Arrays that are compressed, or that were never written, may be much larger than their file.
+    // The size of the arrays is checked in addition to the size of the file, because arrays that
+    // are compressed, or that were never written, may be much larger than their file.
     const total = weights.reduce((sum, { entity: { metadata } }) => sum + metadata.size * metadata.total_size, 0);
     if (total > MAX_MODEL_FILE_BYTES) throw refusal(file, `its arrays would have ${total} bytes`);
     const tensors = open(file, () =>
@@ -176,8 +180,8 @@ function typeOf({ attrs, metadata }: Dataset): string {
 }
 
 /**
- * Copies the bytes of a dataset, little-endian. The library's own reader does not support floats of
- * two bytes.
+ * Copies the bytes of a dataset, little-endian. h5wasm's own reader does not support floats of two
+ * bytes.
  */
 function bytesOf(file: string, { module }: Library, dataset: Dataset): Uint8Array<ArrayBuffer> {
   const { size, total_size: count } = dataset.metadata;
@@ -195,7 +199,7 @@ function bytesOf(file: string, { module }: Library, dataset: Dataset): Uint8Arra
 /** Returns an error that says how to save weights that are not in layers. */
 function withoutLayers(file: string, root: Hdf5File, arrays: readonly StoredArray[]): DataError {
   const groups = [...new Set(arrays.map(({ name }) => name.split('/')[0]!))];
-  // Long lists of names are split into layer_names0, layer_names1, ...
+  // Keras 2 splits a long attribute `layer_names` into `layer_names0`, `layer_names1`, ...
   if (groups.includes('model_weights') || Object.keys(root.attrs).some((key) => /^layer_names\d*$/.test(key))) {
     return new DataError(
       `${file} has the layout of Keras 2, but the layout of Keras 3 is needed. Load the model in Keras 3, and save its weights with ${saveInKeras(file)}.`,
@@ -220,7 +224,7 @@ async function openLibrary() {
   });
   const { File, Dataset: DatasetClass, ready } = await imported;
   const library = await ready;
-  // Without this handler, the library prints errors to the console instead of throwing them.
+  // Without this handler, h5wasm prints errors to the console instead of throwing them.
   library.activate_throwing_error_handler();
   return { File, Dataset: DatasetClass, FS: library.FS, module: library };
 }

@@ -4,13 +4,12 @@ import type { Topology } from './namedTensor.ts';
 /** Names of Keras's classes that differ from those of TensorFlow.js. */
 const CLASSES: Readonly<Record<string, string>> = {
   Model: 'Functional',
-  // In Keras it is a BatchNormalization with `synchronized=True`.
+  // Keras has no class of this name, but a BatchNormalization with `synchronized=True`.
   SyncBatchNormalization: 'BatchNormalization',
 };
 
 /**
- * Returns the path of each weight in Keras's file. The key is the name of the weight in this
- * project.
+ * Returns a map from the name of each weight in this project to its path in Keras's file.
  *
  * @param parent the path of the model's layers. A nested model is in its own group.
  */

@@ -128,7 +128,7 @@ export function readSafetensors(file: string, bytes: Uint8Array<ArrayBuffer>): D
 
 /** A safetensors file whose tensors are read one by one. */
 export interface OpenSafetensors extends Omit<Decoded, 'tensors'> {
-  /** The file's tensors, by their position. */
+  /** The file's tensors, in the order of their bytes in the file. */
   readonly entries: readonly TensorEntry[];
   /**
    * Reads the bytes of one tensor.
@@ -180,7 +180,7 @@ interface Header {
   end: number;
 }
 
-/** A tensor's bytes in the file. */
+/** A tensor, and the positions of its first byte and its end in the file. */
 interface TensorRange extends TensorEntry {
   type: FloatType;
   begin: number;

@@ -68,7 +68,7 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
 /** A file in a zip. */
 interface Member {
   readonly path: string;
-  /** @throws (rejects) DataError if it is damaged, or too large when unpacked. */
+  /** @throws (rejects) DataError if the file is damaged, or too large when unpacked. */
   readonly read: () => Promise<Uint8Array<ArrayBuffer>>;
 }
 

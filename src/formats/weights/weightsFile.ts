@@ -94,7 +94,7 @@ function checkFinite(file: string, { name, values }: NamedTensor): void {
   );
 }
 
-/** Decodes a file that must be in memory as a whole. */
+/** Decodes a file of a format that can only be decoded as a whole. */
 async function decode(format: keyof typeof READERS, file: string, blob: Blob): Promise<OpenSafetensors> {
   checkModelFileSize(file, blob.size);
   const { tensors, about, notes } = await READERS[format](file, blob);

@@ -24,7 +24,8 @@ const UNPACK = 'Unpack it and choose what is inside.';
 const AS_KERAS = (file: string) => `Load it in Keras, and save its weights with ${saveInKeras(file)}.`;
 
 /**
- * Files from which a zip's contents are recognized: their paths, what the zip is, and what to do.
+ * Files whose presence shows what a zip contains. For each: a pattern of its path, what the zip is,
+ * and what the user can do.
  */
 const ZIPS: readonly (readonly [RegExp, string | ((path: string) => string), string | ((file: string) => string)])[] = [
   [/(^|\/)data\.pkl$/, 'is a file of PyTorch', AS_SAFETENSORS],
@@ -33,7 +34,10 @@ const ZIPS: readonly (readonly [RegExp, string | ((path: string) => string), str
   [/\.npy$/, 'contains arrays of NumPy', AS_SAFETENSORS],
 ];
 
-/** Patterns for the start of text files. For each: what the file is, and what to do. */
+/**
+ * Text files that are not weights. For each: a pattern of its start, what the file is, and what the
+ * user can do.
+ */
 const TEXTS: readonly (readonly [RegExp, string, string])[] = [
   [/^$/, 'is empty', 'Copy or save it again.'],
   [/^\s*<(!doctype|html|\?xml)/i, 'is a web page, although its name says otherwise', 'Download it again.'],
@@ -41,13 +45,14 @@ const TEXTS: readonly (readonly [RegExp, string, string])[] = [
 ];
 
 /**
- * Patterns for the first bytes of other files, in hexadecimal, where a dot stands for any digit.
+ * Other files that are not supported. For each: a pattern of its first bytes in hexadecimal, where
+ * a dot stands for any digit; what the file is; and what the user can do.
  */
 const BINARIES: readonly (readonly [RegExp, string, string])[] = [
-  // Protocol 2 and later. Older ones are texts, which nobody writes any more.
+  // Pickles of protocol 2 or later. Older protocols, which are text, are no longer used.
   [/^800[2-5]/, 'is a pickle, as PyTorch and scikit-learn write it', AS_SAFETENSORS],
   [/^934e554d5059/, 'is an array of NumPy', AS_SAFETENSORS],
-  // The version of the format, then the next field of a ModelProto.
+  // A model of ONNX begins with the version of the format and the tag of the next field.
   [/^08[01].(12|1a|22|28|32|3a|42)/, 'is a model of ONNX', AS_SAFETENSORS],
   [/^.{8}54464c33/, 'is a model of TensorFlow Lite', 'Choose the file of weights from which it was converted.'],
   [/^47475546/, 'is a GGUF file', AS_SAFETENSORS],
@@ -71,8 +76,8 @@ export async function formatOf(file: string, blob: Blob): Promise<WeightsFormat>
   // are other characters.
   const bytes = new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer());
   const head = String.fromCharCode(...bytes);
-  // The file begins with the length of the header, whose last bytes are zeros, and the header. This
-  // is checked first, because the length may look like the start of another format.
+  // A safetensors file begins with the length of the header, whose last bytes are zeros, and the
+  // header. This is checked first, because the length may look like the start of another format.
   if (head.slice(6, 9) === '\0\0{') return 'safetensors';
   if (head.startsWith('PK')) return zipFormat(file, blob);
   if (head.startsWith('\x89HDF')) return 'keras';

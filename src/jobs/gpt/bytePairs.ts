@@ -175,7 +175,7 @@ class PairCounts {
     for (const key of changed) this.#push({ key, count: this.#counts.get(key)! });
   }
 
-  /** Adds the pairs of a word, or removes them; returns their keys. */
+  /** Adds the pairs of a word to the counts, or subtracts them. Returns the keys of the pairs. */
   #add(index: number, sign: 1 | -1): number[] {
     const { tokens, count } = this.#words[index]!;
     const keys: number[] = [];

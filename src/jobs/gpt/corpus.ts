@@ -95,7 +95,8 @@ export async function createCorpus(
   const { context } = model;
   const all = await survey(text.pieces());
   const heldOut = Math.min(MOST_HELD_OUT, Math.floor(all.length * HELD_OUT_SHARE));
-  // If the boundary is within a surrogate pair, the whole pair belongs to the training part.
+  // If the boundary of the training part is within a surrogate pair, the whole pair belongs to the
+  // training part.
   const after = (await joined(stretchOf(text, all.length - heldOut, all.length))).replace(/^[\uDC00-\uDFFF]/, '');
   const before = () => stretchOf(text, 0, all.length - after.length);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, all.different);
@@ -105,7 +106,8 @@ export async function createCorpus(
       : tokenizerOf(vocabulary);
   const held = await survey(plainText(after).pieces());
   const left = { characters: all.characters - held.characters, bytes: all.bytes - held.bytes };
-  // Upper bound of the number of tokens: a token is one character, or at least one byte.
+  // An upper bound of the number of tokens. If tokens are characters, each token is one character.
+  // If they are byte pairs, each token is at least one byte.
   const most = model.tokens === 'characters' ? left.characters : left.bytes;
   const train = new Windows(await tokensOf(tokenizer, before(), most), context, left.characters);
   const test = new Windows(tokenizer.encode(after), context, held.characters);

@@ -1,6 +1,6 @@
 /**
- * The shapes of the language model's variables, without importing TensorFlow.js. The page uses them
- * to estimate how gradients travel.
+ * The shapes of the language model's variables, without importing TensorFlow.js. The page estimates
+ * from them how long all-reduces of the gradients take.
  */
 import type { GptModel } from '../../spec/gpt.ts';
 import { sizeOf } from '../../util/shape.ts';
@@ -28,7 +28,7 @@ export function networkSize(
   return { layers, heads, width, context, vocabulary: rowsFor(rows) };
 }
 
-/** Added to mean squares to avoid a division by zero. */
+/** RMS normalization adds this number to the mean square, to avoid a division by zero. */
 export const NORM_EPSILON = 1e-5;
 
 /** Width of the feed-forward sublayer's inner layer, divided by `width`. */
@@ -78,8 +78,8 @@ export function deviationsOf({ layers, width }: Pick<NetworkSize, 'layers' | 'wi
  * `networkLayers`, and for the logits. A backward pass has twice as many.
  */
 export function networkCost({ layers, width, context, vocabulary }: NetworkSize): { layers: number[]; logits: number } {
-  // Products of queries with keys, and of weights with values. Both need half of the pairs of
-  // positions.
+  // Attention multiplies queries with keys, and probabilities with values. Both products need only
+  // half of the pairs of positions, because no token attends to later tokens.
   const pairs = context * context * width;
   const attention = 4 * context * width * width + pairs;
   const feedForward = 2 * EXPANSION * context * width * width;
@@ -94,8 +94,8 @@ export interface LayerMemory {
   name: string;
   weights: number;
   /**
-   * Elements that a forward pass over one sample keeps for the backward pass, with the output but
-   * without the input.
+   * Elements that a forward pass over one sample keeps for the backward pass. The layer's output is
+   * included, but its input is not.
    */
   activations: number;
   /**
@@ -119,14 +119,14 @@ export function networkMemory(size: NetworkSize): LayerMemory[] {
       {
         name: `layer${block + 1}.attention`,
         weights: weightsOf(first, perLayer),
-        // Normalized input; queries, keys and values; attended values; output.
+        // These are kept: normalized input; queries, keys and values; attended values; output.
         activations: (1 + 3 + 1 + 1) * elements,
         composed: 2 * heads * context * context,
       },
       {
         name: `layer${block + 1}.feedForward`,
         weights: weightsOf(first + perLayer, perLayer),
-        // Normalized input, inner layer, output.
+        // These are kept: normalized input, inner layer, output.
         activations: (1 + EXPANSION + 1) * elements,
         composed: 0,
       },

@@ -16,8 +16,8 @@ export interface Text {
    */
   pieces(): AsyncIterable<string>;
   /**
-   * Notes about parts of the text that are left out or guessed. Complete after the text was read
-   * once.
+   * Notes about parts of the text that are left out or guessed. They are complete after the text
+   * has been read once.
    */
   readonly notes: readonly DataNote[];
 }

@@ -89,7 +89,7 @@ function product(x: Float32Array, matrix: Float32Array, columns: number): Float3
   const out = new Float32Array(columns);
   for (let row = 0; row < x.length; row++) {
     const factor = x[row]!;
-    // After relu, about half of the elements are 0, so this saves time.
+    // After ReLU, about half of the elements are 0. Skipping them saves time.
     if (factor === 0) continue;
     const from = row * columns;
     for (let i = 0; i < columns; i++) out[i]! += factor * matrix[from + i]!;

@@ -85,6 +85,7 @@ function draw(logits: Float32Array, temperature: number, chance: number): number
     rest -= probabilities[token]!;
     if (rest < 0) return token;
   }
-  // Because of rounding errors, the probabilities may sum to less than `chance`.
+  // Because of rounding errors, the sum of the probabilities may be at most `chance`. Then the last
+  // token is chosen.
   return probabilities.length - 1;
 }

@@ -9,7 +9,10 @@ import type { DecodePicture } from '../../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read concurrently. */
 const READERS = 8;
-/** Larger files are not examined, because a file in a zip file must be unpacked first. */
+/**
+ * Maximum size of a file whose first bytes are read. The limit is needed because a file in a zip
+ * file must be unpacked before it can be read.
+ */
 const MAX_EXAMINED_BYTES = 64 * 1024 * 1024;
 
 /** A file in a folder, or in a zip file. */

@@ -23,7 +23,7 @@ import { checkSingles, notHeldOut, trainTestSplit } from '../trainTestSplit.ts';
 
 /** Number of pictures in a preview. */
 const SHOWN = 12;
-/** Matches the file names of the held-out pair. */
+/** Matches the names of files with held-out samples or their labels. */
 const HELD_OUT = /t10k|test|val/i;
 /** Names of sample and label arrays, as used by Keras, MedMNIST and other common data sets. */
 const TRAIN_NAMES = [
@@ -75,7 +75,8 @@ export async function openImages(
   { isShard = false, decode = decodePicture, onprogress }: OpenOptions = {},
 ): Promise<OpenedImages> {
   const files = given.filter(({ name }) => !isHidden(name));
-  // If there are both pictures and an archive, the pictures were usually unpacked from it.
+  // If there are both pictures and an archive, the archive is ignored, because the pictures were
+  // usually unpacked from it.
   const isUnpacked = files.some(({ name }) => ['idx', 'picture'].includes(kindOfName(name) ?? ''));
   const archives = isUnpacked ? [] : files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
   const [archive] = archives;

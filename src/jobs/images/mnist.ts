@@ -1,6 +1,6 @@
 /**
  * The data of the job `mnist`: IDX files that are in a folder on a web server or were picked by the
- * user. Files are only downloaded from the address in the job.
+ * user. Files are downloaded only from the address in the job.
  */
 import { ImageDataset, type Dataset } from '../dataset.ts';
 import { openIdx } from '../../formats/idx.ts';

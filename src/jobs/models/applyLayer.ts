@@ -36,7 +36,7 @@ interface LayerConfig {
   padding: string;
   dataFormat: string;
   dilationRate: number[];
-  /** All axes count from the first one. */
+  /** Indices of the axes, counted from the first axis of the input. */
   axis: number[];
   epsilon: number;
   scale: boolean;
@@ -69,7 +69,8 @@ const APPLY: Partial<Record<string, Apply>> = {
       ...(bias && { bias }),
     });
   },
-  // On all backends, because TensorFlow.js's layer has no gradient without a scale or an offset.
+  // This project's op is used on all backends, because TensorFlow.js's layer has no gradient if it
+  // has no scale or no offset.
   LayerNormalization: ({ axis, epsilon, scale, center }, x, weights) => {
     if (axis.length !== 1 || axis[0] !== x.rank - 1) return null;
     const channels = x.shape.at(-1)!;

@@ -22,8 +22,9 @@ export interface HeldOutMetrics {
 }
 
 /**
- * Returns the metrics of a classification except its accuracy. This is `top-3`, if the job requests
- * it: the share of samples whose label is one of the {@link FIRST_CLASSES} most likely classes.
+ * Returns the metrics of a classification except its accuracy: `top-3` if the job requests it,
+ * otherwise none. `top-3` is the share of samples whose label is one of the {@link FIRST_CLASSES}
+ * most likely classes.
  */
 export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
   if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };

@@ -62,7 +62,9 @@ export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   return { layers, dropout };
 }
 
-/** Returns the entries of a layer's variables. A copy of the layer is built to find them. */
+/**
+ * Returns the names and shapes of a layer's variables. To find them, a copy of the layer is built.
+ */
 function weightEntries(layer: tf.layers.Layer, input: (number | null)[]): TensorEntry[] {
   const { classNameMap } = tf.serialization.SerializationMap.getMap();
   const [Class, fromConfig] = classNameMap[layer.getClassName()]!;

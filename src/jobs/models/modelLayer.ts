@@ -1,6 +1,6 @@
 /**
  * A layer of a job's model that creates its variables in `build`. So a tab can hold some layers of
- * a model that is too large for one tab. The structure is that of `PipelineLayer`.
+ * a model that is too large for one tab. The layer has the members that `PipelineLayer` requires.
  */
 import type * as tf from '@tensorflow/tfjs';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';

@@ -1,4 +1,4 @@
-/** The numbers of a column, by their units. */
+/** Collects the numbers of a column. Numbers with different units are collected separately. */
 import type { DecimalMark } from '../../spec/preview.ts';
 import { isGrouped, valueOf, type Amount } from '../../formats/numbers.ts';
 import { isShare, nameOfUnit } from '../../formats/units.ts';
@@ -15,7 +15,10 @@ export interface FieldPosition {
 /** A problem with a field. */
 export interface Doubt {
   place: FieldPosition;
-  /** The second half of the error message. The first half names the field and its column. */
+  /**
+   * The second half of an error message about the field. The first half names the file, the line,
+   * the column and the field.
+   */
   what: string;
 }
 
@@ -60,7 +63,7 @@ export class Numbers {
 
   /**
    * Adds an amount if it is a number with at least one of the two decimal marks. Returns whether it
-   * is.
+   * was added.
    */
   add(amount: Amount, field: string, line: number): boolean {
     const { text } = amount;

@@ -30,7 +30,7 @@ const MAX_UNITS = 12;
 const FEW_WORDS = 3;
 const MANY_NUMBERS = 20;
 
-/** How the values of a column are read, decided from all of them. */
+/** How the values of a column are read. This is decided after all values are known. */
 interface Reading {
   /** The numbers whose units are read. Numbers with other units are words. */
   numbers: readonly Numbers[];
@@ -44,7 +44,7 @@ interface Reading {
   marked: Record<DecimalMark, FieldPosition | null>;
   /** The first field that is not a number. */
   word: FieldPosition | null;
-  /** Whether markers are treated as words, too. */
+  /** Whether markers of missing values are treated as words, too. */
   isOfWords: boolean;
 }
 
@@ -57,16 +57,18 @@ export class Column {
   /** Number of fields that are neither empty nor markers. */
   #filled = 0;
   /**
-   * The numbers that have the same unit, by the unit's key. The key is empty for numbers without a
-   * unit.
+   * The numbers of the column, grouped by the keys of their units. Numbers without a unit have an
+   * empty key.
    */
   readonly #numbers = new Map<string, Numbers>();
-  /** The same, by each spelling of the unit. */
+  /** The objects of `#numbers`, by each spelling of their unit. */
   readonly #byUnit = new Map<string, Numbers>();
   readonly #reader = new NumberReader();
   /** Whether the numbers have too many different units. */
   #hasManyUnits = false;
-  /** The first field that is not a number. `#words` has the first few different ones. */
+  /**
+   * The first field that is not a number. `#words` has the first few different fields of this kind.
+   */
   #word: FieldPosition | null = null;
   readonly #words = new Set<string>();
   #mark: DecimalMark | null = null;
@@ -117,7 +119,10 @@ export class Column {
     if (this.#words.size <= FEW_WORDS) this.#words.add(field);
   }
 
-  /** Returns the numbers with a unit; `null` if there are too many different units. */
+  /**
+   * Returns the object that collects the numbers with this unit; `null` if there are too many
+   * different units.
+   */
   #numbersOf(unit: string, field: string, line: number): Numbers | null {
     const known = this.#byUnit.get(unit);
     if (known !== undefined) return known;
@@ -206,10 +211,10 @@ export class Column {
   }
 
   /**
-   * Whether markers are treated as words. This is so if the other values cannot all be read as
-   * numbers with the same decimal mark, or if the column is a target that has only markers. If an
-   * input has only markers, it is treated as empty. Then it matches other tabs, whether they have
-   * numbers or words in this column.
+   * Whether markers of missing values are treated as words. This is the case if the other values
+   * cannot all be read as numbers with the same decimal mark, or if the column is a target that has
+   * only markers. An input that has only markers is treated as empty instead. As an empty column,
+   * it matches the columns of other tabs, which may have numbers or words.
    */
   get #isOfWords(): boolean {
     return this.#read.isOfWords;

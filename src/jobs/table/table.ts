@@ -261,7 +261,10 @@ export class Table {
     return this.#columns.map(({ mark }) => mark ?? 'point');
   }
 
-  /** `null` if the target is neither a class nor an amount. */
+  /**
+   * The task that follows from the job and the target. `null` if the target is neither a class nor
+   * an amount.
+   */
   get #task(): TaskName | null {
     return taskOfColumn(this.#target, this.#job);
   }

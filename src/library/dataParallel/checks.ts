@@ -1,4 +1,4 @@
-/** Checks of the arguments of a DataParallel. */
+/** Checks the arguments of a `DataParallel`. */
 import * as tf from '@tensorflow/tfjs';
 import { variablesOf, type Model } from '../../parallel/backward/flatten.ts';
 import { checkCount } from '../../parallel/groups/checks.ts';
@@ -7,7 +7,7 @@ import { canCarry } from './messages.ts';
 
 const MAX_REPLICAS = 16;
 
-/** @throws UsageError if workers cannot have replicas of the model. */
+/** @throws UsageError if workers cannot build replicas of the model. */
 export function checkModel(model: unknown): void {
   if (!(model instanceof tf.LayersModel)) {
     throw new UsageError(

@@ -1,12 +1,14 @@
 /**
- * `DataParallel`: one tab, one batch, several replicas of a model, as torch.nn.DataParallel
+ * `DataParallel` divides each batch among several replicas of a model in one tab, as
+ * torch.nn.DataParallel does
  * (https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html). Replica 0 is the
- * caller's model on the caller's thread (`device_ids[0]`); the others are in workers with devices
- * of their own. A batch is scattered to the replicas. Replica 0 gathers the outputs, computes the
- * loss, and sends back the gradients of the outputs. It then sums the gradients of the parameters
- * and takes the step.
+ * caller's model on the caller's thread (`device_ids[0]`). Each other replica is in a worker with a
+ * device of its own. A batch is scattered to the replicas. Replica 0 gathers the outputs, computes
+ * the loss, and sends back the gradients of the outputs. It then sums the gradients of the
+ * parameters and takes the step.
  *
- * Buffers as in PyTorch: the averages of batch normalization are those of replica 0's samples.
+ * As in PyTorch, the buffers are those of replica 0. For example, the averages of batch
+ * normalization are computed from replica 0's samples.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { Optimizer } from '../../optim/optimizer.ts';
@@ -44,21 +46,21 @@ import { ReplicaPass } from './replicaPass.ts';
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 export interface DataParallelOptions {
-  /** Number of replicas, 1 to 16; the caller's model is one of them. Default 2. */
+  /** Number of replicas, 1 to 16, including the caller's model. Default 2. */
   replicas?: number;
-  /** Longest time until a worker answers or has started, in milliseconds. Default 60 000. */
+  /** Maximum time in milliseconds for a worker to start or to answer. Default 60 000. */
   timeoutMs?: number;
   clock?: Clock;
-  /** Opens the replicas from 1 on. By default each is in a new worker. */
+  /** Opens a replica other than replica 0. By default, a new worker is started for each. */
   openReplica?: (replica: number) => ReplicaEnd;
 }
 
-/** One replica in the latest pass. */
+/** Samples, shapes and memory of one replica in the latest pass. */
 export interface ReplicaMemory extends PassMemory {
   replica: number;
-  /** Number of samples; 0 if the batch had too few for this replica. */
+  /** Number of samples. It is 0 if the batch had too few samples for all replicas. */
   batch: number;
-  /** Shapes of its part of the inputs and of the outputs. */
+  /** Shapes of the replica's part of the inputs and of the outputs. */
   inputs: number[][];
   outputs: number[][];
 }
@@ -83,9 +85,9 @@ export class DataParallel {
   readonly #gpu = watchDevice();
   readonly #watch: WeightWatch;
   #rows: Omit<ReplicaMemory, 'replica'>[] = [];
-  /** Data ids of the buffers whose values all replicas have. */
+  /** TensorFlow.js's data ids of the buffers when they were last sent to the replicas. */
   #replicated: readonly object[] = [];
-  /** Whether the replicas lack the values of {@link parameters}. */
+  /** Whether {@link parameters} must be sent to the replicas, because their values have changed. */
   #isChanged = true;
   #hasGradient = false;
   #isBusy = false;
@@ -103,13 +105,14 @@ export class DataParallel {
   }
 
   /**
-   * Starts the replicas. The model stays the caller's: it is replica 0, and is not disposed of.
+   * Starts the replicas. The caller's model is replica 0. It still belongs to the caller, who
+   * disposes of it.
    *
    * @param model a LayersModel of TensorFlow.js's own layers, because workers rebuild it from its
    *   topology.
    * @throws (rejects) UsageError if there is nothing to train or a layer is a custom one;
    *   PeergradError, DeviceError or TimeoutError with the number of a replica that does not start.
-   *   No worker is left then.
+   *   In all cases, no worker keeps running.
    */
   static async create(
     model: Model,
@@ -138,7 +141,7 @@ export class DataParallel {
     }
   }
 
-  /** Number of replicas; the caller's model is one of them. */
+  /** Number of replicas, including the caller's model. */
   get replicas(): number {
     return this.#replicas.length + 1;
   }
@@ -158,9 +161,10 @@ export class DataParallel {
   }
 
   /**
-   * Computes the gradient of the loss of a batch: the model runs in training mode on all replicas,
-   * and `loss` on the gathered outputs. The gradient is that of the whole batch, up to rounding.
-   * Every call starts a new gradient: there is no `zeroGrad`.
+   * Computes the gradient of a batch's loss. The model runs in training mode on all replicas. Then
+   * `loss` is computed from the gathered outputs. Except for rounding, the gradient equals that of
+   * one model on the whole batch. Every call replaces the earlier gradient, so there is no
+   * `zeroGrad`.
    *
    * @param loss a scalar, such as the mean over the batch. It may use the model's parameters, too,
    *   for example their squares.
@@ -187,15 +191,16 @@ export class DataParallel {
       } finally {
         tf.dispose(owned);
         this.#pass.drop();
-        // A replica whose part of the pass was not differentiated still keeps the pass.
+        // If the call failed before the backward pass of a replica, the replica still keeps its
+        // forward pass.
         if (!this.#hasGradient) for (const replica of this.#replicas) replica.call({ type: 'drop' }).catch(() => {});
       }
     });
   }
 
   /**
-   * Applies the gradient of {@link backward} on replica 0. The others receive the parameters before
-   * their next pass.
+   * Applies the gradient of {@link backward} on replica 0. Other replicas receive the new
+   * parameters before their next pass.
    *
    * @param optimizer the result of `createOptimizer`, or an optimizer of TensorFlow.js; pass the
    *   same object in every step.
@@ -208,7 +213,7 @@ export class DataParallel {
     const { changed } = this.#watch;
     if (changed) {
       throw new UsageError(
-        `The weight "${changed.name}" was set after backward, so the gradient is that of the old weights, and step would ` +
+        `The weight "${changed.name}" was set after backward, so the gradient belongs to the old weights, and step would ` +
           'undo the change. Call backward again before step.',
       );
     }
@@ -220,8 +225,8 @@ export class DataParallel {
   }
 
   /**
-   * Returns the flat optimizer with which {@link step} applies `optimizer`, for its `state()` and
-   * `load()`.
+   * Returns the flat optimizer that {@link step} uses for `optimizer`. With its `state()` and
+   * `load()`, the state of the optimizer can be saved and loaded.
    */
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer {
     const flat = flatOptimizer(optimizer, this.variables.parameters);
@@ -229,14 +234,17 @@ export class DataParallel {
     return flat;
   }
 
-  /** Copies {@link parameters} to the model after a change that {@link step} did not make. */
+  /**
+   * Copies {@link parameters} to the model. Call it after the parameters were changed by anything
+   * but {@link step}.
+   */
   writeParameters(): void {
     writeVariables(this.variables.parameters, this.layout.slots, this.parameters);
     this.#watch.accept();
     this.#isChanged = true;
   }
 
-  /** Drops the gradient of the latest {@link backward}, which {@link step} would apply. */
+  /** Drops the gradient of the latest {@link backward}, so that {@link step} cannot apply it. */
   dropGradients(): void {
     this.#hasGradient = false;
   }
@@ -250,17 +258,17 @@ export class DataParallel {
   }
 
   /**
-   * Returns a row for each replica about the latest pass: its samples, and the largest number of
-   * bytes and tensors that weights and pass had at the same time. Replica 0 needs more than the
-   * others, because it also has the gathered outputs, the loss, and the flat arrays of parameters,
-   * gradient and optimizer.
+   * Describes the latest pass. For each replica, returns its samples, and the largest number of
+   * bytes and tensors that its weights and the pass had at the same time. Replica 0 needs more than
+   * the others, because it also has the gathered outputs, the loss, and the flat arrays of
+   * parameters, gradient and optimizer.
    */
   memory(): ReplicaMemory[] {
     const flat = this.parameters.byteLength + this.gradient.byteLength + this.#optimizerBytes;
     return this.#rows.map((row, replica) => ({ ...row, replica, bytes: row.bytes + (replica === 0 ? flat : 0) }));
   }
 
-  /** Ends the workers. The model stays. */
+  /** Ends the workers. The model can still be used. */
   dispose(): void {
     for (const replica of this.#replicas) replica.close();
     this.#pass.drop();
@@ -281,7 +289,10 @@ export class DataParallel {
     }
   }
 
-  /** Replicates, scatters, runs all replicas, and gathers. The caller disposes of the outputs. */
+  /**
+   * Sends changed weights to the replicas, scatters the inputs, runs the model on all replicas, and
+   * gathers the outputs. The caller disposes of the outputs.
+   */
   async #forward(inputs: readonly tf.Tensor[], training: boolean): Promise<tf.Tensor[]> {
     const sizes = chunkSizes(inputs[0]!.shape[0], this.replicas);
     const arrays = sizes.length > 1 ? await Promise.all(inputs.map(readTensor)) : [];
@@ -292,7 +303,8 @@ export class DataParallel {
       const own = parts.map((part) => part[i + 1]!);
       return this.#replicas[i]!.call({ type: 'forward', inputs: own, training }, buffersOf(own));
     });
-    // Rejections are reported below, after replica 0's own part.
+    // The rejections of replicas are reported below, after replica 0 has run its own part. Without
+    // this line, they would count as unhandled until then.
     for (const answer of answers) answer.catch(() => {});
     const first = inputs.map((input) => input.slice(0, sizes[0]));
     let outputs: readonly tf.Tensor[] = [];
@@ -305,7 +317,7 @@ export class DataParallel {
       this.#rows = this.#describe(inputs, outputs, sizes, results);
       return gathered;
     } catch (error) {
-      // A failed pass is dropped when no replica computes any more.
+      // A failed pass is dropped only after all replicas have stopped computing.
       await Promise.allSettled(answers);
       if (outputs.length === 0) tf.dispose(first);
       throw error;
@@ -314,7 +326,10 @@ export class DataParallel {
     }
   }
 
-  /** Sends the gradients of the outputs to the replicas, and sums those of the parameters. */
+  /**
+   * Sends the gradients of the outputs to the replicas, and sums the replicas' gradients of the
+   * parameters.
+   */
   async #backpropagate({ outputs: gradients, parameters: direct }: LossGradients): Promise<void> {
     const sizes = this.#rows.map(({ batch }) => batch).filter((batch) => batch > 0);
     const arrays = sizes.length > 1 ? await Promise.all(gradients.map(readTensor)) : [];
@@ -342,7 +357,9 @@ export class DataParallel {
     }
   }
 
-  /** Sends weights and buffers to the replicas if they have changed since the last time. */
+  /**
+   * Sends parameters and buffers to the replicas if they have changed since they were last sent.
+   */
   async #replicate(): Promise<void> {
     const { parameters, buffers } = this.variables;
     if (this.isModelChanged) {
@@ -359,7 +376,8 @@ export class DataParallel {
       buffers: new Float32Array(size),
     };
     if (size > 0) await readVariables(buffers, slots, call.buffers);
-    // Parameters that change while they are sent are sent again before the next pass.
+    // The mark is removed before the parameters are sent. So if they change meanwhile, they are
+    // sent again before the next pass.
     this.#isChanged = false;
     this.#replicated = ids;
     const sent = Promise.all(this.#replicas.map((replica) => replica.call(call)));
@@ -395,8 +413,9 @@ function addTo(sum: Float32Array, { values }: ArrayTensor): void {
 }
 
 /**
- * Returns the sizes of a batch's parts, as torch.chunk: each but the last has ceil(batch / chunks)
- * samples. There may be fewer parts than asked for: 4 samples in 3 chunks are 2 and 2.
+ * Returns the sizes of the parts of a batch, as torch.chunk does. Each part except the last has
+ * ceil(batch / chunks) samples. There may be fewer than `chunks` parts: 4 samples in 3 chunks
+ * result in parts of 2 and 2.
  */
 export function chunkSizes(batch: number, chunks: number): number[] {
   const size = Math.ceil(batch / chunks);

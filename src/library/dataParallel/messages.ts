@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
 import type { ModelDescription } from './replicaModel.ts';
 
-/** A tensor as an array. The array's type tells float32, int32 and bool apart. */
+/** A tensor as an array. The type of the array corresponds to the dtype float32, int32 or bool. */
 export interface ArrayTensor {
   values: Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
   shape: number[];
@@ -13,9 +13,9 @@ export interface ArrayTensor {
 export type ReplicaCall =
   /** Opens the device and builds the model. */
   | { type: 'start'; model: ModelDescription }
-  /** Sets the weights: flat arrays of parameters and buffers. */
+  /** Sets the weights. Each of the two arrays is flat. */
   | { type: 'replicate'; parameters: Float32Array<ArrayBuffer>; buffers: Float32Array<ArrayBuffer> }
-  /** Runs the model; `training` keeps the pass for `backward`. */
+  /** Runs the model. If `training` is set, the replica keeps the pass for `backward`. */
   | { type: 'forward'; inputs: ArrayTensor[]; training: boolean }
   /** Back-propagates the gradients of the outputs through the kept pass. */
   | { type: 'backward'; gradients: ArrayTensor[] }
@@ -23,13 +23,16 @@ export type ReplicaCall =
   | { type: 'drop' }
   | { type: 'close' };
 
-/** Memory of a replica in its latest pass. */
+/** The largest amount of memory that a replica used in its latest pass. */
 export interface PassMemory {
   bytes: number;
   tensors: number;
 }
 
-/** The answer to a call; tensors are outputs, or the flat gradient. */
+/**
+ * The answer to a call. `tensors` has the outputs after `forward`, and the flat gradient after
+ * `backward`.
+ */
 export interface ReplicaResult {
   tensors: ArrayTensor[];
   memory: PassMemory;
@@ -38,13 +41,13 @@ export interface ReplicaResult {
 export type ToReplica = ReplicaCall & { id: number };
 export type FromReplica = { id: number } & ({ result: ReplicaResult } | { error: { name: string; message: string } });
 
-/** A worker, or a message port to a replica in the same process. */
+/** The connection to a replica: its worker, or a message port to a replica in the same process. */
 export type ReplicaEnd = Pick<MessagePort, 'postMessage' | 'addEventListener' | 'removeEventListener'> &
   Partial<Pick<Worker, 'terminate'> & Pick<MessagePort, 'start' | 'close'>>;
 
 const ARRAYS = { float32: Float32Array, int32: Int32Array, bool: Uint8Array } as const;
 
-/** Whether a message can carry tensors of a dtype. */
+/** Returns whether messages may contain tensors of this dtype. */
 export function canCarry(dtype: tf.DataType): boolean {
   return dtype in ARRAYS;
 }
@@ -61,7 +64,7 @@ export function createTensor({ values, shape }: ArrayTensor): tf.Tensor {
   return tf.tensor(values, shape, dtype);
 }
 
-/** Cuts an array along its first dimension into parts of `sizes` rows. */
+/** Splits a tensor along its first dimension. Part i has `sizes[i]` rows. */
 export function splitArray({ values, shape }: ArrayTensor, sizes: readonly number[]): ArrayTensor[] {
   const [, ...row] = shape;
   const rowSize = sizeOf(row);

@@ -7,10 +7,13 @@ import { createTensor, type ReplicaResult } from './messages.ts';
 /** Gradients of the loss. */
 export interface LossGradients {
   value: tf.Scalar;
-  /** With respect to each output; zeros for an output that the loss does not use. */
+  /**
+   * The gradient with respect to each output. It is zero for outputs that the loss does not use.
+   */
   outputs: tf.Tensor[];
   /**
-   * With respect to each parameter, which a penalty may use; `null` if the loss does not use it.
+   * The gradient with respect to each parameter that the loss uses directly, for example in a
+   * penalty. It is `null` for other parameters.
    */
   parameters: (tf.Tensor | null)[];
 }
@@ -28,7 +31,7 @@ export function differentiateLoss(
   const { value, grads } = freeingOnError(() =>
     tf.engine().gradients(() => checkedLoss(loss()), [...outputs, ...parameters], undefined, true),
   );
-  // A tensor that the loss does not use has no gradient, contrary to the type.
+  // Contrary to the declared type, a tensor that the loss does not use has no gradient.
   const found = (grads as (tf.Tensor | null | undefined)[]).map((gradient) => gradient ?? null);
   if (!found.some(Boolean)) {
     value.dispose();
@@ -55,7 +58,10 @@ function checkedLoss(loss: unknown): tf.Scalar {
   return loss as tf.Scalar;
 }
 
-/** Adds the gradient of a parameter that the loss uses directly, and disposes of `gradient`. */
+/**
+ * Adds `direct`, the gradient of a parameter that the loss uses directly. Disposes of `gradient` if
+ * a new tensor is returned.
+ */
 export function addDirect(gradient: tf.Tensor, direct: tf.Tensor | null): tf.Tensor {
   if (!direct) return gradient;
   const sum = gradient.add(direct);

@@ -1,4 +1,7 @@
-/** The side of the DataParallel: calls one replica and waits for its answers, with a deadline. */
+/**
+ * The part of a `DataParallel` that calls one replica and waits for each of its answers, with a
+ * deadline.
+ */
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
@@ -33,8 +36,8 @@ export class ReplicaClient {
   }
 
   /**
-   * @throws (rejects) with the replica's number: DeviceError, UsageError or PeergradError if the
-   *   call fails, TimeoutError without an answer in time.
+   * @throws (rejects) DeviceError, UsageError or PeergradError if the call fails; TimeoutError if
+   *   there is no answer in time. The error names the number of the replica.
    */
   call(call: ReplicaCall, transfer: Transferable[] = []): Promise<ReplicaResult> {
     if (this.#failure) return Promise.reject(this.#failure);

@@ -1,11 +1,14 @@
-/** The model as replicas rebuild it. */
+/** Describes a model, and rebuilds it on a replica. */
 import * as tf from '@tensorflow/tfjs';
 import type { Model } from '../../parallel/backward/flatten.ts';
 import { reasonOf, UsageError } from '../../util/errors.ts';
 
 export interface ModelDescription {
   topology: string;
-  /** `trainable` of all layers. The topology does not contain it for layers of nested models. */
+  /**
+   * The flag `trainable` of each layer. The topology does not contain the flags of layers in nested
+   * models.
+   */
   trainable: boolean[];
   /** Names and shapes of parameters and buffers, in the order in which they are sent. */
   weights: string[];
@@ -13,7 +16,10 @@ export interface ModelDescription {
 
 type Topology = Parameters<typeof tf.models.modelFromJSON>[0];
 
-/** A layer with its inner layers: those of a nested model, or that of a wrapper. */
+/**
+ * A layer. It has inner layers (`layers`) if it is a nested model, and one inner layer (`layer`) if
+ * it is a wrapper.
+ */
 type Layer = tf.layers.Layer & { layers?: Layer[]; layer?: Layer };
 
 export function describeModel(model: Model): ModelDescription {
@@ -30,7 +36,8 @@ export function describeModel(model: Model): ModelDescription {
  */
 export async function rebuildModel({ topology, trainable, weights }: ModelDescription): Promise<Model> {
   const model = await parse(topology);
-  // A model comes before its inner layers, because it also sets the flags of their weights.
+  // The flag of a nested model is set before the flags of its inner layers, because it changes the
+  // flags of their weights, too.
   for (const [i, layer] of layersIn(model).entries()) layer.trainable = trainable[i] ?? true;
   const own = weightsOf(model);
   if (own.length === weights.length && own.every((weight, i) => weight === weights[i])) return model;

@@ -1,4 +1,7 @@
-/** A pass through one replica: forward with a tape, and backward from the outputs' gradients. */
+/**
+ * A pass through one replica: the forward pass records a tape, and the backward pass begins with
+ * the gradients of the outputs.
+ */
 import * as tf from '@tensorflow/tfjs';
 import type { Model, ModelVariables } from '../../parallel/backward/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../../parallel/backward/tape.ts';
@@ -6,8 +9,8 @@ import { UsageError } from '../../util/errors.ts';
 import type { PassMemory } from './messages.ts';
 
 /**
- * Keeps the tape between the two halves of a pass. Nothing is computed twice, so dropout has one
- * mask.
+ * Keeps the tape of a forward pass for the backward pass. Because the backward pass does not repeat
+ * the forward pass, both have the same dropout masks.
  */
 export class ReplicaPass {
   readonly #variables: ModelVariables;
@@ -24,7 +27,10 @@ export class ReplicaPass {
     this.#weightBytes = all.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
   }
 
-  /** The most memory of the latest pass: the weights, and the tensors that the pass created. */
+  /**
+   * The largest amount of memory in the latest pass: the weights, and the tensors that the pass
+   * created.
+   */
   get memory(): PassMemory {
     const { parameters, buffers } = this.#variables;
     return {
@@ -33,7 +39,7 @@ export class ReplicaPass {
     };
   }
 
-  /** Begins a pass: memory is counted from now on. */
+  /** Begins a pass. From now on, new memory counts as memory of the pass. */
   begin(): void {
     this.drop();
     this.#before = memoryNow();
@@ -57,7 +63,8 @@ export class ReplicaPass {
   }
 
   /**
-   * Runs the model in training mode and keeps the pass. Takes over the inputs and owns the outputs.
+   * Runs the model in training mode and keeps the pass. This object then owns the inputs and
+   * outputs, and disposes of them.
    */
   forward(inputs: tf.Tensor[]): readonly tf.Tensor[] {
     const { result: outputs, tape } = recordTape(() => this.#apply(inputs, true));
@@ -94,7 +101,10 @@ export class ReplicaPass {
     tf.dispose([inputs, outputs]);
   }
 
-  /** An output may be an input of the model, which the caller owns, so outputs are copies. */
+  /**
+   * Runs the model. The outputs are copies, because an output may be one of the inputs, which has
+   * another owner.
+   */
   #apply(inputs: tf.Tensor[], training: boolean): tf.Tensor[] {
     const outputs = this.#model.apply(inputs, { training }) as tf.Tensor | tf.Tensor[];
     return [outputs].flat().map((output) => output.clone());

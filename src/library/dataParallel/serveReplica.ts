@@ -1,4 +1,4 @@
-/** The side of a replica: answers the calls of a DataParallel. */
+/** The part of a replica that answers the calls of a `DataParallel`. */
 import * as tf from '@tensorflow/tfjs';
 import { createLayout } from '../../parallel/flat/buckets.ts';
 import { TensorReader, variablesOf, writeVariables, type Model } from '../../parallel/backward/flatten.ts';
@@ -17,14 +17,18 @@ import { rebuildModel } from './replicaModel.ts';
 
 /** The device of a replica. */
 export interface ReplicaDevice {
-  /** Throws DeviceError if results since the last check are invalid. */
+  /**
+   * Throws DeviceError if the results since the last check are invalid, because of an error of the
+   * device.
+   */
   check(): void;
 }
 
 /**
  * Serves calls until `close`. Errors are sent back.
  *
- * @param openDevice makes a backend current, at the first call.
+ * @param openDevice opens a device and makes it the backend of TensorFlow.js. It is called when the
+ *   replica is started.
  */
 export function serveReplica(end: ReplicaEnd, openDevice: () => Promise<ReplicaDevice>): void {
   let replica: Promise<Replica> | null = null;

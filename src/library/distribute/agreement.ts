@@ -3,13 +3,19 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { contrast, type Sketch } from './sketches.ts';
 import { MismatchError, PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
 
-/** Arguments that must be the same on every rank, by name. */
+/** Arguments that must be the same on every rank. The keys are names for errors. */
 export type Shared = Readonly<Record<string, string | number | boolean | null>>;
 
-/** Samples that must be equal on all ranks, except for rounding; by name. */
+/**
+ * Sketches of samples that must be equal on all ranks, except for rounding. The keys are names for
+ * errors.
+ */
 export type Sketches = Readonly<Record<string, readonly Sketch[]>>;
 
-/** A rank's arguments: `shared` must be equal on all ranks, `own` may differ. */
+/**
+ * A rank's arguments. `shared` and `sketches` must be equal on all ranks; `own` may differ between
+ * ranks.
+ */
 export interface Arguments<Own> {
   shared: Shared;
   sketches?: Sketches | undefined;
@@ -74,7 +80,9 @@ function differenceOf(call: string, first: Shared, theirs: Shared, other: number
   return null;
 }
 
-/** Returns a sentence about the difference between two ranks' samples; `null`: they are equal. */
+/**
+ * Returns a sentence about the difference between two ranks' samples, or `null` if they are equal.
+ */
 export function contrastOf(
   call: string,
   [mine, rank]: [Sketches | undefined, number],

@@ -2,7 +2,7 @@
 import type { Batch } from './compiledModel.ts';
 
 export interface BatchSource {
-  /** Number of batches in an epoch; `null`: not known before the data end. */
+  /** Number of batches in an epoch. `null` if it is not known before the end of the data. */
   readonly steps: number | null;
   /** Prepares the first batch of an epoch. */
   begin(epoch: number): Promise<void>;
@@ -11,21 +11,27 @@ export interface BatchSource {
    * disposes of it.
    */
   next(index: number): Promise<Batch | null>;
-  /** Number of samples of all ranks in a batch; `null`: ranks must add up their parts. */
+  /**
+   * Number of samples of all ranks in a batch. `null` if it is unknown: then each rank reports the
+   * size of its part, and the sizes are added.
+   */
   sizeOf(index: number): number | null;
 }
 
-/** The part of a dataset that is used. TensorFlow.js's `fitDataset` accepts the same objects. */
+/**
+ * The members of a dataset that are used. TensorFlow.js's `fitDataset` accepts the same objects.
+ */
 export interface BatchDataset {
   iterator(): Promise<{ next(): Promise<IteratorResult<unknown>> }>;
   readonly size?: number | null;
 }
 
-/** A rank's elements of a dataset. */
+/** The part of a dataset that one rank uses. */
 export interface Share {
   dataset: BatchDataset;
   /**
-   * Call it on every rank when the first element has been read.
+   * Compares the first elements that ranks have read. Every rank must call it after it has read its
+   * first element.
    *
    * @throws (rejects) MismatchError on every rank if ranks have read different elements.
    */

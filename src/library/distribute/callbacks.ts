@@ -1,4 +1,7 @@
-/** Callbacks of `fit`: TensorFlow.js's own classes, and the means of an epoch's logs. */
+/**
+ * Creates callbacks of `fit` with TensorFlow.js's own classes, and computes the means of an epoch's
+ * logs.
+ */
 import * as tf from '@tensorflow/tfjs';
 import type { CompiledModel } from './compiledModel.ts';
 
@@ -34,7 +37,12 @@ export function actsBeforeBatches(callback: Callback): boolean {
   return has(callback, 'onBatchBegin', 'batchBegin');
 }
 
-/** @param custom the name under which TensorFlow.js keeps the function of an object. */
+/**
+ * Returns whether a callback has a function.
+ *
+ * @param name the function's name in a `tf.Callback`.
+ * @param custom the function's name in a `tf.CustomCallback`.
+ */
 function has(callback: Callback, name: string, custom: string): boolean {
   if (callback instanceof tf.CustomCallback) return typeof Reflect.get(callback, custom) === 'function';
   return Reflect.get(callback, name) !== Reflect.get(tf.Callback.prototype, name);
@@ -53,7 +61,10 @@ export function listCallbacks(
   return { list, history };
 }
 
-/** Means of the logs of an epoch's batches, weighted by samples, as TensorFlow.js's BaseLogger. */
+/**
+ * The means of the logs over the batches of an epoch. Batches are weighted by their numbers of
+ * samples, as in TensorFlow.js's BaseLogger.
+ */
 export class LogMeans {
   readonly #totals = new Map<string, number>();
   #samples = 0;
@@ -75,15 +86,18 @@ function isCallback(value: Callback | tf.CustomCallbackArgs): value is Callback 
 }
 
 /**
- * Returns an object that inherits from the callback, because the callback may be an instance of a
- * class.
+ * Returns a copy of the callback that yields with {@link nextTask}. The copy inherits from the
+ * callback, because the callback may be an instance of a class.
  */
 function withNextTask(callback: tf.CustomCallbackArgs): tf.CustomCallbackArgs {
   const { nextFrameFunc = nextTask } = callback;
   return Object.assign(Object.create(callback) as tf.CustomCallbackArgs, { nextFrameFunc });
 }
 
-/** Lets the page handle events. Timers of a hidden tab run once a second; messages do not wait. */
+/**
+ * Lets the page handle events before the promise resolves. A message is used because a hidden tab
+ * delays timers to once a second, but not messages.
+ */
 function nextTask(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();

@@ -21,13 +21,13 @@ export interface CompiledModel {
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];
   readonly optimizer: tf.Optimizer;
-  /** The weights that were trained when the model was compiled. */
+  /** The weights that were trainable when the model was compiled. */
   readonly collectedTrainableWeights: tf.LayersModel['trainableWeights'];
   /** The loss of each output. */
   readonly lossFunctions: readonly LossFunction[];
   /**
-   * The metrics of `compile`, each with the index of its output. With several outputs, the losses
-   * of the outputs come first.
+   * The metrics of `compile`, each with the index of its output. If the model has several outputs,
+   * the losses of the outputs come before the metrics.
    */
   readonly metricsTensors: readonly (readonly [LossFunction, number])[];
   history: tf.History;
@@ -35,7 +35,10 @@ export interface CompiledModel {
   stopTraining: boolean;
   /** The names of the loss and the metrics, as they are in logs. */
   getDedupedMetricsNames(): string[];
-  /** Checks inputs and targets. Returns them as lists; tensors of one dimension become columns. */
+  /**
+   * Checks inputs and targets. Returns both as lists of tensors. A tensor of n numbers becomes a
+   * tensor of shape [n, 1].
+   */
   standardizeUserDataXY(x: Tensors, y: Tensors, checkBatchAxis: boolean): [tf.Tensor[], tf.Tensor[]];
   /** The forward pass. */
   apply(inputs: tf.Tensor[], options: { training: boolean }): tf.Tensor | tf.Tensor[];
@@ -122,7 +125,7 @@ function textOf(given: unknown): string {
 export interface Batch {
   inputs: tf.Tensor[];
   targets: tf.Tensor[];
-  /** The weights of the samples, by output; `null`: all 1. */
+  /** For each output, the weights of the samples. `null` means that all weights are 1. */
   weights: (tf.Tensor | null)[];
   samples: number;
 }
@@ -155,12 +158,13 @@ export function trainingPass(model: CompiledModel, batch: Batch): ModelPass<tf.T
 export function testPass(model: CompiledModel, batch: Batch): tf.Tensor1D {
   const outputs = [model.apply(batch.inputs, { training: false })].flat();
   const losses = lossesOf(model, batch, outputs);
-  // TensorFlow.js adds the losses up, so the loss of all outputs is the last one.
+  // As in TensorFlow.js, value i is the sum of the losses of outputs 0 to i. So the last value is
+  // the loss of all outputs together.
   const sums = losses.map((_, i) => losses.slice(0, i + 1).reduce((sum, each) => sum.add(each)));
   return tf.stack([...sums, ...metricsOf(model, batch, outputs, losses)]) as tf.Tensor1D;
 }
 
-/** Returns the mean of each output's loss. */
+/** For each output, returns the mean loss over the samples. */
 function lossesOf({ lossFunctions }: CompiledModel, { targets, weights }: Batch, outputs: tf.Tensor[]): tf.Tensor[] {
   return outputs.map((output, i) => {
     const [lossOf, weight] = [lossFunctions[i]!, weights[i]];
@@ -182,9 +186,9 @@ function metricsOf(
 }
 
 /**
- * Returns one or several losses for each sample: float32 [batch, ...]. Several are, for example,
- * the losses of a sequence's elements. A loss function that returns the mean of all samples is
- * called for each sample.
+ * Returns one or several losses for each sample: float32 [batch, ...]. If samples are sequences,
+ * for example, a sample may have a loss for each element of its sequence. A loss function that
+ * returns the mean of all samples is called for each sample.
  */
 export function lossesOfSamples(lossOf: LossFunction, target: tf.Tensor, output: tf.Tensor): tf.Tensor {
   const losses = lossOf(target, output);

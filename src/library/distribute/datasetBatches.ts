@@ -11,8 +11,8 @@ export function isDataset(value: unknown): value is BatchDataset {
 
 export interface DatasetBatchesOptions {
   /**
-   * Batches in an epoch; one iterator then yields the batches of all epochs. `null`: each epoch
-   * reads the dataset once.
+   * Number of batches in an epoch. If it is given, a single iterator yields the batches of all
+   * epochs. If it is `null`, each epoch reads the whole dataset with an iterator of its own.
    */
   batchesPerEpoch: number | null;
   classWeight: ClassWeights;
@@ -26,7 +26,7 @@ export class DatasetBatches implements BatchSource {
   readonly #share: Share;
   readonly #classWeight: ClassWeights;
   readonly #isShared: boolean;
-  /** Whether the losses can be weighted. */
+  /** Whether {@link checkLosses} has accepted the loss functions. */
   #isChecked = false;
   #iterator: Awaited<ReturnType<BatchDataset['iterator']>> | null = null;
 
@@ -91,7 +91,7 @@ export function elementOf(model: CompiledModel, value: unknown): Element | strin
   const samples = inputs[0]!.shape[0];
   const other = [...inputs, ...targets].find(({ shape }) => shape[0] !== samples);
   if (!other) return { inputs, targets, samples };
-  return `The tensors of an element of the dataset have ${samples} and ${other.shape[0]} samples. All of them need as many.`;
+  return `The tensors of an element of the dataset have ${samples} and ${other.shape[0]} samples. Give all tensors of an element the same number of samples.`;
 }
 
 function tensorsOf(element: unknown, key: 'xs' | 'ys', names: readonly string[]): tf.Tensor[] | string {

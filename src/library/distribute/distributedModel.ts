@@ -1,6 +1,6 @@
 /**
- * `distribute`: `model.fit` on several ranks, with TensorFlow.js's arguments and results. It is
- * used as Horovod is with Keras (https://horovod.readthedocs.io/en/stable/keras.html).
+ * `distribute` runs `model.fit` on several ranks, with TensorFlow.js's arguments and results. Its
+ * usage follows that of Horovod with Keras (https://horovod.readthedocs.io/en/stable/keras.html).
  */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
@@ -49,12 +49,14 @@ import { TensorData } from './tensorData.ts';
 import { prepareTraining, type OwnTraining } from './training.ts';
 import { adoptWeights, checkChanges } from './weightChanges.ts';
 
-/** See {@link DistributedDataParallelOptions}. They must be the same on every rank. */
+/** Options of {@link DistributedDataParallelOptions}. Every rank must pass the same options. */
 export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm' | 'bucketCapBytes' | 'codec'>;
 
-/** A prepared call: its arguments, and its work when all ranks agree. */
+/**
+ * A prepared call: its arguments, and the work that it does if the arguments of all ranks agree.
+ */
 interface Call<Own, Result> extends Arguments<Own> {
-  /** Checks the arguments of all ranks together; its errors do not end the group. */
+  /** Checks the arguments of all ranks together. The group does not end if this throws. */
   check?: (all: Own[]) => void;
   run: (all: Own[]) => Promise<Result>;
 }
@@ -120,10 +122,10 @@ export class DistributedModel {
    * every rank passes its own samples and computes b of them in each step.
    *
    * Losses and metrics are averaged over the samples of all ranks, so callbacks receive the same
-   * logs on every rank. `size` in the logs of a batch counts the samples of all ranks. Training
-   * ends on all ranks if a callback sets `model.stopTraining` on one of them: after the batch, if a
-   * rank has callbacks for batches; otherwise after the epoch. If weights were set on rank 0,
-   * before `fit` or in a callback, all ranks continue with them.
+   * logs on every rank. `size` in the logs of a batch is the number of samples on all ranks. If a
+   * callback sets `model.stopTraining` on one rank, training ends on all ranks. It ends after the
+   * batch if any rank has callbacks for batches, otherwise after the epoch. If weights were set on
+   * rank 0, before `fit` or in a callback, all ranks continue with them.
    *
    * @returns the history, the same on every rank.
    * @throws (rejects) UsageError on every rank if arguments of one rank are invalid; MismatchError
@@ -220,9 +222,9 @@ export class DistributedModel {
   }
 
   /**
-   * Returns losses and metrics of held-out samples, as `model.evaluate` does, the same on every
-   * rank. Every rank computes a part of the samples. With `sharded`, every rank passes its own.
-   * If weights were set on rank 0, all ranks receive them first.
+   * Returns losses and metrics of held-out samples, as `model.evaluate` does. All ranks return the
+   * same values. Every rank computes a part of the samples. With `sharded`, every rank passes its
+   * own samples. If weights were set on rank 0, all ranks first receive these weights.
    *
    * @returns a scalar, or several if the model has several outputs or metrics; `model.metricsNames`
    *   has their names. The caller disposes of them.
@@ -237,7 +239,10 @@ export class DistributedModel {
     });
   }
 
-  /** {@link evaluate} for a dataset of batches, shared between ranks as in {@link fitDataset}. */
+  /**
+   * Does the same as {@link evaluate} for a dataset of batches. The batches are divided between
+   * ranks as in {@link fitDataset}.
+   */
   async evaluateDataset<T extends tf.TensorContainer>(
     dataset: tf.data.Dataset<T>,
     args: DistributedEvaluateDatasetArgs = {},
@@ -255,7 +260,7 @@ export class DistributedModel {
     return this.model.predict(x, args);
   }
 
-  /** Frees buffers of the GPU. The model stays. */
+  /** Frees buffers of the GPU. The model can still be used. */
   dispose(): void {
     this.ddp.dispose();
   }
@@ -279,8 +284,8 @@ export class DistributedModel {
   }
 
   /**
-   * Prepares a call on every rank, and runs it if all ranks agree. An error of the run ends the
-   * group. When the signal is aborted, the group ends, too.
+   * Prepares a call on every rank, and runs it if the arguments of all ranks agree. The group ends
+   * if the run fails or the signal is aborted.
    */
   #call<Own, Result>(
     call: string,

@@ -22,7 +22,7 @@ export interface EpochsOptions {
   waits: PageWaits;
   /** Held-out samples of this rank; `null`: no validation. */
   validation: HeldOut | null;
-  /** First epoch, and the end: training runs while the epoch is below `epochs`. */
+  /** Number of the first epoch. Training ends before the epoch with the number `epochs`. */
   initialEpoch: number;
   epochs: number;
   /** Whether a callback of any rank is called for batches. */
@@ -53,14 +53,15 @@ export class Epochs {
       if (stops) break;
     }
     await waits.until(callbacks.onTrainEnd());
-    // An error of a rank's callback rejects on all ranks.
+    // This last exchange lets all ranks reject if a callback of one rank has failed.
     await this.#exchange(0);
   }
 
   /**
    * Trains on the batches of an epoch.
    *
-   * @returns means of the batches' logs; `isComplete`: whether the epoch had all its batches.
+   * @returns the means of the batches' logs. `isComplete` tells whether all batches of the epoch
+   *   were computed.
    */
   async #train(epoch: number): Promise<{ logs: Record<string, number>; isComplete: boolean }> {
     const { source, callbacks, waits, model, exchangesBegins, initialEpoch } = this.#options;
@@ -77,7 +78,8 @@ export class Epochs {
         }
         const logs = { batch: index, size };
         await waits.until(callbacks.onBatchBegin(index, { ...logs }));
-        // The callback may have set weights.
+        // The callback may have set weights on rank 0. Then all ranks must receive them before the
+        // step.
         if (exchangesBegins) await this.#exchange(batch?.samples ?? 0);
         const results = await this.#step(batch, size, `batch ${index} of epoch ${epoch}`);
         means.add(results.logs, size);
@@ -91,7 +93,10 @@ export class Epochs {
     }
   }
 
-  /** Exchanges the ranks' turns if that is necessary. */
+  /**
+   * Returns the turn of all ranks before a batch. Ranks exchange their turns only if this is
+   * necessary.
+   */
   async #nextTurn(index: number, ownSamples: number): Promise<Turn> {
     const { source, exchangesBatches } = this.#options;
     const samples = source.sizeOf(index);
@@ -106,8 +111,8 @@ export class Epochs {
   async #exchange(samples: number): Promise<Turn> {
     const { ddp, model, runsFlat } = this.#options;
     const { group } = ddp;
-    // Training in an aborted group ends here, even if the group has one rank and thus no
-    // collectives.
+    // This check ends training in an aborted group. Collectives do not end it if the group has a
+    // single rank, because then there are none.
     if (group.failure) throw group.failure;
     const turn = await exchangeTurn(group, {
       stops: model.stopTraining,
@@ -120,7 +125,10 @@ export class Epochs {
     return turn;
   }
 
-  /** @returns `stops`: whether a rank had ended training before its pass. */
+  /**
+   * @returns the means of the batch. `stops` tells whether training was ended on a rank before its
+   *   pass.
+   */
   async #step(
     batch: Batch | null,
     totalSamples: number,
@@ -167,7 +175,7 @@ function warnOfEnd(steps: number, done: number): void {
   );
 }
 
-/** The loss of a rank without samples is never computed. */
+/** The loss function of a rank without samples. It is never called. */
 function noLoss(): never {
   throw new PeergradError('A batch without samples has no loss.');
 }

@@ -1,4 +1,4 @@
-/** Losses and metrics of held-out samples, computed by all ranks together. */
+/** Computes losses and metrics of held-out samples, on all ranks together. */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { testPass, type CompiledModel } from './compiledModel.ts';
@@ -8,19 +8,22 @@ import type { PageWaits } from './pageWaits.ts';
 import type { Weights } from './sampleWeights.ts';
 import type { Span, TensorData } from './tensorData.ts';
 
-/** Sums of a rank over its samples: losses and metrics in the order of `model.evaluate`. */
+/**
+ * The losses and metrics of one rank, summed over its samples. Their order is that of
+ * `model.evaluate`.
+ */
 interface Sums {
   values: number[];
   samples: number;
 }
 
-/** Held-out samples of this rank. */
+/** Computes the sums over the held-out samples of this rank. */
 export type HeldOut = () => Promise<Sums>;
 
 /**
- * This rank's samples of tensors.
+ * Returns the held-out samples of this rank: those at the positions `span` of tensors.
  *
- * @param weights weights of all samples in the tensors, not only of this rank's.
+ * @param weights the weights of all samples in the tensors, including the samples of other ranks.
  */
 export function heldOutTensors(
   model: CompiledModel,
@@ -46,9 +49,9 @@ export function heldOutTensors(
 }
 
 /**
- * This rank's share of a dataset.
+ * Returns the held-out samples of this rank: its share of a dataset.
  *
- * @param batches largest number of batches; `null`: all.
+ * @param batches maximum number of batches; `null` if all are used.
  */
 export function heldOutDataset(
   model: CompiledModel,
@@ -79,8 +82,8 @@ export function heldOutDataset(
 }
 
 /**
- * Returns the means over the samples of all ranks, in the order of TensorFlow.js's `evaluate`; NaN
- * without samples. Every rank must call it.
+ * Returns the mean losses and metrics over the samples of all ranks, in the order of
+ * TensorFlow.js's `evaluate`. Without samples, the means are NaN. Every rank must call it.
  */
 export async function evaluateOnAllRanks(group: ProcessGroup, heldOut: HeldOut): Promise<number[]> {
   const { values, samples } = await heldOut();

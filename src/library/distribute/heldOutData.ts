@@ -13,7 +13,7 @@ import { DatasetShard, FirstElements } from './shardDataset.ts';
 import { sketchOfColumn } from './sketches.ts';
 import { partOf, TensorData, type Span } from './tensorData.ts';
 
-/** Held-out samples, and their description for the comparison of ranks. */
+/** Held-out samples, and their description, which is compared between ranks. */
 export interface Prepared {
   heldOut: HeldOut;
   shared: Shared;
@@ -26,13 +26,13 @@ export interface EvaluationContext {
   /** Whether every rank has its own samples. */
   isSharded: boolean;
   waits: PageWaits;
-  /** Receives what must be disposed of when the call ends. */
+  /** Objects that are disposed of when the call ends. The preparation adds objects to it. */
   own: { dispose(): void }[];
 }
 
 /**
- * @param given `[x, y]`.
- * @param sampleWeight multiplies the losses.
+ * @param given the inputs and targets, `[x, y]`.
+ * @param sampleWeight for each sample, a factor of its loss.
  */
 export async function prepareTensors(
   place: EvaluationContext,
@@ -58,9 +58,10 @@ export async function prepareTensors(
 }
 
 /**
- * Returns the sketches of samples that all ranks pass; `undefined` if each rank passes its own.
+ * Returns the sketches of the samples if all ranks pass the same samples. Returns `undefined` if
+ * each rank passes its own samples.
  *
- * @param which text that is appended to the names.
+ * @param which a text that is appended to the names of the sketches.
  */
 export async function sketchesOf(
   { isSharded, group }: Pick<EvaluationContext, 'isSharded' | 'group'>,
@@ -76,7 +77,10 @@ export async function sketchesOf(
   );
 }
 
-/** Divides a span of samples between the ranks, unless each rank has its own samples. */
+/**
+ * Returns the part of a span of samples that this rank evaluates. This is the whole span if each
+ * rank has its own samples.
+ */
 export function prepareSpan(
   place: EvaluationContext,
   data: TensorData,
@@ -90,7 +94,7 @@ export function prepareSpan(
 }
 
 /**
- * @param option name of the argument `batches`, for errors.
+ * @param option the caller's name of the argument `batches`, for errors.
  * @param call name of the method, for errors.
  */
 export function prepareDataset(
@@ -111,7 +115,7 @@ export function prepareDataset(
   };
 }
 
-/** Returns this rank's elements of a dataset. */
+/** Returns the part of a dataset that this rank uses. */
 export function shareOf(
   dataset: BatchDataset,
   { model, group, own, isSharded }: EvaluationContext,
@@ -124,7 +128,7 @@ export function shareOf(
   return { dataset: new DatasetShard(whole, group, first.see), compare: () => first.compare() };
 }
 
-/** Returns the size of a dataset as text; `null`: unknown. */
+/** Returns the size of a dataset as text, or `null` if it is unknown. */
 export function sizeOf({ size }: BatchDataset): string | null {
   return size === undefined || size === null || Number.isNaN(size) ? null : String(size);
 }

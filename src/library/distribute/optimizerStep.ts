@@ -4,7 +4,7 @@ import type { DistributedDataParallel } from '../../parallel/ddp/distributedData
 import { settingsOf } from '../../parallel/flat/optimizerOf.ts';
 import type { Shared } from './agreement.ts';
 
-/** Returns class and settings of an optimizer, which must be the same on every rank. */
+/** Returns the class and the settings of an optimizer. They must be the same on every rank. */
 export function describeOptimizer(optimizer: tf.Optimizer): Shared {
   const settings = Object.entries(settingsOf(optimizer)).map(
     ([name, value]) => [`the optimizer's ${name}`, typeof value === 'object' ? JSON.stringify(value) : value] as const,
@@ -19,9 +19,9 @@ export function learningRateOf(optimizer: tf.Optimizer): number | null {
 }
 
 /**
- * Runs one of TensorFlow.js's seven optimizers on every rank, with equal bits. A custom optimizer
- * computes on the device. Devices round differently, so only rank 0 runs it and broadcasts all
- * parameters.
+ * Updates the parameters. TensorFlow.js's seven optimizers run on every rank, with equal bits. A
+ * custom optimizer computes on the device. Because devices round differently, only rank 0 runs it,
+ * and then broadcasts all parameters.
  *
  * @param runsFlat whether every rank runs the optimizer; see `canRunFlat`.
  */
@@ -39,7 +39,7 @@ export async function applyGradient(
   if (group.rank === 0) {
     const gradients = parameters.map(({ name, shape }) => ({
       name,
-      // A copy, because the gradient's array changes in the next step.
+      // The array is copied, because the next step overwrites the gradient.
       tensor: tf.tensor(ddp.gradientOf(name).slice(), shape, 'float32'),
     }));
     try {

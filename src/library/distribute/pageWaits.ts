@@ -1,15 +1,18 @@
-/** Waits of `fit` and `evaluate` for code of the page: datasets and callbacks. */
+/** Waits in `fit` and `evaluate` for code of the page: for datasets and callbacks. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 
 /**
- * Ends waits when the group fails. Collectives end by themselves, but a dataset or a callback does
- * not know the group.
+ * Ends waits for datasets and callbacks when the group fails. Collectives end by themselves in this
+ * case, but datasets and callbacks do not notice it.
  */
 export class PageWaits {
   readonly #group: Pick<ProcessGroup, 'failure' | 'failed'>;
   readonly #pending = new Set<(error: Error) => void>();
 
-  /** Create one per call of `fit` or `evaluate`: the group keeps each one until the group ends. */
+  /**
+   * Create only one object per call of `fit` or `evaluate`, because the group keeps each object in
+   * memory until the group ends.
+   */
   constructor(group: Pick<ProcessGroup, 'failure' | 'failed'>) {
     this.#group = group;
     void group.failed.then((error) => {
@@ -20,7 +23,7 @@ export class PageWaits {
   /**
    * Settles like `promise`, or rejects with the failure of the group as soon as it fails.
    *
-   * @param drop disposes of a value that arrives later.
+   * @param drop disposes of the value of `promise` if it arrives after the group has failed.
    */
   until<T>(promise: Promise<T>, drop: (late: T) => void = () => {}): Promise<T> {
     return new Promise((resolve, reject) => {

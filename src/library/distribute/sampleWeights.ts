@@ -5,7 +5,7 @@ import { type CompiledModel, type LossFunction, type Tensors } from './compiledM
 
 export type ClassWeights = tf.ModelFitArgs['classWeight'];
 
-/** The weights of all samples for one output; `null`: all 1. */
+/** For one output, the weights of all samples. `null` means that all weights are 1. */
 export type Weights = Float32Array | null;
 
 interface Samples {
@@ -40,7 +40,10 @@ export async function weightsOf(
   return all;
 }
 
-/** Finds the value of each output, as TensorFlow.js does. */
+/**
+ * Returns the value that an option has for each output. As in TensorFlow.js, the option may be an
+ * array, an object by output name, or a single value.
+ */
 function byOutput<T extends object>(
   given: T | readonly T[] | Readonly<Record<string, T>> | undefined | null,
   outputs: readonly string[],
@@ -97,13 +100,16 @@ async function sampleWeightsOf({ shape }: tf.Tensor, weight: tf.Tensor): Promise
 /** Number of samples whose losses are compared. */
 const CHECKED_SAMPLES = 8;
 
-/** Losses are the same if their relative difference is at most this. Rounding causes less. */
+/**
+ * Losses are regarded as equal if their relative difference is at most this number. Rounding causes
+ * smaller differences.
+ */
 const ROUNDING = 1e-3;
 
 /**
  * Compares the losses of some samples together with the loss of each sample alone. A loss function
- * must return a loss for each sample, or the mean of these losses. Any other loss function of the
- * program is reported, because each rank computes it from its part of a batch.
+ * must return a loss for each sample, or the mean of these losses. Other loss functions of the
+ * program are reported, because each rank computes the loss from its part of a batch only.
  *
  * @param isShared whether several ranks share batches.
  * @throws (rejects) UsageError if an output with weights has another loss function.
@@ -115,7 +121,7 @@ export async function checkLosses(
   isShared = false,
 ): Promise<void> {
   const size = samples.inputs[0]!.shape[0];
-  // A model with a fixed batch size cannot compute these samples.
+  // A model with a fixed batch size cannot compute the few samples of this check.
   const isReported = isShared && model.inputs.every(({ shape }) => shape[0] === null);
   const isChecked = model.lossFunctions.map((lossOf, i) => weights[i] || (isReported && isOwn(model, lossOf)));
   if (size === 0 || !isChecked.some(Boolean)) return;
@@ -130,7 +136,8 @@ export async function checkLosses(
     for (const [i, lossOf] of model.lossFunctions.entries()) {
       if (!isChecked[i]) continue;
       const check = isOfSamples(lossOf, targets![i]!, outputs[i]!);
-      // The loss function may need more than one sample.
+      // For a single sample, the loss function may throw. Without weights, this is only a reason
+      // for a warning.
       if (await (weights[i] ? check : check.catch(() => false))) continue;
       if (!weights[i]) {
         console.warn(

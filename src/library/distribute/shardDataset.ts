@@ -28,7 +28,10 @@ export function shardDataset<T extends tf.TensorContainer>(
   return new DatasetShard(dataset, group);
 }
 
-/** A rank's share of a dataset; `see` receives every element before it is used or disposed of. */
+/**
+ * A rank's share of a dataset. `see` receives every element of the whole dataset, before the
+ * element is used or disposed of.
+ */
 export class DatasetShard<T extends tf.TensorContainer> extends tf.data.Dataset<T> {
   override readonly size: number;
   readonly #whole: tf.data.Dataset<T>;
@@ -46,7 +49,7 @@ export class DatasetShard<T extends tf.TensorContainer> extends tf.data.Dataset<
     this.#whole = whole;
     this.#rank = rank;
     this.#worldSize = worldSize;
-    // Infinity stays Infinity, and TensorFlow.js's null for an unknown size stays null.
+    // An infinite size stays infinite, and an unknown size stays `null`, as TensorFlow.js has it.
     this.size = Number.isFinite(whole.size) ? Math.ceil((whole.size - rank) / worldSize) : whole.size;
   }
 
@@ -61,8 +64,8 @@ export class DatasetShard<T extends tf.TensorContainer> extends tf.data.Dataset<
 }
 
 /**
- * The elements that a rank reads until it has its first one. All ranks read element 0, and rank r
- * reads r more. Later elements are not compared, because a rank does not read ahead.
+ * The elements that a rank reads up to the first one that it uses: rank r reads elements 0 to r.
+ * Ranks compare them. Later elements are not compared, because a rank does not read ahead.
  */
 export class FirstElements {
   readonly #model: CompiledModel;
@@ -78,7 +81,7 @@ export class FirstElements {
     this.#isOver = group.worldSize === 1;
   }
 
-  /** Keeps copies of the tensors, because the element's own are disposed of. */
+  /** Keeps copies of an element's tensors, because the tensors themselves are disposed of. */
   readonly see = (value: unknown, index: number): void => {
     if (this.#isOver || index !== this.#elements.length || index > this.#group.rank) return;
     const element = elementOf(this.#model, value);
@@ -117,7 +120,7 @@ export class FirstElements {
   }
 }
 
-/** The sketches of an element, by names for errors. */
+/** Returns the sketches of an element. The keys are names for errors. */
 function named(elements: readonly Sketches[], index: number): Sketches {
   return Object.fromEntries(
     Object.entries(elements[index] ?? {}).map(([key, each]) => [`${key} of element ${index} of the dataset`, each]),

@@ -1,21 +1,22 @@
 /**
- * Sketches of tensors, by which ranks notice that their samples differ or are in another order. A
- * digest of the bytes would differ between ranks whose devices round differently.
+ * Computes sketches of tensors. By comparing sketches, ranks notice that their samples differ or
+ * are in a different order. Digests of bytes are not used, because they would differ between ranks
+ * whose devices round differently.
  */
 import * as tf from '@tensorflow/tfjs';
 import { createRng } from '../../util/rng.ts';
 
 /**
- * Sums over the values of a tensor. Each column is divided by its size. Otherwise, a column of
- * large values, such as milliseconds, would hide differences in a column of small values, such as
- * shares.
+ * Sums over the values of a tensor. Each column is divided by its Euclidean norm. Otherwise, a
+ * column of large values, such as milliseconds, would hide differences in a column of small values,
+ * such as shares.
  */
 export interface Sketch {
   /** Sum with a random weight for each column; it does not depend on the order of rows. */
   content: number;
-  /** Sum with a random weight for each column and row. */
+  /** Sum with a random weight for each column and row. So it depends on the order of rows. */
   order: number;
-  /** Sum of the logarithms of the columns' sizes, with the same weights. */
+  /** Sum of the logarithms of the columns' norms, with the weights of `content`. */
   scale: number;
   /** Square root of the number of columns. Rounding errors grow in proportion to it. */
   size: number;
@@ -23,16 +24,25 @@ export interface Sketch {
   others: number;
 }
 
-/** Rounding of float32 changes a sum by about 1e-7 of the size. */
+/**
+ * Sums are regarded as equal if their difference, divided by `Sketch.size`, is at most this number.
+ * Rounding of float32 causes about 1e-7.
+ */
 const TOLERANCE = 1e-5;
 
-/** Smaller values may be rounding of zeros. */
+/**
+ * Columns whose values are smaller than this on average are not scaled up, because such values may
+ * be rounding errors of zeros.
+ */
 const SMALLEST = 1e-3;
 
 /** Number of values that are read from the device in one call. */
 const CHUNK = 2 ** 22;
 
-/** The sketches of known tensors. They stay valid, because a tensor's values never change. */
+/**
+ * The computed sketches, by the data of their tensors. They stay valid, because the values of a
+ * tensor never change.
+ */
 const known = new WeakMap<object, { shape: readonly number[]; sketch: Sketch }>();
 
 /** Returns the sketch of a tensor. The rows are along its first axis. */
@@ -50,7 +60,7 @@ export async function sketchOf(tensor: tf.Tensor): Promise<Sketch> {
   return sums.sketch;
 }
 
-/** Returns the sketch of one value for each row. */
+/** Returns the sketch of a column: `values` has one value for each row. */
 export function sketchOfColumn(values: Float32Array): Sketch {
   const sums = new SketchSums(1);
   sums.add(values);
@@ -75,7 +85,8 @@ class SketchSums {
 
   /** Adds whole rows. */
   add(values: ArrayLike<number | string>): void {
-    // Locals, because this loop runs for each value of a data set.
+    // These fields are copied to local variables for speed, because this loop runs for each value
+    // of a data set.
     const [columns, contents, orders, squares] = [this.#columns, this.#contents, this.#orders, this.#squares];
     const width = columns.length;
     for (let row = 0; row < values.length; row += width) {
@@ -114,12 +125,15 @@ class SketchSums {
 
 type Sums = [Float64Array, Float64Array, Float64Array];
 
-/** Returns a number for a word or a missing value. */
+/** Returns a number that stands for a word, NaN or an infinite value. */
 function codeOf(value: number | string): number {
   return Array.from(String(value)).reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)!) % 65_521, 1);
 }
 
-/** Returns whether values or their order differ; `null`: neither. */
+/**
+ * Returns what differs between two tensors: their values, or only the order of their rows. Returns
+ * `null` if they are equal.
+ */
 export function contrast(mine: Sketch, theirs: Sketch): 'order' | 'values' | null {
   const bound = TOLERANCE * Math.max(mine.size, theirs.size);
   const differs = (name: keyof Sketch): boolean => !(Math.abs(mine[name] - theirs[name]) <= bound);

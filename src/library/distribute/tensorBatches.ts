@@ -1,4 +1,4 @@
-/** Batches of the tensors that `fit` was called with. */
+/** Divides the tensors that `fit` was called with into batches. */
 import { mixSeed, permutation } from '../../util/rng.ts';
 import type { BatchSource } from './batchSource.ts';
 import type { Batch } from './compiledModel.ts';
@@ -8,12 +8,12 @@ import { partOf, type Span, type TensorData } from './tensorData.ts';
 export interface TensorBatchesOptions {
   rank: number;
   worldSize: number;
-  /** Number of samples of each rank; a single number if all ranks have the same samples. */
+  /** Number of samples of each rank. It is a single number if all ranks have the same samples. */
   sizes: number | readonly number[];
-  /** Samples of a rank in a batch. */
+  /** Number of samples of one rank in a batch. */
   batchSize: number;
   shuffle: boolean;
-  /** Seed of the order, the same on all ranks. */
+  /** Seed for the order of the samples. It is the same on all ranks. */
   seed: number;
 }
 

@@ -1,4 +1,4 @@
-/** The samples of `fit` and `evaluate` as tensors, and this rank's part of them. */
+/** Holds the samples of `fit` and `evaluate` as tensors, and selects this rank's part of them. */
 import * as tf from '@tensorflow/tfjs';
 import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
 import { sketchOf, type Sketch } from './sketches.ts';
@@ -10,7 +10,7 @@ export interface Span {
   end: number;
 }
 
-/** Checked inputs and targets, one tensor for each input or output of the model. */
+/** Checked inputs and targets: one tensor for each input and each output of the model. */
 export class TensorData {
   readonly inputs: readonly tf.Tensor[];
   readonly targets: readonly tf.Tensor[];
@@ -31,7 +31,7 @@ export class TensorData {
   }
 
   /**
-   * Descriptions of inputs and targets, to compare them between ranks.
+   * Describes inputs and targets as texts, which are compared between ranks.
    *
    * @param isSharded whether ranks may have different numbers of samples.
    */
@@ -41,7 +41,10 @@ export class TensorData {
     return { x: this.inputs.map(textOf).join(' and '), y: this.targets.map(textOf).join(' and ') };
   }
 
-  /** Sketches of inputs and targets, to compare them between ranks that pass the same samples. */
+  /**
+   * Returns sketches of inputs and targets. They are compared between ranks that pass the same
+   * samples.
+   */
   async sketch(): Promise<{ x: Sketch[]; y: Sketch[] }> {
     const [x, y] = await Promise.all(
       [this.inputs, this.targets].map((tensors) => Promise.all(tensors.map((tensor) => sketchOf(tensor)))),
@@ -81,8 +84,9 @@ export class TensorData {
 }
 
 /**
- * Divides a span into `parts` contiguous parts, whose sizes differ by at most 1. Part 0 has a
- * sample if the span has one, because rank 0's moving averages are those of all ranks.
+ * Divides a span into `parts` contiguous parts, whose sizes differ by at most 1. If the span is not
+ * empty, part 0 is not empty either. This is needed because all ranks use the moving averages that
+ * rank 0 computes from its part.
  */
 export function partOf({ start, end }: Span, part: number, parts: number): Span {
   const cut = (at: number): number => start + Math.ceil(((end - start) * at) / parts);

@@ -19,7 +19,7 @@ export interface TrainingArgs extends Pick<
   sampleWeight?: unknown;
 }
 
-/** A rank's report about its training. */
+/** Properties of one rank's optimizer and callbacks, which it reports to all ranks. */
 export interface OwnTraining {
   runsFlat: boolean;
   actsOnBatches: boolean;
@@ -29,7 +29,7 @@ export interface OwnTraining {
 export interface Training {
   shared: Shared;
   own: OwnTraining;
-  /** @param facts for callbacks. */
+  /** @param facts the numbers of samples that callbacks receive. */
   run: (
     all: readonly OwnTraining[],
     source: BatchSource,
@@ -40,7 +40,7 @@ export interface Training {
 /**
  * Prepares training on this rank.
  *
- * @param heldOut samples for validation; `null`: none.
+ * @param heldOut samples for validation; `null` if there are none.
  * @throws UsageError for invalid arguments.
  */
 export function prepareTraining(

@@ -1,4 +1,7 @@
-/** The exchange of ranks between two batches: one small all-reduce. */
+/**
+ * Between two batches, ranks exchange whether and how training continues. The exchange is one small
+ * all-reduce.
+ */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ReduceOp } from '../../protocol/frame.ts';
 import { MismatchError } from '../../util/errors.ts';
@@ -7,7 +10,7 @@ import { checkChanges } from './weightChanges.ts';
 export interface Turn {
   /** Whether training ends. */
   stops: boolean;
-  /** Whether weights of the model were set. */
+  /** Whether the page has set weights of the model. */
   isChanged: boolean;
   /** Number of samples in the next batch. */
   samples: number;
@@ -22,18 +25,19 @@ const FIELDS = 5;
 type Numbers = [number, number, number, number, number, ...number[]];
 
 /**
- * Combines the turns of all ranks: any rank may end training, rank 0 may have set weights, and
- * samples are added up.
+ * Combines the turns of all ranks. In the result, `stops` is true if any rank ends training,
+ * `isChanged` is true if rank 0 has set weights, and `samples` is the sum over all ranks.
  *
- * @throws (rejects) MismatchError on every rank if learning rates differ, because ranks would drift
- *   apart, or if weights were set on other ranks only.
+ * @throws (rejects) MismatchError on every rank if learning rates differ, because the ranks'
+ *   parameters would then differ, or if weights were set on other ranks but not on rank 0.
  */
 export async function exchangeTurn(group: ProcessGroup, own: OwnTurn): Promise<Turn> {
   const { rank, worldSize } = group;
   const { stops, isChanged, samples, learningRate } = own;
   if (worldSize === 1) return { stops, isChanged, samples };
-  // The maximum of the rates is the largest rate; the maximum of the negative rates gives the
-  // smallest. Every rank has its own place for its samples.
+  // The all-reduce computes maxima. The maximum of the negative rates is the negative of the
+  // smallest rate. The numbers of samples are added afterwards, so each rank writes its number to a
+  // place of its own.
   const rate = learningRate ?? 0;
   const values = new Float64Array(FIELDS + worldSize);
   const changes = [isChanged && rank === 0, isChanged && rank !== 0];

@@ -1,13 +1,14 @@
-/** Weights that the page set: every rank continues with rank 0's. */
+/** After the page has set weights of the model, all ranks continue with the weights of rank 0. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { MismatchError } from '../../util/errors.ts';
 
 /**
- * Checks that rank 0 has set weights if any rank has. Otherwise the change would be lost.
+ * If any rank has set weights, checks that rank 0 has set weights, too. Otherwise the change would
+ * be lost.
  *
- * @param changed whether weights were set, by rank.
- * @throws MismatchError that names the ranks.
+ * @param changed for each rank, whether weights were set on it.
+ * @throws MismatchError, which names the ranks that have set weights.
  */
 export function checkChanges(
   changed: readonly boolean[],
@@ -23,7 +24,7 @@ export function checkChanges(
   );
 }
 
-/** Sets the weights of all ranks to rank 0's. */
+/** Sets the weights of all ranks to the weights of rank 0. */
 export async function adoptWeights(ddp: DistributedDataParallel): Promise<void> {
   const first = ddp.group.ranks[0]!;
   await ddp.broadcastParameters(first);

@@ -15,7 +15,7 @@ import { messageOf, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { plainFieldsOf, type ElasticState } from './elasticState.ts';
 
-/** The small part of a commit, without its progress. */
+/** The parts of a commit other than its large arrays and its progress. */
 export interface CommitHead {
   scalars: Float64Array<ArrayBuffer>;
   sampler: ElasticSamplerState | null;
@@ -24,7 +24,10 @@ export interface CommitHead {
 
 /** The size of an optimizer's state, which must be the same on all ranks. */
 export interface OptimizerSize {
-  /** Number of the optimizer's arrays of averages; `scalars` is the number of its other numbers. */
+  /**
+   * Number of arrays of averages in the optimizer's state. `scalars` is the number of other numbers
+   * in this state.
+   */
   averages: number;
   scalars: number;
 }
@@ -38,7 +41,10 @@ interface CommittedOptimizer {
 
 const NO_VARIABLES: ModelVariables = { model: null, parameters: [], buffers: [] };
 
-/** Returns the digest of each part of a commit that has data, by the part's name. */
+/**
+ * Returns a digest for each part of a commit that is not empty. The keys are the names of the
+ * parts.
+ */
 export function digestsOf({ head, arrays }: StateParts<CommitHead>): Record<string, string> {
   const [values, ...averages] = arrays;
   const optimizer = [head.scalars, ...averages];
@@ -54,7 +60,10 @@ function dataOf({ sampler, plain }: CommitHead): Record<string, unknown> {
 }
 
 export class CommittedState implements FedReplica<CommitHead> {
-  /** Each update is a commit, which cannot be repeated. */
+  /**
+   * A newcomer cannot repeat the updates of this state, because each update is a commit. So
+   * newcomers receive whole states.
+   */
   readonly repeater = null;
   /** The parameters and buffers of the state's model. */
   readonly variables: ModelVariables;
@@ -69,7 +78,7 @@ export class CommittedState implements FedReplica<CommitHead> {
   #generation = 0;
 
   /**
-   * Commits the state as it is now; this is step 0.
+   * Makes the first commit. Its step is 0.
    *
    * @throws UsageError if there is an optimizer without a model, a variable is not float32, a field
    *   is not plain data, or `optimizerOf` rejects the optimizer.
@@ -94,7 +103,7 @@ export class CommittedState implements FedReplica<CommitHead> {
     this.#values = new CommittedVariables(this.#all);
   }
 
-  /** Each commit counts as a step, except the commit before the first step. */
+  /** Each commit counts as a step, except the one that the constructor makes. */
   progress(): Progress {
     return { ...startOfRun(), step: this.#steps, appliedIn: this.#generation };
   }
@@ -111,7 +120,10 @@ export class CommittedState implements FedReplica<CommitHead> {
     return { averages: slots.length, scalars: scalars.length };
   }
 
-  /** The model, the optimizer and the names of the data fields, as plain data for a comparison. */
+  /**
+   * Describes the model, the optimizer and the names of the data fields, as plain data that ranks
+   * can compare.
+   */
   get program(): unknown {
     return [describeModel(this.variables, {}), this.optimizerSize, Object.keys(dataOf(this.head))];
   }
@@ -119,7 +131,7 @@ export class CommittedState implements FedReplica<CommitHead> {
   /**
    * Copies the state.
    *
-   * @throws UsageError if a field is not plain data; the earlier commit is then kept.
+   * @throws UsageError if a field is not plain data. In this case, the earlier commit is kept.
    */
   save(generation: number): void {
     this.#copyPlain();
@@ -146,14 +158,15 @@ export class CommittedState implements FedReplica<CommitHead> {
 
   /** Resolves with the latest commit: the variables, then the averages of the optimizer. */
   async read(): Promise<ReachedState<CommitHead>> {
-    // Copied before the first await: during it, the function may make the next commit.
+    // These are copied before the first await, because the user's function may make the next commit
+    // during it.
     const { head } = this;
     const progress = this.progress();
     const averages = this.#averages();
     return { progress, head, arrays: [await this.#values.read(), ...averages] };
   }
 
-  /** Replaces the commit and the state by those of another rank. */
+  /** Replaces the commit and the state of this rank with those of another rank. */
   load({ progress, head, arrays }: ReachedState<CommitHead>): void {
     const { scalars, sampler, plain } = head;
     const [values, ...slots] = arrays;

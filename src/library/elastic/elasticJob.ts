@@ -1,6 +1,6 @@
 /**
- * One rank's part in an elastic job: follows the generations of its room. In each generation the
- * ranks agree on the newest commit, and then call the user's function.
+ * One rank's part in an elastic job. It follows the generations of its room: in each generation,
+ * the ranks agree on the newest commit and then call the user's function.
  */
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { StateReport } from '../../engine/membership/membership.ts';
@@ -31,21 +31,21 @@ import { digestOf, synchronize } from './synchronize.ts';
 
 export interface ElasticOptions extends RoomOptions {
   /**
-   * The smallest and largest number of ranks, like torchrun's `--nnodes MIN:MAX`. A new room needs
-   * it; an existing room has its own. The job begins with `worldSize` ranks, or `min` if this
-   * option is missing.
+   * The smallest and largest number of ranks, like torchrun's `--nnodes MIN:MAX`. This option is
+   * required for a new room. An existing room keeps its own range. The job begins with `worldSize`
+   * ranks, or with `min` ranks if `worldSize` is missing.
    */
   nodes?: Nodes;
   /**
-   * Milliseconds for which this rank waits for other ranks: until enough ranks are present, and at
-   * the end until all ranks are done. Default 30 min.
+   * Milliseconds for which this rank waits for other ranks: at first until enough ranks are
+   * present, and at the end until all ranks have finished. Default 30 min.
    */
   timeoutMs?: number;
   /**
-   * Called on a newcomer that receives the state while the other ranks run `main`. It has
-   * `received` of `total` bytes. If the link breaks or the state changes, the count may begin
-   * again. In the last call before `main` is called, `received` equals `total`. An error that it
-   * throws is reported as uncaught, and the job continues.
+   * Called on a newcomer that receives the state while the other ranks run `main`. The newcomer has
+   * received `received` of `total` bytes. If the link breaks or the state changes, the count may
+   * begin again. In the last call before `main` is called, `received` equals `total`. If this
+   * function throws, the error is reported as uncaught, and the job continues.
    */
   onprogress?: (received: number, total: number) => void;
 }
@@ -61,18 +61,21 @@ export class ElasticJob<State extends ElasticState, Result> {
   readonly #room: LibraryRoom;
   readonly #outcome = deferred<Result>();
   readonly #committed: CommittedState;
-  /** Gives the latest commit to newcomers, or receives it as a newcomer. */
+  /** Sends the latest commit to newcomers. On a newcomer, receives it. */
   readonly #feed: StateFeed<CommitHead>;
   readonly #received: ReceivedSlices = [];
   #group: ProcessGroup | null = null;
   readonly #onprogress: ElasticOptions['onprogress'];
-  /** Total bytes of the state that this rank is receiving; 0 if it receives none or has all. */
+  /**
+   * Size in bytes of the state that this rank is receiving. It is 0 if the rank receives no state
+   * or has received all of it.
+   */
   #receiving = 0;
   /** The run whose state this rank has. */
   #run: number | null = null;
   /** The run of the job: the first run that this rank has seen in its room. */
   #jobRun: number | null = null;
-  /** The result of the function in the latest generation. */
+  /** The result of the user's function in the latest generation; `null` if it has not returned. */
   #result: { value: Result } | null = null;
   /** Number of further ranks for which the room waits. */
   #missing = 0;
@@ -107,7 +110,8 @@ export class ElasticJob<State extends ElasticState, Result> {
         train: (generation) => this.#train(generation),
         scopeOf: (error) => this.#scopeOf(error),
         onroom: (message) => this.#onRoom(message),
-        // A rank that has trained does not catch up, because its function may still use the state.
+        // A rank that has trained does not receive the state as a newcomer does, because its
+        // function may still use the state.
         canCatchUp: () => this.#run === null && this.#feed.stateBytes > SLICE_BYTES,
         feed: async (feed, hooks) => {
           if (feed.rank === FEEDER && feed.run !== this.#run)
@@ -130,7 +134,8 @@ export class ElasticJob<State extends ElasticState, Result> {
       this.#feed = new StateFeed({
         clock: this.#clock,
         replica: this.#committed,
-        // A rank that waits (`waitsMs`) has received a whole state, so it reports all bytes.
+        // If `waitsMs` is set, this rank has received the whole state and only waits, so it reports
+        // all bytes.
         onprogress: ({ bytes, total, waitsMs }) => this.#report(waitsMs === null ? bytes : total, total),
       });
     } catch (error) {
@@ -139,7 +144,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     }
   }
 
-  /** Whether this rank no longer takes part. */
+  /** Whether this rank no longer takes part in the job. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -192,8 +197,9 @@ export class ElasticJob<State extends ElasticState, Result> {
       this.#result = { value };
       return { step: this.#committed.progress().step, stateHash: digestOf(await this.#committed.read()) };
     } catch (error) {
-      // If a lost rank or a timeout has ended the group, `error` is only a consequence of that. If
-      // ranks made different calls or a signal was aborted, `error` itself is reported.
+      // If a lost rank or a timeout has ended the group, `error` is only a consequence, so the
+      // group's failure is reported. In other cases, such as different calls of ranks or an aborted
+      // signal, `error` itself is reported.
       const { failure } = group;
       throw failure instanceof PeerGoneError || failure instanceof TimeoutError ? failure : error;
     } finally {
@@ -204,17 +210,21 @@ export class ElasticJob<State extends ElasticState, Result> {
   /**
    * Keeps a copy of the state; see {@link ElasticState.commit}.
    *
-   * @throws UsageError if the function has not been called or the job is over; the group's error
-   *   if the group has ended.
+   * @throws UsageError if the user's function has not been called yet or the job is over. If the
+   *   group has ended, the error of the group.
    */
   commit(): void {
-    // The state is saved even if the group has failed: this rank could end its step, so the
-    // collectives of the step had succeeded. Ranks that could not end the step receive this commit.
+    // The state is saved even if the group has failed. Since this rank has finished its step, the
+    // collectives of the step have succeeded. Ranks that could not finish the step receive this
+    // commit.
     const group = this.#save();
     if (group.failure) throw group.failure;
   }
 
-  /** Whether this rank has never had a state of the job, neither its own nor a feeder's. */
+  /**
+   * Whether this rank has never had the state of the job: it has neither trained nor received the
+   * state from a feeder.
+   */
   get #isFresh(): boolean {
     return this.#run === null && this.#committed.progress().appliedIn === 0;
   }
@@ -247,8 +257,8 @@ export class ElasticJob<State extends ElasticState, Result> {
       this.#outcome.reject(
         new TimeoutError(
           this.#result
-            ? `Timed out: this rank had finished the elastic job, but other ranks had not after another ${this.#timeoutMs / 1000} s. Check the other tabs, or pass a longer timeoutMs.`
-            : `Timed out: ${this.#missing} more ranks were needed for the elastic job after ${this.#timeoutMs / 1000} s. Open more tabs, or pass a longer timeoutMs.`,
+            ? `Timed out: this rank finished the elastic job, but other ranks did not finish it within another ${this.#timeoutMs / 1000} s. Check the other tabs, or pass a longer timeoutMs.`
+            : `Timed out after ${this.#timeoutMs / 1000} s: the elastic job still needed ${this.#missing} more ranks. Open more tabs, or pass a longer timeoutMs.`,
         ),
       );
     this.#stopTimer();
@@ -270,12 +280,12 @@ export class ElasticJob<State extends ElasticState, Result> {
     if (nodes === null) {
       this.#outcome.reject(
         new UsageError(
-          'The room has a fixed world. To open a room for an elastic job, call elastic with nodes: { min, max }.',
+          'The room has a fixed number of ranks, so no elastic job can run in it. To open a room for an elastic job, call elastic with nodes: { min, max }.',
         ),
       );
     }
     if (phase !== 'FORMING') this.#jobRun ??= run;
-    // The room begins no other run before all ranks of this run have left.
+    // The room does not begin another run until all ranks of this run have left.
     const isOver =
       this.#jobRun === null
         ? phase === 'FORMING' && run > 0 && startAt === null

@@ -27,7 +27,7 @@ export interface ElasticFields {
  */
 export type ElasticState<Fields extends object = object> = Fields & CommittableState;
 
-/** The job in which a state is used now. */
+/** The job that uses a state. */
 interface Committer {
   commit(): void;
   readonly isOver: boolean;
@@ -49,15 +49,15 @@ class CommittableState implements ElasticFields {
 
   /**
    * Keeps a copy of all fields in memory: of parameters, buffers, the optimizer's averages, the
-   * sampler's position and plain data. Call it on every rank at the same points of the program, at
-   * which the fields have the same values on all ranks. Call it after every step if possible,
-   * because work after the latest commit is lost when the ranks change.
+   * sampler's position and plain data. Call it on every rank at the same points of the program. At
+   * these points, the fields must have the same values on all ranks. Call it after every step if
+   * possible, because work after the latest commit is lost when the ranks change.
    *
    * When the ranks have changed, it rejects, so that `elastic` can call the function again.
    * (Horovod: `state.commit`, with its `check_host_updates`)
    *
-   * @throws (rejects) UsageError outside of `elastic`, or if a field is not plain data. The error
-   *   of the group if it has ended.
+   * @throws (rejects) UsageError outside of `elastic`, or if a field is not plain data. If the
+   *   group has ended, the error of the group.
    */
   async commit(): Promise<void> {
     const committer = committers.get(this);

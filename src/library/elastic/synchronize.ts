@@ -17,7 +17,7 @@ import { dissenters } from '../../util/majority.ts';
 import { list, nameRanks, upperFirst } from '../../util/text.ts';
 import { digestsOf, type CommitHead, type CommittedState, type OptimizerSize } from './committedState.ts';
 
-/** The digest of each part with data, by the part's name. */
+/** The digests of the parts of a commit, by the names of the parts. Empty parts are left out. */
 interface CommitNote extends OptimizerSize {
   digests: Record<string, string>;
 }
@@ -32,12 +32,13 @@ function digestAt({ step, appliedIn }: Progress, digests: Record<string, string>
 }
 
 /**
- * Elects the newest commit: the one with the most steps, and among these the one of the latest
- * generation. If no rank has a commit of this job, it elects rank 0's initial state. Ranks without
- * this commit receive it. Every rank must call it.
+ * Elects the newest commit: the one with the most steps. If several commits have this number of
+ * steps, it elects the one of the latest generation. If no rank has a commit of this job, it elects
+ * rank 0's initial state. Ranks that do not have the elected commit receive it. Every rank must
+ * call it.
  *
  * @param isFresh whether this rank has never had the state of this job.
- * @returns the digest of the commit, which all ranks have now.
+ * @returns the digest of the elected commit. All ranks have this commit then.
  * @throws (rejects) MismatchError on ranks whose model, optimizer, fields or newest commit differ
  *   from those of most ranks. Then the other ranks reject with PeergradError. Both errors have
  *   `context.divergent`. Also rejects with errors of collectives.
@@ -60,7 +61,7 @@ export async function synchronize(
   rejectOtherPrograms(group, states);
   rejectOtherCommits(group, states);
   const transfer: StateTransfer<CommitHead, never, StateParts<CommitHead>> = {
-    // With the progress as it is now, so that a commit during the transfer changes the digest.
+    // The digest contains the current progress, so that a commit during the transfer changes it.
     digest: async () => digestAt(committed.progress(), digestsOf(await reading)),
     head: () => head,
     repeat: null,
@@ -70,7 +71,8 @@ export async function synchronize(
     },
     load: (state, elected) => {
       committed.load({ ...state, progress: elected });
-      // Read back, so that the digest shows whether the GPU has the values.
+      // The values are read back from the GPU, so that the digest shows whether the GPU has
+      // received them.
       reading = committed.read();
     },
   };
@@ -78,7 +80,7 @@ export async function synchronize(
   return recovered.find(({ isCurrent }) => isCurrent)!.digest;
 }
 
-/** Rejects ranks whose state has other parts than the state of most ranks. */
+/** Rejects the ranks whose state has other parts than the state of the majority. */
 function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   const parts = states.map(({ note: { digests, averages, scalars } }) => [Object.keys(digests), averages, scalars]);
   rejectDissenters(group, states, parts, (right, odd) => {
@@ -90,7 +92,9 @@ function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState
   });
 }
 
-/** Rejects ranks whose newest commit has other values than the commit of most ranks. */
+/**
+ * Rejects the ranks whose newest commit has other values than the newest commit of the majority.
+ */
 function rejectOtherCommits(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   if (states.every(({ isFresh }) => isFresh)) return;
   const latest = latestStates(states.map((state) => (state.isFresh ? null : state)));

@@ -1,4 +1,4 @@
-/** The contents of the element's shadow tree. */
+/** The contents of the shadow tree of `<peergrad-room>`. */
 const STYLE = `
 :host { display: block; max-width: 40rem; }
 :host([hidden]), [hidden], p:empty { display: none; }
@@ -27,7 +27,10 @@ svg { flex: none; width: 160px; padding: 12px; border-radius: 4px; background: #
 
 let sheet: CSSStyleSheet | null = null;
 
-/** Returns the style sheet. Policies that forbid elements `<style>` permit it. */
+/**
+ * Returns the style sheet. It is created by script, because some Content-Security-Policies forbid
+ * `<style>` elements.
+ */
 function styleSheet(): CSSStyleSheet {
   if (sheet === null) {
     sheet = new CSSStyleSheet();
@@ -70,7 +73,10 @@ export function createParts(root: ShadowRoot) {
   return { region, status, progress, alert, invitation, code, address, copy, copied, note, qr, ink };
 }
 
-/** Names an element for the page's styles (`::part`) and for those above. */
+/**
+ * Gives an element a name, so that the page's styles can select it by `::part`, and {@link STYLE}
+ * by its class.
+ */
 function withPart<T extends HTMLElement>(element: T, name: string): T {
   element.part.add(name);
   element.className = name;

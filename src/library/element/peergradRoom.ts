@@ -1,7 +1,7 @@
 /**
  * `<peergrad-room>`: shows a room's code, its link, the link as a QR code, and how many ranks are
- * present. It is a view of `onroom`, `onmembers` and `onprogress`, and knows nothing else of the
- * library.
+ * present. It shows only what `onroom`, `onmembers` and `onprogress` report, and uses nothing else
+ * of the library.
  */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isLocalOnly } from '../../util/localHost.ts';
@@ -24,19 +24,20 @@ declare global {
  */
 export type RoomHandlers = Required<Pick<ElasticOptions, 'onroom' | 'onmembers' | 'onprogress'>>;
 
-/** Servers and workers, which may import this module, have no elements. */
+/** Servers and workers may import this module, but they have no `HTMLElement`. */
 const Base =
   (globalThis as { HTMLElement?: typeof HTMLElement }).HTMLElement ?? (Object as unknown as typeof HTMLElement);
 
 /**
  * Shows how other tabs join. Before the room is known, it says that the page connects. When all
  * ranks are present, it shrinks to one line, which a click expands. An error of the library that
- * the page does not catch is shown, too. Its texts are English or Chinese, as the nearest attribute
- * `lang` says.
+ * the page does not catch is shown, too. The texts of the element are English or Chinese, depending
+ * on the nearest attribute `lang`.
  *
- * The properties are attributes as well. A page that hosts a worker sets them from the worker's
- * messages. Colours follow the page's `color` and `color-scheme`. For other styles, its parts are
- * `status`, `progress`, `error`, `code`, `link`, `copy`, `note` and `qr`.
+ * Each property is also an attribute. If a worker trains, its page sets the properties when it
+ * receives the worker's messages. Colours follow the page's `color` and `color-scheme`. Other
+ * styles can select the parts `status`, `progress`, `error`, `code`, `link`, `copy`, `note` and
+ * `qr`.
  */
 export class PeergradRoom extends Base {
   static readonly observedAttributes = ['room', 'link', 'present', 'world-size', 'received', 'error', 'lang'];
@@ -57,11 +58,12 @@ export class PeergradRoom extends Base {
   };
 
   readonly #parts: Parts;
-  /** Whether all ranks were present. */
+  /** Whether all ranks have ever been present at the same time. */
   #isComplete = false;
   readonly #onerror = (event: ErrorEvent | PromiseRejectionEvent): void => {
     const error: unknown = 'reason' in event ? event.reason : event.error;
-    // The page may have another copy of the library, whose errors are of other classes.
+    // `instanceof PeergradError` is not used, because the page may have another copy of the
+    // library, with error classes of its own.
     if (error instanceof Error && 'context' in error) this.error = error.message;
   };
 
@@ -87,7 +89,7 @@ export class PeergradRoom extends Base {
     this.#render();
   }
 
-  /** The room's code; `null` (the default): not known yet. */
+  /** The room's code. `null` (the default) if it is not known yet. */
   get room(): string | null {
     return this.getAttribute('room');
   }
@@ -98,7 +100,7 @@ export class PeergradRoom extends Base {
 
   /**
    * The link that other tabs open. Default: the page's address with the room's code as its
-   * fragment, where `initProcessGroup` finds it; `null` without a room.
+   * fragment, from which `initProcessGroup` reads the code; `null` if the room is not known.
    */
   get link(): string | null {
     const { room } = this;
@@ -118,7 +120,7 @@ export class PeergradRoom extends Base {
     this.#set('present', `${present}`);
   }
 
-  /** The number of ranks with which training begins; `null` (the default): it is not known. */
+  /** The number of ranks with which training begins. `null` (the default) if it is not known. */
   get worldSize(): number | null {
     const worldSize = this.getAttribute('world-size');
     return worldSize === null ? null : Number(worldSize);
@@ -129,8 +131,8 @@ export class PeergradRoom extends Base {
   }
 
   /**
-   * Which part of the state of an elastic job this newcomer has received, from 0 to 1; `null` (the
-   * default): it receives nothing.
+   * The share of an elastic job's state that this newcomer has received, from 0 to 1. `null` (the
+   * default) if it is not receiving a state.
    */
   get received(): number | null {
     const received = this.getAttribute('received');
@@ -141,7 +143,7 @@ export class PeergradRoom extends Base {
     this.#set('received', received === null ? null : `${received}`);
   }
 
-  /** The message of an error; `null` (the default): none. */
+  /** The message of an error. `null` (the default) if there is no error. */
   get error(): string | null {
     return this.getAttribute('error');
   }

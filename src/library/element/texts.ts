@@ -1,10 +1,10 @@
-/** Texts of the element, in the languages of the app. */
+/** Texts of the element `<peergrad-room>`, in the languages of the app. */
 
 export interface Texts {
   region: string;
   connecting: string;
   present: (present: number, worldSize: number | null) => string;
-  /** This newcomer receives the state of a running job. */
+  /** Shown while this newcomer receives the state of a running job. */
   receiving: (percent: number) => string;
   copy: string;
   copied: string;

@@ -1,4 +1,7 @@
-/** Checkpoints of a program's own training loop: model, optimizer, and what else the loop needs. */
+/**
+ * Checkpoints for a program with its own training loop: the model, the optimizer, and other data
+ * that the loop needs to continue.
+ */
 import * as v from 'valibot';
 import { textOf, valueOf } from '../../collectives/objects/encoding.ts';
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
@@ -26,8 +29,8 @@ import { fit, present, type LoadOptions, type SaveOptions } from './weights.ts';
 export interface CheckpointState<M extends SavedModel = SavedModel> {
   model: M;
   /**
-   * The optimizer that `step` of the wrapped model takes. For a model that is not wrapped, a flat
-   * optimizer.
+   * The optimizer that is passed to `step` of the DDP or DataParallel. If the model is not wrapped
+   * by one of these, a flat optimizer.
    */
   optimizer?: Optimizer | TensorflowOptimizer;
   /**
@@ -41,13 +44,16 @@ const KIND = 'library';
 
 const Meta = v.strictObject({
   kind: v.literal(KIND),
-  /** Parameters in forward order, then buffers. */
+  /** The tensors: parameters in forward order, then buffers. */
   tensors: v.array(v.strictObject({ name: v.string(), shape: v.array(count) })),
-  /** Order of the parameters in the optimizer's arrays; null before ranks agreed on one. */
+  /**
+   * Order of the parameters in the optimizer's arrays. `null` if the ranks had not yet agreed on an
+   * order.
+   */
   order: v.nullable(v.array(count)),
   /** Name of the optimizer's state. */
   optimizer: v.nullable(v.string()),
-  /** Plain data, encoded as for object collectives. */
+  /** Plain data as text, in the encoding that object collectives use. */
   progress: v.string(),
 });
 
@@ -62,11 +68,11 @@ interface Facts {
 
 /**
  * Encodes a model, its optimizer and the progress of the loop as a file (`torch.save` of their
- * state dicts). A loop that loads it continues with the same bits. The state is that of the moment
- * of the call. Gradients that `noSync` keeps and residuals of codecs are not part of it.
+ * state dicts). A loop that loads it continues with the same bits. The file has the state at the
+ * time of the call. It does not contain gradients that `noSync` keeps, nor residuals of codecs.
  *
- * With a DDP, rank 0 resolves with the file and the other ranks with `null`, without communication,
- * because replicas are equal.
+ * With a DDP, rank 0 resolves with the file, and the other ranks resolve with `null`. The ranks do
+ * not communicate, because their replicas are equal.
  *
  * @throws (rejects) UsageError for an optimizer that {@link optimizerOf} rejects, progress that is
  *   not plain data, or a variable that is not float32; DataError if the file has more than 512 MiB;
@@ -93,12 +99,13 @@ export async function saveCheckpoint(
 ): Promise<Uint8Array<ArrayBuffer> | null> {
   const stored = storedModelOf(model);
   const { ddp } = stored;
-  // All ranks reject alike, although one rank writes the file.
+  // This is checked before other ranks return, so that all ranks reject, although only one rank
+  // writes the file.
   if (optimizer) checkWhole(optimizer);
   if (ddp && ddp.group.rank !== rank) return null;
   const flat = optimizer && flatOptimizerOf(stored, optimizer).state();
   checkModelSize(stored, flat ? [flat.scalars, ...flat.slots] : []);
-  // Copies, because the loop may continue while buffers are read from the GPU.
+  // The arrays are copied, because the loop may continue while buffers are read from the GPU.
   const arrays: StateArray[] = flat ? [flat.scalars.slice(), ...flat.slots.map((slot) => slot.slice())] : [];
   const meta: Omit<v.InferOutput<typeof Meta>, 'tensors'> = {
     kind: KIND,
@@ -115,17 +122,18 @@ export async function saveCheckpoint(
 
 /**
  * Loads a file of {@link saveCheckpoint} into a model and an optimizer of the same kind, and
- * resolves with the progress. Nothing is changed unless everything fits. Without `optimizer`, only
- * the model is loaded.
+ * resolves with the progress. If any part does not fit, nothing is changed. Without `optimizer`,
+ * only the model is loaded.
  *
  * With a DDP, every rank calls it. Rank 0 reads its file and sends the state; other ranks may pass
- * `null`. If a rank cannot load it, all ranks reject. Any number of ranks may continue. A
- * checkpoint of a DDP can be loaded into a model without a DDP, and the reverse.
+ * `null`. If a rank cannot load the state, all ranks reject. The number of ranks may have changed
+ * since the checkpoint was saved. A checkpoint of a DDP can be loaded into a model without a DDP,
+ * and vice versa.
  *
  * @param source a `File`, other bytes, or an address; at most 512 MiB.
  * @throws (rejects) DataError if the file is damaged or cannot be read, a tensor is missing,
- *   additional or of another shape, or there is no optimizer in the file; MismatchError if it has
- *   the state of another optimizer.
+ *   additional or of another shape, or the file has no state of an optimizer; MismatchError if the
+ *   file has the state of another optimizer.
  *
  * @example
  * ```ts
@@ -153,14 +161,15 @@ export async function loadCheckpoint<T = unknown>(
   ddp?.reorder(order);
   ddp?.resetErrorFeedback();
   writeModel(stored, loaded.arrays.slice(0, variables.length));
-  // Without ranks, the order of the parameters is fixed.
+  // Without a DDP, the arrays of the optimizer have the parameters in a fixed order.
   if (!ddp && order) for (const slot of slots) rearrange(slot, layoutOf(stored, order), layoutOf(stored));
-  // The averages of an optimizer follow the model's new order before they are replaced.
+  // The call of `flatOptimizerOf` arranges the optimizer's averages in the new order of the model.
+  // After that, they can be replaced.
   if (optimizer && of) flatOptimizerOf(stored, optimizer).load({ ...of, slots });
   return progress as T;
 }
 
-/** @throws UsageError for an optimizer whose averages are on several ranks. */
+/** @throws UsageError if the optimizer's averages are distributed over several ranks. */
 function checkWhole(optimizer: object): void {
   if (!('consolidateStateDict' in optimizer)) return;
   throw new UsageError(
@@ -169,7 +178,7 @@ function checkWhole(optimizer: object): void {
   );
 }
 
-/** @throws UsageError if the optimizer has no state that could be read. */
+/** @throws UsageError if the state of the optimizer cannot be read. */
 function flatOptimizerOf({ flat }: StoredModel, optimizer: Optimizer | TensorflowOptimizer): Optimizer {
   if (flat) return flat.flatOptimizer(optimizer);
   if ('apply' in optimizer) return optimizer;
@@ -214,7 +223,7 @@ async function readCheckpoint(
 function checkOptimizer(flat: Optimizer | undefined, { optimizer, sizes }: Facts): void {
   if (!flat) return;
   if (!optimizer) {
-    throw new DataError('The checkpoint has no optimizer. Load it without one, or choose another checkpoint.');
+    throw new DataError('The checkpoint has no optimizer. Do not pass an optimizer, or choose another checkpoint.');
   }
   checkState(flat.state(), { ...optimizer, slots: sizes.map((size) => new Float32Array(size)) });
 }

@@ -7,7 +7,7 @@ import { AbortError, DataError, PeergradError, reasonOf, TimeoutError } from '..
 /** A file: a `File` of an input element, other bytes, or the address from which it is fetched. */
 export type FileSource = Blob | ArrayBuffer | Uint8Array<ArrayBuffer> | URL | string;
 
-/** Milliseconds until the whole file must have been read or fetched. */
+/** Maximum time in milliseconds to read or fetch the whole file. */
 export const READ_TIMEOUT_MS = 5 * 60_000;
 
 export interface FileBytes {
@@ -19,8 +19,8 @@ export interface FileBytes {
 /**
  * Reads a file of at most 512 MiB.
  *
- * @throws (rejects) DataError if it cannot be read or fetched, or is too large; AbortError;
- *   TimeoutError.
+ * @throws (rejects) DataError if the file cannot be read or fetched, or is too large. AbortError if
+ *   the signal is aborted. TimeoutError after {@link READ_TIMEOUT_MS}.
  */
 export async function readSource(source: FileSource, signal: AbortSignal | undefined): Promise<FileBytes> {
   const name = nameOf(source);
@@ -65,7 +65,10 @@ async function readBytes(source: FileSource, name: string, signal: AbortSignal):
   return response.body ? readBody(response.body, name) : new Uint8Array();
 }
 
-/** Counts the bytes while they arrive, because a server need not send their number. */
+/**
+ * Reads the body of a response. The bytes are counted while they arrive, because the server may not
+ * have sent their number in advance.
+ */
 async function readBody(body: ReadableStream<Uint8Array<ArrayBuffer>>, name: string): Promise<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
   const chunks: Uint8Array<ArrayBuffer>[] = [];

@@ -1,4 +1,4 @@
-/** Weights as a file of Keras 3, `.weights.h5`. */
+/** Saves and loads weights as files of Keras 3, `.weights.h5`. */
 import { readKeras, writeKeras } from '../../formats/weights/keras.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
@@ -12,9 +12,9 @@ const CODEC: Codec = {
 };
 
 /**
- * Encodes the weights of a LayersModel as Keras's `model.save_weights('model.weights.h5')` does. A
- * model of the same layers in Keras 3 loads the file, whatever its layers are called. With a DDP,
- * the same holds as for {@link saveSafetensors}.
+ * Encodes the weights of a LayersModel as Keras's `model.save_weights('model.weights.h5')` does. In
+ * Keras 3, any model with the same layers can load the file, even if the layers have other names.
+ * With a DDP, the ranks resolve as in {@link saveSafetensors}.
  *
  * @throws (rejects) UsageError if the model is not a LayersModel, or has layers that contain a
  *   layer or a cell; errors of saveSafetensors.
@@ -32,8 +32,8 @@ export function saveKerasWeights(
 }
 
 /**
- * Loads a file of `model.save_weights` of Keras 3, or of {@link saveKerasWeights}, as
- * {@link loadSafetensors} does.
+ * Loads a file that Keras 3's `model.save_weights` or {@link saveKerasWeights} has written. In all
+ * other respects, it works like {@link loadSafetensors}.
  *
  * @throws (rejects) errors of loadSafetensors and saveKerasWeights.
  */

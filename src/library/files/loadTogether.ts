@@ -1,6 +1,6 @@
 /**
  * Loads one file on all ranks: one rank reads it and sends its contents to the others. Either all
- * ranks change their models or none does.
+ * ranks change their models, or no rank does.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkRank } from '../../parallel/groups/checks.ts';
@@ -15,7 +15,7 @@ export interface Contents<Facts> {
 }
 
 export interface TogetherOptions {
-  /** The rank, in the model's group, whose file is used. */
+  /** The rank whose file is used, as its number in the model's group. */
   rank: number;
   signal?: AbortSignal | undefined;
 }
@@ -23,11 +23,12 @@ export interface TogetherOptions {
 type Outcome<Facts> = { facts: Facts; sizes: number[] } | { problem: string };
 
 /**
- * Resolves with the contents on every rank.
+ * Resolves on every rank with the contents of the file.
  *
- * @param read called on the rank that reads.
+ * @param read called only on the rank whose file is used.
  * @param check called on every rank before any rank changes its model.
- * @throws (rejects) errors of `read` and `check` on their rank, and DataError on the others.
+ * @throws (rejects) the error of `read` or `check` on the rank where it failed, and DataError on
+ *   the other ranks.
  */
 export async function loadTogether<Facts>(
   group: ProcessGroup,
@@ -39,7 +40,8 @@ export async function loadTogether<Facts>(
   const src = group.ranks[rank]!;
   const options = signal ? { signal } : {};
   const own = group.rank === rank ? await settled(read) : null;
-  // Other ranks wait while the file is read, which may take longer than a collective.
+  // This broadcast lets the other ranks wait for the reading rank. Its timeout is long, because
+  // reading the file may take longer than a collective.
   await group.broadcast(new Uint8Array(1), src, { ...options, timeoutMs: READ_TIMEOUT_MS + group.timeoutMs });
   const outcome = await group.broadcastObject<Outcome<Facts>>(own ? outcomeOf(own) : undefined, src, options);
   if (own && 'error' in own) throw own.error;

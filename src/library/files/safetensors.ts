@@ -1,4 +1,7 @@
-/** Weights as a safetensors file, as Hugging Face's libraries and PyTorch's users exchange them. */
+/**
+ * Saves and loads weights as safetensors files. Hugging Face's libraries and many users of PyTorch
+ * use this format.
+ */
 import { readSafetensors, writeSafetensors } from '../../formats/weights/safetensors.ts';
 import { digestsOf, withDigests } from '../../formats/weights/namedTensor.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
@@ -43,7 +46,7 @@ export function saveSafetensors(
 
 /**
  * Loads a safetensors file into a model (`safetensors.torch.load_model`, which also rejects missing
- * and unexpected tensors). Nothing is changed unless every tensor fits. Floats of 16 and 64 bits
+ * and unexpected tensors). If any tensor does not fit, nothing is changed. Floats of 16 and 64 bits
  * become float32. Additional tensors of other types, such as counters, are ignored.
  *
  * With a DDP, every rank calls it. Rank 0 reads its file and sends the weights; other ranks may

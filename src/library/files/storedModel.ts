@@ -19,15 +19,15 @@ export interface FlatModel {
   readonly isModelChanged: boolean;
   /** Copies `parameters` to the model. */
   writeParameters(): void;
-  /** Drops the gradients of earlier weights. */
+  /** Drops the gradients that were computed from earlier weights. */
   dropGradients(): void;
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer;
 }
 
-/** A model without ranks: a LayersModel, a list of variables, or a DataParallel. */
+/** A model without a process group: a LayersModel, a list of variables, or a DataParallel. */
 export type LocalModel = Model | readonly Variable[] | FlatModel;
 
-/** A model that can be saved. The save functions of a DDP's ranks share one file. */
+/** A model that can be saved. If it is a DDP, only one of its ranks writes a file. */
 export type SavedModel = LocalModel | DistributedDataParallel;
 
 /** A model, its variables in forward order (parameters, then buffers), and their names. */
@@ -41,8 +41,9 @@ export interface StoredModel {
 }
 
 /**
- * Describes a model. A weight of a LayersModel has the name of its layer and its own, as in
- * `model.save` of TensorFlow.js: `dense1/kernel`. Other variables have their own names.
+ * Describes a model. As in `model.save` of TensorFlow.js, the name of a weight in a LayersModel
+ * consists of the layer's name and the weight's name: `dense1/kernel`. In a list of variables, each
+ * variable keeps its name.
  *
  * @throws UsageError if a variable is not float32, or two variables have the same name.
  */
@@ -65,21 +66,23 @@ export function storedModelOf(saved: SavedModel): StoredModel {
 }
 
 function namesIn(model: Model, variables: readonly Variable[]): string[] {
-  // `originalName` lacks the suffix with which TensorFlow.js makes names unique on a page.
+  // `originalName` is used because TensorFlow.js adds a suffix to `name`, to make it unique on the
+  // page.
   const names = new Map(model.weights.map((weight) => [(weight.read() as tf.Variable).id, weight.originalName]));
   return variables.map((variable) => names.get(variable.id)!);
 }
 
 /**
- * Layers that keep their weights in a layer or a cell of their own. Keras stores those at other
- * paths.
+ * Layers whose weights are in inner layers or cells. Keras stores the weights of inner layers and
+ * cells at other paths.
  */
 const WRAPPER = /^(TimeDistributed|Bidirectional|RNN|SimpleRNN|GRU|LSTM|StackedRNNCells|ConvLSTM2D|ConvRNN2D)$/;
 
 /**
- * Returns the layers of a model for a file of Keras weights.
+ * Returns the topology of a model. A file of Keras weights is written and read with it.
  *
- * @throws UsageError if the model is not made of layers, or a layer contains a layer or a cell.
+ * @throws UsageError if the model is not made of layers, or if a layer contains inner layers or
+ *   cells.
  */
 export function topologyOf({ model }: StoredModel): Topology {
   if (!model) throw new UsageError('Keras weights need a LayersModel. Save a list of variables as safetensors.');
@@ -103,7 +106,7 @@ function checkLayers(layers: Topology['config']['layers']): void {
 /**
  * Checks the size of a file before its tensors are copied.
  *
- * @param others the other arrays in the file.
+ * @param others the arrays in the file that are not weights.
  * @throws DataError if the file would be too large to be loaded.
  */
 export function checkModelSize({ variables }: StoredModel, others: readonly ArrayBufferView[]): void {
@@ -115,9 +118,9 @@ export function checkModelSize({ variables }: StoredModel, others: readonly Arra
 }
 
 /**
- * Copies the values of all variables. They are those of the moment of the call. Parameters are read
- * from the flat array if the model still has its values, because devices that compute in 16 bits
- * return rounded ones.
+ * Copies the values that all variables have at the time of the call. If the model still has the
+ * values of the flat array, parameters are copied from this array, because devices that compute in
+ * 16 bits return rounded values.
  */
 export async function readModel({ flat, parameters, variables, names }: StoredModel): Promise<NamedTensor[]> {
   if (!flat || flat.isModelChanged) return readTensors({ names, variables });
@@ -131,9 +134,9 @@ export async function readModel({ flat, parameters, variables, names }: StoredMo
 }
 
 /**
- * Drops gradients, because they are those of the old weights.
+ * Sets all variables. Drops the gradients, because they were computed from the old weights.
  *
- * @param values of each variable; {@link fitWeights} has checked them.
+ * @param values the values of each variable, which {@link fitWeights} has checked.
  */
 export function writeModel(
   { flat, parameters, variables }: StoredModel,

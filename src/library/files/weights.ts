@@ -1,4 +1,4 @@
-/** Saves and loads the weights of a model; the formats are in their own files. */
+/** Saves and loads the weights of a model. Each file format has a module of its own. */
 import { fitWeights } from '../../formats/weights/fitWeights.ts';
 import {
   checkDigests,
@@ -22,7 +22,7 @@ import {
 } from './storedModel.ts';
 
 export interface SaveOptions {
-  /** The rank of a DDP's group that returns the file. Default 0. */
+  /** With a DDP: the rank in its group that returns the file. Default 0. */
   rank?: number;
 }
 
@@ -32,10 +32,14 @@ export interface SaveWeightsOptions extends SaveOptions {
 }
 
 export interface LoadOptions {
-  /** The rank of a DDP's group whose file is used; it sends the contents. Default 0. */
+  /**
+   * With a DDP: the rank in its group whose file is used. This rank sends the contents to the other
+   * ranks. Default 0.
+   */
   rank?: number;
   /**
-   * Ends the load when it is aborted. With a DDP, the group ends, too, as with the collectives.
+   * Loading ends when the signal is aborted. With a DDP, the group ends, too, as it does for
+   * collectives.
    */
   signal?: AbortSignal;
 }
@@ -100,8 +104,8 @@ export function fit(file: Parameters<typeof fitWeights>[0], stored: StoredModel)
   return fitWeights(file, { names, shapes, topology }, ADVICE);
 }
 
-/** @throws UsageError without a file. */
+/** @throws UsageError if there is no file. */
 export function present(source: FileSource | null): FileSource {
-  if (source === null) throw new UsageError('There is no file to load on this rank. Pass it on the rank that reads.');
+  if (source === null) throw new UsageError('This rank reads the file, but received none. Pass the file here.');
   return source;
 }

@@ -1,4 +1,4 @@
-/** The worker's side: requests connections from the page. */
+/** The code in a worker that requests connections from its page. */
 import { createRelayedConnector } from '../../engine/membership/peerRelay.ts';
 import { acquireLock } from '../../transport/threadLock.ts';
 import { hexOf } from '../../util/hex.ts';
@@ -11,11 +11,14 @@ import type { Page, PageAddress } from '../page.ts';
 import { hostRequest, type FromPage, type FromWorker } from './messages.ts';
 
 /**
- * If a page does not answer for this many milliseconds, it does not host its worker. The time is
- * long because a page may be blocked.
+ * If the page does not answer within this number of milliseconds, the worker assumes that the page
+ * does not host it. The time is long because a page may be blocked.
  */
 const HOST_TIMEOUT_MS = 10_000;
-/** Milliseconds between requests. A page that does not listen yet does not receive a request. */
+/**
+ * Milliseconds between requests. Requests are repeated because a page does not receive them before
+ * it listens.
+ */
 const REPEAT_MS = 500;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * The page's side of a worker that uses peergrad. A worker trains while its page is hidden or
- * blocked, but it cannot open WebRTC connections. The page opens them for it.
+ * The code that a page needs if its worker uses peergrad. A worker can train while its page is
+ * hidden or blocked, but it cannot open WebRTC connections. So the page opens them for the worker.
  *
  *     const worker = new Worker(new URL('./train.ts', import.meta.url), { type: 'module' });
  *     hostWorker(worker);
@@ -18,9 +18,9 @@ import { isHostRequest, type FromPage, type FromWorker } from './messages.ts';
 
 /**
  * Opens the connections of the process groups that `worker` joins with `initProcessGroup`. Call it
- * right after the worker is created, and before you add listeners for the worker's messages. These
- * then do not receive peergrad's message. The connections are closed when the page is closed or the
- * worker ends, so that the other ranks notice it immediately.
+ * right after the worker is created, and before you add listeners for the worker's messages. Then
+ * these listeners do not receive peergrad's message. The connections are closed when the page is
+ * closed or the worker ends, so that the other ranks notice it immediately.
  *
  * @throws UsageError if this is not a page, for example in a worker that creates a worker.
  */
@@ -36,7 +36,8 @@ export function hostWorker(worker: Worker): void {
     if (!isHostRequest(event.data) || !port) return;
     event.stopImmediatePropagation();
     const { id, lock } = event.data;
-    // The worker repeats its request while the page is blocked.
+    // The worker repeats its request until the page replies, so the same request may arrive several
+    // times.
     if (hosted.has(id)) return;
     hosted.add(id);
     host(port, lock);
@@ -58,8 +59,9 @@ function host(port: MessagePort, lock: string | null): void {
   const unwatch = watchDebugPatterns((patterns) => post({ type: 'debug', patterns }));
   const onpagehide = (): void => {
     post({ type: 'leaving' });
-    // The worker may end before it reads the message. Without this, the neighbours of a closed tab
-    // would wait 6 s until their browsers notice.
+    // The page closes the connections itself, because the worker may end before it reads the
+    // message. Otherwise the neighbours of a closed tab would wait 6 s until their browsers notice
+    // that it is gone.
     peers.close();
   };
   globalThis.addEventListener('pagehide', onpagehide);

@@ -12,7 +12,10 @@ const REQUEST_TYPE = 'peergrad: host this worker';
 /** A worker's request for connections. The message also transfers a port. */
 export interface HostRequest {
   type: typeof REQUEST_TYPE;
-  /** The same in all requests of a worker: it repeats the request until the page replies. */
+  /**
+   * Identifies the worker. A worker repeats its request until the page replies, and all its
+   * requests have the same id.
+   */
   id: string;
   /** Name of the lock that the worker holds while it is alive. Insecure contexts have no locks. */
   lock: string | null;
