@@ -26,8 +26,9 @@ export function createOptimizer(name: OptimizerName, options: OptimizerOptions, 
 }
 
 /**
- * Creates the counterpart of a TensorFlow.js optimizer from its class name and `getConfig`, in the
- * state before its first step. Returns null if there is no such class.
+ * Creates the counterpart of a TensorFlow.js optimizer, in the state before the first step, from
+ * the optimizer's class name and the result of `getConfig`. Returns `null` if TensorFlow.js has no
+ * such class.
  *
  * @throws UsageError for a setting out of its range or an invalid size.
  */
@@ -40,7 +41,7 @@ export function isTensorflowRule(className: string): boolean {
   return Object.hasOwn(TENSORFLOW.rules, className);
 }
 
-/** An optimizer: a row of the table of rules, with the optimizer's state. */
+/** An optimizer: one of the update rules in `rules.ts`, with its state. */
 class RuleOptimizer<Name extends string> implements Optimizer {
   readonly #library: Library<Name>;
   readonly #name: Name;

@@ -42,7 +42,9 @@ export interface OptimizerOptions {
  */
 export interface OptimizerState {
   readonly name: string;
-  /** Settings (the learning rate first) and counters, in the order of the rule's row. */
+  /**
+   * The settings, with the learning rate first, then the counters. `rules.ts` defines their order.
+   */
   readonly scalars: Float64Array<ArrayBuffer>;
   /** For each running average: an array with one element per parameter. */
   readonly slots: readonly Float32Array<ArrayBuffer>[];
@@ -66,7 +68,7 @@ export interface Optimizer {
    *   nothing is changed then.
    */
   apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
-  /** Live views, not copies: hash or send them before the next `apply`. */
+  /** Returns live views of the state, not copies. Hash or send them before the next `apply`. */
   state(): OptimizerState;
   /**
    * Copies `state` into this optimizer. The next `apply` then has the same effect as in the

@@ -13,16 +13,20 @@ import { rangeRate } from './schedule.ts';
  */
 const EXPLOSION = 4;
 /**
- * Losses are smoothed over this share of the steps. Rates rise by eight tenths of a decade in it.
+ * Losses are smoothed over this share of the test's steps. In these steps the rate rises by 0.8
+ * decades, a factor of 6.3.
  */
 const SMOOTHED = 0.1;
-/** Share of the steps in which rates rise tenfold. */
+/** In this share of the test's steps the rate rises tenfold. */
 const DECADE = 1 / 8;
 /** Share of the steps that the smoothed loss needs at the start to settle. */
 const SETTLING = DECADE;
 /** Share of the steps at the start whose rates are too low to have an effect. */
 const IDLE = 2 * DECADE;
-/** Lengths of fitted lines in decades. They are tried in this order until a line falls clearly. */
+/**
+ * Lengths of the fitted lines, in decades of the rate. They are tried in this order until the loss
+ * falls clearly along a line.
+ */
 const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
  * A fall is clear if it is more than this multiple of the fall that noise causes, and more than a
@@ -57,11 +61,12 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
 }
 
 /**
- * Finds the rate at which the loss falls steepest before its minimum. It is the middle of the
- * decade whose least-squares line falls most. If noise hides the fall, a longer range replaces the
- * decade. A line separates a fall from noise better than differences between consecutive losses do.
- * The range ends at the minimum or before it, so the found rate is about half a decade or more
- * below the rates at which the loss explodes.
+ * Finds the rate at which the loss falls steepest before its minimum. A least-squares line is
+ * fitted to the losses of each decade of rates; the found rate is the middle of the decade whose
+ * line falls most. If noise hides the fall, ranges longer than a decade are tried. A line separates
+ * a fall from noise better than differences between consecutive losses do. The range ends no later
+ * than the minimum. So the found rate is at least about half a decade below the rates at which the
+ * loss explodes.
  *
  * @param losses losses of the test's steps, all finite.
  * @param steps planned steps of the test.
@@ -127,8 +132,8 @@ function steepest(losses: readonly number[], reach: number): { middle: number; f
 }
 
 /**
- * Returns the standard deviation of the fall of the line that {@link steepest} fits, for losses
- * without a trend and with a standard deviation of 1.
+ * Returns the standard deviation of a fitted line's fall (see {@link steepest}), if the losses have
+ * no trend and a standard deviation of 1.
  */
 function fallByNoise(reach: number): number {
   return (2 * reach) / Math.sqrt(squaresUpTo(reach));

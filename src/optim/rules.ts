@@ -2,10 +2,10 @@
  * The table of update rules: the settings, counters and running averages of each optimizer of
  * PyTorch and TensorFlow.js, and their arithmetic on flat arrays.
  *
- * Every rank runs the optimizer itself on the averaged gradient, so replicas stay equal only if the
- * arithmetic has the same bits everywhere: `+ - * /` and `Math.sqrt` in float64, rounded once when
- * a value is stored in a Float32Array; never `Math.pow` or `Math.exp`, whose last bits differ
- * between engines.
+ * Every rank runs the optimizer itself on the averaged gradient. So replicas stay equal only if the
+ * arithmetic has the same bits everywhere. Therefore only `+ - * /` and `Math.sqrt` are used, in
+ * float64, and a value is rounded once, when it is stored in a Float32Array. `Math.pow` and
+ * `Math.exp` are never used, because their last bits differ between engines.
  *
  * Sources: the algorithm boxes of https://docs.pytorch.org/docs/stable/optim.html, without amsgrad
  * and maximize; src/optimizers of @tensorflow/tfjs-core 4.22.
@@ -17,7 +17,7 @@ import type { Range } from '../util/range.ts';
 /** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
 export type Config = Readonly<Record<string, unknown>>;
 
-/** A number with `low` (default 0) <= number < `high`, or a boolean as 0 or 1. */
+/** The range of a setting: `low` (default 0) <= number < `high`. A boolean counts as 0 or 1. */
 interface Setting {
   low?: number;
   high: number;
@@ -25,9 +25,12 @@ interface Setting {
   initial?: number | undefined;
 }
 
-/** A scalar to which each step adds 1. With `factor`, each step multiplies it by that setting. */
+/**
+ * A scalar of the state. Each step adds 1 to it. With `factor`, each step instead multiplies it by
+ * the setting of that name.
+ */
 interface Counter {
-  /** The first value, or the name of the setting that contains it. */
+  /** The counter's first value, or the name of the setting that contains it. */
   first: number | string;
   factor?: string;
 }
@@ -39,16 +42,19 @@ interface Step {
   /** The elements to update. */
   ranges: readonly Range[];
   slots: readonly Float32Array[];
-  /** Returns a setting or counter as the library rounds it; 0 if the rule does not have it. */
+  /**
+   * Returns a setting or counter, rounded as PyTorch or TensorFlow.js does; 0 if the rule does not
+   * have it.
+   */
   value: (name: string) => number;
-  /** Returns 1 - {@link value}, as the library rounds it. */
+  /** Returns 1 - {@link value}, rounded in the same way. */
   rest: (name: string) => number;
 }
 
 export interface Rule {
-  /** The first scalars of the state, in this order. */
+  /** The rule's settings. They are the first scalars of the state, in this order. */
   settings: Readonly<Record<string, Setting>>;
-  /** The scalars after the settings. */
+  /** The rule's counters. In the state they follow the settings. */
   counters?: Readonly<Record<string, Counter>>;
   /** Returns the first value of each running average. */
   slots?: (config: Config) => readonly number[];
@@ -66,19 +72,17 @@ export interface Rule {
   update: (step: Step, rule: Rule) => void;
 }
 
-/** The rules of a library, by the names that it gives them. */
+/** The rules of PyTorch or of TensorFlow.js, by that library's names. */
 export interface Library<Name extends string> {
   rules: Readonly<Record<Name, Rule>>;
   /**
-   * Returns the name of an optimizer in states. The states of the two libraries are not compatible.
+   * Returns the name that the state of an optimizer contains. It differs between the two libraries,
+   * because their states are not compatible.
    */
   stateName: (name: Name) => string;
-  /** Rounds settings and counters as the library does. */
+  /** Rounds settings and counters as PyTorch or TensorFlow.js does. */
   round: (value: number) => number;
-  /**
-   * Whether the counters in a state belong to the next step. Otherwise they belong to the last
-   * step.
-   */
+  /** Whether the counters in a state are those of the next step, not of the last step. */
   countsAhead: boolean;
 }
 
@@ -89,7 +93,7 @@ const POSITIVE: Setting = { low: Number.MIN_VALUE, high: Infinity };
 
 const ONE = () => [0];
 const TWO = () => [0, 0];
-/** beta^t in step t, as a running product. */
+/** A counter that is beta^t in step t: each step multiplies it by beta. */
 const power = (factor: string, first: number | string): Counter => ({ first, factor });
 
 const DECAYING_RATE = { learningRate: POSITIVE, weightDecay: amount(0) };
@@ -133,10 +137,10 @@ const RATE = { learningRate: amount() };
 const BETAS = { ...RATE, beta1: share(), beta2: share(), epsilon: amount() };
 
 /**
- * Rules of TensorFlow.js by its class names, which minifiers keep. Settings are rounded to float32,
- * as TensorFlow.js does: 1 - 0.999 in float32 differs from 0.001 by 1e-5, which Adam's steps would
- * show. Unlike PyTorch's rules, these accept a learning rate of 0, as at the start of a warm-up.
- * The defaults are those of `getConfig`.
+ * Rules of TensorFlow.js by its class names, which minifiers do not change. Settings are rounded to
+ * float32, as TensorFlow.js does: in float32, 1 - 0.999 differs from 0.001 by 1e-5 of its value,
+ * and Adam's steps would show the difference. Unlike PyTorch's rules, these accept a learning rate
+ * of 0, as at the start of a warm-up. The defaults are those of `getConfig`.
  */
 export const TENSORFLOW: Library<string> = {
   stateName: (name) => `tf.${name.toLowerCase()}`,
@@ -268,9 +272,10 @@ function adagrad({ params, gradient, ranges, slots, value }: Step): void {
 }
 
 /**
- * The running means of squared gradients and of squared updates. As in TensorFlow.js, and unlike
- * the paper (https://arxiv.org/abs/1212.5701) and PyTorch, an update is divided by the mean before
- * this step's gradient. So the two means stay equal, and each update is the gradient.
+ * Adadelta (https://arxiv.org/abs/1212.5701) with two running means: of squared gradients and of
+ * squared updates. As in TensorFlow.js, the mean of squared gradients does not include this step's
+ * gradient when it divides the update; in the paper and in PyTorch it does. So the two means stay
+ * equal, and each update is the gradient.
  */
 function adadelta({ params, gradient, ranges, slots, value, rest }: Step): void {
   const gradients = slots[0]!;
@@ -307,7 +312,7 @@ function adamax({ params, gradient, ranges, slots, value, rest }: Step): void {
     for (let i = start; i < end; i++) {
       const g = gradient[i]!;
       const m = beta1 * mean[i]! + take1 * g;
-      // Math.max and Math.abs are exact.
+      // `Math.max` and `Math.abs` are exact, so every machine computes the same bits.
       const norm = Math.max(beta2 * norms[i]!, Math.abs(g));
       mean[i] = m;
       norms[i] = norm;

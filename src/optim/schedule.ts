@@ -1,19 +1,20 @@
 /**
- * Learning rate schedules. Every rank computes the rate itself, so the rules of `rules.ts`
- * apply. `Math.cos` and `Math.exp` differ between machines; polynomials replace them here.
+ * Learning rate schedules. Every rank computes the rate itself, so it must have the same bits on
+ * every machine (see `rules.ts`). `Math.cos` and `Math.exp` differ between machines; polynomials
+ * replace them here.
  */
 import type { MeasureName, ScheduleName } from '../spec/names.ts';
 
 interface Schedule {
   measure?: MeasureName | null;
-  /** The highest rate. A range test ignores it and has its own rates. */
+  /** The highest learning rate. A range test ignores it and uses rates of its own. */
   learningRate: number;
   schedule: ScheduleName;
-  /** Number of steps, at the start, in which the rate rises linearly. */
+  /** Number of steps at the start of the run in which the rate rises linearly. */
   warmupSteps: number;
 }
 
-/** Share of the highest rate at the end, as in the training of GPT-3. */
+/** The rate at the end of a run, as a share of the highest rate; the same as for GPT-3. */
 const FINAL_SHARE = 0.1;
 
 /**
@@ -55,7 +56,10 @@ function powerOfTen(exponent: number): number {
   return sum;
 }
 
-/** Power of the last term of the series. The next term is at most ln(10)^25 / 25! = 7e-17. */
+/**
+ * Highest power of x in the series of {@link powerOfTen}. The next term is at most ln(10)^25 / 25!
+ * = 7e-17.
+ */
 const LAST_POWER = 24;
 
 /**
@@ -70,5 +74,5 @@ function cosineOfHalfTurns(turns: number): number {
   return sum;
 }
 
-/** Power of the last term of the series. This term is at most (pi / 2)^18 / 18! = 5e-13. */
+/** Highest power in the series of the cosine. Its term is at most (pi / 2)^18 / 18! = 5e-13. */
 const LAST_TERM = 18;

@@ -24,15 +24,15 @@ export interface ModelPass<Outputs extends Tensor | Tensor[] = Tensor> {
    */
   loss: (outputs: Outputs) => Scalar;
   /**
-   * Computes metrics from the same outputs: a float32 tensor of as many values as the option
-   * `metrics` of DDP. They are averaged over the ranks in the same way as the loss.
+   * Computes metrics from the same outputs, as a float32 tensor. DDP's option `metrics` is the
+   * number of its values. They are averaged over the ranks in the same way as the loss.
    */
   metrics?: (outputs: Outputs) => Tensor;
 }
 
 /** Trainable variables in forward order, and the other variables (PyTorch calls them buffers). */
 export interface ModelVariables {
-  /** Null if the caller passed a list of variables. */
+  /** The model; `null` if the caller passed a list of variables. */
   model: Model | null;
   parameters: readonly Variable[];
   buffers: readonly Variable[];
@@ -66,7 +66,7 @@ export async function keepingBuffers(model: Model | readonly Variable[], main: (
   }
 }
 
-/** A LayerVariable's read() returns the tf.Variable itself. */
+/** The `read()` of a LayerVariable returns the tf.Variable itself, not a copy. */
 function variablesIn(weights: tf.LayersModel['weights']): Variable[] {
   return [...new Set(weights.map((weight) => weight.read() as tf.Variable))];
 }
@@ -237,7 +237,7 @@ export class TensorReader {
   }
 }
 
-/** Reads with the public API. */
+/** Reads tensors with TensorFlow.js's public API. */
 function readEach(tensors: readonly Tensor[]): Reading {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
   // A failure must not count as unhandled before a caller awaits `values`.
@@ -280,7 +280,7 @@ export async function readVariables(
   }
 }
 
-/** An object for each write in place, by data id. */
+/** By the data id of a variable: a new object after each write in place. */
 const overwritten = new WeakMap<object, object>();
 
 /**
@@ -291,7 +291,7 @@ export function versionOf({ dataId }: Variable): object {
   return overwritten.get(dataId) ?? dataId;
 }
 
-/** Writes the flat parameters into the model's variables, each at its slot. */
+/** Copies each parameter from its slot in `flat` to the model's variable. */
 export function writeVariables(
   variables: readonly Variable[],
   slots: readonly Slot[],

@@ -15,8 +15,8 @@ import { TensorReader, type Gradients, type Scalar } from './flatten.ts';
 
 export interface GradScalerOptions {
   /**
-   * First scale: a power of two, at least 1. PyTorch starts with 65 536, for mean losses; sums over
-   * the samples of a batch have larger gradients. Default 1024.
+   * First scale: a power of two, at least 1. PyTorch starts with 65 536, for mean losses. Here
+   * losses are sums over the samples of a batch, which have larger gradients. Default 1024.
    */
   initScale?: number;
   /** Number of passes without an overflow after which the scale is doubled. Default 2000. */

@@ -50,11 +50,13 @@ export interface PassOptions {
    * {@link gradScaler}. It must have been created for the parameters of this model.
    */
   captures?: PassCaptures | null;
-  /** Called when this rank has computed and read its gradients. It then waits for other ranks. */
+  /**
+   * Called when this rank has computed and read its gradients. The rank then waits for other ranks.
+   */
   oncomputed?: (() => void) | undefined;
   /**
-   * Ends the reduction when it is aborted: the group then fails on every rank with AbortError,
-   * which names this rank.
+   * A signal that ends the reduction. When it is aborted, the group fails on every rank with
+   * AbortError, which names this rank.
    */
   signal?: AbortSignal | undefined;
 }
@@ -159,8 +161,8 @@ export function differentiateAlone<Outputs extends Tensor | Tensor[]>(
  * `onfinal` is called as in {@link gradientsOf}, but never if the model runs in stages.
  *
  * If the model runs in stages, its moving averages are updated only after everything else has
- * succeeded, and on the CPU, so that they stay equal on all ranks bit for bit. The caller disposes
- * of the result.
+ * succeeded. They are updated on the CPU, so that they stay equal on all ranks bit for bit. The
+ * caller disposes of the result.
  *
  * @throws (rejects) UsageError for a wrong number of inputs; errors of {@link stagedGradientsOf};
  *   DeviceError.

@@ -1,7 +1,8 @@
 /**
- * Replays passes whose inputs are declared, instead of running their ops again. A pass is recorded
- * twice with different samples; if the recordings agree and a replay has the bits of the eager
- * pass, later passes with inputs of the same shapes are replayed. Otherwise passes stay eager.
+ * Replays passes whose inputs are declared, instead of running their ops again. A pass that runs
+ * its ops is called eager. A pass is recorded twice with different samples. If the recordings agree
+ * and a replay has the same bits as the eager pass, later passes with inputs of the same shapes are
+ * replayed. Otherwise passes stay eager.
  */
 import * as tf from '@tensorflow/tfjs';
 import { chosenKernels } from '../../gpu/kernels/registry.ts';
@@ -21,10 +22,10 @@ import {
 } from './flatten.ts';
 import type { GradientListener } from './tape.ts';
 
-/** A pass that computes nothing but ops of its inputs and of the trained variables. */
+/** A pass whose ops depend on nothing but its inputs and the trained variables. */
 export interface DeclaredPass {
   (): Scalar;
-  /** float32 or int32. Nothing else in the pass depends on samples or on the step. */
+  /** All tensors of the pass that depend on samples or on the step; float32 or int32. */
   readonly inputs: readonly Tensor[];
 }
 
@@ -34,20 +35,28 @@ export function declareInputs(inputs: readonly Tensor[], loss: () => Scalar): De
 
 /**
  * Number of steps between two comparisons of a replay with an eager pass. A comparison costs about
- * one more pass, so all of them add half a percent to the time of training.
+ * one more pass, so all comparisons together add half a percent to the time of training.
  */
 const CHECK_EVERY = 200;
-/** Recordings of passes with equal shapes. The first may differ, because it fills pools. */
+/**
+ * Passes with equal shapes are recorded at most this often. The first recording may differ from the
+ * second one, because the first pass fills TensorFlow.js's pools of buffers.
+ */
 const MOST_RECORDINGS = 4;
-/** Combinations of shapes: a batch and its quarters, each for two numbers of ranks. */
+/**
+ * Largest number of combinations of shapes that are recorded: a whole batch and a quarter of it,
+ * each with two numbers of ranks.
+ */
 const MOST_SHAPES = 4;
 /**
- * Recordings that may become invalid because a variable is assigned. Each costs buffers and time.
+ * Recording begins at most this often. It begins again after a variable was assigned, because all
+ * recordings are then invalid. Each time costs buffers and time.
  */
 const MOST_RESTARTS = 8;
 /**
- * Bytes of buffers that replays may have. TensorFlow.js keeps the buffers of the eager pass, too. A
- * pass with more memory spends its time in shaders, so its JavaScript matters less.
+ * Largest number of bytes of the replays' buffers. TensorFlow.js keeps the buffers of the eager
+ * pass in addition. A pass that needs more memory spends most of its time in shaders, so a replay
+ * would save little.
  */
 const MOST_BYTES = 256 * 2 ** 20;
 
@@ -164,7 +173,8 @@ export class PassCaptures {
         finals.push([variable, gradient]);
       }),
     );
-    // A copy submits commands, which would change the buffers that TensorFlow.js reuses.
+    // The listener is called after the recording, because it copies gradients. A copy submits
+    // commands, and TensorFlow.js would then reuse other buffers in the recorded pass.
     for (const final of finals) onfinal?.(...final);
     const { last } = shape;
     const recorded = { commands: recorder.commands, pinned };
@@ -224,7 +234,10 @@ export class PassCaptures {
     }
   }
 
-  /** Returns `eager`; stops if a replay of the same pass has other bits. */
+  /**
+   * Compares `eager` with a replay of the same pass, and returns `eager`. If the bits differ, all
+   * later passes are eager.
+   */
   async #compared(backend: Backend, replayable: Replayable, pass: DeclaredPass, eager: Gradients): Promise<Gradients> {
     try {
       replay(backend, replayable, pass);
@@ -264,7 +277,10 @@ function free({ capture, outputs: { value, gradients } }: Replayable): void {
   capture.dispose();
 }
 
-/** The first replay with other samples is compared, too. */
+/**
+ * Whether a replay is compared with an eager pass: the first replay with other samples, and then
+ * one in {@link CHECK_EVERY} replays.
+ */
 function isChecked({ replays }: Replayable): boolean {
   return replays === 1 || replays % CHECK_EVERY === 0;
 }
@@ -272,7 +288,8 @@ function isChecked({ replays }: Replayable): boolean {
 function replay(backend: Backend, replayable: Replayable, { inputs }: DeclaredPass, onfinal?: GradientListener): void {
   const { capture, outputs } = replayable;
   replayable.replays += 1;
-  // Values that were read after the previous replay are cached there.
+  // TensorFlow.js caches the values that were read from these tensors. They belong to the previous
+  // replay, so they are removed.
   for (const { dataId } of [outputs.value, ...outputs.gradients]) {
     (backend.tensorMap.get(dataId) as { values: unknown }).values = null;
   }

@@ -1,8 +1,8 @@
 /**
  * Gradients of a model with SyncBatchNormalization layers. A layer's `call` and the backward pass
  * of TensorFlow.js are synchronous, but statistics cross the network. Therefore the model runs in
- * stages (`stages.ts`), each recorded on its own tape (`tape.ts`), with one collective after each
- * stage in the forward pass and one in the backward pass.
+ * stages (`stages.ts`). Each stage is recorded on its own tape (`tape.ts`). Between two stages
+ * there is one collective in the forward pass and one in the backward pass.
  *
  * In the forward pass the ranks gather mean, variance and count per channel. For the backward pass,
  * let L be the sum over ranks of their scaled losses, y = gamma (x - m) / s + beta, s =
@@ -69,7 +69,7 @@ class StagedPass {
   /** Tensors that outlive their stage. The key is the number of the value (see `LayerCall`). */
   readonly #values = new Map<number, tf.Tensor>();
   readonly #tapes = new Map<Stage, Tape>();
-  /** Moments of all ranks' samples. */
+  /** For each layer call: the moments of all ranks' samples. */
   readonly #moments = new Map<SyncCall, Moments>();
   /**
    * For each tensor id of a value or variable, the sum of the gradients found so far. The entries
@@ -77,9 +77,7 @@ class StagedPass {
    */
   readonly #gradients = new Map<number, tf.Tensor>();
   readonly #reader = new TensorReader();
-  /**
-   * The scaled loss. It is null on a rank without samples, and after the result has taken it over.
-   */
+  /** The scaled loss, until it is part of the result. `null` on a rank without samples. */
   #loss: Scalar | null = null;
 
   constructor(staged: StagedModel, group: ProcessGroup, inputs: readonly tf.Tensor[]) {
@@ -87,7 +85,8 @@ class StagedPass {
     this.#group = group;
     this.#isEmpty = isEmpty(inputs);
     if (this.#isEmpty) return;
-    // A cast to the same type is another tensor of the same data; it is disposed of like any value.
+    // `cast` returns another tensor even if the type stays the same. So inputs are disposed of like
+    // other values.
     for (const [value, input] of inputs.entries()) this.#values.set(value, input.cast(staged.dtypes[value]!));
   }
 
@@ -136,7 +135,8 @@ class StagedPass {
   }
 
   async #normalize(syncs: readonly SyncCall[]): Promise<void> {
-    // Mean and variance of each call, then the counts.
+    // First the means and variances of each layer call; then, for each call, the number of elements
+    // per channel.
     const size = pairsSize(syncs);
     const own = new Float32Array(size + syncs.length);
     if (!this.#isEmpty) {
@@ -180,11 +180,11 @@ class StagedPass {
   }
 
   /**
-   * From the gradients of the layers' outputs, computes the gradients of the layers' inputs, of
-   * gamma and of beta.
+   * Computes the gradients of the layers' inputs, and those of gamma and beta, from the gradients
+   * of the layers' outputs.
    */
   async #differentiateNormalized(syncs: readonly SyncCall[]): Promise<void> {
-    // sum(dy) and sum(dy (x - m)) of each call.
+    // For each layer call, the two sums of the formula above: sum(dy) and sum(dy (x - m)).
     const sums = new Float32Array(pairsSize(syncs));
     if (!this.#isEmpty) {
       const own = tf.tidy(() =>
@@ -226,7 +226,8 @@ class StagedPass {
     const x = this.#values.get(sync.input)!;
     const y = this.#values.get(sync.output)!;
     const centred = x.sub(sync.layer.alongAxis(x, tf.tensor1d(this.#moments.get(sync)!.mean)));
-    // The loss may not depend on every layer.
+    // If the loss does not depend on this layer, the layer has no gradient. Its gradient is then
+    // zero.
     return { dy: this.#gradients.get(y.id) ?? tf.zerosLike(y), centred };
   }
 
@@ -279,7 +280,7 @@ class StagedPass {
    */
   async #updateMovingAverages(): Promise<void> {
     const calls = this.#staged.syncs;
-    // One call of each layer.
+    // One call for each layer, even if the layer is shared.
     const layers = Array.from(new Map(calls.map((call) => [call.layer, call])).values());
     const averages = layers.flatMap(({ layer }) => [layer.movingMean, layer.movingVariance]);
     const variables = averages.map((average) => average.read() as Variable);
@@ -338,12 +339,15 @@ function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<nu
 
 type LayerOf = Pick<SyncCall, 'layer'>;
 
-/** Returns the number of elements for two values per channel of each call. */
+/**
+ * Returns the length of the array for {@link splitPairs}: two values per channel for each layer
+ * call.
+ */
 function pairsSize(calls: readonly LayerOf[]): number {
   return calls.reduce((size, { layer }) => size + 2 * layer.channels, 0);
 }
 
-/** Returns views of `flat` for two values per channel of each call, one after the other. */
+/** Returns two views of `flat` for each layer call. A view has one value per channel. */
 function splitPairs(calls: readonly LayerOf[], flat: Float32Array): (readonly [Float32Array, Float32Array])[] {
   let at = 0;
   return calls.map(({ layer: { channels } }) => {

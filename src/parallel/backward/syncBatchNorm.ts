@@ -32,11 +32,11 @@ const BatchNormalization = tf.serialization.SerializationMap.getMap().classNameM
 ]![0] as unknown as BatchNormalizationConstructor;
 
 /**
- * A layer with the arguments, weights, config and behaviour of `tf.layers.batchNormalization`,
- * except that a pass of `gradientsOfPass` normalizes by the mean and variance of all ranks'
- * samples. In any other training pass the layer uses this rank's samples alone, as torch does
- * without a process group; in inference it uses the moving averages. Unlike TensorFlow.js's layer
- * it also trains with an axis other than the last and without gamma or beta.
+ * A layer with the arguments, weights, config and behaviour of `tf.layers.batchNormalization`.
+ * However, a pass of `gradientsOfPass` normalizes by the mean and variance of all ranks' samples.
+ * In any other training pass the layer uses this rank's samples alone, as torch does without a
+ * process group; in inference it uses the moving averages. Unlike TensorFlow.js's layer it also
+ * trains with an axis other than the last and without gamma or beta.
  */
 export class SyncBatchNormalization extends BatchNormalization {
   static override className = 'SyncBatchNormalization';
@@ -124,7 +124,9 @@ export function convertSyncBatchNorm(model: Model): Model {
   return converted;
 }
 
-/** Returns a copy of a config with the class name BatchNormalization replaced. */
+/**
+ * Returns a copy of a config in which SyncBatchNormalization replaces the class BatchNormalization.
+ */
 function renamed(config: tf.serialization.ConfigDictValue): tf.serialization.ConfigDictValue {
   if (Array.isArray(config)) return config.map(renamed);
   if (config === null || typeof config !== 'object') return config;
@@ -142,6 +144,6 @@ function copyWeights(from: Model, to: Model): void {
     if (layer instanceof tf.LayersModel) copyWeights(layer, target as Model);
     else target.setWeights(layer.getWeights());
   }
-  // The config of a layer includes whether the layer is frozen, but the config of a model does not.
+  // The config of a model, unlike that of a layer, does not say whether it is frozen.
   if (!from.trainable) to.trainable = false;
 }

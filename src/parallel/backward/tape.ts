@@ -76,10 +76,11 @@ export function differentiateTape(
   xs: readonly tf.Tensor[],
 ): (tf.Tensor | null)[] {
   const engine = tf.engine();
-  // Represents the rest of the pass: a function of the outputs with the given gradients.
+  // Stands for the rest of the pass: a function that depends on the outputs and has their given
+  // gradients.
   const rest = tf.customGrad(() => ({
     value: tf.scalar(0),
-    // Copies, because the engine disposes of gradients that it has summed.
+    // The gradients are cloned, because the engine disposes of gradients that it has summed.
     gradFunc: () => outputs.map(({ gradient }) => gradient.clone()),
   }));
   try {
@@ -104,9 +105,9 @@ export function differentiateTape(
 /**
  * Returns the order in which back-propagation finishes the gradients of `variables`.
  * Back-propagation walks the tape backwards. So the gradient of a variable is final when
- * back-propagation has passed the first op on the tape that has the variable as an input and that
- * `loss` depends on. If one op finishes several variables, the later variables come first. Call it
- * inside the gradient scope.
+ * back-propagation has passed the first op on the tape that has the variable as an input and on
+ * which `loss` depends. If one op finishes several variables, the later variables come first. Call
+ * it inside the gradient scope.
  */
 export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
   const uses = usesOf(variables, loss).map((all) => all.at(-1)?.index ?? -1);
@@ -130,7 +131,8 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
     const { gradient, inputs } = node;
     // If the op has no gradient, the engine throws an error later.
     if (!gradient) continue;
-    // The engine visits the inputs in the order of the keys, so this input must be the first key.
+    // The engine visits the inputs in the order of their keys, and must visit the variable first.
+    // So the variable's key comes first.
     node.inputs = { [input]: inputs[input]!, ...inputs };
     node.gradient = (dys) => {
       const byInput = gradient(dys);
@@ -147,10 +149,10 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
 }
 
 interface Use {
-  /** Index on the tape. */
+  /** Index of the node on the tape. */
   index: number;
   node: Tape[number];
-  /** Name of the input of the node. */
+  /** Key of the variable in `node.inputs`. */
   input: string;
 }
 

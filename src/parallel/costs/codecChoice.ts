@@ -13,11 +13,14 @@ import { byCodec, exchangeMs, sentBytes, type EncodedGradients } from './exchang
 /** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
 
-/** Share of a step that communication may take. A smaller share is not worth more rounding. */
+/**
+ * A codec is good enough if communication takes at most this share of a step. Less communication
+ * would not be worth more rounding.
+ */
 const ENOUGH = 0.2;
 /**
- * If no codec keeps communication within `ENOUGH`, a codec with more rounding is chosen only if its
- * steps take less than this share of the time that steps take with less rounding.
+ * Used if no codec keeps communication within `ENOUGH`. A codec with more rounding is then chosen
+ * only if a step takes less than this share of its time with less rounding.
  */
 const WORTH = 0.9;
 /** If communication takes more than this share of a step, ranks should communicate less often. */
@@ -28,8 +31,8 @@ const DOUBT = 2;
 /** Chooses the codec of the next steps. */
 export function chooseCodec(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): CodecChoice {
   const { ownMs, communicateMs, exposedMs } = steps;
-  // Latency is taken as at most half of the measured time. If communication took less than twice
-  // the usual latency of its hops, the hops of this group are faster than usual.
+  // The latency is that of usual hops, but at most half of the measured time. If communication took
+  // less than twice the usual latency, the hops of this group are faster than usual.
   const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_COSTS.hopMs);
   const bytesPerMs = sentBytes(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
   const hiddenMs = communicateMs - exposedMs;
@@ -44,8 +47,8 @@ export function chooseCodec(worldSize: number, gradients: EncodedGradients, step
 }
 
 /**
- * Returns the first strategy whose exchanges are seldom enough; otherwise, the strategy with
- * the longest period.
+ * Returns the first strategy that exchanges seldom enough. If there is none, returns the strategy
+ * with the longest period between exchanges.
  */
 function seldomEnough(isEnough: (period: number) => boolean): StrategyName {
   const local = STRATEGY_NAMES.filter((name) => STRATEGIES[name].local !== null);

@@ -13,7 +13,7 @@ export interface EncodedGradient {
   codingMs: number;
 }
 
-/** A gradient with each codec. */
+/** For each codec: size and coding time of a gradient. */
 export type EncodedGradients = Readonly<Record<JobCodec, EncodedGradient>>;
 
 /**
@@ -32,7 +32,7 @@ export function encodedGradients(parameters: readonly Variable[], matrixRank: nu
   }));
 }
 
-/** Returns a value for each codec. */
+/** Returns the result of `valueOf` for each codec. */
 export function byCodec<Value>(valueOf: (codec: JobCodec) => Value): Record<JobCodec, Value> {
   return Object.fromEntries(CODEC_NAMES.map((codec) => [codec, valueOf(codec)])) as Record<JobCodec, Value>;
 }

@@ -3,18 +3,24 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Clock } from '../../util/clock.ts';
 import { median } from '../../util/statistics.ts';
 
-/** All ranks get the same figures. */
+/** How fast ranks exchange values; the same figures on all ranks. */
 export interface LinkFigures {
-  /** Time of an all-reduce of one value per rank, in milliseconds: 2(n-1) hops. */
+  /** Milliseconds of an all-reduce of one value per rank. It has 2(n-1) hops with n ranks. */
   latencyMs: number;
   /** Bytes that a rank sends per millisecond in a large all-reduce. */
   bytesPerMs: number;
 }
 
-/** Numbers of small and of large all-reduces. Their median counts, because packets may be lost. */
+/**
+ * Numbers of small and of large all-reduces that are timed. Their median time counts, because lost
+ * packets make some of them slow.
+ */
 const SMALL = 5;
 const LARGE = 3;
-/** Largest all-reduce, in values: 1 MiB, two and a half seconds over a line of 5 Mbit/s. */
+/**
+ * Number of values in the largest all-reduce. They have 1 MiB, which takes 2.5 seconds over a line
+ * of 5 Mbit/s.
+ */
 const MOST_VALUES = 2 ** 18;
 
 /**
@@ -35,13 +41,14 @@ export async function measureLinks(group: ProcessGroup, size: number, clock: Clo
     }
     return median(times);
   };
-  // With fewer values than ranks, some ranks would send nothing.
+  // A small all-reduce has one value per rank. With fewer values, some ranks would send nothing.
   const latency = await typical(SMALL, worldSize);
   const large = await typical(LARGE, values.length);
   const all = await group.allGather(Float64Array.of(latency, large));
-  // A rank that waits for a later rank measures its wait too, so the shortest times are used.
+  // A rank that waits for a later rank also measures its wait. So the shortest time of all ranks is
+  // used.
   const [latencyMs, largeMs] = [0, 1].map((i) => Math.min(...all.map((times) => times[i]!)));
   const sent = (2 * (worldSize - 1) * values.byteLength) / worldSize;
-  // A transfer inside one browser may be too short for the clock.
+  // A transfer inside one browser may be too short for the clock, so it counts as at least 0.1 ms.
   return { latencyMs: latencyMs!, bytesPerMs: sent / Math.max(largeMs! - latencyMs!, 0.1) };
 }

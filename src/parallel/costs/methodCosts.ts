@@ -18,18 +18,22 @@ export interface Measured extends LinkFigures {
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: number;
   /**
-   * Milliseconds of this step in which the rank's thread computes, so that frames wait. 0 on a GPU.
+   * Milliseconds of {@link ownMs} in which the rank's thread computes, so that frames have to wait;
+   * 0 on a GPU.
    */
   busyMs: number;
 }
 
 type MethodCost = MethodComparison['costs'][number];
 
-/** Milliseconds in which the largest changes are found, sent and applied, per byte of gradient. */
+/**
+ * Milliseconds, per byte of the gradient, in which SparseLoCo finds, sends and applies the largest
+ * changes.
+ */
 const SPARSE_CODING_MS_PER_BYTE = 1.2e-5;
 /**
- * A method that changes more of the training must save more than a tenth of the time, because
- * estimates are not more exact than that.
+ * A method that changes training more than another method must save more than a tenth of the
+ * other's time. Estimates are not more exact than that.
  */
 const WORTH = 0.9;
 
@@ -52,7 +56,7 @@ function stepCost({ strategy, codec }: Method, measured: Measured): { stepMs: nu
   const steps = (learner === 'language model' ? languageModel.syncEvery : null) ?? syncEvery!;
   if (local.isSparse) return sparseStepCost(measured, steps);
   const bytesPerStep = bytes / steps;
-  // An exchange also all-reduces the samples and losses.
+  // An exchange has a second all-reduce, of samples and losses. It costs the latency once more.
   if (local.streaming === null) return { stepMs: ownMs + (latencyMs + allReduceMs) / steps, bytesPerStep };
   const { fragments, delay } = local.streaming;
   // Ranks compute while a fragment travels. At each hop, the fragment waits for half of a step's
@@ -66,8 +70,8 @@ function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: 
   if (worldSize === 1) return { stepMs: ownMs, bytesPerStep: 0 };
   const sent = sentShare(worldSize, PAYLOAD_SHARE).share * gradients.fp32.bytes;
   const codingMs = gradients.fp32.bytes * SPARSE_CODING_MS_PER_BYTE;
-  // Two all-gathers together have as many hops as an all-reduce. The all-reduce of samples and
-  // losses has the same number.
+  // The two all-gathers of an exchange together have as many hops as one all-reduce. The all-reduce
+  // of samples and losses adds as many.
   return { stepMs: ownMs + (2 * latencyMs + sent / bytesPerMs + codingMs) / steps, bytesPerStep: sent / steps };
 }
 

@@ -15,7 +15,10 @@ export interface DataLoaderOptions {
   dropLast?: boolean;
   /** Number of batches that are loaded while the caller uses the one before. Default 1. */
   prefetch?: number;
-  /** Ends iterations: the next batch is rejected with the signal's reason. */
+  /**
+   * A signal that ends iterations. When it is aborted, the next batch is rejected with the signal's
+   * reason.
+   */
   signal?: AbortSignal;
 }
 
@@ -64,7 +67,7 @@ export class DataLoader<Batch> implements AsyncIterable<Batch> {
     this.#signal = signal ?? null;
   }
 
-  /** Number of batches. */
+  /** Number of batches of an iteration. */
   get length(): number {
     const batches = this.#sampler.length / this.#batchSize;
     return this.#dropLast ? Math.floor(batches) : Math.ceil(batches);
@@ -91,7 +94,8 @@ export class DataLoader<Batch> implements AsyncIterable<Batch> {
         yield batch;
       }
     } finally {
-      // Not awaited: a load may take long, and the caller has left.
+      // These batches are not awaited: their loads may take long, and the caller has ended the
+      // iteration.
       for (const batch of ahead) void batch.then(disposeOf, () => {});
     }
   }
@@ -107,7 +111,7 @@ async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | null): Pr
   const aborted = deferred<never>();
   const abort = (): void => aborted.reject(signal.reason);
   signal.addEventListener('abort', abort);
-  // `load` may have aborted the signal.
+  // `load` may have aborted the signal already. Then no event follows.
   if (signal.aborted) abort();
   try {
     return await Promise.race([promise, aborted.promise]);

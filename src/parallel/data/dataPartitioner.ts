@@ -4,7 +4,7 @@ import { permutation } from '../../util/rng.ts';
 import { checkCount } from '../groups/checks.ts';
 
 /**
- * Tolerance of rounding errors, as a share. Rounded, 0.4 + 0.2 + 0.3 + 0.1 exceeds 1, and
+ * Relative tolerance of rounding errors. Because of rounding, 0.4 + 0.2 + 0.3 + 0.1 exceeds 1, and
  * 0.29 * 100 is below 29.
  */
 const TOLERANCE = 1e-9;
@@ -39,7 +39,7 @@ export class DataPartitioner<T = number> {
     const length = typeof data === 'number' ? data : data.length;
     checkCount('The number of samples', length, 1);
     checkFractions(fractions);
-    // `data` is a number only if T includes numbers.
+    // The type of `data` allows a number only if T includes numbers, so an index is a T.
     this.#sampleAt = typeof data === 'number' ? (index) => index as T : (index) => data[index]!;
     const order = permutation(length, seed);
     let start = 0;

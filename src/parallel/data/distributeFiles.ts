@@ -18,7 +18,7 @@ export interface FileSlices {
   readonly digests: string | null;
   /** Number of bytes of the slices on this rank. */
   readonly heldBytes: number;
-  /** Whether this rank may have more slices, which it can only find when it knows the digests. */
+  /** Whether this rank may have slices that it cannot recognize before it knows the digests. */
   readonly mayHave?: boolean;
   bytesOf(slice: number): number;
   has(slice: number): boolean;
@@ -172,7 +172,7 @@ async function transfer(
   ]);
 }
 
-/** Groups transfers by the rank at one end. */
+/** Groups transfers by their sender or by their receiver. */
 function lanesOf(transfers: readonly SliceTransfer[], end: 'from' | 'to'): SliceTransfer[][] {
   const lanes = new Map<number, SliceTransfer[]>();
   for (const each of transfers) {

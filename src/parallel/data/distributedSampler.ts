@@ -5,7 +5,7 @@ import { checkCount, checkRank } from '../groups/checks.ts';
 export interface DistributedSamplerOptions {
   /** Number of ranks that share the data. */
   numReplicas: number;
-  /** This rank, 0 .. numReplicas-1. */
+  /** The number of this rank, 0 .. numReplicas-1. */
   rank: number;
   /**
    * Whether every epoch has a new random order (see `setEpoch`). Otherwise the order is 0, 1, 2,
@@ -41,7 +41,7 @@ export interface DistributedSamplerOptions {
  * ```
  */
 export class DistributedSampler implements Iterable<number> {
-  /** Indices per rank. */
+  /** Number of indices of each rank. */
   readonly length: number;
   readonly #size: number;
   readonly #numReplicas: number;
@@ -71,7 +71,7 @@ export class DistributedSampler implements Iterable<number> {
     this.#epoch = epoch;
   }
 
-  /** All of this rank's indices at once. */
+  /** Returns all indices of this rank in one array. */
   indices(): Uint32Array {
     const order = this.#shuffle ? permutation(this.#size, this.#seed + this.#epoch) : null;
     const out = new Uint32Array(this.length);

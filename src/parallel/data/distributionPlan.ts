@@ -9,7 +9,7 @@
  */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 
-/** The slices of a rank when a round begins, sent to all ranks. */
+/** A rank's report of its slices at the start of a round. All ranks receive it. */
 export interface SliceReport {
   /** One byte for each slice: 1 if the rank has the slice, otherwise 0. */
   readonly has: Uint8Array;
@@ -22,8 +22,9 @@ export interface SliceTransfer {
   readonly from: number;
   readonly to: number;
   /**
-   * Number of transfers, including this one, from the rank that already has the slice to rank `to`.
-   * Transfers with a lower number run first, so that no transfer waits for a later one.
+   * Number of transfers, including this one, by which the slice comes from the rank that already
+   * has it to rank `to`. Transfers with a lower number run first, so that no transfer waits for a
+   * later one.
    */
   readonly hops: number;
 }

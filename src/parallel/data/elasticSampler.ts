@@ -77,7 +77,7 @@ export class ElasticSampler implements Iterable<number> {
     return Math.ceil((this.#size - this.#processed) / this.#worldSize);
   }
 
-  /** This rank's indices of all samples that are not recorded yet. */
+  /** Returns this rank's share of the samples that are not recorded yet. */
   indices(): Uint32Array {
     const order = this.#shuffle
       ? permutation(this.#size, this.#seed + this.#epoch)

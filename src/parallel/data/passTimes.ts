@@ -1,7 +1,7 @@
 /**
  * Measures how long this rank's passes take, by their size: the whole batch size, or a quarter of
- * it. A pass has a cost that does not depend on its samples, so a quarter of the samples takes more
- * than a quarter of the time, and on some devices as long as a whole batch.
+ * it. A part of a pass's cost does not depend on its samples. So a quarter of the samples takes
+ * more than a quarter of the time. On some devices it takes as long as a whole batch.
  */
 import { median } from '../../util/statistics.ts';
 
@@ -26,15 +26,16 @@ export interface TimedPass {
 type Size = keyof PassTimes;
 
 /**
- * Measures both sizes. If the latest steps had passes of one size only, the time of the other size
- * is computed from the ratio of both, which was measured when the size changed.
+ * Measures the passes of both sizes. If the latest steps had passes of one size only, the time of
+ * the other size is computed from the ratio of both times. The ratio was measured when the size
+ * changed.
  */
 export class PassTimer {
-  /** Mean milliseconds of a pass of each size, by step. */
+  /** For each size: the mean milliseconds of a pass in each of the latest steps. */
   readonly #latest: Record<Size, number[]> = { whole: [], quarter: [] };
   /** The sizes of the latest step's passes. */
   #sizes: Size[] = [];
-  /** Whether the size has changed in one of the latest steps. */
+  /** Whether the size of the passes has changed in one of the latest steps. */
   #isComparing = false;
   /** Time of a whole pass divided by the time of a quarter. At first, it assumes no fixed cost. */
   #ratio = PARTS;
@@ -56,7 +57,7 @@ export class PassTimer {
     this.#compare(before);
   }
 
-  /** The times now; `null` if nothing has been measured. */
+  /** The present times of both sizes; `null` if nothing has been measured. */
   get times(): PassTimes | null {
     const [size] = this.#sizes;
     if (size === undefined) return null;
@@ -74,14 +75,18 @@ export class PassTimer {
       return;
     }
     if (!before.includes(size)) this.#isComparing = before.length === 1;
-    // Later steps do not count: the speed may have changed since the other size was measured.
+    // Only the first `COMPARED_STEPS` steps after the change count. In later steps, the speed may
+    // have changed since the other size was measured.
     if (this.#latest[size].length > COMPARED_STEPS) this.#isComparing = false;
     if (!this.#isComparing) return;
     this.#ratio = possibleRatio(median(whole.slice(-COMPARED_STEPS)) / median(quarter.slice(-COMPARED_STEPS)));
   }
 }
 
-/** Limits the ratio of a whole pass to a quarter: from 1, if a quarter costs as much, to PARTS. */
+/**
+ * Limits the time of a whole pass divided by that of a quarter. It is at least 1 (a quarter takes
+ * as long as a whole) and at most {@link PARTS} (a pass has no fixed cost).
+ */
 export function possibleRatio(ratio: number): number {
   return Number.isNaN(ratio) ? PARTS : Math.min(PARTS, Math.max(1, ratio));
 }

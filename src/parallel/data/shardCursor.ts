@@ -1,8 +1,8 @@
 /**
  * The data cursor for partitioned data, where each rank has its own samples. Every step takes
- * samples from each rank in proportion to its data, so that all ranks reach the end of the epoch
- * together and a step's samples represent all ranks. (With DDP's `join` a rank could end early, and
- * the last steps would only have samples of the other ranks.)
+ * samples from each rank in proportion to the rank's data. So all ranks reach the end of the epoch
+ * together, and a step's samples represent all ranks. (With DDP's `join` a rank could end early,
+ * and the last steps would only have samples of the other ranks.)
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
@@ -85,9 +85,9 @@ export class ShardCursor {
     const start = doneAt(at);
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
     let end = at + 1;
-    // A step takes at least one part, and as many parts as fit into each rank's batch. A part can
-    // have no samples, but a step has at least one: after parts without samples the next part fits,
-    // too, and the last part of an epoch has a sample of each rank.
+    // A step takes as many parts as fit into each rank's batch, but at least one. A part can be
+    // empty, but a step has at least one sample: after empty parts the next part fits, too, and the
+    // last part of an epoch has a sample of each rank.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;
     const counts = countsTo(end);
     const from = start[this.#rank]!;

@@ -5,7 +5,7 @@ import { DataError, messageOf, TimeoutError } from '../../util/errors.ts';
 import { checkRank } from '../groups/checks.ts';
 
 export interface ReadShardOptions {
-  /** This rank, 0 .. worldSize-1. */
+  /** The number of this rank, 0 .. worldSize-1. */
   rank: number;
   /** Number of ranks that share the lines. */
   worldSize: number;
@@ -89,7 +89,7 @@ async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock
     throw new DataError(`${name} could not be read to its end (${messageOf(cause)}). Try again.`, {}, { cause });
   } finally {
     abort.abort();
-    // A failure to cancel adds nothing to the error above.
+    // A failure to cancel is ignored, because the error above says what has happened.
     reader?.cancel().catch(() => {});
   }
 }

@@ -15,7 +15,8 @@ const MOST_BATCHES = 4;
  */
 const GAIN = 0.8;
 /**
- * Shares stay unequal while the slowest rank needs at most this part of its time with equal shares.
+ * Unequal shares are kept while the slowest rank needs at most this part of the time that it would
+ * need with equal shares.
  */
 const KEPT_GAIN = 0.95;
 /** Shares change only if the change saves at least this many milliseconds of a step. */
@@ -31,9 +32,10 @@ const LARGE_GAIN = 0.75;
  */
 const CONFIRMATIONS = 2;
 /**
- * The same number for equal shares. The same rank must be the slowest in all these decisions. After
- * a change of shares, gradients are added in another order. So runs on equal machines give equal
- * bits only if noise never changes shares.
+ * Number of consecutive decisions in which other shares must be better before equal shares change.
+ * In all of them the same rank must be the slowest. The number is large, because gradients are
+ * added in another order after a change: runs on equal machines give equal bits only if noise never
+ * changes shares.
  */
 export const LASTING_CONFIRMATIONS = 5;
 /** No device learns from more samples per second, so a higher speed counts as unknown. */
@@ -45,7 +47,10 @@ const MOST_SPEED = 1e8;
 const MOST_RATIO = 1000;
 
 export interface Shares {
-  /** Quarters of the batch size, by rank. Their sum is that of equal shares. */
+  /**
+   * For each rank: its share, in quarters of the batch size. The sum is the same as with equal
+   * shares.
+   */
   shares: readonly number[];
   reason: ShareReason;
   /**
@@ -53,7 +58,10 @@ export interface Shares {
    * better.
    */
   confirmations: number;
-  /** The slowest rank in the latest decision; `null` if it does not matter. */
+  /**
+   * While a change of equal shares is being confirmed: the slowest rank in the latest decision;
+   * otherwise `null`.
+   */
   slowest: number | null;
 }
 
@@ -80,14 +88,15 @@ export function possibleSpeeds(speeds: readonly (number | null)[]): (number | nu
  * Decides the shares of the next steps.
  *
  * @param before the previous decision.
- * @param times of each rank; `null` if they are not known.
+ * @param times times of each rank's passes; `null` for a rank whose times are not known.
  */
 export function decideShares(before: Shares, times: readonly (PassTimes | null)[]): Shares {
   const equal = equalShares(times.length, reasonOf(before, times));
   const isEqual = before.shares.every((share) => share === PARTS);
   const nowMs = slowestMs(before.shares, times);
   const equalMs = slowestMs(equal.shares, times);
-  // On some devices a small pass takes as long as a large one. Only small passes can show it.
+  // Unequal shares may save no time: on some devices a small pass takes as long as a large one.
+  // This is known only after small passes were measured.
   const isKept = !isEqual && nowMs <= KEPT_GAIN * equalMs;
   const shares = sharesOf(times);
   const bySpeed: Shares = { shares, reason: 'speed', confirmations: 0, slowest: null };
@@ -130,7 +139,7 @@ export function passesOf(samples: number, batchSize: number): number[] {
   const batches = Math.floor(samples / batchSize) + (isWhole ? 1 : 0);
   const passes = [
     ...Array.from({ length: isWhole ? 0 : quarters }, () => quarter),
-    // The last pass overlaps with the exchange of gradients, so it is a large one.
+    // The last pass overlaps with the exchange of gradients, so large passes come last.
     ...Array.from({ length: batches }, () => batchSize),
   ];
   return passes.length === 0 ? [quarter] : passes;
@@ -140,7 +149,7 @@ function isWorth(nowMs: number, thenMs: number, part = GAIN): boolean {
   return thenMs <= part * nowMs && nowMs - thenMs >= GAIN_MS;
 }
 
-/** Returns the milliseconds of a share's passes. */
+/** Returns how long the passes of a share take, in milliseconds. */
 function durationOf(share: number, { whole, quarter }: PassTimes): number {
   return Math.floor(share / PARTS) * whole + (share % PARTS) * quarter;
 }
@@ -176,8 +185,8 @@ function sharesOf(times: readonly (PassTimes | null)[]): number[] {
     let least = Infinity;
     for (const [rank, own] of times.entries()) {
       if (shares[rank]! >= (own === null ? PARTS : MOST_BATCHES * PARTS)) continue;
-      // Three quarters may take longer than a whole batch. But here, more samples never take less
-      // time.
+      // Three passes of a quarter may take longer than one of a whole batch. Here a larger share
+      // counts as at least as slow as a smaller one.
       const duration = Math.max(spent[rank]!, durationOf(shares[rank]! + 1, own ?? typical));
       if (next < 0 || duration < least) [next, least] = [rank, duration];
     }

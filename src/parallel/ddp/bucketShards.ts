@@ -1,7 +1,7 @@
 /**
- * Shards of the flat arrays. A rank's shard has the part of each bucket whose sums the rank
- * computes in the ring all-reduce of that bucket. So a reduce-scatter gives a shard the bits of an
- * all-reduce.
+ * Shards of the flat arrays. In the ring all-reduce of a bucket, each rank computes the sums of one
+ * part of the bucket. A rank's shard consists of its parts of all buckets. So a reduce-scatter
+ * gives a shard the same bits as an all-reduce.
  */
 import type { CodecName } from '../../spec/codecs.ts';
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
@@ -11,7 +11,10 @@ import type { Range } from '../../util/range.ts';
 import type { FlatLayout } from '../flat/buckets.ts';
 import { sizeOf, unpack } from './ranges.ts';
 
-/** One of `worldSize` shards. The place determines the shard's ranges in a layout. */
+/**
+ * Says which of `worldSize` shards a shard is. In a given layout, this determines the shard's
+ * ranges.
+ */
 export interface ShardPlace {
   readonly worldSize: number;
   readonly rank: number;
@@ -20,7 +23,9 @@ export interface ShardPlace {
 export class BucketShards {
   readonly #layout: FlatLayout;
   readonly #group: ProcessGroup;
-  /** Number of elements that are all-reduced behind those of the last bucket. */
+  /**
+   * Number of elements that are all-reduced together with the last bucket, behind its own elements.
+   */
   readonly #tally: number;
 
   /**
@@ -114,7 +119,8 @@ export class BucketShards {
   }
 
   /**
-   * Gathers flat arrays of which each rank has its shard, without gaps. Every rank must call it.
+   * Gathers flat arrays on one rank. Before, each rank has its shard of them, without gaps. Every
+   * rank must call it.
    *
    * @param to the rank of the group that receives the arrays; on other ranks the result is `null`.
    */
@@ -137,12 +143,14 @@ export class BucketShards {
     return end - start;
   }
 
-  /** Starts of the parts of a bucket for `worldSize` ranks, without the tally. */
+  /** Returns where each rank's part of a bucket starts. The parts do not include the tally. */
   #starts(bucket: number, worldSize: number): number[] {
     return this.#displacements(bucket, worldSize).map((at) => Math.min(at, this.#elements(bucket)));
   }
 
-  /** Starts of the parts of a bucket's ring all-reduce. */
+  /**
+   * Returns where each rank's part of a bucket's ring all-reduce starts. It may include the tally.
+   */
   #displacements(bucket: number, worldSize = this.#group.worldSize): readonly number[] {
     const isLast = bucket === this.#layout.buckets.length - 1;
     return evenDisplacements(this.#elements(bucket) + (isLast ? this.#tally : 0), worldSize);

@@ -66,9 +66,9 @@ import { verifyModel } from './verifyModel.ts';
 export class DistributedDataParallel {
   /**
    * All parameters, flat, in the order of {@link layout}; equal on all ranks. {@link step} changes
-   * this array and copies it to the model. Set weights before {@link create}; or set them on one
-   * rank's model and call {@link broadcastParameters}; or make the same change to this array on
-   * every rank and call {@link writeParameters}.
+   * this array and copies it to the model. There are three ways to set weights: before
+   * {@link create}; on one rank's model, followed by {@link broadcastParameters}; or by the same
+   * change to this array on every rank, followed by {@link writeParameters}.
    */
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly #variables: ModelVariables;
@@ -173,9 +173,9 @@ export class DistributedDataParallel {
 
   /**
    * Returns the averaged gradient of one parameter after {@link backward}, in the order of the
-   * parameter's values (torch: `parameter.grad`). It is a view of {@link gradient}: {@link step}
-   * applies changes of it. Call `gradientOf` again after each `backward`, because the first
-   * `backward` changes the layout.
+   * parameter's values (torch: `parameter.grad`). The result is a view of {@link gradient}, so
+   * {@link step} applies changes to it. Call `gradientOf` again after each `backward`, because the
+   * first `backward` changes the layout.
    *
    * @param name the `name` of the variable, such as `dense_Dense1/kernel`. A LayersModel lists the
    *   names in `model.trainableWeights`.
@@ -195,7 +195,7 @@ export class DistributedDataParallel {
     return this.#reducer.bytes;
   }
 
-  /** {@link gradientBytes} by bucket. */
+  /** For each bucket: the number of bytes that ranks sum in a step without a hook. */
   get bucketBytes(): number[] {
     return this.#reducer.bucketBytes;
   }
@@ -280,7 +280,10 @@ export class DistributedDataParallel {
     return this.layout.slots.map(({ parameter }) => parameter);
   }
 
-  /** Whether ranks have agreed on the order. Otherwise they agree in the next {@link backward}. */
+  /**
+   * Whether ranks have agreed on the order of the flat arrays. If not, they agree in the next
+   * {@link backward}.
+   */
   get isOrdered(): boolean {
     return this.#isOrdered;
   }
@@ -329,7 +332,8 @@ export class DistributedDataParallel {
     pass: Pass<Outputs>,
     options: PassOptions,
   ): Promise<Reduction> {
-    // A program in JavaScript may omit the options. NaN leads to an error that names the option.
+    // A program in JavaScript may omit the options. `samples` is then NaN, which leads to an error
+    // that names the option.
     const given: PassOptions = Object.assign({ samples: Number.NaN }, options);
     return untilAborted(this.group, given.signal, 'backward', () => this.#backward(pass, given));
   }
@@ -375,11 +379,12 @@ export class DistributedDataParallel {
 
   /**
    * Trains on unequal numbers of batches. `main` is this rank's loop of {@link backward} and
-   * {@link step}. When this loop ends, the rank takes part in the communication of the other ranks
-   * with zeros (and with gradients that {@link noSync} kept) until their loops have ended too. Then
-   * all ranks receive the parameters and buffers of the rank that finished last. If several ranks
-   * finished last, the highest of these ranks is used. Every rank must call it, even without data.
-   * Inside `join`, `backward` needs one more all-gather, of three numbers.
+   * {@link step}. When this loop ends, the rank still takes part in the communication of the other
+   * ranks, until their loops have ended too. It contributes zeros, and gradients that
+   * {@link noSync} kept. Then all ranks receive the parameters and buffers of the rank that
+   * finished last. If several ranks finished last, the highest of these ranks is used. Every rank
+   * must call it, even without data. Inside `join`, `backward` needs one more all-gather, of three
+   * numbers.
    *
    * As in PyTorch, the optimizer state is not exchanged. Before they train again, ranks that ended
    * early need the optimizer state of the last rank, or a new optimizer.
@@ -477,9 +482,9 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Returns the flat optimizer with which {@link step} applies `optimizer`, for its `state()` and
-   * `load()`. Its averages have the order of {@link layout} from then on: `step` moves them when
-   * the layout has changed.
+   * Returns the flat optimizer with which {@link step} applies `optimizer`. Use it to call
+   * `state()` and `load()`. From then on its averages have the order of {@link layout}: `step`
+   * moves them when the layout has changed.
    *
    * @throws UsageError for an optimizer that {@link optimizerOf} rejects.
    */
@@ -516,8 +521,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sets the buffers of all ranks to those of the model of rank `src`. It is not needed after
-   * {@link backward}, unless the option `broadcastBuffers` is false.
+   * Sets the buffers of all ranks to those of the model of rank `src`. After {@link backward} it is
+   * needed only if the option `broadcastBuffers` is false.
    */
   async broadcastBuffers(src: number): Promise<void> {
     await this.#buffers.broadcast(this.group.ranks.indexOf(src));
@@ -558,7 +563,7 @@ export class DistributedDataParallel {
     const { average, broadcastBuffers } = this.#options;
     const { worldSize } = this.group;
     const ranks = this.#join?.divideByInitialWorldSize === false ? (status?.contributors ?? worldSize) : worldSize;
-    // Inside `join`, a rank without inputs does not know the total.
+    // Inside `join`, a rank without inputs does not know the total, so no rank uses it.
     const total = this.#join ? undefined : totalSamples;
     if (!this.#isOrdered) await this.#orderBuckets(local?.computed.readyOrder);
     const hasSamples = (local?.samples ?? 0) + this.pendingSamples > 0;
@@ -568,7 +573,7 @@ export class DistributedDataParallel {
       ...(total !== undefined && { totalSamples: total }),
     });
     await this.#buffers.share(flags);
-    // With shards, a step can still fail while they are gathered.
+    // With shards, the step can still fail while the shards are gathered, so it is committed later.
     if (!this.#reducer.isSharded) this.#reducer.commit();
     return reduced;
   }

@@ -13,7 +13,7 @@ export interface HookOptions {
 }
 
 interface GradientCodec {
-  /** Returns the bytes of what the hook sends for the gradients of these parameters. */
+  /** Returns the number of bytes that the hook sends for the gradients of these parameters. */
   bytesOf(parameters: readonly Pick<Variable, 'shape'>[], matrixRank: number): number;
   createHook(options: HookOptions): CommHook;
 }

@@ -62,8 +62,8 @@ export class GradientReads {
       const firstAt = Promise.resolve(this.#clock.now());
       return { buckets: buckets.map(() => Promise.resolve()), firstAt, values: Promise.resolve([]) };
     }
-    // All reads are queued at once. The GPU serves them in order, so the first bucket arrives while
-    // other buckets are computed or copied.
+    // All reads are queued now. The GPU serves them in order, so the first bucket arrives while
+    // later buckets are computed or copied.
     const readings = buckets.map((members, bucket) => {
       const isLast = bucket === buckets.length - 1;
       const rest = isLast ? [computed.value, ...(computed.metrics ? [computed.metrics] : [])] : [];

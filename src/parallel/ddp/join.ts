@@ -20,8 +20,8 @@ export interface JoinOptions {
    */
   throwOnEarlyTermination?: boolean;
   /**
-   * Ends the call when it is aborted: the group then fails on every rank with AbortError,
-   * which names this rank.
+   * A signal that ends the call of `join`. When it is aborted, the group fails on every rank with
+   * AbortError, which names this rank.
    */
   signal?: AbortSignal | undefined;
 }

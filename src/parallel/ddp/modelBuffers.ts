@@ -9,8 +9,8 @@ import { createLayout } from '../flat/buckets.ts';
 import { TensorReader, writeVariables, type Variable } from '../backward/flatten.ts';
 
 /**
- * Number of ranks that share one number of {@link ModelBuffers.flags}. Each of them adds its own
- * power of two. The sum of 24 such powers is exact in float32.
+ * Number of ranks that share one number of {@link ModelBuffers.flags}. Each of these ranks adds its
+ * own power of two. A sum of 24 different powers of two is exact in float32.
  */
 const RANKS_PER_FLAG = 24;
 const SOURCE_FLAGS = Math.ceil(MAX_WORLD_SIZE / RANKS_PER_FLAG);
@@ -67,8 +67,8 @@ export class ModelBuffers {
   }
 
   /**
-   * Broadcasts the buffers that any rank has changed, from the lowest rank with samples: rank 0, as
-   * in PyTorch, unless its pass has seen no samples.
+   * Broadcasts the buffers that any rank has changed. As in PyTorch, all ranks receive the buffers
+   * of rank 0. If rank 0 had no samples, they receive those of the lowest rank with samples.
    *
    * @param flags the sums of all ranks' {@link flags}.
    */
@@ -109,6 +109,6 @@ function sourceOf(flags: ArrayLike<number>): number {
   const at = Array.from({ length: SOURCE_FLAGS }, (_, i) => flags[i]!).findIndex((ranks) => ranks > 0);
   if (at === -1) return 0;
   const ranks = flags[at]!;
-  // The lowest bit, isolated.
+  // `ranks & -ranks` is the lowest bit that is set.
   return at * RANKS_PER_FLAG + Math.log2(ranks & -ranks);
 }

@@ -59,8 +59,8 @@ export interface DistributedDataParallelOptions {
   metrics?: number;
   clock?: Clock;
   /**
-   * Ends `create` when it is aborted: the group then fails on every rank with AbortError,
-   * which names this rank.
+   * A signal that ends the call of `create`. When it is aborted, the group fails on every rank with
+   * AbortError, which names this rank.
    */
   signal?: AbortSignal | undefined;
   /**
@@ -74,7 +74,7 @@ export interface DistributedDataParallelOptions {
 export interface SharedOptions extends Required<
   Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'signal' | 'checkGradients' | 'algorithm'>
 > {
-  /** `null`: the group's algorithm. */
+  /** Algorithm of the buckets' all-reduces; `null`: the group's algorithm. */
   algorithm: AlgorithmName | null;
 }
 

@@ -51,7 +51,7 @@ export interface PowerSgdOptions {
  */
 export const START_POWER_SGD_ITER = 10;
 
-/** PyTorch's value. A smaller factor is not worth two more round trips. */
+/** PyTorch's value. A matrix that shrinks less is not worth two more round trips. */
 const MIN_COMPRESSION_RATE = 2;
 
 /**
@@ -76,7 +76,7 @@ interface Matrix {
 interface SharedState {
   readonly group: ProcessGroup;
   readonly rng: Rng;
-  /** Steps done. */
+  /** Number of steps so far. */
   iteration: number;
   /** Q of the previous step, by parameter. */
   readonly lastQ: Map<number, Float32Array>;
@@ -291,7 +291,7 @@ function addTo(values: Float32Array, memory: Float32Array | undefined): Float32A
 }
 
 function isFinite(values: Float32Array): boolean {
-  // An infinity or a NaN minus itself is NaN.
+  // A number minus itself is 0, but an infinity or a NaN minus itself is NaN.
   for (let i = 0; i < values.length; i++) if (values[i]! - values[i]! !== 0) return false;
   return true;
 }

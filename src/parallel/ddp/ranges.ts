@@ -47,7 +47,10 @@ export function without(ranges: readonly Range[], taken: Range): Range[] {
   );
 }
 
-/** Returns the elements of `ranges` as ranges of the packed `shard`. */
+/**
+ * Returns where the elements of `ranges` are in an array that has the elements of `shard` without
+ * gaps.
+ */
 export function withinShard(shard: readonly Range[], ranges: readonly Range[]): Range[] {
   let at = 0;
   return shard.flatMap((part) => {

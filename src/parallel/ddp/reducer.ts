@@ -91,7 +91,7 @@ export class Reducer {
     return this.#isEncoded ? buckets + this.#tally.values.byteLength : buckets;
   }
 
-  /** {@link bytes} by bucket. */
+  /** For each bucket: the number of bytes that ranks sum in a step without a hook. */
   get bucketBytes(): number[] {
     const codec = codecOf(this.#codec);
     return this.#layout.buckets.map((_, bucket) => {

@@ -57,8 +57,8 @@ export interface Reduction {
 }
 
 /**
- * A reduction as the reducer returns it. The reducer does not know when the pass started, so the
- * two fields that are counted from that start are missing.
+ * A reduction as the reducer returns it. The reducer does not know when the pass started, so
+ * `compute` and `bytesSent`, which count from that start, are missing.
  */
 export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
   /**

@@ -20,8 +20,8 @@ interface Described {
 }
 
 /**
- * Compares number, shapes and dtypes of all ranks' parameters and buffers, and the options of DDP,
- * with rank 0's.
+ * Checks that all ranks have the same options of DDP as rank 0, and the same number, shapes and
+ * dtypes of parameters and buffers.
  *
  * @throws (rejects) MismatchError on every rank if a rank differs. The error names the first
  *   difference. UsageError if the model has no parameters, or a variable is not float32.

@@ -10,8 +10,8 @@ export interface Weighting {
 }
 
 /**
- * Relative tolerance between two totals. It is needed because the tally is float32, and numbers of
- * samples may be fractions.
+ * Relative tolerance when two total numbers of samples are compared. It is needed because the tally
+ * is float32, and numbers of samples may be fractions.
  */
 const TOTAL_TOLERANCE = 1e-5;
 

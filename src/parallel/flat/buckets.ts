@@ -11,10 +11,10 @@ import type { Range } from '../../util/range.ts';
 /** Size of the first bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
 /**
- * Default size of the other buckets. (The 25 MiB of PyTorch DDP suit NCCL.) Over links of 4 Mbit/s
- * a step took as long with buckets of 256 KiB as with 64 KiB, 6 % longer with 1 MiB, and 28 %
- * longer with one bucket (`bench step`, docs/buckets.png). The default is the larger of the two
- * best sizes, because fewer buckets need fewer collectives.
+ * Default size of the other buckets. (The 25 MiB of PyTorch DDP suit NCCL.) Over links of 4 Mbit/s,
+ * steps with buckets of 64 KiB and of 256 KiB were equally fast. They took 6 % longer with 1 MiB,
+ * and 28 % longer with one bucket (`bench step`, docs/buckets.png). The default is the larger of
+ * the two best sizes, because fewer buckets need fewer collectives.
  */
 export const BUCKET_CAP_BYTES = 256 * 1024;
 
@@ -56,9 +56,9 @@ export function assignBuckets(items: readonly BucketItem[], limits: readonly num
 
 /** Place of one parameter in the flat arrays. */
 export interface Slot {
-  /** Index in the list of parameters, forward order. */
+  /** Index of the parameter in forward order. */
   parameter: number;
-  /** First element in the flat arrays. */
+  /** Index of the parameter's first element in the flat arrays. */
   offset: number;
   size: number;
 }
@@ -68,7 +68,7 @@ export interface Slot {
  * bucket is one range in each array.
  */
 export interface FlatLayout {
-  /** In flat order. */
+  /** The places of all parameters, in the order of the flat arrays. */
   slots: Slot[];
   /** Number of elements of all parameters. */
   size: number;

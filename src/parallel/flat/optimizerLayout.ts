@@ -1,6 +1,6 @@
 /**
- * The layout of an optimizer's running averages. A model that is wrapped again may have another
- * layout, so the averages of an optimizer that outlives the first wrapper must follow.
+ * The layout of an optimizer's running averages. A model that is wrapped again may get another
+ * layout. If the same optimizer is used again, its averages must move to this layout.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { rearrange, type FlatLayout } from './buckets.ts';
@@ -12,8 +12,8 @@ export const optimizerLayouts: Pick<WeakMap<Optimizer, FlatLayout>, 'get' | 'set
 
 /**
  * Moves the averages of an optimizer from the places of its layout to those of `layout`. An
- * optimizer without a layout receives `layout`, unless it has no averages of the same size: an
- * object that only has `apply` manages its averages itself.
+ * optimizer without a layout receives `layout`. Does nothing if the averages have another size, or
+ * if the object has only `apply`: it then manages its averages itself.
  */
 export function adoptLayout(optimizer: object, layout: FlatLayout): void {
   const before = layouts.get(optimizer);

@@ -11,12 +11,17 @@ import {
 import { UsageError } from '../../util/errors.ts';
 import type { Range } from '../../util/range.ts';
 
-/** The public part of `tf.Optimizer`, so that a page may have another copy of its types. */
+/**
+ * The public part of `tf.Optimizer`, so that a page may use the types of another copy of
+ * TensorFlow.js.
+ */
 export interface TensorflowOptimizer extends Pick<
   tf.Optimizer,
   'applyGradients' | 'getClassName' | 'getConfig' | 'iterations'
 > {
-  /** SGD and momentum have it, because they keep the learning rate in a tensor, too. */
+  /**
+   * Only SGD and momentum have this method, because they also keep the learning rate in a tensor.
+   */
   setLearningRate?: (rate: number) => void;
 }
 
@@ -24,8 +29,8 @@ const ALLOWED =
   'Pass tf.train.sgd, momentum, adagrad, adadelta, adam, adamax or rmsprop, or the result of createOptimizer.';
 
 /**
- * Returns an optimizer for flat arrays with the formulas, the settings and the learning rate of one
- * of TensorFlow.js's, such as `tf.train.adam(1e-3)` or the `optimizer` of a compiled model. It
+ * Returns an optimizer for flat arrays that has the formulas, settings and learning rate of a
+ * TensorFlow.js optimizer, such as `tf.train.adam(1e-3)` or the `optimizer` of a compiled model. It
  * computes the same bits on every machine, and TensorFlow.js's values up to rounding.
  *
  * A later change of the learning rate on either of the two takes effect on both. Other settings are
@@ -71,23 +76,26 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
  * Whether {@link optimizerOf} can run the optimizer on flat arrays: it is one of TensorFlow.js's
  * seven, unchanged, and has not stepped by itself.
  *
- * @throws UsageError if it cannot any more, but has averages of distributed steps, which would be
- *   lost.
+ * @throws UsageError if the optimizer has averages of distributed steps and has then stepped by
+ *   itself: the averages would be lost.
  */
 export function canRunFlat(optimizer: TensorflowOptimizer): boolean {
   checkSteps(optimizer);
   return isUnchanged(optimizer) && isTensorflowRule(optimizer.getClassName()) && optimizer.iterations === 0;
 }
 
-/** A flat optimizer with facts about it. */
+/** A flat optimizer, and the parameters for which it was created. */
 interface Known {
   flat: Optimizer;
   parameters: readonly object[];
-  /** The value of each average before the first step. All elements of an average begin equal. */
+  /** For each average: the value with which all its elements begin. */
   initial: readonly (number | undefined)[];
 }
 
-/** The flat optimizers of a TensorFlow.js optimizer: the latest one, and each by its parameters. */
+/**
+ * The flat optimizers that were created for an optimizer of TensorFlow.js: the latest one, and the
+ * one of each parameter.
+ */
 interface KnownOptimizers {
   latest: Known;
   byParameter: WeakMap<object, Known>;
@@ -202,8 +210,9 @@ function hasMethod(value: unknown, name: string): boolean {
 }
 
 /**
- * Whether the class is the one that the class name belongs to: a subclass inherits the name, and a
- * page may replace `applyGradients`, for example to clip gradients.
+ * Whether the optimizer's class defines the class name itself, and `applyGradients` is not
+ * replaced. A subclass only inherits the name, and a page may replace `applyGradients`, for example
+ * to clip gradients.
  */
 function isUnchanged(optimizer: TensorflowOptimizer): boolean {
   return Object.hasOwn(optimizer.constructor, 'className') && !Object.hasOwn(optimizer, 'applyGradients');

@@ -1,17 +1,20 @@
 /**
  * `DeviceMesh`: the ranks of a world as a grid with named dimensions, as
- * torch.distributed.device_mesh
- * (https://docs.pytorch.org/docs/stable/distributed.html#devicemesh). Ranks that differ in one
- * coordinate only form a group, for example the stages of a pipeline or the replicas of a stage.
+ * torch.distributed.device_mesh (https://docs.pytorch.org/docs/stable/distributed.html#devicemesh).
+ * Ranks that are equal in all coordinates except one form a group, for example the stages of a
+ * pipeline or the replicas of a stage.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 
-/** Sizes by name, the dimension that changes slowest first: `{ data: 2, pipeline: 4 }`. */
+/**
+ * The size of each dimension, by name: `{ data: 2, pipeline: 4 }`. The coordinate of the first
+ * dimension changes slowest.
+ */
 export type MeshShape = Readonly<Record<string, number>>;
 
 export class DeviceMesh {
-  /** The world. */
+  /** The world, whose ranks form the mesh. */
   readonly world: ProcessGroup;
   readonly shape: MeshShape;
   readonly #groups: ReadonlyMap<string, ProcessGroup>;
@@ -32,8 +35,8 @@ export class DeviceMesh {
   }
 
   /**
-   * Returns the group of the ranks that differ from this rank in this dimension only, in the order
-   * of their coordinates.
+   * Returns this rank's group in a dimension: the ranks whose coordinates in all other dimensions
+   * are the same, in the order of their coordinates in this dimension.
    *
    * @throws UsageError if no dimension has this name.
    */

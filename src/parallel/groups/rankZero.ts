@@ -46,7 +46,7 @@ export async function rankZeroFirst<T>(
       try {
         result = await fn();
       } catch (error) {
-        // If this fails too, the first error is still the one to report.
+        // If this broadcast fails too, the error of `fn` is still the one to report.
         await group.broadcastObject(messageOf(error), source, { timeoutMs }).catch(() => {});
         throw error;
       }

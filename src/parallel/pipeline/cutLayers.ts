@@ -18,7 +18,7 @@ export interface CutOptions {
   ring?: boolean;
   /** Cost of the loss, which the last stage computes. 0 by default. */
   lossCost?: number;
-  /** The memory that a rank may use, in bytes; `null`: any. */
+  /** The memory that a rank may use, in bytes; `null`: no limit. */
   maxBytes?: number | null;
 }
 
@@ -29,7 +29,7 @@ interface Bounds {
 
 /**
  * Returns the number of layers of each stage, so that the slowest rank is as fast as possible.
- * Among equal cuts, it chooses the one whose fullest rank needs the least memory.
+ * Among equally fast cuts, it chooses the one whose fullest rank needs the least memory.
  *
  * A pipeline runs at the speed of its slowest rank. The cuts are exact, by dynamic programming
  * (the linear partition problem).
@@ -76,7 +76,8 @@ export function loadOf(
 }
 
 /**
- * Among the cuts within `bounds`, returns the one whose largest `goal` is smallest; `null`: none.
+ * Among the cuts within `bounds`, returns the one whose largest `goal` is smallest; `null` if there
+ * is no such cut.
  */
 function bestCut(
   layers: readonly LayerCost[],

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { copier, receiver, sendPieces, type LayerSource, type ReadPiece } from './layerState.ts';
 
-/** Tag of the messages. */
+/** Tag of the messages that carry layers. */
 const TAG = 1001;
 
 /** A layer that a rank needs, and the rank that sends it. A rank may be its own sender. */

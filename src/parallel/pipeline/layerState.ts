@@ -9,9 +9,9 @@ import { hashState } from '../../util/hash.ts';
 import { createLayout } from '../flat/buckets.ts';
 import { readVariables, type Variable } from '../backward/flatten.ts';
 
-/** Elements of a piece: 1 MiB. */
+/** Number of elements of a piece, which has 1 MiB. */
 const PIECE_ELEMENTS = 256 * 1024;
-/** Pieces that are on their way to a rank. */
+/** Largest number of pieces that are on their way to a rank at the same time. */
 const PIECES_IN_FLIGHT = 4;
 
 /** The pieces of one layer: first each parameter's values and averages, then the buffers. */
@@ -54,7 +54,7 @@ export async function readFlat(variables: readonly Variable[]): Promise<Float32A
   return values;
 }
 
-/** Fills an array of any length. */
+/** Fills an array that may be longer than a piece, with one call of `read` per piece. */
 export async function fill(array: Float32Array, read: ReadPiece): Promise<void> {
   for (const piece of piecesOf(array)) await read(piece);
 }
@@ -81,7 +81,7 @@ export function receiver(group: ProcessGroup, from: number, tag: number): ReadPi
   };
 }
 
-/** Returns `read` with a call of `onprogress` after each piece. */
+/** Returns a function that calls `read` and then `onprogress`. */
 export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
   return async (into) => {
     await read(into);
@@ -89,7 +89,7 @@ export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
   };
 }
 
-/** Returns a function that copies the next piece. Its array must be as long as this piece. */
+/** Returns a function that copies the next piece into an array of the same length. */
 export function copier(pieces: Pieces): ReadPiece {
   return async (into) => {
     const { value } = await pieces.next();

@@ -6,7 +6,7 @@ import { differentiateTape, disposeTape } from '../backward/tape.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { recordLayer } from './recordLayer.ts';
 
-/** The first run compiles shaders. */
+/** Number of runs of each layer. The last run counts, because the first run compiles shaders. */
 const RUNS = 2;
 
 /**
@@ -47,7 +47,7 @@ async function differentiate(layer: PipelineLayer, x: Tensor, xs: readonly Tenso
   const dy = tf.onesLike(y);
   const gradients = xs.length > 0 ? differentiateTape(tape, [{ tensor: y, gradient: dy }], xs) : [];
   disposeTape(tape);
-  // Results are read, so that the device has computed them.
+  // The results are read, so that the measured time includes their computation on the device.
   await Promise.all([y, ...gradients].flatMap((tensor) => tensor?.data() ?? []));
   tf.dispose([y, dy, ...gradients.flatMap((gradient) => gradient ?? [])]);
 }

@@ -6,8 +6,9 @@ export interface LayerPass {
   /** Whether dropout is applied, and whether batch normalization uses the micro-batch. */
   training: boolean;
   /**
-   * Returns the dropout mask of a place in the model, with the shape of the layer's output or one
-   * that broadcasts to it. `null`: a layer draws random numbers with {@link seed}.
+   * Returns the dropout mask of a place in the model. Its shape is that of the layer's output, or
+   * one that broadcasts to it. If this function is `null`, a layer draws random numbers with
+   * {@link seed}.
    */
   mask: ((place: number) => Tensor | undefined) | null;
   /**
@@ -22,7 +23,7 @@ export interface LayerPass {
  * layer has no memory on the device before {@link build}, so a rank builds only its own layers.
  */
 export interface PipelineLayer {
-  /** Unique in the model. */
+  /** Name of the layer, unique in the model. */
   readonly name: string;
   /** Shape of the output for one sample. */
   readonly outputShape: readonly number[];

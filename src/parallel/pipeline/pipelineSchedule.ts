@@ -29,7 +29,7 @@ export interface PipelineBatch {
 }
 
 export interface PipelineStepReport {
-  /** Mean over all samples of all replicas. Equal on all ranks. */
+  /** Mean loss of all samples of all replicas; equal on all ranks. */
   loss: number;
   /** Number of samples of all replicas. */
   samples: number;
@@ -37,7 +37,7 @@ export interface PipelineStepReport {
   passes: TimedPass[];
 }
 
-/** Facts about a replica's batch. In messages between replicas, other numbers follow them. */
+/** Numbers about a replica's batch and layers. In messages between replicas they come first. */
 interface ReplicaCounts {
   samples: number;
   targets: number;
@@ -48,7 +48,7 @@ interface ReplicaCounts {
 }
 
 const COUNTS = 4;
-/** Larger than all indices of layers. */
+/** Stands for no layer. It is larger than all indices of layers. */
 const NO_LAYER = 2 ** 31 - 1;
 
 abstract class PipelineSchedule {
@@ -88,7 +88,7 @@ abstract class PipelineSchedule {
     } catch (error) {
       tf.dispose(losses);
       stage.drop();
-      // The other ranks wait for this rank's values.
+      // The other ranks wait for values of this rank, so their groups must fail, too.
       for (const waiting of [group, dataGroup]) waiting?.abort(asError(error));
       throw error;
     }
@@ -157,7 +157,7 @@ abstract class PipelineSchedule {
     );
   }
 
-  /** Every rank of the pipeline must call it. */
+  /** Combines the numbers of all ranks of this replica. Every rank of the pipeline must call it. */
   async #exchangeCounts({ inputs, targets }: PipelineBatch): Promise<ReplicaCounts> {
     const { group, unfrozenLayer, firstTrained } = this.#stage;
     const layers = [unfrozenLayer ?? NO_LAYER, firstTrained ?? NO_LAYER];
@@ -203,7 +203,8 @@ abstract class PipelineSchedule {
       const error = new MismatchError(
         `Replicas ${dataGroup!.rank} and ${odd} have frozen different layers. Freeze the same layers on all replicas.`,
       );
-      // Other stages have other layers, so their ranks cannot notice the difference.
+      // The ranks of other stages have other layers, so they cannot notice the difference. This
+      // error ends their group.
       group.abort(error);
       throw error;
     }

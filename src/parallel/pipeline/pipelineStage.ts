@@ -96,7 +96,7 @@ export class PipelineStage implements LayerSource {
   readonly isRing: boolean;
   readonly boundary: Boundary;
   readonly clock: Clock;
-  /** Yields between layers. */
+  /** Yields between layers, so that messages travel. */
   readonly yielder: Yielder;
   readonly parameters: StageParameters;
   readonly #chain: LayerChain;
@@ -184,13 +184,13 @@ export class PipelineStage implements LayerSource {
     return this.#own.map(({ layer }) => layer.name);
   }
 
-  /** Shapes of the output between stage `stage - 1` and `stage`, for one sample. */
+  /** Shapes of the output that stage `stage - 1` passes to stage `stage`, for one sample. */
   shapesBefore(stage: number): BoundaryShapes {
     const { outputShape, paddingShape = null } = this.#chain.layers[this.#starts[stage]! - 1]!;
     return { value: outputShape, padding: paddingShape };
   }
 
-  /** Index of the layer behind the last one of a stage. */
+  /** Index of the first layer behind a stage. */
   endOf(stage: number): number {
     return this.#starts[stage + 1] ?? this.#chain.layers.length;
   }

@@ -3,7 +3,10 @@ import type { Tensor } from '../backward/flatten.ts';
 import { recordTape, type Tape } from '../backward/tape.ts';
 import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
 
-/** The caller disposes of input and output separately, even if the layer returns its input. */
+/**
+ * The caller disposes of input and output separately. So if the layer returns its input, the output
+ * is a clone of it.
+ */
 export function recordLayer(
   layer: PipelineLayer,
   x: Tensor,

@@ -10,13 +10,13 @@ const RECEIVES_AHEAD = 2;
 
 export interface PlanRun {
   plan: PipelinePlan;
-  /** This rank in the pipeline. */
+  /** The number of this rank in the pipeline. */
   rank: number;
   boundary: Boundary;
   clock: Clock;
   /** Yields between passes, so that messages travel. */
   yielder: Yielder;
-  /** Shapes of the output between stage `stage - 1` and `stage`, for a micro-batch. */
+  /** Shapes of the output that stage `stage - 1` passes to stage `stage`, for a micro-batch. */
   shapesBefore: (stage: number, microBatch: number) => BoundaryShapes;
   /**
    * Computes a forward pass. `input` is the output of the stage before, with its padding mask, if
@@ -53,12 +53,12 @@ export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
       const { kind, stage, microBatch } = pass;
       const source = sourceOf(plan, pass)!;
       const { value, padding } = run.shapesBefore(Math.max(source, stage), microBatch);
-      // A padding mask has no gradient.
+      // A padding mask has no gradient, so a backward pass receives none.
       const shapes = { value, padding: kind === 'forward' ? padding : null };
       arrivals.set(pass, boundary.receive({ kind, stage: source }, shapes, rankOfStage(plan, source)));
     }
   };
-  /** Values whose next stage is on this rank, too. */
+  /** Values for another stage on this same rank. They are not sent. */
   const local = new Map<string, Tensor[]>();
   const inputOf = async (pass: StagePass): Promise<Tensor[] | null> => {
     const source = sourceOf(plan, pass);

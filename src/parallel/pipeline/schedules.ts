@@ -64,7 +64,8 @@ type PlanSize = Pick<PipelinePlan, 'ranks' | 'stages' | 'microBatches'>;
 /** Returns the largest number of micro-batches whose activations a stage keeps. */
 export function mostInFlight(schedule: ScheduleName, { ranks, stages, microBatches }: PlanSize, stage: number): number {
   if (schedule === 'gpipe') return microBatches;
-  // The first stage of a ring keeps twice as many as the next one, so its backward passes can wait.
+  // The first stage of a ring keeps the activations of twice as many micro-batches as the next
+  // stage, so its backward passes can wait.
   const most = takesTime({ ranks, stages }, stage) ? stages - stage : 2 * ranks;
   return Math.min(microBatches, most);
 }
@@ -195,7 +196,7 @@ function planOf(
   if (ring) computeFirstStage(0, computed);
   let tick = 0;
   for (; computed.backward.some((count, stage) => takesTime(plan, stage) && count < microBatches); tick++) {
-    // All ranks choose by what was computed in earlier ticks.
+    // All ranks choose their next pass by the passes that were computed in earlier ticks.
     const earlier = { forward: [...computed.forward], backward: [...computed.backward] };
     for (let rank = 0; rank < ranks; rank++) {
       const pass = nextPass(schedule, plan, rank, earlier);

@@ -17,8 +17,8 @@ interface PaddingTrace {
   /** Shape for one sample. */
   shape: readonly number[];
   /**
-   * Whether it is the mask of the previous layer's output. Behind a layer that does not support
-   * masks, later layers still receive the latest mask, but do not pass it on.
+   * Whether the mask is that of the previous layer's output. If the previous layer does not support
+   * masks, the next layers still receive the mask of an earlier layer, but do not pass it on.
    */
   isCurrent: boolean;
 }
@@ -39,7 +39,8 @@ export type SequentialModel = tf.LayersModel | readonly tf.layers.Layer[];
 export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
   const layers = layersOf(model).filter((layer) => layer.getClassName() !== 'InputLayer');
   const first = layersOf(model)[0];
-  // A nested model has no `batchInputShape`. Its layers are built when it is created.
+  // A nested model has no `batchInputShape`, so its inputs give the shape. It is built here to have
+  // inputs; its layers were built when it was created.
   for (const layer of layers) if (layer instanceof tf.Sequential && !layer.built) layer.build();
   let shape: Shape | undefined = first instanceof tf.LayersModel ? first.inputs[0]?.shape : first?.batchInputShape;
   if (!first || !shape) {
@@ -108,7 +109,7 @@ class SequentialLayer implements PipelineLayer {
     this.paddingShape = place.paddingShape;
     this.#layer = layer;
     this.#place = place;
-    // A layer with a fixed batch size computes micro-batches, too.
+    // A fixed batch size of the layer is ignored, because micro-batches have other sizes.
     this.#inputShape = [null, ...place.input.slice(1)];
   }
 

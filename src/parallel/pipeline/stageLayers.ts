@@ -15,10 +15,13 @@ export type StageLoss = (output: Tensor) => Scalar;
 
 /** A layer with its built variables. */
 export interface BuiltLayer {
-  /** Index in the model. */
+  /** Index of the layer in the model. */
   index: number;
   layer: PipelineLayer;
-  /** The variables that were trained when the layer was built. Its owner may freeze them. */
+  /**
+   * The variables that were trained when the layer was built. The layer's owner may freeze them
+   * later.
+   */
   parameters: readonly Variable[];
   buffers: readonly Variable[];
 }
@@ -36,7 +39,7 @@ interface LayerInput {
 /** A layer's part of a forward pass. */
 interface LayerStep extends LayerInput {
   y: Tensor;
-  /** `null` if the layer is computed again in the backward pass. */
+  /** The layer's recorded ops; `null` if the layer is computed again in the backward pass. */
   tape: Tape | null;
 }
 
@@ -224,7 +227,7 @@ function compute(layer: PipelineLayer, { x, padding }: LayerInput, pass: LayerPa
 
 /** Computes the mask behind a layer. The caller disposes of it. */
 function paddingAfter(layer: PipelineLayer, { x, padding }: LayerInput): Tensor | null {
-  // A layer may return the mask of its input.
+  // The mask is cloned, because a layer may return the mask of its input.
   return layer.paddingShape ? tf.tidy(() => layer.paddingAfter!(x, padding).clone()) : null;
 }
 

@@ -29,14 +29,14 @@ import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import type { StepCommit } from './stageParameters.ts';
 
-/** Tag of the messages. Messages between stages have smaller tags. */
+/** Tag of the mirror's messages. Messages between stages have smaller tags. */
 const TAG = 1000;
 
 /** A parameter of the left neighbour. */
 interface Mirrored {
   layer: number;
   size: number;
-  /** Index of its first element. */
+  /** Index of the parameter's first element in each part of the storage. */
   at: number;
 }
 
@@ -51,7 +51,7 @@ interface MirrorOptions {
   createOptimizer: (size: number) => Optimizer;
   openStorage: OpenMirrorStorage;
   /**
-   * The left neighbour's layers of a new model, not built: the mirror starts with their initial
+   * With a new model: the left neighbour's layers, not built. The mirror starts with their initial
    * values. `null`: the left neighbour sends its stage.
    */
   initial: readonly PipelineLayer[] | null;
@@ -122,7 +122,7 @@ export class StageMirror implements LayerSource {
         try {
           await mirror.#fill(reporting(copier(pieces), onprogress));
         } finally {
-          // Frees the last layer.
+          // Frees the layer that was built last.
           await pieces.return();
         }
       } else
@@ -242,7 +242,7 @@ export class StageMirror implements LayerSource {
     for (const { next } of this.#buffers) await fill(next, read);
   }
 
-  /** Reads a piece of the first `parts` parts. */
+  /** Reads the same piece of each of the first `parts` parts of the storage. */
   #read(at: number, length: number, parts: number): Float32Array<ArrayBuffer>[] {
     return Array.from({ length: parts }, (_, part) => {
       const piece = new Float32Array(length);

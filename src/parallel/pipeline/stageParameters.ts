@@ -26,7 +26,7 @@ export interface StepCommit {
 
 /** A layer with its parameters. */
 interface ParameterLayer {
-  /** Index in the model. */
+  /** Index of this layer in the model. */
   index: number;
   layer: PipelineLayer;
   parameters: readonly Variable[];
@@ -39,7 +39,10 @@ interface Entry {
   optimizer: Optimizer;
   /** The sum of the micro-batches' gradients on the device. */
   sum: Tensor | null;
-  /** The averaged gradient; `null` also while the layer is frozen. */
+  /**
+   * The averaged gradient, from {@link StageParameters.reduce} until {@link StageParameters.apply};
+   * `null` otherwise, and while the layer is frozen.
+   */
   gradient: Float32Array<ArrayBuffer> | null;
 }
 

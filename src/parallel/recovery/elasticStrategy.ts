@@ -49,14 +49,14 @@ export interface ElasticStrategy {
   load(state: DdpState): void;
   /**
    * Repeats steps of other ranks; `null` if no step can be repeated. Its `lastGradient` is `null`
-   * if that gradient alone does not lead to the committed state.
+   * if the gradient of the last step alone does not lead to the committed state.
    */
   readonly repeater: StepRepeater | null;
   /** Whether {@link snapshot} has the averages of all parameters. */
   readonly isWhole: boolean;
   /**
-   * Makes {@link snapshot} whole on the ranks with `isWanted`, until {@link release} or the next
-   * step. Every rank must call it.
+   * Gives {@link snapshot} the averages of all parameters on the ranks with `isWanted`, until
+   * {@link release} or the next step. Every rank must call it.
    */
   gatherWhole(isWanted: boolean): Promise<void>;
   release(): void;

@@ -30,7 +30,7 @@ export interface StateTransfer<Head, Gradient, State> {
   /** Digest of all state that determines the following steps. */
   digest(): Promise<string>;
   head(): Head;
-  /** `null` if no rank keeps the averaged gradient of its last step. */
+  /** Repeats the last step; `null` if no rank keeps the averaged gradient of its last step. */
   repeat: LastStep<Head, Gradient> | null;
   /** Gives the state of the ranks `sources` to the others. Every rank must call it. */
   gather(head: Head, sources: readonly number[]): Promise<State>;
@@ -167,8 +167,8 @@ async function equalize<Head, Gradient, State>(
     const own = await replica.digest();
     if (isLate)
       log(() => `${nameOf(group)}, repeats the last step; its state is ${own === digest ? 'equal' : 'not equal'} now.`);
-    // A wrong state must not count as the state of this step if the group fails before this rank
-    // loads the right state.
+    // If the group fails before this rank loads the right state, the wrong state must not count as
+    // the state of this step.
     if (isLate && own !== digest) repeat.distrust();
     digests = await allGatherHashes(group, own);
   }

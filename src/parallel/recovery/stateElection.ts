@@ -29,10 +29,10 @@ export interface PeerState {
 
 /** The elected state; lists of ranks are ascending. */
 export interface ElectedState {
-  /** Steps of the elected state. */
+  /** Number of applied steps of the elected state. */
   step: number;
   digest: string;
-  /** Ranks that have the state. */
+  /** Ranks that have the elected state. */
   sources: number[];
   /**
    * Ranks whose state is exactly one step behind the elected state; empty if no rank can send the
@@ -58,7 +58,8 @@ export function latestStates(states: readonly (Pick<PeerState, 'step' | 'applied
  * Elects the state with the most steps. If several states have this number of steps, it elects the
  * one whose last step was applied in the latest generation: while a rank was away, the other ranks
  * may have repeated that step. If several states are left, it elects the state that most ranks
- * have. Fresh ranks have no vote. If all ranks are fresh, it elects rank 0's state.
+ * have. Fresh ranks (see {@link PeerState}) have no vote. If all ranks are fresh, it elects rank
+ * 0's state.
  */
 export function electState(states: readonly PeerState[]): ElectedState {
   const ranks = [...states.keys()];

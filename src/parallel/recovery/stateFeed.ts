@@ -45,7 +45,7 @@ export type ReachedState<Head> = StateParts<Head> & { progress: Progress };
 
 /** A rank's state, with functions to read and to change it. */
 export interface FedReplica<Head> {
-  /** Size of the state, without parts that other ranks do not need. */
+  /** Number of bytes of the state, without parts that other ranks do not need. */
   readonly stateBytes: number;
   /** Progress of the committed state. */
   progress(): Progress;
@@ -82,13 +82,18 @@ interface Request {
   /** Id of the copy of which the newcomer already has slices; `null` if it has none. */
   holds: string | null;
 }
-/** The contents that follow an answer. */
+/** Describes the state or the update that follows an answer. */
 interface Offer {
   id: string;
   bytes: number;
-  /** Bytes of the progress and head, and of each array; `null` for an update. */
+  /**
+   * Number of bytes of each part: of progress and head together, then of each array. `null` for an
+   * update.
+   */
   sizes: number[] | null;
-  /** Progress after the step, and its learning rate; `null` for a state. */
+  /**
+   * For an update: the progress after the step, and the step's learning rate. `null` for a state.
+   */
   update: { progress: Progress; learningRate: number } | null;
 }
 interface Answer {
@@ -96,7 +101,10 @@ interface Answer {
   canRepeat: boolean;
   stateBytes: number;
   updateBytes: number | null;
-  /** `null` if the state has not changed since the feeder began. */
+  /**
+   * Mean milliseconds between two changes of the run's state; `null` if it has not changed since
+   * the feeder began.
+   */
   everyMs: number | null;
   offer: Offer | null;
 }
@@ -115,8 +123,9 @@ export interface StateFeedOptions<Head> {
   replica: FedReplica<Head>;
   onprogress: (progress: Receiving) => void;
   /**
-   * Called when this newcomer will soon enter, if ranks exchange gradients and its line has been
-   * measured. A step of the run takes `everyMs`, and the line carries `rate` bytes per millisecond.
+   * Called when this newcomer will soon enter the run, if the run's ranks exchange gradients and
+   * the newcomer's line has been measured. A step of the run takes `everyMs` milliseconds. The line
+   * carries `rate` bytes per millisecond.
    */
   onmeasured?: (pace: { everyMs: number; rate: number }) => void;
 }
@@ -167,7 +176,7 @@ export class StateFeed<Head = unknown> {
     if (update === null) this.#updates = [];
     else {
       const { gradient, learningRate } = update;
-      // All earlier losses are part of the newcomer's own state.
+      // Only the latest loss is kept, because the newcomer's own state has all earlier losses.
       const own = structuredClone({ ...progress, losses: progress.losses.slice(-1) });
       this.#updates = [...this.#updates, { gradient: gradient.slice(), learningRate, progress: own }].slice(
         -MOST_UPDATES,
@@ -187,7 +196,7 @@ export class StateFeed<Head = unknown> {
     const [one, other] = await group.allGatherObject(hashState([encodeObject(identity)]));
     if (one === other) {
       if (group.rank === FEEDER) return this.#serve(group);
-      // A state from a file or from another room does not count; its `appliedIn` is 0.
+      // A state from a file or from another room is not a state of this run. Its `appliedIn` is 0.
       const { step, appliedIn } = this.#options.replica.progress();
       return this.#receive(group, appliedIn > 0 ? { step, appliedIn } : null, hooks);
     }
@@ -223,7 +232,8 @@ export class StateFeed<Head = unknown> {
       }
     } finally {
       this.#served -= 1;
-      // A newcomer whose link broke goes on with this copy and the updates since then.
+      // A newcomer whose link broke can go on with this copy and the updates since then. So they
+      // are kept for a while.
       if (this.#served === 0) {
         this.#forget = clock.after(KEPT_MS, () => {
           this.#copy = null;
@@ -234,7 +244,7 @@ export class StateFeed<Head = unknown> {
     }
   }
 
-  /** Waits until the run has a later state than `at`, but not for long. */
+  /** Waits until the run has a later state than `at`, for at most {@link NEWS_MS}. */
   async #wait(at: Reached | null): Promise<void> {
     const { replica } = this.#options;
     if (at === null || replica.progress().step > at.step) return;
@@ -261,7 +271,8 @@ export class StateFeed<Head = unknown> {
     const isSame = at !== null && at.step === step && at.appliedIn === appliedIn;
     const { changes, at: begun } = this.#since!;
     const answer: Answer = {
-      // A newcomer with another state of the same step lacks the whole state.
+      // A newcomer that has another state of the same step counts as behind, because it lacks the
+      // whole state.
       behind: isSame ? 0 : Math.max(1, step - (at?.step ?? 0)),
       canRepeat: next !== undefined,
       stateBytes: replica.stateBytes,
@@ -421,12 +432,18 @@ export interface Lag {
   waitedMs: number;
 }
 
-/** The newcomer's next action. `wait`: the run changes faster than the line can carry it. */
+/**
+ * The newcomer's next action. `wait`: the run's state changes faster than the newcomer's line can
+ * carry it.
+ */
 export type NextMove = { move: 'enter' | 'update' | 'state' } | { move: 'wait'; ms: number };
 
-/** A newcomer enters if its line needs at most this long for the rest, in milliseconds. */
+/** A newcomer enters if its line needs at most this many milliseconds for the rest of the state. */
 const LEAST_MS = 5_000;
-/** After a long wait, it may need longer for the rest: this part of the time that it has waited. */
+/**
+ * After a long wait, a newcomer also enters if its line needs at most this part of the waiting time
+ * for the rest of the state.
+ */
 const PATIENCE = 1 / 20;
 
 /**
@@ -436,7 +453,7 @@ const PATIENCE = 1 / 20;
 export function nextMove(lag: Lag): NextMove {
   const { behind, canRepeat, stateBytes, updateBytes, rate, everyMs, waitedMs } = lag;
   if (behind === 0) return { move: 'enter' };
-  // Before the first bytes, nothing is known about the line.
+  // Before the first bytes arrive, the speed of the line is not known.
   if (rate === null) return { move: canRepeat ? 'update' : 'state' };
   const isOneStep = behind === 1 && canRepeat && updateBytes !== null;
   // When it enters, a rank that is one step behind receives the gradient of that step. Any other

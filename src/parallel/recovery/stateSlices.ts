@@ -39,8 +39,8 @@ export class StateSlices implements FileSlices {
    * @param earlier slices that an interrupted transfer has left. Equal slices are used again.
    */
   static empty(length: number, earlier: StateSlices | null = null): StateSlices {
-    // If a transfer was interrupted before it knew the digests, only the slices of the transfer
-    // before it can be used.
+    // A transfer that was interrupted before it knew the digests has no slices. Then the slices of
+    // the transfer before it are used.
     return new StateSlices(new Uint8Array(length), null, earlier?.mayHave ? earlier.#earlier : earlier);
   }
 

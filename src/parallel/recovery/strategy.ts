@@ -14,7 +14,7 @@ import type { StateReceived } from './gatherSlices.ts';
 import type { ElasticStrategy } from './elasticStrategy.ts';
 
 export interface StepReport {
-  /** Mean over `samples`. */
+  /** Mean loss of `samples` samples. */
   loss: number;
   samples: number;
   /**

@@ -48,7 +48,7 @@ export class BitReader {
     this.#bytes = bytes;
   }
 
-  /** @throws PeergradError after the last bit. */
+  /** @throws PeergradError if fewer than `count` bits are left. */
   read(count: number): number {
     let value = 0;
     for (let i = 0; i < count; i++, this.#at++) {

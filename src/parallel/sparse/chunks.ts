@@ -34,9 +34,9 @@ export function chunksOf(length: number, entries: number): ChunkEntries[] {
 }
 
 /**
- * Returns {@link ChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution. A power
- * of two just below ln 2 times the mean gap is nearly the best divisor. It is found without
- * Math.log2, whose last bit differs between engines.
+ * Returns {@link ChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution. The code
+ * divides them by a power of two; the power just below ln 2 times the mean gap is nearly the best.
+ * It is found without Math.log2, whose last bit differs between engines.
  */
 export function lowBitsOf(meanGap: number): number {
   let bits = 0;

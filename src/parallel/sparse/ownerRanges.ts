@@ -13,7 +13,9 @@ import { decodeLargest, encodeLargest } from './sparsePayload.ts';
 import { addScaled, normOf } from './vectors.ts';
 
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
-/** Bytes of a sum per byte of parameters, without scales. */
+/**
+ * Bytes of a sum per byte of parameters: one byte for each float32 value. Scales are not included.
+ */
 const SUM_SHARE = 1 / Float32Array.BYTES_PER_ELEMENT;
 /** A value is a whole number from -LEVELS to LEVELS, times the scale of its chunk. */
 const LEVELS = 127;
@@ -59,7 +61,7 @@ export async function meanByOwners(
     outputSplits,
   });
 
-  // This rank sends later what the norm limit has removed.
+  // The part that the norm limit has removed stays in `values`, so that this rank sends it later.
   const kept = keptShares(heads.map(([share, norm]) => ({ weight: share!, norm: norm! })));
   for (const [i, part] of sent.entries()) addScaled(values.subarray(ranges[i]!.start), part, 1 - kept[rank]!);
   const own = ranges[rank]!;
@@ -70,7 +72,8 @@ export async function meanByOwners(
     addScaled(sum, decodeLargest(payload, sum.length, entries, group.ranks[from]!), share! * kept[from]!);
   }
   const rounded = encodeSum(sum);
-  // The owner sends later what rounding has removed, as if it were its own.
+  // The part that rounding has removed is added to the owner's `values`, so that the owner sends it
+  // later.
   if (weight > 0) addScaled(values.subarray(own.start), sum, 1 / weight);
   const sums = await group.allGather(rounded, { sizes: sizes.map(sumBytes) });
   const mean = new Float32Array(values.length);

@@ -11,7 +11,9 @@ import { BitReader, BitWriter } from './bits.ts';
 import { chunksOf, readEntries, writeEntries } from './chunks.ts';
 import { largestEntries } from './largest.ts';
 
-/** Entries of a chunk that SparseLoCo sends; measured, see docs/STRATEGIES.md. */
+/**
+ * Number of entries that SparseLoCo sends of each chunk. docs/STRATEGIES.md has the measurements.
+ */
 export const ENTRIES = 128;
 /**
  * Bytes of a payload, as a share of the bytes of all parameters; measured with {@link ENTRIES}

@@ -1,10 +1,10 @@
 /**
  * `async-parameter-server`: each rank pushes its gradient to rank 0 as soon as it is computed, and
  * continues with the parameters that it receives. Rank 0 applies each push separately. A rank waits
- * for slower ranks only when it is more than `staleness` steps ahead of the slowest rank, and every
- * `syncEvery` steps, when all ranks synchronize. With this strategy a rank sends as many bytes per
- * step as with `parameter-server`. There are n updates per step instead of one, and each gradient
- * is computed from parameters that are some updates old.
+ * for slower ranks in two cases: when it is more than `staleness` steps ahead of the slowest rank,
+ * and every `syncEvery` steps, when all ranks synchronize. With this strategy a rank sends as many
+ * bytes per step as with `parameter-server`. There are n updates per step instead of one, and each
+ * gradient is computed from parameters that are some updates old.
  *
  * Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server"
  * (NeurIPS 2013).
@@ -35,7 +35,7 @@ interface AsyncOptions {
 
 export class AsyncParameterServer extends ServerStrategy<StrategyOptions & AsyncOptions> {
   readonly reportsAllRanks = false;
-  /** On rank 0. */
+  /** The server on rank 0; `null` on other ranks. */
   #server: Server | null = null;
   /** Number of steps since the last synchronization. */
   #steps = 0;
@@ -173,7 +173,7 @@ class Server {
     await own.promise;
   }
 
-  /** Sets a rank's clock and answers all ranks that may continue. */
+  /** Sets the number of a rank's pushes in this round, and answers all ranks that may continue. */
   #advance(rank: number, clock: number): void {
     const { group, staleness, syncEvery } = this.#options;
     this.#clocks[rank] = clock;
@@ -191,7 +191,7 @@ class Server {
     for (const other of free) this.#waiting.delete(other);
     if (!free.includes(0)) return;
     const { resolve, reject } = this.#own!;
-    // Rank 0 waits for sends only when all ranks synchronize.
+    // Only when all ranks synchronize, rank 0 waits until its answers are sent.
     if (slowest === syncEvery) Promise.all(answers).then(() => resolve(), reject);
     else resolve();
   }

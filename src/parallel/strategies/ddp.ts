@@ -184,8 +184,8 @@ export class Ddp implements Strategy, ElasticStrategy {
   }
 
   /**
-   * Makes {@link snapshot} whole on the ranks that want it, until {@link release} or the next step.
-   * Every rank must call it.
+   * Gives {@link snapshot} the averages of all parameters on the ranks that want them, until
+   * {@link release} or the next step. Every rank must call it.
    */
   gatherWhole(isWanted: boolean): Promise<void> {
     return this.#optimizer.gatherWhole(isWanted);

@@ -13,7 +13,8 @@ import { median } from '../../util/statistics.ts';
 import type { StepReport } from '../recovery/strategy.ts';
 
 /**
- * Rank of PowerSGD's matrices: the lowest rank with which the paper reaches the accuracy of fp32.
+ * Rank of PowerSGD's matrices: the lowest rank that reaches the accuracy of fp32 in the paper on
+ * PowerSGD.
  */
 export const POWER_SGD_RANK = 2;
 /**
@@ -53,7 +54,10 @@ export class GradientTransport {
   readonly #parameters: readonly Variable[];
   readonly #options: TransportOptions;
   #codec: JobCodec = 'fp32';
-  /** Set with `codec: 'auto'`, from the first {@link restart} on. */
+  /**
+   * Sizes and coding times of the gradient with each codec. `null` until the first {@link restart},
+   * and always unless the codec is `auto`.
+   */
   #gradients: EncodedGradients | null = null;
   /** The steps that are measured so far; `null` while none is measured. */
   #reports: StepReport[] | null = null;
@@ -148,7 +152,8 @@ export class GradientTransport {
     if (isCollectiveCodec(codec)) return this.#ddp.setTransport(codec, null);
     const { errorFeedback } = this.#options;
     const hook = GRADIENT_CODECS[codec].createHook({ matrixRank: this.#matrixRank, plainSteps, errorFeedback });
-    // `auto` chooses such a codec for slow links. With one bucket, a step waits for fewer hops.
+    // `auto` chooses a codec with a hook for slow links. All gradients are then in one bucket, so
+    // that a step waits for fewer hops.
     this.#ddp.setTransport('fp32', hook, this.#gradients !== null);
   }
 

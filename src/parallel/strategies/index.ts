@@ -64,7 +64,7 @@ export function createStrategy(
   if (!hasWholeModel(strategy)) throw new UsageError(`With ${strategy}, ranks have stages. Use PipelineStage.`);
   const options = { ...environment, clipNorm: choice.clipNorm };
   if (choice.measure !== 'methods') return CREATE[strategy](choice, options);
-  // The run ends before an exchange, and its end does not change the parameters.
+  // The run ends before the first exchange, and its end does not change the shared parameters.
   return LocalSteps.create({
     ...options,
     codec: 'fp32',
@@ -96,7 +96,10 @@ function createLocalSteps(
   });
 }
 
-/** Returns fewer fragments if an exchange would begin before the last has ended. */
+/**
+ * Returns a shorter delay and fewer fragments if an exchange would otherwise begin before the one
+ * before it has ended.
+ */
 function streamingWithin(streaming: Streaming, syncEvery: number): Streaming {
   const delay = Math.min(streaming.delay, syncEvery - 1);
   return { ...streaming, delay, fragments: Math.min(streaming.fragments, Math.floor(syncEvery / (delay + 1))) };

@@ -38,7 +38,7 @@ import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
 import type { Strategy, StrategyOptions } from '../recovery/strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
-  /** Steps between two exchanges of a parameter. */
+  /** Number of steps between two exchanges of the same parameter. */
   syncEvery: number;
   /** Codec of exchanges. */
   codec: CodecName;
@@ -154,7 +154,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       this.#shared.set(shared);
       this.#outer.load(outer);
       this.#losses = losses;
-      // Some residuals belong to exchanges that are undone.
+      // Some residuals belong to exchanges that are undone, so all residuals are dropped.
       this.#mean.reset();
       throw error;
     }
@@ -199,7 +199,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     for (let i = start; i < end; i++) this.#outerGradient[i] = this.#shared[i]! - parameters[i]!;
     fragment.samples = 0;
     const sums = this.#average(values, start, samples);
-    // The error is reported when the exchange is awaited.
+    // An error is reported when the exchange is awaited. Until then it must not count as unhandled.
     sums.catch(() => {});
     this.#exchange = { fragment, samples, sums };
     return this.#exchange;
@@ -218,8 +218,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     const exchange = this.#exchange ?? this.#begin(fragment);
     const [samples, ...losses] = await exchange.sums;
     await this.replica.shareBuffers(exchange.samples > 0);
-    // A step does not wait from here to the commit, so that a rank has either all of its exchange
-    // or nothing of it.
+    // From here to the commit nothing is awaited, so that an interruption leaves a rank with all of
+    // its exchange or with nothing of it.
     this.#exchange = null;
     if (samples! > 0) {
       this.#outer.apply(this.#shared, this.#outerGradient, [fragment]);
@@ -227,7 +227,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       this.#continueFrom(fragment);
     }
     for (let i = 0; i < losses.length; i += 2) {
-      // After a run was resumed, no rank knows the losses that were not sent before.
+      // After a run was resumed, no rank knows the losses that were not sent before. The previous
+      // loss replaces them.
       const before = this.#progress.losses.at(-1) ?? 0;
       this.#progress.losses.push(losses[i + 1]! > 0 ? losses[i]! / losses[i + 1]! : before);
     }
@@ -330,8 +331,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       JSON.stringify(order) !== JSON.stringify(this.replica.order)
     ) {
       throw new MismatchError(
-        `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffer elements, in an order of ` +
-          `its own, but this model has ${this.size}, ${this.replica.order.length} and ${bufferSize}. Load a state of the same model and strategy.`,
+        `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffer elements, but this ` +
+          `model has ${this.size}, ${this.replica.order.length} and ${bufferSize}, or another order of its variables. Load a state of the same model and strategy.`,
       );
     }
     checkState(this.#outer.state(), optimizer);
@@ -388,7 +389,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       load: (state, progress) => {
         this.load(stateOf(state));
         Object.assign(this.#progress, structuredClone(progress));
-        // The group may end before this rank commits.
+        // The loaded state is committed now, because the group may end before the next commit.
         this.#commit();
       },
     };

@@ -57,8 +57,8 @@ export class PeriodicModelAverager {
   async averageParameters(params: Float32Array, group: ProcessGroup): Promise<boolean> {
     const isDue = this.step >= this.warmupSteps && (this.step - this.warmupSteps) % this.period === 0;
     if (isDue) {
-      // A copy, because a failed all-reduce leaves partial sums, and these parameters exist nowhere
-      // else.
+      // A copy is averaged, because a failed all-reduce leaves partial sums, and the parameters
+      // exist nowhere else.
       const sum = params.slice();
       await group.allReduce(sum);
       for (let i = 0; i < sum.length; i++) params[i] = sum[i]! / group.worldSize;

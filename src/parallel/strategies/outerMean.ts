@@ -10,7 +10,7 @@ import { ErrorFeedback } from '../ddp/errorFeedback.ts';
 export interface OuterMean {
   /**
    * For all parameters: the part of this rank's outer gradients that the latest mean does not
-   * contain. The rank continues with it. `null`: the mean contains everything.
+   * contain. The rank keeps this part in its own parameters. `null`: the mean contains everything.
    */
   readonly unsent: Float32Array | null;
   /**
@@ -38,7 +38,7 @@ export const NO_MEAN: OuterMean = {
   reset: () => {},
 };
 
-/** All values, by an all-reduce. */
+/** Averages all values with an all-reduce. */
 export class DenseMean implements OuterMean {
   readonly unsent = null;
   readonly #size: number;

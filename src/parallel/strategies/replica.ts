@@ -22,11 +22,11 @@ import { ModelBuffers } from '../ddp/modelBuffers.ts';
 import { differentiate, type Pass, type PassOptions } from '../backward/pass.ts';
 import { verifyModel } from '../ddp/verifyModel.ts';
 
-/** Elements after the gradient: the summed loss and the sample count. */
+/** Number of elements after the gradient: the summed loss and the number of samples. */
 const EXTRA_ELEMENTS = 2;
 
 export interface LocalGradient {
-  /** Mean over this rank's samples; 0 without any. */
+  /** Mean loss of this rank's samples; 0 without samples. */
   loss: number;
   samples: number;
   /** Milliseconds from the start of the pass until the gradients were read. */

@@ -35,21 +35,21 @@ export class SparseMean implements OuterMean {
 
   async average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void> {
     const unsent = this.unsent.subarray(start, start + values.length);
-    // One invalid value must not make other values of its chunk invalid on all ranks. The rank
-    // continues with the shared parameter.
+    // One value that is not finite must not make other values of its chunk invalid on all ranks, so
+    // it becomes zero. For this parameter, the rank continues with the shared value.
     for (let i = 0; i < values.length; i++) unsent[i] = Number.isFinite(values[i]) ? values[i]! : 0;
     const { hasOwners } = sentShare(group.worldSize, PAYLOAD_SHARE);
     const exchange = hasOwners ? meanByOwners : meanOfPayloads;
     values.set(await exchange(group, unsent, weight, this.#entries));
   }
 
-  /** A rank's own parameters contain what it has not sent, so nothing is kept here. */
+  /** Does nothing, because a rank's own parameters contain what the rank has not sent. */
   commit(): void {}
 
   reset(): void {}
 }
 
-/** Does the same as {@link meanByOwners} with an all-gather of all payloads. */
+/** Computes the mean as {@link meanByOwners} does, but with an all-gather of all payloads. */
 async function meanOfPayloads(
   group: ProcessGroup,
   values: Float32Array,

@@ -1,19 +1,25 @@
 /**
- * Decides which rank sends which part of the averages to which rank when the world changes. Every
- * rank computes the same result. Pure.
+ * Plans how ranks send each other the averages of their shards when the world changes. The
+ * functions are pure, so every rank computes the same plan.
  */
 import type { Range } from '../../util/range.ts';
 import type { ShardPlace } from '../ddp/bucketShards.ts';
 import { sizeOf, without } from '../ddp/ranges.ts';
 
-/** Averages of a shard that a rank holds: those of its own shard, or a copy of another one. */
+/**
+ * Averages of one shard that a rank holds: those of its own shard, or a copy of those of another
+ * shard.
+ */
 export interface HeldShard {
   readonly place: ShardPlace;
   /** Number of steps by which the averages are behind the parameters. */
   readonly age: number;
 }
 
-/** Elements of one bucket, `start` .. `end`-1 of the flat arrays, that a rank sends to a rank. */
+/**
+ * Elements of one bucket whose averages rank `from` sends to rank `to`: `start` .. `end`-1 of the
+ * flat arrays.
+ */
 export interface Move extends Range {
   readonly from: number;
   /** Index in the list of shards that `from` holds. */
@@ -24,11 +30,11 @@ export interface Move extends Range {
 
 export interface Redistribution {
   /**
-   * Moves to every rank. For each receiver, they are in the order of the flat arrays. For elements
-   * that a rank keeps, it moves them to itself.
+   * All moves. Those to one rank are in the order of the flat arrays. A rank that keeps elements
+   * has a move to itself.
    */
   moves: Move[];
-  /** Number of elements that no rank holds. */
+  /** Number of elements whose averages no rank holds. */
   missing: number;
   /** Number of elements whose averages are behind, and by how many steps at most. */
   stale: number;

@@ -7,7 +7,7 @@ import type { ShardPiece } from './shardPiece.ts';
 
 /** An optimizer's state on one rank. */
 export interface SavedOptimizer {
-  /** Without averages (`slots`), if the rank has `shards`. */
+  /** The optimizer's state. It has no averages (`slots`) if the rank has `shards`. */
   optimizer: OptimizerState;
   /** The averages of shards that the rank holds. */
   shards?: readonly ShardPiece[];
@@ -62,8 +62,8 @@ export interface ReplicaOptimizer {
    */
   attach(step: number): Promise<void>;
   /**
-   * Makes {@link snapshot} whole on the ranks that want it, until {@link release} or the next
-   * update. Every rank must call it.
+   * Gives {@link snapshot} the averages of all parameters on the ranks that want them, until
+   * {@link release} or the next update. Every rank must call it.
    */
   gatherWhole(isWanted: boolean): Promise<void>;
   release(): void;

@@ -10,7 +10,7 @@ export interface ShardPiece extends HeldShard {
   readonly slots: readonly Float32Array<ArrayBuffer>[];
 }
 
-/** The place of averages of all parameters. */
+/** The place of a shard that has all parameters. */
 export const WHOLE: ShardPlace = { worldSize: 1, rank: 0 };
 
 /**
@@ -75,7 +75,10 @@ export async function movePieces(
   return moved;
 }
 
-/** Returns a function that finds an element of a bucket in an array of `ranges` without gaps. */
+/**
+ * Returns a function that returns the index of an element in an array that has the elements of
+ * `ranges` without gaps. There is one range for each bucket.
+ */
 function positionsIn(ranges: readonly Range[]): (element: Pick<Move, 'bucket' | 'start'>) => number {
   let size = 0;
   const offsets = ranges.map(({ start, end }) => {

@@ -4,8 +4,8 @@
  * rank that owns the shard. The next rank of the ring has a copy of them, the mirror, which is at
  * most {@link MIRROR_EVERY} steps old.
  *
- * A step is applied when the shards of all ranks have arrived, so an interruption leaves each rank
- * with whole parameters, of this step or of the previous one. A rank that has not received all
+ * A step is applied when the shards of all ranks have arrived. So after an interruption each rank
+ * has whole parameters, of this step or of the previous one. A rank that has not received all
  * shards returns to its averages before the step, but also keeps its averages after the step. If
  * another rank has applied the step, this rank continues with the averages after the step.
  *
@@ -55,7 +55,10 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   #others: readonly ShardPiece[] = [];
   /** Order of the parameters in all averages. */
   #order: readonly number[];
-  /** The averages after a step that this rank has not applied; see the file's comment. */
+  /**
+   * The averages after a step that this rank has not applied; see the comment at the top of this
+   * file.
+   */
   #unconfirmed: { piece: ShardPiece; generation: number } | null = null;
   #stepsSinceMirror = 0;
   #whole: OptimizerState | null = null;
@@ -121,7 +124,8 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   check(saved: SavedOptimizer): void {
     const { slots, ...head } = this.#optimizer.state();
     checkState({ ...head, slots: [] }, { ...saved.optimizer, slots: [] });
-    // The sizes of shards depend on the order of the parameters, which this rank may not have yet.
+    // The sizes of shards depend on the order of the parameters, which this rank may not know yet.
+    // So only averages of all parameters are compared in size.
     const isFit = piecesOf(saved).every(
       (piece) =>
         piece.slots.length === slots.length &&
@@ -141,8 +145,8 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   adopt(elected: OptimizerState, behind: number, appliedIn: number): void {
     const isInOrder = this.#ddp.parameterOrder.every((parameter, i) => parameter === this.#order[i]);
     const isConfirmed = behind === 1 && this.#unconfirmed?.generation === appliedIn;
-    // If the rank is not behind, its state is from other steps, so its averages do not belong to
-    // the elected state.
+    // If this rank is 0 steps behind, its state is from other steps than the elected state, so its
+    // averages do not belong to the elected state. They count as one step old.
     const older = aged(this.#pieces, Math.max(1, behind));
     const known = isConfirmed ? [this.#unconfirmed!.piece, ...older] : older;
     this.#restart(elected, isInOrder ? known : []);
@@ -156,7 +160,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const all = await group.allGatherObject(held.map(({ place, age }) => ({ place, age })));
     const rangesOf = remembered((place) => shards.rangesOf(place));
     const { moves, ...losses } = redistribute(all, rangesOf);
-    // Before the first step, averages are zero, and no rank has them.
+    // Before the first step no rank has averages, because they are zero. So none were lost.
     if (count > 0 && step > 0) this.#report(losses);
     const slots = await movePieces(group, held, moves, rangesOf, count);
     const place = placeOf(group);
@@ -166,7 +170,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     this.#others = held;
     const mirrors = step > 0 ? await this.#exchangeMirrors() : [];
     this.#others = [...mirrors, ...held];
-    // Other ranks may still need the averages that this rank had.
+    // Until all ranks are here, other ranks may still need the averages that this rank had.
     await group.barrier();
     this.#others = mirrors;
     this.#stepsSinceMirror = 0;
@@ -243,7 +247,10 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     }
   }
 
-  /** Returns averages of this rank's shard, which is whole, in the order of the flat arrays. */
+  /**
+   * Returns averages of this rank's shard in the order of the flat arrays. The shard must have all
+   * parameters.
+   */
   #toFlat(slot: Float32Array): Float32Array<ArrayBuffer> {
     const flat = new Float32Array(slot.length);
     unpack(slot, flat, this.#ddp.shards.own);

@@ -4,10 +4,10 @@
  * Models", 2020, stage 1; torch.distributed.optim.ZeroRedundancyOptimizer,
  * https://docs.pytorch.org/docs/stable/distributed.optim.html).
  *
- * For parameters of K bytes on n ranks, Adam's averages need 2K/n bytes for each rank instead of
- * 2K, and a step of the optimizer takes 1/n of the time. Gradients are reduce-scattered and
- * parameters all-gathered, so a rank sends 2K(n-1)/n bytes, as many as in a ring all-reduce.
- * Parameters have the same bits as with DistributedDataParallel and the algorithm `ring`.
+ * For parameters of K bytes on n ranks, Adam's averages need 2K/n bytes on each rank instead of 2K.
+ * A step of the optimizer takes 1/n of the time. Gradients are reduce-scattered and parameters
+ * all-gathered, so a rank sends 2K(n-1)/n bytes, as many as in a ring all-reduce. Parameters have
+ * the same bits as with DistributedDataParallel and the algorithm `ring`.
  */
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import { UsageError } from '../../util/errors.ts';
@@ -33,7 +33,10 @@ import { intersect, pack, sizeOf, withinShard } from '../ddp/ranges.ts';
 export class ZeroRedundancyOptimizer {
   readonly #ddp: DistributedDataParallel;
   readonly #create: (size: number) => Optimizer;
-  /** The optimizer of the shard, and what it was created for; `null` before the first step. */
+  /**
+   * The optimizer of this rank's shard, with the layout and the shard for which it was created;
+   * `null` before the first step.
+   */
   #own: { optimizer: Optimizer; layout: FlatLayout; shard: readonly Range[]; isOrdered: boolean } | null = null;
   #consolidated: OptimizerState | null = null;
   /** A state that was loaded before ranks agreed on the order of the parameters. */
@@ -88,7 +91,7 @@ export class ZeroRedundancyOptimizer {
     const { usedRanges } = ddp;
     const { optimizer, shard } = this.#shard();
     const values = pack(ddp.parameters, shard);
-    // Without used parameters, a step does not count, as in `ddp.step`.
+    // If no parameter was used, the step does not count, as in `ddp.step`.
     if (usedRanges.length > 0) optimizer.apply(values, pack(ddp.gradient, shard), withinShard(shard, usedRanges));
     ddp.setShards(await ddp.shards.allGather(values));
   }
@@ -132,7 +135,8 @@ export class ZeroRedundancyOptimizer {
     checkState({ ...own, slots: own.slots.map(() => new Float32Array(size)) }, state);
     const { name, scalars, slots } = state;
     optimizer.load(this.#partOf(state, shard));
-    // Until the shard's elements are known, the state is kept, to take the shard's averages again.
+    // Until ranks agree on the order of the parameters, the state is kept. Their agreement changes
+    // the shard, so its averages are then taken from the state again.
     if (this.#ddp.isOrdered) this.#loaded = null;
     else this.#loaded = { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) };
   }
@@ -142,7 +146,7 @@ export class ZeroRedundancyOptimizer {
     return createLayout(this.#ddp.layout.slots.toSorted((a, b) => a.parameter - b.parameter).map(({ size }) => size));
   }
 
-  /** Returns a shard of a whole state. */
+  /** Returns the part of a whole optimizer's state that belongs to a shard. */
   #partOf({ slots, ...head }: OptimizerState, shard: readonly Range[]): OptimizerState {
     const whole = slots.map((slot) => slot.slice());
     for (const slot of whole) rearrange(slot, this.#stateLayout, this.#ddp.layout);
