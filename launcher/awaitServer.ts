@@ -6,21 +6,24 @@ import { reasonOf, TimeoutError } from '../src/util/errors.ts';
 import { sleep } from './rejoin.ts';
 
 /**
- * First and longest pause between two attempts, in milliseconds. The pause doubles after each
- * attempt, because machines start within seconds or minutes.
+ * First and longest pause between two attempts to reach the server, in milliseconds. The pause
+ * doubles after each attempt, because some machines start in seconds and others in minutes.
  */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
-/** Milliseconds to wait for one response. */
+/** Milliseconds to wait for one response of the server. */
 const ANSWER_MS = 5_000;
 /**
- * Milliseconds between two reports: at first, while a user watches; and later, when reports only
- * fill a log.
+ * Milliseconds between two reports that the server does not answer. Later reports are rarer,
+ * because by then nobody watches and they only fill a log.
  */
 const REPORT_EVERY_MS = 5_000;
 const LATE_REPORT_EVERY_MS = 60_000;
 
-/** Explanations of the errors that a wrong address or port, or a missing server, causes. */
+/**
+ * Explanations of connection errors, by error code. Their causes are a wrong address, a wrong port
+ * or a missing server.
+ */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'no program listens on this port',
   ECONNRESET: 'the program on this port closes the connection',

@@ -13,7 +13,7 @@ const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'example
 
 /** Builds {@link DIST} if it is out of date. @throws (rejects) PeergradError if the build fails. */
 export async function ensureBuilt(io: Io): Promise<void> {
-  // The npm package contains the built pages without their sources.
+  // The npm package contains the built pages without their sources, so there is nothing to build.
   if (!existsSync(path.join(ROOT, 'index.html'))) return;
   const changes = await Promise.all(SOURCES.map((name) => changedAt(path.join(ROOT, name))));
   if ((await changedAt(path.join(DIST, 'index.html'))) >= Math.max(...changes)) return;

@@ -29,14 +29,14 @@ Environment variables, as in torch.distributed; an option that contradicts one i
   LOCAL_RANK                            only checked: local ranks are the tabs of a browser
 `;
 
-/** The largest `--max-restarts`. A larger number would in fact be an endless loop. */
+/** The largest `--max-restarts`: in practice, a larger number means endless restarts. */
 const MAX_RESTARTS = 1000;
 const MAX_PORT = 65535;
 const JSON_LINES = '--json-lines';
 
 /** Runs one command line (without `node` and the script); see {@link runProgram}. */
 export async function runCli(argv: readonly string[], io: Io, env: Environment = process.env): Promise<number> {
-  // Checked before parsing, so that usage errors are JSON lines, too.
+  // `--json-lines` is checked before parsing, so that usage errors are JSON lines, too.
   const output = argv.includes(JSON_LINES) ? (await import('./output/jsonLines.ts')).toJsonLines(io) : io;
   return runProgram(buildProgram(output, env), argv, output);
 }

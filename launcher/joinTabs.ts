@@ -145,7 +145,7 @@ class BrowserPool {
       this.#log.on(name, event);
       if (event.type === 'room' && isChosenByTabs(event.job.data) && !isAsked) {
         isAsked = true;
-        // If the upload failed, the next `room` event tries again.
+        // If the upload failed, it is tried again at the next `room` event.
         void this.#uploadData(page, name).then((isUploaded) => (isAsked = isUploaded));
       }
       if (event.type === 'preview' && event.problem !== null) {

@@ -37,7 +37,7 @@ interface ModelWriterOptions extends ModelOutputs {
   release: (step: number) => Promise<void>;
   /** Requests a tab's model. */
   ask: (tab: string, format: ModelFormat) => Promise<void>;
-  /** Reads some bytes of the file that a tab exported; fewer at its end. */
+  /** Reads the bytes from..to-1 of the file that a tab exported; fewer at the end of the file. */
   read: (tab: string, from: number, to: number) => Promise<Uint8Array>;
   note: (line: string) => void;
 }
@@ -57,8 +57,8 @@ export class ModelWriter {
   #source: string | null = null;
   #comparedStep = -1;
   /**
-   * Whether another checkpoint is to be written after the pending one. The other checkpoint will
-   * contain the latest state.
+   * Whether another checkpoint will be written after the pending one. It will contain the state
+   * that is the latest at that time.
    */
   #isQueued = false;
   #isOver = false;
@@ -71,7 +71,8 @@ export class ModelWriter {
   on(tab: string, event: EngineEvent): void {
     if (event.type === 'exported' && this.#asked?.tab === tab) this.#asked.onexported(event);
     if (event.type === 'finished') this.#isOver = true;
-    // Every tab reports a comparison. Only the first report is used.
+    // Every tab reports that the states of all ranks were compared. Only the first report of each
+    // step is used.
     if (event.type !== 'hashes' || !event.agree || event.step <= this.#comparedStep) return;
     this.#comparedStep = event.step;
     this.#source = tab;
@@ -133,7 +134,7 @@ export class ModelWriter {
         this.#hasFailed = true;
         note(`No checkpoint was written to ${checkpoint}: ${messageOf(error).split('\n', 1)[0]}`);
       } finally {
-        // Errors are ignored, because a tab that is gone does not need to continue.
+        // Errors of `release` are ignored, because a tab that is gone does not need to continue.
         release(step).catch(() => {});
       }
     });

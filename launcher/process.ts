@@ -52,7 +52,7 @@ export async function runProcess(
     terminal: process.stderr.isTTY ? process.stderr : null,
     signal: controller.signal,
   });
-  // A long result may not yet be written to a pipe completely. exit() would truncate it.
+  // If a pipe has not taken a long result completely yet, exit() would truncate it.
   if (process.stdout.writableLength > 0) await once(process.stdout, 'drain');
   process.exit(signalExit ?? code);
 }

@@ -90,7 +90,8 @@ export async function keepTabInRoom(options: RejoinOptions): Promise<TabOutcome>
       return await tab.over;
     } catch (error) {
       await tab.close();
-      // If a tab is lost after a long visit, its next pause is the shortest again.
+      // If a tab is lost after a long visit, the pauses between its attempts begin with the
+      // shortest again.
       if (clock.now() - enteredAt >= LONGEST_PAUSE_MS) pauseMs = FIRST_PAUSE_MS;
       await rest(error);
     }

@@ -38,7 +38,10 @@ interface SessionOptions extends LaunchOptions {
  */
 const SCREENSHOT_AT = 0.55;
 
-/** The result of a run, and what was left out, changed or guessed of its data and weights. */
+/**
+ * The result of a run, and notes: what was left out, changed or guessed when its data and weights
+ * were read.
+ */
 export interface TrainingResult extends RunResult {
   notes: readonly DataNote[];
 }
@@ -65,7 +68,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
   const ranks = new Map<string, number>();
   const camera = new Camera(options.screenshot, log);
   let pages: Tabs | null = null;
-  // All ranks have the same data.
+  // Notes about the data, from one tab: all ranks have the same data.
   let notes: readonly DataNote[] = [];
   let weightNotes: readonly DataNote[] = [];
   const writer = new ModelWriter({
@@ -100,8 +103,8 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
       writer.tabLost(tab);
       watch.fail(tab, message);
     };
-    // Loading is not awaited, because a tab may fail while others still load. Errors of loading end
-    // the watch.
+    // The loading of the pages is not awaited, because a tab may fail while others still load. If
+    // loading fails, the watch ends with that error.
     openTabs<EngineEvent>(browsers, {
       tabs,
       onevent,
@@ -135,7 +138,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
 
 /** Takes one screenshot of rank 0's page after the middle of the run. */
 class Camera {
-  /** Set when the tabs are open. */
+  /** The tabs, or `null` until they are open. */
   tabs: Tabs | null = null;
   /** Settles when no screenshot is being taken. Never rejects. */
   idle: Promise<void> = Promise.resolve();

@@ -8,8 +8,8 @@ import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../src/util/errors.ts';
 
 /**
- * Milliseconds without an event of any tab after which the run fails. The time is long because in
- * software the shaders of a large model compile for tens of seconds.
+ * Milliseconds without an event of any tab after which the run fails. The time is long, because the
+ * shaders of a large model compile for tens of seconds if WebGPU runs in software.
  */
 export const STALL_MS = 120_000;
 
@@ -53,7 +53,8 @@ export class RunWatch {
     );
     this.#startedAt = options.clock.now();
     this.#lastEventAt = this.#startedAt;
-    // Opening the tabs may fail before anyone awaits this promise.
+    // If opening the tabs fails, nobody may be awaiting this promise yet. Its rejection must not be
+    // reported as unhandled.
     this.#done.promise.catch(() => {});
     this.#watchTime();
   }
@@ -62,8 +63,8 @@ export class RunWatch {
    * Resolves with the results in the order of the tabs. If tabs may be lost, the results of lost
    * tabs are left out.
    *
-   * @throws (rejects) PeergradError if a tab failed before it finished. If tabs may be lost, only
-   *   if all tabs failed. The error names the tab whose failure ended the run.
+   * @throws (rejects) PeergradError if a tab failed before it finished. If tabs may be lost, it
+   *   rejects only when all tabs have failed. The error names the tab whose failure ended the run.
    * @throws (rejects) TimeoutError if a time limit is exceeded. The error names each tab's state.
    */
   get done(): Promise<RunResult[]> {
@@ -97,8 +98,8 @@ export class RunWatch {
 
   /**
    * Marks a tab as lost. The run then fails, unless the other tabs may continue without the tab. If
-   * the tab has already finished, its failures are ignored; for example, the server may have
-   * closed.
+   * the tab has already finished, its failures are ignored: for example, it may report that the
+   * server has closed.
    */
   fail(name: string, message: string): void {
     const tab = this.#tabs.get(name);
@@ -115,7 +116,7 @@ export class RunWatch {
     this.#done.reject(error);
   }
 
-  /** Waits until the first of the two limits could be reached, and then checks again. */
+  /** Waits until one of the two time limits could be reached, and then checks both again. */
   #watchTime(): void {
     const { clock, timeoutMs, stallMs, stallsWhileWaiting } = this.#options;
     const now = clock.now();

@@ -88,7 +88,7 @@ export class Connection implements Peer {
   #isOver = false;
   /** The latest token that the tab received. */
   #token = '';
-  /** Time at which the tab's ICE servers were last sent. */
+  /** Time at which ICE servers were last sent to the tab. */
   #iceAt = 0;
   readonly #silence: SilenceTimer;
   /** The latest pulse. */
@@ -157,8 +157,8 @@ export class Connection implements Peer {
   }
 
   /**
-   * Renews the tab's credentials. A member may stay longer than its credentials are valid, and it
-   * needs them after a lost connection.
+   * Renews the tab's credentials after half of their lifetime. A member may stay longer than they
+   * are valid, but needs valid credentials to return after a lost connection.
    */
   #renewCredentials(room: string): void {
     if (!this.#server.credentials.isHalfOver(this.#token)) return;
@@ -179,8 +179,8 @@ export class Connection implements Peer {
   }
 
   /**
-   * Whether a pulse must be passed on. It need not if the rank was idle, still is, and has made no
-   * progress.
+   * Whether a pulse must be passed on to the room. It is not passed on if the rank was idle at its
+   * previous pulse, is still idle, and has made no progress.
    */
   #tellsNews(pulse: Pulse | undefined): boolean {
     const before = this.#pulse;
@@ -226,7 +226,7 @@ export class Connection implements Peer {
     try {
       if (this.#isTooFast()) return;
       if (isBinary) throw new ProtocolError('A control message was binary; it must be text.');
-      // ws delivers one Buffer by default.
+      // By default, ws delivers a message as one Buffer.
       const message = parseControl(ClientMessage, (data as Buffer).toString('utf8'));
       metrics.received(message.type);
       if (this.#pending === null) this.#handle(message);
@@ -270,7 +270,7 @@ export class Connection implements Peer {
       this.#leave('left');
       return this.#socket.close(CLOSE_NORMAL);
     }
-    // A dropped update does no harm: a later update contains everything.
+    // A dropped spectator update does no harm: a later one contains everything.
     if (message.type === 'spectator-update' && !this.#updates.take()) return;
     this.#room.owner.dispatch(this.#room.code, this, message);
   }
@@ -281,7 +281,7 @@ export class Connection implements Peer {
    */
   async #begin(message: Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>): Promise<void> {
     const pending = (this.#pending = []) as ClientMessage[];
-    // The search for a room has its own deadlines.
+    // The search for a room has its own deadlines, so the tab may be silent meanwhile.
     this.#silence.stop();
     this.#socket.pause();
     try {
@@ -340,16 +340,16 @@ export class Connection implements Peer {
         return this.refuse('rate-limited', credentials.areLasting ? TOO_MANY_GUESSES : TOO_MANY_RESTORES);
       }
       if (owner === null) guesses.add(this.#address, room);
-      // A server without a lasting secret cannot verify tokens after a restart. Then it is enough
-      // to know the room's code.
+      // A server without a lasting secret cannot verify tokens after a restart. So a member that
+      // returns to a room of such a server needs only the room's code.
       if (owner !== null || credentials.areLasting) {
         return this.refuse('not-member', 'This tab is no longer a member of the room. Join it again.');
       }
     }
     const { removed, ...settings } = reconnectState.settings;
     const isSigned = removed !== undefined && credentials.isSeal(removed.seal, room, removed.members);
-    // Without a lasting secret, host keys become invalid when the server restarts. The host of a
-    // locked room could then not enter it with the key, so the room is restored without its lock.
+    // Without a lasting secret, host keys become invalid when the server restarts. A host could
+    // then not enter a locked room with its key. So the room is restored without its lock.
     const isLocked = settings.isLocked && credentials.areLasting;
     const known = { ...reconnectState, settings: { ...settings, isLocked, ...(isSigned && { removed }) } };
     if (owner === null && !this.#isOver) owner = await rooms.restore(room, known);

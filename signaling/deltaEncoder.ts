@@ -6,12 +6,12 @@ import type { PrepareMessage, RoomMessage, ServerMessage } from '../src/protocol
 import { NO_VERSION, type Layout, type PrepareDelta, type RoomDelta, type Run } from '../src/protocol/deltas.ts';
 import type { RosterEntry } from '../src/protocol/room.ts';
 
-/** Stands for the room of a connection that has not received one. */
+/** Stands for the room that a connection knows, if the connection has not received any room yet. */
 const NO_ROOM = {};
 
 /**
  * Texts of messages, by the room that the receiver knows. A message to many members is one object,
- * and most of them know the same room, so a text is usually written only once.
+ * and most members know the same room. So a text is usually written only once.
  */
 const texts = new WeakMap<object, WeakMap<ServerMessage, string>>();
 
@@ -87,7 +87,7 @@ function prepareOf(base: RoomMessage | null, { job, ...prepare }: PrepareMessage
 
 const idOf = ({ member }: { member: string }): string => member;
 
-/** Whether `after` has the data of `before`, or differs only in a `device` of `null`. */
+/** Whether a member has not changed, or only its `device` has become `null`. */
 function isKept(before: RosterEntry, after: RosterEntry): boolean {
   return isSame(before, after) || (after.device === null && isSame({ ...before, device: null }, after));
 }
@@ -123,14 +123,14 @@ function layoutOf<Item>(
   return layout;
 }
 
-/** Whether `layout` is the whole of `base`. */
+/** Whether `layout` stands for all items of `base` in the same order: nothing has changed. */
 function isUnchanged<Item>(base: readonly Item[], layout: Layout<Item>): boolean {
   if (base.length === 0) return layout.length === 0;
   const [part] = layout;
   return layout.length === 1 && Array.isArray(part) && part[1] === base.length;
 }
 
-/** Returns the members of `list` whose device has become `null`, as runs of `list`. */
+/** Returns the places in `list`, as runs, of the members whose device has become `null`. */
 function unreadyRuns(base: readonly RosterEntry[], list: readonly RosterEntry[]): Run[] {
   const ready = new Set(base.flatMap(({ member, device }) => (device === null ? [] : [member])));
   const runs: Run[] = [];

@@ -160,8 +160,8 @@ export class Hub {
    * room.
    */
   restore(code: string, reconnectState: ReconnectState): boolean {
-    // The Unix time in seconds is greater than all earlier numbers: they began at an earlier time,
-    // and a room begins far less than one generation per second.
+    // The Unix time in seconds is greater than all numbers that the room has used. They began at
+    // zero or at an earlier Unix time, and a room begins far less than one generation per second.
     const numbersFrom = Math.floor(Date.now() / 1000);
     const state = restore(reconnectState.settings, this.#roomOptions, numbersFrom);
     return this.#add(code, state, false) !== null;

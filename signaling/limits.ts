@@ -31,13 +31,13 @@ export interface Limits {
    */
   messageBurst: number;
   /**
-   * Unsent bytes after which a slow reader is disconnected. These are hundreds of usual messages
-   * or eight of the longest, and a tab that works is never so far behind.
+   * Unsent bytes after which the server closes the connection of a slow reader. They correspond to
+   * hundreds of usual messages or eight of the longest. A tab that works never reaches this limit.
    */
   maxUnsentBytes: number;
   /**
-   * Different wrong codes per minute from one address (for IPv6, one /64). A class shares one
-   * address, so only wrong codes are counted.
+   * Number of different wrong room codes per minute that one address (for IPv6, one /64) may send.
+   * A class shares one address, so only wrong codes are counted.
    */
   wrongCodesPerMinute: number;
   /**
@@ -48,8 +48,8 @@ export interface Limits {
    */
   restoresPerMinute: number;
   /**
-   * Open WebSockets from one address (for IPv6, one /64): enough for two full rooms with all their
-   * spectators in one school.
+   * Maximum number of open WebSockets from one address (for IPv6, one /64): enough for two full
+   * rooms with all their spectators in one school.
    */
   socketsPerAddress: number;
   /**
@@ -66,11 +66,14 @@ export interface Limits {
   roomsPerMinute: number;
   /** Rooms that tabs of one address may open in one burst: one for each pupil of a class. */
   roomBurst: number;
-  /** Rooms on this server. A room needs a few KiB, with 256 members about 100. */
+  /**
+   * Maximum number of rooms on this server. A room needs a few KiB of memory; with 256 members,
+   * about 100 KiB.
+   */
   maxRooms: number;
-  /** Members in a room. */
+  /** Maximum number of members in a room. */
   roomCapacity: number;
-  /** Spectators in a room. */
+  /** Maximum number of spectators in a room. */
   spectatorCapacity: number;
   /**
    * Average number of spectator updates per second that a connection may send. A rank sends one
@@ -78,8 +81,8 @@ export interface Limits {
    */
   updatesPerSecond: number;
   /**
-   * Spectator updates that a connection may send in one burst: the end of a run is reported without
-   * waiting for the next second.
+   * Spectator updates that a connection may send in one burst. At the end of a run, a rank sends an
+   * update without waiting for the next second.
    */
   updateBurst: number;
   /**
@@ -167,8 +170,8 @@ export class AddressBuckets {
 }
 
 /**
- * Limit for the failures of one site, in multiples of the limit for one network. The owner of an
- * IPv6 /48 has 65 536 networks.
+ * Limit for the failures of one site, in multiples of the limit for one network. A site is an IPv6
+ * /48 with 65 536 networks, all of one owner, so limits for single networks do not suffice.
  */
 export const SITE_NETWORKS = 5;
 /**

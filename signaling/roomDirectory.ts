@@ -1,7 +1,7 @@
 /**
  * Finds rooms for a connection. A room is in this process or, if several processes serve the same
- * rooms, in one of them. Finding a room may take time. All later answers of the room come through
- * the peer.
+ * rooms, in one of them. Finding a room may take time, so it returns a promise. Later, the room
+ * answers through the connection's {@link Peer}.
  */
 import type { ReconnectState } from '../src/protocol/room.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
@@ -25,8 +25,8 @@ export interface RoomOwner {
 }
 
 /**
- * A directory of rooms. All methods may reject with a SignalingError if it is unknown at the moment
- * where the room is.
+ * A directory of rooms. All methods reject with a SignalingError while it is unknown which process
+ * has the room.
  */
 export interface RoomDirectory {
   /**

@@ -188,7 +188,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    // The option is in a spread because @types/ws does not declare it.
+    // `closeTimeout` is passed by a spread, because @types/ws does not declare this option.
     ...{ closeTimeout: CLOSE_TIMEOUT_MS },
     maxPayload: MAX_CONTROL_BYTES,
     maxFragments: MAX_FRAGMENTS,
@@ -249,8 +249,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   async function close(): Promise<void> {
     isClosing = true;
-    // Rooms are closed first. Otherwise members would be informed that other ranks have left,
-    // although a running ring continues without the server.
+    // The rooms are closed before the connections. Otherwise members would be informed that other
+    // ranks have left, although a running ring continues without the server.
     hub.close();
     const sharedClosed = shared?.close();
     for (const connection of connections) {

@@ -31,18 +31,18 @@ export interface LaunchOptions {
   /** Device that WebGPU uses. Default: `auto`, which is a GPU if there is one. */
   gpu?: GpuMode;
   headed?: boolean;
-  /** Flags of the browser, in addition to those of `gpu`. */
+  /** Flags to pass to the browser, in addition to those that `gpu` needs. */
   flags?: readonly string[];
   /**
    * URL of a page on which the launcher tries WebGPU; the page must be a secure context. Without
    * this URL, `auto` uses a GPU if the GPU's device file exists.
    */
   probeUrl?: string;
-  /** Whether pages accept any certificate, because no user can confirm an exception. */
+  /** Whether pages accept every certificate. Without a user, nobody could confirm an exception. */
   anyCertificate?: boolean;
   /**
-   * Whether the server is on another machine. With a server on this machine, tabs may also connect
-   * over the loopback interface, so that a machine without a network can train.
+   * Whether the server is on another machine. If it is on this machine, tabs may also connect to
+   * each other over the loopback interface, so a machine without a network can train.
    */
   remote?: boolean;
 }
@@ -69,11 +69,10 @@ const HARDWARE_LINUX = [
 /** With these flags, pages find no adapter even if there is a GPU, and compute in WebAssembly. */
 const NO_GPU = ['--disable-gpu'];
 /**
- * Chromium's features to disable: those that Playwright disables, and two more (WebUIOmnibox*). If
- * these two are enabled, the browser prepares pages of its address bar in separate processes for
- * each window. That takes a quarter of the time for opening a tab and training a few steps.
- * Playwright's features are repeated here, because Chromium uses only the final list that it
- * receives.
+ * Chromium's features to disable: those that Playwright disables, and two more (WebUIOmnibox*).
+ * With these two, the browser prepares pages of its address bar in separate processes for each
+ * window. That takes a quarter of the time for opening a tab and training a few steps. Playwright's
+ * features are repeated here, because of several such lists Chromium uses only the last one.
  */
 const FEATURES_OFF = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
@@ -140,8 +139,8 @@ export async function launchBrowsers(tabs: number, options: LaunchOptions): Prom
 }
 
 /**
- * Starts the first browser. `again` starts another browser with the same flags; it is `null` unless
- * WebGPU runs in software.
+ * Starts the first browser. If WebGPU runs in software, the result has a function `again` that
+ * starts another browser with the same flags. Otherwise `again` is `null`.
  */
 async function launch(options: LaunchOptions): Promise<{ browser: Browser; again: (() => Promise<Browser>) | null }> {
   const { backend = 'webgpu', gpu = 'auto', probeUrl } = options;
@@ -156,7 +155,8 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
     if (gpu === 'hardware' || probeUrl === undefined || (await hasAdapter(browser, probeUrl))) {
       return { browser, again: null };
     }
-    // There is a device file but no driver that Chromium can use, as in many virtual machines.
+    // The GPU has a device file, but Chromium can use no driver for it, as in many virtual
+    // machines.
     await browser.close();
   }
   if (backend === 'auto' && gpu === 'auto') return withoutGpu();
@@ -174,7 +174,7 @@ export async function closeBrowser(browser: Browser): Promise<void> {
   try {
     await within(systemClock, CLOSE_MS, browser.close(), closesLate);
   } catch {
-    // If killing hangs too, the browser ends with this process.
+    // If killing the browser hangs, too, the browser ends with this process.
     await within(systemClock, CLOSE_MS, killBrowser(browser), closesLate).catch(() => {});
   }
 }
@@ -213,7 +213,8 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   const args = [...gpuFlags, ...flags, `--disable-features=${FEATURES_OFF.join()}`];
   if (anyCertificate) args.push('--ignore-certificate-errors');
   if (!remote) args.push('--allow-loopback-in-peer-connection');
-  // Containers have a small /dev/shm, and Chromium's sandbox refuses root.
+  // In containers, /dev/shm is too small for Chromium. As root, Chromium does not start with its
+  // sandbox.
   if (process.platform === 'linux') args.push('--disable-dev-shm-usage');
   if (process.getuid?.() === 0) args.push('--no-sandbox');
   // The user's flags come last: of a flag with several values, Chromium takes the last.
@@ -245,7 +246,7 @@ function whyNotStarted(message: string): string {
   return message.split('\n', 1)[0]!.replace(/^browserType\.launch: /, '');
 }
 
-/** Resolves with whether the browser finds a GPU adapter that is not a software renderer. */
+/** Resolves with `true` if the browser finds a GPU adapter that is not a software renderer. */
 async function hasAdapter(browser: Browser, url: string): Promise<boolean> {
   const page = await browser.newPage();
   try {

@@ -109,7 +109,10 @@ async function install(log: Log): Promise<string> {
   );
 }
 
-/** Runs a program and writes its output to stderr. Resolves with whether the program succeeded. */
+/**
+ * Runs a program and writes its output to stderr. Resolves with `true` if the program exits with
+ * code 0.
+ */
 function succeeds(program: string, args: string[]): Promise<boolean> {
   return new Promise((resolve) => {
     const child = spawn(program, args, {

@@ -31,7 +31,7 @@ export interface Tabs {
   release(step: number): Promise<void>;
   /** Requests a tab's model. The engine answers with the event `exported`. */
   askForModel(tab: string, format: ModelFormat): Promise<void>;
-  /** Reads some bytes of the file that a tab exported; fewer at its end. */
+  /** Reads the bytes from..to-1 of the file that a tab exported; fewer at the end of the file. */
   readModel(tab: string, from: number, to: number): Promise<Uint8Array>;
   screenshot(tab: string, file: string): Promise<void>;
 }
@@ -42,12 +42,18 @@ const VIEWPORT = { width: 1280, height: 800 };
  * moving chunks.
  */
 const PLAY_MS = 2_500;
-/** Storage of all tabs of a browser, in bytes. Its files are in the memory of the browser. */
+/**
+ * Bytes that all tabs of a browser together may store. The browser keeps the stored files in
+ * memory.
+ */
 const STORAGE_BYTES = 8 * 1024 ** 3;
 /** Milliseconds for a page to load. It is long because 64 pages load slowly on two cores. */
 const LOAD_MS = 120_000;
 
-/** Only the page's animation needs these events, which are so many that they slow down the run. */
+/**
+ * Types of events that pages do not report. Only a page's animation needs them, and reporting so
+ * many events would slow down the run.
+ */
 const OF_ANIMATION = ['begin', 'trace', 'segments'] as const;
 
 /**
@@ -127,14 +133,15 @@ export async function openProfile(
 ): Promise<BrowserContext> {
   const { remote = false, anyCertificate = false, onevent } = options;
   const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
-  // Unless the page may use the microphone, WebRTC in Chromium finds only the network interface of
-  // the default route.
+  // Chromium uses all network interfaces for WebRTC only if the page may use the microphone.
+  // Otherwise it finds no interface but that of the default route.
   if (!remote) await context.grantPermissions(['microphone']);
   await context.exposeBinding(BINDING, ({ page }, events: readonly unknown[]) => {
     for (const event of events) onevent(page, event);
   });
   await context.addInitScript(reportScript(OF_ANIMATION));
-  // The tabs write the debug log as this process does: the lines name their ranks and members.
+  // If DEBUG turns on the debug log of this process, it also turns on the debug logs of the tabs.
+  // Their lines contain the tab's rank and member id.
   const patterns = process.env['DEBUG'];
   if (patterns !== undefined) {
     await context.addInitScript(`try { localStorage.debug = ${JSON.stringify(patterns)}; } catch {}`);
@@ -161,7 +168,8 @@ async function openTab(
   const page = await context.newPage();
   names.set(page, name);
   const cdp = await context.newCDPSession(page);
-  // A private profile has a small quota. Ranks of a pipeline store copies of other ranks' layers.
+  // The quota of a private profile is too small for a pipeline, in which ranks store copies of
+  // other ranks' layers.
   await cdp.send('Storage.overrideQuotaForOrigin', { origin: new URL(url).origin, quotaSize: STORAGE_BYTES });
   watchPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) {

@@ -9,7 +9,7 @@ import { RunWatch, STALL_MS } from '../watch.ts';
 /** How a tab's visit ended. */
 export type TabOutcome =
   | { kind: 'finished'; result: RunResult }
-  /** The run ended before it finished. */
+  /** The run was stopped or failed before its last step. */
   | { kind: 'ended'; message: string }
   /** The host removed the tab. */
   | { kind: 'removed'; message: string };
@@ -43,8 +43,8 @@ export class Visit {
       this.#admitted.reject(error);
       this.#over.reject(error);
     });
-    // The caller may await only one of the two promises. A rejection of the other must not be
-    // reported as unhandled.
+    // The caller may await only one of the promises `admitted` and `over`. A rejection of the other
+    // one must not be reported as unhandled.
     for (const { promise } of [this.#admitted, this.#over]) promise.catch(() => {});
   }
 

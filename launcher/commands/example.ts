@@ -18,7 +18,7 @@ import { openTabs } from '../browser/tabs.ts';
 
 export interface ExampleOptions {
   tabs?: number;
-  /** Folder of IDX files on this machine, or its URL. */
+  /** Folder of IDX files on this machine, or URL of such a folder. */
   data?: string;
   headed?: true;
   browser?: string;

@@ -26,8 +26,8 @@ export interface JoinOptions {
 }
 
 /**
- * The longest name of this machine. A number such as "-64" is added to the name, and the result
- * must not exceed the limit of the protocol.
+ * Maximum number of characters of this machine's name. The name of a tab is this name and a number
+ * such as "-64", and must not exceed the limit of the protocol.
  */
 const MAX_NAME = 36;
 
@@ -78,12 +78,12 @@ export async function join(address: string, options: JoinOptions, io: Io, env: E
   if (results.length > 0) {
     const differ = disagreement(results);
     if (differ !== null) throw new PeergradError(differ);
-    // With JSON lines, the result is already in the log.
+    // With JSON lines, the log already contains the result.
     if (io.logEvent === undefined) io.out(summarize(results[0]!));
     return;
   }
   const ended = outcomes.find(({ kind }) => kind === 'ended');
-  // If the host removed the tabs, they have already logged that.
+  // If the host removed the tabs, the log already contains that.
   if (ended?.kind === 'ended') throw new PeergradError(ended.message);
 }
 

@@ -218,7 +218,7 @@ async function readOrigin(
 /** @throws (rejects) UsageError if it cannot be read. */
 async function readFileOf(file: string): Promise<Origin> {
   try {
-    // The blob is read when its bytes are needed.
+    // The file is read later, when its bytes are needed.
     return { name: path.basename(file), content: await openAsBlob(file) };
   } catch (error) {
     throw new UsageError(`${file} cannot be read. Check its path. (${messageOf(error)})`);
@@ -313,7 +313,7 @@ async function serveRoom(
     for (const line of callOthers(placement, options)) io.err(line);
   }
   return {
-    // From this machine, the last URL always reaches the server.
+    // The last one of the server's URLs always works on this machine.
     url: server.urls.at(-1)!,
     room,
     open: () => Promise.resolve(),
@@ -351,7 +351,7 @@ async function withRestarts<Result>(
   const endsAt = systemClock.now() + (timeout + minutes * 60) * 1000;
   for (let restarts = 0; ; restarts++) {
     try {
-      // Rounded up to whole seconds, because messages show seconds.
+      // The remaining time is rounded up to whole seconds, because messages show it in seconds.
       return await attempt(Math.ceil((endsAt - systemClock.now()) / 1000) * 1000, restarts);
     } catch (error) {
       const isFinal = error instanceof UsageError || io.signal.aborted || systemClock.now() >= endsAt;

@@ -29,16 +29,17 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const ice = iceOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || describesJob(options) ? await resolveJob(options, options) : null;
-  // The room is elastic if `--nnodes` is a range, or if `--nnodes` is not set and options or a job
-  // file define the job. All other rooms have a fixed world, which programs with their own code
-  // expect.
+  // If `--nnodes` is a range, the room is elastic. If `--nnodes` is not set, the room is elastic if
+  // options or a job file define the job. Otherwise its world is fixed, as programs with their own
+  // code expect.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nodes =
     range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);
   const served = room === null ? await servedData(options.data) : room.served;
   const tls = await chooseCertificate(options);
   const { port, log: logLevel, origin: origins, trustProxy = false, metricsToken = null } = options;
-  // A client that bypasses the proxy could claim any address.
+  // With `--trust-proxy`, only a proxy on this machine can connect by default: a client that
+  // bypasses the proxy could claim any address.
   const { host = trustProxy ? '127.0.0.1' : '0.0.0.0' } = options;
   const secret = env['PEERGRAD_SECRET'] || null;
   // The server's packages load slowly, so they are imported after the arguments are checked.

@@ -30,8 +30,9 @@ export function iceOf({ stun = [], turn = [], turnSecret, relayOnly }: IceFlags)
 }
 
 /**
- * Returns the flags of the ICE options that are set. The secret is not included, because it may
- * come from the environment, which is the same for all commands.
+ * Returns the flags of the ICE options that are set, to report the flags that a process ignores.
+ * The secret is not included, because it may come from the environment, which is the same for all
+ * commands.
  */
 export function iceFlags({ stun = [], turn = [], relayOnly }: IceFlags): string[] {
   return [

@@ -24,7 +24,7 @@ interface OptionField {
 }
 
 const JOB_OPTIONS = optionsOf(FIELDS).filter(({ field }) => field !== 'maxMinutes');
-/** Options for the fields of `gpt`. */
+/** Options for the fields of a job's `gpt`, the size of a language model. */
 const GPT_OPTIONS = optionsOf(GPT_FIELDS);
 /** Names of all options that define the job itself. */
 const JOB_OPTION_NAMES = [
@@ -65,7 +65,7 @@ export interface JobOptions extends Omit<OptionsOf<typeof FIELDS>, 'minutes'>, O
   /** A job file. Other options override the fields of the file. */
   file?: string;
   preset?: PresetName;
-  /** A folder or file on this machine, or a URL that every tab can read. */
+  /** The job's data: a folder or file on this machine, or a URL that every tab can read. */
   data?: string;
 }
 
@@ -259,7 +259,8 @@ function gptFields(
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...plan,
-    // The size does not replace a strategy that the user has chosen.
+    // A preset for a large model also sets a pipeline strategy, but not if the user has chosen
+    // another strategy.
     ...((strategy === undefined || strategy === pipeline?.strategy) && pipeline),
     gpt: { ...before, ...model, ...chosen },
     // With --minutes the default limit of steps is removed, unless the job file sets one. A range

@@ -29,8 +29,8 @@ export interface Placement {
   firstRank: number;
   tabs: number;
   /**
-   * Address of rank 0's process. Port 0 means any free port; it is the default if this process has
-   * all ranks, because no other process then needs the port.
+   * Address of rank 0's process. Port 0 means any free port. It is the default if this process has
+   * all ranks: then no other process must know the port.
    */
   master: { host: string; port: number };
 }

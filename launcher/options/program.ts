@@ -36,7 +36,7 @@ export async function runProgram(program: Command, argv: readonly string[], io: 
       return EXIT_INTERRUPTED;
     }
     if (error instanceof CommanderError) {
-      // Help and version have been printed.
+      // Commander has printed the help or the version.
       if (error.exitCode === 0) return EXIT_OK;
       // Without a command, commander has printed the help.
       if (error.code !== 'commander.help') {

@@ -11,12 +11,12 @@ import {
 /** Maximum number of columns, and of classes, that are listed. */
 const LISTED = 40;
 
-/** Returns lines: how much data there is, its columns or classes, and its notes. */
+/** Returns lines of text: the amount of data, its columns or classes, and notes about it. */
 export function describeData(preview: Preview): string {
   return [...contentOf(preview), ...sentencesOf(preview.notes)].join('\n');
 }
 
-/** Returns lines: what is left out or rounded of a file of weights. */
+/** Returns lines of text that say which weights of a file are left out or rounded. */
 export function describeWeights({ file, notes }: EventOf<'weights'>): string {
   return [`Weights of ${file}:`, ...sentencesOf(notes)].join('\n');
 }

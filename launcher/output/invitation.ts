@@ -3,12 +3,13 @@ import { renderUnicodeCompact } from 'uqr';
 import { isLoopback } from '../../signaling/http/address.ts';
 
 /**
- * White ink on black paper, in the colours of the terminal's fixed palette. Without them, the code
- * would be inverted on terminals with dark text, and not all cameras read inverted codes.
+ * Escape sequence for white on black, in fixed colours of the terminal. In a terminal's default
+ * colours, the QR code would be inverted if the text is dark, and not all cameras read inverted
+ * codes.
  */
 const COLOURS = '\u001b[38;5;231m\u001b[48;5;16m';
 const RESET = '\u001b[0m';
-/** Light modules around the code. Cameras need them. */
+/** Width of the light border around the QR code, in modules. Cameras need this border. */
 const BORDER = 2;
 
 /**

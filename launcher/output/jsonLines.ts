@@ -8,7 +8,7 @@ export function toJsonLines(io: Io): Io {
   return {
     ...io,
     err: (line) => log.info({ event: 'note' }, line),
-    // No terminal, so that no progress bar appears between the lines.
+    // Without a terminal, no progress bar appears between the JSON lines.
     terminal: null,
     logEvent: (event, fields, message) => log.info({ event, ...fields }, message),
   };

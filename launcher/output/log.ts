@@ -69,7 +69,7 @@ class ProgressLog implements Log {
 class EventLog implements Log {
   readonly event: LogEvent;
   readonly #clock: Clock;
-  /** When a kind of event was last logged for a tab. */
+  /** For each tab and each kind of event, the time at which such an event was last logged. */
   readonly #loggedAt = new Map<string, number>();
   /** For each tab, the description of its latest shares, as {@link gistOfShares} returns them. */
   readonly #shares = new Map<string, string>();

@@ -42,7 +42,7 @@ export class MissingNodes {
 
   #describe(ranks: readonly (number | null)[]): string {
     const { worldSize, tabs, elastic } = this.#placement;
-    // In an elastic run, no tab requests a rank, so only their number is known.
+    // In an elastic run, no tab requests a rank. So only the number of the ranks present is known.
     if (elastic !== null) {
       const here = Math.min(ranks.length, worldSize);
       this.#isComplete = here === worldSize;
@@ -63,8 +63,8 @@ export class MissingNodes {
 }
 
 /**
- * Returns lines with the command that starts the other processes of a run. If there are several
- * other processes, the command has N in place of their numbers.
+ * Returns lines with the command that starts the other processes of a run. If there are several,
+ * the command contains N in place of a process's number.
  */
 export function callOthers(
   { worldSize, tabs, master }: Placement,

@@ -9,7 +9,7 @@ import { describeData, describeWeights } from './data.ts';
 import { describeCodec, describeShares, formatMetrics, gistOfShares, isDecided } from './report.ts';
 
 const MINUTE_MS = 60_000;
-/** Milliseconds between two lines in a log. */
+/** Milliseconds between two lines of progress if the output is not a terminal. */
 const LINE_EVERY_MS = 5_000;
 
 /** The unit that a bar counts. */
@@ -59,7 +59,7 @@ export class Progress {
     } else if (event.type === 'preview') {
       if (this.#barOf !== 'steps') this.stop();
       if (event.preview === null) return;
-      // After a restart, the data are usually the same.
+      // After a restart, the data are usually the same, and are not described again.
       const described = describeData(event.preview);
       if (described !== this.#data) this.note(described);
       this.#data = described;
@@ -89,7 +89,7 @@ export class Progress {
     this.#report('state', { total, done: waitsMs === null ? bytes : total, line });
   }
 
-  /** Shows a bar, or logs the line at intervals. */
+  /** Shows a bar on a terminal; otherwise logs the line every few seconds. */
   #report(of: Counted, { total, done, line }: { total: number; done: number; line: string }): void {
     if (this.#io.terminal !== null) {
       this.#show(this.#io.terminal, of, { format: '{bar} {line}', total, done, line });
@@ -134,7 +134,10 @@ export class Progress {
     this.#io.err(`step ${place} | ${values}`);
   }
 
-  /** Shows a bar that counts `of`. A bar that counts something else is ended. */
+  /**
+   * Shows or updates the bar that counts `of`. If the present bar counts something else, it is
+   * ended first.
+   */
   #show(stream: NodeJS.WriteStream, of: Counted, { format, total, done, ...words }: Bar): void {
     if (of !== this.#barOf) this.stop();
     if (this.#bar !== null) return this.#bar.update(done, words);
@@ -144,7 +147,7 @@ export class Progress {
   }
 }
 
-/** A bar, with the words in its format. */
+/** The state of a bar. Further fields are the words that its format contains. */
 interface Bar extends Record<string, string | number> {
   format: string;
   total: number;

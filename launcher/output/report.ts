@@ -83,15 +83,16 @@ export function describeCodec({ codec, ownMs, exposedMs, expectedMs, suggestion 
 type SharesDecision = Pick<EventOf<'shares'>, 'shares' | 'reason' | 'impossible'>;
 
 /**
- * Returns whether shares were decided from speeds, and are not the equal shares of the beginning.
+ * Returns whether shares were decided from measured speeds. At the beginning, they are equal
+ * without a decision.
  */
 export function isDecided({ reason }: SharesDecision): boolean {
   return reason !== 'equal' && reason !== 'unknown';
 }
 
 /**
- * Returns a text that is equal for two decisions if people need not read the second one. Such
- * decisions differ only in speeds, or in the reason for equal shares.
+ * Returns a summary of a decision. If the summaries of two successive decisions are equal, people
+ * need not read the second decision: only speeds, or the reason for equal shares, have changed.
  */
 export function gistOfShares(decision: SharesDecision): string {
   return [dividedStep(decision), ...decision.impossible.map(({ rank }) => rank)].join(' ');

@@ -67,7 +67,7 @@ export const Envelope = v.variant('type', [
   }),
   /** The owner no longer has the room. */
   v.strictObject({ type: v.literal('release'), from, connection }),
-  // Sent to the owner or to the relaying process.
+  // The last two are sent in both directions between the owner and the relaying process.
   v.strictObject({ type: v.literal('alive'), from }),
   /** All relaying between the two processes ends. */
   v.strictObject({ type: v.literal('part'), from }),

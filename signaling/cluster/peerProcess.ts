@@ -84,8 +84,8 @@ export class PeerProcess implements RoomOwner {
   }
 
   /**
-   * Always false: processes that share rooms also share a secret, so every member must present its
-   * token.
+   * Whether the room waits for a member that needs no token. Always false: processes that share
+   * rooms also share a secret, so every member must present its token.
    */
   awaits(): boolean {
     return false;
@@ -164,8 +164,8 @@ export class PeerProcess implements RoomOwner {
     if (outcome === 'entered') return;
     this.dismiss(connection);
     if (outcome === 'refused') return;
-    // The hub no longer has the room, which was dropped a moment ago. A returning member searches
-    // for its room again, and may restore it.
+    // The room was dropped a moment ago. A returning member searches for its room again, and may
+    // restore it.
     if (entry.type === 'reconnect') guest.release();
     else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
   }

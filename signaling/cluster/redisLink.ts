@@ -44,7 +44,7 @@ const channelOf = (address: string): string => `peergrad:process:${address}`;
 
 /** @throws (rejects) UsageError for an invalid URL. */
 async function createClient(url: string) {
-  // Imported here, so that a single server never loads the Redis client.
+  // The Redis client is imported here, so that a server without Redis never loads it.
   const redis = await import('redis');
   try {
     return redis.createClient({
@@ -87,8 +87,8 @@ export class RedisLink {
   }
 
   /**
-   * @param count number of connections that this process has opened so far; each connection has its
-   * own address.
+   * @param count number of connections that this process has opened so far. With it, each
+   * connection has its own address.
    * @param onlost called once when an open connection is lost or {@link close} is called.
    * @throws (rejects) UsageError for an invalid URL, SignalingError if the connection fails.
    */
@@ -154,7 +154,7 @@ export class RedisLink {
     return (counts[channel] ?? 0) > 0;
   }
 
-  /** Publishes a message; resolves with whether a process received it. */
+  /** Publishes a message. Resolves with `false` if no process received it. */
   async publish(address: string, text: string): Promise<boolean> {
     return (await this.#ask(this.#client.publish(channelOf(address), text))) > 0;
   }

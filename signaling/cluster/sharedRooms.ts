@@ -58,7 +58,7 @@ export class SharedRooms implements RoomDirectory {
   #connections = 0;
   /** Other processes by address. */
   readonly #peers = new Map<string, PeerProcess>();
-  /** Rooms on which this process has a lease, as far as it knows. */
+  /** Rooms whose leases this process has requested and not released. */
   #held = new Set<string>();
   #secret: string | null = null;
   #isRenewing = false;
@@ -115,7 +115,8 @@ export class SharedRooms implements RoomDirectory {
       const owner = await link.ownerOf(code);
       if (owner === null || owner.isThis) return hub.has(code) || (isMoving && who === 'newcomer') ? hub : null;
       if (await link.isListening(owner.address)) return this.#peer(owner.address);
-      // The owner has died, is cut off, or will return under another address.
+      // No process listens at the owner's address. The owner has died, is cut off, or will return
+      // under another address.
       isMoving = true;
       await this.#wait(Math.min(LOOK_MS, Math.max(owner.restMs, 0) + 1));
     }
@@ -220,7 +221,8 @@ export class SharedRooms implements RoomDirectory {
     const [isHeld] = await Promise.all([link.hold(codes), link.release(over)]);
     if (link !== this.#link) return;
     this.#isRenewing = false;
-    // The lease begins later in Redis than in this process, so it expires here first.
+    // Redis receives the renewal after `since`, so the lease expires here before it expires in
+    // Redis.
     this.#cancelExpiry();
     this.#cancelExpiry = clock.after(Math.max(0, since + LEASE_MS - clock.now()), () => this.#drop(hub.codes));
     this.#drop(codes.filter((_, i) => !isHeld[i]));
@@ -263,7 +265,7 @@ export class SharedRooms implements RoomDirectory {
       (isDelivered) => {
         if (!isDelivered) peer.end();
       },
-      // An error needs no handling: the link reports its own end.
+      // An error needs no handling, because the link to Redis reports its own end.
       () => {},
     );
   }

@@ -2,10 +2,10 @@
  * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The user who
  * runs the server chooses a single file or a folder. The list names all visible files of a folder,
  * at any depth. It has the sizes of the files that a job may read: IDX files and pictures or, if
- * there are none, text files. Only files with a size are served, so no path is built from a
- * request. Files may also be links to files elsewhere, because the user chose the folder and its
- * contents. Thousands of files are served by a few requests: `/data/index.bin` has the contents of
- * all of them, in this order.
+ * there are none, text files. Only files with a size in this list are served: a request selects one
+ * of them, so no path is built from it. Files may also be links to files elsewhere, because the
+ * user chose the folder and its contents. `/data/index.bin` has the contents of all these files, in
+ * the order of the list, so a few requests fetch thousands of files.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -64,7 +64,8 @@ async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
 }
 
 /**
- * Names the pictures and texts in a hidden folder, so that a run reports that they are left out.
+ * Lists the names of pictures and texts in a hidden folder, so that a run reports that they are
+ * left out.
  */
 async function namesInHidden(root: string, folder: string): Promise<DataFileEntry[]> {
   const options = { recursive: true, withFileTypes: true } as const;
@@ -78,7 +79,7 @@ async function namesInHidden(root: string, folder: string): Promise<DataFileEntr
 async function entryOf(root: string, name: string): Promise<DataFileEntry[]> {
   const file = path.join(root, name);
   const { size, isFile } = await statOf(file).catch(() => ({ size: 0, isFile: false }));
-  // A link to a folder, or to nothing, is named, so that a run can report it.
+  // A link to a folder, or to nothing, is listed by its name alone, so that a run can report it.
   if (!isFile) return [{ name }];
   const isRead = kindOfName(name) !== null || pictureFormat(name, await headOf(file)) !== null;
   return [isRead ? { name, size } : { name }];
@@ -185,7 +186,10 @@ export class DataFiles {
   }
 }
 
-/** Returns the first byte and the end of the requested range; by default all bytes. */
+/**
+ * Returns the requested range of bytes: its first byte, and the first byte after it. Without a
+ * valid range, these are all bytes.
+ */
 function rangeOf(header: string | undefined, total: number): [from: number, to: number] {
   const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(header ?? '') ?? [];
   return from === undefined ? [0, total] : [Math.min(Number(from), total), Math.min(Number(last) + 1, total)];

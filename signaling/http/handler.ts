@@ -90,7 +90,8 @@ export function createHttpHandler(options: HttpOptions) {
       return;
     }
     if (pathname === SIGNALING_PATH) {
-      // The library asks whether this is a signaling server. Browsers log other answers as errors.
+      // With HEAD, the library asks whether this is a signaling server. The answer is not 426,
+      // because browsers log such a status as an error.
       if (req.method === 'HEAD') return void res.writeHead(204).end();
       return plain(res, 426, 'Open a WebSocket here.');
     }
@@ -99,7 +100,8 @@ export function createHttpHandler(options: HttpOptions) {
       if (!(await data.serve(pathname, req, res))) plain(res, 404, 'There is no such data file.');
       return;
     }
-    // The page requests the list even if there is no data folder.
+    // Without a data folder, the answer is an empty list of files: the page requests the list in
+    // any case.
     if (pathname === INDEX_PATH) return json(res, 200, []);
     if (dist === null) return nothingHere(res);
     serveApp(dist, pathname, req, res);
@@ -115,7 +117,7 @@ export function createHttpHandler(options: HttpOptions) {
  * server runs is served completely.
  */
 function serveApp(dist: string, pathname: string, req: IncomingMessage, res: ServerResponse): void {
-  // No file is large enough to need ranges.
+  // No file of the page is large enough for requests of byte ranges.
   send(req, pathname, { root: dist, acceptRanges: false, cacheControl: false })
     .on('headers', (_: ServerResponse, file: string) => {
       res.setHeader('cache-control', path.dirname(file) === path.resolve(dist, HASHED) ? IMMUTABLE : 'no-cache');

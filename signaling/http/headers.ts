@@ -23,7 +23,8 @@ export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string
     // this permission to connect. The wake lock keeps the display on during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
-    // If the origin is neither https nor loopback, browsers ignore this header and log an error.
+    // If the origin is neither https nor loopback, browsers ignore the header
+    // Cross-Origin-Opener-Policy and log an error.
     ...(isTls || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
       ? { 'cross-origin-opener-policy': 'same-origin' }
       : {}),
@@ -31,7 +32,8 @@ export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string
 }
 
 function contentSecurityPolicy(host: string | null, isTls: boolean): string {
-  // In Safari before 15.4, 'self' does not include WebSockets of the page's own host.
+  // In Safari before 15.4, 'self' does not include WebSockets of the page's own host, so they are
+  // added.
   const sockets = host === null ? '' : ` ws://${host} wss://${host}`;
   // A job may load data from any web server. A page over https can fetch data over https only.
   const data = isTls ? ' https:' : ' https: http:';

@@ -51,7 +51,7 @@ export class AnsweredHosts {
   #includes(name: string): boolean {
     if (this.#names.has(name) || /(^|\.)localhost$/.test(name)) return true;
     if (isIP(name) === 0) return this.#certificate?.checkHost(name) !== undefined;
-    // Addresses may change while the server runs.
+    // This machine's addresses may change while the server runs, so they are read for each request.
     return isLoopback(name) || isOfThisMachine(name) || this.#certificate?.checkIP(name) !== undefined;
   }
 }

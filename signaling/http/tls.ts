@@ -68,7 +68,8 @@ export async function selfSignedCertificate(cache = certificateCache()): Promise
   const kept = await readCached(file);
   if (kept !== null) return kept;
 
-  // Loaded only when needed, because loading it takes longer than most commands.
+  // The package `selfsigned` is loaded only when needed, because loading it takes longer than most
+  // commands.
   const { generate } = await import('selfsigned');
   const made = await generate([{ name: 'commonName', value: 'peergrad' }], {
     keyType: 'ec',
@@ -92,7 +93,8 @@ export async function selfSignedCertificate(cache = certificateCache()): Promise
     await mkdir(cache, { recursive: true });
     await writeFile(file, JSON.stringify(certificate), { mode: 0o600 });
   } catch {
-    // The folder is read-only: the browser will show its warning again after a restart.
+    // The folder is read-only, so the certificate is not cached. After a restart, the browser will
+    // show its warning again.
   }
   return certificate;
 }

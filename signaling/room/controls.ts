@@ -37,8 +37,8 @@ export function ready(
   const fed = catchUp && !before ? nameFeeder(known, member, catchUp) : null;
   if (fed !== null) return fed;
   const isKnown = before?.backend === device.backend && before.adapter === device.adapter;
-  // Nothing has changed, so nothing is broadcast: the roster may be a hundred times as long as the
-  // member's message.
+  // Nothing has changed, so nothing is broadcast. A broadcast of the roster may be a hundred times
+  // as long as the member's message.
   if (isKnown && state.hidden.get(member)?.stateOfRun === stateOfRun)
     return noEffects({ ...state, feeds: known.feeds });
   const members = known.members.map((m) => {
@@ -68,8 +68,9 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
 }
 
 /**
- * Returns a text that describes the data for which a tab reported `ready`. If tabs choose their own
- * files, these files must also fit the job.
+ * Returns a text that describes the data that a job needs. If the texts of two jobs are equal, tabs
+ * that are ready for one job are ready for the other. If each tab chooses its own files, the text
+ * includes the job's demands on these files.
  */
 function needsOf(job: JobSpec): string {
   const { kind } = job.data;

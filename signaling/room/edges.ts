@@ -23,8 +23,8 @@ export function addBreaks(breaks: Breaks, pairs: readonly (readonly [string, str
 /** Number of breaks of a link after which its ends should not be neighbours. */
 export const BREAKS_TO_SEPARATE = 2;
 /**
- * Number of breaks of a link after which a relay does not help either. If the two ends cannot be
- * separated, one of them is suspended.
+ * Number of breaks of a link after which a relay is no longer expected to help. If the two ends
+ * cannot be separated, one of them is suspended.
  */
 const BREAKS_TO_SUSPEND = 3;
 
@@ -130,7 +130,9 @@ function arrange(members: readonly RosterEntry[], costOf: Cost): RosterEntry[] {
   const n = members.length;
   const costs = members.map((a) => members.map((b) => costOf(a, b)));
   const ring = members.map((_, i) => i);
-  /** Returns the cost of the pairs that a swap of two positions changes. */
+  /**
+   * Returns the total cost of those pairs of neighbours that change if two positions are swapped.
+   */
   const around = (i: number, j: number): number => {
     let sum = 0;
     for (const place of new Set([i, j, (i + n - 1) % n, (j + n - 1) % n])) {

@@ -21,9 +21,9 @@ export function recordEnd(state: RoomState, outcome: Ended['outcome'], { message
 }
 
 /**
- * Changes the phase to FORMING. When no member that was a rank is left, `startAt` applies again, so
- * the room starts its next run by itself. This is for groups that use the room one after the other,
- * and for runs that are restarted.
+ * Changes the phase to FORMING. If no member in the room has been a rank, `startAt` applies again:
+ * the room starts its next run by itself. So several groups can use the room one after the other,
+ * and a whole run can be restarted.
  */
 export function backToForming(state: RoomState): RoomState {
   const isFresh = [...state.hidden.values()].every(({ hasRun }) => !hasRun);

@@ -62,7 +62,7 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
   if (state.isRestoring && nodesOf(state) !== null) return noEffects(requestNextGeneration(state));
   const named = type === 'late' ? lateBehind(state, member, accused) : accused;
   if (nodesOf(state) !== null) {
-    // A rank that works is not late, but the generation has failed anyway.
+    // A rank that works is not recorded as late. But the generation has failed in any case.
     const late = type === 'late' ? named.filter((peer) => !works(state, peer)) : named;
     const who = nameMembers(
       state.ring,
@@ -87,8 +87,9 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
 }
 
 /**
- * Stores a complaint. All complaints are judged together: when no further report is expected, or
- * {@link GATHER_MS} after the first complaint. Only the first complaint of each member is used.
+ * Stores a member's first complaint; later ones are ignored. The complaints of all members are
+ * judged together: when no further report is expected, or {@link GATHER_MS} after the first
+ * complaint.
  */
 function recordComplaint(state: RoomState, member: string, complaint: Complaint): Step {
   if (state.complaints.has(member)) return noEffects(state);
@@ -130,7 +131,8 @@ function areAllReportsIn({ ring, members, complaints, reports }: RoomState): boo
  * generation.
  */
 function judge(state: RoomState, isDeadline: boolean): Step {
-  // A rank that computes could not answer. Nobody is at fault, and no attempt is counted.
+  // A rank that was computing could not report yet. So nobody is at fault, and no attempt is
+  // counted.
   const isDelayed = state.ring.some(({ member }) => !state.reports.has(member) && works(state, member));
   if (state.phase === 'LINKING' && isDelayed) return reform({ ...state, complaints: new Map() });
   const findings = findingsOf(state, isDeadline);
@@ -159,7 +161,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
     ...membersToSuspend(ring, next.faults, generation),
     ...apart.map(({ member }): [string, Reason] => [member, 'apart']),
   ]);
-  // The ranks that still train are linked to each other, so the newcomers are at fault.
+  // If ranks still train, they are linked to each other. So only newcomers can be at fault.
   const blamed = [...proposed].filter(([member]) => !next.isTraining || !state.membersWithState.has(member));
   const culprits = keepingState(state, ring, new Map(blamed));
   // If a rank reported nothing before the deadline although none of its links failed, its tab
@@ -175,7 +177,8 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const hasCause = culprits.size > 0 || (state.phase === 'RUNNING' && isNamed);
   const again = (rest: RoomState): Step => {
     if (networks === null) return hasCause ? reform(rest) : retry(rest, why);
-    // Newcomers may be in any network, so they are tried while this one trains.
+    // The next generation has the members of the first network. All others, also newcomers whose
+    // network is unknown, are tried while that generation trains.
     const others = rest.members.filter(({ member }) => !networks[0]!.some((one) => one.member === member));
     return reform({ ...rest, retries: 0 }, new Set(others.map(({ member }) => member)));
   };
@@ -184,10 +187,10 @@ function judge(state: RoomState, isDeadline: boolean): Step {
 }
 
 /**
- * Returns the pairs that connect over the relay from now on. These are the pairs whose direct link
- * has failed, now (`down`) or earlier, except pairs that failed over the relay, too. A member in
- * two pairs uses the relay for all its links, so it gets no new pairs. A member in one pair can get
- * two more in one failed generation, so three pairs are the most.
+ * Returns the pairs that connect over the relay from now on: their direct link has failed, now
+ * (`down`) or earlier. Pairs that failed over the relay, too, are left out. A member in two pairs
+ * uses the relay for all its links, so it gets no new pairs. A member in one pair can get two more
+ * in one failed generation, so no member is in more than three.
  */
 function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
   if (!hasRelay) return [];

@@ -29,8 +29,8 @@ const UNSTABLE_ACCUSERS = 4;
  */
 const MAX_ALONE = 5;
 /**
- * Two ages in ageing intervals. At `PAST`, a break no longer changes the order of the ring. At
- * `FORGOTTEN`, a fault is removed from the record.
+ * Two ages of a fault, in ageing intervals. From the age `PAST` on, a break no longer changes the
+ * order of the ring. At the age `FORGOTTEN`, a fault is removed from the record.
  */
 const [PAST, FORGOTTEN] = [2, 5];
 /** Maximum number of outages without a completed step in between. After one more, the run ends. */
@@ -108,9 +108,9 @@ function trainingFindings(state: RoomState): Findings {
   const lone = loneFaults(state, false);
   const late = new Set(lates.map(({ about }) => about));
   const reporters = ring.filter(({ member }) => complaints.has(member));
-  // If each rank has either complained or been named as late, and no rank both, the ranks that
-  // complained without naming a rank (`failed`) probably waited for the late ranks, too. So their
-  // complaints count as reports about the late ranks, but these reports are not credible.
+  // Suppose that each rank has either complained or been named as late, and no rank both. Then the
+  // ranks that complained without naming a rank (`failed`) probably waited for the late ranks, too.
+  // Their complaints count as reports about the late ranks, but as reports that are not credible.
   if (reporters.length > 1 && ring.every(({ member }) => complaints.has(member) !== late.has(member))) {
     for (const { member } of reporters) {
       if (complaints.get(member)?.type !== 'failed') continue;
@@ -130,10 +130,10 @@ function trainingFindings(state: RoomState): Findings {
 }
 
 /**
- * If only one rank noticed that the generation failed, returns the fault `alone` of this rank.
- * Other ranks may have complained without naming a peer, because they were only informed that the
- * generation ended. Their complaints confirm the first rank's report only if this report names as
- * late exactly the ranks that did not complain.
+ * Returns the fault `alone` if only one rank noticed that the generation failed. Ranks that
+ * complained without naming a peer do not count, because they were only informed that the
+ * generation ended. But they confirm the complaint of the one rank if it names as late exactly the
+ * ranks that did not complain.
  */
 function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const { complaints, ring, reports, members, phase } = state;

@@ -1,7 +1,7 @@
 /**
  * Feeds of a room: a newcomer receives the run's state from a member of the ring, its feeder, while
- * the ring trains. It counts as ready only afterwards. The server names the feeder and forwards the
- * signals of the two; it does not take part in the transfer.
+ * the ring trains. The newcomer counts as ready only after that. The server names the feeder and
+ * forwards the signals of the two; it does not take part in the transfer.
  */
 import { latestGeneration } from './pauses.ts';
 import {
@@ -19,7 +19,10 @@ import {
 /** The request of a newcomer. */
 type CatchUp = NonNullable<Extract<RoomEvent, { type: 'ready' }>['catchUp']>;
 
-/** Lines that carry 1 MiB within this number of milliseconds count as equally fast. */
+/**
+ * A feeder is preferred for its fast line. But lines that carry 1 MiB within this number of
+ * milliseconds count as equally fast.
+ */
 const FAST_MS = 1_000;
 
 /**
@@ -48,7 +51,7 @@ export function nameFeeder(state: RoomState, member: string, { prefers, avoids }
     .sort((a, b) => costOf(a.member) - costOf(b.member));
   const [feeder] = feeders;
   if (newcomer === undefined || feeder === undefined) return null;
-  // Later generations and feeds have higher numbers.
+  // A feed has a number among those of the generations. Each new number is the highest.
   const generation = latestGeneration(state) + 1;
   const feeds = new Map(state.feeds).set(member, { feeder: feeder.member, generation });
   const members: [typeof feeder, typeof feeder] = [feeder, newcomer];

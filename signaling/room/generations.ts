@@ -54,8 +54,8 @@ export function settle(state: RoomState): Step {
       return beginRun(state, seated(state, present.slice(0, enough)));
     }
     case 'RUNNING':
-      // While a room is being restored, the pause waits until the members have returned, and `grow`
-      // only broadcasts the room.
+      // In a room that is being restored, the host's pause takes effect when the members have
+      // returned. Until then, `grow` only broadcasts the room.
       return state.isPausedByHost && !state.isRestoring ? reform(state) : grow(state);
     case 'PAUSED':
       return reform(state);
@@ -111,11 +111,11 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
 
 /**
  * Begins another generation after members joined, left or became unreachable. It includes all ready
- * members, with the ranks of the previous generation first. The run is paused instead if there are
- * too few members, if none of them has the state, or if the host paused the run. Members in `later`
- * are included only if there are too few others. The same is true for newcomers on probation, but
- * not with `isGrowth`: then the old generation trains while the newcomers link, so that a failure
- * costs little.
+ * members; the ranks of the previous generation come first. Members in `later` and newcomers on
+ * probation are included only if there are too few others. With `isGrowth`, newcomers on probation
+ * are always included: the old generation trains while they link, so their failure costs little.
+ * The run is paused instead if there are too few members, if none of them has the state, or if the
+ * host paused the run.
  */
 export function reform(state: RoomState, later: ReadonlySet<string> = new Set(), isGrowth = false): Step {
   const nodes = nodesOf(state);
@@ -158,8 +158,8 @@ export function retry(state: RoomState, why: string): Step {
   }
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const untried = withoutState(state, state.ring);
-  // The members with the state have trained before, without these newcomers. So the newcomers
-  // probably cause the failures, and are suspended.
+  // The members with the run's state have trained together before, without the newcomers. So the
+  // newcomers probably cause the failures, and are suspended.
   if (untried.size > 0) return andThen(suspend({ ...state, retries: 0 }, untried), reform);
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);
 }

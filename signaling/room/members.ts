@@ -28,7 +28,7 @@ import {
 
 /**
  * Milliseconds for which a member whose connection is lost may return. After that it is considered
- * gone. A busy line may delay its return for longer.
+ * gone. A member with a busy line has more time.
  */
 export const AWAY_MS = 2_000;
 
@@ -104,8 +104,8 @@ function contradictionWith(state: RoomState, request: Newcomer): string | null {
     return `This room's world size is ${worldSize}, not ${counted}. Request ${worldSize}, or join another room.`;
   }
   if (rank === undefined) return null;
-  // If nothing determines the next world size during a run, a requested rank may be at most the
-  // number of members; with a higher rank the next run could never start.
+  // During a run, the size of the next world may be unknown. A requested rank may then be at most
+  // the number of members: with a higher rank, the next run could never start.
   const size = counted ?? worldSize;
   const ranks = size ?? (isRunOn(state) ? members.length + 1 : capacity);
   if (rank >= ranks) {
@@ -175,8 +175,9 @@ function endEmptyRoom(state: RoomState): Step {
 }
 
 /**
- * Returns the newcomers of a growing generation: ranks that have not linked yet and cannot have the
- * state. If another rank leaves, the next generation does not wait for them.
+ * Returns the newcomers of a generation that adds newcomers: ranks that have not linked yet and
+ * cannot have the run's state. If another rank leaves, the next generation does not wait for these
+ * newcomers.
  */
 function newcomersOf({ phase, ring, membersWithState, hidden, reports }: RoomState): ReadonlySet<string> {
   const isNew = (member: string): boolean =>

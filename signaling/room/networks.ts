@@ -10,18 +10,22 @@ import type { Faults } from './records.ts';
 import type { RoomState } from './state.ts';
 
 /**
- * Number of pairs between two networks that must have failed to link, if no pair across has linked.
- * A few links may fail by chance, for example while a machine is busy.
+ * Two parts of a ring count as separate networks if no pair across has linked, and at least this
+ * number of pairs across failed to link. Fewer links may fail by chance, for example while a
+ * machine is busy.
  */
 const MIN_PAIRS = 4;
-/** Largest share of failed links between members of the same network. */
+/**
+ * If more than this share of the failed links is inside of networks, links fail by chance, and no
+ * separate networks are assumed.
+ */
 const MAX_INSIDE = 0.1;
-/** Number of LINKING phases in which these pairs must have failed. */
+/** Number of LINKING phases in which pairs across two networks must have failed to link. */
 const MIN_GENERATIONS = 2;
 
 /**
- * Returns the parts of `members` that pairs in `linked` connect. Tabs of one browser are in one
- * part.
+ * Divides `members` into parts: two members of a pair in `linked`, or of one browser, are in the
+ * same part.
  */
 function partsOf(members: readonly RosterEntry[], linked: Pairs): RosterEntry[][] {
   const partOf = new Map(members.map((one): [string, Set<RosterEntry>] => [one.member, new Set([one])]));
@@ -49,11 +53,11 @@ function isNetwork(part: readonly RosterEntry[]): boolean {
 }
 
 /**
- * Returns an order of `members` whose links show whether they are in separate networks; `null` if
- * nothing points to separate networks. Parts between which no link has failed may be one network,
- * so they become neighbours. If no such parts are left, the order crosses between the parts as
- * often as possible, while each member keeps a neighbour of its own part: the report of a member
- * without any link is not credible.
+ * Returns an order of `members` whose links show whether the members are in separate networks;
+ * `null` if nothing points to separate networks. If no link between two parts has failed, they may
+ * be one network, so they become neighbours. If links between all parts have failed, the order
+ * crosses between the parts as often as possible. But each member keeps a neighbour of its own
+ * part, because the report of a member without any link is not credible.
  */
 export function testOrder({ linked, faults }: RoomState, members: readonly RosterEntry[]): RosterEntry[] | null {
   const parts = partsOf(members, linked);
@@ -75,7 +79,10 @@ export function testOrder({ linked, faults }: RoomState, members: readonly Roste
   ).flat();
 }
 
-/** Returns the pairs of neighbours that linked in this generation, and those known before. */
+/**
+ * Returns the pairs that are known to have linked: the neighbours that linked in this generation,
+ * and the pairs known before.
+ */
 export function linkedAfter({ ring, reports, complaints, linked }: RoomState, down: Pairs): Pairs {
   const failed = new Set(down.map((pair) => edgeKey(...pair)));
   // If a report says which links are missing, the reporter's other links are open.
@@ -98,7 +105,7 @@ export function separateNetworks({ ring, membersWithState, linked, faults }: Roo
   const most = Math.max(...able.map(({ length }) => length));
   const first = able.find(({ length }) => length === most);
   if (first === undefined || networks.length < 2) return null;
-  // If many links fail inside of the networks, too, links fail by chance.
+  // If many links fail inside of the networks, too, links fail by chance, so there is no evidence.
   const inside = partsOf(ring, linked).flatMap((part) => failedPairs(faults, part, part)).length;
   const all = failedPairs(faults, ring, ring).length;
   if (inside > all * MAX_INSIDE) return null;

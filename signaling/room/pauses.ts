@@ -30,7 +30,7 @@ export function pause(state: RoomState, hasState: boolean): Step {
     effects.push({ type: 'setTimer', key: 'abandoned', ms: ABANDONED_MS, event: { type: 'abandoned' } });
   }
   if (state.phase !== 'PAUSED') {
-    // Sent to all members: former ranks do not know that they were left out.
+    // `pause` is sent to all members, because former ranks do not know that they were left out.
     effects.push({ type: 'send', to: paused.members.map((m) => m.member), message: pauseOf(paused) });
   }
   return { state: paused, effects };

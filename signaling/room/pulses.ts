@@ -25,8 +25,8 @@ import { suspend } from './suspensions.ts';
 import { deadlineOf, enteringOf, LINKING_MS, SYNCING_MS } from './timers.ts';
 
 /**
- * Whether the latest pulses say that a member computes or loads within its time, or waits for one
- * that does.
+ * Whether a member works, according to the latest pulses: it computes or loads, and the time for
+ * this is not over. A member that waits for such a member works, too.
  */
 export function works(state: RoomState, member: string): boolean {
   return isBehindWork(member, (one) => latestPulse(state, one));
@@ -39,9 +39,9 @@ function latestPulse(state: RoomState, member: string): Pulse | null | undefined
 
 /**
  * Returns the members that are really late after `member` has reported that `peers` are late. If a
- * peer only waits for others, the members at the end of this chain of waits are late instead of it,
- * except those that have reported a failure themselves. Members that wait for each other, or for
- * `member`, stay late.
+ * peer only waits for other members, the members at the end of this chain of waits are late instead
+ * of the peer. Members that have reported a failure themselves are not late. Members that wait for
+ * each other, or for `member`, stay late.
  */
 export function lateBehind(state: RoomState, member: string, peers: readonly string[]): string[] {
   const late = peers.flatMap((peer) => {

@@ -84,11 +84,12 @@ export function restore(
  * a room that had removed it as gone.
  */
 export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect' }>): Step {
-  // The connection has checked that a server signed this list.
+  // The connection has checked that a server signed this list of removed members.
   const members = event.reconnectState.settings.removed?.members ?? [];
   const known = { ...state, removed: members.reduce(withRemoved, state.removed) };
   let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : readmit(known, event);
-  // Removed members may have returned earlier than a member that knows of their removal.
+  // Removed members may have returned before this member, which knows of their removal. They are
+  // removed again.
   for (const member of members.filter((one) => step.state.hidden.has(one))) {
     step = andThen(step, (next) => expel(next, member, 'removed', 'removed', REMOVED));
   }
@@ -108,7 +109,8 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
   }
   const past = endedRun(state, reconnectState);
   if (past !== null) {
-    // Other members may have missed the end of that run and may still wait for it.
+    // The run that this member saw end is ended for all: other members may have missed its end and
+    // still wait for it.
     return andThen(recordEnd({ ...state, run: past }, OVER.outcome, OVER), (next) => readmit(next, event));
   }
   const known = applyReconnectState(state, member, reconnectState);
@@ -136,7 +138,7 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
 
 /**
  * Returns the state that the member reports. If the member was not a rank of the reported
- * generation, this generation is left out, because only its own ranks can report it.
+ * generation, this generation is left out, because only ranks of a generation can report it.
  */
 function ownReconnectState({ member, reconnectState }: Extract<RoomEvent, { type: 'reconnect' }>): ReconnectState {
   const isRank = reconnectState.active?.ring.some((rank) => rank.member === member) ?? false;
@@ -283,25 +285,26 @@ function missedMessages(
 }
 
 /**
- * Called when a member has returned. When all have returned, it is known whether they train
- * together.
+ * Called when a member has returned. When all members have returned, ends the restoring: it is then
+ * known whether they still train together.
  */
 export function finishRestore(state: RoomState): Step {
   if (!state.isRestoring) return settle(state);
   if (state.ring.length === 0 || state.ring.some(({ member }) => isAway(state, member))) return broadcastRoom(state);
   const known = { ...state, isRestoring: false };
   if (known.highestReported <= known.generation) return settle(known);
-  // The server stopped while another generation began.
+  // The members know a later generation: the server stopped while that generation began.
   return nodesOf(known) === null ? end(known, 'failed', INTERRUPTED) : reform(known);
 }
 
 /**
- * Called when the time to return is over. By now, all members of a generation that continues would
- * have returned.
+ * Called when the time to return is over. If a generation continued without the server, its members
+ * would have returned by now.
  */
 export function onRestoreTimeout(state: RoomState): Step {
   if (!state.isRestoring) return noEffects(state);
-  // Members of the generation that have not returned have their own timers.
+  // If a generation continues, it does not end here: its members that have not returned have their
+  // own timers.
   if (state.ring.length > 0) return { state, effects: [RESTORE_TIMER] };
   const known = { ...state, isRestoring: false, isPausedByHost: state.isPausedByHost && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;

@@ -34,8 +34,8 @@ export interface Fault {
   readonly byBrowser: string;
   readonly aboutBrowser: string;
   /**
-   * False in three cases: `by` linked to no other member, `by` did not name `about` itself, or the
-   * link used a relay over which no pair linked.
+   * Whether the report is credible. It is not if `by` linked to no other member, if `by` did not
+   * name `about` itself, or if the link used a relay over which no pair linked.
    */
   readonly isCredible: boolean;
   /** Number of ageing intervals since the fault. */
@@ -62,6 +62,8 @@ export interface Suspension {
 /** A newcomer receives the run's state from `feeder`; see `feeds.ts`. */
 export interface Feed {
   readonly feeder: string;
-  /** Number under which the two are linked. No generation has it. */
+  /**
+   * Number of the feed, under which newcomer and feeder are linked. No generation has this number.
+   */
   readonly generation: number;
 }

@@ -24,7 +24,8 @@ export function onSynced(
   { member, generation, step, stateHash }: Extract<RoomEvent, { type: 'synced' }>,
 ): Step {
   const next = report(state, member, generation, 'SYNCING', `step ${step}, state ${stateHash}`);
-  // The phase changes only when the reports of all ranks are equal, so all ranks have this step.
+  // The phase becomes RUNNING only when the reports of all ranks are equal. So all ranks have
+  // reached `step`.
   const begins = state.phase === 'SYNCING' && next.state.phase === 'RUNNING';
   return begins && step > state.beganAt ? { ...next, state: withProgress(next.state, step) } : next;
 }
@@ -65,7 +66,7 @@ function beginNextPhase(state: RoomState): Step {
   const reports = new Map<string, string>();
   if (state.phase === 'LINKING') {
     // A link over a relay proves nothing about the network of its ends, so only ranks without
-    // relayed links are cleared.
+    // relayed links are no longer suspects.
     const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
     const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
     const next: RoomState = {

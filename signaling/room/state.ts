@@ -45,7 +45,9 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly reports: ReadonlyMap<string, string>;
   /** Complaints of ring members, by member: why this generation cannot continue. */
   readonly complaints: ReadonlyMap<string, Complaint>;
-  /** Ring members whose report of a slow link did not help in this generation. */
+  /**
+   * Ring members that reported a slow link in this generation, for which no better order was found.
+   */
   readonly slowReporters: ReadonlySet<string>;
   /** Ring members that have entered SYNCING: their work of the previous generation is over. */
   readonly begun: ReadonlySet<string>;
@@ -78,7 +80,7 @@ export interface RoomState extends Readonly<RoomSettings> {
    */
   readonly unlinked: Pairs;
   /**
-   * Whether the ranks of the latest generation that trained still do so: they continue while
+   * Whether the ranks of the latest generation that reached RUNNING still train. They do so while
    * newcomers link to them.
    */
   readonly isTraining: boolean;
@@ -89,13 +91,13 @@ export interface RoomState extends Readonly<RoomSettings> {
    * member is in one pair at most.
    */
   readonly separated: Pairs;
-  /** How the latest run ended; `null` if no run has ended as far as this server knows. */
+  /** How the latest run ended; `null` if this server knows of no run that has ended. */
   readonly ended: Ended | null;
   /** Members that a host has removed. They cannot reconnect. */
   readonly removed: ReadonlySet<string>;
   /**
    * Whether the room is being restored from the states of its members. Members that have not
-   * returned may know more.
+   * returned yet may know a later run or generation.
    */
   readonly isRestoring: boolean;
   /**

@@ -25,7 +25,7 @@ import {
 export const SUSPENDED_MS = 30_000;
 /**
  * Duration of the first suspension of a late, stuck or hanging rank in milliseconds. It is longer
- * because each new attempt with such a rank costs the other ranks a long wait.
+ * than that of other ranks, because each new attempt with a late rank costs the others a long wait.
  */
 const LATE_SUSPENDED_MS = 120_000;
 const MAX_SUSPENDED_MS = 3_600_000;
@@ -118,7 +118,8 @@ export function suspendedOf(state: RoomState): string[] {
     .filter(({ member }) => isSuspended(state, member))
     .slice(0, MAX_NAMED)
     .flatMap(({ member, name }) => {
-      // A returning member may report another browser, so there may be no suspension for it.
+      // A returning member may report another browser than before, so there may be no suspension
+      // for that browser.
       const suspension = state.suspensions.get(browserOf(state, member));
       return suspension ? [`${name} is suspended and will be tried again within ${secondsOf(suspension)} s.`] : [];
     });

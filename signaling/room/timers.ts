@@ -3,14 +3,14 @@ import { MIN_ACCUSERS, timesLate } from './faults.ts';
 import type { RoomEffect, RoomState } from './state.ts';
 
 /**
- * Milliseconds within which all members must link. Chromium ends a connection attempt after 16 s,
- * and people do not wait that long.
+ * Milliseconds within which all members must link. This is less than the 16 s after which Chromium
+ * ends a connection attempt, because people do not wait that long.
  */
 export const LINKING_MS = 15_000;
 
 /**
- * Milliseconds within which all members must build the model, share parameters and report.
- * Compiling shaders takes seconds.
+ * Milliseconds within which all members must build the model, share parameters and report. The time
+ * is long, because compiling shaders takes seconds.
  */
 export const SYNCING_MS = 120_000;
 

@@ -30,7 +30,7 @@ export function App() {
     return () => removeEventListener('keydown', onkey);
   }, []);
   const job = view.value.lobby?.job.job ?? null;
-  // A tab in a room will soon need the code of the run's page. That code is loaded now, because the
+  // A tab in a room will soon need the modules of the run's page. They are loaded now, because the
   // server may be unreachable later.
   useEffect(() => {
     if (job === 'lesson') RoomLesson.fetch();

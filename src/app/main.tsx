@@ -54,7 +54,8 @@ export async function start(): Promise<void> {
   keepAwake(isWatching);
   render(<App />, document.querySelector('#app')!);
 
-  // This is not in a component, because a hidden tab must join, but draws nothing.
+  // A tab that joins by itself does so here and not in a component: a hidden tab draws no
+  // components, but must join, too.
   const { auto, page, room } = route.peek();
   if (page === 'simulated') simulate();
   if (auto && room !== null) void joinByItself(room);

@@ -26,7 +26,7 @@ function read(): Keys {
   try {
     return v.parse(Keys, JSON.parse(stored.get() ?? '[]'));
   } catch {
-    // Another version of the page wrote this entry.
+    // The stored entry is ignored, because another version of the page wrote it.
     return [];
   }
 }

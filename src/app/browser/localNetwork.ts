@@ -13,7 +13,7 @@ const LOCAL_NAME = /^localhost$|\.(localhost|local)$/;
 const LOCAL_IPV4 = /^(10|127|169\.254|172\.(1[6-9]|2\d|3[01])|192\.168)\.[\d.]+$/;
 const LOCAL_IPV6 = /^\[(::1\]|f[cd]|fe[89ab])/;
 
-/** The facts that decide whether a page needs the permission, and whether it has it. */
+/** The facts that decide whether a page needs the permission, and whether the page has it. */
 export interface Surroundings {
   permissions: Pick<Permissions, 'query'> | undefined;
   isSecure: boolean;
@@ -39,7 +39,7 @@ export async function watchLocalNetwork(
       status.addEventListener('change', read);
       return read();
     } catch {
-      // This browser does not know the name.
+      // This browser does not know this name of the permission, so the next name is tried.
     }
   }
 }

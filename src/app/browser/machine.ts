@@ -1,12 +1,14 @@
-/** Facts about this machine that may slow it down, as signals. */
+/**
+ * Signals for facts that may explain why this machine is slow: its battery, and the pace of frames.
+ */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
-/** The part of https://www.w3.org/TR/battery-status/ that is needed. TypeScript has no types of it. */
+/** The needed part of https://www.w3.org/TR/battery-status/, which TypeScript does not declare. */
 interface Battery extends EventTarget {
   readonly charging: boolean;
 }
 
-/** The number of measured frames. In a low power mode, they take one second. */
+/** The number of frames that are measured. In a low power mode, this number takes one second. */
 const MEASURED_FRAMES = 30;
 
 const onBattery = signal<boolean | null>(null);

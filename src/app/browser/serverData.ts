@@ -16,7 +16,7 @@ export async function askForServerData(): Promise<void> {
   found.value = (await namesAt(`${SERVER_DATA}index.json`)).length > 0;
 }
 
-/** Requests the origins for other machines and sets `otherOrigins`. */
+/** Requests the origins at which other machines reach the server, and sets `otherOrigins`. */
 export async function askForOrigins(): Promise<void> {
   const names = await namesAt('/origins.json');
   origins.value = names.filter((name): name is string => typeof name === 'string' && URL.canParse(name));

@@ -5,11 +5,11 @@ import { messages } from '../locales/index.ts';
 const MOST = 12;
 
 interface Props<Row> {
-  /** `name` is the quantity, `over` the axis. */
+  /** `name` is the quantity that the curve shows, and `over` is the quantity on the x axis. */
   name: string;
   over: string;
   rows: readonly Row[];
-  /** Returns the place on the curve and the value there. */
+  /** Returns the texts of a row: the place on the x axis, and the value of the curve there. */
   describe: (row: Row) => readonly [place: string, value: string];
 }
 

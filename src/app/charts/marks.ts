@@ -9,7 +9,10 @@ export interface MarkPosition {
   at: number;
 }
 
-/** Returns the place on the x axis: the number of the step, counted from 1, or seconds. */
+/**
+ * Returns the place of a mark on the x axis: the number of its step, counted from 1, or its time in
+ * seconds.
+ */
 export function xOf(axis: XAxis, place: MarkPosition): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;
 }

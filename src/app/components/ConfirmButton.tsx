@@ -24,7 +24,7 @@ export function ConfirmButton({ label, name, title, question, yes, no, class: cl
   const first = useRef<HTMLButtonElement>(null);
   const back = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    // The button that had the focus no longer exists.
+    // The button that had the focus was replaced, so the focus moves to a new button.
     if (asking.value) back.current?.focus();
     else if (wasAsking.current) first.current?.focus();
     wasAsking.current = asking.value;

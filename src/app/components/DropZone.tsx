@@ -73,7 +73,8 @@ function Picker({ label, class: className, accept, isFolder = false, ontake }: P
         aria-label={label}
         onChange={({ currentTarget }) => {
           ontake(withFolders(currentTarget.files ?? []));
-          // Without this, picking the same file again would not fire a `change` event.
+          // The input is cleared. Otherwise, picking the same file again would not fire a `change`
+          // event.
           currentTarget.value = '';
         }}
       />
@@ -108,7 +109,7 @@ async function collect(entry: FileSystemEntry, folder: string, into: File[]): Pr
     into.push(named(file, folder + file.name));
   } else if (entry instanceof FileSystemDirectoryEntry) {
     const reader = entry.createReader();
-    // The reader returns entries in batches, and an empty batch at the end.
+    // The reader returns the entries of the folder in batches, and an empty batch at the end.
     for (;;) {
       const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
       if (some.length === 0) return;

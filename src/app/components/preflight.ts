@@ -7,7 +7,7 @@ import { askLocalNetwork, localNetwork } from '../browser/localNetwork.ts';
 export type Verdict =
   | { kind: 'checking' }
   | { kind: 'good'; text: string }
-  /** The tab can train, but slower. */
+  /** The tab may join, but it may train slowly or fail to reach other tabs. */
   | { kind: 'meh'; text: string; fix: string }
   /** The tab cannot take part. */
   | { kind: 'bad'; text: string; fix: string };

@@ -29,7 +29,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
       )}
       <form
         class="stack"
-        // A removed tab cannot return by a click.
+        // The form is hidden if the host has removed this tab, because the tab may not return.
         hidden={removed}
         onSubmit={(event) => {
           event.preventDefault();

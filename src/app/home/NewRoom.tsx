@@ -33,7 +33,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   useEffect(() => void askForServerData(), []);
   const nameless = name.value.trim() === '';
   const { checkpoint = null } = origin.value ?? {};
-  /** Why the tabs of an automatic start cannot run the algorithm. */
+  /** Why the job's algorithm cannot run on the number of tabs at which the run starts by itself. */
   const why = checkpoint === null ? algorithmProblem(job.value, startAt.value ?? 1) : null;
   const take = (next: JobSpec): void => {
     job.value = next;

@@ -151,7 +151,8 @@ function Who({ run, inspection }: { run: Run; inspection: ModelInspection }) {
       <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(inspection.stateHash)}</span>
     </>
   );
-  // At the end of a run, all ranks have the same model.
+  // During the run, ranks of some strategies have different models. At its end, all have the same
+  // model.
   const isOwn = reportsOwnLossOnly(run.job, run.worldSize) && run.result === null;
   return isOwn ? labels.own(run.rank, inspection.steps, state) : labels.all(run.worldSize, inspection.steps, state);
 }

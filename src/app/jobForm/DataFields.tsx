@@ -11,7 +11,7 @@ import { JobNumber, type Offer } from './JobFields.tsx';
 export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
   const { job: labels } = messages.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
-  // Task, loss and metrics of one column may be wrong for another.
+  // Task, loss and metrics are reset, because those of one column may be wrong for another.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
   // The name in the job may not be a column of the table. The select still offers and shows it,
   // next to the error.

@@ -7,7 +7,10 @@ import { messages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { Problem } from '../components/Problem.tsx';
 
-/** This code is loaded when the first file is opened, because most visitors never open one. */
+/**
+ * The code for job files is loaded when the first file is opened, because most visitors never open
+ * one.
+ */
 const jobFiles = () => import('../../spec/jobFile.ts');
 
 export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {

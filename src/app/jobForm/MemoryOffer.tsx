@@ -1,4 +1,7 @@
-/** The memory that the model needs in a tab, and the offer of a pipeline if a tab has less. */
+/**
+ * Shows the memory that the model needs in a tab. If tabs have less, offers to train it as a
+ * pipeline.
+ */
 import { useMemo } from 'preact/hooks';
 import { checkJob, DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';

@@ -48,8 +48,8 @@ export function StrategyFields({ job, offer }: Props) {
         </p>
       </div>
       {settings.length > 0 && (
-        // Each strategy has its own key. So a change of the strategy discards values that are only
-        // half typed.
+        // The key makes Preact create the fields again for another strategy, so half-typed values
+        // are discarded.
         <div key={strategy} class="fields">
           {settings.map((setting) => (
             <SettingField key={setting} setting={setting} job={job} offer={offer} />

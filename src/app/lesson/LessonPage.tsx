@@ -29,7 +29,10 @@ interface Props {
   onpage: (page: number) => void;
   /** Content above the lesson. */
   news?: ComponentChildren;
-  /** Further content: next to the steps, below this tab's numbers, and after the text. */
+  /**
+   * Further content at three places: next to the steps, below this tab's numbers, and after the
+   * text.
+   */
   besideSteps?: ComponentChildren;
   besideOwn?: ComponentChildren;
   ending?: ComponentChildren;
@@ -44,7 +47,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
   const watched = { ...controls, state: { ...state, round: roundAfter(round, shown.value) } };
   const begun = useRef<number | null>(null);
   useEffect(() => {
-    // The text of this page needs a new round on the ring.
+    // If the text of this page needs a new round on the ring, the leader begins one.
     if (!leads || isMoving || begun.current === page) return;
     begun.current = page;
     if (needsNewRound(page, round)) order({ type: 'begin', mode: 'ring' });
@@ -120,7 +123,10 @@ function Modes({ controls: { state, leads, isMoving, order } }: { controls: Less
 }
 
 interface PartProps {
-  /** The names of the parts inside, which are highlighted together. */
+  /**
+   * The lesson's parts in this section. The section is highlighted if the page's text explains one
+   * of them.
+   */
   names: readonly LessonPart[];
   page: number;
   title: string;

@@ -136,7 +136,10 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
   );
 }
 
-/** This is a separate component, so that the grid is not drawn again when the pointer moves. */
+/**
+ * Describes in words the number under the pointer. As a separate component, it is drawn without the
+ * grid when the pointer moves.
+ */
 function Note({ texts, picked, idle }: { texts: readonly string[][]; picked: Signal<Cell | null>; idle: string }) {
   const at = picked.value;
   return <>{(at === null ? null : texts[at.row]?.[at.place]) ?? idle}</>;

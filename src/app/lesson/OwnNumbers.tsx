@@ -41,8 +41,8 @@ interface InputProps {
 
 function NumberInput({ label, value, disabled, onnumber }: InputProps) {
   /**
-   * The typed text, whether it is valid or not. The numbers in the state may be older, because a
-   * change is first sent to the leader.
+   * The text in the field after typing, valid or not; `null` shows the number of the state. That
+   * number may be older than the text, because a change is first sent to the leader.
    */
   const typed = useSignal<string | null>(null);
   const input = useRef<HTMLInputElement>(null);

@@ -26,7 +26,7 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   const leads = isOn && you === state.leader;
   useEffect(() => {
     // When the leader turns the page, all readers move to that page, even those who were ahead. The
-    // leader ignores `led`: it is the leader's own page, and arrives late.
+    // leader itself ignores `led`, because its own choice returns to it with a delay.
     if (!leads) page.value = led;
   }, [page, led, leads]);
   if (run.lesson === null || state === null) {

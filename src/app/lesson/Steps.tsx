@@ -9,7 +9,7 @@ import { numberText, phaseOf, describeStep, sumText } from './describeStep.ts';
 
 interface Props {
   controls: LessonControls;
-  /** The same controls, but with the round up to the step that the ring shows. */
+  /** Like `controls`, but its round ends at the step that the ring shows. */
   watched: LessonControls;
   children: ComponentChildren;
 }

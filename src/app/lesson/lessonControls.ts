@@ -15,7 +15,7 @@ export interface LessonControls {
   /** Whether this page may remove members of its room. */
   mayDrop: boolean;
   isMoving: boolean;
-  /** The rank that this rank waits for; `null` if it does not wait. */
+  /** The rank that this tab's rank waits for; `null` if it does not wait. */
   waitsFor: number | null;
   order: (order: LessonOrder) => void;
   /** Removes a simulated rank; `null` in a room. */
@@ -23,8 +23,9 @@ export interface LessonControls {
 }
 
 /**
- * Returns the rank whose times and neighbours the page shows: this tab's rank, or for a spectator
- * the leader's. If this rank is not in the round, it is the last rank of the round.
+ * Returns the rank whose times and neighbours the page shows. This is the tab's own rank; in a tab
+ * that only watches, the leader's rank. If that rank is not in the round, it is the last rank of
+ * the round.
  */
 export function viewpoint({ state, you }: LessonControls): number {
   return Math.min(you ?? state.leader, state.round.n - 1);

@@ -81,7 +81,7 @@ function Found({ preview }: { preview: Preview }) {
   }
 }
 
-/** Shows what is left out, changed or guessed. */
+/** Shows notes: which data of the files are left out, changed or guessed. */
 export function Notes({ notes }: { notes: readonly DataNote[] }) {
   const { files: labels } = messages.value.lobby;
   return notes.length === 0 ? null : (

@@ -18,7 +18,7 @@ interface Props {
   isLocked: boolean;
   /** The parts of the page that are hidden from people who open the link. */
   hides: ReadonlySet<Part>;
-  /** Further buttons, and what is below them. */
+  /** Further buttons, and the content below the buttons. */
   buttons?: ComponentChildren;
   children?: ComponentChildren;
 }
@@ -59,7 +59,7 @@ export function Invitation({ room, isLocked, hides, buttons, children }: Props) 
   );
 }
 
-/** The code of the room, which opens the invitation during a run. */
+/** A button with the room's code. During a run, it opens the invitation. */
 export function InviteButton({ room }: { room: string }) {
   const { shell, lobby } = messages.value;
   const open = useSignal(false);

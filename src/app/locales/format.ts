@@ -119,7 +119,10 @@ export function formatRank(rank: number, name = nameOfRank(rank)): string {
   return name === '' ? `rank ${rank}` : `${name} (rank ${rank})`;
 }
 
-/** Does the same for the start of a sentence. A name is not changed. */
+/**
+ * Returns a rank in words for the start of a sentence: `Rank 1`, or `ada (rank 1)`. The case of a
+ * name is kept.
+ */
 export function startWithRank(rank: number, name = nameOfRank(rank)): string {
   return name === '' ? `Rank ${rank}` : formatRank(rank, name);
 }

@@ -14,8 +14,8 @@ interface Collective {
   call: string;
   algorithm: string;
   /**
-   * The longest duration on a recorded rank; `null` if the collective has not ended on all recorded
-   * ranks.
+   * The longest duration of the collective on a rank with a recording; `null` if it has not ended
+   * on all of these ranks.
    */
   tookMs: number | null;
   /**
@@ -55,9 +55,10 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
         // If a recording lacks a collective, its rank is reported as missing only if the recording
-        // covers the time of the collective. It does not cover collectives before `oldest`, because
-        // the recorder has overwritten them. It may also have been made too early: this is possible
-        // if any rank has completed a collective after `newest`.
+        // covers the time of the collective. Two cases are excluded. The recorder may have
+        // overwritten the collective: it is then before `oldest`. Or the recording may have been
+        // made before the collective: this is possible if any rank has completed a collective after
+        // `newest`.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
         // A rank without records of a group may not be a member of this group. The world (group 0)
         // is the only group that has every rank as a member.

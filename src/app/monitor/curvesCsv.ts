@@ -22,7 +22,7 @@ export function curvesCsv(
   for (const point of wholePoints(run.losses)) rowAt(point).loss = point.value;
   for (const one of run.evaluations) rowAt(one).metrics = one.metrics;
   const names = METRIC_NAMES.filter((name) => run.evaluations.some(({ metrics }) => metrics[name] !== undefined));
-  // A table without evaluations has the usual columns, too.
+  // Without measured metrics, the table still has a column for one metric: accuracy.
   if (names.length === 0) names.push('accuracy');
   for (const one of run.changes) rowAt(one).events.push(describe(one));
   for (const one of run.saves) rowAt(one).events.push('checkpoint');
@@ -37,8 +37,8 @@ export function curvesCsv(
 }
 
 /**
- * Returns the points of the curve, and one more point for the samples that are not yet in a point:
- * their mean.
+ * Returns the points of the curve. If the latest samples are not in a point yet, their mean is one
+ * more point.
  */
 function wholePoints({ points, pending }: Series): readonly Point[] {
   const last = pending.at(-1);

@@ -65,9 +65,9 @@ interface Picture {
   timeline: Timeline;
   window: Window;
   width: number;
-  /** Height of a lane. */
+  /** Height of a lane, pixels. */
   rowHeight: number;
-  /** Height of the axis above the lanes. */
+  /** Height of the axis above the lanes, pixels. */
   top: number;
   textSize: number;
   font: string;
@@ -128,8 +128,8 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
 }
 
 /**
- * Fills a segment. Its kind decides its height and its colour, which is the colour of the rank or
- * ink. Waiting is hatched.
+ * Fills a segment. Its kind decides its height and its colour: that of the rank, or that of ink.
+ * Waiting is hatched.
  */
 function fill(
   context: CanvasRenderingContext2D,

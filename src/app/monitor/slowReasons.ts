@@ -4,7 +4,7 @@ import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
 
 /** The known facts about this tab and its machine. */
 export interface MachineFacts {
-  /** `null` until the device is open. */
+  /** The device that computes in this tab; `null` until it is open. */
   device: Device | null;
   /** Whether the page is a secure context. Browsers offer WebGPU in secure contexts only. */
   isSecure: boolean;
@@ -34,12 +34,13 @@ export type SlowReason = 'hidden' | 'software' | 'insecure' | 'browser' | 'adapt
  */
 const SAVED_FRAME_MS = 1000 / 30;
 /**
- * The time between two frames may differ by this number of milliseconds from the display's period.
+ * The time between two frames may differ by this number of milliseconds from that of a low power
+ * mode.
  */
 const JITTER_MS = 2;
 /**
- * A low power mode is assumed if at least this share of the frames has its period. On a machine
- * that is only busy, the durations of frames vary.
+ * A low power mode is assumed if at least this share of the frames has the period of such a mode.
+ * On a machine that is only busy, the times between frames vary.
  */
 const SAVED_SHARE = 0.8;
 
@@ -51,7 +52,8 @@ export function slowReasons(facts: MachineFacts): SlowReason[] {
   else if (device !== null && SOFTWARE_RENDERER.test(device.adapter)) reasons.push('software');
   if (isHidden) reasons.push('hidden');
   if (isOnBattery === true) reasons.push('battery');
-  // A browser that reports the battery also reports that the machine is plugged in.
+  // Few frames suggest a low power mode only if the battery's state is unknown. If it is known
+  // here, the machine is plugged in.
   else if (savesFrames && isOnBattery === null) reasons.push('saver');
   return reasons;
 }

@@ -21,8 +21,8 @@ interface Props {
 
 export function LessonText({ thought: { title, text, task }, page, pages, onpage, ending, children }: Props) {
   const { lesson } = messages.value;
-  // A key may be pressed as soon as the text is visible. So the handler is added before the page is
-  // painted, and reads the latest properties from here.
+  // A key may be pressed as soon as the text is visible. So the key handler is added before the
+  // page is painted, and reads the latest properties from this ref.
   const shown = useRef({ page, pages, onpage });
   shown.current = { page, pages, onpage };
   useLayoutEffect(() => {

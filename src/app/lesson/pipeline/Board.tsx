@@ -28,7 +28,7 @@ export function Board({ caption, plan, columns, hasKept, chooses }: Props) {
   useEffect(() => {
     if (seen.current === plan.ticks) return;
     seen.current = plan.ticks;
-    // On a narrow page, the latest tick may be out of view.
+    // On a narrow page, the latest tick may be out of view, so the grid scrolls to it.
     const latest = scroller.current!.querySelector<HTMLElement>('th.latest');
     scroller.current!.scrollLeft = latest === null ? 0 : latest.offsetLeft - scroller.current!.clientWidth / 2;
   }, [plan.ticks]);
@@ -95,8 +95,8 @@ function Square({ plan, rank, tick, isAsked }: { plan: PipelinePlan; rank: numbe
 }
 
 /**
- * For each stage: the micro-batches whose activations it keeps, and empty places up to the largest
- * number that it has kept.
+ * Shows for each stage the micro-batches whose activations it keeps. Empty places fill the row up
+ * to the largest number that the stage has kept at the same time.
  */
 function Kept({ plan }: { plan: PipelinePlan }) {
   const { kept } = messages.value.pipelineLesson;

@@ -73,7 +73,10 @@ export function PipelineLesson() {
   );
 }
 
-/** The part of the screen that the page explains. If a size changes, the part starts again. */
+/**
+ * The part of the screen that the page explains. If the number of stages or micro-batches changes,
+ * the part starts from its beginning.
+ */
 function Part({ name, size, bytes }: { name: PipelinePage; size: PipelineSize; bytes: number }) {
   switch (name) {
     case 'why':

@@ -63,13 +63,16 @@ export function keptIn({ passes }: PipelinePlan): KeptActivations[] {
   });
 }
 
-/** Returns the number of all squares, and the number of squares in which a rank waits. */
+/**
+ * Returns the number of squares in the grid of a plan, and the number of squares in which a rank
+ * waits.
+ */
 export function squaresOf({ passes, ranks, ticks }: PipelinePlan): { all: number; waiting: number } {
   const all = ranks * ticks;
   return { all, waiting: all - passes.reduce((sum, own) => sum + own.length, 0) };
 }
 
-/** Returns the share of time in which ranks wait, by the formula. */
+/** Returns the bubble of a pipeline by its formula: the share of time in which ranks wait. */
 export function bubbleShare({ stages, microBatches }: PipelineSize): number {
   return (stages - 1) / (microBatches + stages - 1);
 }
@@ -79,7 +82,7 @@ export function endOf(timed: readonly (readonly TimedPass[])[]): number {
   return Math.max(...timed.flat().map((pass) => pass.end));
 }
 
-/** Returns the share of the time until `end` in which these ranks wait. */
+/** Returns the share of the time from 0 to `end` in which these ranks wait. */
 export function waitingShare(timed: readonly (readonly TimedPass[])[], end: number): number {
   const busy = timed.flat().reduce((sum, pass) => sum + pass.end - pass.start, 0);
   return 1 - busy / (end * timed.length);
