@@ -43,7 +43,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   opening.catch((error: unknown) => fail(messageOf(error)));
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     if (data.type === 'event') return onevent(data.event);
-    // If simple-peer could not be loaded, the engine has failed already.
+    // If simple-peer could not be loaded, that failure was reported above.
     void opening.then(
       (host) => host.receive(data.request),
       () => {},
@@ -58,7 +58,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     worker.terminate();
   };
   // Without this listener, the neighbours of a closed tab would wait 6 s until their browsers
-  // notice.
+  // notice that the connection is closed.
   globalThis.addEventListener('pagehide', stop);
   return { send: (command) => post({ type: 'command', command }), stop };
 }

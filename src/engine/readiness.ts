@@ -264,13 +264,14 @@ function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   const isDropped = isCounted(room, member) && !isCounted(message, member);
   const announcement = isDropped ? null : state.announcement;
   const catchUp = isCounted(message, member) ? null : state.catchUp;
-  // The job now distributes files, and this tab's user has already chosen files.
+  // If the job now distributes files, this tab shares the files that its user has already chosen.
   if (room?.job.data.kind !== 'shared' && message.job.data.kind === 'shared' && files.length > 0) {
     effects.push({ type: 'share', isRequested: false });
   }
   if (message.phase === 'PAUSED' && room?.phase !== 'PAUSED' && !isOut) effects.push({ type: 'save' });
   const next = { ...state, room: message, isRunOver: false, isOut, announcement, catchUp };
-  // If the others wait for more ranks, this tab delays nobody.
+  // While the run is paused, the other ranks wait anyway. So this tab announces that it is ready,
+  // even if it has not received the whole state.
   const step = message.phase === 'PAUSED' ? becomeReady(next) : stay(next);
   return consider(step.state, [...effects, ...step.effects]);
 }

@@ -52,7 +52,10 @@ export class Session {
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
-  /** The latest feeder of this tab, which may still have the copy that it sent. */
+  /**
+   * The latest feeder of this tab. It may still have the copy of the state that it sent to this
+   * tab.
+   */
   #feeder: string | null = null;
   #hasReceived = false;
   #kernels: KernelChoice = 'own';

@@ -19,10 +19,10 @@ import { makeMapsPrompt } from './promptMaps.ts';
 
 /** Some drivers never answer `requestAdapter`. A working driver answers in well under a second. */
 const ADAPTER_TIMEOUT_MS = 10_000;
-/** Higher than the priorities of WebGL (2) and the CPU (1) in TensorFlow.js. */
+/** TensorFlow.js's priority for the WebGPU backend. WebGL has 2, and the CPU has 1. */
 const WEBGPU_PRIORITY = 3;
 
-/** Sentences for the notes if the CPU computes slower than it could. */
+/** Parts of the note if the CPU computes slower than it could: the reason, and a remedy. */
 const WITHOUT_SIMD =
   'WebAssembly also lacks SIMD instructions in this browser, which makes training slower still. Use a newer browser.';
 const WITHOUT_WASM =
@@ -121,7 +121,7 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   observeRecordings(gpu);
   await makeMapsPrompt(gpu, clock);
   // When TensorFlow.js's WebGPU module is imported, it registers a factory for this backend. That
-  // factory raises fewer limits and hides errors, so it is replaced.
+  // factory raises fewer limits than this module and hides errors, so it is replaced.
   tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new Backend(gpu, adapter.info), WEBGPU_PRIORITY);
   if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');

@@ -1,19 +1,21 @@
 /**
- * Makes `GPUBuffer.mapAsync` prompt in browsers that resolve it on a timer. Firefox checks every
- * 100 ms, and at every submission, whether the GPU has finished (Mozilla bug 1870699). Without this
- * module, a read of gradients takes up to 100 ms there, and all ranks wait for it.
+ * Makes `GPUBuffer.mapAsync` fast in browsers that wait for a timer before they resolve it. Firefox
+ * checks only every 100 ms and at every submission whether the GPU has finished (Mozilla bug
+ * 1870699). Without this module, a read of gradients takes up to 100 ms there, and all ranks wait
+ * for it.
  */
 import type { Clock } from '../../util/clock.ts';
 import { within } from '../../util/deadline.ts';
 import { DeviceError } from '../../util/errors.ts';
 
 /**
- * Milliseconds. If a browser maps a buffer of an idle GPU within this time, nothing is changed. The
- * limit is well below Firefox's timer, and well above the few milliseconds of Chromium.
+ * If a browser maps a buffer of an idle GPU within this number of milliseconds, `mapAsync` is not
+ * changed. The limit is well below Firefox's timer, and well above the few milliseconds of
+ * Chromium.
  */
 const PROMPT_MS = 20;
 /**
- * Number of measured maps. Only the fastest counts, because other work of the machine may delay
+ * Number of measured maps. Their fastest time is used, because other work of the machine may delay
  * single maps.
  */
 const MEASURED_MAPS = 2;
@@ -21,9 +23,10 @@ const MEASURED_MAPS = 2;
 const MAP_TIMEOUT_MS = 10_000;
 
 /**
- * Measures `mapAsync` on an idle GPU. If it is slow, but faster while empty command lists are
- * submitted, changes `mapAsync` of all buffers that `gpu` creates later: empty lists are submitted
- * until the buffer is mapped. Returns whether `mapAsync` was changed.
+ * Measures `mapAsync` on an idle GPU. If it is slow, measures again while empty command lists are
+ * submitted to the GPU. If that halves the time, `mapAsync` of all readable buffers that `gpu`
+ * creates later also submits empty command lists until the buffer is mapped. Returns whether
+ * `mapAsync` was changed.
  *
  * @throws (rejects) DeviceError if the GPU does not answer.
  */

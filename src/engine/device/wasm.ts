@@ -16,7 +16,7 @@ export function openWasm(): Promise<boolean> {
   setWasmPaths({
     'tfjs-backend-wasm.wasm': plain,
     'tfjs-backend-wasm-simd.wasm': simd,
-    // TensorFlow.js requires paths for these files, but never loads them.
+    // TensorFlow.js requires a path for the file with threads, but never loads it here.
     'tfjs-backend-wasm-threaded-simd.wasm': simd,
   });
   return useWasm();

@@ -24,7 +24,10 @@ const MIN_MULTIPLICATIONS = 2 ** 24;
 
 let isRegistered = false;
 
-/** Registers the kernels, before or after TensorFlow.js opens the backend. Idempotent. */
+/**
+ * Registers the kernels. May be called before or after TensorFlow.js opens the backend, and more
+ * than once.
+ */
 export function registerTrainingKernels(): void {
   if (isRegistered) return;
   isRegistered = true;
@@ -99,7 +102,10 @@ function multiplyOneByOne(
   return result;
 }
 
-/** TensorFlow.js reads slopes wrongly unless they have the shape of the input's last axes. */
+/**
+ * TensorFlow.js's kernel of PReLU reads the slopes wrongly unless they have the shape of the
+ * input's last axes.
+ */
 function registerPrelu(): void {
   registerWasmKernel('Prelu', ({ x: info, alpha: slopes }, _, backend) =>
     resultOf(backend, () => {
@@ -109,7 +115,10 @@ function registerPrelu(): void {
   );
 }
 
-/** Kernels that misread an input of this type: as floats, or as elements of another size. */
+/**
+ * Kernels, each with an input and a type. If the input has this type, the kernel misreads it: as
+ * floats, or as elements of another size.
+ */
 const WRONG_TYPES = [
   ['ClipByValue', 'x', 'int32'],
   ['Reciprocal', 'x', 'int32'],
@@ -130,7 +139,7 @@ function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
     kernelFunc: (params) => {
       if (params.inputs[input]!.dtype !== dtype) return original.kernelFunc(params);
       throw new UsageError(
-        `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 before.`,
+        `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 first.`,
       );
     },
   });

@@ -55,7 +55,8 @@ export function registerWindowKernels(): void {
       backend,
     ),
   );
-  // TensorFlow.js computes wrong gradients of inputs, and of filters whose strides are not 1.
+  // TensorFlow.js's 3D convolution has a wrong gradient of the input. Its gradient of the filter is
+  // wrong unless all strides are 1.
   registerWasmKernel('Conv3DBackpropFilterV2', convolution3DFilterGradient);
   registerWasmKernel('Conv3DBackpropInputV2', convolution3DInputGradient);
 }
@@ -124,7 +125,7 @@ function checkShape(kernelName: string, info: Conv2DInfo): void {
   if (rows === outHeight && columns === outWidth) return;
   throw new UsageError(
     `${kernelName}: WebAssembly computes an output of ${rows} x ${columns}, but TensorFlow.js expects ${outHeight} x ${outWidth}. ` +
-      "Pass `pad` as 'same', 'valid' or [[0, 0], [top, bottom], [left, right], [0, 0]], and no `dimRoundingMode` but 'floor'.",
+      "Pass `pad` as 'same', 'valid' or [[0, 0], [top, bottom], [left, right], [0, 0]], and 'floor' or nothing as `dimRoundingMode`.",
   );
 }
 
@@ -184,7 +185,7 @@ const depthwiseFilterGradient: WasmKernel<Attributes> = ({ x: input, dy: output 
   const { inChannels, outChannels } = info;
   const result = backend.makeOutput(filterShape, 'float32');
   const [x, dy, gradient] = floatsOf(backend, input!, output!, result);
-  // Sums over all samples and positions are long: float64 keeps their rounding small.
+  // The sums have a term for each sample and position. Float64 keeps their rounding errors small.
   const sums = new Float64Array(gradient!.length);
   forEachTap(info, (from, to, tap) => {
     for (let out = 0; out < outChannels; out++) {
@@ -285,9 +286,10 @@ function maxPoolGradient(
 
 /**
  * Goes through the windows of all samples, and calls `visit` for each element of a window that lies
- * in the input. The elements of one window are visited in the order of their indices. Indices count
- * the positions of the input (of all samples), of the output (of all samples), and of the window. A
- * position has a value for each channel.
+ * in the input. The elements of one window are visited in the order of their indices. `visit`
+ * receives three indices: of a position in the input, in the output, and in the window. Positions
+ * of the input and the output are counted over all samples. A position has one value for each
+ * channel.
  */
 function forEachTap(info: Conv2DInfo | Conv3DInfo, visit: (input: number, output: number, tap: number) => void): void {
   const [depths, rows, columns] = axesOf(info);
@@ -317,11 +319,11 @@ interface Axis {
   size: number;
   outputs: number;
   window: number;
-  /** The windows' elements inside the input, window by window. */
+  /** Along this axis: the elements of each window that lie inside the input, window by window. */
   taps: { input: number; output: number; tap: number }[];
 }
 
-/** Depth, height and width. Pictures have one plane. */
+/** Returns the axes depth, height and width. The depth of pictures is 1. */
 function axesOf(info: Conv2DInfo | Conv3DInfo): Axis[] {
   const { padInfo } = info;
   const depth =

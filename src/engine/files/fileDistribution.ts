@@ -30,7 +30,8 @@ export class FileDistribution {
   }
 
   /**
-   * Makes all files complete on all ranks of a generation. Every rank must call it.
+   * Sends missing slices from rank to rank, until all ranks of a generation have all files. Every
+   * rank must call it.
    *
    * @throws (rejects) PeergradError if slices are missing on all ranks. The error names the ranks
    *   that had all files and have left. Also rejects with the errors of `distributeFiles`.

@@ -55,7 +55,7 @@ interface LessonGeneration {
 
 export class LessonRun {
   readonly #options: LessonOptions;
-  /** This tab's numbers. There are enough for the largest world. */
+  /** This tab's numbers, as many as the largest world needs. */
   #own: number[];
   #state: LessonState | null = null;
   #world: LessonGeneration | null = null;
@@ -214,7 +214,7 @@ class OrderQueue {
   }
 }
 
-/** Returns a seed for a member. It is the same in every world. */
+/** Returns the seed of a member's initial numbers. It is the same in every world. */
 function seedOf(member: string): number {
   return Number.parseInt(hashState([new TextEncoder().encode(member)]).slice(0, 8), 16);
 }

@@ -58,8 +58,8 @@ export function drawNumbers(seed: number, count: number): number[] {
 }
 
 /**
- * Each number is a sum of numbers of some ranks. Returns these ranks, in the order of addition, for
- * each rank and each of its numbers after `steps` steps.
+ * After `steps` steps, each number of a rank is a sum of numbers of some ranks. For each rank and
+ * each of its numbers, returns these ranks in the order of addition.
  */
 export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
   const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
@@ -77,8 +77,8 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
 }
 
 /**
- * Returns the round as it was after `steps` steps. A picture that still shows an earlier step uses
- * this round in all its parts.
+ * Returns the round as it was after `steps` steps. A picture that still shows an earlier step takes
+ * all its numbers from this round.
  */
 export function roundAfter(round: LessonRound, steps: number): LessonRound {
   if (steps >= round.steps.length) return round;

@@ -11,8 +11,9 @@ import type { RendezvousOptions } from './rendezvousOptions.ts';
  */
 const VERDICT_GRACE_MS = 500;
 /**
- * Additional milliseconds to wait if another rank noticed the loss or the timeout and told this
- * rank. The other rank should report it first, because it knows which link failed.
+ * If another rank noticed the loss or the timeout and told this rank, this rank waits for this
+ * number of additional milliseconds. Then the other rank, which knows which link failed, reports
+ * first.
  */
 const HEARSAY_GRACE_MS = 500;
 

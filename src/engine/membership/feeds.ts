@@ -18,7 +18,7 @@ interface FeedsOptions {
     feed: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>,
     job: JobSpec,
   ) => GenerationLinks;
-  /** Feeds the newcomer, or receives from the feeder. The rank in `feed` is 0 or 1. */
+  /** On rank 0 of `feed`, feeds the newcomer. On rank 1, receives the state from the feeder. */
   run: (feed: Generation) => Promise<void>;
   /** Called when the link could not be opened, or `run` has rejected, unless the feed was ended. */
   onfailed: (other: RosterEntry, rank: number, error: Error) => void;
@@ -36,7 +36,7 @@ export class Feeds {
   readonly #options: FeedsOptions;
   /** Keys are the numbers of the feeds. */
   readonly #live = new Map<number, LiveFeed>();
-  /** Work for feeds, including feeds that have ended. */
+  /** Promises of this rank's work for feeds, including feeds that have ended. */
   readonly #running = new Map<number, Promise<void>>();
 
   constructor(options: FeedsOptions) {

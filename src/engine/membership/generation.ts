@@ -33,8 +33,8 @@ export interface Generation extends LocalRank {
   /** Links to the ring neighbours. The keys are ranks. */
   readonly links: ReadonlyMap<number, Link>;
   /**
-   * Asks the server about the activity of the ranks that an op waits for. Missing for replicas in
-   * one tab, which have no server.
+   * Asks the server about the activity of the ranks that an op waits for. `undefined` for replicas
+   * in one tab, because they have no server.
    */
   readonly activityOf?: ProcessGroupOptions['activityOf'];
   /** Aborted when the generation ends on this rank. The reason says why. */
@@ -99,7 +99,7 @@ export async function emitLinks({ links }: Generation, emit: (event: EngineEvent
   }
 }
 
-/** @param pulses the latest pulses by member, as far as the server knows them. */
+/** @param pulses the latest pulse of each member that the server knows; the keys are member ids. */
 export function activityOf(
   ranks: readonly number[],
   members: readonly RosterEntry[],

@@ -79,7 +79,7 @@ interface GenerationLinkOptions {
    */
   relayOnly: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
-  /** Resolves with whether one of the two ends computes or loads, so that it cannot answer. */
+  /** Resolves with `true` if one of the two ends computes or loads, and therefore cannot answer. */
   isDelayed: () => Promise<boolean>;
   clock: Clock;
 }
@@ -135,8 +135,8 @@ export class GenerationLink {
     const watch = new AbortController();
     this.#expireAfter(times * LINKING_TIMEOUT_MS, watch.signal);
     if (this.#attempt === null && !(await this.#reuse())) {
-      // During the handshake an offer may have arrived, or another call may have started an
-      // attempt.
+      // This end starts an attempt only if there is none yet: during the handshake an offer may
+      // have arrived, or another call may have started an attempt.
       if (initiates && this.#attempt === null && !this.#isOver) {
         this.#isInitiator = true;
         // Each end has its own attempt numbers: even for the member with the lower id, odd for the
@@ -168,7 +168,9 @@ export class GenerationLink {
     log(() => `${this.#name} is open; route ${route}, round trip ${roundTripMs ?? 'unknown'} ms.`);
   }
 
-  /** Ends linking after this time, unless an end is delayed then. */
+  /**
+   * Ends linking after `ms`. If an end is delayed at that moment, the link gets more time instead.
+   */
   #expireAfter(ms: number, signal: AbortSignal): void {
     const { clock, isDelayed } = this.#options;
     const expire = async (): Promise<void> => {
@@ -241,7 +243,8 @@ export class GenerationLink {
     } catch (error) {
       this.#lastFailure = messageOf(error);
       log(() => `${this.#name} cannot use the connection of an earlier generation: ${this.#lastFailure}`);
-      // If the handshake was cancelled, the connection may still be usable.
+      // If the handshake was cancelled, the connection may still be usable, so it stays in the
+      // pool.
       if (!this.#isOver && pool.get(peer.member) === shared) pool.drop(peer.member);
       return false;
     } finally {

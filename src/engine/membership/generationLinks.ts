@@ -49,8 +49,8 @@ export interface GenerationLinksOptions {
    */
   server: () => Pick<SignalingClient, 'isOpen' | 'send'> | null;
   /**
-   * Resolves with whether one of these members computes or loads within its time, as the server
-   * knows.
+   * Resolves with `true` if the server's latest pulses say that one of these members computes or
+   * loads, and has not exceeded its time limit.
    */
   doesOneWork: (members: readonly string[]) => Promise<boolean>;
   clock: Clock;

@@ -1,6 +1,6 @@
 /**
- * Sends a member's heartbeats, and notices that the server no longer answers. The limit is a number
- * of heartbeats, not of milliseconds, because a machine may sleep.
+ * Sends a member's heartbeats, and notices that the server no longer answers. It counts unanswered
+ * heartbeats instead of milliseconds, because a machine may sleep.
  */
 import type { ClientMessage } from '../../protocol/control.ts';
 import type { Pulse } from '../../protocol/room.ts';
@@ -47,9 +47,9 @@ export class Heartbeats {
   #intervalMs = 0;
   /** The number of heartbeats since the last message from the server. */
   #unanswered = 0;
-  /** The number of heartbeats since links last moved bytes. */
+  /** The number of heartbeats since bytes were last sent or received over links. */
   #still = 0;
-  /** The bytes of links at the last heartbeat, and at the first one without an answer. */
+  /** The links' byte count at the last heartbeat, and at the first heartbeat without an answer. */
   #bytes = 0;
   #bytesBefore = 0;
 
@@ -118,7 +118,8 @@ const SILENT_QUESTIONS = 2;
 export class ThreadWatch {
   #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS, awaits: [], bytes: 0, lateMs: 0 };
   /**
-   * Questions without an answer. They are counted, because clocks run on while a machine sleeps.
+   * The number of questions without an answer. Questions are counted instead of time, because
+   * clocks run on while a machine sleeps.
    */
   #unanswered = 0;
   #isAsked = false;

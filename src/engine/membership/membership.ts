@@ -35,8 +35,8 @@ export interface MembershipState {
   /** Whether the latest run has ended. */
   readonly isOver: boolean;
   /**
-   * The run in which this tab took part under an earlier id; 0 if it takes part in a run again, or
-   * knows that this run has ended.
+   * The run in which this tab took part under an earlier id; 0 if the tab takes part in a run
+   * again, or knows that the earlier run has ended.
    */
   readonly lostRun: number;
 }
@@ -301,7 +301,8 @@ function fail(
   const stalled: Active = { ...active, phase: 'STALLED', report: event };
   const isOut = event.type === 'failed' && event.scope === 'rank';
   const sent = send({ ...state, active: stalled, linking: isOut ? null : linking }, event);
-  // A rank that fails alone also leaves the generation whose links are being opened.
+  // If the error concerns this rank alone, the rank also leaves the generation whose links are
+  // being opened.
   return isOut ? { ...sent, effects: [...drop(linking, event.message), ...sent.effects] } : sent;
 }
 

@@ -62,7 +62,8 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
         onclose: link.reject,
         onchannel: null,
         describe() {
-          // After the connection is closed, nobody would receive the page's reply.
+          // After the connection is closed, the page's reply would not be received, so the page is
+          // not asked.
           if (isGone) return Promise.resolve(UNKNOWN_WAY);
           post({ type: 'peer-describe', id });
           const waiter = deferred<RouteDescription>();

@@ -41,7 +41,7 @@ export function pulseSockets(activity: Activity, clock: Clock): OpenSocket {
   return async (url) => {
     let worker: Worker;
     try {
-      // Bundlers recognise this expression as a worker. It has the name of this thread.
+      // Bundlers recognise this expression as a worker. The worker gets the name of this thread.
       worker = new Worker(new URL('./pulseWorker.ts', import.meta.url), { type: 'module', name: nameOfThread() });
     } catch {
       return new WebSocket(url);
@@ -120,7 +120,7 @@ class PulseSocket extends EventTarget implements SignalingSocket {
 
 /**
  * Calls `onpulse` with pulses of the thread named `name`: while it works, and when it hangs.
- * Returns a function that ends it.
+ * Returns a function that ends these calls.
  */
 export function onPulse(name: string, onpulse: (pulse: Pulse) => void): () => void {
   const channel = pulseChannel(name);

@@ -52,7 +52,8 @@ function over(): void {
 }
 
 /**
- * Tells the thread immediately, because a closing handshake over a dead connection has to time out.
+ * Closes the connection, and tells the thread immediately that it is closed. Over a dead
+ * connection, the closing handshake itself would end only with a timeout.
  */
 function close(): void {
   socket?.close();

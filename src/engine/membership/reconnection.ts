@@ -16,8 +16,9 @@ const MAX_WAIT_MS = 4_000;
 const AWAY_MS = 60_000;
 /**
  * The longest time in milliseconds that a wait and the attempt after it may take: 8 s, 10 s until
- * the connection is open, and 15 s until the server admits the member. The last two may take longer
- * on a busy line. If they take even longer, the machine has slept.
+ * the connection is open, and 15 s until the server admits the member. On a busy line, the
+ * connection and the admission may take longer. If a wait and its attempt take longer than all
+ * this, the machine has slept.
  */
 const ROUND_MS = 35_000;
 
@@ -36,7 +37,7 @@ export class Reconnection {
   /** Milliseconds for which the server has been lost. */
   #awayMs = 0;
   #attempts = 0;
-  /** The attempt that waits for its time; `null` if no attempt waits. */
+  /** The next attempt to reconnect, until it begins; `null` if there is none. */
   #waiting: { connect: () => void; cancel: () => void } | null = null;
 
   constructor(options: ReconnectionOptions) {
@@ -59,7 +60,8 @@ export class Reconnection {
     const { clock, activity } = this.#options;
     const now = clock.now();
     const roundMs = now - (this.#countedAt ?? now);
-    // A machine that has slept needs some time for its network, so it counts from now.
+    // A machine that has slept needs some time until its network works again, so the time without
+    // the server counts from now.
     this.#awayMs = roundMs > ROUND_MS + 2 * activity.answerMs(0) ? 0 : this.#awayMs + roundMs;
     this.#countedAt = now;
   }

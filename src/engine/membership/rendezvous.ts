@@ -1,8 +1,8 @@
 /**
  * Follows the signaling server through a member's life: admission, links to the neighbours of a
- * generation, synchronization, training, and then the next generation. `membership.ts` decides, as
- * a pure function. This class executes its effects, and calls `enter` and `train` for each
- * generation.
+ * generation, synchronization, training, and then the next generation. `membership.ts` decides what
+ * to do, as a pure function. This class executes the effects that it returns, and calls `enter` and
+ * `train` for each generation.
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
@@ -91,8 +91,8 @@ export class Rendezvous {
       openLinks: (feed, job) => this.#openLinks(feed, job.transport),
       run: async (feed) => options.feed?.(feed),
       onfailed: (other, rank, error) => {
-        // The closed connection tells the other end about the failure. The connection to a
-        // neighbour stays open, because it has other uses.
+        // Closing the connection tells the other end that the feed has failed. A connection to a
+        // member of a current generation stays open, because that generation may use it.
         const isNeighbour = [...this.#live.values()].some(({ members }) =>
           members.some(({ member }) => member === other.member),
         );

@@ -74,7 +74,7 @@ export class ServerConnection {
   #iceServers: readonly IceServer[] = [];
   #browser = '';
   #isClosed = false;
-  /** Questions for pulses, without an answer so far. The server answers in their order. */
+  /** Requests for pulses that the server has not answered yet. It answers them in order. */
   readonly #questions: Deferred<ReadonlyMap<string, Pulse>>[] = [];
 
   constructor(options: ServerConnectionOptions) {
@@ -95,7 +95,7 @@ export class ServerConnection {
     return this.#client?.isOpen ?? false;
   }
 
-  /** Whether a member has lost its connection to the server. */
+  /** Whether the server has admitted this tab, but the connection to the server is lost now. */
   get isAway(): boolean {
     return !this.#isConnected && this.#admission !== null;
   }

@@ -28,7 +28,7 @@ export interface SignalingSocket extends Pick<
   WebSocket,
   'OPEN' | 'readyState' | 'addEventListener' | 'send' | 'close'
 > {
-  /** Sends the heartbeats, if another thread does it. */
+  /** Sends the socket's heartbeats from another thread. If it is missing, the client sends them. */
   readonly heartbeats?: Pick<Heartbeats, 'start' | 'check'>;
 }
 
@@ -75,14 +75,16 @@ export class SignalingClient {
       try {
         sent = parseControl(SentMessage, String(data));
       } catch (error) {
-        // The server has another version, so all further messages could be wrong.
+        // The server has a different version than this page, so all further messages could be
+        // wrong.
         return this.#lose(`The page and its server have different versions. Reload the page. (${messageOf(error)})`);
       }
       let message: ServerMessage;
       try {
         message = this.#decoder.decode(sent);
       } catch (error) {
-        // This tab would act on a wrong list of members. The next connection sends the whole room.
+        // Without the missed change, this tab would act on a wrong list of members. Over the next
+        // connection, the server sends the whole room.
         return this.#lose(`This tab has missed a change of the room. (${messageOf(error)})`);
       }
       onmessage(message);

@@ -58,8 +58,8 @@ export async function exportStages(
   } else {
     for (const { name } of inFileOrder(own)) await sendValues(group, await read(name), saver, timeoutMs);
   }
-  // Ranks that have sent their tensors wait here with the long deadline, because their next
-  // messages have shorter deadlines.
+  // Ranks that have sent their tensors wait here until the file is written. This all-reduce has a
+  // long deadline; the deadlines of their next messages would be too short for the wait.
   await group.allReduce(new Float64Array(1), { timeoutMs });
   return saved;
 }

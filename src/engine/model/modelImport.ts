@@ -19,7 +19,7 @@ import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.t
 export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry[]): void {
   if (weights.format !== 'safetensors') {
     throw new DataError(
-      `${weights.file} cannot be read layer by layer. A run with a pipeline can start only with a safetensors file. Save the model as one.`,
+      `${weights.file} cannot be read layer by layer. A run with a pipeline can start only with a safetensors file. Save the model in that format.`,
     );
   }
   const [names, shapes] = [entries.map(({ name }) => name), entries.map(({ shape }) => shape)];

@@ -30,7 +30,7 @@ type StageLayer = Awaited<ReturnType<PipelineModelStage['readLayers']>>[number];
 
 /** A message contains a token's place in the text and its values. The place -1 ends the text. */
 const END = -1;
-/** Other messages of the pipeline have smaller tags. */
+/** Options of the messages with tokens. Other messages of the pipeline have smaller tags. */
 const options = { tag: 1024, timeoutMs: PIPELINE_TIMEOUT_MS };
 
 /**

@@ -39,7 +39,8 @@ interface EnteringRank {
   verdicts: Progress['verdicts'];
   layers: number[];
   /**
-   * The generation in which the gradients of the next step became complete; `null` before that.
+   * The generation in which the gradients of the next step became complete; `null` while they are
+   * incomplete.
    */
   pendingIn: number | null;
   isDue: boolean;
@@ -62,7 +63,9 @@ export class HeldStages {
    */
   #held: Held[] = [];
   #pendingIn: number | null = null;
-  /** How the latest step of this rank's state was applied. */
+  /**
+   * The learning rate and the scale with which the latest step of this rank's state was applied.
+   */
   #commit: StepCommit | null = null;
 
   /** Whether this rank has no layers. */

@@ -172,7 +172,7 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLo
   };
 }
 
-/** No mask means that nothing is dropped. */
+/** Returns the dropout mask of each layer. If `masks` is `null`, no values are dropped. */
 function maskOf(masks: readonly tf.Tensor[] | null): LayerPass['mask'] {
   return (place) => masks?.[place];
 }

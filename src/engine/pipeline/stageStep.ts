@@ -308,7 +308,7 @@ export class StageStep implements RankStep {
       },
       get share() {
         const { replica, replicas, stage, stages } = grid();
-        // A rank without a stage counts nothing.
+        // A rank without a stage evaluates and counts no samples.
         return { index: replica ?? 0, of: replicas, counts: stage === stages - 1 };
       },
       evaluate: async (indices) => (await this.#held.stage?.evaluate(indices)) ?? { lossSum: 0, correct: 0 },

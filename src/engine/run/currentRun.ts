@@ -88,7 +88,7 @@ export class CurrentRun {
   readonly #spectatorFeed: SpectatorFeed;
   #device: Promise<OpenedDevice> | null = null;
   #prepared: PreparedRun | null = null;
-  /** The part of {@link #prepared}, once it is ready. */
+  /** This tab's part in the prepared run; `null` until it is ready. */
   #part: RunPart | null = null;
   /** The model of the previous run, until the next run is prepared. */
   #retired: TrainedModel | PipelineOutputs | null = null;
@@ -189,7 +189,8 @@ export class CurrentRun {
   ): Promise<{ device: Device; stateOfRun: number | null; isBehind: boolean } | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
     if (!isCurrent()) return null;
-    // With an origin, this tab already has the state from which the next run starts.
+    // An origin is the checkpoint or the weights of a file. If there is one, this tab already has
+    // the state from which the next run starts.
     const stateOfNext = this.#originOf(job) === null ? null : run + 1;
     if (phase === 'FORMING') return { device, stateOfRun: stateOfNext, isBehind: false };
     const part = await this.#prepare(run, job, members.length);

@@ -26,9 +26,9 @@ import { OwnShard } from '../training/data/ownShard.ts';
 import { buildRank, dataSource, factsOf, type BuiltRank, type RankOptions } from './buildRank.ts';
 
 /**
- * Timeout of collectives in SYNCING, in milliseconds. It starts again while a rank for which all
- * others wait loads its data or compiles its shaders. It is shorter than the server's own deadline,
- * because an error of the server could not name the late rank.
+ * Timeout of collectives in SYNCING, in milliseconds. The timeout starts again while all other
+ * ranks wait for a rank that loads its data or compiles its shaders. The timeout is shorter than
+ * the server's own deadline, because the server's error could not name the late rank.
  */
 export const SYNCING_TIMEOUT_MS = 105_000;
 
@@ -387,7 +387,10 @@ function free({ task, rank, outputs }: BuiltRank): void {
   task?.dispose();
 }
 
-/** Returns an `emit` that also counts bytes which reach any rank as progress of this rank. */
+/**
+ * Returns an `emit` that also reports progress of this rank to `activity`: the bytes of distributed
+ * files that any rank has received.
+ */
 function advancing({ emit, activity }: RunOptions): RunOptions['emit'] {
   const count = activity.countBytes();
   return (event) => {

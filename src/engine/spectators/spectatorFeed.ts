@@ -26,8 +26,8 @@ const MAX_EVALUATIONS = 48;
 /** The largest number of steps in an update that contains only what is new. */
 const STEPS_AT_ONCE = 16;
 /**
- * The largest number of characters for the curve in one update. Most whole updates are only a
- * little longer than this. In a large world, the event `ranks` fills the rest of {@link
+ * The largest number of characters for the curve in one update. Most updates that repeat everything
+ * are only a little longer than this. In a large world, the event `ranks` fills the rest of {@link
  * MAX_UPDATE_LENGTH}.
  */
 const CURVE_LENGTH = 12 * 1024;
@@ -149,8 +149,9 @@ export class SpectatorFeed {
   }
 
   /**
-   * Returns whether the trace is of a small bucket whose algorithm is not the one that sends most
-   * bytes. Pages do not show such a trace, but it could be the newest trace in every step.
+   * Returns whether a trace shows another algorithm than the one that sends most bytes. That is the
+   * trace of a small bucket, which pages do not show. If it was kept as the newest trace, it would
+   * replace the trace that pages show.
    */
   #isMinor({ algorithm }: EventOf<'trace'>): boolean {
     const main = this.#newest.get('algorithm');
@@ -203,7 +204,7 @@ export class SpectatorFeed {
     let curve: string[];
     let most = steps.length;
     do {
-      // At the same step, the evaluation follows the step.
+      // If a step and an evaluation have the same number of steps, the step comes first.
       const points = [...spaced(steps, most), ...evaluations].sort((a, b) => a.step - b.step);
       curve = points.map(textOf);
       most >>= 1;
@@ -281,6 +282,6 @@ function rounded(value: number): number {
 }
 
 function lengthOf(texts: readonly string[]): number {
-  // The sum includes commas and brackets.
+  // The length of the JSON array: of the texts, the commas between them, and the two brackets.
   return texts.reduce((sum, text) => sum + text.length + 1, 1);
 }

@@ -73,9 +73,9 @@ export class Checkpoints {
     const list: CheckpointList = { checkpoints: [], damaged: [] };
     for (const id of await explained('be read', this.#store.names())) {
       const blob = await explained('be read', this.#store.read(id));
-      // Without a blob, the file has just been removed, or its first write is in progress. A name
-      // that is not an id belongs to a temporary file: browsers keep such files next to files that
-      // are being written.
+      // If there is no blob, the file has just been removed, or its first write is in progress. A
+      // name that is not an id belongs to a temporary file: browsers keep such files next to files
+      // that are being written.
       if (!blob || !v.is(CheckpointMeta.entries.id, id)) continue;
       try {
         list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(`Checkpoint ${id}`, blob))));

@@ -40,7 +40,7 @@ export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
     try {
       return await openFile(bytes);
     } catch {
-      // Another attempt follows, or the copy is kept in memory.
+      // The error is ignored: another attempt follows, or the copy is kept in memory.
     }
   }
   return openMemoryStorage(elements);

@@ -8,9 +8,9 @@ import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
 export interface BatchTensors {
   /** float32 [size, ...inputShape] */
   inputs: tf.Tensor;
-  /** [size]: int32 for classes, float32 for numbers to predict. */
+  /** Class indices as int32 [size], or numbers to predict as float32 [size]. */
   labels: tf.Tensor1D;
-  /** float32 [size]: 1 for a sample, 0 for padding. */
+  /** Weights as float32 [size]: 1 for a sample, 0 for padding. */
   weights: tf.Tensor1D;
 }
 

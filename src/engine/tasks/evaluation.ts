@@ -18,11 +18,11 @@ import type { Task } from './task.ts';
  */
 export const INTERMEDIATE_SAMPLES = 500;
 /**
- * How often held-out samples are evaluated within epochs: at most about `perRun` times, and after
- * at least `trained` times as many training samples as the evaluation uses. The evaluation of a
- * sample takes about a third of the time of a training pass over it, so evaluation takes at most a
- * twelfth of the time of training, or with `patience` a third. In addition, all held-out samples
- * are evaluated at the end of every epoch.
+ * How often held-out samples are evaluated within epochs: at most about `perRun` times in a run.
+ * Between two evaluations, ranks train with at least `trained` times as many samples as an
+ * evaluation uses. Evaluating a sample takes about a third of the time of training with it. So
+ * evaluation takes at most a twelfth of the time of training, or with `patience` a third. In
+ * addition, all held-out samples are evaluated at the end of every epoch.
  */
 const RHYTHM = { perRun: 20, trained: 4 };
 const PATIENT_RHYTHM = { perRun: 8, trained: 1 };
@@ -110,9 +110,9 @@ export interface HeldOutTask extends Pick<
   'testSamples' | 'testBatch' | 'classifies' | 'classes' | 'score' | 'isShard' | 'evaluate'
 > {
   /**
-   * How the samples are divided among ranks that have the same samples; by default each rank has a
-   * share. Ranks with the same `index` evaluate the same samples together, and one of them `counts`
-   * the samples.
+   * How the samples are divided among ranks that have the same samples. By default each rank
+   * evaluates a share of its own. Ranks with the same `index` evaluate the same samples together,
+   * and `counts` is true on only one of them, so that these samples are counted once.
    */
   readonly share?: { index: number; of: number; counts: boolean };
 }

@@ -8,8 +8,8 @@ import type { WindowTensors } from './windowBatch.ts';
 /**
  * The largest number of logits that exist at a time: 32 MiB. With tens of thousands of tokens, the
  * logits of all positions would need more memory than the rest of the model. Smaller parts would be
- * slow: each part adds a gradient of the whole matrix, and these additions would take longer than
- * the products.
+ * slow: for each part, a gradient of the whole embedding matrix is added, and these additions would
+ * take longer than the matrix products.
  */
 const MOST_LOGITS = 8 * 2 ** 20;
 
@@ -98,7 +98,7 @@ function partsOf({ shape }: tf.Variable, { next }: Pick<WindowTensors, 'next'>):
   }));
 }
 
-/** float32 [batch, context, width] as [positions, width] */
+/** Reshapes float32 [batch, context, width] to [batch * context, width]. */
 function rowsOf(hidden: tf.Tensor): tf.Tensor2D {
   return hidden.reshape([-1, hidden.shape.at(-1)!]);
 }

@@ -70,7 +70,7 @@ export async function createJobTask(
   };
   const seed = shard?.seed ?? job.seed;
   // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
-  // as the share. Otherwise such an evaluation could consist mainly of padding.
+  // as the share, because a larger batch could consist mainly of padding.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
   const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
   return {

@@ -176,8 +176,8 @@ function checkLabels(labels: tf.Tensor, outputs: readonly (number | null)[]): vo
 /**
  * Returns the summed loss.
  *
- * @param values the losses, as [samples, ...]; several losses of a sample are averaged. Or a
- *   scalar, the mean over all samples.
+ * @param values either the losses as [samples, ...], where several losses of a sample are averaged,
+ *   or a scalar: the mean over all samples.
  * @throws UsageError if there is not one loss for each sample.
  */
 function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
@@ -195,7 +195,8 @@ function sumOverSamples(values: tf.Tensor, samples: number): Scalar {
  * classes]. Counts are exact below 2 ** 24 samples.
  */
 function countConfusion(labels: tf.Tensor, outputs: tf.Tensor, classes: number): tf.Tensor {
-  // The cast is needed for the same reason as in jobs/loss.ts.
+  // The cast is needed because on wasm `oneHot` of TensorFlow.js 4.22 returns integers, even if
+  // float32 is requested.
   const chosen = (values: tf.Tensor): tf.Tensor => tf.oneHot(values.argMax(-1), classes).cast('float32');
   return tf.matMul(chosen(labels), chosen(outputs), true).flatten();
 }

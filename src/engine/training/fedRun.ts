@@ -12,7 +12,10 @@ import type { RunState } from '../storage/runState.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunStrategy } from './runStrategy.ts';
 
-/** A line is slow if it needs this many times the duration of a step so far for a gradient. */
+/**
+ * A line is slow if the transfer of a gradient takes at least this many times as long as a step of
+ * the other ranks.
+ */
 const SLOWER = 2;
 const REMEDY =
   `The strategies ${list(STRATEGY_NAMES.filter((name) => STRATEGIES[name].local !== null))} exchange parameters seldom, ` +

@@ -56,7 +56,7 @@ export interface RankStep {
   /**
    * Enters a world: agrees with its ranks on the data, the model and one state.
    *
-   * @returns the ranks as they were before the agreement.
+   * @returns a description of each rank before the agreement.
    */
   agree(group: ProcessGroup): Promise<readonly EnteredRank[]>;
   /**

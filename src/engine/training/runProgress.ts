@@ -18,7 +18,7 @@ const TIMED_STEPS = 400;
 
 /** The samples of a run. */
 export interface ScheduledSamples {
-  /** Their number on all ranks together. */
+  /** The numbers of training samples and of held-out samples, on all ranks together. */
   readonly totals: { readonly train: number; readonly test: number };
   readonly assigner: Pick<SampleAssigner, 'stepSamples' | 'stepsLeft'>;
 }

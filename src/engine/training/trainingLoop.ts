@@ -116,10 +116,10 @@ export class TrainingLoop {
   }
 
   /**
-   * Takes all remaining steps in the current world. Every rank resolves with the same result,
-   * except for times, the device and `restarts`, and except for the algorithm of a rank that has
-   * taken no step. After a rejection, an elastic strategy can continue in the next world from the
-   * same step. If the final step was already applied, only the remaining evaluations and
+   * Takes all remaining steps in the current world. Every rank resolves with the same result, apart
+   * from times, the device, `restarts` and the algorithm. The algorithm differs only on a rank that
+   * has taken no step. After a rejection, an elastic strategy can continue in the next world from
+   * the same step. If the final step was already applied, only the remaining evaluations and
    * comparisons are done.
    *
    * @throws (rejects) DeviceError if the GPU fails; DivergenceError if states differ and the

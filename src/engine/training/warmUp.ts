@@ -48,7 +48,7 @@ export async function warmUp(
     await strategy.warmUp(pass, options);
   });
   if (!compiles) return;
-  // With unequal shares, there are also passes of this size.
+  // If ranks can have unequal shares, steps also have passes of this smaller size.
   if (canBalance({ task, strategy, plan })) await withPass(Math.ceil(batchSize / PARTS), compile);
   if (task.testSamples > 0 && plan.measure === null) await task.evaluate(new Uint32Array());
 }

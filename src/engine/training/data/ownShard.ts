@@ -61,15 +61,15 @@ export class OwnShard {
 
   /**
    * Agrees with the other ranks on the facts about the data. If a state is elected, its facts are
-   * used. Otherwise the facts are computed from all ranks' data. An agreement in a world that broke
-   * before its first step is ignored. Every rank must call it.
+   * used. Otherwise the facts are computed from all ranks' data. If a world broke before its first
+   * step, its agreement is ignored. Every rank must call it.
    *
    * @param reached the progress of this rank's state, which was trained with the facts that are
    *   agreed so far.
    * @returns whether this rank's facts have changed. If so, its state cannot be used any more.
    * @throws (rejects) DataError on ranks whose data do not match the other ranks' data. Then the
-   *   other ranks reject with PeergradError, with `context.divergent`. All ranks reject with
-   *   DataError if all data together cannot be used for training.
+   *   other ranks reject with PeergradError, with `context.divergent`. If the data of all ranks
+   *   together cannot be used for training, all ranks reject with DataError.
    */
   async agree(group: ProcessGroup, reached: Pick<Progress, 'step' | 'appliedIn'> | null): Promise<boolean> {
     const { facts } = await this.open();

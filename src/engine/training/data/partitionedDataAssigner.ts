@@ -25,8 +25,8 @@ export class PartitionedDataAssigner implements SampleAssigner {
   }
 
   /**
-   * Always returns `null`, because a retained gradient cannot be reused. When ranks leave or join,
-   * the step consists of other samples, and the retained gradient cannot be split by samples.
+   * Always returns `null`, because a retained gradient cannot be reused: after ranks leave or join,
+   * the step consists of other samples, and a gradient cannot be split by samples.
    */
   retainedGradient(): null {
     return null;

@@ -11,7 +11,7 @@ import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
 import type { RunProgress } from '../runProgress.ts';
 import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 
-/** The data that a rank sends to the others, together with its state, when it enters a world. */
+/** What a rank sends to the others, besides its state, when it enters a world. */
 interface EntryNote {
   retained: RetainedGradient | null;
   /** Whether this rank still has to do the duties after its latest step. */

@@ -16,7 +16,7 @@ import type { RunStrategy } from '../runStrategy.ts';
  * Number of steps between two exchanges of speeds. An exchange takes about as long as a barrier.
  */
 const EXCHANGE_EVERY = 4;
-/** Speeds are emitted again when one of them has changed by this part of its value. */
+/** Speeds are emitted again when one of them has changed by this fraction of its value. */
 const EMITTED_CHANGE = 0.1;
 
 /** A pass of a step. */
@@ -40,7 +40,7 @@ interface WorkBalanceOptions extends BalancedRun {
 
 export class WorkBalance {
   readonly #options: WorkBalanceOptions;
-  /** Whether the job allows different shares. They also need at least two ranks. */
+  /** Whether the job allows different shares. Different shares also need at least two ranks. */
   readonly #isPossible: boolean;
   /** This rank's passes in this world. */
   #timer = new PassTimer();
@@ -140,8 +140,9 @@ export class WorkBalance {
 
 /**
  * Returns whether training with unequal shares has the same result as with equal shares. Ranks must
- * be able to compute any sample, and the step must be a sum over samples. Statistics of a batch, as
- * in batch normalization, depend on the batch; models with such layers have buffers.
+ * be able to compute any sample, and the step must be a sum over samples. Models with buffers are
+ * excluded, because their layers, such as batch normalization, compute statistics that depend on
+ * the batch.
  */
 export function canBalance({ task, strategy, plan }: BalancedRun): boolean {
   return (

@@ -23,9 +23,9 @@ import type { RunStats } from '../telemetry/runStats.ts';
  */
 const STEPS = 20;
 /**
- * This many steps at the end are timed. All ranks begin them at the same time: tabs of one machine
- * share its processors, as they do in training. The mean of the times is used: times vary on shared
- * processors, and training takes their sum.
+ * Number of steps at the end that are timed. All ranks begin them at the same time, so that tabs of
+ * one machine share its processors as in training. The times vary on shared processors. Their mean
+ * is used, because training takes their sum.
  */
 const TIMED_STEPS = 10;
 

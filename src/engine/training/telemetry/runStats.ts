@@ -28,8 +28,8 @@ export class RunStats {
   /** The bytes that were sent in earlier worlds. */
   #earlierBytesSent = 0;
   /**
-   * The group's byte counts at the latest mark. Bytes between two marks are either counted as
-   * gradients or skipped.
+   * The group's byte counts at the latest mark, which is the latest call of {@link countBytes} or
+   * {@link skipBytes}.
    */
   #mark: ByteCounts = { sent: 0, received: 0, sentBy: new Map() };
   /**

@@ -24,7 +24,7 @@ interface ReportedStep extends Pick<TakenStep, 'report' | 'pipeline'> {
   offset: number;
   startedAt: number;
   runStartedAt: number;
-  /** `null` if this rank does not compute on WebGPU. */
+  /** Commands that the GPU received in the step; `null` if this rank does not compute on WebGPU. */
   commands: GpuCommands | null;
 }
 

@@ -61,7 +61,7 @@ export class StepTelemetry {
    * Enters a world. Clocks and links are measured again, because the ranks have changed. Traces of
    * the previous world are dropped, because they belong to another world size.
    *
-   * @param segments the number of segments of a step that are sent to other ranks.
+   * @param segments the largest number of time segments of a step that this rank sends.
    */
   enter(group: ProcessGroup, segments: number = SENT_SEGMENTS): void {
     this.#group = group;

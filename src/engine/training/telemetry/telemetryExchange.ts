@@ -25,16 +25,16 @@ const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies rea
 /** The largest number of steps whose times a rank sends. If there are more, the latest are sent. */
 export const EXCHANGED_STEPS = 16;
 /**
- * The largest number of segments that a rank sends, unless one step has more. In a pipeline of four
- * stages, these are the segments of 16 steps.
+ * The largest number of time segments of steps that a rank sends, unless one step alone has more.
+ * It is enough for 16 steps in a pipeline of four stages.
  */
 const EXCHANGED_SEGMENTS = 1024;
 
 /** Limits of what is sent. They must be the same on all ranks. */
 interface SentLanes {
-  /** The largest number of steps. */
+  /** The largest number of steps whose times are sent. */
   steps: number;
-  /** The number of segments of a step. */
+  /** The largest number of time segments of each step. */
   segments: number;
 }
 
@@ -112,7 +112,7 @@ export async function exchangeTelemetry(
 /** A hash is sent as two numbers. Each contains half of the hexadecimal digits. */
 const HALVES = 2;
 const HALF = 8;
-/** How many numbers are sent between the commands and the lanes. */
+/** The count of numbers in a rank's message after the commands and before the lanes. */
 const OWN_NUMBERS = 11;
 type OwnNumbers = [number, number, number, number, number, number, number, number, number, number, number, ...number[]];
 
