@@ -333,8 +333,9 @@ export const OTHER_SERVER_MESSAGES = [
    */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
-   * The answers to `ask-pulses`, in the order of the questions: the latest pulses of those members
-   * that are connected and have sent one, and of the members that these wait for.
+   * An answer to `ask-pulses`; answers come in the order of the questions. It has the latest pulses
+   * of the asked members and of the members that they wait for, directly or through others. Members
+   * that are not connected or have sent no pulse are left out.
    */
   v.strictObject({
     type: v.literal('pulses'),

@@ -67,7 +67,7 @@ function prepared(room: RoomMessage | null, { base: _base, ...delta }: PrepareDe
   return { ...delta, members, job };
 }
 
-/** @throws ProtocolError if a run exceeds `base`. */
+/** @throws ProtocolError if a run of elements goes beyond the end of `base`. */
 function listOf<Item extends object | string>(base: readonly Item[], layout: Layout<Item>): Item[] {
   return layout.flatMap((part) => (isRun(part) ? elements(base, part) : [part]));
 }
@@ -81,7 +81,7 @@ function elements<Item>(list: readonly Item[], [from, length]: Run): Item[] {
   throw new ProtocolError(`The server referred to element ${from + length} of a list of ${list.length} elements.`);
 }
 
-/** @throws ProtocolError if a run exceeds `members`. */
+/** @throws ProtocolError if a run of elements goes beyond the end of `members`. */
 function withoutDevice(members: RosterEntry[], runs: readonly Run[]): RosterEntry[] {
   if (runs.length === 0) return members;
   const which = new Set(runs.flatMap((run) => elements(members, run)));

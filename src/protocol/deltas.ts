@@ -12,7 +12,10 @@ import { count, memberId } from './scalars.ts';
 const Run = v.tuple([count, v.pipe(count, v.minValue(1))]);
 export type Run = v.InferOutput<typeof Run>;
 
-/** A list that consists of runs of an earlier list and of other elements. */
+/**
+ * A list, described by runs (consecutive elements of an earlier list) and by elements that are
+ * written out.
+ */
 const layout = <const Schema extends v.GenericSchema>(item: Schema) => v.array(v.union([Run, item]));
 export type Layout<Item> = (Run | Item)[];
 
@@ -48,12 +51,15 @@ export type RoomDelta = v.InferOutput<typeof RoomDelta>;
 /** The version of a connection on which no room was sent. That room has no members. */
 export const NO_VERSION = 0;
 
-/** `prepare`. Its members consist of runs of the room's members in the version `base`. */
+/**
+ * The message `prepare`. Its members are described by runs of the room's members in the version
+ * `base`.
+ */
 const PrepareDelta = v.strictObject({
   ...v.omit(PrepareMessage, ['members', 'job']).entries,
   base: count,
   members: layout(RosterEntry),
-  /** Left out if it is the room's job. */
+  /** The generation's job; left out if it is the room's job. */
   job: v.exactOptional(PrepareMessage.entries.job),
 });
 export type PrepareDelta = v.InferOutput<typeof PrepareDelta>;

@@ -46,7 +46,10 @@ export interface Receiving {
   total: number;
   /** Bytes in a second; `null` if not known yet. */
   rate: number | null;
-  /** Steps of the run since the newcomer's state; `null` if it has none. */
+  /**
+   * The number of steps by which the run is ahead of the newcomer's state; `null` if the newcomer
+   * has no state.
+   */
   behind: number | null;
   /**
    * Set if the line is too slow for the run's updates: the newcomer then takes part after this many
@@ -110,7 +113,7 @@ export interface RankTelemetry {
 export interface ModelFile {
   name: string;
   step: number;
-  /** The browser may keep it in a file, so that its bytes are not in memory. */
+  /** The browser may keep the content in a file, so that its bytes are not in memory. */
   content: Blob;
 }
 type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
@@ -169,7 +172,8 @@ export type EngineEvent =
   /** A hint for the user, as a sentence. The run continues. */
   | ({ type: 'note' } & NoticeText)
   /**
-   * This tab's engine still computes or loads, within its time limit, but may emit no other event.
+   * A sign that this tab's engine still computes or loads, within its time limit. Meanwhile it may
+   * emit no other event.
    */
   | { type: 'working'; task: string; ms: number }
   /** The run continues without this rank for a while. `message` says why. */

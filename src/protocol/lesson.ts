@@ -75,7 +75,7 @@ export type LessonOrder = v.InferOutput<typeof LessonOrder>;
  * step, without the time in which ranks wait for the leader.
  */
 const LessonStep = v.strictObject({
-  /** When the data that the rank sends in this step was ready. */
+  /** The time at which the rank's data for this step was ready to be sent. */
   startedAt: perRank(count),
   /** When the rank had received its data; equal to `startedAt` if it receives nothing. */
   endedAt: perRank(count),

@@ -167,7 +167,7 @@ export const Pulse = v.strictObject({
   limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
   /** Members whose data the thread waits for, in ops that it has called. */
   awaits: v.optional(v.pipe(v.array(memberId), v.maxLength(MAX_AWAITED))),
-  /** Milliseconds by which the links' data may delay further pulses. */
+  /** The data on the links may delay further pulses by up to this number of milliseconds. */
   lateMs: v.optional(lateMs),
 });
 export type Pulse = v.InferOutput<typeof Pulse>;

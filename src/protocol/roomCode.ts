@@ -33,7 +33,8 @@ export function roomCodeOf(text: string): string {
 /**
  * Returns the server's message for a room that does not exist.
  *
- * @param returnMs time in which tabs return to a server that has just started; 0 if it is over.
+ * @param returnMs milliseconds for which tabs may still return to a server that has just started;
+ *   0 if this time is over.
  */
 export function noRoom(code: string, returnMs = 0): string {
   const text = `There is no room ${code} here. Check the code.`;

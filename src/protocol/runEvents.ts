@@ -59,7 +59,7 @@ export const GenerationEvent = v.object({
    */
   localRank: rank,
   localWorldSize: worldSize,
-  /** In ring order: index is rank. */
+  /** The members in ring order: a member's index is its rank. */
   members: perRank(RosterEntry),
   /**
    * Pairs of ranks that are not neighbours in the ring, because the link between them was slow.

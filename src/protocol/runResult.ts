@@ -95,8 +95,8 @@ export const MethodComparison = v.object({
     }),
   ),
   /**
-   * `best`: the method that reaches a goal soonest. `unchanged`: the same among the methods that
-   * average all gradients in every step: `ddp` with any codec.
+   * `best`: the method that reaches a goal soonest. `unchanged`: the one that reaches it soonest
+   * among the methods that average all gradients in every step: `ddp` with any codec.
    */
   best: v.picklist(METHOD_NAMES),
   unchanged: v.picklist(METHOD_NAMES),
@@ -120,7 +120,7 @@ export const RunResultSchema = v.object({
   codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),
   ...Device.entries,
-  /** In a run whose ranks hold stages of the model. */
+  /** The pipeline, if ranks of the run hold stages of the model. */
   pipeline: v.exactOptional(
     v.object({
       stages: count,
@@ -128,7 +128,7 @@ export const RunResultSchema = v.object({
       microBatches: count,
       /** Names of the layers of each rank. Ranks without a stage have none. */
       layers: perRank(v.array(text(MAX_LAYER_NAME))),
-      /** Share of time in which ranks waited for other stages: measured, and by the plan. */
+      /** Share of time in which ranks waited for other stages: as measured, and as planned. */
       idle: v.object({ measured: finite, plan: finite }),
     }),
   ),

@@ -22,7 +22,10 @@ export interface Schedule {
   readonly lane: Int32Array;
   /** The receive at the other end of each send. */
   readonly partner: Int32Array;
-  /** List i of `before`: moves that move i waits for. List i of `after`: moves that wait for it. */
+  /**
+   * List i of `before` has the moves for which move i waits. List i of `after` has the moves that
+   * wait for move i.
+   */
   readonly before: Lists;
   readonly after: Lists;
   readonly lanes: Lanes;

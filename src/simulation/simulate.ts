@@ -87,8 +87,8 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const segment = Math.max(1, Math.floor(segmentBytes / elementBytes));
   const paths = Array.from(lanes.from, (from, i) => network.pathOf(from, lanes.to[i]!));
   /**
-   * Numbers of elements, by move. `done`: elements that the move is done with. For receives only,
-   * `coming`: elements that have begun to arrive, and `arrived`: elements that have arrived.
+   * For each move, numbers of elements. `done`: elements that the move has finished. For receives
+   * only, `coming`: elements that have begun to arrive, and `arrived`: elements that have arrived.
    */
   const done = new Int32Array(moves);
   const coming = new Int32Array(moves);
@@ -97,7 +97,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const moveEnds = new Float64Array(moves);
   const laneNext = lanes.first.slice(0, -1);
   const freeAt = new Float64Array(resources.length);
-  /** Time at which a rank finishes combining. */
+  /** For each rank, the time at which it finishes combining values. */
   const rankFreeAt = new Float64Array(n);
   const isStarted = new Uint8Array(n);
   const queue = new EventQueue();

@@ -14,9 +14,9 @@ export interface CodecFacts {
    */
   share: string | null;
   /**
-   * Where it encodes. `hop`: each all-reduce encodes the values that it sends, by a `Codec` of
-   * `src/collectives/codecs.ts`. `gradient`: a hook of DDP replaces a gradient by smaller tensors,
-   * which travel as float32. `null`: nothing is encoded.
+   * Where the codec encodes. `hop`: each all-reduce encodes the values that it sends, by a `Codec`
+   * of `src/collectives/codecs.ts`. `gradient`: a hook of DDP replaces a gradient by smaller
+   * tensors, which travel as float32. `null`: nothing is encoded.
    */
   encodes: 'hop' | 'gradient' | null;
   /** Number of consecutive all-reduces in a step. */

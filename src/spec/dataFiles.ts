@@ -60,7 +60,7 @@ export function isHidden(path: string): boolean {
 export function isDataInHiddenFolder(path: string): boolean {
   const steps = path.split('/');
   const isHiddenFolder = steps.slice(0, -1).some((step) => step.startsWith('.'));
-  // Jobs find IDX files by name in any folder.
+  // IDX files are never left out, because jobs find them by name in any folder.
   const isData = ['picture', 'text'].includes(kindOfName(path) ?? '');
   return isHiddenFolder && isData && !steps.some((step) => SYSTEM.test(step));
 }

@@ -261,7 +261,7 @@ export function defaultsOf(job: unknown, strategy: unknown, measure: unknown = n
   // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
   // is too few.
   if (job === 'images' || job === 'table') return { ...plan, job, epochs: 20 };
-  // A lesson shows what tabs of different machines send each other.
+  // A lesson shows what tabs of different machines send each other, so its default is WebRTC.
   return job === 'lesson' ? { ...plan, job, data: { kind: 'none' }, transport: 'webrtc' } : plan;
 }
 

@@ -40,7 +40,7 @@ const pool = {
 };
 const strides = v.optional(sides(MAX_WINDOW), 1);
 
-/** Number of rows or columns of zeros at a side of a picture. */
+/** Padding: the number of rows or columns of zeros that are added at a side of a picture. */
 const border = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_WINDOW));
 const borders = v.pipe(
   v.union([border, v.tuple([border, border]), v.tuple([v.tuple([border, border]), v.tuple([border, border])])]),

@@ -107,7 +107,7 @@ export const PLAN_FIELDS = {
     value: 'n',
     help: 'seed of initial parameters and shuffles',
   }),
-  /** Steps between two comparisons of state hashes and exchanges of statistics. */
+  /** After this many steps, ranks compare state hashes and exchange statistics again. */
   hashEvery: field(positiveInteger(1_000_000), 20, {
     value: 'n',
     help: 'steps between two comparisons of the states of all ranks',

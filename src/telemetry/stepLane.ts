@@ -19,14 +19,14 @@ interface MeasuredStep {
   traces: readonly (BucketTrace | null)[];
   /** In a pipeline: the passes of the step. */
   pipeline?: PipelineTimes | undefined;
-  /** `null` if the rank does not compute on WebGPU. */
+  /** The commands of the step; `null` if the rank does not compute on WebGPU. */
   commands?: GpuCommands | null;
 }
 
-/** Times of a pipeline's step on one rank, by its clock. */
+/** Times of one step of a pipeline on one rank, by the rank's clock. */
 export interface PipelineTimes {
   passes: readonly { kind: 'forward' | 'backward'; stage: number; microBatch: number; start: number; end: number }[];
-  /** When the gradients of the rank's stages were averaged over replicas. */
+  /** The time at which the gradients of the rank's stages had been averaged over replicas. */
   exchangedAt: number;
 }
 

@@ -12,7 +12,7 @@ export interface TimelineRow {
 
 export interface Timeline {
   rows: readonly TimelineRow[];
-  /** The largest error of the alignment between rows, milliseconds. */
+  /** The largest error that may remain after aligning the clocks of the rows, milliseconds. */
   errorMs: number;
 }
 
@@ -44,7 +44,7 @@ const MOST_SPANS = 1.25;
 /** Kinds of work that a rank does alone, without other ranks. */
 const ALONE: readonly SegmentKind[] = ['compute', 'readback', 'update', 'forward', 'backward'];
 
-/** Returns the latest steps that ranks have reported. Ranks without a clock offset have none. */
+/** Returns the latest steps that ranks have reported. A rank with unknown clock offset has none. */
 export function timelineOf({
   members,
   lanes,

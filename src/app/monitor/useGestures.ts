@@ -56,7 +56,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
       } else return;
       event.preventDefault();
     };
-    // Preact registers this event as passive, and a passive handler cannot prevent scrolling.
+    // Preact would register the wheel handler as passive, and so it could not prevent scrolling.
     element.addEventListener('wheel', onwheel, { passive: false });
     return () => element.removeEventListener('wheel', onwheel);
   }, [canvas]);
@@ -92,7 +92,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
 
   /**
    * Returns the segment of the rank above or below, at the same time and in the same half of the
-   * row. If it has no segment at this time, returns the nearest segment.
+   * row. If that rank has no segment at this time, returns its nearest segment.
    */
   const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
     const { timeline } = now.current;

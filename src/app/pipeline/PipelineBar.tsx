@@ -45,8 +45,8 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
 }
 
 /**
- * Returns the ticks at which every rank has begun (`filled`) and the first rank has ended
- * (`drains`).
+ * Returns two ticks of the plan: `filled`, when the last rank has begun, and `drains`, when the
+ * first rank to end has ended.
  */
 function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
   const { ticks } = plan;

@@ -70,7 +70,7 @@ export function PipelinePicture({ shape, stages, members, you, player }: Props) 
   );
 }
 
-/** Lines between neighbours, and on a ring the ways between its last and its first rank. */
+/** Draws lines between neighbouring ranks. On a ring, also connects the last and the first rank. */
 function Ways({ layout, ring }: { layout: PipelineLayout; ring: boolean }) {
   return (
     <g aria-hidden="true">
@@ -147,14 +147,14 @@ function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
 }
 
 /**
- * Index of the label's line with the number of kept micro-batches. The lines before it describe the
- * stage.
+ * In the label of a rank, the line with this index has the number of kept micro-batches. The lines
+ * before it describe the stage.
  */
 const KEEPS_LINE = 3;
 
 /**
- * Returns the y of a line of the label. The label is below the rank, and below the values that pass
- * the rank.
+ * Returns the y coordinate of a line of a rank's label. The label is below the rank's mark, and
+ * below the values that travel past it.
  */
 function lineOf({ lane, arc, box }: PipelineLayout, at: Point, line: number, textSize: number): number {
   return at.y + lane + arc + box.height / 2 + textSize * (1.2 + 1.35 * line);
@@ -180,7 +180,9 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
   return (
     <g aria-hidden="true">
       {rows.map((row, index) => {
-        /** For each rank and direction: the number of waiting values that are already drawn. */
+        /**
+         * For each rank and direction: how many of the values that wait there are already drawn.
+         */
         const waiting = new Map<string, number>();
         return (
           <g key={row[0]!.replica}>

@@ -49,14 +49,15 @@ interface LayoutOptions {
   own: number | null;
 }
 
-/** Further replicas are not drawn, because all replicas do the same at the same time. */
+/** At most this many replicas are drawn, because all replicas do the same at the same time. */
 const MOST_REPLICAS = 3;
 /**
- * Minimum widths of a rank with a label, and of a rank without one, at the usual size of letters.
+ * The minimum width of a rank with a label, and of a rank without a label, in pixels at the usual
+ * size of letters.
  */
 const LABELLED_WIDTH = 100;
 const LEAST_WIDTH = 46;
-/** With more ranks than this, lines with labels would fill the screen. */
+/** With more ranks in a replica than this, labels would fill the screen. */
 const MOST_LABELLED = 12;
 /** Lines of the label of a rank. */
 const LABEL_LINES = 4;

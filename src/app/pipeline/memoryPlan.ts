@@ -33,7 +33,10 @@ interface PlannedModel {
 }
 
 export interface PlannedPipeline extends PipelineShape, PipelineCut {
-  /** Bytes that each rank of a replica needs: state of its layers, and activations. */
+  /**
+   * For each rank of a replica: the bytes that it needs for the state of its layers, and for
+   * activations.
+   */
   bytes: readonly number[];
   isMeasured: boolean;
   /** Whether a run cannot start, because ranks would need more memory than a run allows. */
@@ -121,7 +124,8 @@ function keptBytes(layers: readonly PlannedLayer[], recompute: boolean, rows: nu
 }
 
 /**
- * The search tries the smallest possible number of stages, and at most this many larger numbers.
+ * The search for a pipeline begins with the smallest possible number of stages. After it, it tries
+ * at most this many larger numbers of stages.
  */
 const MOST_TRIES = 12;
 

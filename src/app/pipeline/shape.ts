@@ -2,7 +2,10 @@
 import { gpipe, oneForwardOneBackward, stagesOfRank, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import type { PipelineView } from '../state/runTelemetry.ts';
 
-/** The values that determine the plan, and the number of replicas that follow it. */
+/**
+ * The values that determine the plan of a pipeline, and the number of replicas that follow this
+ * plan.
+ */
 export type PipelineShape = Pick<PipelineView, 'ranks' | 'replicas' | 'microBatches' | 'schedule' | 'ring'>;
 
 /** The layers of a model, and the number of layers of each stage. */
@@ -12,7 +15,7 @@ export type PipelineCut = Pick<PipelineView, 'ranks' | 'layers' | 'cut'>;
 export interface RankStages {
   stages: number[];
   layers: string[];
-  /** Bytes of the weights, their gradients and averages. */
+  /** Bytes of the weights, their gradients and the optimizer's averages. */
   bytes: number;
 }
 

@@ -27,7 +27,7 @@ interface Props {
 const MOST_NAMED = 12;
 /** With fewer pixels per rank than this, chunks of other ranks are dots. */
 const LEAST_SPACE = 14;
-/** The room of a chunk of a pair, as a share of the picture. */
+/** The space for a chunk if the picture is not a ring, as a share of the picture's size. */
 const PAIR_ROOM = 0.25;
 
 export function Chunks({ layout, player, textSize, focus }: Props) {
@@ -96,7 +96,7 @@ function drawnIn(
   layout: RingLayout,
   { textSize, letters, focus }: { textSize: number; letters: number; focus: number | null },
 ): Drawn[] {
-  // The ways of different pairs cross, so chunks must leave room for other chunks.
+  // Except on a ring, ways between ranks cross, so each chunk must leave room for other chunks.
   const room = layout.shape === 'ring' ? Infinity : Math.min(layout.width, layout.height) * PAIR_ROOM;
   const isCrowded = Math.min(layout.width, layout.height) < plan.n * LEAST_SPACE;
   const all = flights.map((flight, place): Drawn => {

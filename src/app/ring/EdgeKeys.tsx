@@ -82,7 +82,7 @@ export function EdgeKeys({ layout, player }: Props) {
       onPointerDown={point}
       onPointerLeave={(event) => {
         pointed.current = null;
-        // Lifting a finger also causes this event, but then the tapped chunk stays picked.
+        // Lifting a finger also causes a leave event, but the tapped chunk must stay picked.
         if (event.pointerType === 'mouse' && document.activeElement !== box.current) player.picked.value = null;
       }}
     >

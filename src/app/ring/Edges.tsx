@@ -8,7 +8,7 @@ import type { Player } from './player/player.ts';
 import { usePlan, useShownStep } from './player/usePlan.ts';
 
 export interface RingEdge {
-  /** Whether the link is connected. Otherwise its edge is dashed. */
+  /** Whether the link is connected. The edge of an unconnected link is dashed. */
   up: boolean;
   label: string;
 }

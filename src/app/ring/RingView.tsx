@@ -44,7 +44,7 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
   const n = members.length;
   const textSize = smallText.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
-  // In a lesson for one person, only this person has a name.
+  // In a lesson for one person, only this person has a name. No list of names is needed then.
   const hasNames = members.filter(({ name }) => name !== null && name !== '').length > 1;
   // The layout object is reused until the layout changes. With a new object, the effect that moves
   // the chunks would start again.
@@ -53,8 +53,8 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
     [width, height, n, textSize, named, shape, focus],
   );
   /**
-   * The plan in the player. It may be that of another picture until this picture's first trace
-   * arrives.
+   * The plan in the player. Until the first trace of this picture arrives, it may be the plan of
+   * another picture.
    */
   const plan = usePlan(player);
   const moving = plan?.n === n && plan.algorithm === shape && n > 1 ? player : null;

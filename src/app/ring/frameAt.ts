@@ -117,7 +117,9 @@ export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cel
   return { plan, completed, phase: step.phase, flights, cells };
 }
 
-/** The content of every cell after some steps of a plan. */
+/**
+ * The content of every cell after `completed` steps of a plan, kept to compute later cells from it.
+ */
 export interface KnownCells {
   plan: AllReduceSteps;
   completed: number;

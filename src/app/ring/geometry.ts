@@ -129,7 +129,7 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
  * than the others.
  */
 function lensGaps(n: number, focus: number): number[] {
-  // There are four large gaps between the enlarged ranks, and a gap of half that size on each side.
+  // Between the enlarged ranks, gaps are large. On each side of them is a gap of half that size.
   const others = n - 2 * NEAR - 2;
   const large = (NEAR_SHARE / (1 - NEAR_SHARE) / (2 * NEAR + 1)) * others;
   const weights = Array.from({ length: n }, (_, rank) => {
@@ -200,8 +200,8 @@ export interface Way {
 const BOW = 0.1;
 const OUTER_BOW = 0.16;
 /**
- * On short curves, this is the distance from the straight line in pixels, so that chunks of the two
- * directions stay apart.
+ * On short curves, this is the distance between the curve and the straight line, in pixels. It
+ * keeps chunks of the two directions apart.
  */
 const APART = 28;
 const LEAST_BOW = 0.25;
@@ -266,7 +266,7 @@ export function boxCentre(way: Way, progress: number, half: HalfSize): Point {
   return way.at(start + (end - start) * progress);
 }
 
-/** Returns the share of the way that the mark and half of the box take at the end `at` (0 or 1). */
+/** Returns the share of the way that the mark and half a box cover at its start (0) or end (1). */
 function gapOf(way: Way, mark: number, at: 0 | 1, half: HalfSize): number {
   const [p, q] = [way.at(at), way.at(at === 0 ? 0.02 : 0.98)];
   const long = Math.hypot(q.x - p.x, q.y - p.y) || 1;
@@ -276,8 +276,8 @@ function gapOf(way: Way, mark: number, at: 0 | 1, half: HalfSize): number {
 }
 
 /**
- * Half the size of an invisible box at each end of an edge, pixels. It keeps the edge apart from
- * the marks.
+ * An edge is drawn as if it had an invisible box at each end, so that it does not touch the marks.
+ * This is half the size of the box, pixels.
  */
 const EDGE = { width: 2, height: 2 };
 /** The number of straight lines that an edge is drawn with. They look like a curve. */

@@ -46,7 +46,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
   const { worldSize } = result;
   const metrics = metricEntries(allMetrics(result));
   const [value, meaning] = outcome(result, metrics);
-  // The main result of a language model is its loss.
+  // The main result is the first metric, but for a language model it is the loss.
   const others = result.bigramLoss === undefined ? metrics.slice(1) : metrics;
   const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);

@@ -176,7 +176,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         <GenerationPanel
           key={run.number}
           run={run}
-          // After a run with a pipeline, no tab has the whole model.
+          // After a run with a pipeline, no tab has the whole model, so none can continue a prompt.
           asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
         />
       )}

@@ -4,7 +4,7 @@ import { hiddenParts, parseRoute, roomHash, viewSettings, withQuery, type Route 
 
 export const route = signal<Route>(parseRoute(location.hash));
 
-/** The parts that the link of the page hides. */
+/** The parts of the page that its address hides (`hide=`). */
 export const hidden = computed(() => hiddenParts(route.value.query));
 
 /** Stores settings of a page in its address, without a new entry in the browser's history. */

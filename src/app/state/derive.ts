@@ -36,8 +36,8 @@ export function timeLeft(run: Run, totalSteps: number | null): number | null {
 }
 
 /**
- * Returns whether only its time limit ends a run: the job has no limit of steps, and at least
- * `ENDLESS_EPOCHS` epochs, which count as endless.
+ * Returns whether only the time limit ends a run: the job has no limit of steps, and its number of
+ * epochs counts as endless (`ENDLESS_EPOCHS` or more).
  */
 export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boolean {
   return maxMinutes !== null && maxSteps === null && epochs >= ENDLESS_EPOCHS;

@@ -59,8 +59,8 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
 
 /**
  * Returns the origin after a run has begun. The run has used the origin, so the origin is cleared.
- * A run that only measures does not change weights. After it, the weights are kept as the origin of
- * the next run.
+ * But a run that only measures does not change the weights, so they stay the origin of the next
+ * run.
  */
 export function withoutOrigin(origin: OriginView, onlyMeasures: boolean): Partial<OriginView> {
   return { resumesAfter: null, beginsWith: onlyMeasures ? origin.beginsWith : null };

@@ -25,8 +25,8 @@ interface Statistics {
   step: number;
   ranks: readonly RankStatistics[];
   /**
-   * Whether these statistics are from an earlier generation. Its bytes were counted from an earlier
-   * start, so no rates can be computed from them.
+   * Whether these statistics are from an earlier generation. Their bytes were counted from an
+   * earlier start, so no rates can be computed from these bytes.
    */
   isCarried?: true;
 }

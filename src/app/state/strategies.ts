@@ -11,8 +11,8 @@ import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
 
 /**
- * Returns whether the loss and the samples that this rank reports for a step are only its own. This
- * is so if ranks do not exchange results in every step.
+ * Returns whether this rank reports its own loss and samples of a step, not those of all ranks,
+ * because ranks do not exchange results in every step.
  */
 export function reportsOwnLossOnly({ measure, strategy }: JobSpec, worldSize: number): boolean {
   return (measure === 'methods' || !STRATEGIES[strategy].isSynchronous) && worldSize > 1;

@@ -154,7 +154,7 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
       onPointerMove={point}
       onPointerDown={point}
       onPointerLeave={(event) => {
-        // Lifting a finger also causes this event, but then the tapped cell stays picked.
+        // Lifting a finger also causes a leave event, but the tapped cell must stay picked.
         if (event.pointerType === 'mouse' && !hasFocus()) player.picked.value = null;
       }}
     >
@@ -226,7 +226,7 @@ function usePainted(
     let painted: { completed: number; filled: number } | null = null;
     return effect(() => {
       const now = player.frame.value;
-      // Until the first trace of this world size arrives, the frame is from another world size.
+      // Until the first trace of this world size arrives, the player shows another world size.
       const frame = now?.plan.n === n && now.plan.chunks === chunks ? now : null;
       const picture = { n, chunks, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];

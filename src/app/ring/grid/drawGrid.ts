@@ -13,9 +13,7 @@ const MOST_SLOTS = 16;
  * ranks in the sum.
  */
 const LEAST_BAR = 9;
-/**
- * The receiving cell fills up during the last part of a chunk's way. This is its share of the way.
- */
+/** The receiving cell fills up during this share of the chunk's way, at the end of the way. */
 const FILLING = 0.25;
 /** The strength of the strongest colour behind a number. With it, digits stay readable. */
 const MOST_TINT = 0.5;
@@ -197,7 +195,7 @@ function drawBar(
   if (arrival !== null && arrival.filled > 0) bars(arrival.parts, box.height * arrival.filled);
 }
 
-/** Returns the runs of consecutive ranks, each as its first rank and its length. */
+/** Groups ranks with consecutive numbers. Returns the first rank and the size of each group. */
 function runsOf(ranks: Parts): [first: number, count: number][] {
   const runs: [number, number][] = [];
   for (const rank of ranks.toSorted((a, b) => a - b)) {

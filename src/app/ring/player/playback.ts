@@ -63,9 +63,12 @@ export interface Played<Stage> {
   stage: Signal<Stage | null>;
   /** Times of the steps of the stage on the screen. */
   timeline: ReadonlySignal<StepTimeline | null>;
-  /** Whether `a` is a newer version of `b`, and so replaces `b` immediately. */
+  /** Whether stage `a` is a newer version of stage `b`, and so replaces it immediately. */
   isSameRound: (a: Stage, b: Stage) => boolean;
-  /** Whether `a` may follow when `b` is over. Otherwise, `a` replaces `b` immediately. */
+  /**
+   * Whether stage `a` may wait until stage `b` has been played. Otherwise, it replaces `b`
+   * immediately.
+   */
   isSamePlan: (a: Stage, b: Stage) => boolean;
   /** Called when a stage with another plan replaces the one on the screen. */
   onstale?: () => void;
@@ -166,7 +169,7 @@ export function createPlayback<Stage>(
       replace(next);
       return;
     }
-    // The round on the screen is of an earlier generation if there is no newest round, or if the
+    // The round on the screen is from an earlier generation if there is no newest round, or if the
     // newest round has another plan.
     const stale = next === null || on === null || !isSamePlan(next, on);
     // A paused player that nobody has used shows the start of the newest round.

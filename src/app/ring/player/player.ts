@@ -57,7 +57,7 @@ export interface Player extends Playback {
 export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
   const stage = signal<Stage | null>(null);
   const picked = signal<Picked | null>(null);
-  /** The plan changes with the algorithm and the world size, not with every trace. */
+  /** Identifies the plan, which depends on the algorithm and the world size only. */
   const played = computed(() => (stage.value === null ? null : `${stage.value.trace.algorithm} ${stage.value.n}`));
   const plan = computed(() => {
     if (played.value === null) return null;
