@@ -235,7 +235,7 @@ export class Mesh {
         this.#broken(peer, this.#explain(error, peer));
       }
     };
-    // A queued frame may have ended the generation.
+    // The generation may have ended while queued frames were handled.
     if (!this.#isListening) return;
     link.onclose = (error) => {
       this.#links.delete(peer);

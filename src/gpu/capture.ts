@@ -21,7 +21,7 @@ type Step =
 export interface PinnedBuffers {
   /** Buffers that the replay shares with the recording. */
   parameters: readonly GPUBuffer[];
-  /** Buffers that are written before each replay. */
+  /** Buffers with the inputs of a pass, which are written before each replay. */
   inputs: readonly GPUBuffer[];
 }
 

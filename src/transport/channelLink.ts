@@ -140,7 +140,7 @@ class ChannelLink extends BaseLink {
   readonly #drain = (): void => {
     while (this.#queue.length > 0 && this.#window.admits(this.#queue[0]!)) {
       const to = this.#emptiest();
-      // A browser may not report that this end has closed a channel.
+      // If this end has closed a channel, a browser may not report it.
       if (to.channel.readyState !== 'open') return this.closed(this.#failure);
       if (to.channel.bufferedAmount >= CHANNEL_HIGH_BYTES / this.#channels.length) return;
       const frame = this.#queue.shift()!;
@@ -158,12 +158,12 @@ class ChannelLink extends BaseLink {
 
   #sendOver({ channel, probes }: OpenChannel, data: ArrayBuffer): void {
     channel.send(data);
-    // Only peers that are far away have several connections. Over short distances, packets are
-    // hardly ever lost.
+    // Only links to distant peers have several connections and need probes. Over short
+    // distances, packets are hardly ever lost.
     if (this.#channels.length > 1) probes.sent();
   }
 
-  /** Returns the channel with the fewest unsent bytes: the quickest one, if all are in use. */
+  /** Returns the channel with the fewest unsent bytes. If all are in use, it is the quickest. */
   #emptiest(): OpenChannel {
     return this.#channels.reduce((best, next) =>
       next.channel.bufferedAmount < best.channel.bufferedAmount ? next : best,

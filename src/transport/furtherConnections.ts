@@ -126,7 +126,7 @@ export class FurtherConnections {
   }
 
   async #openIfFar(): Promise<void> {
-    // The first connection may close in the meantime, and then has no statistics.
+    // If the first connection closes in the meantime, it has no statistics.
     const iceMs = await this.#options.iceRoundTripMs().catch(() => null);
     if (!this.#isClosed && (iceMs ?? Infinity) >= NEAR_MS) this.#openUpTo(MAX_CONNECTIONS);
   }
@@ -136,7 +136,7 @@ export class FurtherConnections {
   }
 
   #receiveSignal(connection: number, signal: PeerSignal): void {
-    // The first signal of a connection is its offer. Without it, the connection would never open.
+    // The first signal of a connection must be its offer, or the connection would never open.
     if (!this.#options.initiator && signal.type === 'offer' && !this.#opened.has(connection)) {
       this.#open(connection);
       if (this.#opened.get(connection) === null) this.#send({ type: 'refused', connection });
@@ -144,14 +144,14 @@ export class FurtherConnections {
     this.#opened.get(connection)?.signal(signal);
   }
 
-  /** Frees a connection that would never be open, for other links of the page. */
+  /** Closes a connection that the other end refused, so that other links may open one instead. */
   #receiveRefusal(connection: number): void {
     if (!this.#options.initiator) return;
     this.#opened.get(connection)?.close();
     this.#opened.set(connection, null);
   }
 
-  /** Opens a connection. If that is not possible, the link does without it. */
+  /** Opens a connection. If that fails, the link continues without it. */
   #open(connection: number): void {
     let opened: Further | null = null;
     try {

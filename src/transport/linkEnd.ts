@@ -56,7 +56,7 @@ export abstract class LinkEnd implements Link {
 
   set onframe(handler: ((frame: ArrayBuffer) => void) | null) {
     this.#onframe = handler;
-    // The handler may be replaced or removed between two frames, so it is read before each.
+    // The handler may be replaced or removed between two frames, so it is read before each frame.
     for (const frame of this.#arrived) {
       if (!this.#onframe) return;
       this.#arrived.delete(frame);
@@ -145,7 +145,7 @@ export abstract class BaseLink extends LinkEnd {
   protected dispatch(frame: ArrayBuffer): Promise<void> {
     this.queuedBytes += frame.byteLength;
     this.transmit(frame);
-    // A promise for a link that has just closed would never be settled.
+    // If the link has just closed, the promise below would never settle.
     if (this.state === 'closed') throw this.goneError();
     if (this.queuedBytes < HIGH_WATER_BYTES) return AT_ONCE;
     const waiter = deferred();

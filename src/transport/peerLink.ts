@@ -128,7 +128,7 @@ function openOne({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, '
   });
   const peer = new PeerConstructor({
     initiator,
-    // Each message is delivered by itself, as text.
+    // With this option, simple-peer delivers each message separately, as text.
     objectMode: true,
     // simple-peer accepts an implementation of WebRTC. This implementation returns `native` when
     // simple-peer creates a connection.

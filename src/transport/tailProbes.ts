@@ -8,7 +8,7 @@ import type { Clock } from '../util/clock.ts';
 
 const PROBES = 3;
 /**
- * Milliseconds between two probes. The first one follows the last message within this time.
+ * Milliseconds between two probes, and the maximum time from the last message to the first probe.
  * Messages that are sent at the same time would share a packet.
  */
 const PROBE_MS = 10;

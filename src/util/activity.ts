@@ -14,9 +14,9 @@ export const LEAST_LIMIT_MS = 60_000;
 /** Progress within a task is reported at most this often, in milliseconds. */
 const REPORT_MS = 1_000;
 
-/** The longest name of a task. */
+/** Maximum length of a task's name, in characters. */
 export const MAX_TASK_LENGTH = 80;
-/** The number of ranks that a rank is known to wait for. */
+/** A rank reports at most this number of ranks that it waits for. */
 export const MAX_AWAITED = 8;
 /** No task may take longer without progress, even if a tab reports a higher limit. */
 export const MAX_LIMIT_MS = 24 * 3_600_000;
@@ -57,7 +57,7 @@ interface Current {
   readonly kind: string;
   /** See {@link Activity.during}. */
   readonly amount: number;
-  /** When it began, or made progress. */
+  /** When the task began, or last made progress. */
   since: number;
   /** The longest time without progress in this task. */
   longest: number;

@@ -1,4 +1,4 @@
-/** Returns whether a link with this host name only works on this machine. */
+/** Returns whether a link with this host name works on this machine only. */
 export function isLocalOnly(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.')

@@ -122,7 +122,7 @@ export class FloodRelay {
   /** Returns the ranks to which this rank forwards messages. */
   #relays(): Iterable<number> {
     const { rank, worldSize, links } = this.#env;
-    /** The nearest rank by side and power of two. */
+    /** The nearest rank for each side and each range of distances between powers of two. */
     const nearest = new Map<string, { peer: number; distance: number }>();
     for (const peer of links.keys()) {
       const [right, left] = [peer - rank, rank - peer].map((difference) => (difference + worldSize) % worldSize);

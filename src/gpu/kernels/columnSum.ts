@@ -10,7 +10,7 @@ import type { Factor } from './matMul/epilogue.ts';
 import type { KernelArguments, TrainingOp } from './registry.ts';
 
 const THREADS = 256;
-/** Most columns of a workgroup: with 64 columns, a warp reads consecutive numbers. */
+/** Largest number of columns of a workgroup. With 64 columns, a warp reads consecutive numbers. */
 const MOST_COLUMNS = 64;
 /** Rows that a thread adds. With more rows, several workgroups share a column. */
 const ROWS_PER_THREAD = 32;
@@ -32,7 +32,7 @@ interface Columns {
   from?: number;
   /** Number of columns; by default all. */
   count?: number;
-  /** A factor of `x`, with as many columns as `x`. */
+  /** Multiplies the elements of `x`; has as many columns as `x`. */
   factor?: Factor | undefined;
 }
 

@@ -181,7 +181,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
       const value = runLinear(x, weights, { ...attrs, bias: all.bias }, isHalf);
       return tf.sum(value.mul(dy as tf.Tensor), 1, true);
     },
-    // A tensor of its own, because TensorFlow.js disposes of gradients that it has added.
+    // A clone, because TensorFlow.js disposes of gradients after it has added them up.
     residual: () => (dy as tf.Tensor).clone(),
   };
   const names = ['x', 'weights', ...attrs.given] as const;

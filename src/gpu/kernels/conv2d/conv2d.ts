@@ -53,7 +53,8 @@ const convolutionOp: TrainingOp = {
       const mask = attrs['activation'] === 'relu' ? { y } : {};
       const { shape, size } = filter;
       const engine = tf.engine();
-      // Filter and bias share these sums. The tidy of the backward pass disposes them.
+      // The gradients of filter and bias both use these sums. The tidy of the backward pass
+      // disposes of them.
       const sums = engine.runKernel(
         'ConvolutionFilterSums',
         { x, dy, ...mask },

@@ -25,7 +25,7 @@ const TILE_INNER = 16;
 const WORKGROUPS = 256;
 /** With fewer positions in a split, writing its sums takes as long as computing them. */
 const LEAST_POSITIONS = 128;
-/** Most splits that the kernel columnSum adds in one dispatch. */
+/** Largest number of splits that the kernel columnSum adds in one dispatch. */
 const MOST_SPLITS = 128;
 
 export interface FilterGradient {

@@ -30,7 +30,7 @@ export interface Epilogue {
   bias?: TensorInfo | undefined;
   apply?: ElementFunction | undefined;
   factors?: readonly Omit<Factor, 'isGate'>[];
-  /** As many elements as the result. */
+  /** Is added last; has as many elements as the result. */
   residual?: TensorInfo | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Sums the parts of a split matrix product, in a fixed order, which atomic additions lack. */
+/** Sums the parts of a split matrix product in a fixed order. Atomic additions have none. */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import { sizeOf } from '../../../util/shape.ts';
 import type { Backend } from '../../backend.ts';
