@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { rowOf, scheduleOf, theoryBytes } from '../../bench/allreduce/benchmark.ts';
 import { summaryOf } from '../../bench/link/benchmark.ts';
 
-test('a row has the median time over ranks, the bytes of the busiest rank, and the wrong elements of all ranks', () => {
+test('a row has the median time over ranks, the bytes that the busiest rank sent, and the number of wrong elements on all ranks', () => {
   const ours = [
     { ms: [10, 12], wrong: 1, bytesSent: 1500 },
     { ms: [8, 20], wrong: 2, bytesSent: 1532 },

@@ -34,7 +34,7 @@ const MODEL = modelResult(
   },
 );
 
-test('a result has medians, samples or tokens per second, and a compile time that excludes a usual step', () => {
+test('a result has medians, samples or tokens per second, and a compile time: the first step minus the median of later steps', () => {
   expect(MODEL).toMatchObject({
     ...{ plainMs: 50, stockMs: 40, oursMs: 16, ratio: 2.5, p95Ms: { ours: 20 } },
     ...{ dispatches: { plain: 90, stock: 60, ours: 20 }, submits: { ours: 2 }, unit: 'tokens' },
@@ -45,7 +45,7 @@ test('a result has medians, samples or tokens per second, and a compile time tha
   });
 });
 
-test('the section names adapter, browser, date and everything that was left out', () => {
+test('the section names adapter, browser, date and the models that were left out', () => {
   const product = { size: 512, kind: 'NT', stockGflops: 0.5, oursGflops: 1, ratio: 2 } as const;
   const about = { adapter: 'a GPU', browser: 'Chromium 1', features: [], date: '2026-01-02' };
   const leftOut: LeftOut[] = [

@@ -79,7 +79,7 @@ test('a browser that opens no adapter within 30 s is an error if a GPU is requir
   await expect(measuring).rejects.toThrow('needs a GPU. The browser opened no GPU within 30 s');
 });
 
-test('when the time limit is reached, the unfinished model and all later ones are left out', async () => {
+test('when the time limit is reached, the unfinished model and all later models are left out', async () => {
   const clock = new ManualClock();
   const { result, saved, open } = await measureOn(
     'NVIDIA H100',

@@ -14,7 +14,7 @@ test('largestDifference compares all steps; it is infinite for lists of differen
   expect(largestDifference([Number.NaN], [1])).toBeNaN();
 });
 
-test('each token sends two values per channel over a boundary, in half as many bytes with fp16', () => {
+test('two stages exchange two values per token and channel, with fp16 in half as many bytes', () => {
   expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp32')).toBe(2 * 64 * 32 * 16 * 4);
   expect(boundaryBytes({ context: 32, width: 64 }, 16, 'fp16')).toBe(2 * 64 * 32 * 16 * 2);
 });
@@ -31,7 +31,7 @@ const SIZE = { tokens: 10, width: 2, recompute: false };
 const VALUE = 4 * 10 * 2;
 const INPUTS = 3 * 8 * 10 * 4;
 
-test('the memory of a ring consists of its weights and of the micro-batches that each stage keeps', () => {
+test('ringMemory adds up, for each rank of a pipeline in a ring, its weights and the micro-batches that its stages keep', () => {
   const ring = { ring: true };
   expect(ringMemory(oneForwardOneBackward(3, 8, ring), CHAIN, LAYERS, SIZE)).toEqual([
     // The first stage keeps six micro-batches while the last one, on the same rank, keeps one.
@@ -46,7 +46,7 @@ test('the memory of a ring consists of its weights and of the micro-batches that
   ]);
 });
 
-test('chainLayers lists all layers with their weights and kept bytes, and leaves no tensors', () => {
+test('chainLayers lists all layers with their weights and the bytes kept for backward passes, and leaves no tensors', () => {
   const before = tf.memory().numTensors;
   const size = { layers: 1, heads: 2, width: 8, context: 4, vocabulary: 12 };
   const layers = chainLayers(size, 3, true);
@@ -75,7 +75,7 @@ test('the idle share is computed from the longest span of a rank; the picture sh
   expect(svg.match(/<rect/g)).toHaveLength(1 + 12 + 2 + 2);
 });
 
-test('transfersOf returns travel times of values for which ranks wait, and ignores other ranks', () => {
+test('transfersOf returns the travel times of those values for which a rank waits', () => {
   const plan = oneForwardOneBackward(4, 6);
   const timed = timePlan(
     plan,

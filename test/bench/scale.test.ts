@@ -43,7 +43,7 @@ describe('the fit of the cost model', () => {
   });
 });
 
-test('growth is simulated on every network; crossovers returns the number of tabs up to which the ring is fast enough', () => {
+test('simulateGrowth simulates every network; crossovers returns the number of tabs up to which the ring is fast enough', () => {
   const growth = simulateGrowth(COSTS, [4, 24], () => {});
   expect(growth).toHaveLength(2 * 3 * 3);
   const row = growth.find(({ network, n, bytes }) => network === 'LAN' && n === 24 && bytes === 400_000)!;

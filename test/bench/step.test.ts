@@ -38,10 +38,10 @@ test('the section reports median step times and the exposed share of communicati
   expect(text).toContain('| whole      |       1 |');
 });
 
-test('leastExposed counts, on a line that is always busy, everything not yet sent when the last bucket is ready', () => {
+test('leastExposed on a slow line, which is always busy, counts everything that is not sent when the last bucket is ready', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 12)).toBe(6 / 12);
 });
 
-test('leastExposed counts on a fast line only the last bucket; communication includes the waits between buckets', () => {
+test('leastExposed on a fast line counts only the last bucket, as a share of a time that includes the waits between buckets', () => {
   expect(leastExposed([4, 6, 8, 10], [1, 1, 1, 1], 4)).toBe(1 / 7);
 });

@@ -33,7 +33,7 @@ describe.each(PLANNERS)('the dependencies of %s, in place and not in place', (_,
       check(plan, false);
     });
 
-  test('order any two moves on the same elements, directly or transitively, and no other moves directly', () => {
+  test('order any two conflicting moves, directly or through other moves; moves without a conflict have no direct order', () => {
     both((plan, inPlace) => {
       const waits: Set<number>[] = [];
       for (const { before } of dependencies(plan, inPlace)) {
@@ -47,7 +47,7 @@ describe.each(PLANNERS)('the dependencies of %s, in place and not in place', (_,
     });
   });
 
-  test('name all earlier receives of the same elements, and only those, as writers of a receive, also transitively', () => {
+  test('name as writers of a receive all earlier receives of the same elements, directly or through each other, and no other moves', () => {
     both((plan, inPlace) => {
       const needs = dependencies(plan, inPlace);
       const follows: Set<number>[] = [];

@@ -109,7 +109,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     expect(outliers(scaled, expected, (off) => off <= n * n * LOSS_PER_HOP[codec])).toEqual([]);
   });
 
-  test('returns a value that is not finite on all ranks for an element that is NaN or infinite on one rank', async () => {
+  test('returns on all ranks a value that is NaN or infinite for an element that is NaN or infinite on one rank', async () => {
     for (const odd of [Number.NaN, Infinity]) {
       const results = await runWorld(4, (group) => {
         const values = gradientOf(group.rank, 600);

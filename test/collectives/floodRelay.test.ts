@@ -107,7 +107,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('cross only a few links if all links are open: each rank forwards over two per power of two', async () => {
+  test('cross only a few links if all links are open: a rank forwards only to ranks at distances that are powers of two', async () => {
     const world = fullWorld(64);
     groupsOf(world);
     const sent = () => world.links.flatMap((own) => [...own.values()].map(({ counters }) => counters.framesSent));
@@ -146,7 +146,7 @@ describe('flood messages', () => {
     world.close();
   });
 
-  test('can abort a group; its error names the sender, even if the message gives the rank of the receiver', async () => {
+  test('can abort a group; the error names the rank that sent the message, even if the message contains another rank', async () => {
     const world = createMeshes(3);
     const worlds = groupsOf(world);
     await inject(world, 2, 0, { origin: 2, id: 1, body: { ...ABORT, name: 'PeerGoneError', rank: 0, missing: [1] } });

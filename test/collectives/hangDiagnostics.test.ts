@@ -38,7 +38,7 @@ function ask(seq: number, isForDeadline = false): void {
   diagnostics.ask({ ...inquiry(seq), isForDeadline, conclude: (reports) => concluded.push(reports) });
 }
 
-test('a rank that asks also sends its own report; its question ends when the last answer arrives', () => {
+test('a rank that asks all ranks about a collective also sends its own report; the question ends when the last answer arrives', () => {
   ask(7);
   expect(sent).toEqual([
     { type: 'report', seq: 7, report: mine },

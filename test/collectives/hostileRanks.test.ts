@@ -53,7 +53,7 @@ describe('hostile ranks', () => {
     );
   });
 
-  test('do not reduce what honest ranks can do: these can send as far ahead in each of three groups as in one', async () => {
+  test('are limited without limiting honest ranks, which can send as far ahead in each of three groups as in a single group', async () => {
     const sums = await runWorld(2, async (world) => {
       const groups = [world, await world.newGroup([0, 1]), await world.newGroup([0, 1])];
       if (world.rank === 1) await new Promise((resolve) => setTimeout(resolve, 50));

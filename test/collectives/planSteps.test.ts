@@ -33,7 +33,7 @@ describe.each(CASES)('the steps of %s over %i ranks', (name, n) => {
     for (const row of sumsOf(name, n)) expect(row.every((sum) => sum === all)).toBe(true);
   });
 
-  test('have the moves of the plans, and each rank sends at most once in a step', () => {
+  test('contain exactly the moves that the plans of all ranks contain, and each rank sends at most once in a step', () => {
     const planner = allReducePlanner(name, n, chunks);
     const moves = Array.from({ length: n }, (_, rank) => planner(rank).map((move) => ({ ...move, rank }))).flat();
     for (const kind of ['send', 'receive']) {

@@ -145,7 +145,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('sends only the eager bytes to a late rank, and completes when that rank calls', async () => {
+  test('sends only the eager bytes to a late rank, and completes when that rank calls it', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const early = oneOfTwo(0, mine);
     const late = oneOfTwo(1, theirs);

@@ -127,7 +127,7 @@ describe('over a slow line', () => {
     expect([...new Set(states), clock.now() > 2 * TIMEOUT_MS]).toEqual(['done', true]);
   });
 
-  test('a rank does not time out while the rank that it waits for still receives for an earlier op', async () => {
+  test('a rank does not time out while the rank that it waits for still receives a tensor of an earlier op', async () => {
     const { groups, outcomes } = slowWorld(3);
     const sums = groups.map(async (group) => {
       if (group.rank > 0) {

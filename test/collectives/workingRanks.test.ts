@@ -44,7 +44,7 @@ const waits: [string, (group: ProcessGroup) => PromiseLike<unknown>][] = [
   ['a monitored barrier', (group) => group.monitoredBarrier()],
 ];
 
-test.each(waits)('%s gets another timeout as long as the other rank works', async (_what, call) => {
+test.each(waits)('the timeout of %s begins again as long as the other rank works', async (_what, call) => {
   const { group, asked, elapse } = ranksWith([works, works, hangs]);
   const error = errorOf(call(group));
   await elapse(2 * TIMEOUT_MS + 900);

@@ -430,7 +430,7 @@ describe('checkpoints', () => {
     expect(await stored()).toEqual([]);
   });
 
-  test('allow another room to continue an abandoned run, and its next run starts with new parameters', async () => {
+  test('allow another room to continue an abandoned run; the next run of that room starts with new parameters', async () => {
     const heirs = await world.room(['Cy', 'Di'], { resume: await abandonRun() });
     expect(heirs[0]!.last('checkpoint')).toEqual({ type: 'checkpoint', step: 4 });
     heirs[0]!.command({ type: 'start' });

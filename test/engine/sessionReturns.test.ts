@@ -95,7 +95,7 @@ test('a rank that returns as a new member takes part again if its run continues'
   expect(await world.failed(bo)).toMatchObject({ message: (await world.failed(ada)).message });
 });
 
-test('a rank that returns as a new member has its result if it has finished', async () => {
+test('a rank that returns as a new member has the result of its run if it has trained to the end', async () => {
   const [ada, bo] = (await world.run(['Ada', 'Bo'], { job: LONG, steps: 3 })) as [Tab, Tab];
   bo.hearNoEnd();
   await world.finished([ada]);

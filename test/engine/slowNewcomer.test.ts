@@ -127,7 +127,7 @@ async function expectOneState(tabs: readonly Tab[]): Promise<void> {
 }
 
 describe('a newcomer on a slow line', () => {
-  test('follows the run before it joins if its line carries the updates, and delays the others by less than 6 s', async () => {
+  test('receives updates of the run before it joins if its line is fast enough for them, and delays the other ranks by less than 6 s', async () => {
     const { old, newcomer, stepMs } = await joined(2_500, 40);
     const [from, at] = [old[0]!.step, world.clock.now()];
     await world.until('it joins', () => newcomer.step >= 0);
@@ -139,7 +139,7 @@ describe('a newcomer on a slow line', () => {
     await expectOneState([...old, newcomer]);
   }, 60_000);
 
-  test('joins after a wait if its line carries less than the updates, and costs the others under 7 % of their steps', async () => {
+  test('joins after a wait if its line is too slow for the updates, and costs the other ranks under 7 % of their steps', async () => {
     world.files = WIDE;
     // To receive the state on entering, it needs more time than any deadline without progress.
     const { old, newcomer, stepMs } = await joined(2_500, 8);

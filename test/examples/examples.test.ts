@@ -154,7 +154,7 @@ describe('examples in one process', () => {
     }
   });
 
-  test('zeroRedundancy: each rank has half of the averages, and parameters are equal', async () => {
+  test('zeroRedundancy: each rank stores half of the optimizer’s averages, and parameters are equal', async () => {
     for (const lines of await linesOf('zeroRedundancy')) {
       const [sharded, whole] = lines[0]!.match(/\d+/g)!.map(Number) as [number, number];
       expect(whole).toBe(2 * 4 * 10 * 101 * 100);
@@ -205,7 +205,7 @@ describe('examples in one process', () => {
     ]);
   });
 
-  test('asyncUpdate: the lucky order equals synchronous training, and stale gradients raise the loss', async () => {
+  test('asyncUpdate: in the lucky order, losses equal those of synchronous training; in the stale order, stale gradients raise the loss', async () => {
     const lines = await linesOf('asyncUpdate');
     const { lucky, stale } = drawn as { lucky: number[]; stale: number[] };
     // Synchronous training adds both gradients, of one parameter: w - 3 becomes a fifth.

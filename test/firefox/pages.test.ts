@@ -14,7 +14,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
   });
   afterAll(() => firefox.close());
 
-  test('checks what it can do, joins by code, and trains on WebAssembly to the bits of a Chromium tab', async () => {
+  test('checks its abilities, joins by a room code, and trains with WebAssembly to the same bits as a Chromium tab', async () => {
     const room = world.createRoom({ maxSteps: 20, batchSize: 8, hashEvery: 10 }, 2);
     const fox = await firefox.open(`${world.server.url}/`);
     expect(await violationsOn(fox.page)).toEqual([]);
@@ -35,7 +35,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     expect(await violationsOn(fox.page)).toEqual([]);
   });
 
-  test('can go through the lesson alone', async () => {
+  test('can show the whole lesson without other tabs', async () => {
     const fox = await firefox.open(`${world.server.url}/#lesson`);
     await fox.shows('4 numbers each');
     expect(await violationsOn(fox.page)).toEqual([]);
@@ -61,7 +61,7 @@ describeInFirefox('a Firefox tab without WebGPU', async () => {
     expect(await fox.page.evaluate('navigator.language')).toBe('en');
   });
 
-  test('says what it lacks', async () => {
+  test('says which WebAssembly feature is missing', async () => {
     const fox = await firefox.open('about:blank');
     await fox.page.evaluateOnNewDocument('WebAssembly.validate = () => false');
     await fox.page.goto(`${world.server.url}/#new`);

@@ -79,7 +79,7 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
   });
 
   // Fails if Firefox no longer needs the help (Mozilla bug 1870699). `promptMaps.ts` can then go.
-  test('maps buffers on a timer until empty command lists are submitted, and Chromium maps without them', async () => {
+  test('maps buffers late unless empty command lists are submitted; Chromium needs none', async () => {
     const maps = await OwnPage.start('test/firefox/maps.html', 'measureMaps');
     const fox = await firefox.open(maps.url);
     await fox.page.waitForFunction('"measureMaps" in globalThis');

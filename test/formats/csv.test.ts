@@ -60,7 +60,7 @@ describe('a CSV file', () => {
     expect(lines).toEqual([2, 4, 5]);
   });
 
-  test('has columns named "column 1", "column 2" if its first line contains a number, and so is data', async () => {
+  test('has columns named "column 1", "column 2" if its first line contains a number and therefore is data', async () => {
     expect(await read('5.1,3.5,setosa\n4.9,3,setosa\n')).toMatchObject({
       columns: ['column 1', 'column 2', 'column 3'],
     });

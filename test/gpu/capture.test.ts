@@ -120,7 +120,7 @@ test('a pass that reads a tensor other than parameters and inputs cannot be capt
   tf.dispose([x, weights, hidden]);
 });
 
-test('marks are replayed between the same commands as before', async () => {
+test('a replay reports each mark between the same commands as in the recording', async () => {
   const x = tf.ones([30, 40]);
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const backend = webgpuBackend()!;

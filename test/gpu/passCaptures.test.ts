@@ -165,7 +165,7 @@ test('replays still have the bits of eager passes after an evaluation, and after
   trainer.dispose();
 }, 60_000);
 
-test('steps have the bits of eager passes with the new kernels after a change of kernels', async () => {
+test('after a change of kernels, steps have the bits of eager passes with the new kernels', async () => {
   const trainer = new Trainer(await mlpTask());
   for (let step = 0; step < 5; step++) await trainer.step();
   try {

@@ -62,7 +62,7 @@ const FRUIT = [
 ];
 
 describe('federated tables', () => {
-  test('report while a large table is read how much has been read', async () => {
+  test('report, while a large table is read, how many bytes have been read', async () => {
     const file = new File(
       [`size,kind\n${Array.from({ length: 400_000 }, (_, i) => `${i},${i % 2}\n`).join('')}`],
       'a.csv',
@@ -115,7 +115,7 @@ describe('federated tables', () => {
     );
   });
 
-  test('send no rows, no numbers, and no words that fewer than three rows contain', async () => {
+  test('send no rows and no numbers, and only words that at least three rows contain', async () => {
     for (const rows of [120, 60]) {
       const people = Array.from(
         { length: rows },
@@ -325,7 +325,7 @@ describe('federated texts', () => {
   const job = parseJob({ job: 'gpt', data: { kind: 'federated' }, gpt });
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
 
-  test('have a token for every character of all tabs, and one bigram loss', async () => {
+  test('have a token for every character of all tabs, and a common bigram loss between those of the tabs', async () => {
     const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
     const facts = shards.map((one) => one.facts);
     const { facts: agreed, divergent } = agreeOn(facts, null, job);

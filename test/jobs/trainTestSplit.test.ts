@@ -21,11 +21,11 @@ test('every sample is in one part, and each class with two samples is in both pa
   );
 });
 
-test('a fifth of all samples is held out, even if each class has few samples beyond a multiple of five', () => {
+test('a fifth of all samples is held out, even if no class has a number of samples that five divides', () => {
   expect(trainTestSplit(labelsOf(Array<number>(100).fill(9)), 1).test).toHaveLength(180);
 });
 
-test('equal labels and seeds have equal splits, and other seeds have other splits', () => {
+test('equal labels and equal seeds give equal splits, and another seed gives another split', () => {
   const labels = labelsOf([30, 30]);
   expect(trainTestSplit(labels, 1)).toEqual(trainTestSplit(labels, 1));
   expect(trainTestSplit(labels, 2)).not.toEqual(trainTestSplit(labels, 1));

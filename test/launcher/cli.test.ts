@@ -193,7 +193,7 @@ test('the program `peergrad` prints the error of a bad argument and exits with 2
 });
 
 describe('the job of a command line', () => {
-  test('a preset whose model needs a pipeline chooses one, but no other strategy is replaced', async () => {
+  test('a preset whose model needs a pipeline chooses a pipeline, unless the job names another strategy', async () => {
     const large = { job: 'gpt', preset: 'gpt2' } as const;
     const chosen = [{}, { strategy: 'pipeline', stages: 3 }, { strategy: 'ddp' }];
     const jobs = await Promise.all(chosen.map(async (options) => (await resolveJob({ ...large, ...options })).job));

@@ -24,7 +24,7 @@ function collect() {
   return { io: { ...io, signal: new AbortController().signal }, lines };
 }
 
-test('columns, classes and everything left out are printed once, for one of several tabs', async () => {
+test('columns, classes and the data that are left out are printed once, even if several tabs report them', async () => {
   const { io, lines } = collect();
   const log = createLog(io, 'a', new ManualClock());
   const preview = await previewOfTable();

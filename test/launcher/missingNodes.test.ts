@@ -48,7 +48,7 @@ describe('node 0', () => {
     ]);
   });
 
-  test('counts ranks in an elastic run, because its tabs request no ranks', () => {
+  test('prints only the number of ranks that are present in an elastic run, because its tabs request no particular ranks', () => {
     const { missing, lines } = follow({ ...two, nnodes: { min: 2, max: 4 } });
     expect(lines(room([null]), room([null, null, null, null]))).toEqual([
       '1 of the 4 ranks that start the run is here.',

@@ -80,7 +80,7 @@ test('state comparisons while a checkpoint is being written request only one mor
   expect(asked).toHaveLength(2);
 });
 
-test('the writer does not wait for a lost tab, and requests the next checkpoint from another one', async () => {
+test('the writer does not wait for a lost tab, and requests the next checkpoint from another tab', async () => {
   const { writer, asked, answer, notes, written, released } = writerIn({ checkpoint: 'run.peergrad' });
   writer.on('a', hashes(3));
   await turns();

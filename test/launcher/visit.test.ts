@@ -52,7 +52,7 @@ test.each([failed('SignalingError', true), failed('DataError', false)])(
   },
 );
 
-test('the admission of a tab rejects, with the reason, if the browser ends earlier', async () => {
+test('the promise `admitted` rejects, with the reason, if the browser ends before the tab is admitted', async () => {
   const visited = new Visit({ name: 'gpu', stays: true, clock: new ManualClock() });
   visited.fail('the browser has ended');
   await expect(visited.admitted).rejects.toThrow('gpu: the browser has ended.');

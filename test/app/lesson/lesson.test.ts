@@ -36,7 +36,7 @@ describe('the pages of the lesson', () => {
   });
 });
 
-test('a page about ring neighbours replaces a round that is over or has a server; other pages keep the round', () => {
+test('a page about ring neighbours begins a new round if the round is over or uses a server; other pages keep the round', () => {
   const solo = createSolo(4, 7);
   const begin = solo.state.value;
   const over = imagineSteps(begin, 99).at(-1)!;
@@ -60,7 +60,7 @@ test.each(LESSON_MODES)(
 
 describe('a lesson in a single tab', () => {
   test.each(LESSON_MODES)(
-    'ends with all sums at every rank in the mode %s, and its busiest link carries the bytes of the formula',
+    'ends with all sums at every rank in the mode %s, and its busiest link carries the bytes that busiestBytes returns',
     (mode) => {
       for (const n of [2, 4, 8, 16]) {
         const solo = createSolo(n, 7);
@@ -74,7 +74,7 @@ describe('a lesson in a single tab', () => {
     },
   );
 
-  test('takes the first of three requested steps immediately, and each further step after the previous hop', () => {
+  test('takes the first of three requested steps immediately, and the next two at intervals of HOP_MS', () => {
     const solo = createSolo(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });

@@ -38,7 +38,7 @@ const duration = ({ kind }: { kind: string }): number => (kind === 'forward' ? 1
 const play = (turn: Turn, choices: readonly Choice[]): Turn => choices.reduce(decide, turn);
 
 describe('a plan in the lesson', () => {
-  test('has the bubble of the formula, for both schedules and every size', () => {
+  test('has the bubble that bubbleShare computes, for both schedules and every size', () => {
     for (const size of SIZES) {
       for (const schedule of ['gpipe', '1f1b'] as const) {
         const plan = planFor(schedule, size);
@@ -49,7 +49,7 @@ describe('a plan in the lesson', () => {
     }
   });
 
-  test('has the same bubble if backward passes take twice as long, and a larger bubble if results take time to travel', () => {
+  test('has the same bubble if backward passes take twice as long as forward passes, and a larger one if results take time to travel', () => {
     for (const size of SIZES) {
       const plan = planFor('1f1b', size);
       const [still, travels] = [0, 0.5].map((time) => timePlan(plan, duration, () => time));
@@ -59,7 +59,7 @@ describe('a plan in the lesson', () => {
     }
   });
 
-  test('keeps M micro-batches on each stage with GPipe, and at most S - s on stage s with 1F1B', () => {
+  test('keeps all micro-batches on each stage with GPipe; with 1F1B, at most one for each stage from this stage to the last', () => {
     for (const size of SIZES) {
       const most = (schedule: 'gpipe' | '1f1b'): number[] => keptIn(planFor(schedule, size)).map((kept) => kept.most);
       expect(most('gpipe')).toEqual(Array(size.stages).fill(size.microBatches));
@@ -69,7 +69,7 @@ describe('a plan in the lesson', () => {
     }
   });
 
-  test('keeps a micro-batch on a stage from its forward pass to its backward pass, tick by tick', () => {
+  test('keeps a micro-batch on a stage from its forward pass to its backward pass', () => {
     const plan = planFor('1f1b', { stages: 3, microBatches: 4 });
     const kept = (tick: number): number[][] => keptIn(planUntil(plan, tick)).map(({ now }) => now);
     expect(kept(0)).toEqual([[], [], []]);
@@ -110,7 +110,7 @@ describe('a person who decides for one stage', () => {
     expect(decide(last, 'backward').verdict).toMatchObject({ needs: { kind: 'forward', stage: 1, microBatch: 0 } });
   });
 
-  test('may choose all forward passes first; the stage then keeps M micro-batches, and takes the ticks of GPipe', () => {
+  test('may choose all forward passes first; the stage then keeps all micro-batches, and the plan takes as long as with GPipe', () => {
     const size = { stages: 3, microBatches: 8 };
     const third = play(startTurn(size, 0), ['forward', 'forward', 'forward']);
     expect(third.verdict.kind).toBe('forward');
@@ -129,7 +129,7 @@ describe('a person who decides for one stage', () => {
     expect(turn.plan.ticks).toBe(planFor('gpipe', size).ticks);
   });
 
-  test('learns whether a wait belongs to the bubble, or whether a pass was possible', () => {
+  test('learns after a wait whether it was part of the bubble or a pass was possible', () => {
     const size = { stages: 3, microBatches: 4 };
     expect(decide(startTurn(size, 0), 'wait').verdict.kind).toBe('idle');
     expect(decide(startTurn(size, 2), 'wait').verdict.kind).toBe('bubble');

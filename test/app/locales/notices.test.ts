@@ -17,7 +17,7 @@ describe.each(NOTICES)('the notice %o', (notice, facts) => {
   test.each([
     ['English', en, /^[A-Z][^\u4e00-\u9fff]+\.$/],
     ['Chinese', zh, /^.*[\u4e00-\u9fff].*。$/],
-  ])('has a sentence in %s with its facts', (_, { notices }, language) => {
+  ])('has a sentence in %s that contains the facts of the notice', (_, { notices }, language) => {
     const text = textOfNotice(notice, notices);
     expect(text).toMatch(language);
     expect(facts.filter((fact) => !text.includes(fact))).toEqual([]);

@@ -40,7 +40,7 @@ describe('curves as CSV', () => {
     );
   });
 
-  test('have a line for each mean of several steps in a long run, and a last line for the steps without a mean yet', () => {
+  test('of a long run have a line for each mean of several steps, and a last line for steps that have no mean yet', () => {
     const { losses } = run;
     const long = { ...run, losses: { stride: 4, points: losses.points.slice(0, 1), pending: losses.points.slice(1) } };
     const lines = curvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, describeChange).split('\r\n');

@@ -61,7 +61,7 @@ describe('merged recordings', () => {
     ]);
   });
 
-  test('do not blame a rank whose recording ends before the collective, or begins after it', () => {
+  test('do not blame a rank for a collective that its recording does not cover, or whose group does not contain the rank', () => {
     const later = [record(0), record(1), record(2), record(3, under)];
     // This recording was made during collective no. 1.
     expect(troubles(later, [record(0), record(1, under)], later)).toEqual([]);

@@ -61,7 +61,7 @@ describe('the visible part of a timeline', () => {
     expect(windowOf(timeline, 7)).toBeNull();
   });
 
-  test('keeps the given time in place when it is zoomed, and limits zooming and panning', () => {
+  test('keeps a given time at the same place during zooming, and cannot be zoomed or panned beyond its limits', () => {
     const extent = extentOf(timeline)!;
     const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
     expect(near).toEqual({ from: 110, to: 150 });
@@ -96,7 +96,7 @@ test('totalsOf adds up the times of a step for each kind of segment', () => {
   expect(totalsOf(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
 });
 
-test('the distance between two ticks is a round number', () => {
+test('the distance between two ticks of the time axis is a round number', () => {
   expect(tickOf(100, 10)).toBe(10);
   expect(tickOf(130, 10)).toBe(20);
   expect(tickOf(0.9, 3)).toBeCloseTo(0.5);
@@ -112,7 +112,7 @@ describe('the timeline of a pipeline', () => {
   const step = laneOf({ step: 3, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt: 15 } });
   const pipeline: Timeline = { rows: [{ rank: 0, name: 'ada', steps: [step] }], errorMs: 0 };
 
-  test('has a key of the activities that occur, and the key of other runs has no passes', () => {
+  test('has a legend with the activities that occur; the legend of other runs has no passes', () => {
     expect(kindsOf(pipeline)).toEqual(['update', 'wait', 'exchange', 'forward', 'backward']);
     expect(kindsOf(timeline)).not.toContain('forward');
     expect(kindsOf(timeline)).toContain('reduce');

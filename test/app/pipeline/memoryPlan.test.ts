@@ -18,7 +18,7 @@ describe('a model of GPT-2', () => {
   const job = language('gpt2');
   const model = plannedModel(job)!;
 
-  test('needs 2 GB for weights, gradients and averages if one tab trains it, and more for activations', () => {
+  test('needs in a single tab 2 GB for weights, gradients and averages of the optimizer, and more memory for activations', () => {
     const state = model.layers.reduce((sum, { bytes }) => sum + bytes, 0);
     expect(state / 16).toBeGreaterThan(123e6);
     expect(state / 16).toBeLessThan(126e6);
@@ -63,7 +63,7 @@ test('a rank keeps the activations of all micro-batches with GPipe, but not with
   expect(bytesWith('gpipe')).toBeGreaterThan(2 * bytesWith('1f1b'));
 });
 
-test('layers of a job file are planned by their weights; small built-in models are not planned', () => {
+test('plannedModel returns the bytes of each layer of a job file, and null for small built-in models', () => {
   const job = parseJob({
     job: 'digits',
     model: {
@@ -81,7 +81,7 @@ test('layers of a job file are planned by their weights; small built-in models a
   expect(plannedModel(DEFAULT_JOB)).toBeNull();
 });
 
-test('a tab is assumed to have the usual memory, or an eighth of what the browser reports if this is less', () => {
+test('tabMemoryOf returns the usual memory of a tab, or an eighth of the memory that the browser reports if this is less', () => {
   expect(tabMemoryOf(undefined, null)).toEqual({ bytes: TAB_BYTES, isReported: false, maxBufferBytes: null });
   expect(tabMemoryOf(8, 2 ** 31)).toEqual({ bytes: 1e9, isReported: true, maxBufferBytes: 2 ** 31 });
   expect(tabMemoryOf(64, null).bytes).toBe(TAB_BYTES);

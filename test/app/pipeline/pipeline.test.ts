@@ -17,7 +17,7 @@ const shapes = fc.record({
 });
 
 describe('a frame of the plan', () => {
-  test('shows in each tick the passes of the plan, and each value between two neighbours', () => {
+  test('shows the passes that the plan has in this tick, and values that travel between neighbours only', () => {
     fc.assert(
       fc.property(shapes, (shape) => {
         const plan = planOf(shape);
@@ -120,7 +120,7 @@ describe('the picture of a pipeline', () => {
   });
 });
 
-test('the layers of each rank follow from the cut; in a ring, rank 0 has the first and the last stage', () => {
+test('stagesByRank gives each rank the layers of its stages; in a ring, rank 0 has the first and the last stage', () => {
   const layers = ['embedding', 'a', 'b', 'c', 'norm'].map((name, i) => ({ name, bytes: 10 ** i }));
   expect(stagesByRank({ ranks: 2, layers, cut: [2, 2, 1] })).toEqual([
     { stages: [0, 2], layers: ['embedding', 'a', 'norm'], bytes: 10_011 },

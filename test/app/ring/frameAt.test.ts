@@ -122,7 +122,7 @@ describe('frameAt', () => {
 });
 
 describe('cellsAfter', () => {
-  test('returns only own numbers after 0 ring steps, and sums of all ranks after the last ring step', () => {
+  test('returns only each rank’s own numbers after 0 ring steps, and sums over all ranks after the last ring step', () => {
     fc.assert(
       fc.property(worlds, (n) => {
         cellsAfter(ring(n), 0).forEach((row, rank) => {

@@ -55,7 +55,7 @@ describe('the statistics of a run', () => {
     expect(endsByTimeOnly(parseJob({ job: 'gpt' }))).toBe(false);
   });
 
-  test('have the share of communication in the step time, and the overlapped share of communication', () => {
+  test('have the share of communication in the step time, and the part of communication that computation hides', () => {
     expect(communication(run)).toEqual({ share: 0.25, overlapped: 0.6 });
     expect(communication(fold(GENERATION).run!)).toBeNull();
   });
@@ -99,7 +99,7 @@ test('a run that the host stopped has ended early; a run that failed for another
   expect(isEndedEarly(fold(room({}), failed('RunOverError')))).toBe(false);
 });
 
-test('leaving loses a run, a model or the company of others, except for a spectator and for a tab that is alone', () => {
+test('in a room, losesByLeaving is true during a run or if there are other members; it is false for a spectator', () => {
   const wu = { member: 'wu', name: 'Wu' };
   const watches: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
   expect(losesByLeaving(fold(GENERATION))).toBe(false);

@@ -89,7 +89,7 @@ describe('the state in words', () => {
     );
   });
 
-  test('describes the run of others if this tab only watches', () => {
+  test('describes the run of the other tabs if this tab only watches', () => {
     const watcher: EngineEvent = { type: 'admitted', member: 'wu', room: 'AAAAAA', hostKey: null };
     const spectators = [{ member: 'wu', name: 'Wu' }];
     const inRun = [watcher, GENERATION, stepEvent(0), state('WAITING')];

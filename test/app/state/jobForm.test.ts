@@ -19,7 +19,7 @@ import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGIES, STRATEGY_NAME
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
-test('a new job name selects suitable data, and a new optimizer its learning rate unless the user has set one', () => {
+test('a new job name selects suitable data; a new optimizer selects its learning rate unless the user has set one', () => {
   const mnist = withJob(DEFAULT_JOB, 'mnist', null);
   expect(parseJob(mnist).data).toEqual({ kind: 'files' });
   expect(parseJob(withJob(DEFAULT_JOB, 'mnist', '/data/')).data).toEqual({ kind: 'url', url: '/data/' });
@@ -36,7 +36,7 @@ test('tabs of one browser are linked by message ports, except in a lesson, which
 });
 
 describe('a method that a run has compared', () => {
-  test.each(METHOD_NAMES)('%s makes a valid job with the same costs', (method) => {
+  test.each(METHOD_NAMES)('%s makes a valid job for which the measured costs stay valid', (method) => {
     for (const job of [parseJob({ measure: 'methods' }), parseJob({ job: 'gpt', measure: 'methods' })]) {
       const chosen = withMethod(job, method);
       expect(checkJob(chosen)).toEqual({ job: chosen });
@@ -62,7 +62,7 @@ describe('a method that a run has compared', () => {
     expect(withMethod(job, method)).toMatchObject({ schedule: 'cosine', maxSteps: 77 });
   });
 
-  test('gives language models the exchange periods of their own', () => {
+  test('sets other exchange periods for language models than for other models', () => {
     const gpt = parseJob({ job: 'gpt', measure: 'methods' });
     expect(withMethod(gpt, 'sparseloco')).toMatchObject({ syncEvery: 6, outerLearningRate: 1, optimizer: 'adamw' });
     expect(withMethod(gpt, 'diloco')).toMatchObject({ syncEvery: null, outerLearningRate: null, codec: 'int8' });

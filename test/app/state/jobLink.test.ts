@@ -91,7 +91,7 @@ test('a link names the settings that no part of the page reads', () => {
   expect(job).toMatchObject({ seed: 7, batchSize: DEFAULT_PAGE_JOB.batchSize });
 });
 
-test('layers in a link are not unpacked if they would become far larger than layers are', () => {
+test('layers in a link are rejected if they would be far larger when unpacked than layers usually are', () => {
   const [usual, bomb] = [0, 4_000_000].map((spaces) => {
     const bytes = deflateSync(strToU8(JSON.stringify(OWN) + ' '.repeat(spaces)));
     return `layers:${Buffer.from(bytes).toString('base64url')}`;

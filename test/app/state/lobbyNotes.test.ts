@@ -66,7 +66,7 @@ describe('the start of a run', () => {
     expect(startObstacle(six, seven[1]!.member)).toBeNull();
   });
 
-  test('is automatic if the room sets a number of tabs; missingToStart counts the ready tabs that are missing', () => {
+  test('is automatic if the room sets a number of tabs; missingToStart returns how many more tabs must be ready', () => {
     expect(missingToStart(lobby({}))).toBeNull();
     expect(missingToStart(lobby({ startAt: 6 }))).toBe(2);
     expect(missingToStart(lobby({ startAt: 2 }))).toBe(0);

@@ -22,7 +22,7 @@ describe('parseRoute', () => {
     for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
   });
 
-  test('reads the kernels of the tab, and takes unknown kernels for own kernels', () => {
+  test('reads which GPU kernels the tab uses, and returns `own` for an unknown name', () => {
     expect(parseRoute('#K7F3QX?auto&kernels=stock').kernels).toBe('stock');
     expect(['#K7F3QX', '#K7F3QX?kernels=fast'].map((hash) => parseRoute(hash).kernels)).toEqual(['own', 'own']);
   });

@@ -95,7 +95,7 @@ describe('the room', () => {
     expect(key).toMatchObject({ room: 'K7F3QX', hostKey: 'the second' });
   });
 
-  test('is left after a fatal failure, and after no other failure', () => {
+  test('is left after a fatal failure, but not after a failure that is not fatal', () => {
     expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
     expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();
     expect(fold(failed(true), ADMITTED).failure).toBeNull();
@@ -343,7 +343,7 @@ test('reduce changes neither the event nor the previous run', () => {
   expect(() => reduce(before, event)).not.toThrow();
 });
 
-test('the next generation shows the earlier statistics of members who stay until it has its own, but no rates', () => {
+test('a new generation shows the statistics of its remaining members from the previous one until it has its own', () => {
   const own = { computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent: 0, otherBytesSent: 0 };
   const ranksEvent = (step: number, ranks: number[]): EngineEvent => ({
     ...{ type: 'ranks', step },

@@ -4,7 +4,7 @@ import { watchGpu } from '../../../src/engine/device/gpuErrors.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { DeviceError } from '../../../src/util/errors.ts';
 
-test('check throws once for refused operations, always for a lost device, and never for operations refused after stop', async () => {
+test('check throws once for refused operations, each time for a lost device, and never for operations refused after stop()', async () => {
   const lost = deferred<GPUDeviceLostInfo>();
   const gpu = Object.assign(new EventTarget(), { lost: lost.promise }) as unknown as GPUDevice;
   const refuse = (message: string) =>

@@ -81,7 +81,7 @@ test('the wasm backend looks up embeddings and adds their gradients like the cpu
   expectClose([actual!, expected!]);
 });
 
-test('the wasm backend makes no tensor as large as the vocabulary to embed tokens', () => {
+test('the wasm backend embeds tokens without another tensor as large as the vocabulary', () => {
   const { numBytes } = tf.memory();
   const table = tf.zeros([4096, 2]);
   const most = tf.tidy(() => {

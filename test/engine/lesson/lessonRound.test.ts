@@ -54,7 +54,7 @@ test.each(LESSON_MODES)(
 );
 
 describe('the state of a lesson', () => {
-  test('counts, for each line, the larger of its sent and received bytes, and stores the maximum after a round', () => {
+  test('counts the bytes of a line in its busier direction, and stores those of the busiest line after a round', () => {
     const before = follow(enter(null, world('a', 'b', 'c')), { type: 'begin', mode: 'parameter-server' });
     const done = step(step(before));
     expect(isDone(done.round)).toBe(true);

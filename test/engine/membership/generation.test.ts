@@ -23,7 +23,7 @@ function firstOfFour(signal: AbortSignal): { generation: Generation; close: () =
   return { generation, close };
 }
 
-test('the page is told the ranks, those that are kept apart, and the links', async () => {
+test('a page receives events with the ranks, the separated pairs and the links of a generation', async () => {
   const { generation, close } = firstOfFour(new AbortController().signal);
   const events: EngineEvent[] = [];
   const emit = (event: EngineEvent): void => void events.push(event);
@@ -39,7 +39,7 @@ test('the page is told the ranks, those that are kept apart, and the links', asy
   close();
 });
 
-test('a lesson names ranks that are kept apart', async () => {
+test('a lesson names separated ranks', async () => {
   const over = new AbortController();
   const { generation, close } = firstOfFour(over.signal);
   const events: EngineEvent[] = [];

@@ -132,7 +132,7 @@ const CASES = BETWEEN.flatMap((between) =>
 
 describe('GenerationLinks', () => {
   test.each(CASES)(
-    'links ranks 0 and 2 at their first send ($sends); the last generation left: $between; reversed ids: $isReversed',
+    'links ranks 0 and 2 at their first send ($sends) if the previous generation has left $between (reversed ids: $isReversed)',
     async ({ between, isReversed, sends }) => {
       const { groups, links, pass } = await openWorld(between, { isReversed });
       const talks = sends.map(([from, to]) => talk(groups[from]!, groups[to]!));
@@ -156,7 +156,7 @@ describe('GenerationLinks', () => {
     expect(talking.outcome).toBe('arrived: 1');
   });
 
-  test('links to a rank whose old connection turns out to be dead while the new link waits for others', async () => {
+  test('links to a rank whose old connection turns out to be dead while its new link waits until other links are open', async () => {
     const { groups, signals, pass } = await openWorld('two dead ends', { ranks: 8 });
     // These links are opened only by their second attempts.
     signals.arrive = false;

@@ -22,7 +22,7 @@ test('a thread is silent after two unanswered questions, and hangs after its tim
   expect(verdictOn(thread.pulse(INTERVAL_MS))).toBe('works');
 });
 
-test('a thread is not silent after its machine has slept, because questions count and not time', () => {
+test('a thread is not silent after its machine has slept, because unanswered questions count, and time does not', () => {
   const thread = new ThreadWatch();
   thread.heard(REPORT);
   thread.pulse(INTERVAL_MS);
@@ -30,7 +30,7 @@ test('a thread is not silent after its machine has slept, because questions coun
   expect(thread.pulse(INTERVAL_MS).isSilent).toBe(false);
 });
 
-test('activityOf says in sentences what the ranks do for which an op waits', () => {
+test('activityOf describes in sentences the activity of the ranks that an op waits for', () => {
   const members = ['Ada', 'Bo', 'Cy', 'Di'].map((name): RosterEntry => {
     return { member: name, name, device: null, browser: 0, rank: null };
   });

@@ -64,7 +64,7 @@ test.each<[string, readonly MembershipEvent[], Partial<typeof HERE> | { outcome:
   expect(rankStateOf(after(...events), { ...HERE, ...circumstances })).toMatchObject({ state, detail });
 });
 
-test('the detail of a rank says that the server cannot be reached, and whether this rank waits for the server', () => {
+test('without the server, the detail of a rank says either that the server cannot be reached or that the rank waits for it', () => {
   const away = { ...HERE, isServerAway: true };
   expect(rankStateOf(after(...RUNNING), away).detail).toMatch(/^training; the signaling server cannot be reached/);
   expect(rankStateOf(after(...LINKING.slice(0, 1)), away).detail).toMatch(/^waiting for the signaling server/);

@@ -276,7 +276,7 @@ describe('without the server', () => {
     expect(ada.status.state).toBe('OFFLINE');
   });
 
-  test('a member repeats reports that were lost with its connection after it has reconnected', async () => {
+  test('a member that has reconnected repeats the reports that were lost with its previous connection', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     ada.port.cutServer();
     ada.finish();

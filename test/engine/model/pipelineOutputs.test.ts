@@ -67,7 +67,7 @@ test.each([
   expect(tf.memory().numTensors).toBe(tensors);
 });
 
-test('any rank can save the model of the current step during a run, which changes no losses', async () => {
+test('any rank can save the model of the current step during a run without changing the losses of the run', async () => {
   const job = jobOf(cut(2));
   let saving: Promise<EventOf<'exported'>> | null = null;
   const [plain, asked] = [
@@ -182,7 +182,7 @@ test.each([1, 2, 4])(
   },
 );
 
-test('a run ends with the reason, and writes no text, if its weights are so large that the loss is not finite', async () => {
+test('if weights are so large that the loss is not finite, a run ends with an error that says so, and writes no text', async () => {
   const job = jobOf({ ...cut(2), maxSteps: 1 });
   const task = await wholeTask(job);
   const { jobModel } = task.queryModel;

@@ -74,7 +74,7 @@ test.each([
   ['rank 0 of a ring', 0, true],
   ['rank 2 of a ring', 2, true],
 ] as const)(
-  'a run continues without %s, whichever frame of the run is its last one',
+  'a run continues without %s, at whichever frame of the run this rank is lost',
   async (_name, rank, ring) => {
     for (let frame = 3 * rank; ; frame += 29) {
       const members = await counters(3, { stages: 3, ring });
@@ -232,7 +232,7 @@ test('a model that does not fit into the tabs of a run is rejected before the ru
   dispose(members);
 });
 
-test('a run has the bits of an undisturbed run if a new rank takes the place of a lost one', async () => {
+test('a run ends with the bits of an undisturbed run if a new rank takes the place of a lost one', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, layers: 2, heads: 1, width: 8, context: 4, dropout: 0.1 };
   const fields = {
     job: 'gpt',

@@ -73,7 +73,7 @@ test.each([
   expect(results[0]!.pipeline!.layers.every((layers) => layers.length > 0)).toBe(true);
 });
 
-test('each forward or backward pass of a rank is a task; between two tasks the rank only waits', async () => {
+test('a rank names its step as its activity during each forward or backward pass, and has no activity between passes', async () => {
   const job = parseJob({
     job: 'digits',
     hidden: 8,

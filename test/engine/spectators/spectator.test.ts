@@ -107,7 +107,7 @@ describe('a rank', () => {
     expect(steps[0]).toBeLessThan(50);
   });
 
-  test('sends the model and the links with the next update if they follow the start of the generation', () => {
+  test('sends events about the model and the links with the next update if they come after the start of the generation', () => {
     const { clock, digests, teller, see } = telling();
     teller.audience = ['wu'];
     see(generationEvent(1, 3));
@@ -140,7 +140,7 @@ describe('a rank', () => {
     expect(digests).toHaveLength(2);
   });
 
-  test('sends the trace of the algorithm that sends most bytes, even if another bucket was the last', () => {
+  test('sends the trace of the algorithm that sends most bytes, even if the last bucket used another algorithm', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     see({ type: 'algorithm', step: 0, algorithm: 'two-level' });

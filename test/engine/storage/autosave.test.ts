@@ -95,7 +95,7 @@ test('nothing is saved before the first step or after the final step', async () 
   expect(asked).toEqual([]);
 });
 
-test('the checkpoints of a finished run are removed after a save that is in progress', async () => {
+test('the checkpoints of a finished run are removed when a save that is in progress has ended', async () => {
   autosave.save(run(20));
   autosave.discard(30);
   await autosave.idle;
@@ -110,7 +110,7 @@ test('a tab neither saves nor removes checkpoints while another tab of the same 
   expect([asked, saved, notes]).toEqual([[], [], []]);
 });
 
-test('a tab does not save soon after another tab of its browser, except a later step on request', async () => {
+test('soon after another tab of its browser has saved, a tab saves only on request, and only a later step', async () => {
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;

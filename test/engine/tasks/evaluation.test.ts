@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { dutiesAfter, INTERMEDIATE_SAMPLES, testInterval } from '../../../src/engine/tasks/evaluation.ts';
 
-test('a run evaluates no more samples than it trains on, even if `patience` needs all held-out samples each time', () => {
+test('within an epoch, a run evaluates no more samples than it trains on, even if each evaluation is on all held-out samples', () => {
   const task = { train: 60_000, test: 10_000 };
   expect(testInterval(task, { patience: null }, 32, 2000)).toBe(100);
   // 64 steps train on four times the 500 samples of an evaluation.

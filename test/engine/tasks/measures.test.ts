@@ -41,7 +41,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   ['mean-squared-error', (d) => d ** 2],
   ['mean-absolute-error', Math.abs],
   ['huber', (d) => (Math.abs(d) <= 1 ? d ** 2 / 2 : Math.abs(d) - 0.5)],
-])('%s', (name, cost) => {
+])('the loss %s', (name, cost) => {
   const outputs = [0.25, -0.5, 3, -2.25, 0.5, 7];
   const targets = [0.5, -0.25, 0.5, 0.75, 0.5, -8];
   const weights = [1, 2, 1, 0.5, 1, 0];
@@ -86,7 +86,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   });
 });
 
-test('every regression loss is tested above', () => {
+test('AMOUNT_LOSSES has no other loss than those that are tested above', () => {
   expect(AMOUNT_LOSSES).toEqual(['mean-squared-error', 'mean-absolute-error', 'huber']);
 });
 

@@ -79,7 +79,7 @@ test('a run by two-level continues on the ring when its world size becomes prime
 const counter = (name: string): Promise<Member> =>
   createMember(name, createCountingTask({ samples: 40 }), { ...COUNTING_PLAN, maxSteps: 2 });
 
-test('a run whose last world takes no step names the algorithm of the previous world', async () => {
+test('a run that takes no step in its last generation names the algorithm of the previous generation', async () => {
   const members: Member[] = await Promise.all(['a', 'b', 'c'].map(counter));
   await runGeneration(members);
   const late = await counter('late');

@@ -193,7 +193,7 @@ describe('a run', () => {
     }
   }, 60_000);
 
-  test('keeps the state of the later generation if two states have equally many steps, even after a GPU was reopened', async () => {
+  test('keeps, of two states with equally many steps, the state of the later generation, even after a GPU was opened again', async () => {
     const members = await shardCounters();
     const [a, b, c, d] = members as [Member, Member, Member, Member];
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
@@ -468,7 +468,7 @@ describe('entering a generation', () => {
     dispose(members);
   });
 
-  test('rejects new ranks whose data differ from those of a training rank, even if these are the majority', async () => {
+  test('rejects new ranks whose data differ from those of a training rank, even if most ranks are new', async () => {
     const [member] = await counters(1);
     await runGeneration([member!], { end: { rank: 0, step: 2, frame: 0 } });
     const divergent = await counters(2, {}, { dataHash: '11'.repeat(8) });

@@ -40,7 +40,7 @@ describe('a comparison of methods', () => {
     expect(results[0]!.methods).toMatchObject({ bytesPerMs: null, best: 'ddp' });
   });
 
-  test('takes all its steps on a data set smaller than these steps', async () => {
+  test('takes all its steps even if they use more samples than the data set has', async () => {
     const { results } = await train(2, { measure: 'methods', batchSize: 8 }, { trainSize: 20 });
     expect(results[0]!.steps).toBe(20);
   });

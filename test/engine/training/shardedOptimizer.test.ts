@@ -124,7 +124,7 @@ describe('a run with a sharded optimizer', () => {
     for (const { replica } of sharded.states) expect(replica.parameters).toEqual(whole.states[0]!.replica.parameters);
   });
 
-  test('sends as many bytes as a ring all-reduce, including the copies of averages', async () => {
+  test('sends as many bytes as a ring all-reduce, although ranks also copy the optimizer’s averages', async () => {
     const n = 4;
     const steps = MIRROR_EVERY + 1;
     // An epoch has as many steps as the run, and ranks compare their states only in the end.

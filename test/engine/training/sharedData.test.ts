@@ -39,7 +39,7 @@ test('all ranks train on the files of one rank, also ranks that join later', asy
   for (const training of [host, guest, joiner]) training.dispose();
 });
 
-test('a snapshot before the model is built is rejected, and does not start building it', async () => {
+test('the request for a snapshot before the model is built is rejected, and does not start to build the model', async () => {
   const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
   const read = vi.fn();

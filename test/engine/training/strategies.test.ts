@@ -83,7 +83,7 @@ test.each(['ddp', 'parameter-server', 'async-parameter-server', 'local-sgd'] as 
   },
 );
 
-test('ddp keeps the gradient as it is before it is clipped, and a failed step does not change the learning rate', async () => {
+test('ddp keeps the gradient from before clipping for a repeated update, and a failed step does not change the learning rate', async () => {
   await runWorld(1, async (group) => {
     const weights = tf.variable(tf.tensor1d([0, 0]));
     const made = await makeStrategy('ddp', group, [weights], { clipNorm: 1 });
@@ -134,7 +134,7 @@ test.each(
 });
 
 describe('diloco with int8', () => {
-  test('rounds after a single step no more coarsely than after twenty steps', async () => {
+  test('has at most a fifth more rounding error if its last exchange follows one step instead of twenty', async () => {
     const targets = [0, 1].map((rank) => {
       const rng = createRng(rank + 5);
       return Float32Array.from({ length: 1000 }, () => (rng.next() - 0.5) * Math.exp(6 * rng.next() - 3));
@@ -212,7 +212,7 @@ describe('strategies', () => {
   });
 
   test.each(['local-sgd', 'diloco'])(
-    '%s sends as many bytes per period, complete or not, as ddp per step',
+    '%s sends as many bytes per period as ddp per step, also in an incomplete period',
     async (strategy) => {
       const n = 4;
       const { results } = await train(n, { batchSize: 2, maxSteps: 14, syncEvery: 6, strategy });

@@ -150,7 +150,7 @@ describe('TrainingLoop', () => {
     ]);
   });
 
-  test('evaluates within an epoch at most a quarter of the number of samples that it trains on', async () => {
+  test('evaluates within an epoch at most a quarter as many samples as it has trained on, but at least 32', async () => {
     const { events } = await train(2, { batchSize: 20, maxSteps: 16 }, { testSize: 600 });
     const evaluations = events[1]!.filter((event) => event.type === 'evaluation');
     expect(evaluations.map(({ step, samples }) => [step, samples])).toEqual([

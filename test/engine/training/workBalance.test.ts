@@ -109,7 +109,7 @@ describe('a run in which one rank has a quarter of the speed', () => {
     dispose(all);
   });
 
-  test('has the losses of a run with equal shares to 1e-5', async () => {
+  test('has the losses of a run with equal shares, with relative differences below 1e-5', async () => {
     const fields = { batchSize: 8, maxSteps: 32, hidden: 16, learningRate: 0.01 };
     const lossesOf = async (balance: string): Promise<number[]> => {
       const job = parseJob({ ...fields, balance });

@@ -183,7 +183,7 @@ describe('a file with another layout', () => {
   });
 });
 
-test('arrays are not read if they are much larger together than their file', async () => {
+test('arrays are not read if together they are much larger than their file', async () => {
   const arrays = Object.fromEntries([0, 1, 2].map((i) => [`layers/dense/vars/${i}`, Float32Array.of(1, 2)]));
   const bytes = await hdf5(arrays, { grown: 50_000_000 });
   expect(bytes.length).toBeLessThan(100_000);
@@ -204,7 +204,7 @@ describe('paths of Keras 3', () => {
     ]);
   });
 
-  test('are counted separately within a nested model', () => {
+  test('number the layers of a nested model separately', () => {
     const layers = [
       layer('Dense', 'a'),
       layer('Sequential', 'b', [layer('Dense', 'c'), layer('Model', 'd', [layer('Dense', 'e')])]),

@@ -204,7 +204,7 @@ describe('safetensors', () => {
     );
   });
 
-  test('writes the same bytes tensor by tensor as all together', async () => {
+  test('writes the same bytes whether tensors are written one by one or all together', async () => {
     const about = withDigests({ 'made by': 'stages' }, digestsOf(SMALL));
     const file = await streamed(inFileOrder(SMALL), about);
     expect(new Uint8Array(await file.arrayBuffer())).toEqual(writeSafetensors(SMALL, about));
@@ -233,7 +233,7 @@ describe('safetensors', () => {
     expect(new Uint8Array(await (await streamed(parts)).arrayBuffer())).toEqual(writeSafetensors(SMALL, {}));
   });
 
-  test('reads single tensors without reading bytes of others', async () => {
+  test('reads a single tensor without reading bytes of other tensors', async () => {
     const bytes = writeSafetensors(SMALL, withDigests({}, digestsOf(SMALL)));
     const kernel = SMALL[0]!;
     // Bytes of another tensor are damaged, which a reader of this tensor must not see.

@@ -76,7 +76,7 @@ test('products with a long inner dimension equal those of the CPU backend', asyn
   await expectProductEqualsCpu(rng, { rows: 36, inner: 1024, columns: 4 });
 });
 
-test('products broadcast their batches', async () => {
+test('a product broadcasts the batch dimensions of its factors', async () => {
   const rng = createRng(4);
   const lengths = { rows: 5, inner: 6, columns: 7 };
   // TensorFlow.js's gradient of a broadcast product has the shape of the result.
@@ -145,7 +145,7 @@ test('infinity and NaN affect only their own rows of a product', async () => {
   tf.dispose([a, b, product]);
 });
 
-test('one dispatch computes more products than one of its dimensions can count', async () => {
+test('one dispatch computes a batch of more products than a single dimension of a dispatch may have workgroups', async () => {
   const { device } = webgpuBackend()!;
   const a = tf.tensor(
     Float32Array.from({ length: 22 }, (_, i) => i),
@@ -196,7 +196,7 @@ async function halfProduct(a: tf.Tensor2D, b: tf.Tensor2D): Promise<Float32Array
   return values;
 }
 
-test.each([8, 9])('half precision adds the products of float16 numbers, for %i columns', async (columns) => {
+test.each([8, 9])('a half-precision product (%i columns) has float16 factors and float32 sums', async (columns) => {
   const rng = createRng(8);
   const [rows, inner] = [7, 33];
   const [a, b] = [uniform(rng, rows, inner), uniform(rng, inner, columns)];

@@ -89,7 +89,7 @@ describe('tokenizers', () => {
     expect((await BytePairs.of(piecesOf('abc'), 300)).size).toBe(256);
   });
 
-  test('give the same tokens for a whole text as for its pieces, wherever these are cut', async () => {
+  test('give the same tokens for a whole text as for its pieces, wherever the text is cut', async () => {
     const character = fc.oneof(
       fc.constantFrom(' ', ' ', '\n', 'a', 'b', 'a', 'ä', '漢', '🦊'),
       fc.string({ unit: 'grapheme', minLength: 1 }),
@@ -115,7 +115,7 @@ describe('tokenizers', () => {
 
 describe('the bigram model', () => {
   test.each([['abab'], ['aba', '', 'b'], ['a', 'b', 'a', 'b']])(
-    'counts each pair of characters plus 1, however the text is cut into pieces',
+    'adds 1 to the count of each pair of characters, and counts the same however the text is cut into pieces',
     async (...pieces) => {
       // There are 3 characters. "b" follows "a" twice: (2 + 1) / (2 + 3). "a" follows "b" once: 2 /
       // 4. "c" never follows "a": 1 / 5.
@@ -224,7 +224,7 @@ describe('the training text', () => {
     await expect(read(textOf([file('a.txt', wide)]))).rejects.toThrow('a.txt is damaged UTF-16 text near byte 0');
   });
 
-  test('of a folder excludes hidden files and files that are not text, with their number, but not damaged .txt files', async () => {
+  test('of a folder excludes hidden files and files that are not text, with notes, and is rejected if a .txt file is damaged', async () => {
     const files = [
       new File([base], 'texts/a.txt'),
       new File([base], 'texts/b.md'),

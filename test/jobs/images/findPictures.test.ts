@@ -80,14 +80,14 @@ test('names in a zip file are reported if their encoding was guessed', async () 
   ]);
 });
 
-test('pictures that the browser cannot decode are left out, with their number in each folder', async () => {
+test('pictures that the browser cannot decode are left out, and a note for each folder has their number', async () => {
   const files = { ...cats, ...folder('pets/dogs', JPEG), ...folder('pets/dogs', HEIC, 2, 'heic') };
   expect((await open(files)).preview.notes).toEqual([
     { kind: 'pictures-undecoded', count: 2, name: 'pets/dogs', example: 'pets/dogs/0.heic' },
   ]);
 });
 
-test('a folder is rejected with its format and advice if the browser can decode none of its pictures', async () => {
+test('a folder is rejected, with the picture format and advice, if the browser can decode none of its pictures', async () => {
   await expect(open({ ...cats, ...folder('pets/dogs', TIFF, 6, 'tif') })).rejects.toThrow(
     'this browser does not decode TIFF pictures such as pets/dogs/0.tif, so the folder "pets/dogs" would lose all of its 6 pictures. Convert them',
   );
@@ -129,7 +129,7 @@ test('the class of pictures in folders called "images" is the folder above, and 
   expect([countsOf(split), split.preview.heldOut]).toEqual([{ cats: 10, dogs: 5 }, 5]);
 });
 
-test('a class with one picture is named, and a folder is rejected if all its classes have only one', async () => {
+test('a note names a class with a single picture, and a folder is rejected if each of its classes has a single picture', async () => {
   const owls = folder('pets/owls', JPEG, 1);
   expect((await open({ ...cats, ...owls })).preview.notes).toMatchObject([
     { kind: 'class-not-held-out', name: 'owls' },
@@ -139,7 +139,7 @@ test('a class with one picture is named, and a folder is rejected if all its cla
   );
 });
 
-test('IDX files are read from a zip file and at any depth, and other files beside them are named', async () => {
+test('IDX files are read from a zip file and at any depth, and a note names other files beside them', async () => {
   const pair = {
     'mnist/train-images.idx3-ubyte': imagesFile(20, 4, 4),
     'mnist/train-labels-idx1-int': labelsFile(20),

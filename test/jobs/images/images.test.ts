@@ -97,7 +97,7 @@ describe('pictures in folders', () => {
     expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
   });
 
-  test('have the same digest in a zip file, and another one if a picture or the chosen size changes', async () => {
+  test('have the same digest in a zip file, and another digest if a picture or the chosen size changes', async () => {
     const own = await digestOf(pets);
     expect(own).toMatch(/^[0-9a-f]{16}$/);
     expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);
@@ -105,7 +105,7 @@ describe('pictures in folders', () => {
     expect(await digestOf(pets, { side: 9 })).not.toBe(own);
   });
 
-  test('are for training or held out if their folder has a name such as train or val; other files are counted', async () => {
+  test('are for training or held out if their folder has a name such as train or val; a note counts other files', async () => {
     const files = { 'train/a/1.png': picture(1), 'train/b/2.jpg': picture(2), 'val/a/3.webp': picture(3) };
     const {
       train,

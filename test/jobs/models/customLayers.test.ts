@@ -97,7 +97,7 @@ test('every weight of every layer has a gradient', () => {
   model.dispose();
 });
 
-test('the initial weights of a custom model are equal for equal seeds only', () => {
+test('the initial weights of a custom model are equal for equal seeds, and differ for different seeds', () => {
   expect(startOf(1)).toBe(startOf(1));
   expect(startOf(1)).not.toBe(startOf(2));
 });

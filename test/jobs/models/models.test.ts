@@ -117,7 +117,7 @@ describe.each([
     model.dispose();
   });
 
-  test('has for a batch the sums of the loss and gradients of its four parts', () => {
+  test('has for a whole batch the sum of the losses and gradients that it has for four parts of this batch', () => {
     const model = buildModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
     const batch = batchOf(8);
     const whole = gradientsOf(model, batch);
@@ -186,7 +186,7 @@ describe('crossEntropySum', () => {
 });
 
 describe('countCorrect', () => {
-  test('counts rows whose label has the largest logit, with equal logits in class order, and no row with NaN', () => {
+  test('counts rows whose label has the largest logit; of equal logits, the first is the largest; no row with NaN counts', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, NaN, 1);
     expect(countCorrect(logits, [0, 1, 0, 2, 2], 3)).toBe(3);
     expect(countCorrect(logits, [0, 2, 1, 0, 1], 3)).toBe(1);
@@ -202,7 +202,7 @@ describe('countCorrect', () => {
 });
 
 describe('countConfusion', () => {
-  test('counts predictions for each label, with equal logits in class order, and skips rows of weight 0 or with NaN', () => {
+  test('counts the predictions for each label; of equal logits, the first wins; rows of weight 0 or with NaN are skipped', () => {
     const logits = Float32Array.of(3, 1, 2, 0, 5, 5, 5, 5, 0, NaN, 0, 1, 0, 1, NaN, 0, 1, 2);
     const labels = [0, 2, 2, 2, 2, 1];
     expect([...countConfusion(logits, labels, 3)]).toEqual([1, 0, 0, 0, 0, 1, 1, 1, 0]);

@@ -147,7 +147,7 @@ describe('a column of numbers', () => {
     expect((await open(60, field)).preview.notes).toMatchObject([{ kind: 'digits-as-words', count: 60, example }]);
   });
 
-  test('has a note about words with different letter case, and none about a few words with digits', async () => {
+  test('has a note if its words differ only in letter case, and no note if only a few words have digits', async () => {
     expect((await open(60, (i) => ['Red', 'red', 'Q1', 'B 2'][i % 4]!)).preview.notes).toEqual([
       { kind: 'words-alike', name: 'a', count: 2, example: 'Red / red' },
     ]);
@@ -219,7 +219,7 @@ describe('a missing number', () => {
     expect(fields.split('|').filter((field) => !isMarker(field))).toEqual([]);
   });
 
-  test('is never a number, a name, or a sign with a meaning', () => {
+  test('is not recognized in a number, a name, or a sign with a meaning such as + or %', () => {
     expect(['0', '-99', '5', '1st', '#1', 'yes', 'no', 'Berlin', '+', '*', 'A', 'male', '%'].filter(isMarker)).toEqual(
       [],
     );

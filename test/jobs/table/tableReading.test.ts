@@ -43,7 +43,7 @@ describe('a missing value', () => {
     ['DE', 'NA', 'FR'],
     ['?', 'known'],
     ['null', 'NaN', 'n/a', 'x'],
-  ])('is only an empty field if the target contains words: %s and %s are then classes', async (...names) => {
+  ])('in a target column of words is an empty field and nothing else: %s and %s are classes', async (...names) => {
     const text = classes(...names);
     const opened = await open(text);
     expect(opened.problem()).toBeNull();
@@ -55,7 +55,7 @@ describe('a missing value', () => {
     expect(train.size + held.size).toBe(20 * names.length);
   });
 
-  test('is only an empty field if a feature contains words: markers such as "-" and "?" are then words', async () => {
+  test('in a feature column of words is an empty field and nothing else: markers such as "-" and "?" are words', async () => {
     const text = table('road,class', 90, (i) => `${['none', 'gravel', '-', '?', ''][i % 5]},${i % 2}`);
     expect((await open(text)).preview.columns[0]).toMatchObject({ kind: 'category', missing: 18, distinct: 4 });
     expect(await sizes(text)).toEqual([90, 4]);
@@ -84,7 +84,7 @@ describe('a missing value', () => {
     expect((await open(classes('-'))).problem()?.message).toContain('column "class" has the same value in every row');
   });
 
-  test('is recognized alike in all federated tables, even in tables that have only "-" as class or "?" in a column', async () => {
+  test('is recognized in the same way in all federated tables, even if in one table every class is "-" or every field "?"', async () => {
     const texts = [
       table('a,b,class', 20, (i) => `?,${i},-`),
       table('a,b,class', 20, (i) => `${i},${i % 2 ? '?' : i},+`),
@@ -370,7 +370,7 @@ describe('a preview', () => {
     expect((await open(classes('+', '-'))).preview.notes).toEqual([]);
   });
 
-  test('shows which columns are left out, and if the first line is data', async () => {
+  test('shows which columns are left out, and says so if the first line is data', async () => {
     const { columns, hasHeader, notes } = (await open(table('a,b,c,y', 150, (i) => `note ${i},NA,${i},${i % 2}`)))
       .preview;
     expect(columns.map(({ kind }) => kind)).toEqual(['text', 'empty', 'number', 'number']);

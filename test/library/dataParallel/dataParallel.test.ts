@@ -186,7 +186,7 @@ describe('training', () => {
     xs.dispose();
   });
 
-  test('keeps the moving averages of replica 0, and all replicas predict with these', async () => {
+  test('keeps the moving averages of replica 0, and all replicas use these averages to predict', async () => {
     const [plain, model] = [keep(normalized(2)), keep(normalized(2))];
     const parallel = await open(model, 2);
     const xs = samplesOf(0, 0, 8);
@@ -237,7 +237,7 @@ describe('training', () => {
     expect(weightsOf(loaded)).toEqual(weightsOf(other));
   });
 
-  test('does not undo, by step, weights that were set or loaded after backward', async () => {
+  test('step throws, and changes no weights, if weights were set or loaded after backward', async () => {
     const [other, model] = [oneLayer(), oneLayer()];
     const parallel = await open(model, 2);
     const optimizer = createOptimizer('sgd', { learningRate: 0.5 }, parallel.parameters.length);

@@ -72,7 +72,7 @@ describe('stepping through a round', () => {
 });
 
 describe('pacing', () => {
-  test('slows down all ring steps by one factor if every ring step is then long enough to be seen', () => {
+  test('slows down all ring steps by the same factor if every ring step is then long enough to be seen', () => {
     expect(LINE).toMatchObject({ duration: 4000, stretched: false });
     expect(LINE.slowdown).toBeCloseTo(4000 / 7.6);
     expect(LINE.ends[0]).toBeCloseTo(3.6 / 7.6);
