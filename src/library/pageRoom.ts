@@ -5,9 +5,8 @@ import type { Page } from './page.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /**
- * Returns the room code in the fragment of an address, or `undefined` if there is none. The code
- * must be in capitals, as peergrad writes it, because a fragment such as `#header` may be an
- * anchor.
+ * Returns the room code in the fragment of an address, or `undefined` without a code. The code must
+ * be in capitals, as peergrad writes it, because a fragment such as `#header` may be an anchor.
  */
 export function roomInAddress(hash: string): string | undefined {
   const code = hash.slice(1);

@@ -5,7 +5,7 @@ import type { DeviceChoice } from './device.ts';
 export interface RoomOptions {
   /**
    * Address of the signaling server, `https://host:port`. Default: the origin of the page. In this
-   * case, the web server of the page must forward to the signaling server, or be it.
+   * case, the web server of the page must be the signaling server, or forward to it.
    */
   server?: string;
   /**

@@ -135,8 +135,8 @@ export class GenerationLink {
     const watch = new AbortController();
     this.#expireAfter(times * LINKING_TIMEOUT_MS, watch.signal);
     if (this.#attempt === null && !(await this.#reuse())) {
-      // This end starts an attempt only if there is none yet: during the handshake an offer may
-      // have arrived, or another call may have started an attempt.
+      // This end starts no second attempt: during the handshake, an offer may have arrived, or
+      // another call may have started an attempt.
       if (initiates && this.#attempt === null && !this.#isOver) {
         this.#isInitiator = true;
         // Each end has its own attempt numbers: even for the member with the lower id, odd for the

@@ -37,7 +37,7 @@ export class Reconnection {
   /** Milliseconds for which the server has been lost. */
   #awayMs = 0;
   #attempts = 0;
-  /** The next attempt to reconnect, until it begins; `null` if there is none. */
+  /** The next attempt to reconnect, until it begins; otherwise `null`. */
   #waiting: { connect: () => void; cancel: () => void } | null = null;
 
   constructor(options: ReconnectionOptions) {

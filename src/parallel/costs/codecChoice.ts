@@ -47,7 +47,7 @@ export function chooseCodec(worldSize: number, gradients: EncodedGradients, step
 }
 
 /**
- * Returns the first strategy that exchanges seldom enough. If there is none, returns the strategy
+ * Returns the first strategy that exchanges seldom enough. If none does, returns the strategy
  * with the longest period between exchanges.
  */
 function seldomEnough(isEnough: (period: number) => boolean): StrategyName {

@@ -280,10 +280,7 @@ export class DistributedDataParallel {
     return this.layout.slots.map(({ parameter }) => parameter);
   }
 
-  /**
-   * Whether ranks have agreed on the order of the flat arrays. If not, they agree in the next
-   * {@link backward}.
-   */
+  /** Whether ranks have agreed on the order of the flat arrays, as they do in {@link backward}. */
   get isOrdered(): boolean {
     return this.#isOrdered;
   }
@@ -332,8 +329,7 @@ export class DistributedDataParallel {
     pass: Pass<Outputs>,
     options: PassOptions,
   ): Promise<Reduction> {
-    // A program in JavaScript may omit the options. `samples` is then NaN, which leads to an error
-    // that names the option.
+    // JavaScript may omit the options. NaN then leads to an error that names `samples`.
     const given: PassOptions = Object.assign({ samples: Number.NaN }, options);
     return untilAborted(this.group, given.signal, 'backward', () => this.#backward(pass, given));
   }
