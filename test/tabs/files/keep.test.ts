@@ -17,7 +17,7 @@ async function save(tab: Tab, format: string): Promise<{ name: string; bytes: Bu
 }
 
 async function download(tab: Tab, name: string): Promise<{ name: string; bytes: Buffer }> {
-  const [file] = await Promise.all([tab.page.waitForEvent('download'), button(tab, name).click()]);
+  const [file] = await Promise.all([tab.page.waitForEvent('download'), tab.press(name)]);
   return { name: file.suggestedFilename(), bytes: await readFile(await file.path()) };
 }
 

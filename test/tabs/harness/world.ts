@@ -25,6 +25,11 @@ export class Tab extends EventLog {
       if (message.text().includes('Content Security Policy')) this.violations.push(message.text());
     });
   }
+
+  /** Clicks a button as a slow hand does, while the page receives events. */
+  async press(name: string): Promise<void> {
+    await this.page.getByRole('button', { name, exact: true }).click({ delay: 400 });
+  }
 }
 
 interface OpenOptions {

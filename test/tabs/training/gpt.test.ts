@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test, vi } from 'vitest';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
-import { worldOfFile, type Tab } from '../harness/world.ts';
+import { worldOfFile } from '../harness/world.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 
@@ -55,8 +55,6 @@ test('two tabs train a model on a text, show samples and continue a prompt', asy
   expect([ann, ben].flatMap(({ violations }) => violations)).toEqual([]);
 });
 
-const save = (tab: Tab): Promise<void> => tab.page.getByRole('button', { name: 'Save model', exact: true }).click();
-
 test('two tabs with half of a model each continue a prompt during the run, and the tab of rank 0 saves the model', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };
   const data = { kind: 'url', url: '/data/a%20few%20fables.txt' };
@@ -76,12 +74,12 @@ test('two tabs with half of a model each continue a prompt during the run, and t
   const [ended] = await Promise.all(tabs.map((tab) => tab.event('finished')));
   expect(answer!.steps).toBeLessThanOrEqual(60);
   expect(ended!.result.samples!.map(({ steps }) => steps)).toEqual([1, 2, 5, 10, 20, 50, 60]);
-  const [file] = await Promise.all([first.page.waitForEvent('download'), save(first)]);
+  const [file] = await Promise.all([first.page.waitForEvent('download'), first.press('Save model')]);
   expect(file.suggestedFilename()).toBe('peergrad-gpt-mlp-step-60.safetensors');
   const { entries, vocabulary } = await openWeights('saved', new Blob([await readFile(await file.path())]));
   expect(entries).toHaveLength(9);
   expect(vocabulary!.tokens).toBe('characters');
-  await save(second);
+  await second.press('Save model');
   await second.page.getByText('only the tab with rank 0 has its model. Save it there.').waitFor();
   expect(tabs.flatMap(({ violations }) => violations)).toEqual([]);
 });
