@@ -39,7 +39,7 @@ afterEach(() => {
 });
 afterAll(() => tf.setBackend('cpu'));
 
-test('a second call returns the open device', async () => {
+test('a second call of openDevice returns the open device', async () => {
   const first = await openDevice();
   expect(await openDevice()).toBe(first);
 });
@@ -57,7 +57,7 @@ test('a lost GPU is replaced, even if it has tensors', async () => {
   expect((await openDevice()).device.backend).toBe('cpu');
 });
 
-test('the WebAssembly backend has the kernels for training if the page chooses it itself', async () => {
+test('a page that chooses the WebAssembly backend itself has the kernels for training', async () => {
   await prepareDevice('current');
   expect(tf.getKernel('DepthwiseConv2dNativeBackpropInput', 'wasm')).toBeDefined();
 });

@@ -129,7 +129,7 @@ test('a newcomer takes part even if its progress callback throws; the error is r
   expect(calls).toBeGreaterThan(1);
 });
 
-test('a newcomer that receives the rest after it has joined reports the whole state, too', async () => {
+test('a newcomer that receives the rest of the state after it has joined also reports when it has the whole state', async () => {
   const [first, second] = await startTwo(2);
   const progress: [number, number][] = [];
   const late = join({ onprogress: (...report) => progress.push(report) });

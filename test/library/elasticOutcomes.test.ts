@@ -104,7 +104,7 @@ describe('elastic resolves', () => {
     await world.over(tabs[2]!);
   });
 
-  test('when another rank joins after too few ranks were left', async () => {
+  test('when another rank joins after fewer ranks than the minimum were left', async () => {
     const nodes = { min: 2, max: 2 };
     const states = [counter(), counter(), counter()];
     const tabs = await startAll(

@@ -7,7 +7,7 @@ test('the module defines no element in Node, where a server may render the page'
   await expect(import('../../src/element.ts')).resolves.toHaveProperty('PeergradRoom');
 });
 
-test('texts count the ranks that are present, in Chinese or otherwise in English', () => {
+test('texts say how many ranks are present, in Chinese for a Chinese locale and otherwise in English', () => {
   const { present } = textsIn('en-GB');
   expect([present(1, 4), present(2, 4), present(1, 1), present(1, null), present(3, null)]).toEqual([
     '1 of 4 ranks is present',

@@ -150,7 +150,7 @@ describe('Functional collectives', () => {
     ['BAND', [false, false, true]],
     ['BOR', [false, true, true]],
     ['BXOR', [false, true, false]],
-  ] as const)('combine truth values with %s', async (op, expected) => {
+  ] as const)('combine boolean tensors with %s', async (op, expected) => {
     const results = await inWorld(2, async (group) => {
       // TensorFlow.js takes any number except 0 for true.
       const input = tf.tensor(group.rank === 0 ? Uint8Array.of(0, 0, 2) : Uint8Array.of(0, 1, 1), [3], 'bool');

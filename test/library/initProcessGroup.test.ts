@@ -115,7 +115,7 @@ test('each rank learns how many ranks are present while the group forms', async 
   await Promise.all(joined);
 });
 
-test('an AbortSignal ends the wait of destroyProcessGroup for other ranks, and the group fails for these', async () => {
+test('an AbortSignal ends the wait of destroyProcessGroup for other ranks, and the group fails on these ranks', async () => {
   const server = 'http://localhost';
   const groups: ProcessGroup[] = [];
   const join = async (options: Partial<InitProcessGroupOptions>): Promise<void> => {

@@ -273,7 +273,7 @@ describe('Trainer', () => {
     }
   });
 
-  test('accepts labels [n] for outputs [n, 1], as model.fit does, and no labels that would need broadcasting', async () => {
+  test('accepts labels [n] for outputs [n, 1], as model.fit does, and rejects labels that would need broadcasting', async () => {
     const { xs } = points(12);
     const wanted = xs.sum(1, true);
     const learned = [];

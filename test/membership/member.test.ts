@@ -78,7 +78,7 @@ test('a generation continues while newcomers link, and ends when one of its rank
   expect(after(...RUNNING, prepare(2, 1, [ring[0]!, cy])).effects).toEqual(['drop', 'link']);
 });
 
-test('a report without a connection is sent after the member has reconnected', () => {
+test('a report that a member makes without a connection is sent after the member has reconnected', () => {
   const { effects } = after(...RUNNING, { type: 'lost' }, { type: 'broken', generation: 1, peers: ['B1'] });
   expect(effects).toEqual([]);
   const back: MembershipEvent = { type: 'admitted', member: 'A1' };
@@ -87,7 +87,7 @@ test('a report without a connection is sent after the member has reconnected', (
   ]);
 });
 
-test('the end of a run has an effect only once', () => {
+test('only the first message about the end of the current run has an effect', () => {
   expect(after(...RUNNING, ended(1)).effects).toEqual(['drop', 'end']);
   expect(after(...RUNNING, ended(1), ended(1)).effects).toEqual([]);
   expect(after(...RUNNING, ended(1), prepare(2, 2), ended(2)).effects).toEqual(['drop', 'end']);

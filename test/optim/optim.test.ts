@@ -173,7 +173,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state()).toEqual(before);
   });
 
-  test('updates given ranges as in a whole update, and nothing outside of them', () => {
+  test('updates the given ranges as an update of the whole array does, and nothing outside of these ranges', () => {
     const [params, parts] = [Float32Array.of(1, 2, 3, 4, 5), Float32Array.of(1, 2, 3, 4, 5)];
     const [whole, ranged] = [make(5), make(5)];
     const ranges = [

@@ -41,7 +41,7 @@ describe('a range test', () => {
     expect(Math.abs(Math.log10(suggested! / 0.01))).toBeLessThan(0.45);
   });
 
-  test('rounds the suggestion to two digits', () => {
+  test('rounds the suggestion to two significant digits', () => {
     const { suggested } = findRate(untilExplosion(curve({ at: 0.0123 })), STEPS);
     expect(suggested).toBe(Number(suggested!.toPrecision(2)));
   });

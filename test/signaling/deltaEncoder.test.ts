@@ -149,7 +149,7 @@ function sent(text: string): SentMessage {
 }
 
 describe('a delta', () => {
-  test('names only the member that became ready, or the place that one moved to', () => {
+  test('contains the member that became ready, and only the former places of all other members', () => {
     const before = room(5);
     const encoder = new DeltaEncoder();
     encoder.encode(before);

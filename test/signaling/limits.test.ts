@@ -29,7 +29,7 @@ test('a failure that an address repeats counts once', () => {
 /** Returns the `i`th network of a site in the form that limits use. */
 const networkIn = (site: string, i: number): string => networkOf(`2001:db8:${site}:${(i + 1).toString(16)}::1`);
 
-test('all networks of a site are blocked if they fail too often in total', () => {
+test('all networks of a site are blocked if together they fail too often', () => {
   const clock = new ManualClock();
   const counter = new FailureCounter(clock, 2);
   for (let i = 0; i < 2 * SITE_NETWORKS - 1; i++) counter.add(networkIn('a', i), `code ${i}`);

@@ -57,7 +57,7 @@ test('a simulated run is displayed like a real one, says that it is simulated, a
 });
 
 test.each(ALL_REDUCE_NAMES)(
-  'a rank of a simulated run by %s sends and receives in the steps of its plan',
+  'a rank of a simulated run with %s sends and receives in the steps of its plan',
   (algorithm) => {
     const n = 12;
     const planner = allReducePlanner(algorithm, n, BYTES / 4);

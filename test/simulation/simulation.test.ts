@@ -73,7 +73,7 @@ describe('a simulated all-reduce', () => {
     expect(run(plans.ringAllReduce, 16, 1600, latency).ms).toBe(30);
   });
 
-  test('takes longer by the time in which the receiver adds segments, one after the other', () => {
+  test('takes longer by the time in which the receiver adds the segments, one segment after the other', () => {
     const network = switched(2, { latencyMs: 1, combineMsPerByte: 0.01 });
     expect(run(plans.ringAllReduce, 2, 200, network).ms).toBeCloseTo(2 + 4, 9);
   });

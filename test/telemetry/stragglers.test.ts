@@ -119,7 +119,7 @@ describe('the slowness of a rank', () => {
     expect(slownessAt(0, [100, null])).toBeNull();
   });
 
-  test('does not follow from speeds while shares are equal, because its step times then show it', () => {
+  test('does not follow from speeds while shares are equal, because step times then show the slowness', () => {
     for (const reason of ['equal', 'unknown', 'similar', 'overhead'] as const) {
       expect(slownessOf(1, [], { reason, speeds: [400, 100, 380] })).toBeNull();
     }

@@ -243,7 +243,7 @@ describe('the time of recovery', () => {
     expect(recoveredAt(fault('join', 2000, 'e'), timeline.observations)).toBeNull();
   });
 
-  test('differs from the return of a tab that was cut off: its first step in a later generation', () => {
+  test('is not the return of a tab that was cut off, which is the first step of this tab in a later generation', () => {
     const cut = fault('cut', 2000, 'c', { undoneAt: 2600 });
     expect(returnedAt(cut, timeline.observations)).toBe(2700);
     expect(returnedAt({ ...cut, undoneAt: 2800 }, timeline.observations)).toBe(5000);

@@ -227,7 +227,7 @@ describe('a relay', () => {
     expect(String((await answered)[0])).toBe('echo 52');
   });
 
-  test('loses packets as the line says', async () => {
+  test('loses the share of packets that the line is set to lose', async () => {
     // Each direction of a line has half of the loss.
     relay.setLines({ ...FAST, loss: 2 });
     sendFrom(await openTab(), request('1764000000:ann'));

@@ -26,7 +26,7 @@ test('the final history contains all events if no step was lost', () => {
   expect(finalHistory(all)).toEqual({ observations: all, stepsLost: 0 });
 });
 
-test('steps that are repeated replace the earlier ones with their states, which count as lost', () => {
+test('a repeated step and its state replace the earlier ones, which count as lost', () => {
   const before = [MODEL, ...steps('a', [0, 1, 2, 3]), ...steps('b', [0, 1, 2])];
   // Fewer stages round differently, so the states differ from those that were undone.
   const after = [...steps('a', [1, 2, 3], 'other'), ...steps('b', [1, 2, 3], 'other')];

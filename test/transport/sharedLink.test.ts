@@ -244,7 +244,7 @@ describe('the change to the next generation', () => {
     await expect(groups[1]!.barrier()).rejects.toBeInstanceOf(PeerGoneError);
   });
 
-  test('counts the bytes of all generations, even if the transport does not know what waits', async () => {
+  test('counts the bytes of all generations, even if the transport cannot report how many bytes wait to be sent', async () => {
     const [one, other] = sharedPair();
     await one.view(1).send(dataOf(1, 100));
     await one.view(2).send(dataOf(2, 50));

@@ -66,7 +66,7 @@ test('progress restarts the time of a task, and is reported at most once a secon
   await loading;
 });
 
-test('more bytes on any rank count as progress', () => {
+test('bytes that are added on any rank count as progress', () => {
   const activity = new Activity(new ManualClock());
   const count = activity.countBytes();
   const counted = [[0, 10], [5, 10], [5, 10], [0, 0], [3, 0]].map((bytesPerRank) => {
@@ -107,7 +107,7 @@ test('a large task may take longer than a small one of its kind', async () => {
   expect(limitMs).toBe(8 * 10_000 * 16);
 });
 
-test('a task can end early, and its wait for other ranks then does not count for limits', async () => {
+test('a task can end before its function does, and a wait for other ranks after this end does not count for limits', async () => {
   const clock = new ManualClock();
   const activity = new Activity(clock);
   const tasks: string[] = [];

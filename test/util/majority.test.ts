@@ -10,7 +10,7 @@ describe('a majority', () => {
     expect(majority([])).toBeUndefined();
   });
 
-  test('is not the vote of any index that dissenters returns, and is the vote of all other indices', () => {
+  test('is the vote of all indices except those that dissenters returns', () => {
     expect(dissenters(['a', 'a', 'b', 'a'])).toEqual([2]);
     expect(dissenters(['b', 'a', 'a', 'a'])).toEqual([0]);
     expect(dissenters(['a', 'b'])).toEqual([1]);

@@ -24,7 +24,9 @@ describe('the state in words', () => {
       { rank: 3, isRelayed: false },
       { rank: 1, isRelayed: true },
     ];
-    expect(textAfter(GENERATION, state('RUNNING', { connecting }))).toBe('training; the next ring is being connected');
+    expect(textAfter(GENERATION, state('RUNNING', { connecting }))).toBe(
+      'training; the next ring is being connected, because the members or their order changed',
+    );
     expect(textAfter(GENERATION, state('RUNNING', { isServerAway: true }))).toContain(
       'the signaling server cannot be reached',
     );

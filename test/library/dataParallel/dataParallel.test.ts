@@ -142,7 +142,7 @@ describe('training', () => {
     tf.dispose([xs, outputs, expected]);
   });
 
-  test('scatters and gathers several inputs and outputs, and the loss may use some of the outputs', async () => {
+  test('scatters several inputs and gathers several outputs; the loss may use only some of the outputs', async () => {
     const [plain, model] = [twoByTwo(), twoByTwo()];
     const parallel = await open(model, 3);
     const xs = [samplesOf(0, 0, 7), samplesOf(1, 0, 7)];
@@ -300,7 +300,7 @@ const createError = async (model: unknown, timeoutMs = 1000): Promise<UsageError
   errorOf(DataParallel.create(model as tf.LayersModel, { timeoutMs, openReplica: () => openHere() }));
 
 describe('errors', () => {
-  test('of a replica name it, change nothing, and leave no tensors', async () => {
+  test('of a replica name the replica, change nothing, and leave no tensors', async () => {
     let isLost = false;
     const model = keep(mlp(1));
     const parallel = await open(model, 3, (replica) => {

@@ -67,7 +67,7 @@ const setTo = (model: tf.LayersModel, value: number): void =>
   tf.tidy(() => model.setWeights(model.getWeights().map((weight) => tf.fill(weight.shape, value))));
 
 describe('callbacks', () => {
-  test('are called on every rank as in model.fit, with the logs of all samples', async () => {
+  test('are called on every rank as in model.fit, with logs over the samples of all ranks', async () => {
     const args = { ...ARGS, epochs: 2, validationSplit: 0.2 };
     const { calls: expected, callbacks } = recorder();
     await alone(mlp, (model) => model.fit(x, y, { ...args, batchSize: 12, callbacks }));
@@ -80,7 +80,7 @@ describe('callbacks', () => {
     for (const { result } of all) expect(result).toEqual(expected);
   });
 
-  test('may be instances and objects in one list, and receive model and parameters', async () => {
+  test('may be instances of tf.Callback and plain objects in one list; instances receive the model and the parameters', async () => {
     const seen: unknown[] = [];
     class Watch extends tf.Callback {
       override onTrainBegin(): Promise<void> {
@@ -150,7 +150,7 @@ describe('callbacks', () => {
     },
   );
 
-  test('are not required to stop all ranks: stopTraining on one rank stops them after the next batch', async () => {
+  test('are not needed to stop: if stopTraining is set on one rank, all ranks stop after the next batch', async () => {
     const trained = await distributed(2, mlp, async (trainer, { rank }) => {
       const original = trainer.ddp.step.bind(trainer.ddp);
       const step = vi.spyOn(trainer.ddp, 'step').mockImplementation((optimizer) => {

@@ -68,7 +68,7 @@ describe('an optimizer runs on rank 0 alone, with the results of model.fit,', ()
     expectEqual(await distributed(2, withClipping, (model) => model.fit(x, y, { ...ARGS, batchSize: 6 })), expected);
   });
 
-  test('if it has stepped on rank 0 before; its averages are used', async () => {
+  test('if it has stepped on rank 0 before; training continues from its averages', async () => {
     const expected = await alone(withAdam, async (model) => {
       await model.fit(x, y, { ...ARGS, batchSize: 12 });
       return model.fit(x, y, { ...ARGS, batchSize: 12 });

@@ -41,7 +41,7 @@ const sizesOf = (sizes: number[]) => ({
 const lossOnly = () => compiled('mlp', { metrics: [] });
 
 describe('shardDataset', () => {
-  test('yields every N-th element, beginning at the rank, and disposes of the others, in each iteration', async () => {
+  test('yields every N-th element, from the one whose index is the rank, and disposes of the others, in each iteration', async () => {
     const dataset = tf.data.generator(function* () {
       for (let i = 0; i < 8; i++) yield tf.scalar(i);
     });

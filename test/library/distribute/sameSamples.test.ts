@@ -144,7 +144,7 @@ test.each([
   tf.dispose(all);
 });
 
-test('doubled values are different values, but zeros with rounding errors are not', async () => {
+test('a sketch distinguishes doubled values from the original ones, but not rounding errors from zeros', async () => {
   const all = [[1, 0], [2, 0], [1, 1e-9]].map((row) => tf.tensor2d([row, row.map((value) => 3 * value)])); // prettier-ignore
   const [one, two, rounded] = await Promise.all(all.map(sketchOf));
   expect([contrast(one!, two!), contrast(one!, rounded!)]).toEqual(['values', null]);

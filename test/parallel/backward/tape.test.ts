@@ -28,7 +28,7 @@ test('state.activeTape lists the ops of a forward pass in order, with inputs, ou
   tf.dispose([value, grads, weight]);
 });
 
-test('back-propagation calls a replaced gradient of an op on the tape, for its first input first', () => {
+test('if the gradient of an op on the tape is replaced, back-propagation calls the replacement in the order of the inputs', () => {
   const weights = [tf.variable(tf.scalar(2)), tf.variable(tf.scalar(5))] as const;
   const called: string[] = [];
   const { value, grads } = tf.variableGrads(() => {

@@ -24,7 +24,7 @@ test('an all-reduce costs its latency and the time of 2(n-1)/n of its bytes', ()
   expect(stepMs).toBeCloseTo(20 + 90 + 1_200_000 / 1900, 6);
 });
 
-test('a method that exchanges every 20 steps sends a twentieth per step', () => {
+test('a method that exchanges every 20 steps sends per step a twentieth of the bytes of DDP', () => {
   const [dense, rare] = [costOf(HOME, 'ddp-int8'), costOf(HOME, 'diloco')];
   expect(rare.bytesPerStep).toBeCloseTo(dense.bytesPerStep / 20, 6);
   expect(rare.stepMs).toBeLessThan(dense.stepMs / 5);

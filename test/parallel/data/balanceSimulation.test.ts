@@ -111,7 +111,7 @@ describe('after random changes of speed,', () => {
     );
   });
 
-  test('a rank that is four times as slow gets a quarter of the samples, and steps are over 3 times as fast', () => {
+  test('a rank that becomes four times as slow gets a quarter of its equal share, and steps are over 3 times as fast', () => {
     const devices = Array.from({ length: 4 }, () => ({ a: 0.1, b: 1 }));
     const { history, lastMs, equalMs } = simulate(devices, [{ step: 30, rank: 2, factor: 4 }], {
       steps: 80,

@@ -52,7 +52,7 @@ describe('the global cursor', () => {
     );
   });
 
-  test('divides among N ranks with batch b the window of one rank with batch N * b', () => {
+  test('divides the window of one rank with batch size N * b among N ranks with batch size b', () => {
     fc.assert(
       fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(300), (datasetSize, n, b, at) => {
         const position = { epoch: 3, offset: at % datasetSize };

@@ -61,7 +61,7 @@ describe('DataLoader', () => {
     expect(await allOf(indicesOf({ sampler: inOrder(3), batchSize: 4, dropLast: true }))).toEqual([]);
   });
 
-  test('has batches of one sample by default, and none without samples', async () => {
+  test('has batches of one sample by default, and no batch if there are no samples', async () => {
     expect(await allOf(indicesOf({ sampler: inOrder(3) }))).toEqual([[0], [1], [2]]);
     expect(await allOf(indicesOf({ sampler: inOrder(0) }))).toEqual([]);
   });

@@ -44,7 +44,7 @@ describe('shares by speed', () => {
     expect(decided([100, 300])).toMatchObject({ shares: [2, 6], reason: 'speed' });
   });
 
-  test('stay equal if speeds differ by at most 1.3, or if unequal shares would save only a few milliseconds', () => {
+  test('stay equal if speeds differ by a factor of at most 1.3, or if unequal shares would save only a few milliseconds', () => {
     expect(decided([130, 100, 100])).toMatchObject({ shares: [4, 4, 4], reason: 'similar' });
     expect(decided([400_000, 100_000])).toMatchObject({ shares: [4, 4], reason: 'similar' });
   });
@@ -65,7 +65,7 @@ describe('shares by speed', () => {
     expect(decideShares(other, timesAt([200, 190]))).toMatchObject({ shares: [4, 4], reason: 'similar' });
   });
 
-  test('become equal after two decisions in which they save little', () => {
+  test('become equal after two decisions in which unequal shares save little time', () => {
     const first = decided([400, 400, 400, 100]);
     const once = decideShares(first, timesAt([400, 400, 390, 380]));
     expect(once).toMatchObject({ shares: first.shares, reason: 'speed', confirmations: 1 });
@@ -75,7 +75,7 @@ describe('shares by speed', () => {
     });
   });
 
-  test('change after two decisions in which the gain is small', () => {
+  test('follow changed speeds after two decisions if new shares save little time', () => {
     const first = decided([400, 400, 400, 200]);
     expect(first.shares).toEqual([5, 5, 4, 2]);
     const once = decideShares(first, timesAt([330, 400, 400, 250]));
@@ -106,7 +106,7 @@ describe('shares by speed', () => {
     expect(shares).toMatchObject({ shares: [4, 4], reason: 'overhead' });
   });
 
-  test.each([NaN, 0, -1, 1e9, Infinity])('are no more than equal for a rank that reports the speed %d', (speed) => {
+  test.each([NaN, 0, -1, 1e9, Infinity])('never exceed equal shares for a rank that reports the speed %d', (speed) => {
     const speeds = possibleSpeeds([400, speed, 100, 400]);
     expect(speeds).toEqual([400, null, 100, 400]);
     const { shares, reason } = decided(speeds);

@@ -153,7 +153,7 @@ describe('DistributedDataParallel', () => {
     });
   });
 
-  test('rejects options that differ between ranks, and takes missing options for their defaults', async () => {
+  test('rejects options that differ between ranks, and gives missing options their defaults', async () => {
     await runWorld(2, async (group) => {
       const average = group.rank === 0 ? 'ranks' : 'samples';
       const error = await errorOf(DistributedDataParallel.create(zeros([1]), group, { average }));

@@ -51,7 +51,7 @@ describe('weights that are set after DDP has received the model', () => {
     expect(ends).toEqual([[9 + src], [9 + src]]);
   });
 
-  test('are replaced by writeParameters; steps of DDP are no such changes', async () => {
+  test('are replaced by writeParameters; weights that a step of DDP changes do not count as set', async () => {
     await runWorld(2, async (group) => {
       const { weight, ddp, optimizer, backward } = await lineOf(group);
       weight.assign(tf.tensor1d([10]));

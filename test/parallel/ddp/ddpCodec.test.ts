@@ -61,7 +61,7 @@ describe.each(['fp16', 'int8'] as const)('the codec %s', (codec) => {
   });
 });
 
-test('the mean over many steps is exact with error feedback; without it, every step has the same error', async () => {
+test('the mean gradient of many steps is exact with error feedback; without it, every step has the same error', async () => {
   const rng = createRng(3);
   // One value of each rank's chunk is so large that the other values are less than half a
   // quantization step.

@@ -130,7 +130,7 @@ test('ranks with 10, 7 and 0 batches all end with the model of the rank that tra
 describe('join', () => {
   // Conformance case 43 has the grid of iterations.
   test.each(SETTINGS)(
-    'ends on all ranks with the model of the rank that trained longest, or of the highest such rank: %s',
+    'ends on all ranks with the model of the rank that trained longest or, of several such ranks, the highest: %s',
     async (_what, setting) => {
       for (const counts of [
         [5, 6, 8],

@@ -70,7 +70,7 @@ function reduceOnce(
 }
 
 describe("PowerSGD's approximation of the sum", () => {
-  test.each([1, 2, 3, 4])('equals the sum if the rank of the matrices suffices, with %i ranks', async (n) => {
+  test.each([1, 2, 3, 4])('equals the sum of %i gradients if it may have the matrix rank of this sum', async (n) => {
     // Each rank's gradient has rank 1, so the sum has rank n.
     const gradients = Array.from({ length: n }, (_, r) => lowRank(40, 30, 1, 10 * r + 1));
     const sum = sumOf(gradients);
@@ -185,7 +185,7 @@ async function shareSent(options: PowerSgdOptions, shape: readonly number[]): Pr
 }
 
 describe('the bytes that PowerSGD sends', () => {
-  test('are 97 times fewer for a 784 x 256 matrix at rank 2', async () => {
+  test('are 97 times fewer for a 784 x 256 matrix with matrixApproximationRank 2', async () => {
     expect(await shareSent({}, [784, 256])).toBeCloseTo(1, 2);
     const expected = (2 * (784 + 256)) / (784 * 256);
     const share = await shareSent({ ...AT_ONCE, matrixApproximationRank: 2 }, [784, 256]);

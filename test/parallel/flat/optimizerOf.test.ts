@@ -179,7 +179,7 @@ describe('optimizerOf', () => {
     expect(source.iterations).toBe(0);
   });
 
-  test('has the same bits on a 16-bit device, where the default epsilon is larger', () => {
+  test('has the same bits on a 16-bit device, where the default epsilon of TensorFlow.js is larger', () => {
     const gradients = gradientsFor('adam', 5);
     const expected = train(optimizerOf(tf.train.adam(), SIZE), gradients);
     vi.spyOn(tf.backend(), 'epsilon').mockReturnValue(1e-4);

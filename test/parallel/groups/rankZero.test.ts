@@ -80,7 +80,7 @@ describe('rankZeroFirst', () => {
     },
   );
 
-  test('takes the first rank of a subgroup for rank 0', async () => {
+  test('treats the first rank of a subgroup as rank 0', async () => {
     const results = await runWorld(4, async (world) => {
       const group = await world.newGroup([3, 1]);
       if (!group.ranks.includes(world.rank)) return null;

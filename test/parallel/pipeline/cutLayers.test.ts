@@ -36,7 +36,7 @@ function largest(
   return Math.max(...loadOf(layers, cut, options).map((load) => load[key]));
 }
 
-test('the cut has the fastest slowest rank and, among such cuts, the smallest fullest rank', () => {
+test('cutLayers minimizes the cost of the slowest rank and, among such cuts, the bytes of the rank with most bytes', () => {
   fc.assert(
     fc.property(
       someLayers,

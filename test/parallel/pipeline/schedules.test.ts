@@ -102,7 +102,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
     );
   });
 
-  test('takes one unit of time per tick, if each pass takes one unit and the first stage of a ring none', () => {
+  test('takes one unit of time per tick if passes of the first stage of a ring take no time and all others one unit', () => {
     everyPlan((plan) => {
       const timed = timePlan(plan, ({ stage }) => (takesTime(plan, stage) ? 1 : 0)).flat();
       const isOnTime = ({ stage, tick, start }: (typeof timed)[number]): boolean =>
@@ -111,7 +111,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
     });
   });
 
-  test('does not wait longer in a ring if backward passes take twice as long', () => {
+  test('has the same idle share in a ring if backward passes take twice as long as forward passes', () => {
     fc.assert(
       fc.property(...sizes, (ranks, microBatches) => {
         const plan = schedule(ranks, microBatches, { ring: true });
@@ -136,7 +136,7 @@ test('GPipe keeps the activations of all micro-batches', () => {
   );
 });
 
-test('1F1B keeps the activations of at most one micro-batch for each stage from this one on', () => {
+test('stage s of S stages keeps the activations of at most S - s micro-batches with 1F1B', () => {
   fc.assert(
     fc.property(...sizes, fc.boolean(), (ranks, microBatches, ring) => {
       const plan = oneForwardOneBackward(ranks, microBatches, { ring });
@@ -153,7 +153,7 @@ test('GPipe computes all forward passes of a rank before its backward passes', (
   expect(kinds).toEqual(['ffffbbbb', 'ffffbbbb', 'ffffbbbb']);
 });
 
-test('1F1B alternates after one forward pass for each stage from this one on', () => {
+test('stage s of S stages computes S - s forward passes with 1F1B, and then alternates backward and forward passes', () => {
   const kinds = oneForwardOneBackward(3, 5).passes.map((own) => own.map(({ kind }) => kind[0]).join(''));
   expect(kinds).toEqual(['fffbfbfbbb', 'ffbfbfbfbb', 'fbfbfbfbfb']);
 });

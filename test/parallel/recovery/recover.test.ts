@@ -41,12 +41,12 @@ async function catchUpWith(result: string, gather: () => Promise<string>): Promi
   return { done, state };
 }
 
-test('a rank that reaches the elected state by the missing step loads nothing', async () => {
+test('a rank that reaches the elected state by applying the missing step loads nothing', async () => {
   const { done } = await catchUpWith(AFTER, () => Promise.resolve(AFTER));
   expect(done).toEqual(['caught up']);
 });
 
-test('a rank that reaches another state by the missing step has no vote until it has loaded the elected state', async () => {
+test('a rank that reaches another state by applying the missing step has no vote until it has loaded the elected state', async () => {
   const { done, state } = await catchUpWith(WRONG, () => Promise.resolve(AFTER));
   expect(done).toEqual(['caught up', 'distrusted', 'loaded']);
   expect(state).toBe(AFTER);

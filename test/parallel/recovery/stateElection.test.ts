@@ -32,7 +32,7 @@ describe('an election among ranks with different states', () => {
     expect(electState(states)).toMatchObject({ digest: 'a', sources: [0], late: [1], gradientSource: 0 });
   });
 
-  test('does not take a state of unknown generation for the state before the last step', () => {
+  test('does not treat a state of unknown generation as the state before the last step', () => {
     const ahead = at(7, 'a', { appliedIn: 4, previousAppliedIn: 0 });
     expect(electState([ahead, at(6, 'file', { appliedIn: 0 })])).toMatchObject({ sources: [0], late: [] });
   });

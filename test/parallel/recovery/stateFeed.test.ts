@@ -162,7 +162,7 @@ afterEach(() => {
 });
 
 describe('a newcomer that is fed during training', () => {
-  test('follows the run step by step with the same bits if its line carries the updates', async () => {
+  test('follows the run step by step with the same bits if its line is fast enough for the updates', async () => {
     // 20 s for a state, 6.7 s for a gradient, and a step takes 8 s.
     const now = (world = new World(60, { stepMs: 8_000 }));
     now.link();
@@ -174,7 +174,7 @@ describe('a newcomer that is fed during training', () => {
     expect(now.newcomer.loads).toBe(1);
   });
 
-  test('waits twenty times as long as the others will have to, if its line carries less than the updates', async () => {
+  test('whose line is too slow for the updates waits twenty times as long as other ranks will have to wait for it', async () => {
     const now = (world = new World(60, { stepMs: 1_000 }));
     now.link();
     await now.until(() => now.nearAt !== null);
@@ -184,7 +184,7 @@ describe('a newcomer that is fed during training', () => {
     expect(now.reports.at(-1)!.waitsMs).toBeGreaterThan(0);
   });
 
-  test('receives another copy of the state if it cannot repeat steps and its line carries copies', async () => {
+  test('receives another copy of the state if it cannot repeat steps and its line is fast enough for copies', async () => {
     const now = (world = new World(60, { stepMs: 30_000, keepsGradients: false }));
     now.link();
     await now.until(() => now.nearAt !== null);

@@ -47,7 +47,7 @@ async function train(
 }
 
 describe('local steps with a sparse mean', () => {
-  test('continue from everything that a rank has learned, sent or not', async () => {
+  test('continue from everything that a rank has learned, even if it was not sent', async () => {
     const [rank] = await train(1, 10);
     // Training alone, without exchanges: p := p - 0.1 * 2 (p - target).
     for (let i = 0; i < SIZE; i++) expect(rank!.own[i]).toBeCloseTo(i * (1 - 0.8 ** 10), 2);

@@ -84,7 +84,7 @@ test('clipping uses the norm of all shards, as with a whole optimizer', async ()
   }
 });
 
-test('a rank has an n-th of the averages, and sends as many bytes as a ring all-reduce', async () => {
+test('each of n ranks has 1/n of the averages, and sends as many bytes as a ring all-reduce', async () => {
   const options = { units: 20_000, steps: 3, buckets: {} as { firstBucketBytes: number; bucketCapBytes: number } };
   const n = 4;
   const sharded = await runWorld(n, (group) => train(group, 'adam', true, options));
@@ -189,7 +189,7 @@ const trainedByParts = (ranks: number, steps: number[][], start?: { values: numb
   });
 
 test.each([1, 2, 3])(
-  'a state can be continued on %i ranks whose first backward uses other parameters',
+  'a state can be continued on %i ranks, even if their first backward uses other parameters than the former ranks used',
   async (ranks) => {
     const steps = [[0, 2], [1, 0], [2, 1, 0], [1, 2], [0]]; // prettier-ignore
     const [whole] = await trainedByParts(2, steps);

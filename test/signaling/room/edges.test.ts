@@ -41,7 +41,7 @@ test.each([
 });
 
 describe('a ring order that avoids broken links', () => {
-  test('is the old order if no link between neighbours has broken twice', () => {
+  test('is the present order if no link between neighbours has broken twice', () => {
     expect(order('ABCD', '')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AB BC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });
     expect(order('ABCD', 'AC AC')).toEqual({ ring: 'ABCD', relayed: [], culprits: '' });

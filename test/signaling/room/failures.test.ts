@@ -191,7 +191,7 @@ describe('a reported failure', () => {
     expect(play.received('Cy', 'ended').message).toMatch(/could not continue, so the run ended: The GPU was lost\.$/);
   });
 
-  test('is followed by a retry if ranks begin with different states, and by the end if they finish with different ones', () => {
+  test('is followed by a retry if ranks begin with different states, and by the end of the run if they finish with different ones', () => {
     const play = new Play(OPEN).enter(2).start().linkAll().report('synced', ['x', 'y']);
     expect(play.state).toMatchObject({ phase: 'LINKING', generation: 2, retries: 1 });
     play.train().report('finished', ['x', 'y'], 9);

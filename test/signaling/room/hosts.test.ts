@@ -56,7 +56,7 @@ describe('hosts', () => {
     expect(play.enter(2).state).toMatchObject({ phase: 'LINKING', generation: 2 });
   });
 
-  test('can pause a run before its first step; it ends only when all its members have left', () => {
+  test('can pause a run before its first step; the paused run ends only when all its members have left', () => {
     const play = new Play(OPEN).enter(2).start().do({ type: 'pause', member: 'Ada' });
     expect(play.effects.filter(({ type }) => type === 'setTimer')).toEqual([]);
     expect(play.do({ type: 'resume', member: 'Ada' }).ring).toEqual(['Ada', 'Bo']);

@@ -20,7 +20,7 @@ describe('a rank that leaves', () => {
     expect(play.received('Cy', 'go').generation).toBe(2);
   });
 
-  test('does not stop the others from finishing if it has finished, even if they are fewer than the minimum', () => {
+  test('does not stop the other ranks from finishing if it has finished, even if fewer ranks than the minimum are left', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } });
     play.do({ type: 'finished', member: 'Ada', generation: 1, step: 4, stateHash: 'x' }, left('Ada'));
     expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });

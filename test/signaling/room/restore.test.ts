@@ -89,7 +89,7 @@ describe('after a restart of the server,', () => {
     expect(reported.state.phase).toBe('LINKING');
   });
 
-  test.each(['LINKING', 'SYNCING'] as const)('a run begins again that stopped in its first %s', (phase) => {
+  test.each(['LINKING', 'SYNCING'] as const)('a run that stopped in its first %s begins again', (phase) => {
     const before = new Play({ ...OPEN }).enter(3).do({ type: 'start', member: 'Ada' });
     if (phase === 'SYNCING') before.linkAll();
     expect(before.state).toMatchObject({ phase, generation: 1 });

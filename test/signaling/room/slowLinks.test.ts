@@ -72,7 +72,7 @@ test('the report of a slow link is ignored before training begins, and in a fixe
   }
 });
 
-test('a member whose report cannot help is heard only once in a generation', () => {
+test('after a report of a slow link that cannot be avoided, another report of the same member changes nothing in this generation', () => {
   const play = breakLink(breakLink(open(4), 'Ada', 'Bo'), 'Bo', 'Ada').train();
   expect(areNeighbours(play, 'Ada', 'Bo')).toBe(false);
   const { generation } = play.state;

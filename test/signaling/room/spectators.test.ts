@@ -57,7 +57,7 @@ describe('a spectator', () => {
     expect(play.received('Bo', 'room')).toMatchObject({ hosts: ['Bo'], spectators: [] });
   });
 
-  test('keeps the room open after the last member has left, also locked with the host key; the run ends', () => {
+  test('keeps the room open after the last member has left, even if it has locked the room with the host key; the run ends', () => {
     const play = Play.running(1, OPEN).do(
       watch('Wu', true),
       { type: 'lock', member: 'Wu', isLocked: true },
@@ -72,7 +72,7 @@ describe('a spectator', () => {
     expect(play.state.hidden.size).toBe(0);
   });
 
-  test('can reconnect, also to a restarted server, which ignores the run that it reports', () => {
+  test('can reconnect, also to a restarted server, which ignores the run that the spectator reports', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };

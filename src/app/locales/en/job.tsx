@@ -45,7 +45,7 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
   },
   'async-parameter-server': {
     name: 'asynchronous parameter server',
-    does: 'This works like a parameter server, but no tab waits for slower tabs. Steps are faster, but use slightly outdated parameters.',
+    does: 'This works like a parameter server, but no tab waits for slower tabs. Steps take less time, but a gradient may be computed from slightly outdated parameters.',
     instead: () =>
       'Ranks send gradients to rank 0, which returns parameters. Each rank has its own pace. This run has no ring.',
   },
@@ -276,7 +276,7 @@ export const job = {
     use: 'Use',
     useMethod: (name: string) => `Use ${name}`,
     about: (tabs: number) =>
-      `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest time. * These methods do not learn exactly what DDP learns, and need more steps.`,
+      `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest time. * These methods do not learn exactly as DDP does, and need more steps for the same goal.`,
     unchanged: (name: string) => `Of the other methods, ${name} is best.`,
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce takes ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,

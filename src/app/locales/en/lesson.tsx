@@ -46,7 +46,7 @@ export const lesson = {
       text: (
         <>
           Each place has a sum over all {tabs(n)}. The sum at the first place is <b class="nowrap">{firstSum}</b>.
-          Everybody needs all sums, but has only their own row.
+          Every tab needs all sums, but has only its own row.
         </>
       ),
       task: 'How would you do it if you could only pass notes?',
@@ -77,7 +77,7 @@ export const lesson = {
     }),
     compare: (): Thought => ({
       title: 'More tabs',
-      text: 'With N tabs and K numbers, the busiest link carries 2K(N−1) numbers with a parameter server and 2K(N−1)/N numbers on the ring. On the ring this is less than two rows, whatever N is.',
+      text: 'With N tabs that hold K numbers each, the busiest link carries 2K(N−1) numbers with a parameter server and 2K(N−1)/N numbers on the ring. On the ring this is less than two rows, whatever N is.',
       task: 'Move the slider. Which method would you choose for sixteen laptops?',
     }),
     slow: (): Thought => ({

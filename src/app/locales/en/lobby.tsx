@@ -50,7 +50,7 @@ export const lobby = {
     `${formatBytes(bytes)} of ${formatBytes(total)}` +
     (rate === null ? '' : `, ${formatBytes(rate)}/s, ${formatClock(((total - bytes) / rate) * 1000)} left`),
   waits: (needs: number, left: number) =>
-    `The model needs ${formatClock(needs * 1000)} to arrive here, but the run changes it faster. The others continue to train, and this tab joins in about ` +
+    `Receiving the model takes ${formatClock(needs * 1000)}, but the run changes the model sooner than that. The other tabs continue to train, and this tab joins in about ` +
     `${plural(Math.ceil(left / 60), 'minute')}.`,
   loading: 'Loaded data',
   loadedOf: (unit: LoadProgress['unit'], done: number, total: number) =>
@@ -153,13 +153,13 @@ export const lobby = {
     reading: 'Reading the files',
     go: 'They stay in this room. When the run starts, this tab sends them to all others.',
     lacking: 'This tab no longer has these files. Choose them again, unless another tab of the room has them.',
-    watching: 'This tab only watches, so it has no links for sending files. The host must be a tab that trains.',
+    watching: 'This tab only watches, so it cannot send files. To share files, the host must be a tab that trains.',
     none: 'The host has not chosen the files yet.',
     fromHost: 'The host shares these files when the run starts:',
   },
   guests: {
     title: 'What guests see',
-    about: 'This applies to people who open the link or scan the QR code. People who type the code see everything.',
+    about: 'The checked parts are shown to people who open the link or scan the QR code. People who type the code see everything.',
     parts: {
       job: 'The job’s settings',
       player: 'Player of the ring',

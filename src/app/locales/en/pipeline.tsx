@@ -48,7 +48,7 @@ export const pipeline = {
   plan: 'Plan of a step',
   planLabel: (ranks: number, ticks: number) => `The plan: ${plural(ranks, 'rank')}, ${plural(ticks, 'tick')}`,
   planNote: (share: string, ring: boolean) =>
-    `Each row is a rank, and each column is a tick. In an empty cell, the rank waits: ${share} of the time, if all passes take the same time.` +
+    `Each row is a rank, and each column is a tick. In an empty cell, the rank waits. If all passes take the same time, a rank waits ${share} of the time.` +
     (ring ? ' Passes of stage 0 are not shown: they only look up embeddings, and take almost no time.' : ''),
   passIn: (kind: PassKind, microBatch: number, stage: number, tick: number) =>
     `tick ${tick}: ${kinds[kind]} of micro-batch ${microBatch} in stage ${stage}`,

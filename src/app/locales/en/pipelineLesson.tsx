@@ -78,7 +78,7 @@ export const pipelineLesson = {
     }),
     compare: ({ stages, microBatches }: PipelineFacts): Thought => ({
       title: 'Same time, less memory',
-      text: `1F1B means one forward, one backward. It takes as long as GPipe. But with GPipe, every stage keeps all ${batches(microBatches)} (M). With 1F1B, stage s keeps at most S−s, so stage 0 keeps ${Math.min(stages, microBatches)}, however large M is.`,
+      text: `1F1B means one forward, one backward. It takes as long as GPipe. But with GPipe, every stage keeps all ${batches(microBatches)} (M). With 1F1B, stage s of S stages keeps at most S−s, so stage 0 keeps ${Math.min(stages, microBatches)}, however large M is.`,
       task: 'Take the ticks and watch what the stages keep.',
     }),
     training: (): Thought => ({

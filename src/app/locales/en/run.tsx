@@ -210,7 +210,7 @@ export const run = {
   slowRank: (who: string, causes: readonly string[]) => `${upperFirst(who)} slows the ring: ${causes.join(', and ')}.`,
   slowComputing: (times: string) => `its computation takes ${times} times as long as the others’`,
   slowOtherwise: (times: string) =>
-    `its own work takes ${times} times as long as the others’, although its computation is not slow`,
+    `its step, without waits for other ranks, takes ${times} times as long as the others’, although its computation is not slow`,
   hiddenTab: 'its tab is hidden',
   slowLink: (from: string, to: string, ms: string, times: string, relayed: boolean) =>
     `The link from ${from} to ${to} slows the ring: a chunk takes ${ms}, which is ${times} times as long as on the other links${relayed ? '. The link uses a relay' : ''}.`,
@@ -252,7 +252,7 @@ export const run = {
     unknown: 'No usual cause was found. Other programs may keep the machine busy: close programs that you do not need.',
   },
   separated: (a: string, b: string) =>
-    `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the order of the ring was changed.`,
+    `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the ranks now have another order in the ring.`,
 
   // The model as a file.
   keep: {

@@ -45,7 +45,7 @@ export const state = {
   training: 'training',
   trainingServerAway:
     '; the signaling server cannot be reached: no tab can join, and if one leaves, training waits for the server',
-  trainingOthersJoin: '; the next ring is being connected',
+  trainingOthersJoin: '; the next ring is being connected, because the members or their order changed',
   paused: 'paused',
   pausedFor: (more: number) => `: waiting for ${plural(more, 'more tab')}`,
   pausedByHost: ' by the host',
