@@ -1,5 +1,5 @@
 /**
- * The members that the page shows, by rank. Texts, marks and charts know only ranks; they look up
+ * The members that the page shows, by rank. Other parts of the page know only ranks; they look up
  * names and marks here.
  */
 import { signal } from '@preact/signals';

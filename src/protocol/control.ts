@@ -28,8 +28,8 @@ export const PROTOCOL_VERSION = 16;
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
 /**
- * The longest control message, in bytes. The longest is a `reconnect`, which lists all ranks. With
- * {@link MAX_WORLD_SIZE} ranks, each may have 1 KiB. An SDP offer has about 8 KiB.
+ * The largest size of a control message, in bytes. The largest message is a `reconnect`, which
+ * lists all ranks: with {@link MAX_WORLD_SIZE} ranks, 1 KiB for each. An SDP offer has about 8 KiB.
  */
 export const MAX_CONTROL_BYTES = 256 * 1024;
 /** The largest number of spectators in a room, enough for a lecture hall. */
@@ -58,7 +58,10 @@ export const ClientMessage = v.variant('type', [
     version: v.literal(PROTOCOL_VERSION),
     ...newcomer,
     room: roomCode,
-    /** The expected world size. A room with another world size refuses the newcomer. */
+    /**
+     * The world size that the newcomer expects. A room with another world size refuses the
+     * newcomer.
+     */
     worldSize: v.optional(worldSize),
     /** A member with this key is a host. */
     hostKey: v.optional(secret),
@@ -125,14 +128,14 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('linked'), generation: ordinal }),
   /** This member's step number and state hash before the generation's first step. */
   v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
-  /** This member has begun to synchronize. */
+  /** This member has begun to synchronize its state with the other members. */
   v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
   v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
   /**
    * This member cannot continue in this generation. The other members see `message`. `scope` says
-   * who is affected. `rank`: this member is left out until it sends `ready` again. `generation`:
-   * another generation begins with the same members. `run`: no member can continue. In a fixed
-   * world, each of the three ends the run.
+   * who is affected. `rank`: only this member, which is left out until it sends `ready` again.
+   * `generation`: another generation begins with the same members. `run`: no member can continue.
+   * In a fixed world, each of the three ends the run.
    */
   v.strictObject({
     type: v.literal('failed'),
@@ -153,8 +156,8 @@ export const ClientMessage = v.variant('type', [
   /** How much of the run's state this newcomer has received while the others train. */
   v.strictObject({ type: v.literal('receiving'), percent }),
   /**
-   * The link from this member to the next rank has been far slower than the other links of the ring
-   * for some time. It delays the whole ring.
+   * For some time, the link from this member to the next rank has been far slower than the other
+   * links of the ring. So it delays the whole ring.
    */
   v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
   /**
@@ -211,7 +214,7 @@ export const REFUSALS = [
    * the world size differs.
    */
   'mismatch',
-  /** Only the host may do that. */
+  /** Only the host may send this message. */
   'not-host',
   /**
    * The request is not possible now, because of the room's phase or its number of members, or
@@ -219,8 +222,8 @@ export const REFUSALS = [
    */
   'not-now',
   /**
-   * This address sent too many wrong codes or messages, or opened too many rooms. Also sent if the
-   * server has its maximum number of rooms.
+   * This address sent too many wrong codes or messages, or opened too many rooms. The server also
+   * sends this code if it has its maximum number of rooms.
    */
   'rate-limited',
   /** The member sent nothing for too long, or has reconnected over another connection. */
@@ -250,14 +253,14 @@ export const RoomMessage = v.strictObject({
   spectators: v.array(Spectator),
   ...RoomSettings.entries,
   removed: v.optional(Removed),
-  /** How many more ready members are needed for a run to start by itself or to continue. */
+  /** The number of further ready members that a run needs to start by itself, or to continue. */
   waitingFor: count,
 });
 export type RoomMessage = v.InferOutput<typeof RoomMessage>;
 
 /**
- * A new generation begins. `members` are in ring order: a member's index is its rank, and the
- * list's length is the world size. `run` is the same in all generations of a run. If `members`
+ * A new generation begins. `members` are in ring order: the index of a member is its rank, and the
+ * length of the list is the world size. `run` is the same in all generations of a run. If `members`
  * includes all ranks of the run's previous generation, these ranks continue to train in the
  * previous generation until `sync`.
  */
@@ -280,7 +283,7 @@ export type PrepareMessage = v.InferOutput<typeof PrepareMessage>;
 
 /** Messages of the server that refer to no list of members. */
 export const OTHER_SERVER_MESSAGES = [
-  /** First answer to `create`, `join` and `reconnect`. */
+  /** The server's first answer to `create`, `join` and `reconnect`. */
   v.strictObject({
     type: v.literal('admitted'),
     member: memberId,
@@ -329,13 +332,13 @@ export const OTHER_SERVER_MESSAGES = [
   SpectatorUpdate,
   /**
    * The answer to each `heartbeat`. A client that receives no answer knows that its connection is
-   * dead; TCP may report this much later.
+   * dead; TCP may report a dead connection much later.
    */
   v.strictObject({ type: v.literal('heartbeat') }),
   /**
    * An answer to `ask-pulses`; answers come in the order of the questions. It has the latest pulses
-   * of the asked members and of the members that they wait for, directly or through others. Members
-   * that are not connected or have sent no pulse are left out.
+   * of the members in the question, and of all members that these wait for, directly or through
+   * others. Members that are not connected or have sent no pulse are left out.
    */
   v.strictObject({
     type: v.literal('pulses'),

@@ -10,7 +10,7 @@ export class DeltaDecoder {
   #room: RoomMessage | null = null;
 
   /**
-   * Returns the message with whole lists.
+   * Returns the message with whole lists instead of changes.
    *
    * @throws ProtocolError if the message refers to another version of the room than the latest one,
    *   or does not fit the latest one. The connection is then useless: only a new one sends the

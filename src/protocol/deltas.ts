@@ -48,7 +48,9 @@ export const RoomDelta = v.strictObject({
 });
 export type RoomDelta = v.InferOutput<typeof RoomDelta>;
 
-/** The version of a connection on which no room was sent. That room has no members. */
+/**
+ * The version of the room on a connection on which no room was sent yet. This room has no members.
+ */
 export const NO_VERSION = 0;
 
 /**

@@ -48,12 +48,12 @@ export interface Receiving {
   rate: number | null;
   /**
    * The number of steps by which the run is ahead of the newcomer's state; `null` if the newcomer
-   * has no state.
+   * has no state yet.
    */
   behind: number | null;
   /**
-   * Set if the line is too slow for the run's updates: the newcomer then takes part after this many
-   * milliseconds. Otherwise `null`.
+   * If the line is too slow for the run's updates: the milliseconds after which the newcomer takes
+   * part. Otherwise `null`.
    */
   waitsMs: number | null;
 }

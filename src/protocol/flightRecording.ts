@@ -49,7 +49,10 @@ export const FlightRecordingSchema = v.object({
   records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),
   lanes: v.array(StepLane),
-  /** For each rank: how far its clock is ahead of this rank's clock; `null` if unknown. */
+  /**
+   * For each rank: the milliseconds by which its clock is ahead of this rank's clock; `null` if
+   * unknown.
+   */
   clocks: v.array(v.nullable(v.object({ offsetMs: v.number(), errorMs: v.number() }))),
 });
 export interface FlightRecording extends v.InferOutput<typeof FlightRecordingSchema> {}

@@ -23,7 +23,9 @@ export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 export const FrameKind = {
   /** First frame on a link: identifies the sender. Payload: JSON. */
   HELLO: 1,
-  /** Answer to HELLO: the sender of HELLO is the expected rank. */
+  /**
+   * Answer to HELLO: the receiver confirms that the sender of HELLO is the rank that it expects.
+   */
   HELLO_ACK: 2,
   /** A segment of the data of a collective or a message. */
   DATA: 3,
@@ -221,7 +223,7 @@ function checkHeaderSize(frame: ArrayBuffer): void {
   throw new ProtocolError(`A frame of ${frame.byteLength} bytes is shorter than its header (${FRAME_HEADER_BYTES}).`);
 }
 
-/** Frame numbers are below this number. After the last one, they begin at 0 again. */
+/** Frame numbers are below this number. After the highest number, they begin at 0 again. */
 export const FRAME_NUMBERS = 2 ** 16;
 
 /** Returns a frame's number on its link, by which frames of several connections are ordered. */

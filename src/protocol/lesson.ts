@@ -58,7 +58,8 @@ export const LessonOrder = v.variant('type', [
     value: number,
   }),
   /**
-   * Take the next `count` steps of the round, or all that are left, without a pause between them.
+   * Take the next `count` steps of the round without pauses, or all remaining steps if there are
+   * fewer.
    */
   v.strictObject({ type: v.literal('steps'), count: v.pipe(count, v.minValue(1)) }),
   /** Begin a new round with all ranks and their present numbers. */
@@ -77,7 +78,10 @@ export type LessonOrder = v.InferOutput<typeof LessonOrder>;
 const LessonStep = v.strictObject({
   /** The time at which the rank's data for this step was ready to be sent. */
   startedAt: perRank(count),
-  /** When the rank had received its data; equal to `startedAt` if it receives nothing. */
+  /**
+   * The time at which the rank had received the data of this step; equal to `startedAt` if it
+   * receives nothing.
+   */
   endedAt: perRank(count),
   /** Payload bytes, without headers. */
   sentBytes: perRank(count),

@@ -35,7 +35,7 @@ export const Notice = v.variant('code', [
 ]);
 export type Notice = v.InferOutput<typeof Notice>;
 
-/** A text for people in English, and the notice that it was written from, if there is one. */
+/** An English text for people. If the text was written from a notice, also the notice. */
 export interface NoticeText {
   message: string;
   notice?: Notice | undefined;

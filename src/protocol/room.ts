@@ -92,8 +92,8 @@ export const MAX_REMOVED_LISTED = 64;
 export const Removed = v.strictObject({
   members: v.pipe(v.array(memberId), v.maxLength(MAX_REMOVED_LISTED)),
   /**
-   * The server's signature. Without it, a member could falsely tell a restarted server that another
-   * member was removed.
+   * The server's signature of this list. Without it, a member could falsely tell a restarted server
+   * that another member was removed.
    */
   seal: secret,
 });
@@ -108,7 +108,8 @@ export const RoomSettings = v.strictObject({
    */
   startAt: v.nullable(worldSize),
   /**
-   * How many ranks a run may have. `null`: the world is fixed, and the run ends when a rank leaves.
+   * Limits of the number of ranks of a run. `null`: the world is fixed, and the run ends when a
+   * rank leaves.
    */
   nodes: v.nullable(Nodes),
   isLocked: v.boolean(),
@@ -152,7 +153,7 @@ export type ReconnectState = v.InferOutput<typeof ReconnectState>;
 
 /** A heartbeat's report about the member's computing thread. */
 export const Pulse = v.strictObject({
-  /** The task in progress, such as `step 12`; empty: none is named. */
+  /** The task in progress, such as `step 12`; empty if the thread has named no task. */
   task: v.pipe(v.string(), v.maxLength(MAX_TASK_LENGTH)),
   /** A number that grows whenever the task makes progress. */
   progress: count,
@@ -163,11 +164,13 @@ export const Pulse = v.strictObject({
    * began, or since the task's latest progress.
    */
   ms: count,
-  /** The largest `ms` before the thread counts as hanging, or its task as idle. */
+  /** If `ms` exceeds this limit, the thread counts as hanging, or its task counts as idle. */
   limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
   /** Members whose data the thread waits for, in ops that it has called. */
   awaits: v.optional(v.pipe(v.array(memberId), v.maxLength(MAX_AWAITED))),
-  /** The data on the links may delay further pulses by up to this number of milliseconds. */
+  /**
+   * The data that links are sending may delay later pulses by up to this number of milliseconds.
+   */
   lateMs: v.optional(lateMs),
 });
 export type Pulse = v.InferOutput<typeof Pulse>;

@@ -69,7 +69,7 @@ export const GenerationEvent = v.object({
   job: JobSpec,
 });
 
-/** The model is built and checked. The event states its sizes. */
+/** The model is built and checked. The event states the model's sizes. */
 export const ModelEvent = v.object({
   type: v.literal('model'),
   parameters: count,
@@ -94,7 +94,10 @@ export const PipelineEvent = v.object({
   replicas: worldSize,
   microBatches: count,
   schedule: v.picklist(PIPELINE_SCHEDULES),
-  /** Whether a replica's first rank has the first and the last of `ranks` + 1 stages. */
+  /**
+   * Whether there are `ranks` + 1 stages, of which a replica's first rank has the first and the
+   * last.
+   */
   ring: v.boolean(),
   /** Layers in their order, with the bytes of their weights, gradients and averages. */
   layers: v.pipe(v.array(v.object({ name: text(MAX_LAYER_NAME), bytes: count })), v.maxLength(MAX_LAYERS)),
@@ -114,7 +117,7 @@ export const LinkEvent = v.object({
 export const StepEvent = v.object({
   type: v.literal('step'),
   step: count,
-  /** The step's epoch, from 0, and the number of the epoch's samples before this step. */
+  /** The epoch of the step, from 0, and the number of samples of this epoch in earlier steps. */
   epoch: count,
   offset: count,
   /**
@@ -124,7 +127,7 @@ export const StepEvent = v.object({
   loss: finite,
   samples: count,
   ms: StepTimes,
-  /** When the parameters were updated, in milliseconds since the run began. */
+  /** The time when the step's parameters were updated, in milliseconds since the run began. */
   at: finite,
 });
 
@@ -139,7 +142,7 @@ export const HashesEvent = v.object({
   agree: v.boolean(),
 });
 
-/** From this step on, most bytes of gradients are sent by this algorithm. */
+/** From this step on, this algorithm sends most bytes of the gradients. */
 export const AlgorithmEvent = v.object({
   type: v.literal('algorithm'),
   step: count,

@@ -37,7 +37,7 @@ export const CodecChoice = v.object({
   exposedMs: finite,
   /** Throughput of a rank's connection, in bytes per millisecond. */
   bytesPerMs: finite,
-  /** Expected exposed communication of a step with each codec, milliseconds. */
+  /** For each codec: the expected exposed communication of a step, in milliseconds. */
   expectedMs: v.object(v.entriesFromList(CODEC_NAMES, finite)),
   /**
    * A strategy to try if communication takes longer than computation even with the best codec. It
@@ -76,9 +76,9 @@ export type RangeTestResult = v.InferOutput<typeof RangeTestResult>;
 
 /** The result of a run that measures methods. All ranks have the same result. */
 export const MethodComparison = v.object({
-  /** Milliseconds of a step without communication, on the slowest rank. */
+  /** Milliseconds that a step takes on the slowest rank, without communication. */
   ownMs: finite,
-  /** Milliseconds of an all-reduce of one value per rank. */
+  /** Milliseconds that an all-reduce takes if each rank has one value. */
   latencyMs: finite,
   /** Bytes per millisecond that a rank sends in an all-reduce; `null` if there is one rank. */
   bytesPerMs: v.nullable(finite),
@@ -90,7 +90,7 @@ export const MethodComparison = v.object({
       stepMs: finite,
       /** Bytes that a rank sends per step, on average. */
       bytesPerStep: finite,
-      /** Time to reach a goal, divided by the time of the quickest method. */
+      /** Time until the method reaches a goal, divided by the time of the quickest method. */
       timeToGoal: finite,
     }),
   ),
@@ -113,7 +113,7 @@ export const RunResultSchema = v.object({
   shares: v.exactOptional(perRank(count)),
   /**
    * The algorithm that sent the most bytes of gradients in the last world in which this rank took a
-   * step. `none`: the rank was alone in that world, or has taken no step.
+   * step. `none`: this rank was alone in that world, or has not taken any step.
    */
   algorithm: v.picklist(RUN_ALGORITHMS),
   /** The codec at the end of the run. If the ranks chose it, `choice` says why. */
@@ -128,7 +128,10 @@ export const RunResultSchema = v.object({
       microBatches: count,
       /** Names of the layers of each rank. Ranks without a stage have none. */
       layers: perRank(v.array(text(MAX_LAYER_NAME))),
-      /** Share of time in which ranks waited for other stages: as measured, and as planned. */
+      /**
+       * The share of time in which ranks waited for other stages: measured, and expected from the
+       * plan.
+       */
       idle: v.object({ measured: finite, plan: finite }),
     }),
   ),
@@ -139,7 +142,7 @@ export const RunResultSchema = v.object({
    */
   transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
   steps: count,
-  /** Number of epochs that were started. */
+  /** Number of epochs that the run has begun. */
   epochs: count,
   /**
    * Mean training loss over the final step's samples of all ranks, including a Trainer's

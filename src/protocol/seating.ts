@@ -6,9 +6,9 @@ import type { RosterEntry } from './room.ts';
 
 /**
  * Returns the member of each rank; `null` where a rank is not assigned. Members with a requested
- * rank are assigned first; the others fill the gaps in the given order. The result has at least
- * `members.length` and `worldSize` elements, and includes the highest requested rank. Requested
- * ranks must be distinct; the room ensures this.
+ * rank are assigned first; the others fill the gaps in the given order. The result has an element
+ * for every member, for every rank of a world of `worldSize`, and for the highest requested rank.
+ * Requested ranks must be distinct; the room ensures this.
  */
 export function assignRanks<Member extends Pick<RosterEntry, 'rank'>>(
   members: readonly Member[],

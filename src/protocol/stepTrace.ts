@@ -30,7 +30,7 @@ export const HopEvent = v.object({
 });
 export type HopEvent = v.InferOutput<typeof HopEvent>;
 
-/** How long the parts of one optimizer step took, in milliseconds. */
+/** Durations of the parts of one optimizer step, in milliseconds. */
 export const StepTimes = v.object({
   total: finite,
   /**

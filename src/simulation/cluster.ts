@@ -43,7 +43,7 @@ const UPDATE_MS = 2;
 /** Rate of a classroom's Wi-Fi, bytes per millisecond: about 100 Mbit/s. */
 const RATE = 12_000;
 const LATENCY_MS = 0.8;
-/** Time to add two float32 from memory, milliseconds per byte. */
+/** Time to add two float32 numbers that are in memory, milliseconds per byte. */
 const COMBINE_MS_PER_BYTE = 1 / 2_000_000;
 const FLOAT_BYTES = 4;
 

@@ -3,7 +3,10 @@
  * simulation is deterministic.
  */
 export class EventQueue {
-  /** A binary heap in three arrays: objects would make millions of events several times slower. */
+  /**
+   * A binary heap in three arrays. With an object for each event, a queue of millions of events
+   * would be several times slower.
+   */
   #times = new Float64Array(1024);
   #orders = new Uint32Array(1024);
   #events = new Int32Array(1024);

@@ -180,7 +180,7 @@ class Ints {
     this.#values[this.#length++] = value;
   }
 
-  /** All values. They are not copied. */
+  /** All values of the list, not copied. */
   get values(): Int32Array {
     return this.#values.subarray(0, this.#length);
   }

@@ -22,8 +22,7 @@ export interface SerialResource {
 
 export interface Path {
   /**
-   * Index of the resource that carries a sender's frames away, in the order in which they were
-   * sent.
+   * Index of the resource over which a sender's frames leave, in the order in which they were sent.
    */
   readonly first: number;
   /**
@@ -32,9 +31,8 @@ export interface Path {
    */
   readonly second: number | null;
   /**
-   * Time from the moment when a frame has left the first resource to its receipt: `latencyMs`, and
-   * `latencyMsPerByte` for each byte of the frame. The bytes matter, because a frame is forwarded
-   * only as a whole.
+   * A frame is received `latencyMs`, plus `latencyMsPerByte` for each of its bytes, after it has
+   * left the first resource. Its bytes matter, because a frame is forwarded only as a whole.
    */
   readonly latencyMs: number;
   readonly latencyMsPerByte: number;
@@ -97,7 +95,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const moveEnds = new Float64Array(moves);
   const laneNext = lanes.first.slice(0, -1);
   const freeAt = new Float64Array(resources.length);
-  /** For each rank, the time at which it finishes combining values. */
+  /** For each rank, the time at which it has combined all values that it has begun to combine. */
   const rankFreeAt = new Float64Array(n);
   const isStarted = new Uint8Array(n);
   const queue = new EventQueue();
@@ -117,7 +115,10 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     return true;
   };
 
-  /** Passes `bytes` over a resource that they reach now. Returns the time when they have passed. */
+  /**
+   * Passes `bytes` over a resource that they reach now. Returns the time at which the last byte has
+   * passed.
+   */
   const pass = (resource: number, bytes: number): number => {
     const { msPerByte, msPerFrame } = resources[resource]!;
     return (freeAt[resource] = Math.max(now, freeAt[resource]!) + bytes * msPerByte + msPerFrame);

@@ -26,7 +26,7 @@ interface SimulatedRun {
 /** The rank whose events these are. */
 const SEEN_BY = 0;
 const BATCH = 32;
-/** Number of steps in a report of a rank to the others. */
+/** Number of steps that a rank's report to the other ranks covers. */
 const REPORTED_STEPS = 8;
 /** Size of the mlp's gradients in bytes. */
 const GRADIENT_BYTES = 203_560;

@@ -9,8 +9,8 @@ export interface CodecFacts {
   /** Its name in texts. */
   title: string;
   /**
-   * Encoded size as a share of the float32 size; `null` if nothing is encoded or if the share
-   * varies.
+   * Size of the encoded values as a share of their size as float32; `null` if nothing is encoded or
+   * if the share varies.
    */
   share: string | null;
   /**
@@ -19,7 +19,7 @@ export interface CodecFacts {
    * tensors, which travel as float32. `null`: nothing is encoded.
    */
   encodes: 'hop' | 'gradient' | null;
-  /** Number of consecutive all-reduces in a step. */
+  /** Number of all-reduces of a step that run one after the other. */
   exchanges: number;
   /**
    * Returns the measured time on one core to encode with a residual and to decode with `addTo`, in

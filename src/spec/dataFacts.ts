@@ -38,7 +38,7 @@ const ColumnFacts = v.strictObject({
    * Both are sorted by code units. `null` for other columns, or if there are too many values.
    */
   values: v.nullable(v.array(v.string())),
-  /** Whether a training row lacks a value. */
+  /** Whether at least one training row has no value in this column. */
   isMissing: v.boolean(),
   /** Moments of the numbers in training rows. */
   moments: Moments,
@@ -66,7 +66,8 @@ const ImagesFacts = v.strictObject({
   isNumbered: v.boolean(),
   classes: v.array(v.string()),
   /**
-   * Classes that occur only in held-out samples. This is possible if the files define the split.
+   * Classes that occur only in held-out samples. There may be such classes if the files define the
+   * split.
    */
   untrained: v.array(v.string()),
   /**

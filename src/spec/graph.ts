@@ -87,7 +87,7 @@ function ofLists(call: readonly unknown[]): Reference[] | null {
   return all.success ? all.output : null;
 }
 
-/** Returns whether a reference means the first output of a layer's first call. */
+/** Returns whether a reference points to the first output of a layer's first call. */
 function isFirst([, node, tensor]: Reference): boolean {
   return node === 0 && tensor === 0;
 }

@@ -42,7 +42,7 @@ export interface WeightPictures {
 export interface ModelInspection {
   /** Number of optimizer steps applied to the model. */
   steps: number;
-  /** Digest of parameters and optimizer state after these steps. */
+  /** Digest of the model's parameters and optimizer state after `steps` steps. */
   stateHash: string;
   /**
    * Number of evaluated held-out images (`asked`), and how many of them have a wrong prediction

@@ -27,8 +27,8 @@ export const MAX_JOB_FILE_LENGTH = 1_000_000;
 export interface JobFile {
   readonly job: JobSpec;
   /**
-   * The fields that the file contains, without defaults. A caller that overrides fields needs
-   * these, because the defaults depend on the fields.
+   * The fields that the file contains, without defaults. Callers that override fields need them,
+   * because the defaults of a job depend on its fields.
    */
   readonly fields: Record<string, unknown>;
 }

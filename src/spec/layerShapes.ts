@@ -158,7 +158,7 @@ function concatenated(axis: number, inputs: readonly Shape[]): Traced | ShapePro
 }
 
 function ofLastAxis(axis: number, input: Shape): ShapeProblem | null {
-  // Axes are counted with the batch dimension as axis 0, but `input` does not have this dimension.
+  // Axis 0 of the layer's `axis` is the batch dimension, which `input` does not have.
   if (axis === -1 || axis === input.length) return null;
   return { problem: `only the last axis is supported, -1 or ${input.length}`, field: 'axis' };
 }

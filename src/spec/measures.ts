@@ -9,7 +9,7 @@ export type TaskName = (typeof TASK_NAMES)[number];
 /** The losses of each task. The first loss is the default. */
 const LOSSES = {
   classification: ['cross-entropy'],
-  /** These losses are computed from standardized amounts. The delta of `huber` is 1. */
+  /** Losses of amounts are computed from standardized amounts. The delta of `huber` is 1. */
   regression: ['mean-squared-error', 'mean-absolute-error', 'huber'],
 } as const satisfies Record<TaskName, readonly string[]>;
 

@@ -30,8 +30,8 @@ export function methodOf(name: string): Method {
 }
 
 /**
- * Returns whether a method learns something other than `ddp` does. `ddp` with a codec does not: it
- * still averages all gradients in every step, and sends residuals later.
+ * Returns whether a method learns something other than `ddp` does. `ddp` with a codec learns the
+ * same, because it averages all gradients in every step, and sends residuals later.
  */
 export function changesLearning(name: string): boolean {
   return !reducesGradients(methodOf(name).strategy);

@@ -11,8 +11,8 @@ export type WeightsFormat = (typeof WEIGHTS_FORMATS)[number];
 export type ModelFormat = WeightsFormat | 'checkpoint';
 
 /**
- * Which state a file contains: the state after the final step, or after the evaluation with the
- * lowest held-out loss.
+ * The state that a file contains: the state after the final step, or the state at the evaluation
+ * with the lowest held-out loss.
  */
 export type ModelVersion = 'last' | 'best';
 

@@ -58,7 +58,7 @@ export function isPipeline({ strategy }: { strategy: StrategyName }): boolean {
   return !hasWholeModel(strategy);
 }
 
-/** How the ranks of a world form pipelines. */
+/** The pipelines that the ranks of a world form. */
 export interface PipelineWorld {
   /** Number of ranks that hold one replica of the model. */
   stages: number;
@@ -67,9 +67,10 @@ export interface PipelineWorld {
 }
 
 /**
- * Returns how `worldSize` ranks form pipelines. There are as many replicas as fit, at least one.
- * Ranks that remain make all pipelines longer, if there are enough of them. Otherwise the last
- * ranks have no stage.
+ * Returns how `worldSize` ranks form pipelines. There is at least one replica, and otherwise as
+ * many as have `job.stages` ranks each. If the remaining ranks suffice for one more stage in every
+ * replica, all pipelines become longer. Ranks that still remain have no stage; they are the last
+ * ranks.
  *
  * @param layers number of layers of the model: the largest number of stages.
  */

@@ -107,7 +107,9 @@ export const PLAN_FIELDS = {
     value: 'n',
     help: 'seed of initial parameters and shuffles',
   }),
-  /** After this many steps, ranks compare state hashes and exchange statistics again. */
+  /**
+   * Number of steps from one comparison of state hashes, and exchange of statistics, to the next.
+   */
   hashEvery: field(positiveInteger(1_000_000), 20, {
     value: 'n',
     help: 'steps between two comparisons of the states of all ranks',
@@ -186,7 +188,8 @@ const PlanFields = v.strictObject(schemasOf(PLAN_FIELDS));
 export type TrainingPlan = v.InferOutput<typeof PlanFields>;
 
 /**
- * For each part that not every strategy supports: the path of its field, and whether a plan has it.
+ * For each part that not every strategy supports: the path of its field, and a test whether a plan
+ * has the part.
  */
 export type Parts<Plan> = Partial<Record<JobPart, { path: Problem['path']; isIn: (plan: Plan) => boolean }>>;
 

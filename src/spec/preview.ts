@@ -142,7 +142,7 @@ export type NoteKind = (typeof NOTE_KINDS)[number];
  */
 export interface DataNote {
   kind: NoteKind;
-  /** Number of rows, values, files, pictures or arrays of weights that the note is about. */
+  /** Number of rows, values, files, pictures or arrays of weights to which the note applies. */
   count: number;
   /** The column, folder, class or array that the note is about, or empty. */
   name: string;

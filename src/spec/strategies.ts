@@ -67,11 +67,17 @@ export interface StrategyFacts {
    * rank has some of the layers, and sends their outputs and the gradients of their inputs.
    */
   exchanges: 'gradients' | 'server' | 'parameters' | 'activations';
-  /** Whether a rank waits for the others in every step, so that it knows the losses of all. */
+  /**
+   * Whether a rank waits for the other ranks in every step, so that it knows the losses of all
+   * ranks.
+   */
   isSynchronous: boolean;
-  /** Whether ranks may join and leave during a run. The state must survive when a rank is lost. */
+  /**
+   * Whether ranks may join and leave during a run. If so, the state must survive the loss of a
+   * rank.
+   */
   isElastic: boolean;
-  /** Whether a run can be saved as a checkpoint. Each rank must have the whole state. */
+  /** Whether a run can be saved as a checkpoint. If so, each rank must have the whole state. */
   hasCheckpoints: boolean;
   /** Whether ranks communicate with all-reduces. If so, a job can choose their algorithm. */
   hasAllReduces: boolean;
@@ -100,7 +106,7 @@ export interface StrategyFacts {
   compared: readonly Compared[];
 }
 
-/** Parts that a strategy does not support if its ranks do not average gradients in every step. */
+/** Parts of a job that strategies without an averaged gradient in every step do not support. */
 const WITHOUT_AVERAGED_GRADIENTS = {
   lesson: 'the lesson requires the strategy ddp',
   measure: 'a measurement requires the strategy ddp',
@@ -128,7 +134,7 @@ const LOCAL = {
   isElastic: true,
   hasCheckpoints: true,
   hasAllReduces: true,
-  // Rounding the parameters at every exchange would undo small changes.
+  // If parameters were rounded at every exchange, small changes would be lost.
   codecs: ['fp32'],
   settings: ['syncEvery'],
   excludes: WITHOUT_AVERAGED_GRADIENTS,
@@ -136,7 +142,7 @@ const LOCAL = {
   optimizer: 'adam',
   syncEvery: 8,
   languageModel: {},
-  // The whole mean is applied, so that parameters are averaged.
+  // The outer optimizer applies the whole mean change, so that parameters are averaged.
   local: { outer: { name: 'sgd', learningRate: 1 }, isSparse: false, streaming: null },
   compared: [],
 } as const satisfies StrategyFacts;
@@ -182,7 +188,7 @@ const ROWS = {
     ...OUTER,
     codecs: COLLECTIVE_CODECS,
     local: { outer: NESTEROV, isSparse: false, streaming: null },
-    // Language models did not reach the goal of 2.2 nats in 1600 steps. So the number 4.5 is for a
+    // Language models did not reach the goal of 2.2 nats in 1600 steps. So their number is for a
     // goal of 2.4 nats.
     compared: [{ codec: 'int8', stepsToGoal: { classifier: 2.5, 'language model': 4.5 } }],
   },
@@ -203,8 +209,8 @@ const ROWS = {
   pipeline: {
     exchanges: 'activations',
     isSynchronous: true,
-    // A lost stage can be replaced: each rank has a copy of its neighbour's stage, or other
-    // replicas have the stage.
+    // The state of a lost rank's stage survives in another rank: in the same stage of another
+    // replica, or in a copy that a neighbour keeps.
     isElastic: true,
     hasCheckpoints: false,
     // Gradients are averaged only between replicas, separately for each stage.
@@ -253,7 +259,7 @@ export function reducesGradients(strategy: StrategyName): boolean {
   return STRATEGIES[strategy].exchanges === 'gradients';
 }
 
-/** The strategies whose ranks have the whole model. */
+/** The strategies in which each rank has the whole model. */
 export type ReplicaStrategy = {
   [Name in StrategyName]: (typeof ROWS)[Name]['stages'] extends 1 ? Name : never;
 }[StrategyName];

@@ -141,8 +141,8 @@ export function rowsOf(topology: Topology): LayerRow[] {
 }
 
 /**
- * Returns for each layer the indices of the layers that it reads; an empty list for the first
- * layer.
+ * For each layer, returns the indices of the layers whose outputs it reads. The list of the first
+ * layer is empty.
  */
 export function sourcesOf(topology: Topology): number[][] {
   if (topology.class_name === 'Sequential') return topology.config.layers.map((_, i) => (i === 0 ? [] : [i - 1]));
@@ -200,8 +200,8 @@ function named(layers: readonly Layer[]): NamedLayer[] {
 }
 
 /**
- * Replaces -1 in the target shape of a Reshape by the number that it means, because TensorFlow.js
- * would not know the layer's output shape.
+ * Replaces -1 in the target shape of a Reshape by the number for which it stands. Otherwise,
+ * TensorFlow.js would not know the layer's output shape.
  */
 function resolved(topology: Topology): Topology {
   const rows = rowsOf(topology);

@@ -28,7 +28,8 @@ export const Vocabulary = v.variant('tokens', [
   v.strictObject({
     tokens: v.literal('byte-pairs'),
     /**
-     * The two parts of each token from 256 on. Tokens are in the order in which they were learned.
+     * The two parts of each token from number 256 on. Tokens are in the order in which they were
+     * learned.
      */
     pairs: v.pipe(
       v.array(v.tuple([token, token])),

@@ -43,8 +43,8 @@ export class ClockComparison {
       if (rank === self) return { offsetMs: 0, errorMs: 0 };
       const low = Math.max(...this.#bounds.map((one) => one[rank]!.low));
       const high = Math.min(...this.#bounds.map((one) => one[rank]!.high));
-      // If old bounds contradict new ones, a clock has drifted or jumped. Then only the latest
-      // bounds are used.
+      // If older bounds contradict the latest ones, a clock has drifted or jumped, so only the
+      // latest bounds are used.
       return low <= high ? middleOf({ low, high }) : middleOf(last);
     });
   }

@@ -19,7 +19,9 @@ export class FlightRecorder {
   readonly #rank: number;
   readonly #worldSize: number;
   readonly #generation: number;
-  /** A ring buffer. Once it is full, `#next` is the index of the oldest record. */
+  /**
+   * A ring buffer of records. When the buffer is full, `#next` is the index of the oldest record.
+   */
   readonly #records: FlightRecord[] = [];
   #next = 0;
 

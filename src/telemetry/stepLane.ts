@@ -45,14 +45,15 @@ export function pipelineSegments(passes: readonly { length: number }[]): number 
 }
 
 /**
- * If collectives of a rank overlap, only one of their activities is shown: the kind that comes last
- * in this list. So what the rank itself does is shown rather than its waits.
+ * If collectives of a rank overlap, only one of their activities is shown: the one whose kind comes
+ * last in this list. Waits come first, so that the rank's own work is shown instead.
  */
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
 /**
- * Returns the lane of a step. Activities of the rank alone are computed from the durations,
- * backwards from the end of the step. Activities with other ranks are computed from the hops.
+ * Returns the lane of a step. The times of activities of the rank alone are computed from the
+ * durations, backwards from the end of the step. The times of activities with other ranks are
+ * computed from the hops.
  */
 export function laneOf(measured: MeasuredStep): StepLane {
   const { step, startedAt, ms, pipeline, commands = null } = measured;
@@ -143,7 +144,8 @@ function hopSegments({ startedAt, hops }: BucketTrace, since: number): Segment[]
       until('wait', reducesAt - since);
       until('reduce', receivedAt - since);
     }
-    // If the other rank was ahead, its chunk arrived while this rank was still sending.
+    // If the other rank was ahead of this rank, its chunk arrived while this rank was still
+    // sending.
     if (sentAt !== null) until('send', sentAt - since);
   }
   return segments;
@@ -183,8 +185,8 @@ function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
 
 /**
  * Reduces a lane to at most `most` segments. If it has more, the time of activities with other
- * ranks is divided into equal slots. Each slot shows its longest activity. A pipeline's step loses
- * only its waits, which {@link unpackLanes} restores.
+ * ranks is divided into equal slots. Each slot shows the kind of activity that takes most of it. A
+ * pipeline's step loses only its waits, which {@link unpackLanes} restores.
  */
 export function simplify(lane: StepLane, most: number): StepLane {
   if (isPipelineStep(lane.segments)) return { ...lane, segments: lane.segments.filter(({ kind }) => kind !== 'wait') };
@@ -219,11 +221,15 @@ export function laneNumbers(segments: number): number {
   return 5 + segments;
 }
 
-/** Finest resolution of a packed segment, milliseconds. It is finer than browsers' clocks. */
+/**
+ * Finest resolution of the times of a packed segment, milliseconds. It is finer than the resolution
+ * of browsers' clocks.
+ */
 const TICK_MS = 0.01;
 /**
- * A float64 holds 53 bits exactly. The kind of a segment takes 4 of them. Start and length take 22
- * bits each; in a pass 17 bits each, because its stage takes 7 and its micro-batch 8.
+ * A segment is packed into the 53 bits that a float64 holds exactly. The kind takes 4 bits. In a
+ * pass of a pipeline, the stage takes 7 bits, the micro-batch 8, and start and length take 17 each.
+ * In other segments, start and length take 22 bits each.
  */
 const KINDS = 2 ** 4;
 const TICKS = 2 ** 22;

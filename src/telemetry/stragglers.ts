@@ -8,13 +8,13 @@ import type { EventOf, RankTelemetry } from '../protocol/events.ts';
 import { median } from '../util/statistics.ts';
 
 /**
- * A rank is slow if the ratio of its time to the median of the others is larger than this. Steps of
- * equal machines differ by less than this ratio.
+ * A rank is slow if its time, divided by the median time of the other ranks, exceeds this ratio.
+ * Step times of equal machines differ by less.
  */
 const SLOW_RATIO = 1.3;
 /**
- * A link is slow if the ratio of its time to the median of the others is larger than this. The
- * limit is higher than for ranks, because times of single chunks vary more than times of steps.
+ * A link is slow if its time, divided by the median time of the other links, exceeds this ratio.
+ * The limit is higher than for ranks, because times of single chunks vary more than times of steps.
  */
 const SLOW_LINK_RATIO = 2;
 /** A slow link is reported only if it costs at least this share of a step. */
@@ -49,8 +49,8 @@ export type Finding =
     };
 
 /**
- * Returns slow ranks, then slow links, each with the slowest first. The result is empty if all
- * ranks and links are similar.
+ * Returns slow ranks, then slow links. The slowest rank and the slowest link come first. The result
+ * is empty if all ranks and links are similar.
  *
  * @param statistics by rank.
  * @param telemetry by rank.
@@ -67,9 +67,9 @@ export function findStragglers(statistics: readonly RankStatistics[], telemetry:
 }
 
 /**
- * Returns the ratio of the others' median speed to this rank's speed; `null` if this rank is not
- * slow. If samples are divided by speed, a slow rank has fewer samples, and its steps take as long
- * as those of the others. So the measured speeds are compared, too.
+ * Returns the median speed of the other ranks, divided by the speed of this rank; `null` if this
+ * rank is not slow. If samples are divided by speed, a slow rank has fewer samples, and its steps
+ * take as long as those of the others. So the measured speeds are compared, too.
  *
  * @param shares the ranks' shares of a step; `null` if they are not known.
  */

@@ -36,7 +36,7 @@ export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
   return { rows, errorMs };
 }
 
-/** Returns the traces of each rank, on the same clock as {@link mergeLanes}. */
+/** Returns the traces of each rank, with times on the clock of the first recording. */
 export function mergeTraces(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
   const [first] = recordings;
   const traces = new Map<number, RecordedTrace[]>();

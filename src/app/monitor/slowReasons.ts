@@ -44,7 +44,9 @@ const JITTER_MS = 2;
  */
 const SAVED_SHARE = 0.8;
 
-/** Returns the reasons that apply. The reason that usually costs most comes first. */
+/**
+ * Returns the reasons that apply. The reason that usually slows down the machine most comes first.
+ */
 export function slowReasons(facts: MachineFacts): SlowReason[] {
   const { device, isHidden, isOnBattery, savesFrames } = facts;
   const reasons: SlowReason[] = [];

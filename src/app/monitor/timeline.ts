@@ -29,8 +29,8 @@ export interface Pick {
 }
 
 /**
- * The number of steps that are shown at first: enough to compare two steps. In a pipeline, only one
- * step is shown, because it has many passes.
+ * The number of steps that the timeline shows at first: two, so that they can be compared. In a
+ * pipeline, it shows one step, because a step has many passes.
  */
 const FIRST_LOOK = 2;
 const FIRST_LOOK_AT_PIPELINE = 1;
@@ -60,8 +60,8 @@ export function timelineOf({
 }
 
 /**
- * Converts the times of lanes to the clock of this rank. The clock of the lanes is ahead of it by
- * `offsetMs`.
+ * Converts the times of lanes to the clock of this rank. The clock of the lanes is ahead of this
+ * rank's clock by `offsetMs`.
  */
 export function shifted(lanes: readonly StepLane[], offsetMs: number): StepLane[] {
   return lanes.map((lane) => ({ ...lane, startedAt: lane.startedAt - offsetMs }));
@@ -135,8 +135,8 @@ function within({ from, to }: Window, extent: Window): Window {
 }
 
 /**
- * Returns the half of a row for this kind of segment: computation is in the upper half,
- * communication in the lower half.
+ * Returns the half of a row in which this kind of segment is drawn: the upper half for computation,
+ * the lower half for communication.
  */
 export function rowOf(kind: SegmentKind): 'alone' | 'together' {
   return ALONE.includes(kind) ? 'alone' : 'together';

@@ -13,7 +13,7 @@ import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, t
 export const ZOOM = 1.5;
 /** One press of a key pans by this share of the window. */
 const PAN = 0.2;
-/** A pointer picks a segment if it is at most this number of pixels away. */
+/** A pointer picks a segment that is at most this number of pixels away. */
 const SLACK = 4;
 
 export interface GestureOptions {

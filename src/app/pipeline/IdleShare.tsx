@@ -1,4 +1,4 @@
-/** The share of a step in which ranks waited, as measured and as planned. */
+/** Shows the share of a step in which ranks waited, and the share that the plan expects. */
 import { useMemo } from 'preact/hooks';
 import { idleShare } from '../../parallel/pipeline/schedules.ts';
 import type { StepLane } from '../../protocol/stepTrace.ts';

@@ -7,7 +7,10 @@ import { messages } from '../locales/index.ts';
 import { percent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 
-/** Parts that are shorter than this share of the bar have no title, because it would be cut off. */
+/**
+ * A part of the bar that is shorter than this share of it has no title, because the title would be
+ * cut off.
+ */
 const LEAST_TITLED = 0.15;
 
 export function PipelineBar({ player }: { player: PipelinePlayer }) {
@@ -45,8 +48,8 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
 }
 
 /**
- * Returns two ticks of the plan: `filled`, when the last rank has begun, and `drains`, when the
- * first rank to end has ended.
+ * Returns two ticks of the plan: `filled`, when every rank has begun its first pass, and `drains`,
+ * when a rank has ended its last pass.
  */
 function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
   const { ticks } = plan;

@@ -88,7 +88,7 @@ function Ways({ layout, ring }: { layout: PipelineLayout; ring: boolean }) {
   );
 }
 
-/** Number of points with which a way is drawn. */
+/** Number of points on the drawn way of a value. */
 const WAY_POINTS = 24;
 
 function wayOf(layout: PipelineLayout, kind: 'forward' | 'backward', from: RankPlace, to: RankPlace): string {
@@ -147,7 +147,7 @@ function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
 }
 
 /**
- * In the label of a rank, the line with this index has the number of kept micro-batches. The lines
+ * Index of the line of a rank's label that shows how many micro-batches the rank keeps. The lines
  * before it describe the stage.
  */
 const KEEPS_LINE = 3;
@@ -180,9 +180,7 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
   return (
     <g aria-hidden="true">
       {rows.map((row, index) => {
-        /**
-         * For each rank and direction: how many of the values that wait there are already drawn.
-         */
+        /** For each rank and direction: the number of waiting values that are already drawn. */
         const waiting = new Map<string, number>();
         return (
           <g key={row[0]!.replica}>

@@ -17,8 +17,8 @@ import type { PipelinePlayer } from './pipelinePlayer.ts';
 import { PipelineLegend } from './PipelineBar.tsx';
 
 /**
- * With more ranks than MOST_MARKS, rows are too low for marks. With more passes than MOST_LISTED,
- * the list for screen readers would be too long.
+ * With more ranks than MOST_MARKS, rows are too low for the ranks' marks. With more passes than
+ * MOST_LISTED, the list for screen readers would be too long.
  */
 const MOST_MARKS = 16;
 const MOST_LISTED = 64;

@@ -58,7 +58,7 @@ export function drawPass(
   colours: Omit<PassColours, 'cell'>,
 ): void {
   context.fillStyle = colours[kind];
-  // A gap separates passes that follow each other.
+  // The box is narrower than the time of its pass, so that a gap separates consecutive passes.
   context.fillRect(x, y, width - Math.min(1, width / 4), height);
   const size = Math.min(textSize, height - 2);
   if (size < 8) return;

@@ -26,7 +26,9 @@ interface Value {
 }
 
 export interface ShownValue extends Pick<Value, 'kind' | 'microBatch' | 'from' | 'to'> {
-  /** Share of the way that the value has travelled; 1 if it waits for its pass. */
+  /**
+   * How much of its way the value has travelled, 0 to 1. It is 1 if the value waits for its pass.
+   */
   share: number;
 }
 
@@ -62,12 +64,12 @@ export function reelOf(plan: PipelinePlan): PipelineReel {
       const to = rankOfStage(plan, next);
       if (needed === undefined || to === from) return [];
       const value = { kind, microBatch, from, to };
-      // The first stage of a ring sends its values long before they are needed. Only the value that
-      // is needed next is shown.
+      // In the plan of a ring, the first stage takes no time, so its values are ready long before
+      // the next stage needs them. A value is drawn as if it left in the tick before it is needed.
       if (!takesTime(plan, stage)) return [{ ...value, leaves: needed - 1 + COMPUTES, arrives: needed, needed }];
       const arrives = tick + 1;
-      // The first stage computes its backward passes late, because they take no time. Values that
-      // wait for it are not shown.
+      // In the plan of a ring, the backward passes of the first stage take no time, so they come
+      // late. A value that waits for such a pass is not shown.
       return [{ ...value, leaves: tick + COMPUTES, arrives, needed: takesTime(plan, next) ? needed : arrives }];
     }),
   );

@@ -45,11 +45,14 @@ interface LayoutOptions {
   /** Whether values travel from the last rank to the first one. */
   ring: boolean;
   textSize: number;
-  /** The rank whose replica must be shown; `null` if any replica may be left out. */
+  /** The rank whose replica is always drawn; `null` if any replica may be left out. */
   own: number | null;
 }
 
-/** At most this many replicas are drawn, because all replicas do the same at the same time. */
+/**
+ * The largest number of replicas that are drawn. More are not needed, because all replicas do the
+ * same at the same time.
+ */
 const MOST_REPLICAS = 3;
 /**
  * The minimum width of a rank with a label, and of a rank without a label, in pixels at the usual
@@ -73,7 +76,7 @@ export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: 
   const mark = (labelled ? 18 : 13) * zoom;
   const box = { width: (labelled ? 28 : 24) * zoom, height: (labelled ? 20 : 17) * zoom };
   const lane = mark * 1.4 + box.height / 2 + 2 * zoom;
-  // A value that returns to the first rank passes above or below the row.
+  // A value between the last and the first rank of a ring passes above or below the row.
   const arc = ring && lines === 1 ? 30 * zoom : 0;
   const around = lane + box.height / 2 + 4 * zoom;
   const shown = shownReplicas(replicas, own === null ? null : Math.floor(own / ranks));
@@ -99,8 +102,8 @@ export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: 
 }
 
 /**
- * Returns the first replicas. The last of them is replaced by the replica `own`, if `own` is not
- * among them.
+ * Returns the replicas to draw: the first ones. If the replica `own` is not among them, it replaces
+ * the last of them.
  */
 function shownReplicas(replicas: number, own: number | null): number[] {
   const count = Math.min(replicas, MOST_REPLICAS);

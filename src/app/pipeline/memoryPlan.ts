@@ -28,7 +28,7 @@ interface PlannedModel {
   lossCost: number;
   /** Whether the run measures the layers, so that its cut may differ from the planned one. */
   isMeasured: boolean;
-  /** Bytes of the largest matrix, which is one buffer of the GPU. */
+  /** Bytes of the largest matrix. A matrix is stored in one buffer of the GPU. */
   largestMatrix: number;
 }
 
@@ -124,8 +124,8 @@ function keptBytes(layers: readonly PlannedLayer[], recompute: boolean, rows: nu
 }
 
 /**
- * The search for a pipeline begins with the smallest possible number of stages. After it, it tries
- * at most this many larger numbers of stages.
+ * The search for a pipeline begins with the smallest possible number of stages. Then it tries at
+ * most this many larger numbers.
  */
 const MOST_TRIES = 12;
 

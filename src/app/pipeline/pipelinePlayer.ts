@@ -5,7 +5,7 @@ import { frameAt, reelOf, timelineOf, type PipelineFrame, type PipelineReel } fr
 import { planOf, type PipelineShape } from './shape.ts';
 
 export interface PipelinePlayer extends Playback {
-  /** The plan on the screen; `null` before the first one. */
+  /** The plan on the screen; `null` before the first plan. */
   readonly reel: ReadonlySignal<PipelineReel | null>;
   readonly frame: ReadonlySignal<PipelineFrame | null>;
 }

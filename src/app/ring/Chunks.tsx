@@ -27,7 +27,7 @@ interface Props {
 const MOST_NAMED = 12;
 /** With fewer pixels per rank than this, chunks of other ranks are dots. */
 const LEAST_SPACE = 14;
-/** The space for a chunk if the picture is not a ring, as a share of the picture's size. */
+/** The room for a chunk if the picture is not a ring, as a share of the picture's size. */
 const PAIR_ROOM = 0.25;
 
 export function Chunks({ layout, player, textSize, focus }: Props) {

@@ -27,7 +27,9 @@ function pickedOf(frame: Frame, sender: number): Picked {
   return { chunk, rank: null, sender: frame.plan.algorithm === 'ring' ? null : sender };
 }
 
-/** An element over the picture. Only its focus outline is visible. */
+/**
+ * An element over the picture that receives pointer and keys. Only its focus outline is visible.
+ */
 export function EdgeKeys({ layout, player }: Props) {
   const n = layout.places.length;
   const id = useId();

@@ -44,7 +44,7 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
   const n = members.length;
   const textSize = smallText.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
-  // In a lesson for one person, only this person has a name. No list of names is needed then.
+  // In a lesson for one person, no other rank has a name, so no list of names is shown.
   const hasNames = members.filter(({ name }) => name !== null && name !== '').length > 1;
   // The layout object is reused until the layout changes. With a new object, the effect that moves
   // the chunks would start again.

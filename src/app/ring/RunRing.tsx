@@ -69,8 +69,8 @@ export function RunRing({ view, run, player, picture }: Props) {
 }
 
 /**
- * Returns the edges of the ring. This rank knows the state of its own links only, so all other
- * edges are drawn as connected. The speed is known for all links.
+ * Returns the edges of the ring. This rank knows the state of its own links only, so the edges of
+ * other ranks are drawn as connected. The speed is known for all links.
  */
 function edgesOf(run: Run): RingEdge[] {
   const rates = edgeRates(run);

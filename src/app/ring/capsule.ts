@@ -10,7 +10,7 @@ export interface Capsule {
   kind: 'slots' | 'tag' | 'name' | 'bar' | 'dot';
   width: number;
   height: number;
-  /** `letter` is the width of the name, and `figure` the width of the number after it. */
+  /** `letter` is the width of the name, and `figure` the width of the number after the name. */
   letter: number;
   figure: number;
   /**
@@ -31,16 +31,19 @@ export interface CapsuleOptions {
   /** The name of the chunks: `A` or `A–D`. */
   name: string;
   /**
-   * Limits what is shown if slots do not fit. With `name`, the capsule has a name, and a bar if
-   * there is room. `bar` and `dot` are for chunks that the rank in focus neither sends nor
-   * receives.
+   * The most detailed shape of the chunk if slots do not fit. With `name`, the capsule has a name,
+   * and a bar if there is room. `bar` and `dot` are for chunks that the rank in focus neither sends
+   * nor receives.
    */
   most: 'name' | 'bar' | 'dot';
 }
 
-/** With more ranks than this, there are no slots, because there are only this number of colours. */
+/**
+ * With more ranks than this, capsules have no slots, because each slot needs its own colour and
+ * there are no more colours.
+ */
 const MOST_SLOTS = 8;
-/** With more ranks than this, bars would cover each other. */
+/** With more ranks than this, capsules have no bars, because they would cover each other. */
 const MOST_BARS = 36;
 /** Width of a digit, and of a capital letter, relative to the text size. */
 export const DIGIT = 0.64;
@@ -67,7 +70,7 @@ export function capsuleFor(way: Way, options: CapsuleOptions): Capsule {
   return plain('dot', dot, dot);
 }
 
-/** Returns a capsule without a bar next to a name. */
+/** Returns a capsule that has no bar next to its name. */
 function plain(kind: 'name' | 'bar' | 'dot', width: number, height: number): Capsule {
   const slots = { x: -width / 2, y: -height / 2, width, height };
   return { kind, width, height, letter: 0, figure: 0, slots };

@@ -16,7 +16,7 @@ import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 export type Parts = readonly number[];
 
 export interface Flight extends PlanTransfer {
-  /** The share of the way that the chunks have travelled: 0 at the sender, 1 at the receiver. */
+  /** How much of their way the chunks have travelled: 0 at the sender, 1 at the receiver. */
   progress: number;
   /**
    * The ranks whose numbers are in the sums of the travelling chunks. All chunks of a flight have
@@ -54,8 +54,8 @@ export interface Timeline {
 const LEAST_TRAVEL = 0.4;
 
 /**
- * A step takes at least this share of the average step. Otherwise the chunks of two steps could
- * seem to arrive together, because clocks have a limited resolution.
+ * Each step is drawn as if it took at least this share of the average step. Otherwise the chunks of
+ * two steps could seem to arrive together, because clocks have a limited resolution.
  */
 const LEAST_STEP = 0.02;
 
@@ -127,7 +127,7 @@ export interface KnownCells {
 }
 
 /**
- * Returns the content of every cell after `completed` steps of the plan.
+ * Returns the content of every cell after the first `completed` steps of the plan.
  *
  * @param known cells at an earlier time. If they belong to the same plan, only the later steps are
  *   computed, because in a large world, computing all steps takes longer than a frame.

@@ -17,7 +17,7 @@ export interface Point {
 
 /** The place of a rank. */
 export interface RankPosition extends Point {
-  /** The direction from the centre of the rank's circle, radians. */
+  /** The direction from the centre of the rank's circle to the rank, in radians. */
   angle: number;
   /** Radius of the mark. */
   mark: number;
@@ -59,10 +59,7 @@ export interface LayoutOptions {
 const MOST_INSIDE = 16;
 /** The number of neighbours on each side of a rank that are enlarged with it. */
 const NEAR = 2;
-/**
- * The share of the circle that the enlarged ranks take, with the gaps to the next ranks on both
- * sides.
- */
+/** The share of the circle for the enlarged ranks and the gaps next to them. */
 const NEAR_SHARE = 0.42;
 /** Radius of an enlarged mark at the usual size of letters, pixels. */
 const NEAR_MARK = 15;
@@ -84,8 +81,8 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
   if (hasLens) for (let i = -NEAR; i <= NEAR; i++) near.add((focus + i + n) % n);
   const usual = (n <= 6 ? 20 : n <= 12 ? 16 : n <= 16 ? 12 : n <= 32 ? 6 : 4) * zoom;
   const widest = hasLens ? NEAR_MARK * zoom : usual;
-  // A name is above, below or next to its mark. So the ring must leave room for lines of text at
-  // the top and bottom, and for a word at the sides.
+  // Names are above, below or next to their marks. So there must be room for lines of text above
+  // and below the ring, and for a word at its sides.
   const radiusWith = (lines: number, letters: number): number =>
     Math.min(height / 2 - widest * 1.4 - textSize * lines, width / 2 - widest * 1.4 - textSize * letters);
   const withNames = radiusWith(2.7, n === 2 ? 3 : 7.5);
@@ -146,7 +143,10 @@ function around(i: number, of: number): number {
   return -Math.PI / 2 + (2 * Math.PI * i) / of;
 }
 
-/** The largest radius of a group, as a share of half the picture. The rest is for the centre. */
+/**
+ * The largest radius of a group's circle, as a share of half the picture's size. The rest is room
+ * for the centre.
+ */
 const GROUP_SHARE = 0.32;
 
 function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): RingLayout {
@@ -200,8 +200,8 @@ export interface Way {
 const BOW = 0.1;
 const OUTER_BOW = 0.16;
 /**
- * On short curves, this is the distance between the curve and the straight line, in pixels. It
- * keeps chunks of the two directions apart.
+ * The distance between a short curve and the straight line between its ranks, in pixels. It keeps
+ * chunks of the two directions apart.
  */
 const APART = 28;
 const LEAST_BOW = 0.25;
@@ -222,9 +222,9 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
   const away = Math.hypot(centre.x, centre.y);
   const isOuter = layout.groups.length > 0 && from % groupSizeOf(layout.places.length) === 0;
   // Curves bend to the right of the direction of travel, so that the two directions of a pair
-  // differ. Only curves between the outermost ranks of groups bend to the left, which is outside.
-  // Without groups, curves are also shifted to the centre, so that they do not cross the ranks
-  // between the pair.
+  // differ. Only curves between the outermost ranks of groups bend to the left, away from the
+  // picture's centre. Without groups, curves are also shifted to the centre, so that they do not
+  // cross the ranks between the pair.
   const apart = Math.max(BOW, Math.min(LEAST_BOW, APART / length));
   const bow = 2 * (isOuter ? -OUTER_BOW : apart);
   const inward = layout.groups.length > 0 || away < 1 ? 0 : (2 * INWARD * Math.min(length, away)) / away;
@@ -266,7 +266,10 @@ export function boxCentre(way: Way, progress: number, half: HalfSize): Point {
   return way.at(start + (end - start) * progress);
 }
 
-/** Returns the share of the way that the mark and half a box cover at its start (0) or end (1). */
+/**
+ * Returns the share of the way that the mark and half of the box cover at the start (0) or the end
+ * (1) of the way.
+ */
 function gapOf(way: Way, mark: number, at: 0 | 1, half: HalfSize): number {
   const [p, q] = [way.at(at), way.at(at === 0 ? 0.02 : 0.98)];
   const long = Math.hypot(q.x - p.x, q.y - p.y) || 1;
@@ -276,8 +279,8 @@ function gapOf(way: Way, mark: number, at: 0 | 1, half: HalfSize): number {
 }
 
 /**
- * An edge is drawn as if it had an invisible box at each end, so that it does not touch the marks.
- * This is half the size of the box, pixels.
+ * Half the size, in pixels, of an invisible box that keeps a gap between an edge and the marks at
+ * its ends.
  */
 const EDGE = { width: 2, height: 2 };
 /** The number of straight lines that an edge is drawn with. They look like a curve. */
@@ -294,8 +297,8 @@ function pointsOf(way: Way, lines: number): Point[] {
 }
 
 /**
- * A pointer counts as on a way if it is within this distance, in pixels: about the width of a
- * finger. With large marks, the distance is larger.
+ * A pointer that is at most this number of pixels from a way counts as on this way. It is about the
+ * width of a finger. With large marks, the limit is higher.
  */
 const REACH = 28;
 

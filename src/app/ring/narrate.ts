@@ -6,7 +6,7 @@ import { sumsOf, type Numbers } from './numbers.ts';
 import type { Picked } from './player/player.ts';
 
 interface Narration {
-  /** Title of two or three words for the centre of the picture. */
+  /** A title for the centre of the picture, of two or three words. */
   title: string;
   text: string;
 }

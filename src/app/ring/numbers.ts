@@ -12,8 +12,8 @@ interface ChunkValues {
   /** Ranks in the sum, in the order of addition. */
   ranks: number[];
   /**
-   * The terms of each element of the chunk. The vector is cut into chunks as in a real all-reduce.
-   * If it has fewer elements than there are ranks, some chunks have no elements.
+   * The terms of each element of the chunk. If the vector has fewer elements than there are ranks,
+   * some chunks have no elements.
    */
   elements: ElementValues[];
 }
@@ -82,8 +82,8 @@ export function extentOf(numbers: Numbers): Extent {
     letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
-    // A copy of a chunk holds either the numbers of a single rank, or a partial sum. The partial
-    // sum of chunk `i` starts with the numbers of rank `i + 1`.
+    // A copy of a chunk holds either the numbers of a single rank, or a partial sum. A partial sum
+    // of chunk c starts with the numbers of rank c + 1.
     for (let i = 1; i <= n; i++) {
       meet([i - 1], chunk);
       meet(

@@ -3,7 +3,7 @@ import { allReduceSteps } from '../../collectives/plans/planSteps.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
 
-/** Duration of a step on a home network, milliseconds. The player slows it down. */
+/** Duration of a step on a home network, milliseconds. The player shows steps slower than that. */
 const STEP_MS = 4;
 
 export function simulatedTrace(n: number, algorithm: AllReduceName): RecordedTrace {

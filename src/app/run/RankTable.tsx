@@ -165,8 +165,8 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 }
 
 /**
- * Shows the link from `rank` to its right neighbour, from the latest report of `rank`. A link of
- * this tab's rank that is not connected is shown as connecting.
+ * Shows the link from `rank` to its right neighbour, from the latest report of `rank`. If this is a
+ * link of this tab's rank and not connected, it is shown as connecting.
  */
 function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
   const { run: labels } = messages.value;

@@ -32,8 +32,8 @@ interface Props {
   job: JobSpec;
   result: RunResult;
   /**
-   * Whether this tab took every step, in a single generation. Only then can the bytes sent be
-   * compared with theory.
+   * Whether this tab took every step of the run, and all in one generation. Only then can its sent
+   * bytes be compared with theory.
    */
   isWhole: boolean;
   host: boolean;

@@ -71,7 +71,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   const pointed = useSignal<Pointed | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
-  // A trace is replayed in the picture of the algorithm that it was recorded with.
+  // A trace is replayed in the picture of its own algorithm.
   const picture =
     trace?.algorithm ?? pictureOf({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
   const hides = hidden.value;
@@ -176,7 +176,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         <GenerationPanel
           key={run.number}
           run={run}
-          // After a run with a pipeline, no tab has the whole model, so none can continue a prompt.
+          // After a run with a pipeline, no tab has the whole model, so prompts cannot be
+          // continued.
           asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
         />
       )}

@@ -18,8 +18,8 @@ export function keepInAddress(changes: Readonly<Record<string, string | null>>):
  * room.
  */
 export function showRoomInAddress(room: string): void {
-  // If the address is already a link of this room, it stays as it is: with its `auto`, a reload
-  // joins again.
+  // An address that is already a link of this room stays as it is, because with its setting `auto`,
+  // a reload joins again.
   if (route.peek().room === room) return;
   history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
   route.value = parseRoute(location.hash);

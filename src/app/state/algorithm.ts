@@ -57,8 +57,8 @@ const CLASSES = 10;
 
 /**
  * Returns the number of elements of each parameter, in the order of the forward pass; `null` if it
- * depends on people's files. The parameters of a cnn count as one parameter, and so do the
- * parameters of each custom layer: the largest of them decides where a bucket ends.
+ * depends on people's files. All parameters of a cnn are counted as one parameter, and so are all
+ * parameters of a custom layer, because the largest of them decides where a bucket ends.
  */
 function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   if (job === 'lesson') return null;

@@ -19,7 +19,7 @@ export function samplesPerSecond(run: Run): number | null {
   if (last.at <= first.at) return last.ms.total > 0 ? (last.samples * 1000) / last.ms.total : null;
   const later = run.recent.slice(1);
   const samples = later.reduce((sum, step) => sum + step.samples, 0);
-  // Spectators do not receive every step, so one report may be for several steps.
+  // Spectators do not receive a report of every step, so a report may stand for several steps.
   const stepsPerReport = (last.step - first.step) / later.length;
   return (samples * stepsPerReport * 1000) / (last.at - first.at);
 }
@@ -44,8 +44,8 @@ export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boole
 }
 
 /**
- * Returns two shares: the share of a step that is communication, and the share of this
- * communication that is overlapped by other work.
+ * Returns the share of a step that is communication, and the share of the communication that
+ * overlaps with other work.
  */
 export function communication(run: Run): { share: number; overlapped: number } | null {
   const sum = (pick: (ms: Run['recent'][number]['ms']) => number) =>

@@ -1,5 +1,6 @@
 /**
- * Describes what a member that is not ready is doing, from the reports that the room has received.
+ * Describes the current activity of a member that is not ready, from the reports that the room has
+ * received.
  */
 import type { RosterEntry } from '../../protocol/room.ts';
 import { messages } from '../locales/index.ts';

@@ -56,7 +56,8 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   } as const;
   if (job === 'lesson') return { ...withStrategy(planned, DEFAULT_JOB.strategy), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };
-  // The folder of a server has IDX files, unless the server was started for another job.
+  // A server's folder contains IDX files, unless the server was started for another job than
+  // `mnist`.
   return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
 }
 
@@ -110,8 +111,8 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 }
 
 /**
- * Changes what the run measures; `null` if it trains. The number of steps becomes the default,
- * unless somebody set another number that is also valid for the new purpose. If the strategy does
+ * Changes what the run measures; with `null`, it trains instead. The number of steps becomes the
+ * default, unless somebody set another number that the new job may also have. If the strategy does
  * not support measurements, it becomes the default one.
  */
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
@@ -179,7 +180,7 @@ export function withMethod(spec: JobSpec, method: string): JobSpec {
   return { ...withStrategy(withMeasure(spec, null), strategy), algorithm, shardOptimizer, codec };
 }
 
-/** The fields, besides strategy and codec, on which the costs of a step depend. */
+/** The costs of a step depend on these fields, and on strategy and codec. */
 const COST_FIELDS = ['job', 'model', 'hidden', 'gpt', 'side', 'channels', 'data', 'batchSize', 'precision'] as const;
 
 /** Returns whether costs that were measured for one job are valid for the other. */

@@ -11,7 +11,7 @@ import { messageOf } from '../../util/errors.ts';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from './algorithm.ts';
 import { PAGE_SETTINGS } from './route.ts';
 
-/** Fields whose values are written as plain text. The other fields have their own encodings. */
+/** Fields whose values are written as plain text. Each other field has its own encoding. */
 const WRITTEN = writtenOf(FIELDS);
 /** Fields of a language model. */
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);

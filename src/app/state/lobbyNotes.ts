@@ -10,7 +10,7 @@ import type { View } from './view.ts';
 export function runFromOutside(view: View, lobby: Lobby): string {
   const { outside, note } = messages.value.lobby;
   if (view.state === 'LINKING') return outside.connecting;
-  // The page of the run appears when this tab has prepared the run.
+  // When this tab has prepared the run, it shows the page of the run instead of the lobby.
   if (view.state === 'SYNCING') return outside.preparing;
   const about = outside.phases[lobby.phase === 'RUNNING' || lobby.phase === 'PAUSED' ? lobby.phase : 'SYNCING'];
   if (isSpectating(view)) return note.sentences(about, outside.watching);

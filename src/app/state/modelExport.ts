@@ -13,8 +13,8 @@ interface ModelExport {
   /** Error message of the engine. */
   problem: string | null;
   /**
-   * If the user requested the best weights: the number of steps after which the exported weights
-   * were reached.
+   * If the user requested the best weights: the number of steps after which the model had the
+   * exported weights.
    */
   bestStep: number | null;
 }

@@ -16,13 +16,13 @@ export interface OriginView {
   /** Progress of reading this tab's data files for their preview; `null` if none are read. */
   opening: LoadProgress | null;
   /**
-   * If the first run of the room continues a checkpoint of this tab: the number of steps in this
-   * checkpoint. Otherwise `null`.
+   * The number of steps in the checkpoint of this tab that the first run of the room continues.
+   * `null` if it continues none.
    */
   resumesAfter: number | null;
   /**
-   * If the first run of the room begins with weights from a file of this tab: the name of the file.
-   * Otherwise `null`.
+   * The name of the file of this tab with whose weights the first run of the room begins. `null`
+   * without such a file.
    */
   beginsWith: string | null;
   /** Notes about arrays of that file that are left out or rounded. */

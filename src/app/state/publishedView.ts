@@ -48,8 +48,8 @@ export function publishNow(next: View): void {
 }
 
 /**
- * Publishes the view on a later frame. A change to another screen is published immediately, because
- * otherwise a click could hit a button that should no longer be shown.
+ * Publishes the view on a later frame. A change to another screen is published immediately.
+ * Otherwise, a click could hit a button of the previous screen.
  */
 export function publishSoon(next: View): void {
   latest = next;
@@ -68,7 +68,7 @@ function schedule(): void {
   }
   if (frame !== 0 || waiting !== null) return;
   const pause = computesOnCpu.peek() ? THRIFTY_PUBLISH_MS : PUBLISH_MS;
-  // Frames are not requested all the time, because the browser paints each requested frame even if
+  // Frames are requested only when needed, because the browser paints each requested frame even if
   // nothing has changed.
   waiting = setTimeout(
     () => {

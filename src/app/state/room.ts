@@ -25,7 +25,7 @@ export interface RoomView {
   deviceNote: string | null;
   member: string | null;
   room: string | null;
-  /** The tab sends this key to the server to become a host of the room again. */
+  /** The tab sends this key to the server when it joins again, to become a host again. */
   hostKey: string | null;
   lobby: Lobby | null;
   /** The stage of the engine's preparation; `null` if it prepares nothing. */

@@ -24,7 +24,7 @@ export interface Route {
   kernels: KernelChoice;
   /** Whether to join without a click. */
   auto: boolean;
-  /** The text in the place of the room code, if it is not a valid code. */
+  /** The text that the address has instead of a valid room code; `null` without such a text. */
   wrongCode: string | null;
   /** All settings after the question mark. */
   query: URLSearchParams;

@@ -13,7 +13,7 @@ import {
 
 /** A change of the world: ranks left, joined, or both. */
 export interface WorldChange {
-  /** The latest step before the change, and its time. */
+  /** The latest step before the change of the world, and the time of this step. */
   step: number;
   at: number;
   /** World sizes. */
@@ -42,7 +42,7 @@ export interface Run extends RunProgress, RunTelemetry {
   job: JobSpec;
   /** Changes between generations, newest last. */
   changes: readonly WorldChange[];
-  /** Ids of the members that have been in the run. */
+  /** Ids of the members that take part or have taken part in the run. */
   met: readonly string[];
   /** State of a lesson. */
   lesson: LessonView | null;

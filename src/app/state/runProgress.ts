@@ -33,15 +33,13 @@ export interface RunProgress {
   /** Checkpoints that this tab has saved, newest last. */
   saves: readonly { step: number; at: number }[];
   /**
-   * The time of the run, in milliseconds, at which the engine's clock was 0. It is 0 at first. When
-   * the GPU is lost, the engine counts from 0 again, so this becomes the time of the latest step.
+   * The time of the run, in milliseconds, at which the engine began to count from 0. At first, this
+   * is 0. When the GPU is lost, the engine counts from 0 again, and this becomes the time of the
+   * latest step.
    */
   since: number;
   evaluations: readonly Evaluation[];
-  /**
-   * Confusion matrix of the latest evaluation of all held-out samples. It was measured after
-   * `step`.
-   */
+  /** Confusion matrix of the latest evaluation of all held-out samples, which was after `step`. */
   confusion: (Confusion & { step: number }) | null;
   /** Texts that a language model wrote, newest last. */
   samples: readonly Sample[];
@@ -110,7 +108,7 @@ function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunPro
     losses: append(progress.losses, { step, at: newest.at, value: loss }),
     last: newest,
     recent: [...earlier, newest],
-    // If a run restarts from an earlier step, later steps are evaluated again.
+    // If a run restarts from an earlier step, the steps after that step are evaluated again.
     evaluations: evaluations.some((one) => one.step > step)
       ? evaluations.filter((one) => one.step <= step)
       : evaluations,

@@ -25,8 +25,8 @@ interface Statistics {
   step: number;
   ranks: readonly RankStatistics[];
   /**
-   * Whether these statistics are from an earlier generation. Their bytes were counted from an
-   * earlier start, so no rates can be computed from these bytes.
+   * Whether these statistics are from an earlier generation. If so, their bytes were counted from
+   * an earlier start, so no rates can be computed from them.
    */
   isCarried?: true;
 }
@@ -41,7 +41,10 @@ export interface RunTelemetry {
   distribution: { what: 'files' | 'state'; total: number; bytesPerRank: readonly number[] } | null;
   /** The stages of a run with a pipeline. */
   pipeline: PipelineView | null;
-  /** The algorithm that sends the gradients; `null` before the first step of a generation. */
+  /**
+   * The algorithm that sends most bytes of the gradients; `null` before the first step of a
+   * generation.
+   */
   algorithm: RunAlgorithm | null;
   /** The ranks' shares of a step; `null` before speeds are exchanged in a generation. */
   shares: SharesView | null;
@@ -58,7 +61,7 @@ export interface RunTelemetry {
   ownLanes: readonly StepLane[];
   /**
    * The latest steps of this generation on each rank, by the clock of that rank. The steps of other
-   * ranks are from `telemetry`. The steps of this rank are its exact `ownLanes`.
+   * ranks come from `telemetry`, and those of this rank from `ownLanes`, which are more exact.
    */
   lanes: readonly (readonly StepLane[])[];
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
@@ -126,13 +129,14 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
     }
     case 'codec': {
       const { choice } = event;
-      // With a codec of whole gradients, ranks do not send the chunks that the trace shows.
+      // With a codec that replaces whole gradients, ranks do not send the chunks that the trace
+      // shows.
       return { choice, trace: isCollectiveCodec(choice.codec) ? run.trace : null };
     }
     case 'trace': {
       const { step, bucket, bytes, algorithm, startedAt, hops } = event;
       const trace = { step, bucket, bytes, algorithm, startedAt, hops };
-      // Small buckets may use another algorithm than `run.algorithm`, which sends most bytes.
+      // `run.algorithm` is the algorithm that sends most bytes. Small buckets may use another one.
       const isMinor = run.algorithm !== null && run.algorithm !== algorithm;
       return isMinor || !isComplete(trace, run) ? {} : { trace };
     }

@@ -18,8 +18,8 @@ const found = signal<SavedRuns>({ runs: [], damaged: [], problem: null });
 export const savedRuns: ReadonlySignal<SavedRuns> = found;
 
 /**
- * Checkpoints whose content is damaged, with the reason. Their headers do not show the damage, so
- * it is found only when the content is read.
+ * Checkpoints whose content is damaged, with the reason. The damage is found only when the content
+ * is read, because the headers do not show it.
  */
 const unreadable = new Map<string, string>();
 

@@ -19,7 +19,7 @@ export interface Series {
   pending: readonly Point[];
 }
 
-/** The largest number of points. A chart has fewer pixels, so it could not show more points. */
+/** The largest number of points. More are useless, because a chart has fewer pixels. */
 const MAX_POINTS = 4096;
 
 export const emptySeries: Series = { stride: 1, points: [], pending: [] };
@@ -50,7 +50,7 @@ export function truncate(series: Series, step: number): Series {
 
 /**
  * Returns the smoothed line: the mean of two exponential moving averages, one from the left and one
- * from the right. With both, the line does not lag behind the data.
+ * from the right. The average of both directions does not lag behind the data.
  *
  * @param weight the weight of the previous average, 0 <= weight < 1.
  */

@@ -50,7 +50,7 @@ const NAMELESS = 'tab';
 /** Whether a room is being created or joined. */
 export const entering = signal(false);
 
-/** Whether a visible page shows a run that is not paused. */
+/** Whether the page is visible and shows a run that is not paused. */
 export const isWatching = computed(() => {
   const { lobby } = view.value;
   return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;

@@ -11,8 +11,8 @@ import { messages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
 
 /**
- * Returns whether this rank reports its own loss and samples of a step, not those of all ranks,
- * because ranks do not exchange results in every step.
+ * Returns whether a rank reports only its own loss and samples of a step. This is so if ranks do
+ * not exchange results in every step.
  */
 export function reportsOwnLossOnly({ measure, strategy }: JobSpec, worldSize: number): boolean {
   return (measure === 'methods' || !STRATEGIES[strategy].isSynchronous) && worldSize > 1;
@@ -49,7 +49,7 @@ export function pictureOf(
   const known = ALL_REDUCE_NAMES.find((name) => name === used);
   if (known !== undefined) return known;
   if (shardOptimizer) return 'ring';
-  // If the ranks cannot run the algorithm, they use the ring.
+  // If the ranks cannot run the job's algorithm, they use the ring.
   if (algorithm !== 'auto') return whyAlgorithmDoesNotFit(algorithm, worldSize) === null ? algorithm : 'ring';
   if (bucketBytes === null || worldSize < 2) return 'ring';
   return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));

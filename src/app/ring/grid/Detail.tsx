@@ -16,12 +16,12 @@ import type { Picked, Player, Stage } from '../player/player.ts';
 
 /**
  * The bytes of a chunk are computed for elements of four bytes, the size of a float32. If a codec
- * encodes the gradients, they are only approximate.
+ * encodes the gradients, this number of bytes is only approximate.
  */
 const BYTES_PER_ELEMENT = 4;
 /**
- * The largest number of elements whose sums are written out. The chunks of the lesson have one or
- * two elements.
+ * The sums of a chunk are written out if it has at most this number of elements. The chunks of the
+ * lesson have one or two.
  */
 const MOST_SUMS = 4;
 

@@ -226,7 +226,8 @@ function usePainted(
     let painted: { completed: number; filled: number } | null = null;
     return effect(() => {
       const now = player.frame.value;
-      // Until the first trace of this world size arrives, the player shows another world size.
+      // Until the first trace of the present world size arrives, the player still shows a trace of
+      // another world size.
       const frame = now?.plan.n === n && now.plan.chunks === chunks ? now : null;
       const picture = { n, chunks, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];

@@ -4,8 +4,8 @@ import type { Frame, Parts } from '../frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
 
 /**
- * With more ranks than this, slots of single ranks would be too thin for colours. Then bars show
- * ranges of ranks.
+ * With more ranks than this, a slot for each rank would be too thin to show a colour. Bars then
+ * show ranges of ranks.
  */
 const MOST_SLOTS = 16;
 /**
@@ -15,7 +15,10 @@ const MOST_SLOTS = 16;
 const LEAST_BAR = 9;
 /** The receiving cell fills up during this share of the chunk's way, at the end of the way. */
 const FILLING = 0.25;
-/** The strength of the strongest colour behind a number. With it, digits stay readable. */
+/**
+ * The strength of the strongest colour behind a number. Behind stronger colours, digits would be
+ * hard to read.
+ */
 const MOST_TINT = 0.5;
 
 export interface Palette {

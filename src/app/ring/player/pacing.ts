@@ -16,21 +16,25 @@ export interface Pacing {
   /** Milliseconds to play the whole round at speed 1. */
   duration: number;
   /**
-   * The slowdown of the hops that are long enough to be seen. Shorter hops are shown even slower.
+   * The factor by which the player slows down hops that are long enough to be seen. It slows down
+   * shorter hops even more.
    */
   slowdown: number;
-  /** Whether some hops are shown slower than `slowdown`. */
+  /** Whether the player slows down some hops by more than `slowdown`. */
   stretched: boolean;
   /** The end of each step, as a position between 0 and 1. */
   ends: number[];
   timeline: StepTimeline;
 }
 
-/** Milliseconds to play a step, if the length of the round stays within its limits. */
+/**
+ * Average milliseconds to play a step. It applies only while the length of the round is within its
+ * limits.
+ */
 const STEP_MS = 750;
 /**
- * Limits of the time to play a round, milliseconds. A round takes longer if very short steps are
- * stretched.
+ * The shortest and the longest time to play a round, in milliseconds. A round may exceed the
+ * longest time if its very short steps are stretched.
  */
 const SHORTEST_ROUND_MS = 4000;
 const LONGEST_ROUND_MS = 20_000;
@@ -90,8 +94,8 @@ export function stepsAt({ ends }: Pacing, position: number): number {
 }
 
 /**
- * Returns the positions where the player can stop: the start, the middle of each flight, and the
- * end.
+ * Returns the positions where the player can stop: the start of the round, the middle of each
+ * flight, and the end of the round.
  */
 function stops({ ends, timeline: { leaves, arrives } }: Pacing): number[] {
   const middles = ends.map((end, step) => {

@@ -36,8 +36,8 @@ export interface Playback {
 const HOLD_BEFORE_MS = 700;
 const HOLD_AFTER_MS = 1400;
 /**
- * Milliseconds between two frames. Thirty frames a second are smooth, and leave the processor time
- * for training.
+ * Milliseconds between two frames. Thirty frames a second look smooth, and leave time for the
+ * processor to train.
  */
 const FRAME_MS = 33;
 /** Milliseconds between two frames if the processor also trains. */
@@ -59,24 +59,24 @@ export interface PlayerOptions {
 
 /** The stages that are played. */
 export interface Played<Stage> {
-  /** The stage on the screen; `null` before the first one. */
+  /** The stage on the screen; `null` before the first stage. */
   stage: Signal<Stage | null>;
   /** Times of the steps of the stage on the screen. */
   timeline: ReadonlySignal<StepTimeline | null>;
-  /** Whether stage `a` is a newer version of stage `b`, and so replaces it immediately. */
+  /** Whether stage `a` is a newer version of stage `b`. If so, it replaces `b` immediately. */
   isSameRound: (a: Stage, b: Stage) => boolean;
   /**
    * Whether stage `a` may wait until stage `b` has been played. Otherwise, it replaces `b`
    * immediately.
    */
   isSamePlan: (a: Stage, b: Stage) => boolean;
-  /** Called when a stage with another plan replaces the one on the screen. */
+  /** Called when a stage with another plan replaces the stage on the screen. */
   onstale?: () => void;
 }
 
 /**
- * @param newest the newest stage. A player that plays begins it at the end of the current round. A
- *   paused player shows its start, if nobody has used this player yet.
+ * @param newest the newest stage. A playing player begins to play it at the end of the current
+ *   round. A paused player that nobody has used yet shows its start.
  */
 export function createPlayback<Stage>(
   newest: ReadonlySignal<Stage | null>,
@@ -86,9 +86,8 @@ export function createPlayback<Stage>(
   const playing = signal(false);
   const speed = signal(1);
   /**
-   * The value that increases while the player plays. Before a round it is below 0 for a while, and
-   * after a round above 1; the picture then stands still. `position` is this value limited to 0 ..
-   * 1.
+   * Increases while the player plays. It begins below 0 and ends above 1, so that the picture
+   * stands still before and after a round. `position` is this value limited to 0 .. 1.
    */
   const place = signal(0);
   const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));
@@ -169,8 +168,8 @@ export function createPlayback<Stage>(
       replace(next);
       return;
     }
-    // The round on the screen is from an earlier generation if there is no newest round, or if the
-    // newest round has another plan.
+    // If there is no newest round, or if it has another plan, the round on the screen is from an
+    // earlier generation.
     const stale = next === null || on === null || !isSamePlan(next, on);
     // A paused player that nobody has used shows the start of the newest round.
     const untouched = !playing.peek() && place.peek() < 0;

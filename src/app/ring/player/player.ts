@@ -71,7 +71,7 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const playback = createPlayback(newest, { stage, timeline, isSameRound, isSamePlan, onstale }, options);
   const { time } = playback;
   const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
-  // The cells are kept apart from `frame`, because they change only once in each step.
+  // The cells are computed separately from `frame`, because they change only once in each step.
   let known: KnownCells | null = null;
   const cells = computed(() => {
     if (plan.value === null) return [];

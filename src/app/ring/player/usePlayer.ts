@@ -39,8 +39,8 @@ export function usePlayback<Played, P extends Playback>(
     player.speed.value = asked;
   }, [player, asked]);
   useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
-  // The key handler is installed in a layout effect, which runs before the page is painted. A fast
-  // user may press a key right after the page is painted.
+  // A user may press a key as soon as the page is painted. Therefore the key handler is installed
+  // in a layout effect, which runs before that.
   useLayoutEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
