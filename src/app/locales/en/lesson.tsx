@@ -45,8 +45,8 @@ export const lesson = {
       title: 'Everybody needs the sums',
       text: (
         <>
-          Each place has a sum over all {tabs(n)}. The sum at the first place is <b class="nowrap">{firstSum}</b>.
-          Every tab needs all sums, but has only its own row.
+          Each place has a sum over all {tabs(n)}. The sum at the first place is <b class="nowrap">{firstSum}</b>. Every
+          tab needs all sums, but has only its own row.
         </>
       ),
       task: 'How would you do it if you could only pass notes?',

@@ -159,7 +159,8 @@ export const lobby = {
   },
   guests: {
     title: 'What guests see',
-    about: 'The checked parts are shown to people who open the link or scan the QR code. People who type the code see everything.',
+    about:
+      'The checked parts are shown to people who open the link or scan the QR code. People who type the code see everything.',
     parts: {
       job: 'The job’s settings',
       player: 'Player of the ring',
