@@ -155,8 +155,8 @@ async function launch(options: LaunchOptions): Promise<{ browser: Browser; again
     if (gpu === 'hardware' || probeUrl === undefined || (await hasAdapter(browser, probeUrl))) {
       return { browser, again: null };
     }
-    // The GPU has a device file, but Chromium can use no driver for it, as in many virtual
-    // machines.
+    // The GPU has a device file, but Chromium cannot use any driver for it. This is so in many
+    // virtual machines.
     await browser.close();
   }
   if (backend === 'auto' && gpu === 'auto') return withoutGpu();

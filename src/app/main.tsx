@@ -14,7 +14,7 @@ import {
   serveLauncher,
   simulate,
 } from './state/store.ts';
-import { renderBetweenPresses } from './browser/heldButton.ts';
+import { watchPresses } from './browser/press.ts';
 import { applyTheme, lookAs } from './browser/theme.ts';
 import { ensureValidLanguage } from './browser/validLanguage.ts';
 import { keepAwake } from './browser/wakeLock.ts';
@@ -53,7 +53,7 @@ export async function start(): Promise<void> {
   reloadWhenRestored();
   serveLauncher();
   keepAwake(isWatching);
-  renderBetweenPresses();
+  watchPresses();
   render(<App />, document.querySelector('#app')!);
 
   // A tab that joins by itself does so here and not in a component: a hidden tab draws no

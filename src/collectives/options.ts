@@ -76,7 +76,7 @@ export interface ReduceOptions extends OpOptions {
   factor?: number;
 }
 
-/** Options of sums whose values may be encoded when ranks send them. */
+/** Options of a collective that sums. Ranks may send the values encoded. */
 export interface EncodedOptions extends ReduceOptions {
   /** Codec for float32 values, the same on every rank; `fp32` by default. */
   codec?: CodecName;

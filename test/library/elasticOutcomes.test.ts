@@ -357,7 +357,9 @@ describe('invalid arguments', () => {
     expect(start({})).toThrow(UsageError);
     expect(start({ nodes: { min: 3, max: 2 } })).toThrow('nodes has min 3 and max 2.');
     expect(start({ nodes: { min: 0, max: 2 } })).toThrow('The smallest number of ranks is 0.');
-    expect(start({ nodes: { min: 2, max: 3 }, worldSize: 4 })).toThrow('The world size is 4. Pass one from 2 to 3');
+    expect(start({ nodes: { min: 2, max: 3 }, worldSize: 4 })).toThrow(
+      'The world size is 4. Pass a world size from 2 to 3',
+    );
     expect(start({ room: 'no code' })).toThrow('"no code" is not a room code.');
     expect(start({ nodes: NODES }, new ElasticState({ log: () => {} }))).toThrow(
       'A field of the ElasticState (log) is not plain data',

@@ -355,7 +355,7 @@ describe('Trainer', () => {
     await expect(named).rejects.toThrow(UsageError);
     const crossed = new Trainer().fit(classifier(), { xs, ys }, { loss: (labels, outputs) => outputs.matMul(labels, false, true).sum(0).slice([0], [2]) }); // prettier-ignore
     await expect(crossed).rejects.toThrow('The loss of 6 samples has shape [2]');
-    expect(() => new Trainer({ measure: 'methods' })).toThrow(/remove this option/);
+    expect(() => new Trainer({ measure: 'methods' })).toThrow(/remove the option measure/);
     await expect(
       runWorld(2, (group) =>
         new Trainer({ group }).fit(classifier(), { xs: xs.add(group.rank), ys }, { loss: 'softmaxCrossEntropy' }),

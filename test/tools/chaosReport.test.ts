@@ -182,7 +182,7 @@ describe('state hashes in the chaos report', () => {
     expect(timeline.report.hashMismatches).toBe(1);
   });
 
-  test('have one mismatch in a step if two tabs report different hashes, even if each tab reports only equal ones', () => {
+  test('have one mismatch if two tabs report different hashes of a step, although each tab repeats its own', () => {
     const timeline = twoEpochs()
       .hashes('a', 1, ['x'])
       .hashes('b', 1, ['y'])

@@ -1,8 +1,8 @@
 /**
  * Frames of a pipeline's plan: which rank computes which pass, and which values travel between
- * ranks. Times are ticks: all passes take one tick, as in the plan. Passes that take no time in the
- * plan are not shown. A frame depends only on the plan and the time, so moving the slider and
- * stepping are exact.
+ * ranks. Times are ticks. A pass that is shown takes one tick; passes that take no time in the plan
+ * are not shown. A frame depends only on the plan and the time, so the slider and single steps show
+ * the same frames.
  */
 import {
   rankOfStage,

@@ -6,6 +6,7 @@
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { assignRanks } from '../../protocol/seating.ts';
 import { pageHidden } from '../browser/env.ts';
+import { afterPress } from '../browser/press.ts';
 import { route } from './address.ts';
 import { isSoftware } from './derive.ts';
 import { people } from '../people.ts';
@@ -73,7 +74,7 @@ function schedule(): void {
   waiting = setTimeout(
     () => {
       waiting = null;
-      frame = requestAnimationFrame(publish);
+      frame = requestAnimationFrame((now) => afterPress(() => publish(now)));
     },
     Math.max(0, lastPublished + pause - performance.now()),
   );

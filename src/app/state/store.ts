@@ -12,6 +12,7 @@ import type { ModelFormat } from '../../spec/modelFile.ts';
 import { downloadJson } from '../../util/download.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
+import { afterPress } from '../browser/press.ts';
 import { launcherOrigin, offerToLauncher } from './launcherFiles.ts';
 import { clearModelFile, setModelFile } from './modelExport.ts';
 import { setAnswer } from './modelAnswers.ts';
@@ -299,7 +300,9 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
   const mine = session;
   engine = startEngine((event) => {
     globalThis.peergradReport?.(event);
-    if (session === mine) onevent(event);
+    afterPress(() => {
+      if (session === mine) onevent(event);
+    });
   });
   if (globalThis.peergradCheckpointBarrier) send({ type: 'checkpoint-barrier' });
   engine.send(command);

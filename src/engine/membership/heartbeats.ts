@@ -67,7 +67,7 @@ export class Heartbeats {
     this.#unanswered = 0;
   }
 
-  /** Finds out soon whether the server still answers. */
+  /** Asks the server for an answer now, instead of at the next heartbeat. */
   check(): void {
     if (this.#intervalMs === 0 || this.#unanswered > DOUBTED) return;
     this.#unanswered = DOUBTED;

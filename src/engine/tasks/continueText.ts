@@ -1,4 +1,7 @@
-/** Continues a prompt with a language model. Pauses let the tab handle messages. */
+/**
+ * Continues a prompt with a language model. It pauses now and then, so that the tab can handle
+ * messages.
+ */
 import { sampleTokens, type Forward, type Tokenizer } from '../../jobs/index.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { systemClock, Yielder } from '../../util/clock.ts';

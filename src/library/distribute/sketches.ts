@@ -125,7 +125,7 @@ class SketchSums {
 
 type Sums = [Float64Array, Float64Array, Float64Array];
 
-/** Returns a number that stands for a word, NaN or an infinite value. */
+/** Returns a code for a value that is no finite number: a word, NaN or an infinite value. */
 function codeOf(value: number | string): number {
   return Array.from(String(value)).reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)!) % 65_521, 1);
 }

@@ -309,6 +309,8 @@ function checkNodes({ min, max }: Nodes, worldSize: number | undefined): void {
   checkWorldSize('The largest number of ranks', max);
   if (min > max) throw new UsageError(`nodes has min ${min} and max ${max}. Pass a min that is not above max.`);
   if (worldSize !== undefined && (worldSize < min || worldSize > max)) {
-    throw new UsageError(`The world size is ${worldSize}. Pass one from ${min} to ${max}, the range of nodes.`);
+    throw new UsageError(
+      `The world size is ${worldSize}. Pass a world size from ${min} to ${max}, the range of nodes.`,
+    );
   }
 }

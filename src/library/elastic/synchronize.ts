@@ -71,8 +71,7 @@ export async function synchronize(
     },
     load: (state, elected) => {
       committed.load({ ...state, progress: elected });
-      // The values are read back from the GPU, so that the digest shows whether the GPU has
-      // received them.
+      // The final digest is that of the loaded values.
       reading = committed.read();
     },
   };

@@ -197,7 +197,7 @@ export class TensorReader {
     }
     backend.submitQueue();
     const mapped = buffer.mapAsync(GPUMapMode.READ);
-    // A failure must not count as unhandled before a caller awaits `mapped`.
+    // Without this, a failure before a caller awaits `mapped` would be an unhandled rejection.
     mapped.catch(() => {});
     return {
       into: async (into, { add = false } = {}) => {

@@ -123,7 +123,7 @@ test('several maps at the same time share the submissions', async () => {
   expect(gpu.submitted - submitted).toBe(1);
 });
 
-test('maps of buffers that are not for reading cause no submissions', async () => {
+test('mapping a buffer that is not for reading submits no commands', async () => {
   const gpu = new FakeGpu({ everyMs: 100, reportsAtSubmission: true });
   await prompt(gpu);
   expect(await gpu.timeMap(UNIFORM)).toBeGreaterThan(90);

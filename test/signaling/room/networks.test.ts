@@ -65,7 +65,7 @@ describe('two networks without a path between them', () => {
     expect(longestStop(model)).toBeLessThan(5 * SECOND);
   });
 
-  test('end a run that needs more ranks than the larger one has, with both sizes and advice', () => {
+  test('end a run that needs more ranks than the larger network has; the message has both sizes and advice', () => {
     const model = classIn(6, (i) => (i < 3 ? 0 : 1), { nodes: { min: 5, max: 8 } });
     expect(model.runUntil(() => model.ended !== null, 40 * SECOND)).toBe(true);
     expect(model.ended!.message).toMatch(/networks without a path between them \(3 and 3 tabs\).*--turn/);

@@ -228,7 +228,7 @@ export const job = {
   target: 'Column to predict',
   lastColumn: 'the last column',
   task: 'Predict it as',
-  tasks: { none: 'detect', classification: 'a class', regression: 'an amount' },
+  tasks: { none: 'what its values show', classification: 'a class', regression: 'an amount' },
   /** For a job that predicts an amount. */
   loss: 'Loss',
   losses,

@@ -189,7 +189,7 @@ export const run = {
   further: 'Zoom out (−)',
   step: (step: number) => `step ${step}`,
   timelineLabel: (n: number) =>
-    `Timeline of the last steps of ${plural(n, 'rank')}. Arrow keys move between segments, and plus and minus zoom. A table of the latest step follows.`,
+    `Timeline of the last steps of ${plural(n, 'rank')}. The arrow keys move between segments. The plus and minus keys zoom. A table of the latest step follows.`,
   timelineHelp:
     'The upper half of a lane is computation, and the lower half is communication. Point at a segment for details. Drag to move; pinch or press + and − to zoom.',
   whoDoes: (rank: number, name: string, does: string) => `${startWithRank(rank, name)}: ${does}`,
