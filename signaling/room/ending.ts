@@ -10,14 +10,14 @@ import {
   type RoomState,
   type Step,
 } from './state.ts';
-import { NO_TIMERS } from './timers.ts';
+import { CLEAR_RUN_TIMERS } from './timers.ts';
 
 /** Ends the run and reports its outcome to everyone. Unlike `end`, it begins no next run. */
 export function recordEnd(state: RoomState, outcome: Ended['outcome'], { message, notice }: NoticeText): Step {
   const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200), ...(notice && { notice }) };
   const to = everyone(state);
   const notices: RoomEffect[] = to.length === 0 ? [] : [{ type: 'send', to, message: { type: 'ended', ...ended } }];
-  return withEffects(noEffects(backToForming({ ...state, ended })), ...NO_TIMERS, ...notices);
+  return withEffects(noEffects(backToForming({ ...state, ended })), ...CLEAR_RUN_TIMERS, ...notices);
 }
 
 /**

@@ -228,7 +228,7 @@ function reasonOf(state: RoomState, { down, cutOff }: Findings): string {
  * SYNCING by then are stuck in their work of the previous generation: they are suspended, and the
  * others continue without them. In a room with a fixed world, the run ends.
  */
-export function onEntering(state: RoomState, generation: number, ms: number): Step {
+export function onEnteringTimeout(state: RoomState, generation: number, ms: number): Step {
   if (state.phase !== 'SYNCING' || state.generation !== generation) return noEffects(state);
   const { ring, begun, members } = state;
   const here = new Set(members.map(({ member }) => member));

@@ -29,7 +29,7 @@ import {
 import type { NoticeText } from '../../src/protocol/notices.ts';
 import type { Reason } from './records.ts';
 import { beginProbation, isOnProbation, suspend } from './suspensions.ts';
-import { deadlineOf, LINKING_MS, NO_TIMERS } from './timers.ts';
+import { deadlineOf, LINKING_MS, CLEAR_RUN_TIMERS } from './timers.ts';
 
 /**
  * Maximum number of further attempts with the same members. If the last attempt fails, the run
@@ -235,7 +235,7 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
   for (const { member } of ring) next = change(next, member, { hasRun: true, isSuspended: false });
   return {
     state: next,
-    effects: [...NO_TIMERS, roomMessage(next), toRing(next, prepareOf(next)), deadlineOf(next, LINKING_MS)],
+    effects: [...CLEAR_RUN_TIMERS, roomMessage(next), toRing(next, prepareOf(next)), deadlineOf(next, LINKING_MS)],
   };
 }
 

@@ -22,7 +22,7 @@ import {
   failed,
   onAbandoned,
   onDeadline,
-  onEntering,
+  onEnteringTimeout,
   onAgeFaults,
   onGathered,
   slow,
@@ -82,7 +82,7 @@ function onTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
     case 'gathered':
       return onGathered(state, event.generation);
     case 'entering':
-      return onEntering(state, event.generation, event.ms);
+      return onEnteringTimeout(state, event.generation, event.ms);
     case 'grow':
       return onGrow(state);
     case 'suspension-end':

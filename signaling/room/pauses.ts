@@ -4,7 +4,7 @@
  */
 import type { ServerMessage } from '../../src/protocol/control.ts';
 import { roomMessage, noEffects, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
-import { ABANDONED_MS, GENERATION_OVER, NO_TIMERS } from './timers.ts';
+import { ABANDONED_MS, CLEAR_GENERATION_TIMERS, CLEAR_RUN_TIMERS } from './timers.ts';
 
 /** Returns the highest generation that any member is known to have seen. */
 export function latestGeneration({ generation, highestReported }: RoomState): number {
@@ -23,7 +23,7 @@ export function pause(state: RoomState, hasState: boolean): Step {
     isAbandoned,
     isRestoring: false,
   };
-  const effects: RoomEffect[] = [...(isAbandoned ? GENERATION_OVER : NO_TIMERS), roomMessage(paused)];
+  const effects: RoomEffect[] = [...(isAbandoned ? CLEAR_GENERATION_TIMERS : CLEAR_RUN_TIMERS), roomMessage(paused)];
   // The timer that ends the run is set only once, so members that join and leave do not postpone
   // the end.
   if (isAbandoned && !state.isAbandoned) {

@@ -40,14 +40,17 @@ const AGE_FAULTS_MS = 60_000;
  */
 export const ABANDONED_MS = 60_000;
 
-export const GENERATION_OVER: readonly RoomEffect[] = (['deadline', 'gathered', 'entering', 'grow'] as const).map(
-  (key) => ({
-    type: 'clearTimer',
-    key,
-  }),
-);
+export const CLEAR_GENERATION_TIMERS: readonly RoomEffect[] = (
+  ['deadline', 'gathered', 'entering', 'grow'] as const
+).map((key) => ({
+  type: 'clearTimer',
+  key,
+}));
 
-export const NO_TIMERS: readonly RoomEffect[] = [...GENERATION_OVER, { type: 'clearTimer', key: 'abandoned' }];
+export const CLEAR_RUN_TIMERS: readonly RoomEffect[] = [
+  ...CLEAR_GENERATION_TIMERS,
+  { type: 'clearTimer', key: 'abandoned' },
+];
 
 export const AGE_FAULTS: RoomEffect = {
   type: 'setTimer',

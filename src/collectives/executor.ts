@@ -22,8 +22,8 @@ import { debugLog } from '../util/debugLog.ts';
 import { ProtocolError, reasonOf, type ErrorContext } from '../util/errors.ts';
 import { abortError, crashError, linkLostError, mismatchError } from './diagnostics/collectiveErrors.ts';
 import { describeOp } from './diagnostics/descriptor.ts';
-import type { Report } from './diagnostics/diagnosis.ts';
-import { HangDiagnostics, type Reports } from './diagnostics/hangDiagnostics.ts';
+import type { HangReport } from './diagnostics/diagnosis.ts';
+import { HangDiagnostics, type HangReports } from './diagnostics/hangDiagnostics.ts';
 import { MonitoredBarrier } from './diagnostics/monitoredBarrier.ts';
 import { concludeDeadline } from './diagnostics/deadlineVerdict.ts';
 import { abortMessage, GroupMessage } from './groupMessages.ts';
@@ -374,7 +374,7 @@ export class Executor implements OpGroup {
     }
   }
 
-  #reportOn(seq: number, waitedMs: number): Report {
+  #reportOn(seq: number, waitedMs: number): HangReport {
     const { mesh, clock } = this.options;
     const record = this.#inFlightOps.get(seq)?.record ?? mesh.recorder.find(this.id, seq);
     const last = this.#lastRecord;
@@ -414,7 +414,7 @@ export class Executor implements OpGroup {
       fail: (error: Error) => this.fail(error),
       onextend: () => this.#diagnostics.ended(seq),
     };
-    const conclude = (reports: Reports): void => {
+    const conclude = (reports: HangReports): void => {
       log(() => `${this.#name}: ranks report on #${seq}: ${JSON.stringify(Object.fromEntries(reports))}.`);
       concludeDeadline(op, reports, waitMs, judge);
     };

@@ -9,7 +9,7 @@ import {
   TimeoutError,
   type ErrorContext,
 } from '../util/errors.ts';
-import { Report } from './diagnostics/diagnosis.ts';
+import { HangReport } from './diagnostics/diagnosis.ts';
 
 export const GroupMessage = v.variant('type', [
   /** The sender has failed the group. */
@@ -31,7 +31,7 @@ export const GroupMessage = v.variant('type', [
    * `waitedMs` before, and waits `waitMs` for the answers.
    */
   v.strictObject({ type: v.literal('inquiry'), seq: v.number(), waitedMs: v.number(), waitMs: v.number() }),
-  v.strictObject({ type: v.literal('report'), seq: v.number(), report: Report }),
+  v.strictObject({ type: v.literal('report'), seq: v.number(), report: HangReport }),
   /**
    * About monitored barrier number `barrier`: `arrived` if the sender has arrived, `passed` if all
    * ranks have arrived.

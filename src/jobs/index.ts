@@ -19,7 +19,7 @@ export { sampleLength, type Dataset, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { logitsOf, networkLayers } from './gpt/layers.ts';
 export { dropoutPlaces, Network } from './gpt/network.ts';
-export { networkCost, networkMemory, networkSize, rowsFor } from './gpt/shapes.ts';
+export { networkCost, networkMemory, networkSize, paddedVocabulary } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { embedToken, tokenLayer, tokenLogits, type TokenLayer } from './gpt/tokenLayers.ts';
 export { forwardOf, sampleTokens, type Forward } from './gpt/tokenSampler.ts';

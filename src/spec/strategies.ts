@@ -6,7 +6,7 @@ import { COLLECTIVE_CODECS, PIPELINE_CODECS, PLANNED_CODECS, type JobCodec, type
 import type { OptimizerName } from './names.ts';
 
 /** Kinds of models that need different numbers of steps. */
-export type Learner = 'classifier' | 'language model';
+export type ModelKind = 'classifier' | 'language model';
 
 /** How fragments of the parameters are exchanged in turn. */
 export interface Streaming {
@@ -37,7 +37,7 @@ export interface Compared {
    * hidden units on MNIST, batches of 32, until 90 % accuracy; mean of 8 seeds. `language model`:
    * the job gpt with the preset tiny, until 2.2 nats per character of held-out text.
    */
-  stepsToGoal: Record<Learner, number>;
+  stepsToGoal: Record<ModelKind, number>;
 }
 
 /** Fields of a job that only some strategies have. */

@@ -1,9 +1,9 @@
 import { beforeEach, expect, test } from 'vitest';
-import type { Report } from '../../src/collectives/diagnostics/diagnosis.ts';
+import type { HangReport } from '../../src/collectives/diagnostics/diagnosis.ts';
 import {
   HangDiagnostics,
   type HangDiagnosticsEnvironment,
-  type Reports,
+  type HangReports,
 } from '../../src/collectives/diagnostics/hangDiagnostics.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -11,13 +11,13 @@ type Message = Parameters<HangDiagnosticsEnvironment['send']>[0];
 
 const WAIT_MS = 1000;
 const inquiry = (seq: number) => ({ seq, waitedMs: 5 * WAIT_MS, waitMs: WAIT_MS });
-const reportOf = (call: string): Report => ({ call, state: 'started', last: null, idleMs: 0 });
+const reportOf = (call: string): HangReport => ({ call, state: 'started', last: null, idleMs: 0 });
 
 let clock: ManualClock;
 let sent: Message[];
-let concluded: Reports[];
+let concluded: HangReports[];
 let diagnostics: HangDiagnostics;
-let mine: Report;
+let mine: HangReport;
 
 /** The tested rank is rank 2 in a group of ranks 5, 2 and 0. */
 beforeEach(() => {

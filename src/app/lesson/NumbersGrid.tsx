@@ -12,7 +12,7 @@ import { identityOf } from '../components/rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
 import { viewpoint, type LessonControls } from './lessonControls.ts';
-import { numberText, sumText } from './describeStep.ts';
+import { numberText, termsText } from './describeStep.ts';
 import { rowsOf } from './rows.ts';
 
 /** With more ranks than this, marks would be too thin to see. */
@@ -45,7 +45,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
       held[rank]!.map((value, place) => {
         const inIt = parts[rank]![place]!;
         const terms = inIt.map((one) => own[one]![place]!);
-        const sum = terms.length > 1 ? `${sumText(terms)} = ${numberText(value)}` : numberText(value);
+        const sum = terms.length > 1 ? `${termsText(terms)} = ${numberText(value)}` : numberText(value);
         return grid.cell(rank, nameOf(place), sum, inIt);
       }),
     );

@@ -5,7 +5,7 @@ import { chunkName } from '../ring/frameAt.ts';
 import { messages } from '../locales/index.ts';
 import type { Messages } from '../locales/en/index.ts';
 import type { LessonControls } from './lessonControls.ts';
-import { numberText, phaseOf, describeStep, sumText } from './describeStep.ts';
+import { numberText, phaseOf, describeStep, termsText } from './describeStep.ts';
 
 interface Props {
   controls: LessonControls;
@@ -78,6 +78,6 @@ function lastStepText(lesson: Messages['lesson'], { state: { round }, you }: Les
   const out = named(sent.chunk, sent.numbers);
   const into = named(got.chunk, got.numbers);
   if (step.kind === 'copied') return lastStep.copied(out, sent.to, into, got.from);
-  const sums = got.sums.map((sum, i) => `${sumText([got.numbers[i]!, got.own[i]!])} = ${numberText(sum)}`);
+  const sums = got.sums.map((sum, i) => `${termsText([got.numbers[i]!, got.own[i]!])} = ${numberText(sum)}`);
   return lastStep.added(out, sent.to, into, got.from, sums.join(', '));
 }

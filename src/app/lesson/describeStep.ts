@@ -59,7 +59,7 @@ export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
 }
 
 /** Returns a sum as text: `3 + 5 + (−2)`. */
-export function sumText(terms: readonly number[]): string {
+export function termsText(terms: readonly number[]): string {
   return terms.map((term, i) => (i > 0 && term < 0 ? `(${numberText(term)})` : numberText(term))).join(' + ');
 }
 

@@ -3,7 +3,15 @@
  * (`engine/lesson/lessonRound.ts`) and simulated times.
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
-import { drawNumbers, elapsed, enter, follow, movesAt, stepCount, takeStep } from '../../engine/lesson/lessonRound.ts';
+import {
+  drawNumbers,
+  elapsed,
+  enter,
+  follow,
+  movesAt,
+  stepCount,
+  stateAfterStep,
+} from '../../engine/lesson/lessonRound.ts';
 import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
@@ -122,7 +130,7 @@ export function imagineSteps(before: LessonState, count: number): LessonState[] 
       for (let i = start; i < end; i++) held[to]![i] = adds ? held[to]![i]! + sent[i]! : sent[i]!;
     }
     ready = taken.endedAt;
-    state = takeStep(state, taken, held);
+    state = stateAfterStep(state, taken, held);
     states.push(state);
   }
   return states;

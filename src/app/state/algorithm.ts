@@ -4,7 +4,7 @@
  */
 import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
-import { rowsFor, shapesOf } from '../../jobs/gpt/shapes.ts';
+import { paddedVocabulary, shapesOf } from '../../jobs/gpt/shapes.ts';
 import { createLayout } from '../../parallel/flat/buckets.ts';
 import {
   ALGORITHM_NAMES,
@@ -63,7 +63,7 @@ const CLASSES = 10;
 function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   if (job === 'lesson') return null;
   if (job === 'gpt') {
-    const vocabulary = rowsFor(gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
+    const vocabulary = paddedVocabulary(gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
     return shapesOf({ ...gpt, vocabulary }).map(sizeOf);
   }
   if (typeof model !== 'string') return rowsOf(model).flatMap(({ parameters }) => (parameters > 0 ? [parameters] : []));

@@ -12,13 +12,13 @@ import {
 } from '../../util/errors.ts';
 import { nameRanks } from '../../util/text.ts';
 import { diagnose } from './diagnosis.ts';
-import type { Reports } from './hangDiagnostics.ts';
+import type { HangReports } from './hangDiagnostics.ts';
 import { transferText } from './opDeadline.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
 import { abortErrorClass, type AbortMessage } from '../groupMessages.ts';
 
 /** Creates the error for ranks that have called different collectives as number `seq`. */
-export function mismatchError(context: ErrorContext, seq: number, reports: Reports): MismatchError {
+export function mismatchError(context: ErrorContext, seq: number, reports: HangReports): MismatchError {
   const { text } = diagnose(reports);
   const rule = 'Every rank must issue the same collectives in the same order.';
   return new MismatchError(`Ranks disagree about collective #${seq}. ${text} ${rule}`, { ...context, seq });
@@ -32,7 +32,7 @@ export function mismatchError(context: ErrorContext, seq: number, reports: Repor
 export function timeoutError(
   context: ErrorContext,
   op: InFlightOp,
-  reports: Reports,
+  reports: HangReports,
   { now, activity }: { now: number; activity: string },
 ): TimeoutError {
   const { seq, call, timeoutMs } = op;
@@ -84,7 +84,7 @@ export function abortError(
   context: ErrorContext,
   abort: AbortMessage,
   from: number,
-  reportsOf: (seq: number) => Reports | null,
+  reportsOf: (seq: number) => HangReports | null,
 ): PeergradError {
   const { message, op, seq, missing } = abort;
   // A rank accuses the missing ranks to the server if the context of its error names the rank

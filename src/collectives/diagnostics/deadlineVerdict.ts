@@ -4,7 +4,7 @@ import type { ErrorContext } from '../../util/errors.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
 import { timeoutError } from './collectiveErrors.ts';
 import { diagnose } from './diagnosis.ts';
-import type { Reports } from './hangDiagnostics.ts';
+import type { HangReports } from './hangDiagnostics.ts';
 
 interface Judge {
   /** This rank (global). */
@@ -22,7 +22,7 @@ interface Judge {
  * Decides about a collective that has made no progress on this rank within its timeout. The
  * collective waits longer if it progressed on another rank, or if all awaited ranks are working.
  */
-export function concludeDeadline(op: InFlightOp, reports: Reports, waitMs: number, judge: Judge): void {
+export function concludeDeadline(op: InFlightOp, reports: HangReports, waitMs: number, judge: Judge): void {
   const { self, clock, context, heardAt, fail, onextend } = judge;
   const now = clock.now();
   const idleMs = leastIdleMs(op, reports, (rank) => now - heardAt(rank));
@@ -41,7 +41,7 @@ export function concludeDeadline(op: InFlightOp, reports: Reports, waitMs: numbe
  * Returns the global ranks that a collective waits for: the missing ranks; if there are none, the
  * ranks whose data or READY is missing, or this rank if its own tensor is not ready.
  */
-function awaitedRanks(op: InFlightOp, reports: Reports, self: number): number[] {
+function awaitedRanks(op: InFlightOp, reports: HangReports, self: number): number[] {
   const { missing } = diagnose(reports);
   if (missing.length > 0) return missing;
   return op.hasInput ? op.awaited : [self];
@@ -54,7 +54,11 @@ function awaitedRanks(op: InFlightOp, reports: Reports, self: number): number[] 
  *
  * @param quietMs returns the time since a frame of a rank (global) arrived.
  */
-function leastIdleMs({ missing, deadline }: InFlightOp, reports: Reports, quietMs: (rank: number) => number): number {
+function leastIdleMs(
+  { missing, deadline }: InFlightOp,
+  reports: HangReports,
+  quietMs: (rank: number) => number,
+): number {
   const idle = [...reports].map(([rank, report]) => {
     const isBehind = report === null || (report.call !== null && missing.includes(rank));
     return Math.min(report?.idleMs ?? Infinity, isBehind ? quietMs(rank) : Infinity);

@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { nameRanks, upperFirst } from '../../util/text.ts';
 
 /** One rank's report on one collective. */
-export const Report = v.strictObject({
+export const HangReport = v.strictObject({
   /**
    * The collective as this rank called it; `null` if this rank has not called it, or no longer has
    * a record of it.
@@ -22,7 +22,7 @@ export const Report = v.strictObject({
    */
   idleMs: v.number(),
 });
-export type Report = v.InferOutput<typeof Report>;
+export type HangReport = v.InferOutput<typeof HangReport>;
 
 interface Diagnosis {
   /** Ranks that did not answer or have not called the collective, ascending. */
@@ -40,7 +40,7 @@ function put(map: Map<string, number[]>, key: string, rank: number): void {
  *
  * @param reports by global rank, in ascending order; `null` if a rank did not answer.
  */
-export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis {
+export function diagnose(reports: ReadonlyMap<number, HangReport | null>): Diagnosis {
   const silent: number[] = [];
   const through: number[] = [];
   const late = new Map<string, number[]>();
@@ -68,7 +68,7 @@ export function diagnose(reports: ReadonlyMap<number, Report | null>): Diagnosis
   return { missing, text: sentences.join(' ') };
 }
 
-function stateWords(state: Report['state']): string {
+function stateWords(state: HangReport['state']): string {
   if (state === 'completed') return ' and completed it';
   return state === 'scheduled' ? ' and did not start it yet, because earlier collectives are still in flight' : '';
 }

@@ -5,10 +5,10 @@
  */
 import type { Clock } from '../../util/clock.ts';
 import type { GroupMessage } from '../groupMessages.ts';
-import type { Report } from './diagnosis.ts';
+import type { HangReport } from './diagnosis.ts';
 
 /** Reports by global rank, in ascending order; `null` if a rank has not answered. */
-export type Reports = ReadonlyMap<number, Report | null>;
+export type HangReports = ReadonlyMap<number, HangReport | null>;
 
 export interface HangDiagnosticsEnvironment {
   /** Global rank of this rank. */
@@ -17,8 +17,8 @@ export interface HangDiagnosticsEnvironment {
   ranks: readonly number[];
   clock: Clock;
   /** Returns the report of this rank on collective `seq`, which another rank called before. */
-  reportOn: (seq: number, waitedMs: number) => Report;
-  send: (message: Inquiry | { type: 'report'; seq: number; report: Report }) => void;
+  reportOn: (seq: number, waitedMs: number) => HangReport;
+  send: (message: Inquiry | { type: 'report'; seq: number; report: HangReport }) => void;
 }
 
 type Inquiry = Extract<GroupMessage, { type: 'inquiry' }>;
@@ -28,7 +28,7 @@ interface Inquiries {
   /** The latest inquiry, of this or another rank, and its time; `null` if only reports came. */
   latest: { waitedMs: number; at: number } | null;
   /** The latest reports with the times of their arrival. */
-  readonly reports: Map<number, { report: Report; at: number }>;
+  readonly reports: Map<number, { report: HangReport; at: number }>;
 }
 
 interface Question {
@@ -39,7 +39,7 @@ interface Question {
   waitedMs: number;
   /** Maximum time to wait for answers, and maximum age of earlier reports that still count. */
   waitMs: number;
-  conclude: (reports: Reports) => void;
+  conclude: (reports: HangReports) => void;
 }
 
 interface Asked {
@@ -103,7 +103,7 @@ export class HangDiagnostics {
   }
 
   /** Receives a report of rank `from`. */
-  receive(seq: number, report: Report, from: number): void {
+  receive(seq: number, report: HangReport, from: number): void {
     const received = { report, at: this.#env.clock.now() };
     this.#inquiriesFor(seq).reports.set(from, received);
     if (this.#asked?.question.seq !== seq) return;
@@ -113,7 +113,7 @@ export class HangDiagnostics {
   }
 
   /** Returns the reports on collective `seq`; `null` if no rank has asked about it. */
-  reportsOf(seq: number): Reports | null {
+  reportsOf(seq: number): HangReports | null {
     const inquiries = this.#inquiries.get(seq);
     return inquiries ? this.#allReports(inquiries.reports) : null;
   }
@@ -138,9 +138,9 @@ export class HangDiagnostics {
     this.#waiting = [];
   }
 
-  #allReports(reports: Inquiries['reports']): Map<number, Report | null> {
+  #allReports(reports: Inquiries['reports']): Map<number, HangReport | null> {
     const { ranks, clock } = this.#env;
-    const reportOf = (rank: number): Report | null => {
+    const reportOf = (rank: number): HangReport | null => {
       const known = reports.get(rank);
       return known ? { ...known.report, idleMs: known.report.idleMs + clock.now() - known.at } : null;
     };

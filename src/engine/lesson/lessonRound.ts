@@ -174,7 +174,7 @@ function beginRound(number: number, mode: LessonMode, numbers: readonly number[]
   return { number, mode, n, own, held: own, steps: [] };
 }
 
-/** Returns the state after an order. Orders to take steps are handled by {@link takeStep}. */
+/** Returns the state after an order. Orders to take steps are handled by {@link stateAfterStep}. */
 export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
   const state = { ...before, version: before.version + 1 };
   const { round, numbers, members } = state;
@@ -204,7 +204,7 @@ export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 
 }
 
 /** Returns the state after one more step. `held` has each rank's numbers after the step. */
-export function takeStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
+export function stateAfterStep(before: LessonState, step: LessonStep, held: readonly number[][]): LessonState {
   const { n, mode, steps } = before.round;
   const round = { ...before.round, held: [...held], steps: [...steps, step] };
   const state = { ...before, version: before.version + 1, round, change: null };

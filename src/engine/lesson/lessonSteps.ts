@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { numbersOf, type LessonState } from '../../protocol/lesson.ts';
 import type { Clock } from '../../util/clock.ts';
-import { elapsed, movesAt, stepCount, takeStep } from './lessonRound.ts';
+import { elapsed, movesAt, stepCount, stateAfterStep } from './lessonRound.ts';
 
 interface StepsOptions {
   group: ProcessGroup;
@@ -74,7 +74,7 @@ export async function takeSteps(options: StepsOptions): Promise<void> {
     const all = await group.allGather(Float64Array.of(...facts, ...numbers), { timeoutMs });
     const ranks = all.slice(0, n);
     const byRank = (fact: number): number[] => ranks.map((report) => report[fact]!);
-    current = takeStep(
+    current = stateAfterStep(
       current,
       { startedAt: byRank(0), endedAt: byRank(1), sentBytes: byRank(2), receivedBytes: byRank(3) },
       ranks.map((report) => Array.from(report.subarray(FACTS))),

@@ -27,7 +27,7 @@ import type { whileAlone } from '../storage/browserLock.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from '../training/checkpointBarrier.ts';
 import { Run, type RunOptions } from './run.ts';
-import { SlowLink } from '../training/telemetry/slowLink.ts';
+import { SlowLinkDetector } from '../training/telemetry/slowLink.ts';
 
 /**
  * The device that is reported for a lesson. A lesson runs on every tab, because it needs no GPU.
@@ -325,7 +325,7 @@ export class CurrentRun {
   /** Returns a function that receives the run's events. */
   #observer(autosave: Autosave | null): (event: EngineEvent) => void {
     const { emit, send, clock } = this.#options;
-    const slowLink = new SlowLink();
+    const slowLink = new SlowLinkDetector();
     let shown = { percent: -1, at: -Infinity };
     return (event) => {
       emit(event);

@@ -6,7 +6,7 @@ import type { GptModel } from '../../spec/gpt.ts';
 import { sizeOf } from '../../util/shape.ts';
 
 export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
-  /** Number of rows of the shared matrix, see {@link rowsFor}. */
+  /** Number of rows of the shared matrix, see {@link paddedVocabulary}. */
   vocabulary: number;
 };
 
@@ -15,7 +15,7 @@ export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context
  * numbers the matrix products of WebGPU are half as fast. The additional rows do not correspond to
  * a token.
  */
-export function rowsFor(tokens: number): number {
+export function paddedVocabulary(tokens: number): number {
   return 4 * Math.ceil(tokens / 4);
 }
 
@@ -25,7 +25,7 @@ export function networkSize(
   tokens: number,
 ): NetworkSize {
   const rows = kind === 'byte-pairs' ? Math.max(tokens, vocabulary) : tokens;
-  return { layers, heads, width, context, vocabulary: rowsFor(rows) };
+  return { layers, heads, width, context, vocabulary: paddedVocabulary(rows) };
 }
 
 /** RMS normalization adds this number to the mean square, to avoid a division by zero. */

@@ -5,7 +5,7 @@
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
 import { changesLearning, METHOD_NAMES, methodOf, type Method } from '../../spec/methods.ts';
-import { STRATEGIES, type Learner, type StrategyFacts } from '../../spec/strategies.ts';
+import { STRATEGIES, type ModelKind, type StrategyFacts } from '../../spec/strategies.ts';
 import { sentShare } from '../sparse/ownerRanges.ts';
 import { PAYLOAD_SHARE } from '../sparse/sparsePayload.ts';
 import { exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
@@ -13,7 +13,7 @@ import type { LinkFigures } from './measureLinks.ts';
 
 export interface Measured extends LinkFigures {
   worldSize: number;
-  learner: Learner;
+  learner: ModelKind;
   gradients: EncodedGradients;
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: number;

@@ -6,7 +6,7 @@ import type { Range } from '../../util/range.ts';
 export const ALL_AT_ONCE: Streaming = { fragments: 1, delay: 0, mixing: 0 };
 
 /** Parameters that are exchanged together. */
-export interface Fragment extends Range {
+export interface ParameterFragment extends Range {
   /** The fragment is exchanged after the steps s for which s mod `syncEvery` is this number. */
   readonly remainder: number;
   /** Number of this rank's samples since the last exchange began. */
@@ -14,7 +14,7 @@ export interface Fragment extends Range {
 }
 
 /** @throws UsageError if the exchanges of two fragments would overlap. */
-export function createFragments(size: number, syncEvery: number, { fragments, delay }: Streaming): Fragment[] {
+export function createFragments(size: number, syncEvery: number, { fragments, delay }: Streaming): ParameterFragment[] {
   if ((delay + 1) * fragments > syncEvery) {
     throw new UsageError(
       `${fragments} fragments with a delay of ${delay} steps need at least ${(delay + 1) * fragments} steps between two exchanges, ` +

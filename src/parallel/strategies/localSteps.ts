@@ -31,7 +31,7 @@ import { startOfRun, type Progress } from '../recovery/progress.ts';
 import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
 import { partsOf, stateOf, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
-import { ALL_AT_ONCE, createFragments, type Fragment } from './fragments.ts';
+import { ALL_AT_ONCE, createFragments, type ParameterFragment } from './fragments.ts';
 import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
@@ -49,7 +49,7 @@ export interface LocalStepsOptions extends StrategyOptions {
 
 /** An exchange that has begun. */
 interface Exchange {
-  fragment: Fragment;
+  fragment: ParameterFragment;
   /** This rank's samples since the last exchange of the fragment. */
   samples: number;
   /**
@@ -64,7 +64,7 @@ interface Committed {
   progress: Progress;
   /** This rank's own parameters. */
   parameters: Float32Array;
-  /** {@link Fragment.samples} of each fragment. */
+  /** {@link ParameterFragment.samples} of each fragment. */
   samples: number[];
 }
 
@@ -79,7 +79,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly #outer: Optimizer;
   readonly #mean: OuterMean;
   readonly #streaming: Streaming;
-  readonly #fragments: readonly Fragment[];
+  readonly #fragments: readonly ParameterFragment[];
   /** Parameters after the latest exchange of each fragment; equal on all ranks. */
   readonly #shared: Float32Array<ArrayBuffer>;
   readonly #outerGradient: Float32Array;
@@ -192,7 +192,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   }
 
   /** Begins to average what ranks have learned in a fragment. */
-  #begin(fragment: Fragment): Exchange {
+  #begin(fragment: ParameterFragment): Exchange {
     const { parameters } = this.replica;
     const { start, end, samples } = fragment;
     const values = this.#outerGradient.subarray(start, end);
@@ -214,7 +214,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   }
 
   /** Ends the exchange of a fragment. */
-  async #apply(fragment: Fragment): Promise<void> {
+  async #apply(fragment: ParameterFragment): Promise<void> {
     const exchange = this.#exchange ?? this.#begin(fragment);
     const [samples, ...losses] = await exchange.sums;
     await this.replica.shareBuffers(exchange.samples > 0);
@@ -237,7 +237,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   }
 
   /** Sets this rank's own parameters after an exchange. */
-  #continueFrom({ start, end }: Fragment): void {
+  #continueFrom({ start, end }: ParameterFragment): void {
     const { parameters } = this.replica;
     const { mixing } = this.#streaming;
     const { unsent } = this.#mean;

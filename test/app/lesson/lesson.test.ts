@@ -3,7 +3,7 @@ import { lineBytes, roundAfter } from '../../../src/engine/lesson/lessonRound.ts
 import { busiestBytes } from '../../../src/app/lesson/Compare.tsx';
 import { blocksOf } from '../../../src/app/lesson/Stall.tsx';
 import { isShown, LESSON_PAGES, needsNewRound, pageWithin } from '../../../src/app/lesson/pages.ts';
-import { describeStep, sumText } from '../../../src/app/lesson/describeStep.ts';
+import { describeStep, termsText } from '../../../src/app/lesson/describeStep.ts';
 import { createSolo, HOP_MS, imagineSteps, type SoloLesson } from '../../../src/app/lesson/solo.ts';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
@@ -143,6 +143,6 @@ test('describeStep names the numbers that a rank has sent, received and added in
 });
 
 test('the text of a sum has negative terms in brackets, except the first term', () => {
-  expect(sumText([3, -5, 2])).toBe('3 + (−5) + 2');
-  expect(sumText([-3, 5])).toBe('−3 + 5');
+  expect(termsText([3, -5, 2])).toBe('3 + (−5) + 2');
+  expect(termsText([-3, 5])).toBe('−3 + 5');
 });

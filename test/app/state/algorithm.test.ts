@@ -10,7 +10,7 @@ import {
 } from '../../../src/app/state/algorithm.ts';
 import { autoAlgorithm } from '../../../src/collectives/plans/algorithms.ts';
 import { allReduceRounds, estimate, USUAL_COSTS } from '../../../src/collectives/plans/costModel.ts';
-import { Network, rowsFor } from '../../../src/jobs/index.ts';
+import { Network, paddedVocabulary } from '../../../src/jobs/index.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { Algorithm } from '../../../src/protocol/frame.ts';
 import { createLayout } from '../../../src/parallel/flat/buckets.ts';
@@ -97,7 +97,7 @@ describe('the buckets that the lobby expects', () => {
 
   test('are those of the language model', () => {
     const { model } = PRESETS.tiny;
-    const network = new Network({ ...model, vocabulary: rowsFor(65) }, 1);
+    const network = new Network({ ...model, vocabulary: paddedVocabulary(65) }, 1);
     expect(bucketBytesOf(parseJob({ job: 'gpt', gpt: { ...model, prompt: '' } }))).toEqual(
       bytesOf(network.variables.map(({ shape }) => shape)),
     );

@@ -8,7 +8,7 @@ import {
   movesAt,
   partsAfter,
   stepCount,
-  takeStep,
+  stateAfterStep,
 } from '../../../src/engine/lesson/lessonRound.ts';
 import { LESSON_MODES, numbersOf, type LessonState } from '../../../src/protocol/lesson.ts';
 
@@ -27,7 +27,7 @@ const step = (state: LessonState): LessonState => {
   const at = steps.length * 1000;
   const one = { startedAt: all(at), endedAt: all(at + 1000), sentBytes: all(4), receivedBytes: all(8) };
   const zeros = state.round.held.map((list) => list.map(() => 0));
-  return takeStep(state, one, zeros);
+  return stateAfterStep(state, one, zeros);
 };
 
 test.each(LESSON_MODES)(

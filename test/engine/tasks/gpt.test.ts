@@ -7,7 +7,7 @@ import { ReplicaStep } from '../../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
-import { countAmongFirst, createCorpus, Network, rowsFor } from '../../../src/jobs/index.ts';
+import { countAmongFirst, createCorpus, Network, paddedVocabulary } from '../../../src/jobs/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import type { GptModel } from '../../../src/spec/gpt.ts';
@@ -70,7 +70,10 @@ test.each(['characters', 'byte-pairs'] as const)(
     const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
     const text = plainText(writeFables().slice(0, 3000));
     const { tokenizer, train: windows, bigramLoss } = await createCorpus(text, { ...TINY, tokens, vocabulary: 300 });
-    expect(results[0]!.losses[0]).toBeCloseTo(Math.log(rowsFor(tokenizer.size)) * windows.tokensPerCharacter, 1);
+    expect(results[0]!.losses[0]).toBeCloseTo(
+      Math.log(paddedVocabulary(tokenizer.size)) * windows.tokensPerCharacter,
+      1,
+    );
     expect(windows.tokensPerCharacter).toBe(tokens === 'characters' ? 1 : windows.tokens.length / 2700);
     expect(authors[0]!.bigramLoss).toBe(bigramLoss);
   },
@@ -114,12 +117,15 @@ test('top-3 accuracy is equal to a count by hand, and ignores padding', async ()
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
   const { layers, heads, width, context } = job.gpt;
-  const network = new Network({ layers, heads, width, context, vocabulary: rowsFor(corpus.tokenizer.size) }, job.seed);
+  const network = new Network(
+    { layers, heads, width, context, vocabulary: paddedVocabulary(corpus.tokenizer.size) },
+    job.seed,
+  );
   const indices = Uint32Array.of(0, 3, 4);
   const [tokens, next] = [new Int32Array(3 * context), new Int32Array(3 * context)];
   corpus.test.read(indices, tokens, next);
   const logits = tf.tidy(() => network.logits(tf.tensor2d(tokens, [3, context], 'int32')).dataSync());
-  const among = countAmongFirst(3, logits, next, rowsFor(corpus.tokenizer.size)) / context;
+  const among = countAmongFirst(3, logits, next, paddedVocabulary(corpus.tokenizer.size)) / context;
   const { sums } = await task.evaluate(indices);
   expect(sums![0]).toBeCloseTo(among, 5);
   expect(task.score!.toMetrics(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);

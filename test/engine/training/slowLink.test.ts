@@ -3,7 +3,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { SlowLink } from '../../../src/engine/training/telemetry/slowLink.ts';
+import { SlowLinkDetector } from '../../../src/engine/training/telemetry/slowLink.ts';
 import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
@@ -73,7 +73,7 @@ function reportsOf(
   { state }: Play,
   events: readonly EngineEvent[],
 ): { generation: number; peer: string }[] {
-  const link = new SlowLink();
+  const link = new SlowLinkDetector();
   const { generation, run, ring } = state;
   const members = [...ring];
   const world = { rank, worldSize: ring.length, localRank: 0, localWorldSize: 1 };

@@ -20,7 +20,7 @@ const RATIO = 3;
  */
 const LASTING = 2;
 
-export class SlowLink {
+export class SlowLinkDetector {
   #generation: EventOf<'generation'> | null = null;
   #statistics: EventOf<'ranks'>['ranks'] = [];
   #times = 0;
