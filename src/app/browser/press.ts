@@ -27,10 +27,12 @@ function endIn(ms: number): void {
   }, ms);
 }
 
+/** Listens in the capture phase, in which no handler has stopped the event yet. */
+function listen(type: 'pointerdown' | 'pointerup' | 'pointercancel', handle: (event: PointerEvent) => void): void {
+  addEventListener(type, (event) => void (event.isPrimary && handle(event)), true);
+}
+
 export function watchPresses(): void {
-  // Listeners in the capture phase receive events before a handler can stop them.
-  const listen = (type: 'pointerdown' | 'pointerup' | 'pointercancel', handle: (event: PointerEvent) => void): void =>
-    addEventListener(type, (event) => void (event.isPrimary && handle(event)), true);
   listen('pointerdown', ({ target, button }) => {
     if (button === 0 && target instanceof Element && target.closest(BUTTONS)) endIn(MOST_PRESS_MS);
   });
