@@ -14,7 +14,7 @@ const LONGEST_PAUSE_MS = 5_000;
 /** Milliseconds to wait for one response of the server. */
 const ANSWER_MS = 5_000;
 /**
- * Milliseconds between two reports that the server does not answer. Later reports are rarer,
+ * Milliseconds between two reports about a server that does not answer. Later reports are rarer,
  * because by then nobody watches and they only fill a log.
  */
 const REPORT_EVERY_MS = 5_000;

@@ -70,9 +70,10 @@ const HARDWARE_LINUX = [
 const NO_GPU = ['--disable-gpu'];
 /**
  * Chromium's features to disable: those that Playwright disables, and two more (WebUIOmnibox*).
- * With these two, the browser prepares pages of its address bar in separate processes for each
- * window. That takes a quarter of the time for opening a tab and training a few steps. Playwright's
- * features are repeated here, because of several such lists Chromium uses only the last one.
+ * If these two are enabled, the browser prepares pages of its address bar in separate processes for
+ * each window. That takes a quarter of the time for opening a tab and training a few steps.
+ * Playwright's features are repeated here, because Chromium uses only the last of several such
+ * lists.
  */
 const FEATURES_OFF = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',

@@ -30,7 +30,7 @@ export interface Placement {
   tabs: number;
   /**
    * Address of rank 0's process. Port 0 means any free port. It is the default if this process has
-   * all ranks: then no other process must know the port.
+   * all ranks, because no other process then needs to know the port.
    */
   master: { host: string; port: number };
 }

@@ -130,10 +130,10 @@ function trainingFindings(state: RoomState): Findings {
 }
 
 /**
- * Returns the fault `alone` if only one rank noticed that the generation failed. Ranks that
- * complained without naming a peer do not count, because they were only informed that the
- * generation ended. But they confirm the complaint of the one rank if it names as late exactly the
- * ranks that did not complain.
+ * Returns the fault `alone` if only one rank noticed that the generation failed. If a rank has
+ * named a peer, ranks that complained without naming one do not count, because they were only
+ * informed that the generation ended. But they confirm the complaint of the one rank if this
+ * complaint names as late exactly the ranks that did not complain.
  */
 function loneFaults(state: RoomState, isDeadline: boolean): Fault[] {
   const { complaints, ring, reports, members, phase } = state;

@@ -51,7 +51,7 @@ export function nameFeeder(state: RoomState, member: string, { prefers, avoids }
     .sort((a, b) => costOf(a.member) - costOf(b.member));
   const [feeder] = feeders;
   if (newcomer === undefined || feeder === undefined) return null;
-  // A feed has a number among those of the generations. Each new number is the highest.
+  // Feeds and generations are numbered together. Each new number is the highest.
   const generation = latestGeneration(state) + 1;
   const feeds = new Map(state.feeds).set(member, { feeder: feeder.member, generation });
   const members: [typeof feeder, typeof feeder] = [feeder, newcomer];

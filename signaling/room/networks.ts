@@ -10,8 +10,8 @@ import type { Faults } from './records.ts';
 import type { RoomState } from './state.ts';
 
 /**
- * Two parts of a ring count as separate networks if no pair across has linked, and at least this
- * number of pairs across failed to link. Fewer links may fail by chance, for example while a
+ * Two parts of a ring count as separate networks only if no pair across has linked, and at least
+ * this number of pairs across failed to link. Fewer links may fail by chance, for example while a
  * machine is busy.
  */
 const MIN_PAIRS = 4;

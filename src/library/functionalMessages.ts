@@ -7,8 +7,8 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { emptyPayloadOf, payloadOf, type Functional, type ResultOf, type Values } from './payload.ts';
 
 /**
- * Sends `values` to rank `dst`. Resolves when that rank is ready to receive the values and all data
- * have been sent.
+ * Sends `values` to rank `dst`. Resolves when that rank has called a function that receives the
+ * values, and all data have been sent.
  *
  * @example
  * ```ts

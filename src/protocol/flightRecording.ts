@@ -45,7 +45,7 @@ export const FlightRecordingSchema = v.object({
   rank: count,
   worldSize: v.pipe(count, v.minValue(1)),
   generation: count,
-  /** Records of collectives and messages, the oldest first. The lists below have the same order. */
+  /** Records of collectives and messages. Like traces and lanes, they begin with the oldest. */
   records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),
   lanes: v.array(StepLane),

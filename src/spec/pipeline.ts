@@ -67,10 +67,10 @@ export interface PipelineWorld {
 }
 
 /**
- * Returns how `worldSize` ranks form pipelines. There is at least one replica, and otherwise as
- * many as have `job.stages` ranks each. If the remaining ranks suffice for one more stage in every
- * replica, all pipelines become longer. Ranks that still remain have no stage; they are the last
- * ranks.
+ * Returns how `worldSize` ranks form pipelines. There are as many replicas of `job.stages` ranks
+ * as fit. If none fits, all ranks form one replica. Ranks that remain make all pipelines longer, by
+ * the same number of stages. The last ranks have no stage if they are too few for all replicas, or
+ * if the model has too few layers.
  *
  * @param layers number of layers of the model: the largest number of stages.
  */

@@ -244,12 +244,12 @@ export function isStrategy(name: unknown): name is StrategyName {
   return STRATEGY_NAMES.includes(name as StrategyName);
 }
 
-/** Returns the names of the strategies with a property, as a list in words. */
+/** Returns the names of the strategies with a property, separated by commas. */
 export function strategiesWith(has: (facts: StrategyFacts) => boolean): string {
   return STRATEGY_NAMES.filter((name) => has(STRATEGIES[name])).join(', ');
 }
 
-/** Returns the names of the strategies that have a setting, as a list in words. */
+/** Returns the names of the strategies that have a setting, separated by commas. */
 export function strategiesOf(setting: StrategySetting): string {
   return strategiesWith(({ settings }) => settings.includes(setting));
 }

@@ -46,7 +46,7 @@ export function pipelineSegments(passes: readonly { length: number }[]): number 
 
 /**
  * If collectives of a rank overlap, only one of their activities is shown: the one whose kind comes
- * last in this list. Waits come first, so that the rank's own work is shown instead.
+ * last in this list. The rank's own work comes after waits, so it is shown instead of them.
  */
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
@@ -185,8 +185,8 @@ function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
 
 /**
  * Reduces a lane to at most `most` segments. If it has more, the time of activities with other
- * ranks is divided into equal slots. Each slot shows the kind of activity that takes most of it. A
- * pipeline's step loses only its waits, which {@link unpackLanes} restores.
+ * ranks is divided into equal slots. Each slot shows the kind of activity that takes the longest in
+ * it. A pipeline's step loses only its waits, which {@link unpackLanes} restores.
  */
 export function simplify(lane: StepLane, most: number): StepLane {
   if (isPipelineStep(lane.segments)) return { ...lane, segments: lane.segments.filter(({ kind }) => kind !== 'wait') };

@@ -107,7 +107,7 @@ describe('flood messages', () => {
     },
   );
 
-  test('cross only a few links if all links are open: a rank forwards only to ranks at distances that are powers of two', async () => {
+  test('cross only a few links if all links are open: each rank forwards over at most two links per power of two', async () => {
     const world = fullWorld(64);
     groupsOf(world);
     const sent = () => world.links.flatMap((own) => [...own.values()].map(({ counters }) => counters.framesSent));

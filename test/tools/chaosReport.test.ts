@@ -182,7 +182,7 @@ describe('state hashes in the chaos report', () => {
     expect(timeline.report.hashMismatches).toBe(1);
   });
 
-  test('have one mismatch if two tabs report different hashes of a step, although each tab repeats its own', () => {
+  test('have one mismatch for each step of which two tabs report different hashes, even if each report contains only equal hashes', () => {
     const timeline = twoEpochs()
       .hashes('a', 1, ['x'])
       .hashes('b', 1, ['y'])

@@ -1,5 +1,6 @@
 /**
- * Signals for facts that may explain why this machine is slow: its battery, and the pace of frames.
+ * Facts that may explain why this machine is slow: whether it runs on its battery, and the pace of
+ * the page's frames.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
@@ -8,7 +9,7 @@ interface Battery extends EventTarget {
   readonly charging: boolean;
 }
 
-/** The number of frames that are measured. In a low power mode, this number takes one second. */
+/** The number of frames that are measured. In a low power mode, they take one second. */
 const MEASURED_FRAMES = 30;
 
 const onBattery = signal<boolean | null>(null);

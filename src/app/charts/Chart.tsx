@@ -107,8 +107,7 @@ function show(plot: uPlot, stretch: Range | null): void {
 function point(plot: uPlot, x: number | null): void {
   if (plot.over.matches(':hover')) return;
   const left = x === null ? -1 : plot.valToPos(x, 'x');
-  // With `false`, uPlot does not call `onhover`: it reports only places at which the user points in
-  // this chart.
+  // With `false`, uPlot does not call `onhover`, because this place does not come from the pointer.
   plot.setCursor({ left, top: left < 0 ? -1 : plot.over.clientHeight / 2 }, false);
 }
 

@@ -21,7 +21,8 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
     opened.value = problem.value = null;
     try {
       const { MAX_JOB_FILE_LENGTH, readJobFile } = await jobFiles();
-      // A file with more bytes than this is not a job file, so the rest of it is not read.
+      // A file that is longer than the limit is not a job file. One byte more than the limit is
+      // enough to see that.
       const text = await file!.slice(0, MAX_JOB_FILE_LENGTH + 1).text();
       onjob(readJobFile(file!.name, text).job);
       opened.value = file!.name;

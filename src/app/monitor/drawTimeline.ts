@@ -128,8 +128,9 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
 }
 
 /**
- * Fills a segment. Its kind decides its height and its colour: that of the rank, or that of ink.
- * Waiting is hatched.
+ * Fills a segment. Its kind decides its height and its colour. Work of the rank alone has the
+ * rank's colour. Sending and reducing have the colour of ink, and an exchange is dim. Waiting is
+ * hatched.
  */
 function fill(
   context: CanvasRenderingContext2D,

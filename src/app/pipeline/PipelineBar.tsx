@@ -48,8 +48,8 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
 }
 
 /**
- * Returns two ticks of the plan: `filled`, when every rank has begun its first pass, and `drains`,
- * when a rank has ended its last pass.
+ * Returns two ticks of the plan: `filled`, the first tick at which every rank has begun, and
+ * `drains`, the first tick at which a rank has ended its last pass. `drains` is at least `filled`.
  */
 function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
   const { ticks } = plan;

@@ -31,7 +31,7 @@ export interface CapsuleOptions {
   /** The name of the chunks: `A` or `A–D`. */
   name: string;
   /**
-   * The most detailed shape of the chunk if slots do not fit. With `name`, the capsule has a name,
+   * The most detailed shape of a capsule that has no slots. With `name`, the capsule has a name,
    * and a bar if there is room. `bar` and `dot` are for chunks that the rank in focus neither sends
    * nor receives.
    */
@@ -43,7 +43,10 @@ export interface CapsuleOptions {
  * there are no more colours.
  */
 const MOST_SLOTS = 8;
-/** With more ranks than this, capsules have no bars, because they would cover each other. */
+/**
+ * With more ranks than this, a capsule without a name is a dot, because bars would cover each
+ * other.
+ */
 const MOST_BARS = 36;
 /** Width of a digit, and of a capital letter, relative to the text size. */
 export const DIGIT = 0.64;

@@ -59,7 +59,10 @@ export interface LayoutOptions {
 const MOST_INSIDE = 16;
 /** The number of neighbours on each side of a rank that are enlarged with it. */
 const NEAR = 2;
-/** The share of the circle for the enlarged ranks and the gaps next to them. */
+/**
+ * The share of the circle for the enlarged ranks, including the gaps to the next ranks on both
+ * sides.
+ */
 const NEAR_SHARE = 0.42;
 /** Radius of an enlarged mark at the usual size of letters, pixels. */
 const NEAR_MARK = 15;
@@ -126,7 +129,8 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
  * than the others.
  */
 function lensGaps(n: number, focus: number): number[] {
-  // Between the enlarged ranks, gaps are large. On each side of them is a gap of half that size.
+  // The enlarged ranks have 2 * NEAR large gaps between them, and a gap of half that size on each
+  // side.
   const others = n - 2 * NEAR - 2;
   const large = (NEAR_SHARE / (1 - NEAR_SHARE) / (2 * NEAR + 1)) * others;
   const weights = Array.from({ length: n }, (_, rank) => {
@@ -267,8 +271,8 @@ export function boxCentre(way: Way, progress: number, half: HalfSize): Point {
 }
 
 /**
- * Returns the share of the way that the mark and half of the box cover at the start (0) or the end
- * (1) of the way.
+ * Returns the share of the way that the mark and half of the box cover at the start of the way
+ * (`at` is 0) or at its end (`at` is 1).
  */
 function gapOf(way: Way, mark: number, at: 0 | 1, half: HalfSize): number {
   const [p, q] = [way.at(at), way.at(at === 0 ? 0.02 : 0.98)];

@@ -12,8 +12,8 @@ interface ChunkValues {
   /** Ranks in the sum, in the order of addition. */
   ranks: number[];
   /**
-   * The terms of each element of the chunk. If the vector has fewer elements than there are ranks,
-   * some chunks have no elements.
+   * The terms of each element of the chunk. The vector is cut into chunks as in a real all-reduce.
+   * If it has fewer elements than there are ranks, some chunks have no elements.
    */
   elements: ElementValues[];
 }

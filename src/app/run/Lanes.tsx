@@ -10,7 +10,7 @@ import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 
 /**
- * With more ranks than this, the list scrolls. The list then can have the focus, so that keys can
+ * With more ranks than this, the list scrolls. The list can then have the focus, so that keys can
  * scroll it.
  */
 const UNSCROLLED = 8;

@@ -21,8 +21,8 @@ export interface OriginView {
    */
   resumesAfter: number | null;
   /**
-   * The name of the file of this tab with whose weights the first run of the room begins. `null`
-   * without such a file.
+   * The name of this tab's file from which the first run of the room takes its initial weights;
+   * `null` without such a file.
    */
   beginsWith: string | null;
   /** Notes about arrays of that file that are left out or rounded. */

@@ -6,7 +6,7 @@ import { upperFirst } from '../../util/text.ts';
 import type { View } from './view.ts';
 import { messages } from '../locales/index.ts';
 
-/** @param room the room in the address. This tab may not have entered it yet. */
+/** @param room the room in the address. Perhaps this tab has not entered it. */
 export function titleOf(view: View, room: string | null, isHidden: boolean): string {
   if (room === null) return `peergrad: ${messages.value.shell.title}`;
   const name = `${formatRoomCode(room)} · peergrad`;

@@ -24,8 +24,8 @@ const MAP_TIMEOUT_MS = 10_000;
 
 /**
  * Measures `mapAsync` on an idle GPU. If it is slow, measures again while empty command lists are
- * submitted to the GPU. If that halves the time, `mapAsync` of all readable buffers that `gpu`
- * creates later also submits empty command lists until the buffer is mapped. Returns whether
+ * submitted to the GPU. If that at least halves the time, `mapAsync` of all readable buffers that
+ * `gpu` creates later also submits empty command lists until the buffer is mapped. Returns whether
  * `mapAsync` was changed.
  *
  * @throws (rejects) DeviceError if the GPU does not answer.

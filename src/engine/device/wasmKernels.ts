@@ -187,10 +187,10 @@ function registerLookUp(): void {
 }
 
 /**
- * Registers the kernel that the gradient of `gather` needs, and so embeddings. TensorFlow.js 4.22
- * lacks it. It sums the elements of each segment: float32 [n, ...] with int32 [n] segments ->
- * float32 [numSegments, ...]. Elements are added in their order. Elements without a segment are
- * left out.
+ * Registers the kernel that sums the elements of each segment: float32 [n, ...] with int32 [n]
+ * segments -> float32 [numSegments, ...]. Elements are added in their order. Elements without a
+ * segment are left out. The gradient of `gather`, and therefore of embeddings, needs this kernel.
+ * TensorFlow.js 4.22 lacks it on wasm.
  */
 function registerSegmentSum(): void {
   registerWasmKernel('UnsortedSegmentSum', ({ x, segmentIds }, attributes: { numSegments: number }, backend) => {

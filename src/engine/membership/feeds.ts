@@ -91,8 +91,8 @@ export class Feeds {
   }
 
   /**
-   * Ends the feed that this rank receives. Also ends each feed that it gives, if `isOver` returns
-   * true for the newcomer.
+   * Ends the feed that this rank receives. Also ends each feed that this rank gives, if `isOver`
+   * returns true for the newcomer.
    */
   end(isOver: (newcomer: string) => boolean, reason: string): void {
     for (const [generation, { rank, members }] of this.#live) {

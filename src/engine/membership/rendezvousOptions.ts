@@ -69,7 +69,7 @@ export interface RendezvousOptions {
    * must end when its signal is aborted. A newcomer ends it before it enters a generation.
    */
   feed?: (feed: Generation) => Promise<void>;
-  /** Called on a newcomer when its feed has failed: it receives nothing more from this feeder. */
+  /** Called on a newcomer when its feed has failed. The feeder sends nothing more to it. */
   onunfed?: (feeder: string, error: Error) => void;
   /**
    * Returns what a rejection of `enter` or `train` means for the other ranks. Not called for a

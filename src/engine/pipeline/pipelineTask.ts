@@ -172,7 +172,10 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLo
   };
 }
 
-/** Returns the dropout mask of each layer. If `masks` is `null`, no values are dropped. */
+/**
+ * Returns a function that returns the dropout mask of a place in the network. If `masks` is `null`,
+ * no values are dropped.
+ */
 function maskOf(masks: readonly tf.Tensor[] | null): LayerPass['mask'] {
   return (place) => masks?.[place];
 }

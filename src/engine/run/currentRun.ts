@@ -189,7 +189,7 @@ export class CurrentRun {
   ): Promise<{ device: Device; stateOfRun: number | null; isBehind: boolean } | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
     if (!isCurrent()) return null;
-    // An origin is the checkpoint or the weights of a file. If there is one, this tab already has
+    // An origin is a checkpoint or a file of weights. If there is an origin, this tab already has
     // the state from which the next run starts.
     const stateOfNext = this.#originOf(job) === null ? null : run + 1;
     if (phase === 'FORMING') return { device, stateOfRun: stateOfNext, isBehind: false };

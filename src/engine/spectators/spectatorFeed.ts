@@ -150,8 +150,8 @@ export class SpectatorFeed {
 
   /**
    * Returns whether a trace shows another algorithm than the one that sends most bytes. That is the
-   * trace of a small bucket, which pages do not show. If it was kept as the newest trace, it would
-   * replace the trace that pages show.
+   * trace of a small bucket, which pages do not show. Each step could end with such a trace. If it
+   * were kept as the newest trace, it would replace the trace that pages show.
    */
   #isMinor({ algorithm }: EventOf<'trace'>): boolean {
     const main = this.#newest.get('algorithm');
@@ -204,7 +204,7 @@ export class SpectatorFeed {
     let curve: string[];
     let most = steps.length;
     do {
-      // If a step and an evaluation have the same number of steps, the step comes first.
+      // An evaluation has the number of the step that it follows, so the step comes first.
       const points = [...spaced(steps, most), ...evaluations].sort((a, b) => a.step - b.step);
       curve = points.map(textOf);
       most >>= 1;
@@ -282,6 +282,6 @@ function rounded(value: number): number {
 }
 
 function lengthOf(texts: readonly string[]): number {
-  // The length of the JSON array: of the texts, the commas between them, and the two brackets.
+  // The length of the JSON array includes the commas between the texts and the two brackets.
   return texts.reduce((sum, text) => sum + text.length + 1, 1);
 }

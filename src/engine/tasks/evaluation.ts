@@ -44,7 +44,8 @@ export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 /**
  * Returns the duties after the latest step. Without `patience`, there are early evaluations after
  * the first step, and after a quarter and half of the first interval, so that a curve starts soon.
- * Their number of samples grows with the steps, from at least {@link LEAST_SAMPLES}.
+ * They use fewer samples, so that evaluation always takes a small part of the time. Their number of
+ * samples grows with the steps, from at least {@link LEAST_SAMPLES}.
  */
 export function dutiesAfter(
   { step, position, evaluateEvery }: Progress,

@@ -72,8 +72,8 @@ export interface RankStep {
   /** Returns the next step. The same step is returned until it is applied. */
   next(group: ProcessGroup): Promise<NextStep>;
   /**
-   * Ends training after the last step: makes the ranks' parameters equal and, in a comparison of
-   * methods, measures links.
+   * Ends training after the last step: makes the ranks' parameters equal. In a comparison of
+   * methods, also measures links and compares the methods.
    */
   complete?(group: ProcessGroup): Promise<void>;
   /**

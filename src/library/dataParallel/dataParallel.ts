@@ -58,7 +58,7 @@ export interface DataParallelOptions {
 /** Samples, shapes and memory of one replica in the latest pass. */
 export interface ReplicaMemory extends PassMemory {
   replica: number;
-  /** Number of samples. It is 0 if the batch had too few samples for all replicas. */
+  /** Number of samples. It is 0 if the batch was too small for this replica to receive any. */
   batch: number;
   /** Shapes of the replica's part of the inputs and of the outputs. */
   inputs: number[][];
@@ -112,7 +112,7 @@ export class DataParallel {
    *   topology.
    * @throws (rejects) UsageError if there is nothing to train or a layer is a custom one;
    *   PeergradError, DeviceError or TimeoutError with the number of a replica that does not start.
-   *   In all cases, no worker keeps running.
+   *   After each of these errors, no worker keeps running.
    */
   static async create(
     model: Model,
@@ -162,9 +162,9 @@ export class DataParallel {
 
   /**
    * Computes the gradient of a batch's loss. The model runs in training mode on all replicas. Then
-   * `loss` is computed from the gathered outputs. Except for rounding, the gradient equals that of
-   * one model on the whole batch. Every call replaces the earlier gradient, so there is no
-   * `zeroGrad`.
+   * `loss` is computed from the gathered outputs, so it is the loss of the whole batch. Except for
+   * rounding, the gradient is that of this loss. Every call replaces the earlier gradient, so there
+   * is no `zeroGrad`.
    *
    * @param loss a scalar, such as the mean over the batch. It may use the model's parameters, too,
    *   for example their squares.

@@ -102,8 +102,8 @@ export class ReplicaPass {
   }
 
   /**
-   * Runs the model. The outputs are copies, because an output may be one of the inputs, which has
-   * another owner.
+   * Runs the model. The outputs are copies, because an output may be one of the inputs, which are
+   * disposed of separately.
    */
   #apply(inputs: tf.Tensor[], training: boolean): tf.Tensor[] {
     const outputs = this.#model.apply(inputs, { training }) as tf.Tensor | tf.Tensor[];

@@ -58,7 +58,10 @@ export function noSamples(): UsageError {
   return new UsageError('There are no samples to train on.');
 }
 
-/** @throws UsageError if the dataset is infinite and `batches` does not limit it. */
+/**
+ * @throws UsageError if `dataset` is not a dataset, or if it is infinite and `batches` does not
+ *   limit it.
+ */
 export function checkEnds(dataset: BatchDataset, batches: number | null | undefined, option: string): void {
   if (!isDataset(dataset)) throw new UsageError('The dataset has no iterator(). Pass a tf.data.Dataset.');
   if (dataset.size !== Infinity || (batches !== undefined && batches !== null)) return;

@@ -86,8 +86,8 @@ function isCallback(value: Callback | tf.CustomCallbackArgs): value is Callback 
 }
 
 /**
- * Returns a copy of the callback that yields with {@link nextTask}. The copy inherits from the
- * callback, because the callback may be an instance of a class.
+ * Returns an object that inherits from the callback, because the callback may be an instance of a
+ * class. The object yields with {@link nextTask}, unless the callback has its own `nextFrameFunc`.
  */
 function withNextTask(callback: tf.CustomCallbackArgs): tf.CustomCallbackArgs {
   const { nextFrameFunc = nextTask } = callback;
@@ -96,7 +96,7 @@ function withNextTask(callback: tf.CustomCallbackArgs): tf.CustomCallbackArgs {
 
 /**
  * Lets the page handle events before the promise resolves. A message is used because a hidden tab
- * delays timers to once a second, but not messages.
+ * runs timers only once a second, but does not delay messages.
  */
 function nextTask(): Promise<void> {
   return new Promise((resolve) => {

@@ -36,7 +36,7 @@ export interface CompiledModel {
   /** The names of the loss and the metrics, as they are in logs. */
   getDedupedMetricsNames(): string[];
   /**
-   * Checks inputs and targets. Returns both as lists of tensors. A tensor of n numbers becomes a
+   * Checks inputs and targets. Returns both as lists of tensors. A tensor of shape [n] becomes a
    * tensor of shape [n, 1].
    */
   standardizeUserDataXY(x: Tensors, y: Tensors, checkBatchAxis: boolean): [tf.Tensor[], tf.Tensor[]];
@@ -158,8 +158,8 @@ export function trainingPass(model: CompiledModel, batch: Batch): ModelPass<tf.T
 export function testPass(model: CompiledModel, batch: Batch): tf.Tensor1D {
   const outputs = [model.apply(batch.inputs, { training: false })].flat();
   const losses = lossesOf(model, batch, outputs);
-  // As in TensorFlow.js, value i is the sum of the losses of outputs 0 to i. So the last value is
-  // the loss of all outputs together.
+  // As in TensorFlow.js, `sums[i]` is the sum of the losses of outputs 0 to i. So the last element
+  // of `sums` is the loss of all outputs together.
   const sums = losses.map((_, i) => losses.slice(0, i + 1).reduce((sum, each) => sum.add(each)));
   return tf.stack([...sums, ...metricsOf(model, batch, outputs, losses)]) as tf.Tensor1D;
 }

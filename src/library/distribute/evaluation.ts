@@ -21,7 +21,7 @@ interface Sums {
 export type HeldOut = () => Promise<Sums>;
 
 /**
- * Returns the held-out samples of this rank: those at the positions `span` of tensors.
+ * Returns the function that evaluates this rank's held-out samples: those of `span` in `data`.
  *
  * @param weights the weights of all samples in the tensors, including the samples of other ranks.
  */
@@ -49,7 +49,7 @@ export function heldOutTensors(
 }
 
 /**
- * Returns the held-out samples of this rank: its share of a dataset.
+ * Returns the function that evaluates this rank's held-out samples: its share of a dataset.
  *
  * @param batches maximum number of batches; `null` if all are used.
  */

@@ -78,8 +78,8 @@ export async function sketchesOf(
 }
 
 /**
- * Returns the part of a span of samples that this rank evaluates. This is the whole span if each
- * rank has its own samples.
+ * Returns the function that evaluates this rank's part of a span of samples. The part is the whole
+ * span if each rank has its own samples.
  */
 export function prepareSpan(
   place: EvaluationContext,

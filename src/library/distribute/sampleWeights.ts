@@ -42,7 +42,7 @@ export async function weightsOf(
 
 /**
  * Returns the value that an option has for each output. As in TensorFlow.js, the option may be an
- * array, an object by output name, or a single value.
+ * array or an object by output name. If the model has one output, it may also be a single value.
  */
 function byOutput<T extends object>(
   given: T | readonly T[] | Readonly<Record<string, T>> | undefined | null,

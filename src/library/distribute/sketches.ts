@@ -31,8 +31,8 @@ export interface Sketch {
 const TOLERANCE = 1e-5;
 
 /**
- * Columns whose values are smaller than this on average are not scaled up, because such values may
- * be rounding errors of zeros.
+ * A column whose root mean square is smaller than this is divided by a larger number than its norm,
+ * because its values may be rounding errors of zeros.
  */
 const SMALLEST = 1e-3;
 
@@ -125,7 +125,7 @@ class SketchSums {
 
 type Sums = [Float64Array, Float64Array, Float64Array];
 
-/** Returns a code for a value that is no finite number: a word, NaN or an infinite value. */
+/** Returns a code for a value that is not a finite number: a word, NaN or an infinite value. */
 function codeOf(value: number | string): number {
   return Array.from(String(value)).reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)!) % 65_521, 1);
 }

@@ -41,10 +41,7 @@ interface CommittedOptimizer {
 
 const NO_VARIABLES: ModelVariables = { model: null, parameters: [], buffers: [] };
 
-/**
- * Returns a digest for each part of a commit that is not empty. The keys are the names of the
- * parts.
- */
+/** Returns a digest for each non-empty part of a commit. The keys are the names of the parts. */
 export function digestsOf({ head, arrays }: StateParts<CommitHead>): Record<string, string> {
   const [values, ...averages] = arrays;
   const optimizer = [head.scalars, ...averages];

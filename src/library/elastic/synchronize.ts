@@ -17,8 +17,9 @@ import { dissenters } from '../../util/majority.ts';
 import { list, nameRanks, upperFirst } from '../../util/text.ts';
 import { digestsOf, type CommitHead, type CommittedState, type OptimizerSize } from './committedState.ts';
 
-/** The digests of the parts of a commit, by the names of the parts. Empty parts are left out. */
+/** A rank's report about its commit: the size of the optimizer's state, and digests. */
 interface CommitNote extends OptimizerSize {
+  /** The digest of each part that is not empty, by the name of the part. */
   digests: Record<string, string>;
 }
 

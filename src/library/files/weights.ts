@@ -106,6 +106,6 @@ export function fit(file: Parameters<typeof fitWeights>[0], stored: StoredModel)
 
 /** @throws UsageError if there is no file. */
 export function present(source: FileSource | null): FileSource {
-  if (source === null) throw new UsageError('This rank reads the file, but received none. Pass the file here.');
+  if (source === null) throw new UsageError('This rank reads the file, but its file is null. Pass the file here.');
   return source;
 }

@@ -17,7 +17,7 @@ const shapes = fc.record({
 });
 
 describe('a frame of the plan', () => {
-  test('shows the passes that the plan has in this tick, and values that travel between neighbours only', () => {
+  test('shows as many passes as the plan has in its tick, and values that travel between neighbours only', () => {
     fc.assert(
       fc.property(shapes, (shape) => {
         const plan = planOf(shape);

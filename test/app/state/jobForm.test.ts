@@ -62,7 +62,7 @@ describe('a method that a run has compared', () => {
     expect(withMethod(job, method)).toMatchObject({ schedule: 'cosine', maxSteps: 77 });
   });
 
-  test('sets other exchange periods for language models than for other models', () => {
+  test('sets the exchange period, outer learning rate, optimizer and codec of language models for such a model', () => {
     const gpt = parseJob({ job: 'gpt', measure: 'methods' });
     expect(withMethod(gpt, 'sparseloco')).toMatchObject({ syncEvery: 6, outerLearningRate: 1, optimizer: 'adamw' });
     expect(withMethod(gpt, 'diloco')).toMatchObject({ syncEvery: null, outerLearningRate: null, codec: 'int8' });

@@ -343,7 +343,7 @@ test('reduce changes neither the event nor the previous run', () => {
   expect(() => reduce(before, event)).not.toThrow();
 });
 
-test('a new generation shows the statistics of its remaining members from the previous one until it has its own', () => {
+test('a new generation shows the statistics of its remaining members from the previous one until it has its own, and computes no rates from them', () => {
   const own = { computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent: 0, otherBytesSent: 0 };
   const ranksEvent = (step: number, ranks: number[]): EngineEvent => ({
     ...{ type: 'ranks', step },

@@ -147,7 +147,7 @@ describe('a column of numbers', () => {
     expect((await open(60, field)).preview.notes).toMatchObject([{ kind: 'digits-as-words', count: 60, example }]);
   });
 
-  test('has a note if its words differ only in letter case, and no note if only a few words have digits', async () => {
+  test('has a note if some of its words differ only in letter case, and no note about a few words with digits', async () => {
     expect((await open(60, (i) => ['Red', 'red', 'Q1', 'B 2'][i % 4]!)).preview.notes).toEqual([
       { kind: 'words-alike', name: 'a', count: 2, example: 'Red / red' },
     ]);

@@ -150,7 +150,7 @@ describe('callbacks', () => {
     },
   );
 
-  test('are not needed to stop: if stopTraining is set on one rank, all ranks stop after the next batch', async () => {
+  test('are not needed to stop training: if stopTraining is set on one rank, all ranks stop after the next batch', async () => {
     const trained = await distributed(2, mlp, async (trainer, { rank }) => {
       const original = trainer.ddp.step.bind(trainer.ddp);
       const step = vi.spyOn(trainer.ddp, 'step').mockImplementation((optimizer) => {

@@ -65,7 +65,7 @@ describe('a signal of DistributedDataParallel', () => {
     }
   });
 
-  test('that is already aborted prevents that anything is sent', async () => {
+  test('that is already aborted prevents anything from being sent', async () => {
     await runWorld(2, async (group) => {
       const error = await errorOf(DistributedDataParallel.create([], group, { signal: AbortSignal.abort('late') }));
       expect(error).toBeInstanceOf(AbortError);

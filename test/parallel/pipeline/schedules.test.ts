@@ -136,7 +136,7 @@ test('GPipe keeps the activations of all micro-batches', () => {
   );
 });
 
-test('stage s of S stages keeps the activations of at most S - s micro-batches with 1F1B', () => {
+test('stage s of S stages keeps the activations of at most S - s micro-batches with 1F1B; the first stage of a ring keeps two per rank at most', () => {
   fc.assert(
     fc.property(...sizes, fc.boolean(), (ranks, microBatches, ring) => {
       const plan = oneForwardOneBackward(ranks, microBatches, { ring });

@@ -43,17 +43,30 @@ test.runIf(isInstalled)('two tabs train through the relay with a password from t
   expect(new Set(results.flatMap(({ stateHash }) => stateHash)).size).toBe(1);
 });
 
-test.runIf(isInstalled)('two distant tabs distribute frames over four connections', async () => {
-  lines.setLines(LINES.home);
+/** Resolves with the connections of the links in the first telemetry for which `isSo` is true. */
+async function connectionsOf(isSo: (connections: readonly number[]) => boolean): Promise<number[]> {
   const room = world.createRoom({ epochs: 1000, batchSize: 4, hidden: 8, hashEvery: 2 }, 2);
   const tabs = await Promise.all(['ann', 'ben'].map((name) => world.join(room, name)));
+  const found: number[] = [];
   for (const tab of tabs) {
-    const { ranks } = await tab.event('telemetry', (event) =>
-      event.ranks.every(({ right }) => right?.connections === 4),
-    );
-    expect(ranks).toHaveLength(2);
+    await tab.event('telemetry', ({ ranks }) => {
+      const connections = ranks.flatMap(({ right }) => right?.connections ?? []);
+      if (connections.length < ranks.length || !isSo(connections)) return false;
+      found.push(...connections);
+      return true;
+    });
   }
   await world.reset();
+  return found;
+}
+
+test.runIf(isInstalled)('two distant tabs distribute frames over four connections, two near tabs use one', async () => {
+  // On a busy machine, all round trips of a near link may take long. Then another room is tried.
+  let near = [0];
+  for (let room = 0; room < 3 && near.some((count) => count !== 1); room++) near = await connectionsOf(() => true);
+  expect(near).toEqual([1, 1, 1, 1]);
+  lines.setLines(LINES.home);
+  expect(await connectionsOf((connections) => connections.every((count) => count === 4))).toEqual([4, 4, 4, 4]);
   lines.setLines(null);
 });
 

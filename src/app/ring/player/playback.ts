@@ -86,8 +86,8 @@ export function createPlayback<Stage>(
   const playing = signal(false);
   const speed = signal(1);
   /**
-   * Increases while the player plays. It begins below 0 and ends above 1, so that the picture
-   * stands still before and after a round. `position` is this value limited to 0 .. 1.
+   * The value that increases while the player plays. It begins below 0 and ends above 1, so that
+   * the picture stands still before and after a round. `position` is this value limited to 0 .. 1.
    */
   const place = signal(0);
   const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));

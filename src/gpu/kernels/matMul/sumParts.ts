@@ -1,4 +1,7 @@
-/** Sums the parts of a split matrix product in a fixed order. Atomic additions have none. */
+/**
+ * Sums the parts of a split matrix product in a fixed order. Atomic additions would have no fixed
+ * order.
+ */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import { sizeOf } from '../../../util/shape.ts';
 import type { Backend } from '../../backend.ts';
