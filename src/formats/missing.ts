@@ -42,8 +42,8 @@ const WORDS = new Set(
 /** Errors of spreadsheets in any language, such as #DIV/0!, #WERT!, #¿NOMBRE? and Err:502. */
 const SPREADSHEET = /^(?:#[¡¿]?\p{L}[\p{L}\p{M}\d/_ ]*[!?]?|#+|#n\/a n\/a|\p{L}+ ?: ?5\d\d)$/iu;
 /**
- * Signs that stand for a missing number. The signs + and * do not. A currency sign without a number
- * stands for a missing number, too.
+ * Signs that stand for a missing value. The signs + and * do not. A currency sign without a number
+ * stands for a missing value, too.
  */
 const SIGNS = /^(?:[?¿.…_/\\~:\u00b7\u2010-\u2015\u2212\uff0dー-]+|\p{Sc} ?[\u2010-\u2015\u2212-]{0,2})$/u;
 /** Missing values of SAS and Stata, such as .a and ._, and of C libraries, such as -1.#IND. */

@@ -22,8 +22,8 @@ export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   const [even, odd] = zeros as [number, number];
   if (even + odd === 0) return isUtf8Start(bytes) ? 'utf-8' : null;
   const least = (ZEROS * bytes.length) / 2;
-  // If there are zeros at both even and odd places, the file is not text: texts have no character
-  // with code 0.
+  // A file with zeros at both even and odd places is not taken for text: it may contain characters
+  // with code 0, which texts do not have.
   if (odd >= least && even === 0) return 'utf-16le';
   return even >= least && odd === 0 ? 'utf-16be' : null;
 }

@@ -97,8 +97,8 @@ function isGuessed({ filenameUTF8, rawFilename, extraFieldUnicodePath }: FileEnt
 }
 
 /**
- * Guesses the encoding of the names in an archive. In this encoding, all non-ASCII bytes of the
- * names are Latin letters.
+ * Guesses the encoding of the names in an archive: the one in which all non-ASCII bytes of the
+ * names are Latin letters. If this is true of both or neither, it is code page 437.
  */
 function encodingOf(names: readonly Uint8Array[]): NameEncoding {
   const isRead = (as: NameEncoding): boolean => names.every((bytes) => bytes.every(LETTERS[as]));

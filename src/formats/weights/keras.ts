@@ -48,7 +48,8 @@ export function saveInKeras(file: string): string {
 }
 
 /**
- * Writes a file of Keras weights. It also contains a digest of each tensor.
+ * Writes a file of Keras weights. It also contains a digest of each tensor, under the tensor's name
+ * in the file.
  *
  * @throws (rejects) UsageError if h5wasm is not installed.
  */

@@ -49,7 +49,7 @@ const TEXTS: readonly (readonly [RegExp, string, string])[] = [
  * a dot stands for any digit; what the file is; and what the user can do.
  */
 const BINARIES: readonly (readonly [RegExp, string, string])[] = [
-  // Pickles of protocol 2 or later. Older protocols, which are text, are no longer used.
+  // Pickles of protocol 2 or later. Older protocols are no longer used.
   [/^800[2-5]/, 'is a pickle, as PyTorch and scikit-learn write it', AS_SAFETENSORS],
   [/^934e554d5059/, 'is an array of NumPy', AS_SAFETENSORS],
   // A model of ONNX begins with the version of the format and the tag of the next field.

@@ -113,8 +113,8 @@ export async function createCorpus(
   const test = new Windows(tokenizer.encode(after), context, held.characters);
   if (train.size === 0 || test.size === 0) {
     throw new DataError(
-      `The text has ${all.length} characters, and a tenth of them is held out. That is too little for samples of ${context} ` +
-        'tokens. Choose a longer text or a shorter context.',
+      `The text has ${all.length} characters, and the last tenth of them is held out. One of the two parts is too ` +
+        `short for samples of ${context} tokens. Choose a longer text or a shorter context.`,
     );
   }
   const bigram = await bigramLoss(before(), after, Array.from(all.different).length);

@@ -25,7 +25,10 @@ import type { GradientListener } from './tape.ts';
 /** A pass whose ops depend on nothing but its inputs and the trained variables. */
 export interface DeclaredPass {
   (): Scalar;
-  /** All tensors of the pass that depend on samples or on the step; float32 or int32. */
+  /**
+   * The tensors that the pass reads besides the variables; float32 or int32. Nothing else in the
+   * pass depends on samples or on the step, except what is computed from them.
+   */
   readonly inputs: readonly Tensor[];
 }
 

@@ -85,8 +85,8 @@ class StagedPass {
     this.#group = group;
     this.#isEmpty = isEmpty(inputs);
     if (this.#isEmpty) return;
-    // `cast` returns another tensor even if the type stays the same. So inputs are disposed of like
-    // other values.
+    // `cast` returns another tensor of the same data even if the type stays the same. This tensor
+    // is disposed of like other values; the caller's input is not.
     for (const [value, input] of inputs.entries()) this.#values.set(value, input.cast(staged.dtypes[value]!));
   }
 
@@ -226,8 +226,8 @@ class StagedPass {
     const x = this.#values.get(sync.input)!;
     const y = this.#values.get(sync.output)!;
     const centred = x.sub(sync.layer.alongAxis(x, tf.tensor1d(this.#moments.get(sync)!.mean)));
-    // If the loss does not depend on this layer, the layer has no gradient. Its gradient is then
-    // zero.
+    // If the loss does not depend on this layer, no gradient of its output was computed. Zeros
+    // replace it.
     return { dy: this.#gradients.get(y.id) ?? tf.zerosLike(y), centred };
   }
 

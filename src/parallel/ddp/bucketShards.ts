@@ -119,7 +119,7 @@ export class BucketShards {
   }
 
   /**
-   * Gathers flat arrays on one rank. Before, each rank has its shard of them, without gaps. Every
+   * Gathers flat arrays on one rank from the shards of all ranks. The shards have no gaps. Every
    * rank must call it.
    *
    * @param to the rank of the group that receives the arrays; on other ranks the result is `null`.
@@ -149,7 +149,8 @@ export class BucketShards {
   }
 
   /**
-   * Returns where each rank's part of a bucket's ring all-reduce starts. It may include the tally.
+   * Returns where each rank's part of a bucket's ring all-reduce starts. The parts of the last
+   * bucket include the tally.
    */
   #displacements(bucket: number, worldSize = this.#group.worldSize): readonly number[] {
     const isLast = bucket === this.#layout.buckets.length - 1;

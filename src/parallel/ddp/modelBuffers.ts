@@ -10,7 +10,7 @@ import { TensorReader, writeVariables, type Variable } from '../backward/flatten
 
 /**
  * Number of ranks that share one number of {@link ModelBuffers.flags}. Each of these ranks adds its
- * own power of two. A sum of 24 different powers of two is exact in float32.
+ * own power of two, from 2^0 to 2^23. Sums of these powers are exact in float32.
  */
 const RANKS_PER_FLAG = 24;
 const SOURCE_FLAGS = Math.ceil(MAX_WORLD_SIZE / RANKS_PER_FLAG);

@@ -39,8 +39,8 @@ export type SequentialModel = tf.LayersModel | readonly tf.layers.Layer[];
 export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
   const layers = layersOf(model).filter((layer) => layer.getClassName() !== 'InputLayer');
   const first = layersOf(model)[0];
-  // A nested model has no `batchInputShape`, so its inputs give the shape. It is built here to have
-  // inputs; its layers were built when it was created.
+  // A nested model is built here, because `computeOutputShape` needs it. Its layers were built when
+  // it was created. A nested model has no `batchInputShape`, so its inputs give the shape.
   for (const layer of layers) if (layer instanceof tf.Sequential && !layer.built) layer.build();
   let shape: Shape | undefined = first instanceof tf.LayersModel ? first.inputs[0]?.shape : first?.batchInputShape;
   if (!first || !shape) {

@@ -33,7 +33,10 @@ const MOST_UPDATES = 3;
  * the feeder's uplink, do not wait long.
  */
 const AHEAD = 2;
-/** How long a feeder keeps its copy for a newcomer whose link broke, in milliseconds. */
+/**
+ * How long a feeder keeps its copy and its updates for a newcomer whose link broke, in
+ * milliseconds.
+ */
 const KEPT_MS = 120_000;
 /** How long a feeder waits for news before it answers that there are none, in milliseconds. */
 const NEWS_MS = 10_000;

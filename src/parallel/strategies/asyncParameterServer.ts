@@ -173,7 +173,7 @@ class Server {
     await own.promise;
   }
 
-  /** Sets the number of a rank's pushes in this round, and answers all ranks that may continue. */
+  /** Sets a rank's element of `#clocks`, and answers all ranks that may continue. */
   #advance(rank: number, clock: number): void {
     const { group, staleness, syncEvery } = this.#options;
     this.#clocks[rank] = clock;
@@ -191,7 +191,7 @@ class Server {
     for (const other of free) this.#waiting.delete(other);
     if (!free.includes(0)) return;
     const { resolve, reject } = this.#own!;
-    // Only when all ranks synchronize, rank 0 waits until its answers are sent.
+    // If all ranks synchronize, rank 0 waits until its answers are sent. Otherwise it continues.
     if (slowest === syncEvery) Promise.all(answers).then(() => resolve(), reject);
     else resolve();
   }

@@ -145,7 +145,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   adopt(elected: OptimizerState, behind: number, appliedIn: number): void {
     const isInOrder = this.#ddp.parameterOrder.every((parameter, i) => parameter === this.#order[i]);
     const isConfirmed = behind === 1 && this.#unconfirmed?.generation === appliedIn;
-    // If this rank is 0 steps behind, its state is from other steps than the elected state, so its
+    // If this rank is not behind, its state is from other steps than the elected state, so its
     // averages do not belong to the elected state. They count as one step old.
     const older = aged(this.#pieces, Math.max(1, behind));
     const known = isConfirmed ? [this.#unconfirmed!.piece, ...older] : older;
