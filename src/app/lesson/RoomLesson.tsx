@@ -65,7 +65,7 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
               <p>
                 <strong>{lesson.over.title}</strong> {lesson.over.text}
               </p>
-              <button type="button" class="primary" onClick={closeRun}>
+              <button type="button" class="primary" onClick={() => closeRun(run.number)}>
                 {lesson.room.lobby}
               </button>
             </div>
@@ -103,7 +103,7 @@ function Trouble({ view }: { view: View }) {
           {messages.value.lesson.room.again}
         </button>
       )}
-      <button type="button" onClick={closeRun}>
+      <button type="button" onClick={() => closeRun(view.run?.number ?? null)}>
         {view.failure.fatal ? messages.value.lesson.room.join : messages.value.lesson.room.lobby}
       </button>
     </Banner>

@@ -30,6 +30,8 @@ import { messages } from '../locales/index.ts';
 
 interface Props {
   job: JobSpec;
+  /** Number of the run. */
+  run: number;
   result: RunResult;
   /**
    * Whether this tab took every step of the run, and all in one generation. Only then can its sent
@@ -41,7 +43,7 @@ interface Props {
   children: ComponentChildren;
 }
 
-export function ResultPanel({ job, result, isWhole, host, children }: Props) {
+export function ResultPanel({ job, run, result, isWhole, host, children }: Props) {
   const { run: labels, charts } = messages.value;
   const { worldSize } = result;
   const metrics = metricEntries(allMetrics(result));
@@ -128,7 +130,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         <MethodTable
           methods={result.methods}
           worldSize={worldSize}
-          onpick={host ? (method) => use(withMethod(job, method)) : null}
+          onpick={host ? (method) => use(withMethod(job, method), run) : null}
         />
       )}
       {children}
@@ -136,7 +138,7 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
         {host ? (
           <>
             {rate !== null && (
-              <button type="button" class="primary" onClick={() => use(withRate(job, rate))}>
+              <button type="button" class="primary" onClick={() => use(withRate(job, rate), run)}>
                 {labels.useRate(formatRate(rate))}
               </button>
             )}
@@ -145,11 +147,11 @@ export function ResultPanel({ job, result, isWhole, host, children }: Props) {
             </button>
             {/* A room that begins with weights from a file cannot change its job. */}
             {result.rateTest !== undefined && rate === null && (
-              <button type="button" onClick={() => use(withRate(job, job.learningRate))}>
+              <button type="button" onClick={() => use(withRate(job, job.learningRate), run)}>
                 {labels.useRate(String(job.learningRate))}
               </button>
             )}
-            <button type="button" onClick={closeRun}>
+            <button type="button" onClick={() => closeRun(run)}>
               {labels.changeJob}
             </button>
           </>
@@ -210,7 +212,7 @@ export function EndedPanel({ run, failure, host, children }: EndedProps) {
         ) : (
           <span class="dim">{labels.hostMayStart}</span>
         )}
-        <button type="button" onClick={closeRun}>
+        <button type="button" onClick={() => closeRun(run.number)}>
           {labels.backToLobby}
         </button>
         <button type="button" class="quiet" onClick={leave}>
@@ -253,10 +255,10 @@ function foundRate({ suggested, reason }: RangeTestResult, steps: number, time: 
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
-/** Shows the lobby, with `job` as the job of the next start. */
-function use(job: JobSpec): void {
+/** Closes the run and shows the lobby, with `job` as the job of the next start. */
+function use(job: JobSpec, run: number): void {
   configure(job);
-  closeRun();
+  closeRun(run);
 }
 
 function overhead(sent: number, theory: number): string {

@@ -103,7 +103,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   return (
     <main class="run wrap">
       <h1 class="away">{labels.title}</h1>
-      {view.failure !== null && !isEnded && <Failed view={view} failure={view.failure} />}
+      {view.failure !== null && !isEnded && <Failed view={view} run={run} failure={view.failure} />}
       {view.failure !== null && isEnded && (
         <EndedPanel run={run} failure={view.failure} host={isHost(view)}>
           {keepModel}
@@ -113,6 +113,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
       {run.result !== null && (
         <ResultPanel
           job={job}
+          run={run.number}
           result={run.result}
           isWhole={run.firstStep === 0 && run.result.restarts === 0}
           host={isHost(view)}
@@ -220,7 +221,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   );
 }
 
-function Failed({ view, failure }: { view: View; failure: Failure }) {
+function Failed({ view, run, failure }: { view: View; run: RunView; failure: Failure }) {
   const { run: labels } = messages.value;
   return (
     <Banner failure={failure}>
@@ -230,7 +231,7 @@ function Failed({ view, failure }: { view: View; failure: Failure }) {
         </button>
       )}
       {/* A removed tab does not return by a click. */}
-      <button type="button" onClick={isRemoved(failure) ? leave : closeRun}>
+      <button type="button" onClick={isRemoved(failure) ? leave : () => closeRun(run.number)}>
         {isRemoved(failure) ? labels.frontPage : failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
       {/* A failed engine may have failed before it sent a recording. */}

@@ -230,11 +230,13 @@ export function leave(): void {
 /**
  * Leaves a run that has ended or failed, and shows the lobby. Without a connection, it shows the
  * page for joining.
+ *
+ * @param shown number of the run that the page shows; `null` without a run.
  */
-export function closeRun(): void {
+export function closeRun(shown: number | null): void {
   const latest = latestView();
   if (latest.member === null) stop();
-  publishNow(latest.member === null ? initialView : withoutRun(latest));
+  publishNow(latest.member === null ? initialView : withoutRun(latest, shown));
 }
 
 export function dismissFailure(): void {

@@ -152,7 +152,10 @@ function comparedIn(
   return methods ? { job, worldSize, methods } : before;
 }
 
-/** Returns the view after the user has closed the run. */
-export function withoutRun(view: View): View {
-  return { ...view, run: null, failure: null };
+/**
+ * Returns the view after the user has closed the run with this number (`null`: no run was shown). A
+ * run that has begun in the meantime stays.
+ */
+export function withoutRun(view: View, number: number | null): View {
+  return (view.run?.number ?? null) === number ? { ...view, run: null, failure: null } : view;
 }

@@ -302,7 +302,13 @@ describe('the run', () => {
 
   test('is removed together with the shown failure when the user closes the failure', () => {
     const view = fold(ADMITTED, ROOM, GENERATION, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
-    expect(withoutRun(view)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
+    const shown = view.run!.number;
+    expect(withoutRun(view, shown)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
+  });
+
+  test('keeps a run that has begun while the user closed the run before it', () => {
+    const view = fold(ADMITTED, ROOM, GENERATION);
+    expect(withoutRun(view, view.run!.number - 1)).toBe(view);
   });
 });
 
