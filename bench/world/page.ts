@@ -3,7 +3,7 @@
  * that need no worker.
  */
 import { PeerHost } from '../../src/engine/membership/peerRelay.ts';
-import { askForPort } from '../../src/transport/broker.ts';
+import { requestTabPort } from '../../src/transport/broker.ts';
 import { openPeerConnection } from '../../src/transport/peerLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { BareChannels } from './bareChannels.ts';
@@ -34,7 +34,7 @@ const post = (message: ToRank, transfer: Transferable[] = []): void => worker.po
 const sendSignal = (to: number, signal: TabSignal): void => void window.peergradToLauncher([{ to, signal }]);
 const peers = new PeerHost(
   (options) => openPeerConnection({ ...options, connections: setup.connections }),
-  askForPort,
+  requestTabPort,
   (reply, transfer) => post({ type: 'relay', reply }, transfer),
 );
 let setup: RankSetup;

@@ -17,7 +17,7 @@ async function start(setup: RankSetup): Promise<void> {
   own = linksOfRank(
     setup,
     relay.connect,
-    (options) => connectTab(relay.askForPort, options),
+    (options) => connectTab(relay.requestTabPort, options),
     (to, attempt, signal) => post({ type: 'signal', to, signal: { for: 'worker', attempt, signal } }),
   );
   const { mesh } = await own.links.open();

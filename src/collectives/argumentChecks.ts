@@ -125,10 +125,10 @@ export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: Redu
 }
 
 /**
- * Checks that the codec supports the dtype and the op, and that the residual has the tensor's
- * length. Returns the codec.
+ * Returns the codec of a call. Checks that it supports the dtype and the op, and that the residual
+ * has the tensor's length. @throws UsageError
  */
-export function checkCodec({ length }: TypedArray, dtype: Dtype, options: EncodedOptions): Codec | null {
+export function codecForCall({ length }: TypedArray, dtype: Dtype, options: EncodedOptions): Codec | null {
   const { codec: name = 'fp32', op = ReduceOp.SUM, residual } = options;
   const codec = codecOf(name);
   if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {

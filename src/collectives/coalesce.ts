@@ -22,7 +22,7 @@ function forArray<Options extends OpOptions>(flat: TypedArray, options: Options)
 }
 
 /** Returns copies of the parts of `flat`. */
-export function split<T extends TypedArray>(flat: T, displacements: Displacements): T[] {
+export function splitAtDisplacements<T extends TypedArray>(flat: T, displacements: Displacements): T[] {
   return displacements.slice(1).map((end, i) => flat.slice(displacements[i], end) as T);
 }
 

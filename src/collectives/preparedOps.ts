@@ -6,7 +6,6 @@ import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 import {
   checkAlgorithm,
-  checkCodec,
   checkCount,
   checkedDisplacements,
   checkParts,
@@ -14,12 +13,13 @@ import {
   checkScattered,
   checkSizes,
   checkTag,
+  codecForCall,
   partSizes,
   rootRank,
   splitSizes,
   type Caller,
 } from './argumentChecks.ts';
-import { split } from './coalesce.ts';
+import { splitAtDisplacements } from './coalesce.ts';
 import { amountOf, digestOf, partsText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, view, type Dtype, type TypedArray } from './dtypes.ts';
 import type { Issue } from './inFlightOp.ts';
@@ -32,7 +32,7 @@ import type {
   RootedOptions,
   SizesOptions,
 } from './options.ts';
-import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type Choice } from './plans/algorithms.ts';
+import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type AlgorithmChoice } from './plans/algorithms.ts';
 import { directAllToAll, directGather, directScatter, ringReduceScatter } from './plans/plans.ts';
 import { scale } from './reduce.ts';
 
@@ -42,7 +42,7 @@ import { scale } from './reduce.ts';
  */
 export type PreparedOp<T> = Omit<Issue<T>, 'timeoutMs' | 'after'>;
 
-interface InPlaceOptions extends Choice, Pick<AllReduceOptions, 'op' | 'factor'> {
+interface InPlaceOptions extends AlgorithmChoice, Pick<AllReduceOptions, 'op' | 'factor'> {
   root?: number;
   tag?: number;
   amount?: string | undefined;
@@ -58,7 +58,7 @@ export function allReduceOp<T extends TypedArray>(
   const { bucket = 0, residual = null, algorithm = 'auto', shape } = options;
   checkTag('bucket', bucket);
   checkReduction(dtype, options);
-  const codec = checkCodec(tensor, dtype, options);
+  const codec = codecForCall(tensor, dtype, options);
   checkAlgorithm(algorithm, n, codec);
   const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec);
   const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, {
@@ -135,7 +135,7 @@ export function allGatherOp<T extends TypedArray>(caller: Caller, tensor: T, opt
   return {
     ...op,
     before: () => copyInto(parts, tensor, displacements[caller.rank]!),
-    result: () => split(parts, displacements),
+    result: () => splitAtDisplacements(parts, displacements),
   };
 }
 
@@ -163,7 +163,7 @@ export function gatherOp<T extends TypedArray>(
     before: () => {
       if (isRoot) copyInto(parts, tensor, displacements[rank]!);
     },
-    result: () => (isRoot ? split(parts, displacements) : null),
+    result: () => (isRoot ? splitAtDisplacements(parts, displacements) : null),
   };
 }
 
@@ -210,7 +210,7 @@ export function reduceScatterOp<T extends TypedArray>(
   const copy = emptyLike(tensor, tensor.length);
   const { residual = null } = options;
   checkReduction(dtype, options);
-  const codec = checkCodec(tensor, dtype, options);
+  const codec = codecForCall(tensor, dtype, options);
   const isEncoded = codec !== null && ranks.length > 1;
   const op = inPlaceOp(OpCode.REDUCE_SCATTER, copy, dtype, {
     ...options,

@@ -17,7 +17,7 @@ import { systemClock, type Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { UsageError } from '../util/errors.ts';
 import { checkedDisplacements, checkMembers, checkMessage, peerRank, rootRank, type Caller } from './argumentChecks.ts';
-import { coalesce, concatenate, split } from './coalesce.ts';
+import { coalesce, concatenate, splitAtDisplacements } from './coalesce.ts';
 import { dtypeOf, type TypedArray } from './dtypes.ts';
 import { Executor } from './executor.ts';
 import { agreeOnMembers, createSubgroups } from './groupCreation.ts';
@@ -266,7 +266,9 @@ export class ProcessGroup {
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
     if (dtypes.size > 1) throw new UsageError('allGatherCoalesced needs tensors of one dtype. Call it once per dtype.');
     const displacements = checkedDisplacements(tensors.map(({ length }) => length));
-    return (await this.allGather(concatenate(tensors, displacements), options)).map((all) => split(all, displacements));
+    return (await this.allGather(concatenate(tensors, displacements), options)).map((all) =>
+      splitAtDisplacements(all, displacements),
+    );
   }
 
   /**

@@ -6,7 +6,7 @@ import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { noticeText } from '../protocol/notices.ts';
 import { isWorking } from '../util/activity.ts';
-import { askForPort } from '../transport/broker.ts';
+import { requestTabPort } from '../transport/broker.ts';
 import { watchDebugPatterns } from '../util/debugLog.ts';
 import { messageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
@@ -37,7 +37,9 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   let peers: PeerHost | null = null;
   // simple-peer is loaded with the engine, because the front page does not need it.
   const opening = import('../transport/peerLink.ts').then(({ openPeerConnection }) => {
-    peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) => post({ type: 'relay', reply }, transfer));
+    peers = new PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
+      post({ type: 'relay', reply }, transfer),
+    );
     return peers;
   });
   opening.catch((error: unknown) => fail(messageOf(error)));

@@ -39,7 +39,7 @@ const session = new Session({
   openCheckpoints: () => Checkpoints.open(),
   whileAlone,
   connectPeer: relay.connect,
-  connectTab: (options) => connectTab(relay.askForPort, options),
+  connectTab: (options) => connectTab(relay.requestTabPort, options),
   emit: (event) => post({ type: 'event', event }),
   baseUrl: globalThis.location.origin,
 });

@@ -3,13 +3,13 @@
  * page's address. A program in a worker uses the page that hosts the worker.
  */
 import type { PeerConnector } from '../engine/membership/generationLink.ts';
-import type { AskForPort } from '../transport/broker.ts';
+import type { RequestTabPort } from '../transport/broker.ts';
 
 export interface Page {
   /** The address of the page. `null` if the program has no page. */
   readonly address: PageAddress | null;
   readonly connectPeer: PeerConnector;
-  readonly askForPort: AskForPort;
+  readonly requestTabPort: RequestTabPort;
   /** Dispatches `pagehide` when the page is being closed. */
   readonly leaving: Pick<EventTarget, 'addEventListener' | 'removeEventListener'>;
   /**

@@ -43,7 +43,7 @@ export interface RoomSurroundings
  * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
  */
 export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<RoomSurroundings> {
-  const { connectPeer, askForPort, leaving } = await thisPage();
+  const { connectPeer, requestTabPort, leaving } = await thisPage();
   const activity = new Activity(systemClock);
   return {
     clock: systemClock,
@@ -53,7 +53,7 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
     activity,
     openSocket: pulseSockets(activity, systemClock),
     connectPeer,
-    connectTab: (attempt) => connectTab(askForPort, attempt),
+    connectTab: (attempt) => connectTab(requestTabPort, attempt),
     leaving,
     device: await prepareDevice(choice),
   };

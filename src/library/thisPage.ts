@@ -1,5 +1,5 @@
 /** Finds the page of this program. */
-import { askForPort } from '../transport/broker.ts';
+import { requestTabPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { setDebugPatterns, watchDebugPatterns } from '../util/debugLog.ts';
@@ -26,7 +26,7 @@ export function thisPage(): Promise<Page> {
       isLogWatched = true;
       watchDebugPatterns(setDebugPatterns);
     }
-    return Promise.resolve({ address: location ?? null, connectPeer, askForPort, leaving: globalThis, writeRoom });
+    return Promise.resolve({ address: location ?? null, connectPeer, requestTabPort, leaving: globalThis, writeRoom });
   }
   // All groups of a worker use one page. After a failure, the next group requests it again.
   hostedPage ??= requestPage(systemClock).catch((error: unknown) => {

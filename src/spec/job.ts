@@ -14,12 +14,12 @@ import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
 import {
   factsOf,
   PLAN_FIELDS,
-  PLAN_PARTS,
+  PLAN_FEATURES,
   planProblem,
   positiveInteger,
   RANGE_TEST_STEPS,
   strategyProblem,
-  type Parts,
+  type Features,
 } from './plan.ts';
 import { STRATEGIES } from './strategies.ts';
 import { whyModelDoesNotFit, tooLarge, Topology } from './topology.ts';
@@ -152,9 +152,9 @@ function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName
   return job === 'table' ? task : 'classification';
 }
 
-/** The parts of a job that not every strategy supports. */
-const PARTS: Parts<JobFields> = {
-  ...PLAN_PARTS,
+/** The features of a job that not every strategy supports. */
+const FEATURES: Features<JobFields> = {
+  ...PLAN_FEATURES,
   lesson: { path: ['job'], isIn: ({ job }) => job === 'lesson' },
   federated: { path: ['data', 'kind'], isIn: ({ data }) => data.kind === 'federated' },
   branches: {
@@ -188,7 +188,7 @@ export const JobSpec = v.pipe(
     const task = taskOf(job);
     return task && unfitMeasure(job, task);
   }),
-  checkOf((job: JobFields) => strategyProblem(job, FIELDS, PARTS) ?? planProblem(job)),
+  checkOf((job: JobFields) => strategyProblem(job, FIELDS, FEATURES) ?? planProblem(job)),
   checkOf((job: JobFields) =>
     isPipeline(job) && job.stages === 1 ? { path: ['stages'], message: 'a pipeline has at least 2 stages' } : null,
   ),

@@ -38,7 +38,7 @@ import {
   strategiesOf,
   strategiesSupporting,
   strategiesWith,
-  type JobPart,
+  type JobFeature,
   type StrategyFacts,
   type StrategyName,
 } from './strategies.ts';
@@ -188,21 +188,21 @@ const PlanFields = v.strictObject(schemasOf(PLAN_FIELDS));
 export type TrainingPlan = v.InferOutput<typeof PlanFields>;
 
 /**
- * For each part that not every strategy supports: the path of its field, and a test whether a plan
- * has the part.
+ * For each feature that not every strategy supports: the path of its field, and a test whether a
+ * plan has the feature.
  */
-export type Parts<Plan> = Partial<Record<JobPart, { path: Problem['path']; isIn: (plan: Plan) => boolean }>>;
+export type Features<Plan> = Partial<Record<JobFeature, { path: Problem['path']; isIn: (plan: Plan) => boolean }>>;
 
-/** The parts of a plan that not every strategy supports. */
-export const PLAN_PARTS: Parts<TrainingPlan> = {
+/** The features of a plan that not every strategy supports. */
+export const PLAN_FEATURES: Features<TrainingPlan> = {
   measure: { path: ['measure'], isIn: ({ measure }) => measure !== null },
   shardOptimizer: { path: ['shardOptimizer'], isIn: ({ shardOptimizer }) => shardOptimizer },
   mixed: { path: ['precision'], isIn: ({ precision }) => precision === 'mixed' },
 };
 
 /**
- * Returns the problem with the first part or setting of a plan that its strategy does not support;
- * `null` if the strategy supports all of them.
+ * Returns the problem with the first feature or setting of a plan that its strategy does not
+ * support; `null` if the strategy supports all of them.
  *
  * @param fields the declarations of the plan's fields. A setting with its default value counts as
  *   not set.
@@ -210,11 +210,11 @@ export const PLAN_PARTS: Parts<TrainingPlan> = {
 export function strategyProblem<Plan extends { strategy: StrategyName }>(
   plan: Plan,
   fields: Readonly<Record<string, Field>>,
-  parts: Parts<Plan>,
+  features: Features<Plan>,
 ): Problem | null {
   const { excludes, settings } = STRATEGIES[plan.strategy];
-  for (const [part, { path, isIn }] of Object.entries(parts)) {
-    const message = excludes[part as JobPart];
+  for (const [feature, { path, isIn }] of Object.entries(features)) {
+    const message = excludes[feature as JobFeature];
     if (message !== undefined && isIn(plan)) return { path, message };
   }
   const foreign = STRATEGY_SETTINGS.find(
@@ -286,7 +286,7 @@ const FittingPlan = v.pipe(
     ({ strategy }) => hasWholeModel(strategy),
     'each rank of a Trainer has the whole model: choose another strategy, or use PipelineStage',
   ),
-  checkOf((plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_PARTS) ?? planProblem(plan)),
+  checkOf((plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_FEATURES) ?? planProblem(plan)),
 );
 
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);

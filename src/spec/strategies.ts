@@ -53,10 +53,10 @@ export const STRATEGY_SETTINGS = [
 export type StrategySetting = (typeof STRATEGY_SETTINGS)[number];
 
 /**
- * Parts of a job that not every strategy supports. `mixed`: mixed precision. `federated`: tabs with
- * data of their own. `branches`: a model whose layers are not a chain.
+ * Features of a job that not every strategy supports. `mixed`: mixed precision. `federated`: tabs
+ * with data of their own. `branches`: a model whose layers are not a chain.
  */
-export type JobPart = 'lesson' | 'measure' | 'shardOptimizer' | 'mixed' | 'federated' | 'branches';
+export type JobFeature = 'lesson' | 'measure' | 'shardOptimizer' | 'mixed' | 'federated' | 'branches';
 
 /** Facts about a strategy. */
 export interface StrategyFacts {
@@ -87,8 +87,8 @@ export interface StrategyFacts {
    */
   codecs: readonly PlannedCodec[];
   settings: readonly StrategySetting[];
-  /** The parts of a job that the strategy does not support, with the reason. */
-  excludes: Readonly<Partial<Record<JobPart, string>>>;
+  /** The features of a job that the strategy does not support, with the reason. */
+  excludes: Readonly<Partial<Record<JobFeature, string>>>;
   /** Default number of stages of the model; 1 if each rank has the whole model. */
   stages: number;
   /** The default optimizer of a rank. */
@@ -106,7 +106,7 @@ export interface StrategyFacts {
   compared: readonly Compared[];
 }
 
-/** Parts of a job that strategies without an averaged gradient in every step do not support. */
+/** Features of a job that strategies without an averaged gradient in every step do not support. */
 const WITHOUT_AVERAGED_GRADIENTS = {
   lesson: 'the lesson requires the strategy ddp',
   measure: 'a measurement requires the strategy ddp',
@@ -268,14 +268,14 @@ export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrate
   return STRATEGIES[strategy].stages === 1;
 }
 
-/** Returns the names of the strategies whose jobs can have the part, as a list in words. */
-export function strategiesSupporting(part: JobPart): string {
-  return STRATEGY_NAMES.filter((name) => supports(name, part)).join(', ');
+/** Returns the names of the strategies whose jobs can have the feature, as a list in words. */
+export function strategiesSupporting(feature: JobFeature): string {
+  return STRATEGY_NAMES.filter((name) => supportsFeature(name, feature)).join(', ');
 }
 
-/** Whether a job with the strategy can have the part. */
-export function supports(strategy: StrategyName, part: JobPart): boolean {
-  return STRATEGIES[strategy].excludes[part] === undefined;
+/** Whether a job with the strategy can have the feature. */
+export function supportsFeature(strategy: StrategyName, feature: JobFeature): boolean {
+  return STRATEGIES[strategy].excludes[feature] === undefined;
 }
 
 /** The codecs of all strategies, in words: `ddp: all; diloco: fp32, fp16; others: fp32`. */

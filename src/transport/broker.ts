@@ -20,9 +20,9 @@ export interface PortRequest {
  * Requests a port to another tab, which must make a request with the same secret key. The request
  * has no deadline of its own.
  */
-export type AskForPort = (key: string) => PortRequest;
+export type RequestTabPort = (key: string) => PortRequest;
 
-export const askForPort: AskForPort = (key) => {
+export const requestTabPort: RequestTabPort = (key) => {
   const found = deferred<MessagePort>();
   const fail = (why: string): void => found.reject(new PeerGoneError(`This browser cannot connect its tabs: ${why}.`));
   let broker: SharedWorker | null = null;

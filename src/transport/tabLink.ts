@@ -7,7 +7,7 @@
  */
 import { systemClock } from '../util/clock.ts';
 import { PeerGoneError } from '../util/errors.ts';
-import type { AskForPort, PortRequest } from './broker.ts';
+import type { PortRequest, RequestTabPort } from './broker.ts';
 import type { Link } from './link.ts';
 import type { PeerAttempt } from './peerLink.ts';
 import { PortLink } from './portLink.ts';
@@ -52,7 +52,7 @@ class TabLink extends PortLink {
  * signals and has no deadline of its own. Its link rejects with PeerGoneError if the browser cannot
  * connect its tabs, or cannot report that a tab is gone.
  */
-export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOptions): PeerAttempt {
+export function connectTab(requestTabPort: RequestTabPort, { initiator, key }: TabConnectOptions): PeerAttempt {
   const own = `peergrad ${key} ${initiator ? 'a' : 'b'}`;
   const others = `peergrad ${key} ${initiator ? 'b' : 'a'}`;
   let request: PortRequest | null = null;
@@ -69,7 +69,7 @@ export function connectTab(ask: AskForPort, { initiator, key }: TabConnectOption
     const releaseLock = await acquireLock(own);
     try {
       if (isAborted) throw new PeerGoneError('Linking was cancelled.');
-      request = ask(key);
+      request = requestTabPort(key);
       opened = new TabLink(await request.port, releaseLock, others);
       return opened;
     } catch (error) {

@@ -5,7 +5,7 @@
  * is the real one.
  */
 import type { GradientStore } from '../../src/engine/training/data/sampleAssigner.ts';
-import { advance, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
+import { recordStep, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
 import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';
 
@@ -79,7 +79,7 @@ export class Replica implements GradientStore {
     this.learned |= samples;
     this.drop();
     this.kept = gradient;
-    advance(this.progress, generation, next);
+    recordStep(this.progress, generation, next);
   }
 
   /** Loads another rank's state. */

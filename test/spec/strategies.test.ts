@@ -6,7 +6,7 @@ import {
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
-  type JobPart,
+  type JobFeature,
 } from '../../src/spec/job.ts';
 import { isPipeline, pipelineWorld } from '../../src/spec/pipeline.ts';
 import { parsePlan } from '../../src/spec/plan.ts';
@@ -25,8 +25,8 @@ const BRANCHES = {
   },
 };
 
-/** Fields with each part, and the field that the error names. */
-const PARTS: Record<JobPart, [fields: Record<string, unknown>, at: string]> = {
+/** Fields with each feature, and the field that the error names. */
+const FEATURES: Record<JobFeature, [fields: Record<string, unknown>, at: string]> = {
   lesson: [{ job: 'lesson' }, 'job'],
   measure: [{ measure: 'methods' }, 'measure'],
   shardOptimizer: [{ shardOptimizer: true }, 'shardOptimizer'],
@@ -36,13 +36,16 @@ const PARTS: Record<JobPart, [fields: Record<string, unknown>, at: string]> = {
 };
 
 describe.each(STRATEGY_NAMES)('%s', (strategy) => {
-  test.each(Object.keys(PARTS) as JobPart[])('rejects %s exactly if its row excludes it, with the reason', (part) => {
-    const [fields, at] = PARTS[part];
-    const reason = STRATEGIES[strategy].excludes[part];
-    const parse = () => parseJob({ ...fields, strategy });
-    if (reason === undefined) expect(parse().strategy).toBe(strategy);
-    else expect(parse).toThrow(`The job is not valid: ${at}: ${reason}.`);
-  });
+  test.each(Object.keys(FEATURES) as JobFeature[])(
+    'rejects %s exactly if its row excludes it, with the reason',
+    (feature) => {
+      const [fields, at] = FEATURES[feature];
+      const reason = STRATEGIES[strategy].excludes[feature];
+      const parse = () => parseJob({ ...fields, strategy });
+      if (reason === undefined) expect(parse().strategy).toBe(strategy);
+      else expect(parse).toThrow(`The job is not valid: ${at}: ${reason}.`);
+    },
+  );
 
   test.each([
     ['syncEvery', 3],

@@ -1,4 +1,4 @@
-/** Asks the server of this page for its data files, and for its addresses. */
+/** Detects the data files of this page's server, and loads its addresses. */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 /** The address of the data folder of the server, which a job can use as its data source. */
@@ -12,12 +12,12 @@ const origins = signal<readonly string[]>([]);
 export const otherOrigins: ReadonlySignal<readonly string[]> = origins;
 
 /** Requests the list of data files and sets `serverHasData`. */
-export async function askForServerData(): Promise<void> {
+export async function detectServerData(): Promise<void> {
   found.value = (await namesAt(`${SERVER_DATA}index.json`)).length > 0;
 }
 
 /** Requests the origins at which other machines reach the server, and sets `otherOrigins`. */
-export async function askForOrigins(): Promise<void> {
+export async function loadOtherOrigins(): Promise<void> {
   const names = await namesAt('/origins.json');
   origins.value = names.filter((name): name is string => typeof name === 'string' && URL.canParse(name));
 }

@@ -1,7 +1,14 @@
 /** The curves of the loss and the metrics over steps or time, with tables for screen readers. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { formatAmount, formatClock, formatCount, formatLoss, formatMetric, formatShare } from '../locales/format.ts';
+import {
+  formatSignificant,
+  formatClock,
+  formatCount,
+  formatLoss,
+  formatMetric,
+  formatShare,
+} from '../locales/format.ts';
 import { metricEntries, type MetricName } from '../../spec/measures.ts';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
 import { smooth, smoothingFor } from '../state/series.ts';
@@ -227,7 +234,7 @@ function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
         height={112}
         points
         {...(isShare && { range: [0, 1] as const })}
-        formatY={(value) => (isShare ? formatShare(value) : isLoss ? tickLoss(value) : formatAmount(value))}
+        formatY={(value) => (isShare ? formatShare(value) : isLoss ? tickLoss(value) : formatSignificant(value))}
         onhover={(index) => (hovered.value = index)}
         label={one === undefined ? charts.noAccuracy : charts.metricLabel(name, axis, formatted(one))}
       />

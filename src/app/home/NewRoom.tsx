@@ -10,7 +10,7 @@ import { NameField, NumberField } from '../components/Fields.tsx';
 import { JobFileField } from '../jobForm/JobFileField.tsx';
 import { JobForm } from '../jobForm/JobForm.tsx';
 import { Preflight } from '../components/Preflight.tsx';
-import { askForServerData } from '../browser/serverData.ts';
+import { detectServerData } from '../browser/serverData.ts';
 import { algorithmProblem } from '../state/algorithm.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
 import { keepInAddress, route } from '../state/address.ts';
@@ -30,7 +30,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   const startAt = useSignal<number | null>(null);
   const origin = useSignal<ChosenOrigin | null>(null);
   const blocked = useSignal(false);
-  useEffect(() => void askForServerData(), []);
+  useEffect(() => void detectServerData(), []);
   const nameless = name.value.trim() === '';
   const { checkpoint = null } = origin.value ?? {};
   /** Why the job's algorithm cannot run on the number of tabs at which the run starts by itself. */

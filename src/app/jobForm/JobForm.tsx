@@ -7,7 +7,7 @@ import {
   kindOfModel,
   parseJob,
   STRATEGIES,
-  supports,
+  supportsFeature,
   takesFiles,
   type JobSpec,
   type ModelName,
@@ -122,7 +122,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       {job.job !== 'gpt' && job.model === 'mlp' && (
         <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
-      {supports(job.strategy, 'shardOptimizer') && (
+      {supportsFeature(job.strategy, 'shardOptimizer') && (
         <Select
           label={labels.averages}
           value={job.shardOptimizer ? 'sharded' : 'whole'}

@@ -4,20 +4,20 @@ import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isLocalOnly } from '../../util/localHost.ts';
-import { askForOrigins, otherOrigins } from '../browser/serverData.ts';
+import { loadOtherOrigins, otherOrigins } from '../browser/serverData.ts';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { Dialog } from '../components/Dialog.tsx';
 import { messages } from '../locales/index.ts';
 import { hidden, route } from '../state/address.ts';
 import { view } from '../state/publishedView.ts';
-import { roomLink, viewSettings, type Part } from '../state/route.ts';
+import { roomLink, viewSettings, type HideablePart } from '../state/route.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 
 interface Props {
   room: string;
   isLocked: boolean;
   /** The parts of the page that are hidden from people who open the link. */
-  hides: ReadonlySet<Part>;
+  hides: ReadonlySet<HideablePart>;
   /** Further buttons, and the content below the buttons. */
   buttons?: ComponentChildren;
   children?: ComponentChildren;
@@ -27,7 +27,7 @@ export function Invitation({ room, isLocked, hides, buttons, children }: Props) 
   const labels = messages.value.lobby;
   const isLocal = isLocalOnly(location.hostname);
   useEffect(() => {
-    if (isLocal) void askForOrigins();
+    if (isLocal) void loadOtherOrigins();
   }, [isLocal]);
   const [origin = location.origin, ...more] = isLocal ? otherOrigins.value : [];
   // The link leaves out the theme and the size, because they are settings of this screen.

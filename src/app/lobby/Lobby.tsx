@@ -33,7 +33,7 @@ import type { Lobby as LobbyView } from '../state/room.ts';
 import type { View } from '../state/view.ts';
 import { gettingReady } from '../state/gettingReady.ts';
 import { messages } from '../locales/index.ts';
-import { PARTS, type Part } from '../state/route.ts';
+import { HIDEABLE_PARTS, type HideablePart } from '../state/route.ts';
 
 export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const room = view.room ?? '';
@@ -291,8 +291,8 @@ function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 interface GuestViewProps {
-  hiding: ReadonlySet<Part>;
-  onhiding: (hiding: ReadonlySet<Part>) => void;
+  hiding: ReadonlySet<HideablePart>;
+  onhiding: (hiding: ReadonlySet<HideablePart>) => void;
 }
 
 function GuestView({ hiding, onhiding }: GuestViewProps) {
@@ -302,13 +302,13 @@ function GuestView({ hiding, onhiding }: GuestViewProps) {
       <summary>{guests.title}</summary>
       <fieldset class="guest-parts">
         <legend class="dim small">{guests.about}</legend>
-        {PARTS.map((part) => (
+        {HIDEABLE_PARTS.map((part) => (
           <label key={part} class="check">
             <input
               type="checkbox"
               checked={!hiding.has(part)}
               onChange={({ currentTarget: { checked } }) => {
-                onhiding(new Set(PARTS.filter((one) => (one === part ? !checked : hiding.has(one)))));
+                onhiding(new Set(HIDEABLE_PARTS.filter((one) => (one === part ? !checked : hiding.has(one)))));
               }}
             />
             {guests.parts[part]}

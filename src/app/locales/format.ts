@@ -63,7 +63,7 @@ export function formatLoss(loss: number): string {
 }
 
 /** An amount in its own unit, with four significant figures: `1234000`, `12.34`, `0.001234`. */
-export function formatAmount(value: number): string {
+export function formatSignificant(value: number): string {
   return Number.isFinite(value) ? String(Number(value.toPrecision(4))) : '–';
 }
 
@@ -78,7 +78,7 @@ export function formatMetric(name: MetricName, value: number): string {
       return formatShare(value, 1);
     case 'rmse':
     case 'mae':
-      return formatAmount(value);
+      return formatSignificant(value);
     case 'r2':
       return Number.isFinite(value) ? value.toFixed(3) : '–';
     default:

@@ -3,7 +3,7 @@ import type { SegmentKind } from '../../protocol/stepTrace.ts';
 import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { formatMs } from '../locales/format.ts';
 import type { PassKind } from '../../parallel/pipeline/schedules.ts';
-import { drawPass } from '../pipeline/drawPlan.ts';
+import { drawPassBox } from '../pipeline/drawPlan.ts';
 import { isPipelineStep, rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
 
 interface Palette {
@@ -111,7 +111,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
         const box = { x: start, y: isLower ? y + half : y, width: wide, height: isWhole ? rowHeight - gap : half };
         const { kind, pass } = segment;
         if (kind === 'forward' || kind === 'backward') {
-          drawPass(context, { kind, label: String(pass?.microBatch ?? '') }, box, textSize, { ...palette, font });
+          drawPassBox(context, { kind, label: String(pass?.microBatch ?? '') }, box, textSize, { ...palette, font });
         } else fill(context, kind, own, palette, box);
         const isPicked = picked?.segment === segment && picked.step.step === step.step;
         if (!isPicked) continue;

@@ -44,13 +44,13 @@ export function drawPlan(
     for (const { kind, stage, microBatch, tick } of own) {
       if (!takesTime(plan, stage)) continue;
       const box = { x: tick * column, y, width: column, height: rowHeight - gap };
-      drawPass(context, { kind, label: String(microBatch) }, box, textSize, colours);
+      drawPassBox(context, { kind, label: String(microBatch) }, box, textSize, colours);
     }
   }
 }
 
 /** Draws the box of a pass, with its label if it fits. */
-export function drawPass(
+export function drawPassBox(
   context: CanvasRenderingContext2D,
   { kind, label }: { kind: PassKind; label: string },
   { x, y, width, height }: { x: number; y: number; width: number; height: number },

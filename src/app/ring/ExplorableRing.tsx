@@ -9,7 +9,7 @@ import { route } from '../state/address.ts';
 import { messages } from '../locales/index.ts';
 import { GridView } from './grid/GridView.tsx';
 import { PlayerBar } from './player/PlayerBar.tsx';
-import { Caption, Legend, MOST_SIMULATED, TitledRing, useSimulated } from './SimulatedRing.tsx';
+import { Caption, Legend, MOST_SIMULATED, TitledRing, useSimulatedRound } from './SimulatedRing.tsx';
 import { useInAddress } from './player/useInAddress.ts';
 import { positionOf } from './player/pacing.ts';
 
@@ -29,7 +29,7 @@ export function ExplorableRing() {
   const n = ranks.value;
   const members = useMemo(() => Array.from({ length: n }, () => ({ name: '' })), [n]);
   const names = useMemo(() => members.map((one) => one.name), [members]);
-  const player = useSimulated(n);
+  const player = useSimulatedRound(n);
   useLayoutEffect(() => {
     const step = Number.parseInt(route.peek().query.get('step') ?? '', 10);
     const plan = player.pacing.peek();

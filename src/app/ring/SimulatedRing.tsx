@@ -29,7 +29,7 @@ export const MOST_SIMULATED = 64;
 
 export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props) {
   const { ring } = messages.value;
-  const player = useSimulated(members.length, algorithm);
+  const player = useSimulatedRound(members.length, algorithm);
   const isClosed = members.length >= 2;
   const moves = isClosed && members.length <= MOST_SIMULATED;
   const still = isClosed ? ring.still(MOST_SIMULATED) : ring.closes(algorithm === 'ring');
@@ -48,7 +48,7 @@ export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props)
  * Returns a player that plays a simulated round of `n` ranks and reacts to keys. It plays nothing
  * with one rank, or with more than {@link MOST_SIMULATED}.
  */
-export function useSimulated(n: number, algorithm: AllReduceName = 'ring'): Player {
+export function useSimulatedRound(n: number, algorithm: AllReduceName = 'ring'): Player {
   const stage = useMemo(
     () => (n < 2 || n > MOST_SIMULATED ? null : { trace: simulatedTrace(n, algorithm), n }),
     [n, algorithm],

@@ -12,7 +12,7 @@ import {
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
-  supports,
+  supportsFeature,
   type JobSpec,
   type PlannedCodec,
   type StrategyName,
@@ -116,7 +116,7 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
  * not support measurements, it becomes the default one.
  */
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
-  const fits = measure === null || supports(spec.strategy, 'measure');
+  const fits = measure === null || supportsFeature(spec.strategy, 'measure');
   const fitting = fits ? spec : withStrategy(spec, DEFAULT_JOB.strategy);
   const [before, usual] = [spec.measure, measure].map((one) => defaultsOf(spec.job, fitting.strategy, one).maxSteps);
   const next = { ...fitting, measure };
@@ -159,14 +159,14 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
   const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one)) as [JobSpec, JobSpec];
   const optimized = spec.optimizer === before.optimizer ? withOptimizer(spec, usual.optimizer) : spec;
-  const fitting = supports(strategy, 'measure') ? optimized : withMeasure(optimized, null);
+  const fitting = supportsFeature(strategy, 'measure') ? optimized : withMeasure(optimized, null);
   return {
     ...fitting,
     ...Object.fromEntries(STRATEGY_SETTINGS.map((setting) => [setting, usual[setting]])),
     strategy,
     codec: STRATEGIES[strategy].codecs.includes(spec.codec) ? spec.codec : usual.codec,
-    shardOptimizer: supports(strategy, 'shardOptimizer') ? spec.shardOptimizer : usual.shardOptimizer,
-    precision: supports(strategy, 'mixed') ? spec.precision : usual.precision,
+    shardOptimizer: supportsFeature(strategy, 'shardOptimizer') ? spec.shardOptimizer : usual.shardOptimizer,
+    precision: supportsFeature(strategy, 'mixed') ? spec.precision : usual.precision,
   };
 }
 

@@ -92,13 +92,13 @@ export function viewSettings(query: URLSearchParams): Record<string, string> {
 }
 
 /** Parts of the pages that a link can hide, for example for a class. */
-export const PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'inspection'] as const;
-export type Part = (typeof PARTS)[number];
+export const HIDEABLE_PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'inspection'] as const;
+export type HideablePart = (typeof HIDEABLE_PARTS)[number];
 
 /** Returns the parts that a setting such as `hide=grid,ranks` hides. Unknown names are ignored. */
-export function hiddenParts(query: URLSearchParams): ReadonlySet<Part> {
+export function hiddenParts(query: URLSearchParams): ReadonlySet<HideablePart> {
   const named = new Set((query.get('hide') ?? '').split(','));
-  return new Set(PARTS.filter((part) => named.has(part)));
+  return new Set(HIDEABLE_PARTS.filter((part) => named.has(part)));
 }
 
 /**

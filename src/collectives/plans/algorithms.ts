@@ -24,7 +24,7 @@ import {
 } from './plans.ts';
 
 /** The algorithm and the plan of a call. */
-export interface Choice {
+export interface AlgorithmChoice {
   readonly algorithm: Algorithm;
   readonly plan: Planner;
 }
@@ -61,7 +61,7 @@ const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
  * The algorithm and the plan of an all-reduce. `chunks` are the parts of the tensor; one rank sums
  * each part.
  */
-export interface AllReduceChoice extends Choice {
+export interface AllReduceChoice extends AlgorithmChoice {
   readonly name: AllReduceName;
   readonly chunks: Displacements;
 }
@@ -113,7 +113,7 @@ export function allReduceOf(
 }
 
 /** Chooses the algorithm for an all-gather of n parts. */
-export function allGatherOf({ byteLength }: TypedArray, displacements: Displacements): Choice {
+export function allGatherOf({ byteLength }: TypedArray, displacements: Displacements): AlgorithmChoice {
   const n = displacements.length - 1;
   const algorithm = chooseAllGather(n, byteLength);
   const planOf = algorithm === Algorithm.RING ? ringAllGather : bruckAllGather;
@@ -121,12 +121,12 @@ export function allGatherOf({ byteLength }: TypedArray, displacements: Displacem
 }
 
 /** Chooses the algorithm for a reduce of `tensor` to `root`. */
-export function reduceOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): Choice {
+export function reduceOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): AlgorithmChoice {
   return rootedOf(REDUCE_PLANS, tensor, root, n, options);
 }
 
 /** Chooses the algorithm for a broadcast of `tensor` from `root`. */
-export function broadcastOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): Choice {
+export function broadcastOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): AlgorithmChoice {
   return rootedOf(BROADCAST_PLANS, tensor, root, n, options);
 }
 
@@ -136,7 +136,7 @@ function rootedOf(
   root: number,
   n: number,
   options: RootedOptions,
-): Choice {
+): AlgorithmChoice {
   const algorithm = options.algorithm === 'direct' ? Algorithm.DIRECT : chooseRooted(n, byteLength);
   const planOf = plans[algorithm]!;
   return { algorithm, plan: (rank) => planOf(rank, n, root, length) };

@@ -6,7 +6,7 @@
  * the channel's messages. For a tab of the same browser: a port to that tab.
  */
 import type { PeerSignal } from '../../protocol/linkSignal.ts';
-import type { AskForPort } from '../../transport/broker.ts';
+import type { RequestTabPort } from '../../transport/broker.ts';
 import { openChannelLink, type Connection } from '../../transport/channelLink.ts';
 import { UNKNOWN_WAY, type Link, type RouteDescription } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../transport/peerLink.ts';
@@ -46,7 +46,7 @@ export type RelayReply =
  */
 export function createRelayedConnector(post: (request: RelayRequest) => void): {
   connect: PeerConnector;
-  askForPort: AskForPort;
+  requestTabPort: RequestTabPort;
   receive: (reply: RelayReply) => void;
 } {
   const listeners = new Map<number, (reply: RelayReply) => void>();
@@ -93,7 +93,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
         abort: () => connection.close(),
       };
     },
-    askForPort(key) {
+    requestTabPort(key) {
       const id = ++lastId;
       const port = deferred<MessagePort>();
       listeners.set(id, (reply) => {
@@ -114,18 +114,18 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
 /** The page's end: opens the connections that the worker requests. */
 export class PeerHost {
   readonly #openConnection: (options: PeerConnectOptions) => PeerConnection;
-  readonly #askForPort: AskForPort;
+  readonly #requestTabPort: RequestTabPort;
   readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;
   readonly #attempts = new Map<number, Pick<PeerConnection, 'signal' | 'describe' | 'close'>>();
 
   /** @param reply sends a message to the worker. Throws if an object cannot be transferred. */
   constructor(
     openConnection: (options: PeerConnectOptions) => PeerConnection,
-    ask: AskForPort,
+    requestTabPort: RequestTabPort,
     reply: (reply: RelayReply, transfer: Transferable[]) => void,
   ) {
     this.#openConnection = openConnection;
-    this.#askForPort = ask;
+    this.#requestTabPort = requestTabPort;
     this.#reply = reply;
   }
 
@@ -137,7 +137,7 @@ export class PeerHost {
       case 'peer-signal':
         return this.#attempts.get(id)?.signal(request.signal);
       case 'peer-port': {
-        const { port, cancel } = this.#askForPort(request.key);
+        const { port, cancel } = this.#requestTabPort(request.key);
         this.#attempts.set(id, { signal: () => {}, describe: () => Promise.resolve(UNKNOWN_WAY), close: cancel });
         void this.#handOver(id, port);
         return;

@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
-import { judge, type Progress } from '../../parallel/recovery/progress.ts';
+import { recordEvaluation, type Progress } from '../../parallel/recovery/progress.ts';
 import type { Confusion } from '../../protocol/confusion.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
@@ -84,7 +84,7 @@ export function testInterval(
 }
 
 /** Returns duties that include the duties of both `a` and `b`. */
-export function joined(a: Duties, b: Duties): Duties {
+export function mergeDuties(a: Duties, b: Duties): Duties {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
@@ -153,7 +153,7 @@ export class HeldOutTests {
       await yielder.yieldIfDue();
     };
     this.#tested = await testHeldOut(group, task, Math.min(most, total), report, total);
-    if (plan.patience !== null && judge(progress, this.#tested.loss)) await keepBest?.();
+    if (plan.patience !== null && recordEvaluation(progress, this.#tested.loss)) await keepBest?.();
     const { confusion, ...tested } = this.#tested;
     await emit({ type: 'evaluation', step, ...tested });
     if (confusion) await emit({ type: 'confusion', step, ...confusion });

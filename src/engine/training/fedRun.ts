@@ -1,6 +1,6 @@
 /** The state of a run as newcomers receive it while the run trains. */
 import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
-import { partsOf, stateOf, type StateHead } from '../../parallel/recovery/ddpState.ts';
+import { fromStateParts, toStateParts, type StateHead } from '../../parallel/recovery/ddpState.ts';
 import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
 import type { EngineEvent, Receiving } from '../../protocol/events.ts';
 import { CODEC_NAMES, isCollectiveCodec } from '../../spec/codecs.ts';
@@ -59,9 +59,9 @@ export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFe
       progress: () => elastic.committed(progress.now),
       read: async () => {
         const { progress: at, replica } = await run.snapshot();
-        return { progress: at, ...partsOf(replica) };
+        return { progress: at, ...toStateParts(replica) };
       },
-      load: ({ progress: at, ...parts }) => run.load({ progress: at, replica: stateOf(parts) }),
+      load: ({ progress: at, ...parts }) => run.load({ progress: at, replica: fromStateParts(parts) }),
       get repeater(): FedReplica<StateHead>['repeater'] {
         const { repeater } = elastic;
         return (

@@ -3,9 +3,9 @@
  * step. Decides when the run ends.
  */
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
-import { advance, isRunOver, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
+import { isRunOver, recordStep, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import { dutiesAfter, joined, NO_DUTIES, testInterval, type Duties } from '../tasks/evaluation.ts';
+import { dutiesAfter, mergeDuties, NO_DUTIES, testInterval, type Duties } from '../tasks/evaluation.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
@@ -101,9 +101,9 @@ export class RunProgress {
 
   /** Called when a step is applied; the next step begins at `next`. */
   applied(generation: number, next: CursorPosition, trainedMs: number): void {
-    advance(this.now, generation, next);
+    recordStep(this.now, generation, next);
     this.now.trainedMs = trainedMs;
-    this.#due = joined(this.#due, this.#dutiesNow);
+    this.#due = mergeDuties(this.#due, this.#dutiesNow);
   }
 
   /** Called when all duties are done. */

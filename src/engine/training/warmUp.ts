@@ -1,6 +1,6 @@
 /** The passes of the warm-up before the first step. */
 import { inHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
-import { PARTS } from '../../parallel/data/passTimes.ts';
+import { QUARTERS_PER_BATCH } from '../../parallel/data/passTimes.ts';
 import { keepingBuffers, variablesOf } from '../../parallel/backward/flatten.ts';
 import { differentiateAlone, type Pass, type PassOptions } from '../../parallel/backward/pass.ts';
 import type { Device } from '../../protocol/room.ts';
@@ -49,7 +49,7 @@ export async function warmUp(
   });
   if (!compiles) return;
   // If ranks can have unequal shares, steps also have passes of this smaller size.
-  if (canBalance({ task, strategy, plan })) await withPass(Math.ceil(batchSize / PARTS), compile);
+  if (canBalance({ task, strategy, plan })) await withPass(Math.ceil(batchSize / QUARTERS_PER_BATCH), compile);
   if (task.testSamples > 0 && plan.measure === null) await task.evaluate(new Uint32Array());
 }
 

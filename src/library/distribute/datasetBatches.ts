@@ -44,7 +44,7 @@ export class DatasetBatches implements BatchSource {
 
   async next(index: number): Promise<Batch | null> {
     if (this.steps !== null && index >= this.steps) return null;
-    const element = await nextElement(this.#model, this.#iterator!);
+    const element = await nextDatasetElement(this.#model, this.#iterator!);
     try {
       await this.#share.compare();
       if (!element) return null;
@@ -53,7 +53,7 @@ export class DatasetBatches implements BatchSource {
       this.#isChecked = true;
       return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
     } catch (error) {
-      if (element) disposeElement(element);
+      if (element) disposeDatasetElement(element);
       throw error;
     }
   }
@@ -63,27 +63,27 @@ export class DatasetBatches implements BatchSource {
   }
 }
 
-export type Element = Omit<Batch, 'weights'>;
+export type DatasetElement = Omit<Batch, 'weights'>;
 
-export function disposeElement({ inputs, targets }: Element): void {
+export function disposeDatasetElement({ inputs, targets }: DatasetElement): void {
   tf.dispose([inputs, targets]);
 }
 
 /** Returns the next batch of an iterator, or `null` at its end. The caller disposes of it. */
-export async function nextElement(
+export async function nextDatasetElement(
   model: CompiledModel,
   iterator: { next(): Promise<IteratorResult<unknown>> },
-): Promise<Element | null> {
+): Promise<DatasetElement | null> {
   const { value, done }: { value?: unknown; done?: boolean } = await iterator.next();
   if (done === true && (value === null || value === undefined)) return null;
-  const element = elementOf(model, value);
+  const element = datasetElementOf(model, value);
   if (typeof element !== 'string') return element;
   tf.dispose(value as tf.TensorContainer);
   throw new UsageError(element);
 }
 
 /** Returns an element of a dataset as a batch, or a sentence about what the element lacks. */
-export function elementOf(model: CompiledModel, value: unknown): Element | string {
+export function datasetElementOf(model: CompiledModel, value: unknown): DatasetElement | string {
   const inputs = tensorsOf(value, 'xs', model.inputNames);
   const targets = tensorsOf(value, 'ys', model.outputNames);
   if (typeof inputs === 'string') return inputs;

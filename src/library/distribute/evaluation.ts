@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { testPass, type CompiledModel } from './compiledModel.ts';
-import { disposeElement, nextElement } from './datasetBatches.ts';
+import { disposeDatasetElement, nextDatasetElement } from './datasetBatches.ts';
 import type { Share } from './batchSource.ts';
 import type { PageWaits } from './pageWaits.ts';
 import type { Weights } from './sampleWeights.ts';
@@ -64,7 +64,10 @@ export function heldOutDataset(
     const total = noSums(model);
     const limit = batches ?? Infinity;
     for (let batch = 0; batch < limit; batch++) {
-      const element = await waits.until(nextElement(model, iterator), (late) => late && disposeElement(late));
+      const element = await waits.until(
+        nextDatasetElement(model, iterator),
+        (late) => late && disposeDatasetElement(late),
+      );
       try {
         await waits.until(compare());
         if (!element) break;
@@ -74,7 +77,7 @@ export function heldOutDataset(
         total.values = total.values.map((value, i) => value + values[i]! * samples);
         total.samples += samples;
       } finally {
-        if (element) disposeElement(element);
+        if (element) disposeDatasetElement(element);
       }
     }
     return total;

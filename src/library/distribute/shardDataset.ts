@@ -4,7 +4,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { contrastOf, type Sketches } from './agreement.ts';
 import type { CompiledModel } from './compiledModel.ts';
-import { disposeElement, elementOf, type Element } from './datasetBatches.ts';
+import { datasetElementOf, disposeDatasetElement, type DatasetElement } from './datasetBatches.ts';
 import { sketchOf } from './sketches.ts';
 
 /**
@@ -71,7 +71,7 @@ export class FirstElements {
   readonly #model: CompiledModel;
   readonly #group: ProcessGroup;
   readonly #call: string;
-  #elements: Element[] = [];
+  #elements: DatasetElement[] = [];
   #isOver = false;
 
   constructor(model: CompiledModel, group: ProcessGroup, call: string) {
@@ -84,7 +84,7 @@ export class FirstElements {
   /** Keeps copies of an element's tensors, because the tensors themselves are disposed of. */
   readonly see = (value: unknown, index: number): void => {
     if (this.#isOver || index !== this.#elements.length || index > this.#group.rank) return;
-    const element = elementOf(this.#model, value);
+    const element = datasetElementOf(this.#model, value);
     if (typeof element === 'string') return;
     const [inputs, targets] = [element.inputs, element.targets].map((all) => all.map((tensor) => tensor.clone()));
     this.#elements.push({ ...element, inputs: inputs!, targets: targets! });
@@ -115,7 +115,7 @@ export class FirstElements {
   /** Frees the copies. */
   dispose(): void {
     this.#isOver = true;
-    this.#elements.forEach(disposeElement);
+    this.#elements.forEach(disposeDatasetElement);
     this.#elements = [];
   }
 }

@@ -39,10 +39,10 @@ function styleSheet(): CSSStyleSheet {
   return sheet;
 }
 
-export type Parts = ReturnType<typeof createParts>;
+export type RoomElementParts = ReturnType<typeof createRoomElementParts>;
 
 /** Adds the parts to a shadow tree. */
-export function createParts(root: ShadowRoot) {
+export function createRoomElementParts(root: ShadowRoot) {
   const status = withPart(document.createElement('p'), 'status');
   status.role = 'status';
   const progress = withPart(document.createElement('p'), 'progress');

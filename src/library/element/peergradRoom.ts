@@ -7,8 +7,8 @@ import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isLocalOnly } from '../../util/localHost.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 import type { ElasticOptions } from '../elastic/elasticJob.ts';
-import { createParts, type Parts } from './parts.ts';
-import { textsIn, type Texts } from './texts.ts';
+import { createRoomElementParts, type RoomElementParts } from './parts.ts';
+import { textsIn, type RoomElementTexts } from './texts.ts';
 
 export const ROOM_TAG = 'peergrad-room';
 
@@ -57,7 +57,7 @@ export class PeergradRoom extends Base {
     },
   };
 
-  readonly #parts: Parts;
+  readonly #parts: RoomElementParts;
   /** Whether all ranks have ever been present at the same time. */
   #isComplete = false;
   readonly #onerror = (event: ErrorEvent | PromiseRejectionEvent): void => {
@@ -69,7 +69,7 @@ export class PeergradRoom extends Base {
 
   constructor() {
     super();
-    this.#parts = createParts(this.attachShadow({ mode: 'open' }));
+    this.#parts = createRoomElementParts(this.attachShadow({ mode: 'open' }));
     this.#parts.copy.addEventListener('click', () => void this.#copy());
     this.#parts.copy.addEventListener('focusout', () => this.#render());
   }
@@ -152,7 +152,7 @@ export class PeergradRoom extends Base {
     this.#set('error', message);
   }
 
-  get #texts(): Texts {
+  get #texts(): RoomElementTexts {
     return textsIn(this.closest('[lang]')?.getAttribute('lang') ?? navigator.language);
   }
 

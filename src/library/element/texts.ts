@@ -1,6 +1,6 @@
 /** Texts of the element `<peergrad-room>`, in the languages of the app. */
 
-export interface Texts {
+export interface RoomElementTexts {
   region: string;
   connecting: string;
   present: (present: number, worldSize: number | null) => string;
@@ -14,7 +14,7 @@ export interface Texts {
   localOnly: string;
 }
 
-const EN: Texts = {
+const EN: RoomElementTexts = {
   region: 'Room',
   connecting: 'Connecting to the room …',
   present: (present, worldSize) => {
@@ -30,7 +30,7 @@ const EN: Texts = {
   localOnly: 'This link opens on this machine only.',
 };
 
-const ZH: Texts = {
+const ZH: RoomElementTexts = {
   region: '房间',
   connecting: '正在连接房间……',
   present: (present, worldSize) =>
@@ -44,6 +44,6 @@ const ZH: Texts = {
 };
 
 /** Returns the texts for a `lang` attribute. */
-export function textsIn(language: string): Texts {
+export function textsIn(language: string): RoomElementTexts {
   return language.toLowerCase().startsWith('zh') ? ZH : EN;
 }

@@ -3,9 +3,15 @@ import { readKeras, writeKeras } from '../../formats/weights/keras.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import { topologyOf, type LocalModel, type SavedModel } from './storedModel.ts';
-import { loadWeights, saveWeights, type Codec, type LoadOptions, type SaveWeightsOptions } from './weights.ts';
+import {
+  loadWeights,
+  saveWeights,
+  type LoadOptions,
+  type SaveWeightsOptions,
+  type WeightsSerializer,
+} from './weights.ts';
 
-const CODEC: Codec = {
+const SERIALIZER: WeightsSerializer = {
   format: 'keras',
   write: async (tensors, about, model) => writeKeras(tensors, topologyOf(model), about),
   read: readKeras,
@@ -28,7 +34,7 @@ export function saveKerasWeights(
   model: SavedModel,
   options: SaveWeightsOptions = {},
 ): Promise<Uint8Array<ArrayBuffer> | null> {
-  return saveWeights(model, options, CODEC);
+  return saveWeights(model, options, SERIALIZER);
 }
 
 /**
@@ -42,5 +48,5 @@ export function loadKerasWeights(
   source: FileSource | null,
   options: LoadOptions = {},
 ): Promise<Record<string, string>> {
-  return loadWeights(model, source, options, CODEC);
+  return loadWeights(model, source, options, SERIALIZER);
 }

@@ -7,9 +7,15 @@ import { digestsOf, withDigests } from '../../formats/weights/namedTensor.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import type { LocalModel, SavedModel } from './storedModel.ts';
-import { loadWeights, saveWeights, type Codec, type LoadOptions, type SaveWeightsOptions } from './weights.ts';
+import {
+  loadWeights,
+  saveWeights,
+  type LoadOptions,
+  type SaveWeightsOptions,
+  type WeightsSerializer,
+} from './weights.ts';
 
-const CODEC: Codec = {
+const SERIALIZER: WeightsSerializer = {
   format: 'safetensors',
   write: (tensors, about) => Promise.resolve(writeSafetensors(tensors, withDigests(about, digestsOf(tensors)))),
   read: async (name, bytes) => Promise.resolve(readSafetensors(name, bytes)),
@@ -41,7 +47,7 @@ export function saveSafetensors(
   model: SavedModel,
   options: SaveWeightsOptions = {},
 ): Promise<Uint8Array<ArrayBuffer> | null> {
-  return saveWeights(model, options, CODEC);
+  return saveWeights(model, options, SERIALIZER);
 }
 
 /**
@@ -62,5 +68,5 @@ export function loadSafetensors(
   source: FileSource | null,
   options: LoadOptions = {},
 ): Promise<Record<string, string>> {
-  return loadWeights(model, source, options, CODEC);
+  return loadWeights(model, source, options, SERIALIZER);
 }

@@ -44,8 +44,8 @@ export interface LoadOptions {
   signal?: AbortSignal;
 }
 
-/** A file format of weights. */
-export interface Codec {
+/** Writes and reads a file format of weights. */
+export interface WeightsSerializer {
   format: WeightsFormat;
   write(tensors: readonly NamedTensor[], about: About, model: StoredModel): Promise<Uint8Array<ArrayBuffer>>;
   read(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<Decoded>;
@@ -56,13 +56,13 @@ const ADVICE = 'Load it into the model from which it was saved, with the same la
 export async function saveWeights(
   saved: SavedModel,
   { rank = 0, metadata = {} }: SaveWeightsOptions,
-  codec: Codec,
+  serializer: WeightsSerializer,
 ): Promise<Uint8Array<ArrayBuffer> | null> {
   const stored = storedModelOf(saved);
   if (stored.ddp && stored.ddp.group.rank !== rank) return null;
   checkMetadata(metadata);
   checkModelSize(stored, []);
-  const bytes = await codec.write(await readModel(stored), metadata, stored);
+  const bytes = await serializer.write(await readModel(stored), metadata, stored);
   checkModelFileSize('The file', bytes.length);
   return bytes;
 }
@@ -80,15 +80,15 @@ export async function loadWeights(
   saved: SavedModel,
   source: FileSource | null,
   { rank = 0, signal }: LoadOptions,
-  codec: Codec,
+  serializer: WeightsSerializer,
 ): Promise<Record<string, string>> {
   const stored = storedModelOf(saved);
   const read = async (): Promise<Contents<Record<string, string>>> => {
     const { name, bytes } = await readSource(present(source), signal);
-    const { tensors, about, notes } = await codec.read(name, bytes);
+    const { tensors, about, notes } = await serializer.read(name, bytes);
     checkDigests(name, tensors, about);
     const { [DIGESTS]: _, ...metadata } = about;
-    return { facts: metadata, arrays: fit({ file: name, format: codec.format, tensors, notes }, stored) };
+    return { facts: metadata, arrays: fit({ file: name, format: serializer.format, tensors, notes }, stored) };
   };
   const { ddp } = stored;
   const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, () => {}) : await read();

@@ -75,7 +75,7 @@ function pageAt(port: MessagePort, address: PageAddress): Page {
   return {
     address,
     connectPeer: relay.connect,
-    askForPort: relay.askForPort,
+    requestTabPort: relay.requestTabPort,
     leaving,
     writeRoom: (room) => post({ type: 'room', room }),
   };

@@ -8,7 +8,7 @@
  * @module peergrad/worker
  */
 import { PeerHost } from '../../engine/membership/peerRelay.ts';
-import { askForPort } from '../../transport/broker.ts';
+import { requestTabPort } from '../../transport/broker.ts';
 import { openPeerConnection } from '../../transport/peerLink.ts';
 import { onceReleased } from '../../transport/threadLock.ts';
 import { watchDebugPatterns } from '../../util/debugLog.ts';
@@ -47,7 +47,7 @@ export function hostWorker(worker: Worker): void {
 /** Opens the connections that the worker at the other end of `port` requests. */
 function host(port: MessagePort, lock: string | null): void {
   const post = (message: FromPage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
-  const peers = new PeerHost(openPeerConnection, askForPort, (reply, transfer) =>
+  const peers = new PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
     post({ type: 'relay', reply }, transfer),
   );
   port.onmessage = ({ data }: MessageEvent<FromWorker>) => {

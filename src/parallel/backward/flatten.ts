@@ -134,7 +134,7 @@ export function disposeAll(...all: readonly { dispose(): void }[]): void {
 }
 
 /** Tensors that are being read from the GPU. */
-export interface Reading {
+export interface PendingRead {
   /**
    * Writes the values to `into`, in order and without gaps.
    *
@@ -156,19 +156,19 @@ export class TensorReader {
   /** Staging buffers by group. */
   readonly #staging = new Map<number, { buffer: GPUBuffer; isBusy: boolean }>();
 
-  /** Reads `tensors` into `into`: {@link start} and {@link Reading.into} in one call. */
+  /** Reads `tensors` into `into`: {@link start} and {@link PendingRead.into} in one call. */
   async read(group: number, tensors: readonly Tensor[], into: Float32Array): Promise<void> {
     await this.start(group, tensors).into(into);
   }
 
   /**
    * Records a copy of `tensors` (float32) after the commands recorded so far. Do not dispose of the
-   * tensors before the values are read. Several groups may be read at the same time. A reading that
-   * is not used is dropped when the next reading of its group starts.
+   * tensors before the values are read. Several groups may be read at the same time. A read that is
+   * not used is dropped when the next read of its group starts.
    *
    * @param group selects the staging buffer.
    */
-  start(group: number, tensors: readonly Tensor[]): Reading {
+  start(group: number, tensors: readonly Tensor[]): PendingRead {
     const backend = webgpuBackend();
     return backend ? this.#copy(backend, group, tensors) : readEach(tensors);
   }
@@ -178,7 +178,7 @@ export class TensorReader {
     this.#staging.clear();
   }
 
-  #copy(backend: Backend, group: number, tensors: readonly Tensor[]): Reading {
+  #copy(backend: Backend, group: number, tensors: readonly Tensor[]): PendingRead {
     const bytes = tensors.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
     const staging = this.#stagingFor(backend.device, group, bytes);
     const { buffer } = staging;
@@ -238,7 +238,7 @@ export class TensorReader {
 }
 
 /** Reads tensors with TensorFlow.js's public API. */
-function readEach(tensors: readonly Tensor[]): Reading {
+function readEach(tensors: readonly Tensor[]): PendingRead {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
   // A failure must not count as unhandled before a caller awaits `values`.
   values.catch(() => {});

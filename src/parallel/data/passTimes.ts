@@ -5,8 +5,8 @@
  */
 import { median } from '../../util/statistics.ts';
 
-/** Number of parts of a batch. The smallest pass has one part, so that tensors have few shapes. */
-export const PARTS = 4;
+/** A pass has a whole batch or a quarter of it, so that tensors have few shapes. */
+export const QUARTERS_PER_BATCH = 4;
 /** A time is the median of this many latest steps, so that a single slow step is ignored. */
 const SMOOTHED_STEPS = 5;
 /** The two sizes are compared by this many steps before and after a change of size. */
@@ -38,7 +38,7 @@ export class PassTimer {
   /** Whether the size of the passes has changed in one of the latest steps. */
   #isComparing = false;
   /** Time of a whole pass divided by the time of a quarter. At first, it assumes no fixed cost. */
-  #ratio = PARTS;
+  #ratio = QUARTERS_PER_BATCH;
 
   /** Adds the passes of a step. If the clock did not advance, nothing was measured. */
   add(passes: readonly TimedPass[]): void {
@@ -85,8 +85,8 @@ export class PassTimer {
 
 /**
  * Limits the time of a whole pass divided by that of a quarter. It is at least 1 (a quarter takes
- * as long as a whole) and at most {@link PARTS} (a pass has no fixed cost).
+ * as long as a whole) and at most {@link QUARTERS_PER_BATCH} (a pass has no fixed cost).
  */
 export function possibleRatio(ratio: number): number {
-  return Number.isNaN(ratio) ? PARTS : Math.min(PARTS, Math.max(1, ratio));
+  return Number.isNaN(ratio) ? QUARTERS_PER_BATCH : Math.min(QUARTERS_PER_BATCH, Math.max(1, ratio));
 }

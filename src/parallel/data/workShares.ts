@@ -5,7 +5,7 @@
  */
 import type { ShareReason } from '../../spec/names.ts';
 import { median } from '../../util/statistics.ts';
-import { PARTS, type PassTimes } from './passTimes.ts';
+import { QUARTERS_PER_BATCH, type PassTimes } from './passTimes.ts';
 
 /** A rank computes at most this many batches in a step, whatever speed it reports. */
 const MOST_BATCHES = 4;
@@ -66,7 +66,7 @@ export interface Shares {
 }
 
 export function equalShares(worldSize: number, reason: ShareReason): Shares {
-  const shares = Array.from({ length: worldSize }, () => PARTS);
+  const shares = Array.from({ length: worldSize }, () => QUARTERS_PER_BATCH);
   return { shares, reason, confirmations: 0, slowest: null };
 }
 
@@ -92,7 +92,7 @@ export function possibleSpeeds(speeds: readonly (number | null)[]): (number | nu
  */
 export function decideShares(before: Shares, times: readonly (PassTimes | null)[]): Shares {
   const equal = equalShares(times.length, reasonOf(before, times));
-  const isEqual = before.shares.every((share) => share === PARTS);
+  const isEqual = before.shares.every((share) => share === QUARTERS_PER_BATCH);
   const nowMs = slowestMs(before.shares, times);
   const equalMs = slowestMs(equal.shares, times);
   // Unequal shares may save no time: on some devices a small pass takes as long as a large one.
@@ -112,7 +112,7 @@ export function decideShares(before: Shares, times: readonly (PassTimes | null)[
 
 /** Returns the reason for equal shares: similar speeds, or the fixed cost of passes. */
 function reasonOf({ reason }: Shares, times: readonly (PassTimes | null)[]): ShareReason {
-  const free = times.map((own) => own && { whole: own.whole, quarter: own.whole / PARTS });
+  const free = times.map((own) => own && { whole: own.whole, quarter: own.whole / QUARTERS_PER_BATCH });
   const equalMs = slowestMs(equalShares(times.length, 'equal').shares, times);
   const part = reason === 'speed' || reason === 'overhead' ? KEPT_GAIN : GAIN;
   return isWorth(equalMs, slowestMs(sharesOf(free), free), part) ? 'overhead' : 'similar';
@@ -133,9 +133,9 @@ export function partOf(size: number, shares: readonly number[], rank: number): {
  * batch size or of a quarter of it. The list has at least one size.
  */
 export function passesOf(samples: number, batchSize: number): number[] {
-  const quarter = Math.ceil(batchSize / PARTS);
+  const quarter = Math.ceil(batchSize / QUARTERS_PER_BATCH);
   const quarters = Math.ceil((samples % batchSize) / quarter);
-  const isWhole = quarters === PARTS;
+  const isWhole = quarters === QUARTERS_PER_BATCH;
   const batches = Math.floor(samples / batchSize) + (isWhole ? 1 : 0);
   const passes = [
     ...Array.from({ length: isWhole ? 0 : quarters }, () => quarter),
@@ -151,7 +151,7 @@ function isWorth(nowMs: number, thenMs: number, part = GAIN): boolean {
 
 /** Returns how long the passes of a share take, in milliseconds. */
 function durationOf(share: number, { whole, quarter }: PassTimes): number {
-  return Math.floor(share / PARTS) * whole + (share % PARTS) * quarter;
+  return Math.floor(share / QUARTERS_PER_BATCH) * whole + (share % QUARTERS_PER_BATCH) * quarter;
 }
 
 /** Returns how long the slowest rank computes, in milliseconds. Unknown times do not count. */
@@ -180,11 +180,11 @@ function sharesOf(times: readonly (PassTimes | null)[]): number[] {
   const typical = { whole: median(known.map(({ whole }) => whole)), quarter: median(known.map((one) => one.quarter)) };
   const shares = times.map(() => 1);
   const spent = times.map((own) => durationOf(1, own ?? typical));
-  for (let left = (PARTS - 1) * times.length; left > 0; left--) {
+  for (let left = (QUARTERS_PER_BATCH - 1) * times.length; left > 0; left--) {
     let next = -1;
     let least = Infinity;
     for (const [rank, own] of times.entries()) {
-      if (shares[rank]! >= (own === null ? PARTS : MOST_BATCHES * PARTS)) continue;
+      if (shares[rank]! >= (own === null ? QUARTERS_PER_BATCH : MOST_BATCHES * QUARTERS_PER_BATCH)) continue;
       // Three passes of a quarter may take longer than one of a whole batch. Here a larger share
       // counts as at least as slow as a smaller one.
       const duration = Math.max(spent[rank]!, durationOf(shares[rank]! + 1, own ?? typical));

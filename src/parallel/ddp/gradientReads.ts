@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../util/clock.ts';
 import type { FlatLayout } from '../flat/buckets.ts';
-import { TensorReader, type Gradients, type Reading, type Tensor } from '../backward/flatten.ts';
+import { TensorReader, type Gradients, type PendingRead, type Tensor } from '../backward/flatten.ts';
 import type { GradientListener } from '../backward/tape.ts';
 
 /** Gradients of a pass that are being read from the GPU. */
@@ -21,7 +21,7 @@ export class GradientReads {
   readonly #reader = new TensorReader();
   readonly #clock: Clock;
   /** Buckets whose copy has begun while the rest of the current pass is still being recorded. */
-  #early = new Map<number, Reading>();
+  #early = new Map<number, PendingRead>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -64,14 +64,14 @@ export class GradientReads {
     }
     // All reads are queued now. The GPU serves them in order, so the first bucket arrives while
     // later buckets are computed or copied.
-    const readings = buckets.map((members, bucket) => {
+    const pendingReads = buckets.map((members, bucket) => {
       const isLast = bucket === buckets.length - 1;
       const rest = isLast ? [computed.value, ...(computed.metrics ? [computed.metrics] : [])] : [];
       return early.get(bucket) ?? this.#start(members, bucket, computed.gradients, ...rest);
     });
-    const read = readings.map((reading, bucket) => {
+    const read = pendingReads.map((pending, bucket) => {
       const { start, end } = buckets[bucket]!;
-      return reading.into(into.subarray(start, end), { add });
+      return pending.into(into.subarray(start, end), { add });
     });
     const whole = read.map(async (promise) => void (await promise));
     const firstAt = whole[0]!.then(() => this.#clock.now());
@@ -92,7 +92,7 @@ export class GradientReads {
     bucket: number,
     gradients: readonly Tensor[],
     ...rest: Tensor[]
-  ): Reading {
+  ): PendingRead {
     return this.#reader.start(bucket, [...slots.map(({ parameter }) => gradients[parameter]!), ...rest]);
   }
 }

@@ -79,7 +79,7 @@ export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bou
  * run and on all ranks.
  * @returns whether the loss is the lowest so far.
  */
-export function judge(progress: Progress, loss: number): boolean {
+export function recordEvaluation(progress: Progress, loss: number): boolean {
   const { step } = progress;
   const before = progress.verdicts.filter((verdict) => verdict.step < step).slice(-1);
   const [last] = before;
@@ -92,7 +92,7 @@ export function judge(progress: Progress, loss: number): boolean {
 /**
  * Records in `progress` a step that was applied in `generation`; the next window begins at `next`.
  */
-export function advance(progress: Progress, generation: number, next: CursorPosition): void {
+export function recordStep(progress: Progress, generation: number, next: CursorPosition): void {
   progress.step += 1;
   progress.previousAppliedIn = progress.appliedIn;
   progress.appliedIn = generation;

@@ -3,7 +3,7 @@
  * payloads of its range from all ranks, adds them up, and sends the sum to all ranks, with one byte
  * per value. With more ranks, an all-gather of all payloads needs more bytes, but the sums do not.
  */
-import { concatenate, split } from '../../collectives/coalesce.ts';
+import { concatenate, splitAtDisplacements } from '../../collectives/coalesce.ts';
 import { displacementsOf } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
@@ -66,7 +66,7 @@ export async function meanByOwners(
   for (const [i, part] of sent.entries()) addScaled(values.subarray(ranges[i]!.start), part, 1 - kept[rank]!);
   const own = ranges[rank]!;
   const sum = new Float32Array(sizes[rank]!);
-  for (const [from, payload] of split(received, displacementsOf(outputSplits)).entries()) {
+  for (const [from, payload] of splitAtDisplacements(received, displacementsOf(outputSplits)).entries()) {
     const [share] = heads[from]!;
     if (share === 0) continue;
     addScaled(sum, decodeLargest(payload, sum.length, entries, group.ranks[from]!), share! * kept[from]!);

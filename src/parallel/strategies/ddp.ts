@@ -24,7 +24,7 @@ import { gatherSlices, type GatherOptions, type ReceivedSlices, type StateParts 
 import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
-import { partsOf, stateOf, type DdpState, type StateHead } from '../recovery/ddpState.ts';
+import { fromStateParts, toStateParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
 import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
@@ -300,10 +300,10 @@ export class Ddp implements Strategy, ElasticStrategy {
     if (sources.length === 0) return;
     if (kept) this.load(kept);
     if (sources.length < group.worldSize) {
-      const { head, arrays } = partsOf(await this.#state());
+      const { head, arrays } = toStateParts(await this.#state());
       const theirs = await group.broadcastObject(kept === null ? undefined : head, group.ranks[sources[0]!]!);
       const gathered = await gatherSlices(group, arrays, sources, this.#gathering);
-      if (kept === null) this.load(stateOf({ head: theirs, arrays: gathered }));
+      if (kept === null) this.load(fromStateParts({ head: theirs, arrays: gathered }));
       this.#received.length = 0;
     }
     await this.#optimizer.attach(0);
@@ -350,10 +350,10 @@ export class Ddp implements Strategy, ElasticStrategy {
         distrust: () => (this.#isFresh = true),
       },
       gather: async (head, sources) => {
-        const { arrays } = partsOf(await this.#state());
+        const { arrays } = toStateParts(await this.#state());
         return { head, arrays: await gatherSlices(group, arrays, sources, this.#gathering) };
       },
-      load: (state, { step, appliedIn }) => this.#adopt(stateOf(state), step - progress.step, appliedIn),
+      load: (state, { step, appliedIn }) => this.#adopt(fromStateParts(state), step - progress.step, appliedIn),
     };
   }
 

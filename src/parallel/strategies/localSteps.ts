@@ -29,7 +29,7 @@ import { CommittedVariables } from '../backward/committedVariables.ts';
 import { gatherSlices, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
 import { startOfRun, type Progress } from '../recovery/progress.ts';
 import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
-import { partsOf, stateOf, type DdpState, type StateHead } from '../recovery/ddpState.ts';
+import { fromStateParts, toStateParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
 import { ALL_AT_ONCE, createFragments, type ParameterFragment } from './fragments.ts';
 import type { OuterMean } from './outerMean.ts';
@@ -382,12 +382,12 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       },
       repeat: null,
       gather: async (head, sources) => {
-        const { arrays } = partsOf(await this.snapshot());
+        const { arrays } = toStateParts(await this.snapshot());
         const { onreceived } = this.options;
         return { head, arrays: await gatherSlices(group, arrays, sources, { received: this.#received, onreceived }) };
       },
       load: (state, progress) => {
-        this.load(stateOf(state));
+        this.load(fromStateParts(state));
         Object.assign(this.#progress, structuredClone(progress));
         // The loaded state is committed now, because the group may end before the next commit.
         this.#commit();

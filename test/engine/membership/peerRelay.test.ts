@@ -7,12 +7,12 @@ import {
   type RelayRequest,
 } from '../../../src/engine/membership/peerRelay.ts';
 import { UNKNOWN_WAY } from '../../../src/transport/link.ts';
-import type { AskForPort } from '../../../src/transport/broker.ts';
+import type { RequestTabPort } from '../../../src/transport/broker.ts';
 import type { PeerConnection } from '../../../src/transport/peerLink.ts';
 
 /** The part of a data channel that a link uses. */
 const createChannel = () => ({ onopen: null, close: () => {} }) as unknown as RTCDataChannel;
-const noPort: AskForPort = () => ({ port: Promise.reject(new Error('There is none.')), cancel: () => {} });
+const noPort: RequestTabPort = () => ({ port: Promise.reject(new Error('There is none.')), cancel: () => {} });
 const OPTIONS = { initiator: true, iceServers: [], onsignal: () => {} };
 
 async function openLink() {

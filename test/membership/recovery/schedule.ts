@@ -9,7 +9,7 @@ import { PartitionedDataAssigner } from '../../../src/engine/training/data/parti
 import { ReplicatedDataAssigner } from '../../../src/engine/training/data/replicatedDataAssigner.ts';
 import type { SampleAssigner } from '../../../src/engine/training/data/sampleAssigner.ts';
 import { currentGradients } from '../../../src/parallel/recovery/sampleReassignment.ts';
-import { advance, isRunOver } from '../../../src/parallel/recovery/progress.ts';
+import { isRunOver, recordStep } from '../../../src/parallel/recovery/progress.ts';
 import { recover } from '../../../src/parallel/recovery/recover.ts';
 import { messageOf } from '../../../src/util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../../src/util/rng.ts';
@@ -216,7 +216,7 @@ class Schedule implements TabOwner {
       tab.kept = sum;
       tab.keepsGradient = !this.#hasBuffers;
       tab.drop();
-      advance(tab.progress, collectives.generation, assignment.window.next);
+      recordStep(tab.progress, collectives.generation, assignment.window.next);
       tab.assignment = null;
       stepped(tab);
       tab.digest();

@@ -1,7 +1,7 @@
 /** Simulates devices whose speeds change, with the code that measures passes and decides shares. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PARTS, PassTimer } from '../../../src/parallel/data/passTimes.ts';
+import { PassTimer, QUARTERS_PER_BATCH } from '../../../src/parallel/data/passTimes.ts';
 import { decideShares, equalShares, passesOf, type Shares } from '../../../src/parallel/data/workShares.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
@@ -32,7 +32,7 @@ interface Simulated {
 
 /** Returns the sizes of a share's passes. */
 function sizesOf(share: number): number[] {
-  return passesOf((share * BATCH) / PARTS, BATCH);
+  return passesOf((share * BATCH) / QUARTERS_PER_BATCH, BATCH);
 }
 
 function simulate(
@@ -68,7 +68,7 @@ function simulate(
         sizesOf(all[rank]!).reduce((sum, size) => sum + (a + b * size) * factorOf(rank, steps), 0),
       ),
     );
-  return { history, lastMs: slowest(shares.shares), equalMs: slowest(devices.map(() => PARTS)) };
+  return { history, lastMs: slowest(shares.shares), equalMs: slowest(devices.map(() => QUARTERS_PER_BATCH)) };
 }
 
 const device = fc.record({
@@ -133,7 +133,7 @@ describe('after random changes of speed,', () => {
     ];
     const { history } = simulate(devices, changes, { steps: 60 });
     expect(history[29]!.reason).toBe('speed');
-    expect(history.at(-1)).toMatchObject({ shares: devices.map(() => PARTS), reason: 'similar' });
+    expect(history.at(-1)).toMatchObject({ shares: devices.map(() => QUARTERS_PER_BATCH), reason: 'similar' });
   });
 });
 
@@ -168,7 +168,9 @@ describe('while passes are interrupted at random,', () => {
   test.each([2, 4, 8])('one of %i ranks that is twice as slow soon gets fewer samples', (worldSize) => {
     for (let seed = 0; seed < 20; seed++) {
       const devices = Array.from({ length: worldSize }, (_, rank) => ({ a: 0, b: rank === 0 ? 2 : 1 }));
-      const first = sharesOver(200, devices, seed).findIndex((shares) => Number(shares.split(',')[0]) < PARTS);
+      const first = sharesOver(200, devices, seed).findIndex(
+        (shares) => Number(shares.split(',')[0]) < QUARTERS_PER_BATCH,
+      );
       expect(first).toBeGreaterThan(0);
     }
   });

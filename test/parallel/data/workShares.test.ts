@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PARTS, type PassTimes } from '../../../src/parallel/data/passTimes.ts';
+import { QUARTERS_PER_BATCH, type PassTimes } from '../../../src/parallel/data/passTimes.ts';
 import {
   decideShares,
   equalShares,
@@ -14,7 +14,7 @@ import {
 const BATCH = 32;
 
 /** Returns the times of passes at these speeds, in samples per second. */
-function timesAt(speeds: readonly (number | null)[], ratio = PARTS, batch = BATCH): (PassTimes | null)[] {
+function timesAt(speeds: readonly (number | null)[], ratio = QUARTERS_PER_BATCH, batch = BATCH): (PassTimes | null)[] {
   return speeds.map(
     (speed) => speed && { whole: (1000 * batch) / speed, quarter: (1000 * batch) / (ratio * speed) },
   ) as (PassTimes | null)[];
@@ -111,7 +111,7 @@ describe('shares by speed', () => {
     expect(speeds).toEqual([400, null, 100, 400]);
     const { shares, reason } = decided(speeds);
     expect(reason).toBe('speed');
-    expect(shares[1]).toBeLessThanOrEqual(PARTS);
+    expect(shares[1]).toBeLessThanOrEqual(QUARTERS_PER_BATCH);
     expect(shares[1]).toBeGreaterThanOrEqual(1);
   });
 
@@ -135,10 +135,10 @@ describe('shares by speed', () => {
             const next = decideShares(shares, timesAt(speeds, 3, batch));
             expect(next).toEqual(decideShares(shares, timesAt(speeds, 3, batch)));
             shares = next;
-            expect(shares.shares.reduce((sum, share) => sum + share, 0)).toBe(PARTS * n);
+            expect(shares.shares.reduce((sum, share) => sum + share, 0)).toBe(QUARTERS_PER_BATCH * n);
             for (const share of shares.shares) {
               expect(share).toBeGreaterThanOrEqual(1);
-              expect(share).toBeLessThanOrEqual(4 * PARTS);
+              expect(share).toBeLessThanOrEqual(4 * QUARTERS_PER_BATCH);
             }
           }
         },
@@ -164,12 +164,12 @@ describe('the parts of a window', () => {
         fc.double({ min: 0, max: 1, noNaN: true }),
         (given, batch, part) => {
           const total = given.reduce((sum, share) => sum + share, 0);
-          const size = Math.floor((part * total * batch) / PARTS);
+          const size = Math.floor((part * total * batch) / QUARTERS_PER_BATCH);
           let at = 0;
           for (const [rank, share] of given.entries()) {
             const { start, end } = partOf(size, given, rank);
             expect(start).toBe(at);
-            expect(end - start).toBeLessThanOrEqual(Math.ceil((share * batch) / PARTS));
+            expect(end - start).toBeLessThanOrEqual(Math.ceil((share * batch) / QUARTERS_PER_BATCH));
             const passes = passesOf(end - start, batch);
             expect(passes.reduce((sum, pass) => sum + pass, 0)).toBeGreaterThanOrEqual(end - start);
             at = end;

@@ -35,12 +35,12 @@ describe('back-propagation', () => {
   });
 });
 
-describe('a reading of tensors into an array', () => {
+describe('a pending read of tensors', () => {
   test('adds the values to those in the array, and returns the values beyond the end of the array', async () => {
     const reader = new TensorReader();
-    const reading = reader.start(0, [tf.tensor1d([1, 2]), tf.tensor1d([3]), tf.scalar(4)]);
+    const pending = reader.start(0, [tf.tensor1d([1, 2]), tf.tensor1d([3]), tf.scalar(4)]);
     const into = Float32Array.of(10, 20, 30);
-    expect(await reading.into(into, { add: true })).toEqual([4]);
+    expect(await pending.into(into, { add: true })).toEqual([4]);
     expect(Array.from(into)).toEqual([11, 22, 33]);
     reader.dispose();
   });
@@ -49,10 +49,10 @@ describe('a reading of tensors into an array', () => {
     const reader = new TensorReader();
     const tensor = tf.tensor1d([1]);
     tensor.dispose();
-    const reading = reader.start(0, [tensor]);
+    const pending = reader.start(0, [tensor]);
     await reader.read(0, [tf.tensor1d([7])], new Float32Array(1));
     // An unhandled rejection before would have failed this test.
-    await expect(reading.into(new Float32Array(1))).rejects.toThrow('disposed');
+    await expect(pending.into(new Float32Array(1))).rejects.toThrow('disposed');
     reader.dispose();
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isRunOver, judge, startOfRun } from '../../../src/parallel/recovery/progress.ts';
+import { isRunOver, recordEvaluation, startOfRun } from '../../../src/parallel/recovery/progress.ts';
 
 const BOUNDS = { epochs: 100, maxSteps: null, maxMinutes: null, patience: 2 };
 
@@ -8,7 +8,7 @@ test('a run ends after `patience` evaluations without a lower loss, and keeps th
   const losses = [3, 2, 2.5, 1.5, 1.5, 1.6];
   const seen = losses.map((loss) => {
     progress.step += 10;
-    return [judge(progress, loss), isRunOver(progress, BOUNDS)];
+    return [recordEvaluation(progress, loss), isRunOver(progress, BOUNDS)];
   });
   // An equal loss is no improvement.
   expect(seen).toEqual([
@@ -25,7 +25,7 @@ test('a run ends after `patience` evaluations without a lower loss, and keeps th
 
 test('a repeated evaluation counts once, with its latest result', () => {
   const progress = startOfRun();
-  judge({ ...progress, step: 1 }, 9);
+  recordEvaluation({ ...progress, step: 1 }, 9);
   for (const [step, loss] of [
     [5, 2],
     [10, 1],
@@ -33,7 +33,7 @@ test('a repeated evaluation counts once, with its latest result', () => {
     [10, 2.5],
   ] as const) {
     progress.step = step;
-    judge(progress, loss);
+    recordEvaluation(progress, loss);
   }
   expect(progress.verdicts.at(-1)).toEqual({ step: 10, best: 2, bestStep: 5, since: 1 });
 });

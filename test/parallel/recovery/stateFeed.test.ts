@@ -1,7 +1,7 @@
 /** A feeder and a newcomer over a modelled line, in virtual time. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { startOfRun, advance, type Progress } from '../../../src/parallel/recovery/progress.ts';
+import { recordStep, startOfRun, type Progress } from '../../../src/parallel/recovery/progress.ts';
 import {
   nextMove,
   StateFeed,
@@ -75,7 +75,7 @@ class Rank implements FedReplica<null> {
     const step = this.now.step + 1;
     for (let i = 0; i < this.values.length; i++) this.values[i]! += step;
     this.now.losses.push(1 / step);
-    advance(this.now, 7, { epoch: 0, offset: step });
+    recordStep(this.now, 7, { epoch: 0, offset: step });
   }
 }
 

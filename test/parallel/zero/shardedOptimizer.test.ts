@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
-import { advance, startOfRun, type Progress } from '../../../src/parallel/recovery/progress.ts';
+import { recordStep, startOfRun, type Progress } from '../../../src/parallel/recovery/progress.ts';
 import { Ddp, type DdpState } from '../../../src/parallel/strategies/index.ts';
 import { BucketShards } from '../../../src/parallel/ddp/bucketShards.ts';
 import { createLayout } from '../../../src/parallel/flat/buckets.ts';
@@ -61,7 +61,7 @@ function inWorld(members: readonly Member[], steps: number): Promise<DdpState[]>
     await strategy.attach(group, progress, null);
     for (let i = 0; i < steps; i++) {
       const inputs = samplesOf(group.rank, progress.step, 2);
-      const applied = (): void => advance(progress, group.generation, progress.position);
+      const applied = (): void => recordStep(progress, group.generation, progress.position);
       await strategy.step({ inputs, loss: meanSquare }, { samples: 2 }, applied);
       inputs.dispose();
     }
@@ -186,7 +186,7 @@ test('a rank keeps its averages if other ranks have applied a step and it has no
         };
       }
       const step = strategy.step({ inputs, loss: meanSquare }, { samples: 2 }, () =>
-        advance(progress, group.generation, progress.position),
+        recordStep(progress, group.generation, progress.position),
       );
       await step.catch(() => {});
       inputs.dispose();

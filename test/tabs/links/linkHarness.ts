@@ -4,7 +4,7 @@
  */
 import { PeerHost, type RelayReply } from '../../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
-import { askForPort } from '../../../src/transport/broker.ts';
+import { requestTabPort } from '../../../src/transport/broker.ts';
 import { connectPeer, openPeerConnection, type PeerAttempt } from '../../../src/transport/peerLink.ts';
 import { connectTab } from '../../../src/transport/tabLink.ts';
 import { deferred } from '../../../src/util/deferred.ts';
@@ -45,7 +45,7 @@ const WAYS = {
   'four WebRTC connections': (name, end, channel) =>
     inWorker(name, end, channel, { canTransfer: true, connections: 4 }),
   'a port': (name, end, channel) =>
-    onPage(name, end, channel, connectTab(askForPort, { initiator: end === 'alice', key: name })),
+    onPage(name, end, channel, connectTab(requestTabPort, { initiator: end === 'alice', key: name })),
 } satisfies Record<string, Way>;
 
 function postTo(channel: BroadcastChannel): (signal: PeerSignal) => void {
@@ -70,7 +70,7 @@ function inWorker(
     if (message.type === 'peer-channel' && !canTransfer) throw new DOMException('not transferable', 'DataCloneError');
     post({ type: 'relay', reply: message }, transfer);
   };
-  const host = new PeerHost((options) => openPeerConnection({ ...options, connections }), askForPort, reply);
+  const host = new PeerHost((options) => openPeerConnection({ ...options, connections }), requestTabPort, reply);
   const done = deferred();
   worker.addEventListener('message', ({ data }: MessageEvent<FromLinkWorker>) => {
     if (data.type === 'relay') host.receive(data.request);

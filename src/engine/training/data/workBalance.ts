@@ -5,7 +5,7 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { variablesOf } from '../../../parallel/backward/flatten.ts';
-import { PARTS, PassTimer, possibleRatio } from '../../../parallel/data/passTimes.ts';
+import { PassTimer, possibleRatio, QUARTERS_PER_BATCH } from '../../../parallel/data/passTimes.ts';
 import { decideShares, equalShares, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
@@ -149,7 +149,7 @@ export function canBalance({ task, strategy, plan }: BalancedRun): boolean {
     plan.balance === 'speed' &&
     strategy.accumulator !== null &&
     task.isShard !== true &&
-    plan.batchSize >= PARTS &&
+    plan.batchSize >= QUARTERS_PER_BATCH &&
     variablesOf(task.model).buffers.length === 0
   );
 }
