@@ -23,7 +23,7 @@ import {
 } from './room.ts';
 import { count, MAX_WORLD_SIZE, memberId, ordinal, percent, roomCode, secret, text, worldSize } from './scalars.ts';
 
-export const PROTOCOL_VERSION = 16;
+export const PROTOCOL_VERSION = 17;
 
 /** Path of the WebSocket on the server that also serves the page. */
 export const SIGNALING_PATH = '/signal';
@@ -124,8 +124,11 @@ export const ClientMessage = v.variant('type', [
     attempt: count,
     signal: LinkSignal,
   }),
-  /** All links to neighbours in this generation's ring are open. */
-  v.strictObject({ type: v.literal('linked'), generation: ordinal }),
+  /**
+   * All links to neighbours in this generation's ring are open. `served` lists the neighbours whose
+   * link goes through the server.
+   */
+  v.strictObject({ type: v.literal('linked'), generation: ordinal, served: v.optional(peers) }),
   /** This member's step number and state hash before the generation's first step. */
   v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
   /** This member has begun to synchronize its state with the other members. */
@@ -232,6 +235,13 @@ export const REFUSALS = [
 ] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
+/**
+ * Whether the server forwards frames. `on`: for pairs that cannot connect by WebRTC. `only`: for
+ * all pairs of tabs in different browsers, which do not try WebRTC.
+ */
+export const SERVER_LINK_MODES = ['off', 'on', 'only'] as const;
+export type ServerLinkMode = (typeof SERVER_LINK_MODES)[number];
+
 const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;
 
@@ -278,6 +288,11 @@ export const PrepareMessage = v.strictObject({
    * Pairs of members that are not neighbours in the ring, because the link between them was slow.
    */
   separated: v.array(v.tuple([memberId, memberId])),
+  /**
+   * Pairs of neighbours that link through the server at once, because they could not connect
+   * directly.
+   */
+  served: v.array(v.tuple([memberId, memberId])),
 });
 export type PrepareMessage = v.InferOutput<typeof PrepareMessage>;
 
@@ -298,6 +313,7 @@ export const OTHER_SERVER_MESSAGES = [
     iceServers,
     /** `relay`: connect over TURN only. */
     iceTransportPolicy: v.optional(v.picklist(['all', 'relay'])),
+    serverLinks: v.picklist(SERVER_LINK_MODES),
     /** Identifies the server's process; a different id means that the server has restarted. */
     bootId: text(64),
     /** Send `heartbeat` this often, milliseconds. */
@@ -317,6 +333,7 @@ export const OTHER_SERVER_MESSAGES = [
     run: ordinal,
     members: v.strictTuple([RosterEntry, RosterEntry]),
     relayed: v.boolean(),
+    served: v.boolean(),
   }),
   /** All members are linked and now compare their states. */
   v.strictObject({ type: v.literal('sync'), generation: ordinal }),

@@ -37,10 +37,11 @@ const RankStatistics = v.object({
 });
 export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 /**
- * The route to a neighbour. `direct` and `relayed` (TURN) use the network; `memory` stays inside
- * one browser.
+ * The route to a neighbour. `direct` and `relayed` (TURN) are WebRTC; `memory` stays inside one
+ * browser; `server` goes through the signaling server, encrypted, and `server-clear` in the clear.
  */
-const LinkRoute = v.picklist(['direct', 'relayed', 'memory', 'unknown']);
+export const LINK_ROUTES = ['unknown', 'direct', 'relayed', 'memory', 'server', 'server-clear'] as const;
+const LinkRoute = v.picklist(LINK_ROUTES);
 export type LinkRoute = v.InferOutput<typeof LinkRoute>;
 /**
  * A new generation has begun. For spectators, this event and all later events of the run are those

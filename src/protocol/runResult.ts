@@ -136,11 +136,11 @@ export const RunResultSchema = v.object({
     }),
   ),
   /**
-   * The links between ring neighbours: `memory` if all links are inside one browser, `mixed` if
-   * some are, `none` in a world of one rank, and `unknown` for a Trainer's group without ring
-   * links.
+   * The links between ring neighbours: `memory` if all links are inside one browser, `server` if
+   * all go through the signaling server, `mixed` if they are of several kinds, `none` in a world of
+   * one rank, and `unknown` for a Trainer's group without ring links.
    */
-  transport: v.picklist(['webrtc', 'memory', 'mixed', 'none', 'unknown']),
+  transport: v.picklist(['webrtc', 'server', 'memory', 'mixed', 'none', 'unknown']),
   steps: count,
   /** Number of epochs that the run has begun. */
   epochs: count,

@@ -1,0 +1,36 @@
+/**
+ * Links through the signaling server, for two members that cannot connect by WebRTC. Each end opens
+ * a WebSocket of its own and sends `LinkOpening`, one JSON text. When both ends are there, the
+ * server answers each with `paired`. Then every message is binary, and the server forwards it
+ * unread.
+ */
+import * as v from 'valibot';
+import { PROTOCOL_VERSION } from './control.ts';
+import { channelId } from './linkSignal.ts';
+import { memberId, ordinal, roomCode, secret, text } from './scalars.ts';
+
+/** Path of these WebSockets on the signaling server. */
+export const SERVER_LINK_PATH = '/link';
+
+export const LinkOpening = v.strictObject({
+  version: v.literal(PROTOCOL_VERSION),
+  room: roomCode,
+  /** The sender, and the latest token that it got from the server. */
+  member: memberId,
+  token: secret,
+  /** The generation, or the feed, for which the link is opened. It may outlive it. */
+  generation: ordinal,
+  /** The member at the other end. */
+  peer: memberId,
+  /** The initiating end chooses it and sends it to the other end, in a signal. */
+  channel: channelId,
+});
+export type LinkOpening = v.InferOutput<typeof LinkOpening>;
+
+export const LinkAnswer = v.variant('type', [
+  /** Both ends are there. */
+  v.strictObject({ type: v.literal('paired') }),
+  /** The link cannot be opened; the server then closes the connection. */
+  v.strictObject({ type: v.literal('refused'), message: text(1000) }),
+]);
+export type LinkAnswer = v.InferOutput<typeof LinkAnswer>;
