@@ -1,14 +1,16 @@
 /**
- * A link over the data channels of one to four WebRTC connections, on the thread that owns the
- * channels. Each frame is sent over the channel with the fewest unsent bytes, and the other end
- * restores the order. docs/LIMITS.md lists the constants; the comments here explain them.
+ * A link over the data channels of one to four WebRTC connections, or over one channel through the
+ * server, on the thread that owns the channels. Each frame is sent over the channel with the fewest
+ * unsent bytes, and the other end restores the order. docs/LIMITS.md lists the constants; the
+ * comments here explain them.
  */
 import { generationOf, writeNumber } from '../protocol/frame.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { BaseLink } from './linkEnd.ts';
-import { FrameOrder, FrameWindow } from './frameOrder.ts';
+import type { FrameChannel } from './frameChannel.ts';
+import { DATA_CHANNEL_WINDOW, FrameOrder, FrameWindow, type WindowSize } from './frameOrder.ts';
 import { UNKNOWN_WAY, type Link, type LinkDescription, type RouteDescription } from './link.ts';
 import { TailProbes } from './tailProbes.ts';
 
@@ -49,7 +51,7 @@ export interface Connection {
 
 /** A channel that is open. */
 interface OpenChannel {
-  channel: RTCDataChannel;
+  channel: FrameChannel;
   probes: TailProbes;
 }
 
@@ -57,16 +59,18 @@ class ChannelLink extends BaseLink {
   readonly #channels: OpenChannel[] = [];
   readonly #connection: Connection;
   readonly #queue: ArrayBuffer[] = [];
-  readonly #order = new FrameOrder();
-  readonly #window = new FrameWindow();
+  readonly #order: FrameOrder;
+  readonly #window: FrameWindow;
   /** Number of frames that were passed to channels. */
   #sent = 0;
   /** Why the connection has ended. Its channels' close events do not have the reason. */
   #failure: Error | null = null;
 
   /** @param further channels of the further connections that exist already. */
-  constructor(channel: RTCDataChannel, further: readonly RTCDataChannel[], connection: Connection) {
+  constructor(channel: FrameChannel, further: readonly RTCDataChannel[], connection: Connection, window: WindowSize) {
     super();
+    this.#order = new FrameOrder(window);
+    this.#window = new FrameWindow(window);
     this.#connection = connection;
     this.#listen(channel);
     this.#add(channel);
@@ -107,17 +111,19 @@ class ChannelLink extends BaseLink {
 
   async describe(): Promise<LinkDescription> {
     if (this.state === 'closed') return UNKNOWN_WAY;
-    return { ...(await this.#connection.describe()), connections: this.#channels.length };
+    const description = await this.#connection.describe();
+    const isServed = description.route === 'server' || description.route === 'server-clear';
+    return { ...description, connections: isServed ? 0 : this.#channels.length };
   }
 
   /** Sends over a further channel once it is open. Its first frames may arrive before that. */
-  #await(channel: RTCDataChannel): void {
+  #await(channel: FrameChannel): void {
     this.#listen(channel);
     if (channel.readyState === 'open') this.#add(channel);
     else channel.onopen = () => this.#add(channel);
   }
 
-  #listen(channel: RTCDataChannel): void {
+  #listen(channel: FrameChannel): void {
     channel.binaryType = 'arraybuffer';
     channel.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
   }
@@ -125,7 +131,7 @@ class ChannelLink extends BaseLink {
   /**
    * Begins to send over an open channel. From then on, the link closes when this channel closes.
    */
-  #add(channel: RTCDataChannel): void {
+  #add(channel: FrameChannel): void {
     if (this.state === 'closed') return channel.close();
     channel.onbufferedamountlow = this.#drain;
     channel.onerror = ({ error }) => this.closed(error);
@@ -195,7 +201,11 @@ class ChannelLink extends BaseLink {
  * Resolves with a link over `channel` once the channel is open. The channel must still be
  * connecting when this is called. Rejects with PeerGoneError if the connection fails.
  */
-export function openChannelLink(channel: RTCDataChannel, connection: Connection): Promise<Link> {
+export function openChannelLink(
+  channel: FrameChannel,
+  connection: Connection,
+  window = DATA_CHANNEL_WINDOW,
+): Promise<Link> {
   const opened = deferred<Link>();
   const further: RTCDataChannel[] = [];
   connection.onchannel = (one) => further.push(one);
@@ -203,6 +213,6 @@ export function openChannelLink(channel: RTCDataChannel, connection: Connection)
     const why = error ? `The connection failed: ${error.message}` : 'The connection closed while it was opening.';
     opened.reject(new PeerGoneError(why));
   };
-  channel.onopen = () => opened.resolve(new ChannelLink(channel, further, connection));
+  channel.onopen = () => opened.resolve(new ChannelLink(channel, further, connection, window));
   return opened.promise;
 }

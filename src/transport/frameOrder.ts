@@ -7,20 +7,32 @@ import { FRAME_HEADER_BYTES, FRAME_NUMBERS, numberOf } from '../protocol/frame.t
 import { ProtocolError } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
+
+export interface WindowSize {
+  /** Largest total weight of the frames that are on their way or wait for an earlier frame. */
+  bytes: number;
+  /** The receiver acknowledges each block of this weight. */
+  block: number;
+}
+
+/** For links over data channels. A line of 1 Gbit/s carries the window in one second. */
+export const DATA_CHANNEL_WINDOW: WindowSize = { bytes: 128 * MIB, block: 4 * MIB };
 /**
- * Largest total weight of the frames that are on their way or wait for an earlier frame. A line of
- * 1 Gbit/s carries it in one second.
+ * For links through the server, which has to hold the window if a receiver is slow. With a round
+ * trip of 20 ms between the ends, 50 windows cross the link in a second.
  */
-const WINDOW = 128 * MIB;
-/** The receiver acknowledges each block of this weight. */
-const BLOCK = 4 * MIB;
+export const SERVER_WINDOW: WindowSize = { bytes: MIB, block: MIB / 8 };
+
 /**
  * Added to the bytes of a frame. It covers the memory of a small frame, and is large enough that
- * the window has fewer frames than there are numbers.
+ * the largest window has fewer frames than there are numbers.
  */
 const OVERHEAD = 2048;
-/** Largest number of frames on their way. */
-export const MAX_WAITING_FRAMES = Math.floor(WINDOW / (FRAME_HEADER_BYTES + OVERHEAD));
+
+/** Returns the largest number of frames on their way. */
+export function maxWaitingFrames({ bytes }: WindowSize): number {
+  return Math.floor(bytes / (FRAME_HEADER_BYTES + OVERHEAD));
+}
 
 function weightOf({ byteLength }: ArrayBuffer): number {
   return byteLength + OVERHEAD;
@@ -28,11 +40,16 @@ function weightOf({ byteLength }: ArrayBuffer): number {
 
 /** The sender's side: counts what is on its way. */
 export class FrameWindow {
+  readonly #size: WindowSize;
   #weight = 0;
+
+  constructor(size: WindowSize) {
+    this.#size = size;
+  }
 
   /** Whether the frame may be sent. Otherwise it waits until {@link acknowledged}. */
   admits(frame: ArrayBuffer): boolean {
-    return this.#weight + weightOf(frame) <= WINDOW;
+    return this.#weight + weightOf(frame) <= this.#size.bytes;
   }
 
   sent(frame: ArrayBuffer): void {
@@ -41,19 +58,28 @@ export class FrameWindow {
 
   /** @throws ProtocolError if fewer frames were sent. */
   acknowledged(): void {
-    if (this.#weight < BLOCK) throw new ProtocolError('The other side acknowledged frames that were not sent.');
-    this.#weight -= BLOCK;
+    const { block } = this.#size;
+    if (this.#weight < block) throw new ProtocolError('The other side acknowledged frames that were not sent.');
+    this.#weight -= block;
   }
 }
 
 /** The receiver's side. */
 export class FrameOrder {
+  readonly #size: WindowSize;
+  readonly #maxWaiting: number;
   readonly #waiting = new Map<number, ArrayBuffer>();
   #waitingWeight = 0;
   /** Weight of the frames in order that were not acknowledged. */
   #unacknowledged = 0;
   /** Number of the next frame in order. */
   #next = 0;
+
+  /** @param size the sender's window. */
+  constructor(size: WindowSize) {
+    this.#size = size;
+    this.#maxWaiting = maxWaitingFrames(size);
+  }
 
   /**
    * Takes a frame that has arrived. Returns the frames that are next in order: none, if an earlier
@@ -65,7 +91,7 @@ export class FrameOrder {
     const number = numberOf(frame);
     const ahead = (number - this.#next + FRAME_NUMBERS) % FRAME_NUMBERS;
     this.#waitingWeight += weightOf(frame);
-    if (ahead > MAX_WAITING_FRAMES || this.#waitingWeight > WINDOW || this.#waiting.has(number)) {
+    if (ahead > this.#maxWaiting || this.#waitingWeight > this.#size.bytes || this.#waiting.has(number)) {
       throw new ProtocolError(`Frame ${number} of a link has arrived, but the next one is ${this.#next}.`);
     }
     this.#waiting.set(number, frame);
@@ -82,8 +108,9 @@ export class FrameOrder {
 
   /** Returns the number of blocks that are complete since the previous call. */
   takeBlocks(): number {
-    const blocks = Math.floor(this.#unacknowledged / BLOCK);
-    this.#unacknowledged -= blocks * BLOCK;
+    const { block } = this.#size;
+    const blocks = Math.floor(this.#unacknowledged / block);
+    this.#unacknowledged -= blocks * block;
     return blocks;
   }
 }

@@ -10,7 +10,7 @@ import type Peer from 'simple-peer';
 // The default entry needs Node's globals; this build includes them.
 import PeerConstructor from 'simple-peer/simplepeer.min.js';
 import type { IceServer } from '../protocol/control.ts';
-import type { PeerSignal } from '../protocol/linkSignal.ts';
+import { isPeerSignal, type LinkSignal, type PeerSignal } from '../protocol/linkSignal.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
 import { openChannelLink, type Connection } from './channelLink.ts';
@@ -50,8 +50,11 @@ export interface PeerConnectOptions {
 
 /** One attempt to connect. After a failed attempt, the caller discards it and makes a new one. */
 export interface PeerAttempt {
-  /** Passes in a signal from the other side; late or redundant signals are ignored. */
-  signal(signal: PeerSignal): void;
+  /**
+   * Passes in a signal from the other side. Late and redundant signals are ignored, and signals of
+   * other kinds of attempts.
+   */
+  signal(signal: LinkSignal): void;
   /**
    * Resolves with the open link. Rejects with PeerGoneError if the connection fails or is aborted.
    */
@@ -174,7 +177,9 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
   const connection = openPeerConnection(options);
   return {
     link: openChannelLink(connection.channel, connection),
-    signal: (signal) => connection.signal(signal),
+    signal(signal) {
+      if (isPeerSignal(signal)) connection.signal(signal);
+    },
     abort: () => connection.close(),
   };
 }

@@ -4,6 +4,7 @@
  * additional messages provide both.
  */
 import * as v from 'valibot';
+import { LINK_ROUTES } from '../protocol/runEvents.ts';
 import { PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { BaseLink } from './linkEnd.ts';
@@ -20,7 +21,7 @@ const PortMessage = v.variant('type', [
   v.strictObject({
     type: v.literal('description'),
     description: v.strictObject({
-      route: v.picklist(['direct', 'relayed', 'memory', 'unknown']),
+      route: v.picklist(LINK_ROUTES),
       roundTripMs: v.nullable(v.number()),
       connections: v.number(),
     }),

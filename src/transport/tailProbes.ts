@@ -5,6 +5,7 @@
  * Chromium. Three empty messages serve as later packets.
  */
 import type { Clock } from '../util/clock.ts';
+import type { FrameChannel } from './frameChannel.ts';
 
 const PROBES = 3;
 /**
@@ -14,12 +15,12 @@ const PROBES = 3;
 const PROBE_MS = 10;
 
 export class TailProbes {
-  readonly #channel: Pick<RTCDataChannel, 'send' | 'bufferedAmount' | 'readyState'>;
+  readonly #channel: Pick<FrameChannel, 'send' | 'bufferedAmount' | 'readyState'>;
   readonly #clock: Clock;
   #left = 0;
   #cancel: (() => void) | null = null;
 
-  constructor(channel: Pick<RTCDataChannel, 'send' | 'bufferedAmount' | 'readyState'>, clock: Clock) {
+  constructor(channel: Pick<FrameChannel, 'send' | 'bufferedAmount' | 'readyState'>, clock: Clock) {
     this.#channel = channel;
     this.#clock = clock;
   }

@@ -1,11 +1,26 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createFrame, emptyHeader, FRAME_NUMBERS, FrameKind, numberOf, writeNumber } from '../../src/protocol/frame.ts';
-import { FrameOrder, MAX_WAITING_FRAMES } from '../../src/transport/frameOrder.ts';
+import {
+  createFrame,
+  emptyHeader,
+  FRAME_HEADER_BYTES,
+  FRAME_NUMBERS,
+  FrameKind,
+  MAX_FRAME_BYTES,
+  numberOf,
+  writeNumber,
+} from '../../src/protocol/frame.ts';
+import {
+  DATA_CHANNEL_WINDOW,
+  FrameOrder,
+  FrameWindow,
+  maxWaitingFrames,
+  SERVER_WINDOW,
+} from '../../src/transport/frameOrder.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 
-function frame(number: number): ArrayBuffer {
-  const made = createFrame(emptyHeader(FrameKind.DATA, 1), 0);
+function frame(number: number, bytes = FRAME_HEADER_BYTES): ArrayBuffer {
+  const made = createFrame(emptyHeader(FrameKind.DATA, 1), bytes - FRAME_HEADER_BYTES);
   writeNumber(made, number);
   return made;
 }
@@ -16,7 +31,7 @@ describe('the order of frames of several connections', () => {
       fc.property(fc.array(fc.nat(3), { maxLength: 200 }), fc.infiniteStream(fc.nat(3)), (sentOver, arrivals) => {
         const channels: number[][] = [[], [], [], []];
         for (const [number, channel] of sentOver.entries()) channels[channel]!.push(number);
-        const order = new FrameOrder();
+        const order = new FrameOrder(DATA_CHANNEL_WINDOW);
         const ordered: number[] = [];
         while (channels.some((channel) => channel.length > 0)) {
           const next = channels[arrivals.next().value!]!.shift();
@@ -28,7 +43,7 @@ describe('the order of frames of several connections', () => {
   });
 
   test('continues at 0 after the last number', () => {
-    const order = new FrameOrder();
+    const order = new FrameOrder(DATA_CHANNEL_WINDOW);
     const count = FRAME_NUMBERS + 3;
     const ordered: number[][] = [];
     for (let number = 0; number < count; number += 2) {
@@ -42,11 +57,40 @@ describe('the order of frames of several connections', () => {
   });
 
   test('fails if a number is repeated or too far ahead', () => {
-    const order = new FrameOrder();
+    const order = new FrameOrder(DATA_CHANNEL_WINDOW);
     order.add(frame(0));
     expect(() => order.add(frame(0))).toThrow(ProtocolError);
     order.add(frame(2));
     expect(() => order.add(frame(2))).toThrow(/Frame 2 .* next one is 1/);
-    expect(() => order.add(frame(MAX_WAITING_FRAMES + 2))).toThrow(ProtocolError);
+    expect(() => order.add(frame(maxWaitingFrames(DATA_CHANNEL_WINDOW) + 2))).toThrow(ProtocolError);
+  });
+});
+
+describe('the window of a sender', () => {
+  test.each([
+    ['data channels', DATA_CHANNEL_WINDOW],
+    ['links through the server', SERVER_WINDOW],
+  ])('admits fewer frames than there are numbers, over %s', (_name, size) => {
+    const window = new FrameWindow(size);
+    let sent = 0;
+    for (; window.admits(frame(0)); sent++) window.sent(frame(0));
+    expect([sent, sent < FRAME_NUMBERS]).toEqual([maxWaitingFrames(size), true]);
+  });
+
+  test('admits every frame again once all have arrived and full blocks are acknowledged', () => {
+    const bytes = fc.integer({ min: FRAME_HEADER_BYTES, max: MAX_FRAME_BYTES });
+    fc.assert(
+      fc.property(fc.infiniteStream(bytes), (sizes) => {
+        const [window, order] = [new FrameWindow(SERVER_WINDOW), new FrameOrder(SERVER_WINDOW)];
+        let next = frame(0);
+        for (let number = 1; window.admits(next); number++) {
+          window.sent(next);
+          order.add(next);
+          next = frame(number, sizes.next().value);
+        }
+        for (let blocks = order.takeBlocks(); blocks > 0; blocks--) window.acknowledged();
+        expect(window.admits(new ArrayBuffer(MAX_FRAME_BYTES))).toBe(true);
+      }),
+    );
   });
 });

@@ -200,7 +200,7 @@ export const LINK_CASES: LinkCase[] = [
     name: 'describes its route',
     alice: async (link, header) => {
       const { route } = await link.describe();
-      check(['direct', 'relayed', 'memory'].includes(route), `the route is ${route}`);
+      check(['direct', 'relayed', 'memory', 'server', 'server-clear'].includes(route), `the route is ${route}`);
       await meet(link, header);
     },
     bob: meet,

@@ -7,6 +7,7 @@ import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
 import { notationOf, type Field, type Notation } from '../../spec/fields.ts';
 import { GPT_FIELDS } from '../../spec/gpt.ts';
 import { DEFAULT_JOB, defaultsOf, FIELDS, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../../spec/job.ts';
+import { fromBase64url, toBase64url } from '../../util/base64url.ts';
 import { messageOf } from '../../util/errors.ts';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from './algorithm.ts';
 import { PAGE_SETTINGS } from './route.ts';
@@ -123,14 +124,7 @@ export function linkOfJob(job: JobSpec): Record<string, string | null> {
 function modelInLink(model: JobSpec['model']): string {
   if (typeof model === 'string') return model;
   const bytes = deflateSync(strToU8(JSON.stringify(model)));
-  // This is base64url, whose characters need no escape in an address.
-  return (
-    PACKED +
-    btoa(String.fromCharCode(...bytes))
-      .replaceAll('+', '-')
-      .replaceAll('/', '_')
-      .replaceAll('=', '')
-  );
+  return PACKED + toBase64url(bytes);
 }
 
 /**
@@ -140,8 +134,7 @@ function modelInLink(model: JobSpec['model']): string {
 function unpacked(text: string): unknown {
   if (text.length > MAX_PACKED_LENGTH) return text;
   try {
-    const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (one) => one.charCodeAt(0));
-    return JSON.parse(strFromU8(inflateSync(bytes)));
+    return JSON.parse(strFromU8(inflateSync(fromBase64url(text))));
   } catch {
     return text;
   }

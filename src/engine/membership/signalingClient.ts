@@ -9,6 +9,7 @@ import { type Activity, pulseOf } from '../../util/activity.ts';
 import { within } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, SignalingError } from '../../util/errors.ts';
+import { socketUrl } from '../../util/socketUrl.ts';
 import { Heartbeats, type HeartbeatTimes } from './heartbeats.ts';
 
 /**
@@ -102,8 +103,7 @@ export class SignalingClient {
     { openSocket, ...options }: ClientOptions & { openSocket: OpenSocket },
     handlers: SignalingHandlers,
   ): Promise<SignalingClient> {
-    const url = new URL(SIGNALING_PATH, server);
-    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+    const url = socketUrl(SIGNALING_PATH, server);
     const { clock, activity } = options;
     const opening = openSocket(url);
     const socket = opening instanceof Promise ? await opening : opening;

@@ -1,0 +1,19 @@
+/**
+ * The members of RTCDataChannel that a link uses. A data channel is one; `serverChannel.ts` has
+ * another.
+ */
+export interface FrameChannel {
+  binaryType: BinaryType;
+  readonly readyState: RTCDataChannelState;
+  /** Bytes that were sent and have not left this machine. */
+  readonly bufferedAmount: number;
+  bufferedAmountLowThreshold: number;
+  onopen: ((event: Event) => void) | null;
+  onmessage: ((event: MessageEvent<unknown>) => void) | null;
+  onbufferedamountlow: ((event: Event) => void) | null;
+  onerror: ((event: RTCErrorEvent) => void) | null;
+  onclose: ((event: Event) => void) | null;
+  /** Takes ownership of `data`. */
+  send(data: ArrayBuffer): void;
+  close(): void;
+}
