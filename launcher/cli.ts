@@ -5,7 +5,7 @@ import manifest from '../packages/peergrad-cli/package.json' with { type: 'json'
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import type { ExampleOptions } from './commands/example.ts';
 import { addBackendOption, addBrowserOptions, addKernelsOption, RUN_TIMEOUT_S } from './options/browserOptions.ts';
-import { addIceOptions, collect } from './options/iceOptions.ts';
+import { addConnectionOptions, collect } from './options/connectionOptions.ts';
 import type { Io } from './io.ts';
 import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './options/jobOptions.ts';
 import type { JoinOptions } from './commands/join.ts';
@@ -87,7 +87,7 @@ function buildProgram(io: Io, env: Environment): Command {
         .choices(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
         .default('warn'),
     );
-  addLengthOptions(addJobOptions(addIceOptions(serveCommand))).action(
+  addLengthOptions(addJobOptions(addConnectionOptions(serveCommand))).action(
     async (file: string | undefined, options: ServeOptions) => {
       const { serve } = await import('./commands/serve.ts');
       await serve({ ...options, ...(file !== undefined && { file }) }, io, env);
@@ -125,7 +125,7 @@ function buildProgram(io: Io, env: Environment): Command {
     .option('--resume <file>', 'continue from a checkpoint; the number of tabs may differ')
     .option('--from <file>', 'start with the weights of a file in a format of --out');
   addBrowserOptions(addKernelsOption(addBackendOption(runCommand)), RUN_TIMEOUT_S);
-  addLengthOptions(addJobOptions(addIceOptions(runCommand)))
+  addLengthOptions(addJobOptions(addConnectionOptions(runCommand)))
     .addHelpText('after', RUN_ENVIRONMENT)
     .action(async (file: string | undefined, options: RunOptions) => {
       const { run } = await import('./commands/run.ts');

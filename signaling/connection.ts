@@ -11,6 +11,7 @@ import {
   type IceServer,
   parseControl,
   type Refusal,
+  type ServerLinkMode,
   type ServerMessage,
 } from '../src/protocol/control.ts';
 import type { Pulse } from '../src/protocol/room.ts';
@@ -38,6 +39,7 @@ export interface ServerContext {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly ice: IceOptions;
+  readonly serverLinks: ServerLinkMode;
   readonly credentials: Credentials;
   readonly wrongCodes: FailureCounter;
   /** Counts rooms that members restore without a valid token. */
@@ -52,7 +54,7 @@ export interface ServerContext {
 }
 
 /** WebSocket close codes (RFC 6455, section 7.4.1). */
-const CLOSE_NORMAL = 1000;
+export const CLOSE_NORMAL = 1000;
 const CLOSE_GOING_AWAY = 1001;
 export const CLOSE_POLICY = 1008;
 const CLOSE_INTERNAL = 1011;
@@ -137,7 +139,7 @@ export class Connection implements Peer {
   }
 
   admit(room: string): void {
-    const { ice, bootId, limits } = this.#server;
+    const { ice, serverLinks, bootId, limits } = this.#server;
     this.send({
       type: 'admitted',
       member: this.member,
@@ -145,6 +147,7 @@ export class Connection implements Peer {
       room,
       iceServers: this.#mintIce(),
       ...(ice.relayOnly ? { iceTransportPolicy: 'relay' } : {}),
+      serverLinks,
       bootId,
       heartbeatMs: limits.heartbeatMs,
     });

@@ -4,7 +4,6 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
-import { SIGNALING_PATH } from '../src/protocol/control.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { UsageError } from '../src/util/errors.ts';
 import { isLoopback } from './http/address.ts';
@@ -12,18 +11,21 @@ import { AddressBuckets, type Limits } from './limits.ts';
 
 export class ConnectionLimiter {
   readonly #limits: Limits;
+  readonly #paths: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
   readonly #rate: AddressBuckets;
   /** Number of open WebSockets by address. */
   readonly #open = new Map<string, number>();
 
   /**
+   * @param paths paths of WebSockets.
    * @param origins origins whose pages may connect, in addition to the server's own origin and to
    *   servers of the client's machine, such as those of Vite.
    * @throws UsageError for an invalid origin.
    */
-  constructor(clock: Clock, limits: Limits, origins: readonly string[]) {
+  constructor(clock: Clock, limits: Limits, paths: readonly string[], origins: readonly string[]) {
     this.#limits = limits;
+    this.#paths = new Set(paths);
     this.#origins = new Set(origins.map(checkedOrigin));
     this.#rate = new AddressBuckets(clock, limits.connectionsPerSecond, limits.connectionBurst);
   }
@@ -32,7 +34,7 @@ export class ConnectionLimiter {
    * Returns the HTTP status that refuses an upgrade request, or `null` if the request is accepted.
    */
   refusalOf(req: IncomingMessage, address: string): number | null {
-    if (req.url?.split('?', 1)[0] !== SIGNALING_PATH) return 404;
+    if (!this.#paths.has(pathOf(req))) return 404;
     if ((this.#open.get(address) ?? 0) >= this.#limits.socketsPerAddress) return 429;
     if (!this.#rate.take(address)) return 429;
     return this.#isOwnPage(req) ? null : 403;
@@ -60,6 +62,10 @@ export class ConnectionLimiter {
     const { host: from, hostname } = new URL(origin);
     return from === host || this.#origins.has(origin) || isOfThisMachine(hostname);
   }
+}
+
+export function pathOf({ url = '' }: IncomingMessage): string {
+  return url.split('?', 1)[0]!;
 }
 
 /** A name may begin like a loopback address, as 127.0.0.1.evil.example does. */

@@ -10,6 +10,7 @@ import type { Clock } from '../src/util/clock.ts';
 import type { Limits } from './limits.ts';
 import {
   createRoom,
+  mayLink,
   restore,
   step,
   type LeaveReason,
@@ -73,6 +74,8 @@ interface Room {
 interface HubListener {
   opened(code: string): void;
   forgotten(code: string): void;
+  /** The member is no longer in the room. A member that is away still is. */
+  left(code: string, member: string): void;
   generationBegun(code: string, generation: number, worldSize: number, cause: GenerationCause): void;
 }
 
@@ -85,6 +88,8 @@ interface HubOptions {
   listener: HubListener;
   /** Whether members receive a TURN relay. */
   hasRelay: boolean;
+  /** Whether members may link through the server. */
+  hasServerLinks: boolean;
   /**
    * Signs the list of a room's removed members. Members keep the list and present it to a restarted
    * server.
@@ -96,6 +101,7 @@ export class Hub {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #hasRelay: boolean;
+  readonly #hasServerLinks: boolean;
   readonly #listener: HubListener;
   readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
@@ -105,10 +111,11 @@ export class Hub {
    */
   readonly #expiring = new Map<string, () => void>();
 
-  constructor({ clock, limits, listener, hasRelay, seal }: HubOptions) {
+  constructor({ clock, limits, listener, hasRelay, hasServerLinks, seal }: HubOptions) {
     this.#clock = clock;
     this.#limits = limits;
     this.#hasRelay = hasRelay;
+    this.#hasServerLinks = hasServerLinks;
     this.#listener = listener;
     this.#seal = seal;
   }
@@ -167,9 +174,9 @@ export class Hub {
     return this.#add(code, state, false) !== null;
   }
 
-  get #roomOptions(): Pick<RoomOptions, 'capacity' | 'spectatorCapacity' | 'hasRelay'> {
+  get #roomOptions(): Pick<RoomOptions, 'capacity' | 'spectatorCapacity' | 'hasRelay' | 'hasServerLinks'> {
     const { roomCapacity: capacity, spectatorCapacity } = this.#limits;
-    return { capacity, spectatorCapacity, hasRelay: this.#hasRelay };
+    return { capacity, spectatorCapacity, hasRelay: this.#hasRelay, hasServerLinks: this.#hasServerLinks };
   }
 
   /** Drops a room and cancels its timers. Its members are not informed. */
@@ -202,6 +209,15 @@ export class Hub {
     return admitted ? 'entered' : 'refused';
   }
 
+  /**
+   * Whether two members may link: both are ranks of the room's latest generation, or they are the
+   * two ends of a feed with this number.
+   */
+  mayLink(code: string, generation: number, member: string, peer: string): boolean {
+    const room = this.#rooms.get(code);
+    return room !== undefined && mayLink(room.state, generation, member, peer);
+  }
+
   /** Passes a member's message to its room. */
   dispatch(code: string, { member }: Peer, message: MemberMessage): void {
     const event = message.type === 'remove' ? ({ type: 'remove', whom: message.member } as const) : message;
@@ -231,6 +247,9 @@ export class Hub {
       this.#listener.generationBegun(code, state.generation, state.ring.length, causeOf(before, state));
     }
     for (const effect of effects) this.#apply(code, room, effect);
+    if (state.hidden !== before.hidden) {
+      for (const one of before.hidden.keys()) if (!state.hidden.has(one)) this.#listener.left(code, one);
+    }
     if (room.peers.size <= state.hidden.size) return;
     for (const member of room.peers.keys()) if (!room.state.hidden.has(member)) room.peers.delete(member);
   }

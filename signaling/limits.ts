@@ -2,7 +2,7 @@
 import type { Clock } from '../src/util/clock.ts';
 import { MAX_SPECTATORS } from '../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
-import { MAX_LATE_MS } from '../src/util/activity.ts';
+import { FIRST_LIMIT_MS, MAX_LATE_MS } from '../src/util/activity.ts';
 import { siteOf } from './http/address.ts';
 
 export interface Limits {
@@ -49,7 +49,8 @@ export interface Limits {
   restoresPerMinute: number;
   /**
    * Maximum number of open WebSockets from one address (for IPv6, one /64): enough for two full
-   * rooms with all their spectators in one school.
+   * rooms with all their spectators in one school, if each rank links to both its neighbours
+   * through the server. They also suffice for a room of 30 ranks with links between all.
    */
   socketsPerAddress: number;
   /**
@@ -59,7 +60,7 @@ export interface Limits {
   connectionsPerSecond: number;
   /**
    * New WebSockets that one address may open in one burst: after a restart of the server, all of
-   * its tabs reconnect.
+   * its tabs reconnect, and open their links again.
    */
   connectionBurst: number;
   /** Average number of rooms per minute that tabs of one address may open. */
@@ -92,7 +93,39 @@ export interface Limits {
   emptyRoomMs: number;
   /** Milliseconds that members have to close their connections when the server stops. */
   closeGraceMs: number;
+  /**
+   * Milliseconds within which a new WebSocket of a link must send its first message, and after it
+   * the other end must arrive.
+   */
+  linkOpeningMs: number;
+  /** Maximum number of WebSockets of a member's links: two for each possible peer. */
+  linksPerMember: number;
+  /**
+   * Bytes that may wait for one end of a link before the server stops to read from the other end.
+   * Ends never have more on their way: it is the window of a link through the server.
+   */
+  linkBytes: number;
+  /**
+   * Bytes that may wait for the ends of all links. Beyond it, the server reads from an end only
+   * when nothing waits for the other end.
+   */
+  allLinksBytes: number;
+  /** If more bytes wait for the ends of all links, the link with most of them ends. */
+  maxAllLinksBytes: number;
+  /** Milliseconds between pings to an end of a link. Many proxies close idle sockets after 60 s. */
+  linkPingMs: number;
+  /**
+   * Milliseconds after which a link ends if one end answers no pings, or takes no bytes that wait
+   * for it. An end may compute for as long as its first task may take, and read nothing meanwhile.
+   */
+  linkSilentMs: number;
+  /**
+   * Bytes per second that all links may forward. A forwarded byte crosses the server's line twice.
+   */
+  serverLinksBytesPerSecond: number;
 }
+
+const MIB = 1024 * 1024;
 
 export const DEFAULT_LIMITS: Limits = {
   firstMessageMs: MAX_LATE_MS,
@@ -100,12 +133,12 @@ export const DEFAULT_LIMITS: Limits = {
   silentMs: 12_000,
   messagesPerSecond: 20,
   messageBurst: 4000,
-  maxUnsentBytes: 1024 * 1024,
+  maxUnsentBytes: MIB,
   wrongCodesPerMinute: 20,
   restoresPerMinute: 64,
-  socketsPerAddress: 1024,
+  socketsPerAddress: 2048,
   connectionsPerSecond: 10,
-  connectionBurst: 1024,
+  connectionBurst: 2048,
   roomsPerMinute: 20,
   roomBurst: 64,
   maxRooms: 1000,
@@ -115,6 +148,14 @@ export const DEFAULT_LIMITS: Limits = {
   updateBurst: 4,
   emptyRoomMs: 60_000,
   closeGraceMs: 1_000,
+  linkOpeningMs: 15_000,
+  linksPerMember: 2 * MAX_WORLD_SIZE,
+  linkBytes: MIB,
+  allLinksBytes: 32 * MIB,
+  maxAllLinksBytes: 128 * MIB,
+  linkPingMs: 20_000,
+  linkSilentMs: FIRST_LIMIT_MS,
+  serverLinksBytesPerSecond: 125e6,
 };
 
 /** Allows `perSecond` actions per second on average, and up to `burst` actions in one burst. */

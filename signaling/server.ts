@@ -1,6 +1,7 @@
 /**
- * The signaling server. It has one port for the page and for the WebSockets over which tabs set up
- * their links. It never sees a gradient, and running rings continue without it.
+ * The signaling server. It has one port for the page, for the WebSockets over which tabs set up
+ * their links, and for the links of tabs that cannot connect to each other. Other links do not
+ * cross it, and rings of such links continue without it.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
@@ -9,20 +10,24 @@ import type { AddressInfo, Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pino, type LevelWithSilent } from 'pino';
 import { WebSocketServer } from 'ws';
-import { MAX_CONTROL_BYTES, type ServerMessage } from '../src/protocol/control.ts';
+import { MAX_CONTROL_BYTES, SIGNALING_PATH, type ServerLinkMode, type ServerMessage } from '../src/protocol/control.ts';
+import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
 import type { RoomOpening } from '../src/protocol/room.ts';
+import { SERVER_LINK_PATH, type LinkOpening } from '../src/protocol/serverLink.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
 import { clientAddress, isLoopback, networkOf, reachableHosts } from './http/address.ts';
 import { CLOSE_POLICY, CLOSE_RESTART, Connection, type ServerContext } from './connection.ts';
 import { Credentials } from './credentials.ts';
-import { ConnectionLimiter } from './connectionLimiter.ts';
+import { ConnectionLimiter, pathOf } from './connectionLimiter.ts';
 import { createHttpHandler } from './http/handler.ts';
 import { AnsweredHosts } from './http/hosts.ts';
 import { Hub, type NewRoom } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
+import { ServerLinks } from './links/serverLinks.ts';
+import { SharedRate } from './links/sharedRate.ts';
 import { Metrics } from './monitoring/metrics.ts';
 import { RoomLog } from './monitoring/roomLog.ts';
 import { localRoomDirectory } from './roomDirectory.ts';
@@ -41,6 +46,15 @@ export interface SignalingOptions {
   /** Folder of a job's files, or a single file, which is served under `/data/`. */
   data?: string | null;
   ice?: IceOptions;
+  /**
+   * Whether members may link through this server; default `on`. With `redisUrl` it is `off`,
+   * because both ends of a link must be connected to the process that has the room.
+   */
+  serverLinks?: ServerLinkMode;
+  /**
+   * Rate of all links through this server, MB/s; default {@link Limits.serverLinksBytesPerSecond}.
+   */
+  serverLinksRate?: number;
   /**
    * Key that signs members' tokens. If all processes have the same key, also after a restart,
    * members can prove their identity everywhere.
@@ -98,6 +112,8 @@ export interface RoomToCome extends Omit<RoomOpening, 'nodes'>, Partial<Pick<Roo
   code?: string;
 }
 
+/** Bytes that the encryption of the ends may add to a frame. */
+const MAX_SEAL_BYTES = 64;
 /** Maximum number of fragments of one message. Browsers send a message in a single fragment. */
 const MAX_FRAGMENTS = 16;
 /** Maximum number of characters of an origin in messages. */
@@ -119,6 +135,7 @@ const HEADERS_TIMEOUT_MS = 10_000;
  * queue, some of many returning tabs would be delayed by seconds.
  */
 const BACKLOG = 2048;
+const BYTES_PER_MB = 1e6;
 
 /**
  * Starts a signaling server.
@@ -129,19 +146,31 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
   checkIceOptions(ice);
   const { trustProxy = false, metricsToken = null, origins = [] } = options;
+  const serverLinks = modeOf(options);
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const { serverLinksRate = limits.serverLinksBytesPerSecond / BYTES_PER_MB } = options;
+  const rate = new SharedRate(clock, serverLinksRate * BYTES_PER_MB);
   const connections = new Set<Connection>();
   const counts = (): { rooms: number; connections: number } => ({ rooms: hub.rooms, connections: connections.size });
   const members = () => [...connections].filter(({ isMember }) => isMember).length;
-  const metrics = new Metrics(() => ({ ...counts(), members: members() }));
+  const metrics = new Metrics(() => ({ ...counts(), members: members(), serverLinks: links?.count ?? 0 }));
   // Logs are written to stderr, because stdout is for the launcher's result.
   const log = pino({ level: options.logLevel ?? 'warn' }, pino.destination({ fd: 2, sync: true }));
   const roomLog = new RoomLog(log, metrics);
   const hub: Hub = new Hub({
     clock,
     limits,
-    listener: roomLog,
+    listener: {
+      opened: (code) => roomLog.opened(code),
+      forgotten: (code) => {
+        roomLog.forgotten(code);
+        links?.closeRoom(code);
+      },
+      left: (code, member) => links?.closeMember(code, member),
+      generationBegun: (...begun) => roomLog.generationBegun(...begun),
+    },
     hasRelay: ice.turn.length > 0,
+    hasServerLinks: serverLinks === 'on',
     seal: (room, removed) => context.credentials.sealOf(room, removed),
   });
   const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });
@@ -153,6 +182,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     limits,
     clock,
     ice,
+    serverLinks,
     log,
     metrics,
     credentials: new Credentials(secret),
@@ -163,7 +193,14 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     startedAt: clock.now(),
     roomLog,
   };
-  const limiter = new ConnectionLimiter(clock, limits, origins);
+  const { credentials } = context;
+  const refusalOf = (opening: LinkOpening): string | null => whyNotLinked(hub, opening);
+  const links =
+    serverLinks === 'off'
+      ? null
+      : new ServerLinks({ clock, limits, credentials, log, roomLog, metrics, rate, refusalOf });
+  const paths = links === null ? [SIGNALING_PATH] : [SIGNALING_PATH, SERVER_LINK_PATH];
+  const limiter = new ConnectionLimiter(clock, limits, paths, origins);
   const hosts = new AnsweredHosts({ host, tls, origins, trustProxy });
   let isClosing = false;
   /** Settles when the last WebSocket is gone after the server has begun to close. */
@@ -185,15 +222,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     tls === null
       ? createHttpServer(times, handler)
       : createHttpsServer({ ...times, ...tls, handshakeTimeout: HANDSHAKE_TIMEOUT_MS }, handler);
-  const sockets = new WebSocketServer({
-    noServer: true,
-    perMessageDeflate: false,
-    // `closeTimeout` is passed by a spread, because @types/ws does not declare this option.
-    ...{ closeTimeout: CLOSE_TIMEOUT_MS },
-    maxPayload: MAX_CONTROL_BYTES,
-    maxFragments: MAX_FRAGMENTS,
-    maxBufferedChunks: MAX_BUFFERED_CHUNKS,
-  });
+  const sockets = webSocketsOf(MAX_CONTROL_BYTES);
+  const linkSockets = webSocketsOf(MAX_FRAME_BYTES + MAX_SEAL_BYTES);
 
   http.on('upgrade', (req: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => {});
@@ -203,7 +233,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     if (refusal !== null) {
       log.info({ status: refusal }, 'upgrade refused');
       metrics.upgradeRefused(refusal);
-      if (refusal === 403) return refusePage(req, socket, head);
+      if (refusal === 403 && pathOf(req) === SIGNALING_PATH) return refusePage(req, socket, head);
       // The http server no longer tracks upgraded sockets. A half-open socket would prevent the
       // server from closing.
       socket.once('finish', () => socket.destroy());
@@ -212,6 +242,14 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
         `HTTP/1.1 ${refusal} Refused\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n` +
           `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
       );
+      return;
+    }
+    if (links !== null && pathOf(req) === SERVER_LINK_PATH) {
+      linkSockets.handleUpgrade(req, socket, head, (ws) => {
+        limiter.opened(address);
+        ws.once('close', () => limiter.closed(address));
+        links.accept(ws);
+      });
       return;
     }
     sockets.handleUpgrade(req, socket, head, (ws) => {
@@ -249,6 +287,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   async function close(): Promise<void> {
     isClosing = true;
+    links?.close();
     // The rooms are closed before the connections. Otherwise members would be informed that other
     // ranks have left, although a running ring continues without the server.
     hub.close();
@@ -258,6 +297,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     }
     const cancel = clock.after(limits.closeGraceMs, () => {
       for (const connection of connections) connection.terminate();
+      links?.terminate();
       http.closeAllConnections();
     });
     // The server still answers HTTP until the last WebSocket is closed. So returning tabs and load
@@ -297,6 +337,31 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     },
     close: () => (closing ??= close()),
   };
+}
+
+function webSocketsOf(maxPayload: number): WebSocketServer {
+  return new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    // `closeTimeout` is passed by a spread, because @types/ws does not declare this option.
+    ...{ closeTimeout: CLOSE_TIMEOUT_MS },
+    maxPayload,
+    maxFragments: MAX_FRAGMENTS,
+    maxBufferedChunks: MAX_BUFFERED_CHUNKS,
+  });
+}
+
+function modeOf({ serverLinks, redisUrl = null }: SignalingOptions): ServerLinkMode {
+  if (redisUrl === null) return serverLinks ?? 'on';
+  if (serverLinks === undefined || serverLinks === 'off') return 'off';
+  throw new UsageError('Several server processes (Redis) do not forward links. Pass --server-links off.');
+}
+
+/** Returns why the two members of a link may not link, or `null` if they may. */
+function whyNotLinked(hub: Hub, { room, generation, member, peer }: LinkOpening): string | null {
+  if (!hub.has(room)) return 'This server process does not have the room of the link.';
+  if (hub.mayLink(room, generation, member, peer)) return null;
+  return 'The two members are not ranks of the latest generation of their room, nor the ends of this feed.';
 }
 
 /** The module is imported only if Redis is used. */

@@ -23,11 +23,10 @@ import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/ut
 import type { KernelChoice } from '../../src/spec/names.ts';
 import { isLoopback } from '../../signaling/http/address.ts';
 import { selfSignedCertificate } from '../../signaling/http/tls.ts';
-import type { IceOptions } from '../../signaling/ice.ts';
 import { awaitServer } from '../awaitServer.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
 import { DIST, ensureBuilt } from '../build.ts';
-import { iceOf, iceFlags, type IceFlags } from '../options/iceOptions.ts';
+import { connectionFlags, connectionsOf, type ConnectionFlags } from '../options/connectionOptions.ts';
 import type { Io } from '../io.ts';
 import {
   checkData,
@@ -46,7 +45,7 @@ import { summarize } from '../output/report.ts';
 import { trainInTabs, type TrainingResult } from '../trainInTabs.ts';
 import type { Origin } from '../browser/tabs.ts';
 
-interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, IceFlags {
+interface TrainOptions extends JobOptions, LengthOptions, PlacementOptions, ConnectionFlags {
   /** Name of the run, by which all its processes find the same room. */
   rdzvId?: string;
   maxRestarts: number;
@@ -107,8 +106,8 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
     const why = whyPlanDoesNotFit(resolved.job, worldSize);
     if (why !== null) throw new UsageError(`The run cannot start: ${why}. Pass --algorithm ring or auto.`);
   }
-  const ice = iceOf(options);
-  const ignored = firstRank === 0 ? [] : [...jobFlags(options), ...iceFlags(options)];
+  const connections = connectionsOf(options);
+  const ignored = firstRank === 0 ? [] : [...jobFlags(options), ...connectionFlags(options)];
   if (ignored.length > 0)
     io.err(`Only the process with rank 0 uses these options, so they are ignored here: ${ignored.join(', ')}.`);
   const screenshot = options.screenshot ?? null;
@@ -121,7 +120,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const rendezvous =
     resolved === null
       ? findRoom(placement, options, io)
-      : await serveRoom(placement, options, { ...resolved, ice }, io);
+      : await serveRoom(placement, options, { ...resolved, connections }, io);
   const tabs = Array.from({ length: placement.tabs }, (_, i) => {
     const name = `tab-${firstRank + i + 1}`;
     // In an elastic run, no tab requests a rank, because ranks change.
@@ -280,7 +279,7 @@ function modelFileOf({ out }: TrainOptions): ModelOutputs['out'] {
 async function serveRoom(
   placement: Placement,
   options: TrainOptions,
-  { job, served, ice }: { job: JobSpec; served: string | null; ice: IceOptions },
+  { job, served, connections }: { job: JobSpec; served: string | null; connections: ReturnType<typeof connectionsOf> },
   io: Io,
 ): Promise<Rendezvous> {
   const { worldSize, elastic, tabs, master } = placement;
@@ -300,7 +299,7 @@ async function serveRoom(
     tls,
     dist: DIST,
     data: served,
-    ice,
+    ...connections,
     // Other processes use this address, which may be a name that this machine does not know.
     origins: [new URL(urlOf(host, port)).origin],
   });

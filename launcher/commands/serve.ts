@@ -6,12 +6,12 @@ import { fingerprint, readCertificate, selfSignedCertificate, type Certificate }
 import type { SignalingOptions } from '../../signaling/index.ts';
 import { DIST, ensureBuilt } from '../build.ts';
 import type { Environment } from '../options/placement.ts';
-import { iceOf, type IceFlags } from '../options/iceOptions.ts';
+import { connectionsOf, type ConnectionFlags } from '../options/connectionOptions.ts';
 import { interrupted, type Io } from '../io.ts';
 import { inviteOthers } from '../output/invitation.ts';
 import { checkData, type JobOptions, type LengthOptions, resolveJob, describesJob } from '../options/jobOptions.ts';
 
-export interface ServeOptions extends JobOptions, LengthOptions, IceFlags {
+export interface ServeOptions extends JobOptions, LengthOptions, ConnectionFlags {
   port: number;
   host?: string;
   https?: true;
@@ -26,7 +26,7 @@ export interface ServeOptions extends JobOptions, LengthOptions, IceFlags {
 }
 
 export async function serve(options: ServeOptions, io: Io, env: Environment): Promise<void> {
-  const ice = iceOf(options);
+  const connections = connectionsOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || describesJob(options) ? await resolveJob(options, options) : null;
   // If `--nnodes` is a range, the room is elastic. If `--nnodes` is not set, the room is elastic if
@@ -51,7 +51,7 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
     tls,
     dist: DIST,
     data: served,
-    ice,
+    ...connections,
     origins,
     trustProxy,
     metricsToken,

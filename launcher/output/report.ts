@@ -27,8 +27,9 @@ const SHARE_REASON: Record<ShareReason, string> = {
 
 const OVER: Record<RunResult['transport'], string> = {
   webrtc: ' over WebRTC',
+  server: ' through the server',
   memory: ' over message ports',
-  mixed: ' over WebRTC and message ports',
+  mixed: ' over links of several kinds',
   none: '',
   unknown: '',
 };

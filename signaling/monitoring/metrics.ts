@@ -5,12 +5,29 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ClientMessage, Refusal } from '../../src/protocol/control.ts';
 
+/**
+ * Reasons for which an end of a link is refused. `not-allowed`: the room does not link these two
+ * members. `alone`: the other end has not arrived in time.
+ */
+export type LinkRefusal =
+  | 'silent'
+  | 'bad-message'
+  | 'bad-token'
+  | 'too-many'
+  | 'not-allowed'
+  | 'alone'
+  | 'replaced'
+  | 'left'
+  | 'server-closing';
+
 /** Current numbers. */
 interface Counts {
   rooms: number;
   connections: number;
   /** Number of connections that are in a room. */
   members: number;
+  /** Number of links through the server. */
+  serverLinks: number;
 }
 
 /**
@@ -27,26 +44,29 @@ export class Metrics {
   readonly #generations: Counter<'cause'>;
   readonly #signals: Counter;
   readonly #relayedBytes: Counter;
+  readonly #linksRefused: Counter<'reason'>;
+  readonly #linkBytes: Counter;
   readonly #processMessages: Counter<'direction'>;
   readonly #handling: Histogram;
   #hasDefaults = false;
 
   constructor(counts: () => Counts) {
     const registers = [this.#registry];
-    for (const name of ['rooms', 'connections', 'members'] as const) {
-      const help = { rooms: 'Rooms of this process', connections: 'Open WebSockets', members: 'WebSockets in a room' }[
-        name
-      ];
-      const gauge = new Gauge({
+    const gauge = (name: string, help: string, key: keyof Counts): void => {
+      const one = new Gauge({
         name: `peergrad_${name}`,
         help,
         registers: [],
         collect() {
-          this.set(counts()[name]);
+          this.set(counts()[key]);
         },
       });
-      this.#registry.registerMetric(gauge);
-    }
+      this.#registry.registerMetric(one);
+    };
+    gauge('rooms', 'Rooms of this process', 'rooms');
+    gauge('connections', 'Open WebSockets, without those of links', 'connections');
+    gauge('members', 'WebSockets in a room', 'members');
+    gauge('server_links', 'Links through this process', 'serverLinks');
     const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
       new Counter({ name: `peergrad_${name}_total`, help, labelNames, registers });
     this.#messages = counter('messages', 'Valid messages received', ['type']);
@@ -55,6 +75,8 @@ export class Metrics {
     this.#generations = counter('generations', 'Generations begun', ['cause']);
     this.#signals = counter('signals_relayed', 'Signals relayed to another member');
     this.#relayedBytes = counter('relayed_bytes', 'Bytes of relayed signals');
+    this.#linksRefused = counter('server_links_refused', 'Ends of links that were refused', ['reason']);
+    this.#linkBytes = counter('server_link_bytes', 'Bytes forwarded by links');
     this.#processMessages = counter('process_messages', 'Messages between processes that serve the same rooms', [
       'direction',
     ]);
@@ -85,6 +107,14 @@ export class Metrics {
   relayed(bytes: number): void {
     this.#signals.inc();
     this.#relayedBytes.inc(bytes);
+  }
+
+  linkRefused(reason: LinkRefusal): void {
+    this.#linksRefused.inc({ reason });
+  }
+
+  linkForwarded(bytes: number): void {
+    this.#linkBytes.inc(bytes);
   }
 
   processMessage(direction: 'sent' | 'received'): void {

@@ -209,7 +209,7 @@ describe('a delta', () => {
     expect(() => decoder.decode({ type: 'room-delta', base, version, unready: [[3, 1]] })).toThrow(
       /element 4 of a list of 3/,
     );
-    const rest = { generation: 1, run: 1, relayed: [], separated: [] };
+    const rest = { generation: 1, run: 1, relayed: [], separated: [], served: [] };
     const prepare: SentMessage = { type: 'prepare', ...rest, base, members: [] };
     expect(() =>
       decoder.decode({

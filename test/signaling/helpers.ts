@@ -144,10 +144,10 @@ export function testServers() {
     const room = server.createRoom({ job: DEFAULT_JOB, startAt: 2 });
     const [ada, bo] = [member(server), member(server)];
     const { id: adaId, token: adaToken } = await enter(ada, room, 'Ada');
-    const { id: boId } = await enter(bo, room, 'Bo');
+    const { id: boId, token: boToken } = await enter(bo, room, 'Bo');
     const { generation } = await ada.next('prepare');
     await bo.next('prepare');
-    return { server, room, ada, bo, adaId, adaToken, boId, generation };
+    return { server, room, ada, bo, adaId, adaToken, boId, boToken, generation };
   }
 
   /** Opens a room from a tab, which then leaves it; returns its code. */

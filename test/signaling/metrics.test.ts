@@ -70,7 +70,7 @@ describe('/metrics', () => {
 
 test('logs contain a pseudonym instead of the room code', async () => {
   const lines: string[] = [];
-  const metrics = new Metrics(() => ({ rooms: 0, connections: 0, members: 0 }));
+  const metrics = new Metrics(() => ({ rooms: 0, connections: 0, members: 0, serverLinks: 0 }));
   const rooms = new RoomLog(pino({ level: 'info' }, { write: (line) => void lines.push(line) }), metrics);
   rooms.opened('K7F3QX');
   rooms.generationBegun('K7F3QX', 1, 4, 'start');

@@ -34,7 +34,7 @@ function outbox() {
     const { type, generation = '' } = JSON.parse(text) as { type: string; generation?: number };
     taken.push(`${type} ${generation}`.trim());
   });
-  const box = new Outbox(socket.socket, new Metrics(() => ({ rooms: 0, connections: 0, members: 0 })));
+  const box = new Outbox(socket.socket, new Metrics(() => ({ rooms: 0, connections: 0, members: 0, serverLinks: 0 })));
   return { box, socket, taken };
 }
 

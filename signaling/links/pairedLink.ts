@@ -1,0 +1,201 @@
+/**
+ * A link through the server: two WebSockets, whose binary messages the server forwards to each
+ * other. It reads nothing in them and has no queue. While a target does not take its bytes, the
+ * server does not read from the source, so the source's connection fills and its sender waits.
+ */
+import type { RawData, WebSocket } from 'ws';
+import type { Clock } from '../../src/util/clock.ts';
+import { CLOSE_NORMAL, CLOSE_POLICY } from '../connection.ts';
+import type { Limits } from '../limits.ts';
+import type { Metrics } from '../monitoring/metrics.ts';
+import type { RateShare, SharedRate } from './sharedRate.ts';
+
+/**
+ * A message counts at least this many bytes, in the rate and while it waits: a short one costs time
+ * and memory, too. In a link's window (`src/transport/frameOrder.ts`) a frame counts even more.
+ */
+export const MIN_COUNTED_BYTES = 2048;
+
+/** State that all links of a server share. */
+export interface LinkContext {
+  readonly clock: Clock;
+  readonly limits: Limits;
+  readonly metrics: Metrics;
+  readonly rate: SharedRate;
+  /** Counted bytes of all links that the server has read, and that wait for their targets. */
+  readonly backlog: { bytes: number };
+  /** Ends a link, because the links together hold more than {@link Limits.maxAllLinksBytes}. */
+  readonly shed: () => void;
+}
+
+/** The direction from one WebSocket to the other. */
+class Direction {
+  readonly source: WebSocket;
+  readonly target: WebSocket;
+  readonly #context: LinkContext;
+  readonly #share: RateShare;
+  /** Counted bytes that wait for the target. */
+  #waiting = 0;
+  /** Whether the source waits because the target does not take its bytes. */
+  #isFull = false;
+  /** Whether the source waits for its turn. */
+  #isOutOfTurn = false;
+  /** Whether the source sent something, and the target took something, since the last check. */
+  #hasSent = true;
+  #hasTaken = true;
+  /** Checks in a row at which the source had sent nothing, and the target had taken nothing. */
+  #silentChecks = 0;
+  #stalledChecks = 0;
+
+  constructor(room: string, source: WebSocket, target: WebSocket, context: LinkContext) {
+    this.source = source;
+    this.target = target;
+    this.#context = context;
+    this.#share = context.rate.join(room, () => {
+      this.#isOutOfTurn = false;
+      this.#pauseOrResume();
+    });
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  forward(data: Buffer): void {
+    const { metrics, backlog, limits, shed } = this.#context;
+    const counted = Math.max(data.length, MIN_COUNTED_BYTES);
+    this.#waiting += counted;
+    backlog.bytes += counted;
+    metrics.linkForwarded(data.length);
+    // `send` calls the callback when the operating system has taken the message, or the socket is
+    // closed.
+    this.target.send(data, () => {
+      backlog.bytes -= counted;
+      this.#waiting -= counted;
+      this.#hasTaken = true;
+      if (!this.#isFull || this.#waiting > this.#limit / 4) return;
+      this.#isFull = false;
+      this.#pauseOrResume();
+    });
+    this.#isFull ||= this.#waiting >= this.#limit;
+    this.count(counted);
+    if (backlog.bytes > limits.maxAllLinksBytes) shed();
+  }
+
+  /** Counts bytes of the source, which waits for its turn if the rate is used up. */
+  count(bytes: number): void {
+    this.#hasSent = true;
+    this.#isOutOfTurn = !this.#context.rate.take(this.#share, bytes);
+    this.#pauseOrResume();
+  }
+
+  /**
+   * Sends a ping to the source, so that proxies keep its connection open. Returns what has not
+   * happened for too long, or `null`.
+   */
+  check(): 'silent' | 'stalled' | null {
+    const { linkSilentMs, linkPingMs } = this.#context.limits;
+    // The server does not read the pongs of a source that it has paused.
+    this.#silentChecks = this.#hasSent || this.source.isPaused ? 0 : this.#silentChecks + 1;
+    this.#stalledChecks = this.#hasTaken || this.#waiting === 0 ? 0 : this.#stalledChecks + 1;
+    this.#hasSent = this.#hasTaken = false;
+    this.source.ping();
+    if (this.#silentChecks * linkPingMs >= linkSilentMs) return 'silent';
+    return this.#stalledChecks * linkPingMs >= linkSilentMs ? 'stalled' : null;
+  }
+
+  /** Lets the source's closing handshake through. */
+  end(): void {
+    this.#context.rate.leave(this.#share);
+    this.#isFull = this.#isOutOfTurn = false;
+    this.source.resume();
+  }
+
+  /** Counted bytes that may wait for the target before the source is paused. */
+  get #limit(): number {
+    const { backlog, limits } = this.#context;
+    return backlog.bytes < limits.allLinksBytes ? limits.linkBytes : MIN_COUNTED_BYTES;
+  }
+
+  #pauseOrResume(): void {
+    const shouldPause = this.#isFull || this.#isOutOfTurn;
+    if (shouldPause === this.source.isPaused) return;
+    if (shouldPause) return this.source.pause();
+    this.#hasSent = true;
+    this.source.resume();
+  }
+}
+
+export class PairedLink {
+  readonly #directions: readonly [Direction, Direction];
+  readonly #context: LinkContext;
+  readonly #onend: (why: string) => void;
+  #cancelCheck: () => void;
+  #isOver = false;
+
+  /** @param onend called once, with the reason. */
+  constructor(room: string, [a, b]: [WebSocket, WebSocket], context: LinkContext, onend: (why: string) => void) {
+    this.#context = context;
+    this.#onend = onend;
+    this.#directions = [new Direction(room, a, b, context), new Direction(room, b, a, context)];
+    this.#cancelCheck = this.#checkLater();
+    for (const direction of this.#directions) this.#listen(direction);
+  }
+
+  /** Counted bytes that the server has read, and that wait for their targets. */
+  get waiting(): number {
+    return this.#directions[0].waiting + this.#directions[1].waiting;
+  }
+
+  /** Closes both WebSockets. Does nothing if the link has ended. */
+  end(code: number, why: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#cancelCheck();
+    for (const direction of this.#directions) {
+      direction.end();
+      direction.source.close(code, why);
+    }
+    this.#onend(why);
+  }
+
+  /** Ends the link, and drops what waits for the targets. */
+  terminate(why: string): void {
+    this.end(CLOSE_POLICY, why);
+    for (const { source } of this.#directions) source.terminate();
+  }
+
+  #listen(direction: Direction): void {
+    const { source } = direction;
+    source.on('message', (data: RawData, isBinary: boolean) => {
+      if (this.#isOver) return;
+      if (!isBinary) return this.end(CLOSE_POLICY, 'One end of the link sent a text, but frames are binary.');
+      // By default, ws delivers a message as one Buffer.
+      direction.forward(data as Buffer);
+    });
+    const countSign = (): void => {
+      if (!this.#isOver) direction.count(MIN_COUNTED_BYTES);
+    };
+    source.on('ping', countSign);
+    source.on('pong', countSign);
+    // `ws` rejects a frame that is too large or invalid. After other errors, `close` follows.
+    source.on('error', ({ code = '' }: NodeJS.ErrnoException) => {
+      if (code.startsWith('WS_ERR_'))
+        this.end(CLOSE_POLICY, 'One end of the link sent an invalid or too large message.');
+    });
+    source.on('close', () => this.end(CLOSE_NORMAL, 'The other end of the link has closed.'));
+  }
+
+  #checkLater(): () => void {
+    const { clock, limits } = this.#context;
+    return clock.after(limits.linkPingMs, () => {
+      const seconds = limits.linkSilentMs / 1000;
+      for (const direction of this.#directions) {
+        const verdict = direction.check();
+        if (verdict === 'silent') return this.end(CLOSE_POLICY, `One end of the link sent nothing for ${seconds} s.`);
+        if (verdict === 'stalled') return this.end(CLOSE_POLICY, `One end of the link took no data for ${seconds} s.`);
+      }
+      this.#cancelCheck = this.#checkLater();
+    });
+  }
+}
