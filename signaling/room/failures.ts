@@ -11,6 +11,7 @@ import { linkedAfter, separateNetworks } from './networks.ts';
 import { orderOf } from './ringOrder.ts';
 import { lateBehind, works } from './pulses.ts';
 import { nameMembers, networkAdvice } from './sentences.ts';
+import { withFailedPairs } from './serverLinks.ts';
 import {
   andThen,
   isOfRing,
@@ -59,7 +60,11 @@ export function failed(state: RoomState, event: Extract<ClientMessage, { type: '
 export function onAccusation(state: RoomState, { type, member, generation, peers }: Of<'broken' | 'late'>): Step {
   const accused = peers.filter((peer) => isOfRing(state, generation, member, peer));
   if (accused.length === 0) return noEffects(state);
-  if (state.isRestoring && nodesOf(state) !== null) return noEffects(requestNextGeneration(state));
+  if (state.isRestoring && nodesOf(state) !== null) {
+    // When a server stops, its links break, so the pair had probably linked through it.
+    const pairs = type === 'broken' ? accused.map((peer) => [member, peer] as const) : [];
+    return noEffects(requestNextGeneration(withFailedPairs(state, pairs)));
+  }
   const named = type === 'late' ? lateBehind(state, member, accused) : accused;
   if (nodesOf(state) !== null) {
     // A rank that works is not recorded as late. But the generation has failed in any case.
@@ -139,10 +144,11 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const { ring, complaints, reports, generation } = state;
   const linked = new Set([...complaints.keys(), ...reports.keys()].filter((member) => !findings.cutOff.has(member)));
   const known = state.phase === 'LINKING' ? cleared(state.faults, linked) : state.faults;
+  const failedPairs = state.phase === 'LINKING' ? findings.down : brokenPairs(state);
   const next: RoomState = {
-    ...state,
+    ...withFailedPairs(state, failedPairs),
+    ...(state.hasRelay && { unlinked: unlinkedAfter(state, findings.down) }),
     faults: [...known, ...findings.faults],
-    unlinked: unlinkedAfter(state, findings.down),
     linked: state.phase === 'LINKING' ? linkedAfter(state, findings.down) : [],
     complaints: new Map(),
     isTraining: state.isTraining && state.phase === 'LINKING',
@@ -192,8 +198,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
  * uses the relay for all its links, so it gets no new pairs. A member in one pair can get two more
  * in one failed generation, so no member is in more than three.
  */
-function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down: Pairs): Pairs {
-  if (!hasRelay) return [];
+function unlinkedAfter({ unlinked, relayed, hidden }: RoomState, down: Pairs): Pairs {
   const unhelped = down.filter((pair) => includesPair(relayed, pair));
   const direct = down.filter((pair) => !pair.some((member) => needsRelay(unlinked, member)));
   const known = [...unlinked, ...direct].filter((pair) => !includesPair(unhelped, pair));
@@ -201,6 +206,17 @@ function unlinkedAfter({ unlinked, relayed, hasRelay, hidden }: RoomState, down:
   // A pair is dropped when both of its members have left. As long as one of the two is present, the
   // pair says something about the network of that member.
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
+}
+
+/** Returns the neighbours whose link broke. A rank that has closed its tab breaks no link. */
+function brokenPairs({ ring, complaints, hidden }: RoomState): Pairs {
+  const names = (by: string, about: string): boolean => {
+    const complaint = complaints.get(by);
+    return complaint?.type === 'broken' && complaint.peers.includes(about);
+  };
+  return neighbours(ring)
+    .map(([a, b]) => [a.member, b.member] as const)
+    .filter(([a, b]) => hidden.has(a) && hidden.has(b) && (names(a, b) || names(b, a)));
 }
 
 /** Returns the reason why a generation failed, as a text for users. */
@@ -256,13 +272,15 @@ export function onEnteringTimeout(state: RoomState, generation: number, ms: numb
  * slow, and no order helps.
  */
 export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>): Step {
-  const { phase, ring, separated, isRestoring, slowReporters } = state;
+  const { phase, ring, separated, served, isRestoring, slowReporters } = state;
   const isDue = phase === 'RUNNING' && isOfRing(state, generation, member, peer) && !isRestoring;
   const isNew = !separated.some((pair) => pair.includes(member) || pair.includes(peer));
   const pair = [member, peer] as const;
   // In a ring of three or fewer, every order has the same neighbours. In a large ring, the search
   // for an order takes milliseconds, so only the first report of each member starts one.
-  const canHelp = ring.length > 3 && keptApart(ring, [pair]).length === 0 && !slowReporters.has(member);
+  // In another order, another pair would need the server instead of this one.
+  const isServed = includesPair(served, pair);
+  const canHelp = ring.length > 3 && keptApart(ring, [pair]).length === 0 && !isServed && !slowReporters.has(member);
   if (nodesOf(state) === null || !isDue || !isNew || !canHelp) return noEffects(state);
   const next = { ...state, separated: [...separated, pair] };
   const order = orderOf(next, ring);

@@ -4,6 +4,8 @@
  * forwards the signals of the two; it does not take part in the transfer.
  */
 import { latestGeneration } from './pauses.ts';
+import { isRelayInVain } from './ringOrder.ts';
+import { beginsServed } from './serverLinks.ts';
 import {
   broadcastRoom,
   isAway,
@@ -55,14 +57,17 @@ export function nameFeeder(state: RoomState, member: string, { prefers, avoids }
   const generation = latestGeneration(state) + 1;
   const feeds = new Map(state.feeds).set(member, { feeder: feeder.member, generation });
   const members: [typeof feeder, typeof feeder] = [feeder, newcomer];
-  const relayed = members.some((one) => state.unlinked.some((pair) => pair.includes(one.member)));
+  const isUnlinked = members.some((one) => state.unlinked.some((pair) => pair.includes(one.member)));
+  const isInVain = state.hasServerLinks && isRelayInVain(state, [feeder.member, member]);
+  const relayed = state.hasRelay && isUnlinked && !isInVain;
+  const served = state.hasRelay ? isUnlinked && isInVain : beginsServed(state, feeder, newcomer);
   return {
     state: { ...state, feeds, highestReported: generation },
     effects: [
       {
         type: 'send',
         to: members.map((one) => one.member),
-        message: { type: 'feed', generation, run: state.run, members, relayed },
+        message: { type: 'feed', generation, run: state.run, members, relayed, served },
       },
     ],
   };

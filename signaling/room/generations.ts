@@ -7,11 +7,14 @@ import type { RosterEntry } from '../../src/protocol/room.ts';
 import { assignRanks } from '../../src/protocol/seating.ts';
 import { keptApart } from './edges.ts';
 import { recordEnd } from './ending.ts';
+import { isOfFeed } from './feeds.ts';
 import { latestGeneration, pause } from './pauses.ts';
-import { orderOf } from './ringOrder.ts';
+import { hasBetterOrder, orderOf, type RoutedOrder } from './ringOrder.ts';
+import { isServerOnly, withServed } from './serverLinks.ts';
 import {
   andThen,
   change,
+  isOfRing,
   isSuspended,
   nodesOf,
   presentMembers,
@@ -22,6 +25,7 @@ import {
   noEffects,
   broadcastRoom,
   toRing,
+  trainsOn,
   type Ended,
   type RoomState,
   type Step,
@@ -36,6 +40,13 @@ import { deadlineOf, LINKING_MS, CLEAR_RUN_TIMERS } from './timers.ts';
  * ends.
  */
 export const MAX_RETRIES = 5;
+/** Maximum number of better orders that the same ranks try, one after another. */
+const MAX_REORDERS = 4;
+/**
+ * Maximum number of better orders in a run in which no two browsers have linked directly: then
+ * probably none of them can.
+ */
+const MAX_VAIN_REORDERS = 2;
 
 /**
  * Does what is due without a further request: starts, grows, pauses or resumes a run. If nothing is
@@ -101,12 +112,14 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
     isCooling: false,
     isPausedByHost: false,
     faults: [],
-    unlinked: [],
+    unlinked: isServerOnly(state) ? state.unlinked : [],
+    unrelayed: [],
+    reorders: 0,
     linked: [],
     isTraining: false,
     separated: [],
   };
-  return beginGeneration({ ...state, ...fresh, run }, ring, []);
+  return beginGeneration({ ...state, ...fresh, run }, { ring: [...ring], relayed: [], served: [] });
 }
 
 /**
@@ -141,13 +154,14 @@ export function reform(state: RoomState, later: ReadonlySet<string> = new Set(),
   const hasState = members.some(hasLatest);
   // A run that has not trained yet needs no state to continue.
   if (state.isPausedByHost) return pause(state, hasState || (membersWithState.size === 0 && members.length > 0));
-  const { ring, relayed, culprits } = orderOf(state, members);
+  const order = orderOf(state, members);
+  const { culprits } = order;
   if (culprits.length > 0) {
     const reasons = keepingState(state, members, new Map(culprits.map(({ member }) => [member, 'unstable'])));
     return andThen(suspend({ ...state, retries: 0 }, reasons), (next) => reform(next, later, isGrowth));
   }
   if (members.length < nodes.min || (membersWithState.size > 0 && !hasState)) return pause(state, hasState);
-  return beginGeneration(state, ring, relayed);
+  return beginGeneration(state, order);
 }
 
 /** Tries the same members again, because this generation failed and no member is at fault. */
@@ -204,18 +218,39 @@ function newcomers(state: RoomState): RosterEntry[] {
 
 /** Adds newcomers to the run, unless others were added a moment ago. */
 function grow(state: RoomState): Step {
-  const nodes = nodesOf(state);
-  if (nodes === null || state.isCooling || state.isRestoring || state.ring.length >= nodes.max)
-    return broadcastRoom(state);
-  return newcomers(state).length > 0 ? reform({ ...state, retries: 0 }, new Set(), true) : broadcastRoom(state);
+  return canGrow(state) ? reform({ ...state, retries: 0 }, new Set(), true) : broadcastRoom(state);
 }
 
+function canGrow(state: RoomState): boolean {
+  const nodes = nodesOf(state);
+  if (nodes === null || state.isCooling || state.isRestoring || state.ring.length >= nodes.max) return false;
+  return newcomers(state).length > 0;
+}
+
+/**
+ * Called when a generation has trained for some time: adds newcomers, or changes to a better order.
+ * The ranks train while they link in the new order.
+ */
 export function onGrow(state: RoomState): Step {
   const next = { ...state, isCooling: false };
-  return state.phase === 'RUNNING' ? grow(next) : noEffects(next);
+  if (state.phase !== 'RUNNING') return noEffects(next);
+  if (canGrow(next) || !canReorder(next)) return grow(next);
+  return reform({ ...next, retries: 0, reorders: next.reorders + 1 });
 }
 
-function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed: readonly [string, string][]): Step {
+/**
+ * Whether the ranks change to a better order. They do not if the generation is about to end because
+ * of a failure, or because ranks have finished.
+ */
+function canReorder(state: RoomState): boolean {
+  const { isRestoring, reorders, complaints, reports, direct } = state;
+  const isQuiet = !isRestoring && complaints.size === 0 && reports.size === 0;
+  const most = direct.length > 0 ? MAX_REORDERS : MAX_VAIN_REORDERS;
+  return nodesOf(state) !== null && isQuiet && reorders < most && hasBetterOrder(state);
+}
+
+function beginGeneration(state: RoomState, { ring, relayed, served }: Omit<RoutedOrder, 'culprits'>): Step {
+  const areSame = ring.length === state.ring.length && ring.every(({ member }) => rankOf(state, member) >= 0);
   const generation = Math.max(latestGeneration(state) + 1, state.numbersFrom);
   let next: RoomState = {
     ...state,
@@ -223,15 +258,17 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
     generation,
     ring,
     relayed,
+    served,
+    reorders: areSame || state.direct.length === 0 ? state.reorders : 0,
     reports: new Map(),
     complaints: new Map(),
     slowReporters: new Set<string>(),
     begun: new Set<string>(),
     isRestoring: false,
     isAbandoned: false,
-    isTraining:
-      state.isTraining && [...state.membersWithState].every((one) => ring.some(({ member }) => member === one)),
+    isTraining: trainsOn(state, ring),
   };
+  next = withServed(next);
   for (const { member } of ring) next = change(next, member, { hasRun: true, isSuspended: false });
   return {
     state: next,
@@ -240,7 +277,7 @@ function beginGeneration(state: RoomState, ring: readonly RosterEntry[], relayed
 }
 
 /** Returns the `prepare` message of the latest generation. */
-export function prepareOf({ generation, run, ring, job, relayed, separated }: RoomState): ServerMessage {
+export function prepareOf({ generation, run, ring, job, relayed, separated, served }: RoomState): ServerMessage {
   const kept = keptApart(ring, separated);
   return {
     type: 'prepare',
@@ -250,7 +287,17 @@ export function prepareOf({ generation, run, ring, job, relayed, separated }: Ro
     job,
     relayed: relayed.map(([a, b]) => [a, b]),
     separated: kept,
+    served: served.map(([a, b]) => [a, b]),
   };
+}
+
+/**
+ * Whether two members of the room may link to each other under this number: both are ranks of the
+ * latest generation, or they are the two ends of a feed.
+ */
+export function mayLink(state: RoomState, generation: number, member: string, peer: string): boolean {
+  if (!state.hidden.has(member) || !state.hidden.has(peer)) return false;
+  return isOfRing(state, generation, member, peer) || isOfFeed(state, generation, member, peer);
 }
 
 /** Records that another generation must begin when all members of a restored room have returned. */

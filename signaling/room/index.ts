@@ -15,8 +15,7 @@
  * this rank.
  */
 import { asHost, configure, pauseRun, lock, ready, remove, resume, start, stop } from './controls.ts';
-import { isOfFeed } from './feeds.ts';
-import { onGrow, settle } from './generations.ts';
+import { mayLink, onGrow, settle } from './generations.ts';
 import {
   onAccusation,
   failed,
@@ -27,7 +26,7 @@ import {
   onGathered,
   slow,
 } from './failures.ts';
-import { extendSyncing, onSynced, report } from './reports.ts';
+import { extendSyncing, onLinked, onSynced, report } from './reports.ts';
 import { onPulse, sendPulses } from './pulses.ts';
 import { join, removeMember, disconnect } from './members.ts';
 import { reconnect, finishRestore, onRestoreTimeout } from './reconnect.ts';
@@ -47,7 +46,7 @@ import {
   type TimerEvent,
 } from './state.ts';
 
-export { MAX_RETRIES } from './generations.ts';
+export { MAX_RETRIES, mayLink } from './generations.ts';
 export { ABANDONED_MS, COOLING_MS, ENTERING_MS, LINKING_MS, SYNCING_MS } from './timers.ts';
 export { AWAY_MS } from './members.ts';
 export { restore, RESTORE_MS } from './reconnect.ts';
@@ -124,7 +123,7 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
     case 'signal':
       return relay(state, event);
     case 'linked':
-      return report(state, member, event.generation, 'LINKING', 'linked');
+      return onLinked(state, event);
     case 'synced':
       return onSynced(state, event);
     case 'heartbeat':
@@ -163,10 +162,9 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
   }
 }
 
-/** Forwards signals only between two ranks of the latest generation, or the two ends of a feed. */
+/** Forwards signals only between members that may link. */
 function relay(state: RoomState, event: Extract<RoomEvent, { type: 'signal' }>): Step {
-  const pair = [event.generation, event.member, event.to] as const;
-  if (!isOfRing(state, ...pair) && !isOfFeed(state, ...pair)) return noEffects(state);
+  if (!mayLink(state, event.generation, event.member, event.to)) return noEffects(state);
   const { generation, attempt, signal, member: from } = event;
   return {
     state,

@@ -27,7 +27,7 @@ const MIN_GENERATIONS = 2;
  * Divides `members` into parts: two members of a pair in `linked`, or of one browser, are in the
  * same part.
  */
-function partsOf(members: readonly RosterEntry[], linked: Pairs): RosterEntry[][] {
+export function partsOf(members: readonly RosterEntry[], linked: Pairs): RosterEntry[][] {
   const partOf = new Map(members.map((one): [string, Set<RosterEntry>] => [one.member, new Set([one])]));
   const join = (a: string, b: string): void => {
     const [one, other] = [partOf.get(a), partOf.get(b)];
@@ -48,7 +48,7 @@ function partsOf(members: readonly RosterEntry[], linked: Pairs): RosterEntry[][
  * Whether a part may be a network. If all of its members are tabs of one browser, this machine may
  * be at fault.
  */
-function isNetwork(part: readonly RosterEntry[]): boolean {
+export function isNetwork(part: readonly RosterEntry[]): boolean {
   return new Set(part.map(({ member, browser }) => browser ?? member)).size > 1;
 }
 

@@ -240,6 +240,7 @@ function restoreGeneration(
     generation,
     ring,
     relayed: [],
+    served: [],
     reports: new Map(),
     members,
     hidden,

@@ -4,6 +4,7 @@ import { dissenters, majority } from '../../src/util/majority.ts';
 import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameMembers } from './sentences.ts';
+import { withRoutes } from './serverLinks.ts';
 import {
   change,
   nodesOf,
@@ -17,6 +18,15 @@ import {
   type Step,
 } from './state.ts';
 import { COOLING_MS, deadlineOf, enteringOf, SYNCING_MS } from './timers.ts';
+
+/** Records that a rank has linked to its neighbours, and which of these links use the server. */
+export function onLinked(
+  state: RoomState,
+  { member, generation, served = [] }: Extract<RoomEvent, { type: 'linked' }>,
+): Step {
+  const isNew = isDue(state, member, generation, 'LINKING') && !state.reports.has(member);
+  return report(isNew ? withRoutes(state, member, served) : state, member, generation, 'LINKING', 'linked');
+}
 
 /** Records that a rank has compared states and has the elected state. */
 export function onSynced(
@@ -38,17 +48,21 @@ function withProgress(state: RoomState, step: number): RoomState {
 }
 
 export function report(state: RoomState, member: string, generation: number, phase: RoomPhase, text: string): Step {
-  const isDue = state.phase === phase && state.generation === generation && rankOf(state, member) >= 0;
-  if (!isDue || state.reports.has(member)) return noEffects(state);
+  if (!isDue(state, member, generation, phase) || state.reports.has(member)) return noEffects(state);
   const begun = phase === 'SYNCING' ? enter(state, member) : state;
   const next = { ...begun, reports: new Map(state.reports).set(member, text) };
   return next.reports.size < next.ring.length ? noEffects(next) : beginNextPhase(next);
 }
 
+/** Whether the room is in this phase of this generation, and `member` is one of its ranks. */
+function isDue(state: RoomState, member: string, generation: number, phase: RoomPhase): boolean {
+  return state.phase === phase && state.generation === generation && rankOf(state, member) >= 0;
+}
+
 /** Extends the deadline, because a rank has begun to compare states or makes progress. */
 export function extendSyncing(state: RoomState, member: string, generation: number): Step {
-  const isDue = state.phase === 'SYNCING' && state.generation === generation && rankOf(state, member) >= 0;
-  return isDue ? { state: enter(state, member), effects: [deadlineOf(state, SYNCING_MS)] } : noEffects(state);
+  const isExpected = isDue(state, member, generation, 'SYNCING');
+  return isExpected ? { state: enter(state, member), effects: [deadlineOf(state, SYNCING_MS)] } : noEffects(state);
 }
 
 function enter(state: RoomState, member: string): RoomState {

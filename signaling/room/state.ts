@@ -31,6 +31,8 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly spectatorCapacity: number;
   /** Whether members have a TURN relay as a last resort. */
   readonly hasRelay: boolean;
+  /** Whether pairs of members that cannot link directly link through the server. */
+  readonly hasServerLinks: boolean;
   /** Members in the order in which they joined. */
   readonly members: readonly RosterEntry[];
   /** Spectators in the order in which they joined. They are not members. */
@@ -41,6 +43,11 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly ring: readonly RosterEntry[];
   /** Neighbours that connect over a relay, as in the `prepare` message. */
   readonly relayed: readonly [string, string][];
+  /**
+   * Neighbours of different browsers that link through the server: as in the `prepare` message, and
+   * as soon as an end of a link has reported, as in its report.
+   */
+  readonly served: readonly [string, string][];
   /** Texts that ring members reported in this phase, by member. Equal texts mean equal states. */
   readonly reports: ReadonlyMap<string, string>;
   /** Complaints of ring members, by member: why this generation cannot continue. */
@@ -75,10 +82,22 @@ export interface RoomState extends Readonly<RoomSettings> {
   /** Suspensions by browser id, or by member id if the browser is unknown. */
   readonly suspensions: ReadonlyMap<string, Suspension>;
   /**
-   * Pairs that could not link directly in this run: they connect over the relay. Empty in a room
-   * without a relay.
+   * Pairs that could not link directly: they connect over the relay or, without one, through the
+   * server. Empty in a room with neither. Pairs that need the server are kept for later runs.
    */
   readonly unlinked: Pairs;
+  /** Pairs that linked through the server although they had to connect over the relay. */
+  readonly unrelayed: Pairs;
+  /**
+   * Pairs of different browsers that have linked directly. Empty unless the server is the only
+   * remedy of other pairs.
+   */
+  readonly direct: Pairs;
+  /**
+   * Number of generations that began only because another order has fewer links through the server.
+   * It counts those of the present ranks, or of the run if no two browsers have linked directly.
+   */
+  readonly reorders: number;
   /**
    * Whether the ranks of the latest generation that reached RUNNING still train. They do so while
    * newcomers link to them.
@@ -207,6 +226,11 @@ export interface RoomOptions extends RoomOpening {
   capacity?: number;
   spectatorCapacity?: number;
   hasRelay?: boolean;
+  /**
+   * Whether pairs of members that cannot link directly link through the server. False if all pairs
+   * link through the server: the room then has nothing to decide.
+   */
+  hasServerLinks?: boolean;
 }
 
 /**
@@ -223,7 +247,7 @@ export function withRemoved(removed: ReadonlySet<string>, member: string): Reado
 
 /** Creates an empty room. */
 export function createRoom(options: RoomOptions): RoomState {
-  const { job, startAt, nodes, hasRelay = false } = options;
+  const { job, startAt, nodes, hasRelay = false, hasServerLinks = false } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
     phase: 'FORMING',
@@ -234,6 +258,7 @@ export function createRoom(options: RoomOptions): RoomState {
     worldSize: startAt,
     nodes,
     hasRelay,
+    hasServerLinks,
     capacity,
     spectatorCapacity,
     spectators: [],
@@ -243,6 +268,7 @@ export function createRoom(options: RoomOptions): RoomState {
     hidden: new Map(),
     ring: [],
     relayed: [],
+    served: [],
     reports: new Map(),
     membersWithState: new Set(),
     isAbandoned: false,
@@ -252,6 +278,9 @@ export function createRoom(options: RoomOptions): RoomState {
     feeds: new Map(),
     faults: [],
     unlinked: [],
+    unrelayed: [],
+    direct: [],
+    reorders: 0,
     linked: [],
     isTraining: false,
     separated: [],
@@ -312,6 +341,11 @@ export function rankOf({ ring }: RoomState, member: string): number {
 /** Whether `generation` is the latest generation, and `member` and `peer` are two of its ranks. */
 export function isOfRing(state: RoomState, generation: number, member: string, peer: string): boolean {
   return generation === state.generation && member !== peer && rankOf(state, member) >= 0 && rankOf(state, peer) >= 0;
+}
+
+/** Whether the ranks that train go on training while the members of `ring` link. */
+export function trainsOn({ isTraining, membersWithState }: RoomState, ring: readonly RosterEntry[]): boolean {
+  return isTraining && [...membersWithState].every((one) => ring.some(({ member }) => member === one));
 }
 
 /** Returns the members that are connected and have a device, including suspended ones. */

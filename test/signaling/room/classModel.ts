@@ -9,6 +9,7 @@ import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLin
 import type { ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
+import { edgeKey, neighbours } from '../../../signaling/room/edges.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 export interface ClassOptions {
@@ -18,6 +19,9 @@ export interface ClassOptions {
   hasRelay?: boolean;
   /** Whether links over the relay fail. */
   isRelayDown?: boolean;
+  hasServerLinks?: boolean;
+  /** Whether the server refuses to forward frames. */
+  areServerLinksRefused?: boolean;
   /** Whether packets of two members reach each other at this time. */
   canReach?: (a: string, b: string, now: number) => boolean;
   /** Returns the milliseconds of a member's step. If infinite, the member hangs. */
@@ -40,6 +44,8 @@ export interface ClassOptions {
 
 /** Milliseconds between two attempts to reach a neighbour. */
 const ATTEMPT_MS = 1_000;
+/** Milliseconds after which two members that do not reach each other link through the server. */
+const SERVER_AFTER_MS = 3_000;
 /** Milliseconds between the failure of a path and the end of the link that uses it. */
 const NOTICE_MS = 5_000;
 
@@ -57,6 +63,10 @@ export class ClassModel {
   readonly #busyUntil = new Map<string, number>();
   /** The generation that trains. It continues until all ranks of the next generation are linked. */
   #training: { generation: number; ring: readonly string[] } = { generation: 0, ring: [] };
+  /** How pairs have linked, by generation and pair. */
+  readonly #routes = new Map<string, 'direct' | 'server'>();
+  /** Pairs whose direct connection opened after their link through the server. */
+  readonly #kept = new Set<string>();
   generations = 0;
   /** The times at which ranks began to train, and these ranks. */
   readonly begun: { at: number; ring: readonly string[] }[] = [];
@@ -69,8 +79,8 @@ export class ClassModel {
   constructor(options: ClassOptions) {
     this.#options = options;
     this.#rng = createRng(options.seed);
-    const { hasRelay = false, nodes = { min: 1, max: 64 } } = options;
-    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes, hasRelay });
+    const { hasRelay = false, hasServerLinks = false, nodes = { min: 1, max: 64 } } = options;
+    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes, hasRelay, hasServerLinks });
   }
 
   get ring(): string[] {
@@ -79,6 +89,14 @@ export class ClassModel {
 
   get relayed(): RoomState['relayed'] {
     return this.#state.relayed;
+  }
+
+  /** The neighbours in the latest ring that have linked through the server. */
+  get throughServer(): [string, string][] {
+    const { ring, generation } = this.#state;
+    return neighbours(ring)
+      .map(([a, b]): [string, string] => [a.member, b.member])
+      .filter((pair) => this.#routes.get(routeKey(generation, ...pair)) === 'server');
   }
 
   get phase(): RoomState['phase'] {
@@ -166,17 +184,42 @@ export class ClassModel {
     return isPairOf(relayed, a, b) ? !isRelayDown : (canReach?.(a, b, this.clock.now()) ?? true);
   }
 
-  #link(member: string, { generation, members, relayed }: Prepare): void {
+  /** Returns how two members have linked in a generation that began `ms` ago, or `null`. */
+  #route({ generation, relayed, served }: Prepare, a: string, b: string, ms: number): 'direct' | 'server' | null {
+    const { hasServerLinks = false, areServerLinksRefused = false } = this.#options;
+    const [key, pair] = [routeKey(generation, a, b), edgeKey(a, b)];
+    const known = this.#routes.get(key);
+    if (known !== undefined) return known;
+    const [canReach, isServed] = [this.#links(a, b, relayed), isPairOf(served, a, b)];
+    if (!canReach) this.#kept.delete(pair);
+    // The link through the server opens before a direct one if both begin at the same time.
+    const isDirect = canReach && (!isServed || areServerLinksRefused || this.#kept.has(pair));
+    const isForwarded = hasServerLinks && !areServerLinksRefused && (isServed || ms >= SERVER_AFTER_MS);
+    if (!isDirect && !isForwarded) return null;
+    if (!isDirect && canReach) this.#kept.add(pair);
+    const route = isDirect ? 'direct' : 'server';
+    this.#routes.set(key, route);
+    return route;
+  }
+
+  #link(member: string, prepare: Prepare): void {
+    const { generation, members } = prepare;
     const ring = members.map((one) => one.member);
     const lie = this.#options.liesAbout?.(member, ring);
     if (lie && !this.#options.liesLate) {
       this.#later(member, 500, () => this.dispatch({ type: 'broken', member, generation, peers: [lie] }));
       return;
     }
-    const until = this.clock.now() + LINKING_TIMEOUT_MS;
+    const from = this.clock.now();
+    const until = from + LINKING_TIMEOUT_MS;
     const attempt = (): void => {
-      const lacking = neighboursOf(member, ring).filter((peer) => !this.#links(member, peer, relayed));
-      if (lacking.length === 0) return this.dispatch({ type: 'linked', member, generation });
+      const peers = neighboursOf(member, ring);
+      const routes = peers.map((peer) => this.#route(prepare, member, peer, this.clock.now() - from));
+      const lacking = peers.filter((_, i) => routes[i] === null);
+      const served = peers.filter((_, i) => routes[i] === 'server');
+      if (lacking.length === 0) {
+        return this.dispatch({ type: 'linked', member, generation, ...(served.length > 0 && { served }) });
+      }
       if (this.clock.now() >= until) return this.dispatch({ type: 'broken', member, generation, peers: lacking });
       this.#later(member, ATTEMPT_MS, attempt);
     };
@@ -226,7 +269,10 @@ export class ClassModel {
     const look = (): void => {
       if (!isOn()) return;
       for (const member of ring) {
-        const lost = neighboursOf(member, ring).find((peer) => !this.#links(member, peer, relayed));
+        const lost = neighboursOf(member, ring).find(
+          (peer) =>
+            this.#routes.get(routeKey(generation, member, peer)) !== 'server' && !this.#links(member, peer, relayed),
+        );
         if (lost === undefined || noticed.has(member)) continue;
         noticed.add(member);
         this.#later(member, NOTICE_MS + this.#rng.below(200), () => {
@@ -272,6 +318,10 @@ export class ClassModel {
     this.#timers.get(key)?.();
     this.#timers.delete(key);
   }
+}
+
+function routeKey(generation: number, a: string, b: string): string {
+  return `${generation} ${edgeKey(a, b)}`;
 }
 
 function isPairOf(pairs: readonly (readonly [string, string])[], a: string, b: string): boolean {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { RoomEvent } from '../../../signaling/room/index.ts';
+import { mayLink, type RoomEvent } from '../../../signaling/room/index.ts';
 import { away, grow, left, open } from './elasticRoom.ts';
 import { DEVICE, join, Play, ready } from './play.ts';
 
@@ -46,6 +46,21 @@ describe('a newcomer that asks for a feeder', () => {
     expect(play.received('Ada', 'signal')).toMatchObject({ from: 'Di', generation });
     play.do({ type: 'signal', member: 'Di', to: 'Bo', generation, attempt: 0, signal });
     expect(play.effects).toEqual([]);
+  });
+
+  test('and its feeder, but nobody else, may link under the number of the feed, while it lasts', () => {
+    const play = asked();
+    const { generation } = play.received('Di', 'feed');
+    const pairs = [
+      ['Di', 'Ada'],
+      ['Ada', 'Di'],
+      ['Di', 'Bo'],
+      ['Ada', 'Bo'],
+    ] as const;
+    const allowed = () => pairs.map(([one, other]) => mayLink(play.state, generation, one, other));
+    expect(allowed()).toEqual([true, true, false, false]);
+    play.do(left('Di'));
+    expect(allowed()).toEqual([false, false, false, false]);
   });
 
   test('is shown to all with the received share of the state until it is ready', () => {

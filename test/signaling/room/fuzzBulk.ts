@@ -41,7 +41,7 @@ const SECONDS_PER_TURN = 0.05;
 const clock = new ManualClock();
 const many = Number.MAX_SAFE_INTEGER;
 const limits = { ...DEFAULT_LIMITS, messagesPerSecond: many, messageBurst: many };
-const metrics = new Metrics(() => ({ rooms: hub.rooms, connections: PLACES, members: 0 }));
+const metrics = new Metrics(() => ({ rooms: hub.rooms, connections: PLACES, members: 0, serverLinks: 0 }));
 let errors = 0;
 const log = pino({ level: 'error' }, { write: () => void errors++ });
 const roomLog = new RoomLog(log, metrics);
@@ -49,7 +49,13 @@ const credentials = new Credentials('the secret of the fuzz');
 const hub: Hub = new Hub({
   clock,
   limits,
-  listener: roomLog,
+  listener: {
+    opened: (code) => roomLog.opened(code),
+    forgotten: (code) => roomLog.forgotten(code),
+    left: () => {},
+    generationBegun: (...begun) => roomLog.generationBegun(...begun),
+  },
+  hasServerLinks: true,
   hasRelay: false,
   seal: (room, members) => credentials.sealOf(room, members),
 });
@@ -61,6 +67,7 @@ const context: ServerContext = {
   log,
   metrics,
   ice: NO_ICE,
+  serverLinks: 'on',
   bootId: 'boot',
   startedAt: 0,
   credentials,

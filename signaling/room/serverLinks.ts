@@ -1,0 +1,189 @@
+/**
+ * What a room knows about the pairs of its members on a network that lets only some of them link
+ * directly. Members report which of their links go through the server. Pairs that need the server
+ * begin with it in later generations, and orders of the ring have few of them.
+ */
+import type { RosterEntry } from '../../src/protocol/room.ts';
+import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
+import { edgeKey, includesPair, needsRelay, neighbours, type Pairs } from './edges.ts';
+import { isNetwork, partsOf } from './networks.ts';
+import { browserOf, type RoomState } from './state.ts';
+
+/** Number of pairs that a room remembers for each of its members, on average. */
+const PAIRS_PER_MEMBER = 8;
+/**
+ * A browser that linked to no other directly is expected to need the server for all its links if
+ * this number of its pairs could not link directly.
+ */
+const ISOLATED_PAIRS = 8;
+
+/** Whether the server is the only remedy of pairs that cannot link directly. */
+export function isServerOnly({ hasServerLinks, hasRelay }: RoomState): boolean {
+  return hasServerLinks && !hasRelay;
+}
+
+interface Reach {
+  /**
+   * Members that are expected to link to each other directly: each of them has linked to another
+   * one of its part, or is in the same browser.
+   */
+  readonly parts: readonly (readonly RosterEntry[])[];
+  /** Whether no pair of members of these two parts is expected to link directly. */
+  readonly areApart: (part: number, other: number) => boolean;
+  /** Whether these two members are expected to need the server for their link. */
+  readonly areUnlinked: (a: RosterEntry, b: RosterEntry) => boolean;
+}
+
+/**
+ * Returns what is known about the pairs of `members`. If a pair of two parts could not link
+ * directly, all pairs of these parts are expected to fail, because none of them has linked.
+ */
+export function reachOf({ unlinked, direct }: RoomState, members: readonly RosterEntry[]): Reach {
+  const parts = partsOf(members, direct);
+  const partOf = new Map(parts.flatMap((part, i) => part.map(({ member }): [string, number] => [member, i])));
+  const pairs = new Set(unlinked.map((pair) => edgeKey(...pair)));
+  const partPairs = new Set<number>();
+  const failures = parts.map(() => 0);
+  for (const [a, b] of unlinked) {
+    const [part, other] = [partOf.get(a), partOf.get(b)];
+    if (part !== undefined) failures[part]!++;
+    if (other !== undefined) failures[other]!++;
+    if (part !== undefined && other !== undefined) partPairs.add(partKey(part, other));
+  }
+  const isIsolated = parts.map((part, i) => !isNetwork(part) && failures[i]! >= ISOLATED_PAIRS);
+  const areApart = (part: number, other: number): boolean =>
+    part !== other && (isIsolated[part]! || isIsolated[other]! || partPairs.has(partKey(part, other)));
+  const areUnlinked = (a: RosterEntry, b: RosterEntry): boolean =>
+    a.browser !== b.browser &&
+    (pairs.has(edgeKey(a.member, b.member)) || areApart(partOf.get(a.member)!, partOf.get(b.member)!));
+  return { parts, areApart, areUnlinked };
+}
+
+function partKey(part: number, other: number): number {
+  return Math.min(part, other) * MAX_WORLD_SIZE + Math.max(part, other);
+}
+
+/**
+ * Returns an order of all members in which parts that may link to each other directly are
+ * neighbours. So it shows which of them do.
+ */
+export function groupedOrder({ parts, areApart }: Reach): RosterEntry[] {
+  const groups: number[][] = [];
+  const sizeOf = (group: readonly number[]): number => group.reduce((sum, part) => sum + parts[part]!.length, 0);
+  /** For each part, the groups that contain a part to which it has no direct link. */
+  const closed = parts.map(() => new Set<number[]>());
+  const rest = new Set(parts.keys());
+  while (rest.size > 0) {
+    // The part with the fewest groups left is next. This divides two networks without an error.
+    const part = [...rest].reduce((best, one) => {
+      const more = closed[one]!.size - closed[best]!.size || sizeOf([one]) - sizeOf([best]);
+      return more > 0 ? one : best;
+    });
+    const [largest] = groups.filter((one) => !closed[part]!.has(one)).sort((a, b) => sizeOf(b) - sizeOf(a));
+    const group = largest ?? [];
+    if (largest === undefined) groups.push(group);
+    group.push(part);
+    rest.delete(part);
+    for (const other of rest) if (areApart(part, other)) closed[other]!.add(group);
+  }
+  return groups.flatMap((group) => spread(group.map((part) => parts[part]!)));
+}
+
+/** Returns all members of these parts. The smaller parts are spread over the largest one. */
+function spread(parts: readonly (readonly RosterEntry[])[]): readonly RosterEntry[] {
+  const [largest, ...others] = [...parts].sort((a, b) => b.length - a.length);
+  const bound = (i: number): number => Math.round((i * largest!.length) / others.length);
+  if (others.length === 0) return largest!;
+  return others.flatMap((part, i) => [...part, ...largest!.slice(bound(i), bound(i + 1))]);
+}
+
+/** Returns the number of neighbours that are expected to need the server. */
+export function countUnlinked({ areUnlinked }: Reach, ring: readonly RosterEntry[]): number {
+  return neighbours(ring).filter(([a, b]) => areUnlinked(a, b)).length;
+}
+
+/** Whether a link of these two members, outside of a ring, begins with the server. */
+export function beginsServed(state: RoomState, a: RosterEntry, b: RosterEntry): boolean {
+  if (!isServerOnly(state) || a.browser === b.browser) return false;
+  return reachOf(state, state.members).areUnlinked(a, b) || mayBeIsolated(state, a, b);
+}
+
+/** Whether one of the members could not link to two others, and linked to none directly. */
+function mayBeIsolated({ unlinked, direct }: RoomState, ...members: RosterEntry[]): boolean {
+  return members.some(({ member }) => needsRelay(unlinked, member) && !direct.some((pair) => pair.includes(member)));
+}
+
+/**
+ * Returns the state in which those pairs of neighbours begin with the server that are expected to
+ * need it. While no rank trains, these are also the pairs of members that may be isolated: nobody
+ * then waits for a direct link that will probably fail.
+ */
+export function withServed(state: RoomState): RoomState {
+  if (!isServerOnly(state)) return state;
+  const { ring, unlinked, isTraining } = state;
+  const reach = reachOf(state, ring);
+  const foreign = neighbours(ring).filter(([a, b]) => a.browser !== b.browser);
+  const known = foreign.filter(([a, b]) => reach.areUnlinked(a, b));
+  const served = foreign.filter((pair) => known.includes(pair) || (!isTraining && mayBeIsolated(state, ...pair)));
+  return { ...state, served: served.map(idsOf), unlinked: updated(state, unlinked, known.map(idsOf)) };
+}
+
+function idsOf([a, b]: readonly [RosterEntry, RosterEntry]): [string, string] {
+  return [a.member, b.member];
+}
+
+/**
+ * Records which links of a rank go through the server, as it reported. `served` contains the
+ * members at their other ends. Tabs of one browser need no network, so their links show nothing.
+ */
+export function withRoutes(state: RoomState, member: string, served: readonly string[]): RoomState {
+  if (!state.hasServerLinks) return state;
+  const { relayed, unlinked, unrelayed } = state;
+  const own = neighbours(state.ring)
+    .filter(([a, b]) => a.browser !== b.browser)
+    .map(idsOf)
+    .filter((pair) => pair.includes(member));
+  const [through, others] = [true, false].map((isServed) =>
+    own.filter((pair) => pair.some((one) => one !== member && served.includes(one)) === isServed),
+  ) as [[string, string][], [string, string][]];
+  // A link over the relay says nothing about a direct link of its ends.
+  const opened = others.filter((pair) => !includesPair(relayed, pair));
+  // A pair that began with the server without evidence has hardly tried to link directly.
+  const failed = through.filter((pair) => includesPair(unlinked, pair) || !includesPair(state.served, pair));
+  return {
+    ...state,
+    served: [...without(state.served, own), ...through],
+    unlinked: updated(state, without(unlinked, opened), failed),
+    unrelayed: updated(
+      state,
+      without(unrelayed, opened),
+      through.filter((pair) => includesPair(relayed, pair)),
+    ),
+    direct: isServerOnly(state) ? updated(state, without(state.direct, through), opened) : [],
+  };
+}
+
+/**
+ * Records that links of these pairs broke or could not be opened. A pair that has linked directly
+ * before stays in `direct`, because its ends are not in separate networks.
+ */
+export function withFailedPairs(state: RoomState, pairs: Pairs): RoomState {
+  if (!isServerOnly(state)) return state;
+  const foreign = pairs.filter(([a, b]) => browserOf(state, a) !== browserOf(state, b));
+  return { ...state, unlinked: updated(state, state.unlinked, foreign) };
+}
+
+function without<Pair extends Pairs[number]>(pairs: readonly Pair[], dropped: Pairs): Pair[] {
+  return pairs.filter((pair) => !includesPair(dropped, pair));
+}
+
+/**
+ * Returns `pairs` with `added` as its latest ones. A pair is dropped when both of its members have
+ * left: as long as one of them is present, the pair says something about the network of that
+ * member. If there are too many pairs, the oldest are dropped.
+ */
+function updated({ hidden, members }: RoomState, pairs: Pairs, added: Pairs): Pairs {
+  return [...without(pairs, added), ...added]
+    .filter((pair) => pair.some((member) => hidden.has(member)))
+    .slice(-PAIRS_PER_MEMBER * members.length);
+}

@@ -1,0 +1,497 @@
+/** Rooms in which pairs that cannot link directly link through the server. */
+import { describe, expect, test } from 'vitest';
+import { createRng } from '../../../src/util/rng.ts';
+import { mayLink, type RoomEvent, type RoomOptions } from '../../../signaling/room/index.ts';
+import { includesPair, neighbours } from '../../../signaling/room/edges.ts';
+import { orderOf } from '../../../signaling/room/ringOrder.ts';
+import type { RosterEntry } from '../../../src/protocol/room.ts';
+import { ClassModel, type ClassOptions } from './classModel.ts';
+import { active, back, breakLink, grow, left, open, OPEN, restored } from './elasticRoom.ts';
+import { DEVICE, join, NAMES, Play, ready } from './play.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const SERVED = { hasServerLinks: true, nodes: { min: 1, max: 8 }, capacity: 8 } satisfies Partial<RoomOptions>;
+
+/** Reports all ranks as linked. The pairs in `served`, such as 'Ada Bo', use the server. */
+function link(play: Play, ...served: string[]): Play {
+  const pairs = served.map((pair) => pair.split(' '));
+  const { ring, generation } = play.state;
+  for (const { member } of ring) {
+    const peers = pairs.flatMap((pair) => (pair.includes(member) ? pair.filter((one) => one !== member) : []));
+    play.do({ type: 'linked', member, generation, ...(peers.length > 0 && { served: peers }) });
+  }
+  return play;
+}
+
+/** Starts a run of `n` members whose pairs in `served` link through the server. */
+const running = (n: number, served: string[], options: Partial<RoomOptions> = {}): Play =>
+  link(new Play({ ...SERVED, ...options }).enter(n).start(), ...served).report('synced', ['same']);
+
+const unlinked = (play: Play): string[] => play.state.unlinked.map((pair) => [...pair].sort().join(' ')).sort();
+
+/** Returns the pairs that the latest `prepare` lists as served. */
+const served = (play: Play, member = 'Ada'): string[] =>
+  play
+    .received(member, 'prepare')
+    .served.map((pair) => [...pair].sort().join(' '))
+    .sort();
+
+/** Begins another generation with the same ranks, while none of them trains. */
+const failGeneration = (play: Play): Play =>
+  play
+    .do({
+      type: 'failed',
+      member: 'Ada',
+      generation: play.state.generation,
+      message: 'It failed.',
+      scope: 'generation',
+    })
+    .gather();
+
+describe('a pair that links through the server', () => {
+  test('begins with the server in the next generation', () => {
+    const play = running(3, ['Ada Bo']);
+    expect(unlinked(play)).toEqual(['Ada Bo']);
+    expect(served(failGeneration(play))).toEqual(['Ada Bo']);
+  });
+
+  test('is known if one end alone reports it', () => {
+    const play = new Play(SERVED).enter(3).start();
+    play.do({ type: 'linked', member: 'Cy', generation: 1, served: ['Ada'] });
+    expect(unlinked(play)).toEqual(['Ada Cy']);
+  });
+
+  test('no longer begins with the server after it has linked directly', () => {
+    const play = failGeneration(running(3, ['Ada Bo']));
+    link(play).report('synced', ['same']);
+    expect(unlinked(play)).toEqual([]);
+    expect(served(failGeneration(play))).toEqual([]);
+  });
+
+  test('is ignored if the two are not neighbours, are tabs of one browser, or have reported already', () => {
+    const play = new Play(SERVED);
+    for (const member of NAMES) play.do(join(member, { browser: member < 'C' ? 'one' : member }), ready(member));
+    play.start().do({ type: 'linked', member: 'Ada', generation: 1, served: ['Bo', 'Cy', 'Nobody'] });
+    play.do({ type: 'linked', member: 'Ada', generation: 1, served: ['Ed'] });
+    play.do({ type: 'linked', member: 'Ed', generation: 2, served: ['Ada'] });
+    expect(unlinked(play)).toEqual([]);
+  });
+
+  test('is forgotten when both of its members have left, and remembered as long as one is present', () => {
+    const play = running(5, ['Ada Bo', 'Di Ed']);
+    link(play.do(left('Ada')), 'Di Ed').report('synced', ['same']);
+    expect(unlinked(play)).toEqual(['Ada Bo', 'Di Ed']);
+    link(play.do(left('Bo')), 'Di Ed').report('synced', ['same']);
+    expect(unlinked(play)).toEqual(['Di Ed']);
+  });
+
+  test('begins with the server in the next run, too', () => {
+    const play = running(3, ['Ada Bo']).do({ type: 'stop', member: 'Ada' }).start();
+    expect(served(play)).toEqual(['Ada Bo']);
+  });
+
+  test('begins with the server in a fixed world, whose order does not change', () => {
+    const play = running(4, ['Ada Bo', 'Bo Cy'], { nodes: null });
+    play.do(grow);
+    expect(play.state).toMatchObject({ phase: 'RUNNING', generation: 1 });
+    play.do({ type: 'stop', member: 'Ada' }).start();
+    expect(served(play)).toEqual(['Ada Bo', 'Bo Cy']);
+  });
+
+  test('is not separated because it is slow, since another pair would then need the server', () => {
+    const play = running(5, ['Ada Bo', 'Cy Di']);
+    play.do({ type: 'slow', member: 'Ada', generation: 1, peer: 'Bo' });
+    expect(play.state.generation).toBe(1);
+    play.do({ type: 'slow', member: 'Di', generation: 1, peer: 'Ed' });
+    expect(play.state.generation).toBe(2);
+  });
+});
+
+describe('a member that may be isolated', () => {
+  test('begins all its links with the server if two of them could not open directly, and nobody trains', () => {
+    const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']).do(left('Cy'));
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Di']);
+    expect(served(play)).toEqual(['Ada Bo', 'Ada Di', 'Bo Di']);
+    // The pair of Bo and Di has hardly tried to link directly, so nothing is known about it.
+    link(play, 'Ada Bo', 'Bo Di', 'Ada Di');
+    expect(includesPair(play.state.unlinked, ['Bo', 'Di'])).toBe(false);
+  });
+
+  test('begins new links directly while the others train, and those that need the server with the server', () => {
+    const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']).do(join('Ed'), ready('Ed')).do(grow);
+    expect(play.ring).toHaveLength(5);
+    for (const pair of play.received('Ada', 'prepare').served) {
+      expect(includesPair(play.state.unlinked, pair)).toBe(true);
+    }
+  });
+
+  test('is expected to need the server for pairs with all members that are linked to a member that it did not reach', () => {
+    const play = running(5, ['Ada Bo', 'Bo Cy']).do(left('Cy'));
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Di', 'Ed']);
+    expect(served(play)).toEqual(['Ada Bo', 'Bo Di']);
+    // The new pair is remembered even after the old one has gone.
+    link(play, 'Ada Bo', 'Bo Di');
+    expect(unlinked(play)).toEqual(['Ada Bo', 'Bo Cy', 'Bo Di']);
+  });
+});
+
+describe('a direct link that breaks', () => {
+  test.each(['RUNNING', 'SYNCING'])('in %s begins with the server in the next generation', (phase) => {
+    const play = phase === 'RUNNING' ? running(4, []) : link(new Play(SERVED).enter(4).start());
+    expect(breakLink(play, 'Ada', 'Bo').ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+    expect(served(play)).toEqual(['Ada Bo']);
+  });
+
+  test('begins with the server even if most links break at once', () => {
+    const play = running(3, []);
+    for (const [member, peers] of [
+      ['Ada', ['Bo', 'Cy']],
+      ['Bo', ['Ada', 'Cy']],
+      ['Cy', ['Ada', 'Bo']],
+    ] as const) {
+      play.do({ type: 'broken', member, generation: 1, peers: [...peers] });
+    }
+    expect(served(play)).toEqual(['Ada Bo', 'Ada Cy', 'Bo Cy']);
+  });
+
+  test('because a tab is closed says nothing about the pair', () => {
+    const play = running(4, []).do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] }, left('Bo'));
+    expect(unlinked(play)).toEqual([]);
+    expect(served(play)).toEqual([]);
+  });
+
+  test('because a tab is closed when it has finished says nothing about the pair either', () => {
+    const play = running(4, []);
+    play.do({ type: 'finished', member: 'Bo', generation: 1, step: 1, stateHash: 'x' }, left('Bo'));
+    breakLink(play, 'Ada', 'Bo');
+    expect(play.state.generation).toBe(2);
+    expect(unlinked(play)).toEqual([]);
+  });
+
+  test('begins with the server after a restart of the server, which has ended its links', () => {
+    const before = running(3, ['Ada Bo']);
+    const returns = ['Ada', 'Bo'].map((member) => back(before, member, { active: active(before) }));
+    const play = restored(before, ...returns);
+    play.state = { ...play.state, hasServerLinks: true };
+    expect(play.state).toMatchObject({ isRestoring: true, served: [], direct: [], reorders: 0 });
+    play.do(
+      { type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] },
+      back(before, 'Cy', { active: active(before) }),
+    );
+    expect(play.state.phase).toBe('LINKING');
+    expect(served(play)).toEqual(['Ada Bo']);
+  });
+});
+
+describe('a room with a relay and links through the server', () => {
+  const BOTH = { hasRelay: true };
+
+  test('prefers the relay for a pair that has linked through the server', () => {
+    const play = failGeneration(running(3, ['Ada Bo'], BOTH));
+    expect(play.received('Ada', 'prepare')).toMatchObject({ relayed: [['Ada', 'Bo']], served: [] });
+    // A link over the relay is no direct link, so the pair still needs the relay.
+    link(play).report('synced', ['same']);
+    expect(failGeneration(play).received('Ada', 'prepare').relayed).toEqual([['Ada', 'Bo']]);
+  });
+
+  test('uses the server for a pair that the relay did not help, but not for others', () => {
+    const play = failGeneration(running(4, ['Ada Bo', 'Cy Di'], BOTH));
+    link(play, 'Ada Bo').report('synced', ['same']);
+    failGeneration(play);
+    expect(play.received('Ada', 'prepare')).toMatchObject({ relayed: [['Cy', 'Di']], served: [['Ada', 'Bo']] });
+    link(play, 'Ada Bo').report('synced', ['same']);
+    failGeneration(play);
+    expect(play.received('Ada', 'prepare')).toMatchObject({ relayed: [['Cy', 'Di']], served: [['Ada', 'Bo']] });
+    // If the pair links directly, it needs neither.
+    link(play).report('synced', ['same']);
+    failGeneration(play);
+    expect(play.received('Ada', 'prepare')).toMatchObject({ relayed: [['Cy', 'Di']], served: [] });
+  });
+
+  test('has no order with fewer links through the server', () => {
+    const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di'], BOTH).do(grow);
+    expect(play.state.generation).toBe(1);
+  });
+});
+
+test('a room without links through the server ignores reports about them', () => {
+  const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di'], { hasServerLinks: false }).do(grow);
+  expect(play.state).toMatchObject({ generation: 1, unlinked: [], direct: [], served: [] });
+  expect(served(breakLink(play, 'Ada', 'Bo'))).toEqual([]);
+});
+
+/** A newcomer asks for a feeder. */
+const ask = (member: string): RoomEvent => ({
+  type: 'ready',
+  member,
+  device: DEVICE,
+  stateOfRun: null,
+  catchUp: { prefers: null, avoids: [] },
+});
+
+describe('a feed', () => {
+  test('begins with the server if its feeder may be isolated, and directly if not', () => {
+    const isolated = running(2, ['Ada Bo']);
+    isolated.do(join('Cy'), ask('Cy'));
+    expect(isolated.received('Cy', 'feed')).toMatchObject({ relayed: false, served: false });
+    const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']);
+    play.do(join('Ed'), ask('Ed'));
+    expect(play.received('Ed', 'feed')).toMatchObject({ relayed: false, served: true });
+  });
+
+  test('begins over the relay if there is one', () => {
+    const play = running(3, ['Ada Bo'], { hasRelay: true });
+    play.do(join('Ed'), ask('Ed'));
+    expect(play.received('Ed', 'feed')).toMatchObject({ relayed: true, served: false });
+  });
+
+  test('begins with the server if the relay has helped no pair', () => {
+    const play = failGeneration(running(3, ['Ada Bo'], { hasRelay: true }));
+    link(play, 'Ada Bo').report('synced', ['same']);
+    play.do(join('Ed'), ask('Ed'));
+    expect(play.received('Ed', 'feed')).toMatchObject({ relayed: false, served: true });
+  });
+});
+
+test('two members may link if they are ranks of the latest generation, or the ends of a feed', () => {
+  const { state } = open(3).do(join('Di'), {
+    type: 'ready',
+    member: 'Di',
+    device: DEVICE,
+    stateOfRun: null,
+    catchUp: { prefers: 'Cy', avoids: [] },
+  });
+  const { generation } = state.feeds.get('Di')!;
+  const may = (number: number, member: string, peer: string): boolean => mayLink(state, number, member, peer);
+  expect([may(1, 'Ada', 'Cy'), may(generation, 'Di', 'Cy'), may(generation, 'Cy', 'Di')]).toEqual([true, true, true]);
+  expect([
+    may(2, 'Ada', 'Cy'),
+    may(1, 'Ada', 'Ada'),
+    may(1, 'Ada', 'Di'),
+    may(generation, 'Di', 'Ada'),
+    may(generation, 'Ada', 'Cy'),
+  ]).toEqual([false, false, false, false, false]);
+});
+
+describe('the order of a ring', () => {
+  test('changes while the ranks train if another one has fewer links through the server', () => {
+    // Ada and Cy are in one network, Bo and Di in another.
+    const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']).do(grow);
+    expect(play.state).toMatchObject({ generation: 2, isTraining: true, reorders: 1 });
+    expect(play.received('Ada', 'prepare').served).toHaveLength(2);
+    const crossing = play.received('Ada', 'prepare').served.map((pair) => pair.join(' '));
+    link(play, ...crossing).report('synced', ['same']);
+    expect(play.do(grow).state).toMatchObject({ generation: 2, phase: 'RUNNING' });
+  });
+
+  test('separates two members that cannot link directly, although others link both of them', () => {
+    const play = running(5, ['Ada Bo']).do(grow);
+    expect(play.state.generation).toBe(2);
+    expect(served(play)).toEqual([]);
+    expect(link(play).report('synced', ['same']).do(grow).state.generation).toBe(2);
+  });
+
+  test('changes even if a link has broken', () => {
+    const pairs = ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di'];
+    const play = breakLink(running(4, pairs), 'Ada', 'Bo');
+    link(play, ...pairs).report('synced', ['same']);
+    expect(play.do(grow).state).toMatchObject({ generation: 3, reorders: 1 });
+  });
+
+  test('does not change when ranks have finished, or while a failure is judged', () => {
+    const pairs = ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di'];
+    const finished = running(4, pairs);
+    finished.do({ type: 'finished', member: 'Ada', generation: 1, step: 1, stateHash: 'x' }, grow);
+    expect(finished.state.generation).toBe(1);
+    const failing = running(4, pairs);
+    failing.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Bo'] }, grow);
+    expect(failing.state.generation).toBe(1);
+  });
+
+  test('does not change if all ranks wait for the next generation, because its pairs are known', () => {
+    const play = failGeneration(running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']));
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+  });
+});
+
+/** Returns the networks of members that join at random. */
+function shuffled(sizes: readonly number[], seed: number): number[] {
+  const rng = createRng(seed);
+  const networks = sizes.flatMap((size, i) => Array.from({ length: size }, () => i));
+  for (let i = networks.length - 1; i > 0; i--) {
+    const j = rng.below(i + 1);
+    [networks[i], networks[j]] = [networks[j]!, networks[i]!];
+  }
+  return networks;
+}
+
+const numberOf = (member: string): number => Number(member.slice(1));
+
+/** Returns the number of neighbours in different networks. */
+function crossings(ring: readonly RosterEntry[], networks: readonly number[]): number {
+  return neighbours(ring).filter(([a, b]) => networks[a.browser] !== networks[b.browser]).length;
+}
+
+test.each([[[13, 13]], [[26, 4]], [[20, 10]], [[15, 15]], [[3, 3]], [[3, 2]], [[2, 2, 2]], [[9, 8, 7]], [[128, 128]]])(
+  'an order of networks of %j tabs has as few links between them as possible',
+  (sizes) => {
+    const networks = shuffled(sizes, sizes[0]!);
+    const members = networks.map((_, i) => ({ member: `m${i}`, name: '', device: DEVICE, browser: i, rank: null }));
+    const parts = sizes.map((_, network) => members.filter(({ browser }) => networks[browser] === network));
+    const direct = parts.flatMap((part) => neighbours(part).map(([a, b]) => [a.member, b.member] as const));
+    const failed = neighbours(parts).map(([a, b]) => [a[0]!.member, b[0]!.member] as const);
+    const room = new Play({ ...OPEN, hasServerLinks: true }).state;
+    const state = { ...room, direct, unlinked: failed, isTraining: true };
+    expect(crossings(members, networks)).toBeGreaterThan(sizes[0]! > 3 ? sizes.length : 1);
+    expect(crossings(orderOf(state, members).ring, networks)).toBe(sizes.length);
+  },
+);
+
+/** Starts a class of tabs in these networks. */
+function classIn(networks: readonly number[], seed: number, options: Partial<ClassOptions> = {}): ClassModel {
+  const canReach = (a: string, b: string): boolean => networks[numberOf(a)] === networks[numberOf(b)];
+  return new ClassModel({ seed, canReach, hasServerLinks: true, ...options }).start(networks.length);
+}
+
+/** Returns the longest time between two steps, in milliseconds. */
+function longestStop({ steps, clock }: ClassModel): number {
+  const times = [...steps, clock.now()];
+  return Math.max(...times.slice(1).map((at, i) => at - times[i]!));
+}
+
+const SEEDS = Array.from({ length: 8 }, (_, i) => i + 1);
+
+describe('networks without a path between them', () => {
+  test.each([[[26, 4]], [[20, 10]], [[15, 15]], [[3, 3]], [[3, 2]], [[2, 2, 2]], [[5, 5, 5]]])(
+    'of %j tabs train together within 6 s, and at last with as few links through the server as networks',
+    (sizes) => {
+      for (const seed of SEEDS) {
+        const model = classIn(shuffled(sizes, seed), seed);
+        expect(model.runUntil(() => model.begun.length > 0, 6 * SECOND)).toBe(true);
+        expect(model.ring).toHaveLength(sizes.reduce((sum, size) => sum + size));
+        model.runUntil(() => false, 50 * SECOND);
+        expect(model.throughServer, `seed ${seed}`).toHaveLength(sizes.length);
+        // The first generation, and one for each better order.
+        expect(model.generations).toBeLessThanOrEqual(sizes.length === 2 ? 2 : 5);
+        expect(longestStop(model)).toBeLessThan(3 * SECOND);
+        expect(model.suspended).toEqual([]);
+      }
+    },
+  );
+
+  test('have two links between them when members join and leave', () => {
+    const networks = shuffled([12, 12], 5);
+    const model = classIn(networks, 5);
+    model.runUntil(() => false, 30 * SECOND);
+    for (let i = 24; i < 30; i++) {
+      networks.push(i % 2);
+      model.enter(`m${i}`);
+      model.leave(`m${i - 24}`);
+      const at = model.clock.now();
+      expect(model.runUntil(() => model.trainsSince(at), 8 * SECOND)).toBe(true);
+    }
+    model.runUntil(() => false, 40 * SECOND);
+    expect(model.ring).toHaveLength(24);
+    expect(model.throughServer).toHaveLength(2);
+  });
+
+  test('are linked at once after a rank at the link between them has left', () => {
+    const model = classIn(shuffled([8, 8], 3), 3);
+    model.runUntil(() => false, 30 * SECOND);
+    for (let i = 0; i < 4; i++) {
+      model.leave(model.throughServer[0]![0]);
+      const at = model.clock.now();
+      expect(model.runUntil(() => model.trainsSince(at), 2.5 * SECOND)).toBe(true);
+      model.runUntil(() => false, 8 * SECOND);
+    }
+    expect(model.throughServer).toHaveLength(2);
+  });
+
+  test.each([
+    [7, 5],
+    [15, 15],
+    [26, 4],
+  ])('of %i and %i tabs: the larger one trains without interruption if the server refuses to link them', (n, m) => {
+    const model = classIn(shuffled([n, m], 1), 1, { areServerLinksRefused: true });
+    expect(model.runUntil(() => model.steps.length > 0, 40 * SECOND)).toBe(true);
+    expect(model.ring).toHaveLength(n);
+    model.runUntil(() => false, 5 * MINUTE);
+    expect(longestStop(model)).toBeLessThan(5 * SECOND);
+  });
+});
+
+describe('a network that isolates all tabs', () => {
+  test.each([2, 3, 4, 8, 30])('lets %i tabs train within 6 s, and changes their order twice at most', (n) => {
+    const model = classIn(
+      Array.from({ length: n }, (_, i) => i),
+      n,
+    );
+    expect(model.runUntil(() => model.begun.length > 0, 6 * SECOND)).toBe(true);
+    model.runUntil(() => false, 5 * MINUTE);
+    expect(model.ring).toHaveLength(n);
+    expect(model.generations).toBeLessThanOrEqual(3);
+  });
+
+  test('costs a class that grows no further changes of its order', () => {
+    const networks = Array.from({ length: 20 }, (_, i) => i);
+    const model = classIn(networks.slice(0, 12), 1, { canReach: () => false });
+    model.runUntil(() => false, MINUTE);
+    for (let i = 12; i < 16; i++) {
+      model.enter(`m${i}`);
+      model.runUntil(() => false, 30 * SECOND);
+    }
+    const { generations } = model;
+    model.enter('m16');
+    model.runUntil(() => false, MINUTE);
+    expect(model.ring).toHaveLength(17);
+    expect(model.generations).toBe(generations + 1);
+  });
+});
+
+test('isolated tabs beside a network cost a class that grows at most one further change of its order', () => {
+  const networks = shuffled([10, ...Array<number>(10).fill(1)], 2);
+  const model = classIn(networks, 2);
+  model.runUntil(() => false, 2 * MINUTE);
+  for (let i = 0; i < 3; i++) {
+    const { generations } = model;
+    networks.push(100 + i);
+    model.enter(`m${20 + i}`);
+    model.runUntil(() => false, MINUTE);
+    expect(model.ring).toHaveLength(21 + i);
+    expect(model.generations).toBeLessThanOrEqual(generations + 2);
+  }
+});
+
+describe('direct links that fail while ranks train', () => {
+  test.each([2, 3, 8])('of %i ranks are replaced within 10 s, and come back in a later generation', (n) => {
+    let isCut = false;
+    const model = classIn(Array<number>(n).fill(0), n, { canReach: () => !isCut });
+    model.runUntil(() => false, 20 * SECOND);
+    expect(model.throughServer).toEqual([]);
+    isCut = true;
+    model.runUntil(() => false, MINUTE);
+    isCut = false;
+    expect(model.throughServer).toHaveLength(n === 2 ? 1 : n);
+    expect(longestStop(model)).toBeLessThan(10 * SECOND);
+    expect(model.suspended).toEqual([]);
+    for (const member of ['new0', 'new1', 'new2']) {
+      model.enter(member);
+      model.runUntil(() => false, 30 * SECOND);
+    }
+    expect(model.ring).toHaveLength(n + 3);
+    expect(model.throughServer).toEqual([]);
+  });
+
+  test('of a single rank do not lead to its suspension', () => {
+    let isCut = false;
+    const model = classIn(Array<number>(8).fill(0), 1, { canReach: (a, b) => !isCut || ![a, b].includes('m3') });
+    model.runUntil(() => false, 20 * SECOND);
+    isCut = true;
+    model.runUntil(() => false, 5 * MINUTE);
+    expect(model.ring).toHaveLength(8);
+    expect(model.throughServer).toHaveLength(2);
+    expect(model.suspended).toEqual([]);
+    expect(longestStop(model)).toBeLessThan(10 * SECOND);
+  });
+});
