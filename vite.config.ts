@@ -31,6 +31,7 @@ export default defineConfig({
     // `npm run dev` shows the page as it is edited; run `npm start` beside it for rooms and data.
     proxy: {
       '/signal': { target: 'ws://127.0.0.1:8080', ws: true },
+      '/link': { target: 'ws://127.0.0.1:8080', ws: true },
       '/data': { target: 'http://127.0.0.1:8080' },
     },
   },

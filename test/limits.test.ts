@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts';
+import { MIN_COUNTED_BYTES } from '../signaling/links/pairedLink.ts';
+import { MIN_BYTES_PER_SECOND } from '../signaling/links/sharedRate.ts';
 import { MAX_COUNT, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
 import { EAGER_BYTES } from '../src/collectives/inFlightOp.ts';
 import {
@@ -18,6 +20,7 @@ import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_FILE_NAME_LENGTH, MAX_SHARED_BYTES, MAX_SHARED_FILES } from '../src/spec/fileManifest.ts';
 import { TAB_BYTES } from '../src/spec/pipeline.ts';
+import { DATA_CHANNEL_WINDOW, maxWaitingFrames, SERVER_WINDOW, type WindowSize } from '../src/transport/frameOrder.ts';
 import { HIGH_WATER_BYTES } from '../src/transport/link.ts';
 import { MAX_EARLY_BYTES } from '../src/transport/sharedLink.ts';
 import { FIRST_LIMIT_MS, LEAST_LIMIT_MS, MAX_AWAITED } from '../src/util/activity.ts';
@@ -39,6 +42,8 @@ const grouped = (value: number): string =>
   value < 10_000 ? String(value) : String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, ' ');
 const kib = (bytes: number): string => `${bytes / 2 ** 10} KiB`;
 const mib = (bytes: number): string => `${bytes / 2 ** 20} MiB`;
+const windowOf = (size: WindowSize): string =>
+  `${mib(size.bytes)}, so ${grouped(maxWaitingFrames(size))} frames; ${size.block < 2 ** 20 ? kib(size.block) : mib(size.block)}`;
 const seconds = (ms: number): string => `${ms / 1000} s`;
 
 test.each([
@@ -46,6 +51,11 @@ test.each([
   ['frame, including the header of 32 bytes', kib(MAX_FRAME_BYTES)],
   ['control message: a `reconnect` lists all ranks', kib(MAX_CONTROL_BYTES)],
   ['bytes queued in a link before `send` waits', mib(HIGH_WATER_BYTES)],
+  [
+    'frames of a link on their way, or waiting for an earlier one of another connection, each with 2 KiB more; acknowledged each',
+    windowOf(DATA_CHANNEL_WINDOW),
+  ],
+  ['the same, for a link through the server', windowOf(SERVER_WINDOW)],
   ['frames of a member kept for a later generation', kib(MAX_EARLY_BYTES)],
   ['bytes of an op sent to a rank that has not issued it', kib(EAGER_BYTES)],
   [
@@ -83,6 +93,31 @@ test.each([
   ],
   ['an empty room that a tab opened; less if rooms run out', seconds(SERVER.emptyRoomMs)],
   ['closing', seconds(SERVER.closeGraceMs)],
+  [
+    'first message of a socket of a link; after it, the other end of the link',
+    `within ${seconds(SERVER.linkOpeningMs)}`,
+  ],
+  ["sockets of a member's links: two for each possible peer", grouped(SERVER.linksPerMember)],
+  [
+    'a message of a link counts as at least, in the rate and while it waits',
+    `${kib(MIN_COUNTED_BYTES)} (\`signaling/links\`)`,
+  ],
+  [
+    'bytes that wait for one end of a link before the server stops to read from the other end, until a quarter is left',
+    mib(SERVER.linkBytes),
+  ],
+  [
+    'bytes that wait for the ends of all links, before it reads from an end only when nothing waits for the other one; before the link with most ends',
+    `${mib(SERVER.allLinksBytes)}; ${mib(SERVER.maxAllLinksBytes)}`,
+  ],
+  [
+    'pings to an end of a link; an end that answers none, or takes no bytes that wait for it, before the link ends',
+    `${seconds(SERVER.linkPingMs)}; ${SERVER.linkSilentMs / 60_000} min`,
+  ],
+  [
+    'bytes that all links forward * (`--server-links-rate`), at least',
+    `${SERVER.serverLinksBytesPerSecond / 1e6} MB/s, ${MIN_BYTES_PER_SECOND / 1e6} MB/s`,
+  ],
 ])('docs/LIMITS.md has the value in the source for: %s', (what, value) => {
   expect(VALUES.get(what)).toBe(value);
 });

@@ -50,7 +50,9 @@ export function linksOfRank(
     members: members.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
     iceServers,
     pool,
+    connectServer: null,
     relayed: [],
+    served: [],
     relayOnly,
     doesOneWork: () => Promise.resolve(false),
     server: () => ({

@@ -36,7 +36,10 @@ const ANY_NODES = { min: 1, max: MAX_WORLD_SIZE };
 
 export interface SessionOptions
   extends
-    Pick<RendezvousOptions, 'clock' | 'random' | 'openSocket' | 'browserId' | 'connectPeer' | 'connectTab'>,
+    Pick<
+      RendezvousOptions,
+      'clock' | 'random' | 'openSocket' | 'browserId' | 'connectPeer' | 'connectTab' | 'connectServer'
+    >,
     Pick<CurrentRunOptions, 'activity' | 'today' | 'openDevice' | 'openCheckpoints' | 'whileAlone' | 'baseUrl'> {
   emit: (event: EngineEvent) => void;
 }

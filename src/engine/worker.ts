@@ -4,6 +4,7 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
+import { connectServer } from '../transport/serverLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { Activity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
@@ -40,6 +41,7 @@ const session = new Session({
   whileAlone,
   connectPeer: relay.connect,
   connectTab: (options) => connectTab(relay.requestTabPort, options),
+  connectServer: (options) => connectServer({ ...options, openSocket: (url) => new WebSocket(url), crypto }),
   emit: (event) => post({ type: 'event', event }),
   baseUrl: globalThis.location.origin,
 });

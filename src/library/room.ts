@@ -14,6 +14,7 @@ import type { Device, Nodes } from '../protocol/room.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import { DEFAULT_JOB } from '../spec/job.ts';
+import { connectServer } from '../transport/serverLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { Activity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
@@ -30,7 +31,15 @@ export interface RoomSurroundings
   extends
     Pick<
       RendezvousOptions,
-      'clock' | 'activity' | 'today' | 'random' | 'browserId' | 'openSocket' | 'connectPeer' | 'connectTab'
+      | 'clock'
+      | 'activity'
+      | 'today'
+      | 'random'
+      | 'browserId'
+      | 'openSocket'
+      | 'connectPeer'
+      | 'connectTab'
+      | 'connectServer'
     >,
     Pick<Page, 'leaving'> {
   /** The device that TensorFlow.js uses. */
@@ -54,6 +63,7 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
     openSocket: pulseSockets(activity, systemClock),
     connectPeer,
     connectTab: (attempt) => connectTab(requestTabPort, attempt),
+    connectServer: (attempt) => connectServer({ ...attempt, openSocket: (url) => new WebSocket(url), crypto }),
     leaving,
     device: await prepareDevice(choice),
   };

@@ -192,7 +192,7 @@ export class SignalingWorld {
         return {
           link: made.promise.then((link) => this.#carried(link, port)),
           signal: (signal) => {
-            if (signal.type === 'candidate' || isClosed) return;
+            if ((signal.type !== 'offer' && signal.type !== 'answer') || isClosed) return;
             const offer = this.#offers[Number(signal.sdp)]!;
             if (signal.type === 'offer') {
               offer.follower = made;
@@ -242,13 +242,24 @@ export class SignalingWorld {
     const { clock } = this;
     const limits = this.#limits;
     const log = pino({ level: 'silent' });
-    const metrics = new Metrics(() => ({ rooms: hub.rooms, connections: this.#sockets.size, members: 0 }));
+    const metrics = new Metrics(() => ({
+      rooms: hub.rooms,
+      connections: this.#sockets.size,
+      members: 0,
+      serverLinks: 0,
+    }));
     const roomLog = new RoomLog(log, metrics);
     const credentials = new Credentials('the secret of the world');
     const hub: Hub = new Hub({
       clock,
       limits,
-      listener: roomLog,
+      listener: {
+        opened: (code) => roomLog.opened(code),
+        forgotten: (code) => roomLog.forgotten(code),
+        left: () => {},
+        generationBegun: (...begun) => roomLog.generationBegun(...begun),
+      },
+      hasServerLinks: false,
       hasRelay: false,
       seal: (room, members) => credentials.sealOf(room, members),
     });
@@ -258,6 +269,7 @@ export class SignalingWorld {
       limits,
       clock,
       ice: NO_ICE,
+      serverLinks: 'off',
       credentials,
       wrongCodes: new FailureCounter(clock, limits.wrongCodesPerMinute),
       restores: new FailureCounter(clock, limits.restoresPerMinute),

@@ -10,7 +10,7 @@ import { DEFAULT_JOB } from '../../src/spec/job.ts';
 
 const ring = ['A1', 'B1'].map((member) => ({ member, name: member, device: null, browser: 0, rank: null }));
 const prepare = (generation: number, run = 1, members = ring): MembershipEvent => {
-  return { type: 'prepare', generation, run, members, job: DEFAULT_JOB, relayed: [], separated: [] };
+  return { type: 'prepare', generation, run, members, job: DEFAULT_JOB, relayed: [], separated: [], served: [] };
 };
 const ended = (run: number): MembershipEvent => ({ type: 'ended', run, outcome: 'finished', message: 'Done.' });
 const room = {

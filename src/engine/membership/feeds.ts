@@ -7,6 +7,7 @@ import type { ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
+import type { SharedLink } from '../../transport/sharedLink.ts';
 import { asError, PeerGoneError } from '../../util/errors.ts';
 import type { Generation } from './generation.ts';
 import type { GenerationLinks, GenerationLinksOptions } from './generationLinks.ts';
@@ -15,7 +16,7 @@ type FeedMessage = Extract<ServerMessage, { type: 'feed' }>;
 
 interface FeedsOptions {
   openLinks: (
-    feed: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>,
+    feed: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed' | 'served'>,
     job: JobSpec,
   ) => GenerationLinks;
   /** On rank 0 of `feed`, feeds the newcomer. On rank 1, receives the state from the feeder. */
@@ -48,15 +49,18 @@ export class Feeds {
     return [...this.#live.values()].flatMap(({ members }) => members.map(({ member }) => member));
   }
 
-  begin({ generation, run, members, relayed }: FeedMessage, job: JobSpec, self: string): void {
+  begin({ generation, run, members, relayed, served }: FeedMessage, job: JobSpec, self: string): void {
     const rank = members.findIndex(({ member }) => member === self);
     if (rank < 0) return;
     const { openLinks, run: perform, onfailed } = this.#options;
     // A newcomer has one feeder.
     if (rank === 1) this.end(() => false, 'The server named another feeder.');
     const [feeder, newcomer] = members;
-    const relayedPairs: [string, string][] = relayed ? [[feeder.member, newcomer.member]] : [];
-    const links = openLinks({ generation, rank, members, relayed: relayedPairs }, job);
+    const pair = [feeder.member, newcomer.member] as const;
+    const links = openLinks(
+      { generation, rank, members, relayed: relayed ? [pair] : [], served: served ? [pair] : [] },
+      job,
+    );
     const abort = new AbortController();
     const feed = { rank, members, links, abort, isOpen: false };
     this.#live.set(generation, feed);
@@ -111,11 +115,11 @@ export class Feeds {
     }
   }
 
-  /** Call it when the connection to a member is lost. */
-  lost(member: string): void {
-    for (const { members, rank, abort } of this.#live.values()) {
+  /** Call it when a connection to a member is lost. */
+  lost(member: string, connection: SharedLink): void {
+    for (const { members, rank, links, abort } of this.#live.values()) {
       const peer = 1 - rank;
-      if (members[peer]!.member !== member) continue;
+      if (members[peer]!.member !== member || links.usesAnother(peer, connection)) continue;
       abort.abort(new PeerGoneError(`The connection to ${members[peer]!.name} broke.`, { missing: [peer] }));
     }
   }

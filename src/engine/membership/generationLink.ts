@@ -1,27 +1,44 @@
 /**
  * Connects two ranks for a generation, either over their connection of an earlier generation, or by
- * new attempts until a deadline. Each attempt has an id, so that signals of an earlier attempt can
- * be ignored.
+ * new attempts until a deadline.
  *
  * Ring neighbours both know that they have to connect, and the member with the lower id initiates.
  * Any other link is initiated by the rank that sends first. If both send at the same time, the
- * attempt of the member with the lower id is used.
+ * attempts of the member with the lower id are used.
  *
- * Tabs of one browser may be linked by a MessagePort (`transport: auto`). Then only their first
- * attempt uses a port. Later attempts use WebRTC.
+ * There are two tracks of attempts. Direct attempts use WebRTC. Tabs of one browser may be linked
+ * by a MessagePort (`transport: auto`). Then only their first direct attempt uses a port. Attempts
+ * of the other track link through the signaling server. They begin later than direct attempts,
+ * unless the room knows that the two members cannot connect directly.
+ *
+ * The initiating end alone chooses between the tracks, so that both ends use the same connection.
+ * It chooses the first connection that opens, and greets over that connection only. The other end
+ * greets over each connection that opens, and uses the one over which it gets an answer. If the
+ * direct connection opens later than the chosen one, both ends keep it for the next generation.
  */
 import type { IceServer } from '../../protocol/control.ts';
-import type { LinkSignal } from '../../protocol/linkSignal.ts';
+import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
 import { handshake, type Hello } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';
+import type { ServerConnectOptions } from '../../transport/serverLink.ts';
 import { SharedLink } from '../../transport/sharedLink.ts';
 import type { TabConnectOptions } from '../../transport/tabLink.ts';
 import type { Clock } from '../../util/clock.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
+import {
+  attemptMs,
+  AttemptTrack,
+  backoffMs,
+  beginsAttempt,
+  cancelAttempt,
+  type Attempt,
+  type Opened,
+} from './attemptTrack.ts';
 import { randomId } from './browserId.ts';
+import { ConnectionReuse } from './connectionReuse.ts';
 import type { LinkPool } from './linkPool.ts';
 
 /**
@@ -36,25 +53,29 @@ export const LINKING_TIMEOUT_MS = 14_000;
  */
 export const ON_DEMAND_TIMES = 4;
 /**
- * Deadline in milliseconds for one attempt. It is long enough for slow Wi-Fi, on which ICE takes
- * 1-2 s, and short enough for a second attempt. From the third attempt on, each has twice the time
- * of the one before.
+ * Milliseconds between the other end's first answer to a direct attempt and the first attempt
+ * through the server. The time begins with the answer, because an end on a busy machine may answer
+ * late and then connect quickly.
  */
-const ATTEMPT_TIMEOUT_MS = 6_000;
+export const SERVER_AFTER_MS = 3_000;
+/** The same time if there is a TURN server, because a TURN relay is preferred. */
+export const SERVER_AFTER_RELAY_MS = 8_000;
+/**
+ * Milliseconds by which a direct attempt begins before the first attempt through the server if the
+ * pair has needed the server before. Its network may have changed, or was slow for a moment.
+ */
+export const HEAD_START_MS = 1_000;
+/**
+ * Milliseconds until a direct attempt, after both ends use a connection through the server again.
+ * The other end must have completed its handshake by then.
+ */
+export const RETRY_DIRECT_MS = 3_000;
 /**
  * Deadline in milliseconds for an attempt with a port. The browser may have to start a process for
  * the SharedWorker that hands out ports (`transport/brokerWorker.ts`), which takes 1-2 s if all
  * cores are busy.
  */
 const PORT_TIMEOUT_MS = 3_000;
-/** After attempt k (counted from 0) has failed, the initiator waits 250 ms * 2^k. */
-const BACKOFF_MS = 250;
-/**
- * Deadline in milliseconds for the handshake over an open connection. The handshake takes one round
- * trip, unless the connection is dead.
- */
-const REUSE_TIMEOUT_MS = 3_000;
-
 const log = debugLog('links');
 
 /**
@@ -64,13 +85,24 @@ export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
 /** Starts attempts to connect to another tab of this browser. */
 export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
 
+/**
+ * Starts attempts to connect through the signaling server. On the other side, the attempt begins
+ * with the initiator's signal.
+ */
+export type ServerConnector = (
+  options: Omit<ServerConnectOptions, 'server' | 'room' | 'token' | 'openSocket' | 'crypto'>,
+) => PeerAttempt;
+
 interface GenerationLinkOptions {
   self: Hello;
   peer: Hello;
   iceServers: readonly IceServer[];
-  connect: PeerConnector;
+  /** `null` if the server forwards all frames between browsers, so WebRTC is not tried. */
+  connect: PeerConnector | null;
   /** `null` if the two members are in different browsers, or must not be linked by a port. */
   connectTab: TabConnector | null;
+  /** `null` if the server forwards no frames. */
+  connectServer: ServerConnector | null;
   /** The connections of earlier generations. New connections are added to the pool. */
   pool: LinkPool;
   /**
@@ -78,6 +110,11 @@ interface GenerationLinkOptions {
    * connection has failed. An existing direct connection is closed.
    */
   relayOnly: boolean;
+  /**
+   * Whether attempts through the server begin after {@link HEAD_START_MS}, because a direct
+   * connection has failed before.
+   */
+  isServed: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
   /** Resolves with `true` if one of the two ends computes or loads, and therefore cannot answer. */
   isDelayed: () => Promise<boolean>;
@@ -92,21 +129,30 @@ export class GenerationLink {
   readonly #isLower: boolean;
   /** Whether this end starts attempts. If not, it answers the attempts of the other end. */
   #isInitiator = false;
-  /** Whether this end's next attempt uses a port. */
+  /** Whether this end's next direct attempt uses a port. */
   #asksForPort: boolean;
   readonly #linked = deferred<Link>();
-  #attempt: { id: number; peer: PeerAttempt } | null = null;
-  #lastAttemptId = -1;
-  #lastFailure = 'No connection was opened.';
+  readonly #direct = new AttemptTrack('direct');
+  readonly #server = new AttemptTrack('server');
+  /**
+   * On the initiating end, settles when the two ranks are linked over the chosen connection, or the
+   * handshake over it has failed; `null` while no connection is chosen.
+   */
+  #choice: Promise<void> | null = null;
+  /** Cancels the timer of the first attempt through the server; `null` if it does not run. */
+  #cancelServerTimer: (() => void) | null = null;
+  /** Cancels the timer of {@link RETRY_DIRECT_MS}. */
+  #cancelRetry: () => void = () => {};
   #isOver = false;
   /**
    * Whether {@link link} was called. If so, and if the handshake over an earlier connection fails,
    * new attempts follow.
    */
   #isWanted = false;
-  /** The link over the connection of an earlier generation, while its handshake is in progress. */
-  #reused: Link | null = null;
+  readonly #earlier: ConnectionReuse;
   #reusing: Promise<boolean> | null = null;
+  /** The connection over which the two ranks are linked; `null` until the handshake is over. */
+  #connection: SharedLink | null = null;
   /** The link; `null` until it is open. */
   #opened: Link | null = null;
 
@@ -114,6 +160,13 @@ export class GenerationLink {
     this.#options = options;
     this.#isLower = options.self.member < options.peer.member;
     this.#asksForPort = options.connectTab !== null;
+    this.#earlier = new ConnectionReuse({
+      ...options,
+      onfailure: (kind, failure) => {
+        (kind === 'served' ? this.#server : this.#direct).failure = failure;
+        log(() => `${this.#name} cannot use the connection of an earlier generation: ${failure}`);
+      },
+    });
     // Prevents an unhandled rejection if `close` is called before `link`.
     this.#linked.promise.catch(() => {});
   }
@@ -127,21 +180,19 @@ export class GenerationLink {
    * @param times limit of the linking time, as a multiple of LINKING_TIMEOUT_MS. Time in which an
    *   end is delayed does not count.
    * @throws (rejects) TimeoutError after that time. Its message contains the failure of the last
-   *   attempt.
+   *   attempt of each kind.
    */
   async link(initiates = this.#isLower, times = 1): Promise<Link> {
     this.#isWanted = true;
     log(() => `${this.#name} ${initiates ? 'is opened' : 'waits for attempts of the other end'}.`);
     const watch = new AbortController();
     this.#expireAfter(times * LINKING_TIMEOUT_MS, watch.signal);
-    if (this.#attempt === null && !(await this.#reuse())) {
+    if (!this.#hasAttempt && !(await this.#reuse())) {
       // This end starts no second attempt: during the handshake, an offer may have arrived, or
       // another call may have started an attempt.
-      if (initiates && this.#attempt === null && !this.#isOver) {
+      if (initiates && !this.#hasAttempt && !this.#isOver) {
         this.#isInitiator = true;
-        // Each end has its own attempt numbers: even for the member with the lower id, odd for the
-        // other.
-        this.#open(this.#isLower ? 0 : 1);
+        this.#begin();
       }
     }
     try {
@@ -149,10 +200,12 @@ export class GenerationLink {
       if (log.isOn()) void this.#logRoute(this.#opened);
       return this.#opened;
     } catch (error) {
-      this.#attempt?.peer.abort();
+      this.#direct.stop();
+      this.#server.stop();
       throw error;
     } finally {
       this.#isOver = true;
+      this.#stopServerTimer();
       watch.abort();
     }
   }
@@ -161,6 +214,10 @@ export class GenerationLink {
   get #name(): string {
     const { self, peer } = this.#options;
     return `Link of rank ${self.rank} to rank ${peer.rank} (${peer.member}), generation ${self.generation},`;
+  }
+
+  get #hasAttempt(): boolean {
+    return this.#direct.latest !== null || this.#server.latest !== null;
   }
 
   async #logRoute(link: Link): Promise<void> {
@@ -181,27 +238,41 @@ export class GenerationLink {
       if (isExcused) this.#expireAfter(LINKING_TIMEOUT_MS, signal);
       else this.#linked.reject(late);
     };
-    const cancel = clock.after(ms, () => void expire());
-    signal.addEventListener('abort', cancel, { once: true });
+    const cancelTimer = clock.after(ms, () => void expire());
+    signal.addEventListener('abort', cancelTimer, { once: true });
   }
 
   #tooLate(ms: number): TimeoutError {
-    const { self, peer } = this.#options;
+    const { self, peer, connectServer } = this.#options;
+    const throughServer = this.#server.failure === null ? null : `Through the server: ${this.#server.failure}`;
+    const failures = [this.#direct.failure, throughServer].filter((failure) => failure !== null);
+    const remedy = connectServer === null ? ' or links through the server (--server-links on)' : '';
     return new TimeoutError(
-      `Rank ${self.rank} could not connect to rank ${peer.rank} within ${ms / 1000} s: ${this.#lastFailure} ` +
-        'If the two are in different networks, the server needs a TURN relay (--turn).',
+      `Rank ${self.rank} could not connect to rank ${peer.rank} within ${ms / 1000} s: ` +
+        `${failures.join(' ') || 'No connection was opened.'} ` +
+        `If the two are in different networks, the server needs a TURN relay (--turn)${remedy}.`,
       { generation: self.generation, rank: self.rank, missing: [peer.rank] },
     );
   }
 
   /** Whether a connection of an earlier generation to this member exists. */
   get canReuse(): boolean {
-    return this.#options.pool.get(this.#options.peer.member) !== null;
+    return this.#options.pool.has(this.#options.peer.member);
   }
 
   /** Whether linking has failed. To link to the same rank again, create another link. */
   get hasFailed(): boolean {
     return this.#isOver && this.#opened === null;
+  }
+
+  /** The connection over which the two ranks are linked; `null` until they are. */
+  get connection(): SharedLink | null {
+    return this.#connection;
+  }
+
+  /** Whether the two ranks are linked through the server. */
+  get isServed(): boolean {
+    return this.#connection !== null && this.#options.pool.kindOf(this.#connection) === 'served';
   }
 
   /**
@@ -219,7 +290,7 @@ export class GenerationLink {
       this.#isOver = true;
       return this.#opened;
     }
-    if (this.#isWanted || this.#attempt !== null) return this.link(false);
+    if (this.#isWanted || this.#hasAttempt) return this.link(false);
     this.#isOver = true;
     throw new PeerGoneError('The connection of the previous generation is closed.');
   }
@@ -230,50 +301,54 @@ export class GenerationLink {
   }
 
   async #greetAgain(): Promise<boolean> {
-    const { pool, self, peer, clock, relayOnly } = this.#options;
+    const { pool, peer, relayOnly } = this.#options;
     if (relayOnly) pool.dropDirect(peer.member);
-    const shared = pool.get(peer.member);
-    if (!shared) return false;
-    const link = shared.view(self.generation);
-    this.#reused = link;
-    try {
-      await handshake(link, self, peer, { timeoutMs: REUSE_TIMEOUT_MS, clock });
-      this.#linked.resolve(link);
-      return true;
-    } catch (error) {
-      this.#lastFailure = messageOf(error);
-      log(() => `${this.#name} cannot use the connection of an earlier generation: ${this.#lastFailure}`);
-      // If the handshake was cancelled, the connection may still be usable, so it stays in the
-      // pool.
-      if (!this.#isOver && pool.get(peer.member) === shared) pool.drop(peer.member);
-      return false;
-    } finally {
-      this.#reused = null;
+    const used = await this.#earlier.run();
+    if (used === null) return false;
+    this.#connection = used.shared;
+    this.#linked.resolve(used.view);
+    if (this.isServed && this.#isLower) {
+      this.#cancelRetry = this.#options.clock.after(RETRY_DIRECT_MS, () => this.#retryDirect());
     }
+    return true;
+  }
+
+  /**
+   * Tries to connect directly, although the ranks are linked through the server. The connection is
+   * kept for the next generation.
+   */
+  #retryDirect(): void {
+    this.#isInitiator = true;
+    this.#choice = Promise.resolve();
+    this.#open(this.#direct);
   }
 
   /** Handles a signal from the other end. */
-  signal(attempt: number, signal: LinkSignal): void {
-    if (this.#isOver) return;
-    const isTheirs = (attempt % 2 === 0) !== this.#isLower;
-    if ((signal.type === 'offer' || signal.type === 'port') && isTheirs) {
+  signal(id: number, signal: LinkSignal): void {
+    const { self, peer } = this.#options;
+    if (this.#isOver && !this.isServed) return;
+    const begins = beginsAttempt(id, signal, { from: peer.member, to: self.member });
+    if (begins && this.isServed && signal.type !== 'server') {
+      if (!this.#isInitiator) this.#follow(id, signal);
+    } else if (begins && this.#connection === null) {
       // The signal shows that the other end has lost the connection of the earlier generation.
-      this.#reused?.close();
-      // If both ends initiate, the attempt of the member with the lower id is used. The other end
-      // answers it.
+      this.#earlier.cancel(false);
+      // If both ends initiate, the attempts of the member with the lower id are used. The other end
+      // answers them.
       if (this.#isInitiator && !this.#isLower) this.#yield();
-      if (!this.#isInitiator && attempt > this.#lastAttemptId) {
-        this.#follow(attempt, signal.type === 'port' ? signal.key : null);
-      }
+      if (!this.#isInitiator) this.#follow(id, signal);
     }
-    if (signal.type !== 'port' && this.#attempt?.id === attempt) this.#attempt.peer.signal(signal);
+    // If the ranks are linked through the server, a direct attempt may still be in progress.
+    if (signal.type === 'server') this.#server.signal(id, signal);
+    else if (isPeerSignal(signal) && this.#direct.signal(id, signal) && this.#isInitiator) this.#onAnswer();
   }
 
   /** Cancels linking, or closes the link. The connection stays open in the pool. */
   close(): void {
     this.#isOver = true;
+    this.#cancelRetry();
     this.#linked.reject(new PeerGoneError('Linking was cancelled.'));
-    this.#reused?.close();
+    this.#earlier.cancel(true);
     if (!this.#opened) return;
     this.#opened.onclose = null;
     this.#opened.close();
@@ -281,77 +356,232 @@ export class GenerationLink {
 
   #yield(): void {
     this.#isInitiator = false;
-    this.#attempt?.peer.abort();
-    this.#attempt = null;
-    this.#lastAttemptId = -1;
+    this.#choice = null;
+    this.#stopServerTimer();
+    this.#direct.reset();
+    this.#server.reset();
   }
 
-  /** Starts an attempt of this end. */
-  #open(id: number): void {
-    const { connectTab, send } = this.#options;
-    if (connectTab === null || !this.#asksForPort) return this.#start(id, this.#connect(id));
-    this.#asksForPort = false;
-    const key = randomId();
-    this.#start(id, connectTab({ initiator: true, key }), PORT_TIMEOUT_MS);
-    send(id, { type: 'port', key });
+  /** Starts the first attempts of this end. */
+  #begin(): void {
+    const { isServed } = this.#options;
+    this.#open(this.#direct);
+    if (this.#direct.latest === null) this.#beginServer();
+    else if (isServed) this.#beginServerAfter(HEAD_START_MS);
   }
 
-  /** Answers an attempt of the other end. If there is a key, the attempt uses a port. */
-  #follow(id: number, key: string | null): void {
-    const { connectTab } = this.#options;
-    if (key === null) this.#start(id, this.#connect(id));
-    else if (connectTab !== null) this.#start(id, connectTab({ initiator: false, key }), PORT_TIMEOUT_MS);
+  /** Starts to try the server, unless this end tries it already. */
+  #beginServer(): void {
+    this.#stopServerTimer();
+    if (this.#mayOpen && this.#choice === null && this.#server.latest === null) this.#open(this.#server);
   }
 
-  #connect(id: number): PeerAttempt {
-    const { connect, iceServers, relayOnly, send } = this.#options;
+  /** Whether this end may start attempts. */
+  get #mayOpen(): boolean {
+    return this.#isInitiator && !this.#isOver && this.#connection === null;
+  }
+
+  /** Whether a TURN relay may connect the two ranks. */
+  get #prefersRelay(): boolean {
+    const { iceServers, relayOnly } = this.#options;
+    return relayOnly || iceServers.some(isTurn);
+  }
+
+  /** Handles the other end's answer to a direct attempt. */
+  #onAnswer(): void {
+    if (this.#isOver || this.#choice !== null) return;
+    if (this.#cancelServerTimer !== null || this.#server.latest !== null) return;
+    this.#beginServerAfter(this.#prefersRelay ? SERVER_AFTER_RELAY_MS : SERVER_AFTER_MS);
+  }
+
+  #beginServerAfter(ms: number): void {
+    const { connectServer, clock } = this.#options;
+    if (connectServer === null) return;
+    this.#cancelServerTimer = clock.after(ms, () => {
+      log(() => `${this.#name} has had no direct connection for ${ms} ms.`);
+      this.#beginServer();
+    });
+  }
+
+  #stopServerTimer(): void {
+    this.#cancelServerTimer?.();
+    this.#cancelServerTimer = null;
+  }
+
+  #stopServer(): void {
+    this.#stopServerTimer();
+    this.#server.stop();
+  }
+
+  /** Starts the next attempt of this end, if attempts of this kind are possible. */
+  #open(track: AttemptTrack): void {
+    const { connect, connectTab, connectServer, send } = this.#options;
+    const id = track.nextId(this.#isLower);
+    if (track.kind === 'server') {
+      if (connectServer !== null) this.#start(track, id, this.#connectServer(connectServer, id));
+    } else if (connectTab !== null && this.#asksForPort) {
+      this.#asksForPort = false;
+      const key = randomId();
+      this.#start(track, id, connectTab({ initiator: true, key }), PORT_TIMEOUT_MS);
+      send(id, { type: 'port', key });
+    } else if (connect !== null) this.#start(track, id, this.#connect(connect, id));
+  }
+
+  /** Answers an attempt of the other end, if attempts of this kind are possible. */
+  #follow(id: number, signal: LinkSignal): void {
+    const { connect, connectTab, connectServer } = this.#options;
+    const track = signal.type === 'server' ? this.#server : this.#direct;
+    if (!track.isNew(id)) return;
+    if (signal.type === 'server') {
+      if (connectServer !== null) this.#start(track, id, this.#connectServer(connectServer, id));
+    } else if (signal.type === 'port') {
+      if (connectTab === null) return;
+      this.#start(track, id, connectTab({ initiator: false, key: signal.key }), PORT_TIMEOUT_MS);
+    } else if (connect !== null) this.#start(track, id, this.#connect(connect, id));
+  }
+
+  #connect(connect: PeerConnector, id: number): PeerAttempt {
+    const { iceServers, relayOnly, send } = this.#options;
     const iceTransportPolicy = relayOnly ? 'relay' : 'all';
     const onsignal = (signal: LinkSignal): void => send(id, signal);
-    return connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
+    try {
+      return connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
+    } catch (error) {
+      // Browser extensions and policies can disable WebRTC.
+      const why = `This browser cannot open WebRTC connections (${messageOf(error)}).`;
+      return { link: Promise.reject(new PeerGoneError(why)), signal: () => {}, abort: () => {} };
+    }
   }
 
-  #start(id: number, peer: PeerAttempt, timeoutMs = attemptMs(id)): void {
-    this.#attempt?.peer.abort();
-    this.#lastAttemptId = id;
-    this.#attempt = { id, peer };
+  #connectServer(connect: ServerConnector, id: number): PeerAttempt {
+    const { self, peer, send } = this.#options;
+    const { generation, member } = self;
+    const onsignal = (signal: LinkSignal): void => send(id, signal);
+    return connect({ initiator: this.#isInitiator, generation, member, peer: peer.member, onsignal });
+  }
+
+  #start(track: AttemptTrack, id: number, peer: PeerAttempt, portMs: number | null = null): void {
+    const attempt = track.start(id, peer, portMs !== null);
+    const timeoutMs = portMs ?? attemptMs(id);
     log(() => {
       const role = this.#isInitiator ? 'begins' : 'answers';
-      return `${this.#name} ${role} attempt ${id}, ${timeoutMs} ms${this.#options.relayOnly ? ', by a relay only' : ''}.`;
+      const relay = this.#options.relayOnly ? ', by a relay only' : '';
+      const how = track.kind === 'server' ? ' through the server' : portMs === null ? '' : ' by a port';
+      return `${this.#name} ${role} attempt ${id}${how}, ${timeoutMs} ms${track.kind === 'direct' ? relay : ''}.`;
     });
-    void this.#await(id, peer, timeoutMs);
+    void this.#await(track, attempt, timeoutMs);
   }
 
-  async #await(id: number, peer: PeerAttempt, timeoutMs: number): Promise<void> {
-    const { clock, self, peer: expected, pool, relayOnly } = this.#options;
-    const cancel = clock.after(timeoutMs, () => peer.abort());
+  async #await(track: AttemptTrack, attempt: Attempt, timeoutMs: number): Promise<void> {
+    let isLate = false;
+    const cancelTimer = this.#options.clock.after(timeoutMs, () => {
+      isLate = attempt.opened === null;
+      cancelAttempt(attempt);
+    });
     try {
-      const shared = new SharedLink(await peer.link);
-      const link = shared.view(self.generation);
-      try {
-        await handshake(link, self, expected, { timeoutMs, clock });
-      } catch (error) {
+      const shared = new SharedLink(await attempt.peer.link);
+      if (attempt.isCancelled) {
         shared.close();
-        throw error;
+        throw new PeerGoneError('The attempt was cancelled.');
       }
-      if (this.#isOver) return shared.close();
-      pool.put(expected.member, shared, relayOnly);
-      this.#linked.resolve(link);
+      attempt.opened = { shared, view: shared.view(this.#options.self.generation) };
+      if (this.#isInitiator) await this.#choose(track, attempt.opened, timeoutMs);
+      else await this.#answer(track, attempt.opened, timeoutMs);
     } catch (error) {
-      peer.abort();
-      this.#lastFailure = messageOf(error);
-      const retries = this.#isInitiator && !this.#isOver && this.#attempt?.id === id;
-      log(() => `${this.#name} attempt ${id} failed${retries ? ', and is repeated' : ''}: ${this.#lastFailure}`);
-      if (retries) {
-        clock.after(BACKOFF_MS * 2 ** Math.floor(id / 2), () => {
-          if (!this.#isOver && this.#isInitiator) this.#open(id + 2);
-        });
-      }
+      cancelAttempt(attempt);
+      const late = `No connection was opened within ${timeoutMs / 1000} s.`;
+      this.#onFailure(track, attempt, isLate ? late : messageOf(error));
     } finally {
-      cancel();
+      cancelTimer();
     }
+  }
+
+  /** On the initiating end, chooses an open connection, unless another connection is chosen. */
+  async #choose(track: AttemptTrack, opened: Opened, timeoutMs: number): Promise<void> {
+    while (this.#choice !== null) {
+      const isLinked = await this.#choice.then(
+        () => true,
+        () => false,
+      );
+      if (!isLinked) continue;
+      // The other end's greeting shows that the connection is open at that end, too.
+      await firstFrame(opened.view);
+      return this.#keep(opened);
+    }
+    if (opened.view.state === 'closed') throw new PeerGoneError('The connection is closed.');
+    log(() => `${this.#name} chooses the ${track.kind} connection.`);
+    if (track.kind === 'direct') this.#stopServer();
+    this.#choice = this.#greet(track, opened, timeoutMs);
+    try {
+      await this.#choice;
+    } catch (error) {
+      this.#choice = null;
+      throw error;
+    }
+  }
+
+  /**
+   * On the other end, greets over an open connection. If the initiating end has not chosen the
+   * connection, the greeting gets no answer.
+   */
+  async #answer(track: AttemptTrack, opened: Opened, timeoutMs: number): Promise<void> {
+    const greeting = this.#greet(track, opened, timeoutMs);
+    if (track.kind === 'direct' && this.isServed) opened.view.close();
+    try {
+      await greeting;
+    } catch (error) {
+      if (track.kind === 'server' || !this.isServed || opened.shared.state === 'closed') throw error;
+      this.#keep(opened);
+    }
+  }
+
+  /** Links the two ranks over a connection once both ends have identified each other. */
+  async #greet(track: AttemptTrack, { shared, view }: Opened, timeoutMs: number): Promise<void> {
+    const { self, peer, pool, relayOnly, clock } = this.#options;
+    await handshake(view, self, peer, { timeoutMs, clock });
+    if (this.#isOver || this.#connection !== null) throw new PeerGoneError('Linking has ended.');
+    pool.put(peer.member, shared, track.kind === 'server' ? 'served' : relayOnly ? 'relayed' : 'direct');
+    this.#connection = shared;
+    this.#linked.resolve(view);
+    if (track.kind === 'direct') this.#stopServer();
+    // On the other end, a greeting over the direct connection may wait for an answer.
+    else if (!this.#isInitiator) this.#direct.latest?.opened?.view.close();
+  }
+
+  /** Keeps a direct connection for the next generation. */
+  #keep({ shared, view }: Opened): void {
+    const { pool, peer, relayOnly } = this.#options;
+    log(() => `${this.#name} has a direct connection now, which the next generation uses.`);
+    view.close();
+    const kind = relayOnly ? 'relayed' : 'direct';
+    pool.keepForNext(peer.member, { link: shared, kind, decides: this.#isInitiator });
+  }
+
+  #onFailure(track: AttemptTrack, attempt: Attempt, failure: string): void {
+    track.failure = failure;
+    const { connect, clock } = this.#options;
+    const isWanted = (): boolean => this.#mayOpen && track.latest === attempt;
+    const retries = isWanted() && (track.kind === 'server' || connect !== null);
+    log(() => `${this.#name} attempt ${attempt.id} failed${retries ? ', and is repeated' : ''}: ${failure}`);
+    // The failure of a port says nothing about WebRTC. An attempt over a relay may still succeed
+    // until the timer fires.
+    const waits = attempt.usesPort ? connect !== null : this.#prefersRelay && this.#cancelServerTimer !== null;
+    if (track.kind === 'direct' && isWanted() && !waits) this.#beginServer();
+    if (!retries) return;
+    clock.after(backoffMs(attempt.id), () => {
+      if (isWanted()) this.#open(track);
+    });
   }
 }
 
-function attemptMs(id: number): number {
-  return ATTEMPT_TIMEOUT_MS * 2 ** Math.max(0, Math.floor(id / 2) - 1);
+/** Resolves when the first frame arrives. Rejects if the link closes first. */
+function firstFrame(link: Link): Promise<void> {
+  const arrived = deferred();
+  link.onclose = (error) => arrived.reject(error ?? new PeerGoneError('The other end has closed the connection.'));
+  link.onframe = () => arrived.resolve();
+  return arrived.promise;
+}
+
+function isTurn({ urls }: IceServer): boolean {
+  return [urls].flat().some((url) => /^turns?:/.test(url));
 }

@@ -9,13 +9,21 @@ import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { IceServer, ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
+import type { SharedLink } from '../../transport/sharedLink.ts';
 import type { Clock } from '../../util/clock.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
-import { GenerationLink, ON_DEMAND_TIMES, type PeerConnector, type TabConnector } from './generationLink.ts';
+import { beginsAttempt } from './attemptTrack.ts';
+import {
+  GenerationLink,
+  ON_DEMAND_TIMES,
+  type PeerConnector,
+  type ServerConnector,
+  type TabConnector,
+} from './generationLink.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
 /**
@@ -33,15 +41,20 @@ export interface GenerationLinksOptions {
   /** Members in ring order. The index of a member is its rank. */
   members: readonly RosterEntry[];
   iceServers: readonly IceServer[];
-  connectPeer: PeerConnector;
+  /** `null` if the server forwards all frames between browsers. */
+  connectPeer: PeerConnector | null;
   /**
    * Connects tabs of one browser directly. `null` if they are linked like tabs of different
    * browsers.
    */
   connectTab: TabConnector | null;
+  /** `null` if the server forwards no frames. */
+  connectServer: ServerConnector | null;
   pool: LinkPool;
   /** Pairs of members that must connect over a TURN relay. */
   relayed: readonly (readonly [string, string])[];
+  /** Pairs of members that have needed the server before. */
+  served: readonly (readonly [string, string])[];
   relayOnly: boolean;
   /**
    * Returns the server, which forwards signals to other ranks; `null` while the server cannot be
@@ -93,7 +106,7 @@ export class GenerationLinks {
     const opened = this.neighbours.map(async (peer) => [peer, await this.#linkTo(peer).link()] as const);
     const others = members.flatMap(({ member }, peer) => {
       const isNeighbour = peer === rank || this.neighbours.includes(peer);
-      return isNeighbour || this.#options.pool.get(member) === null ? [] : [peer];
+      return isNeighbour || !this.#options.pool.has(member) ? [] : [peer];
     });
     for (const peer of others) void this.#follow(peer, (link) => link.reuse());
     const links = await this.#all(opened);
@@ -134,12 +147,24 @@ export class GenerationLinks {
     const peer = members.findIndex(({ member }) => member === from);
     if (peer < 0 || peer === rank) return;
     const known = this.#links.get(peer);
-    // Only an offer or a port can begin a link. Any other signal for an unknown link belongs to an
-    // attempt that has ended.
-    if ((!known || known.hasFailed) && signal.type !== 'offer' && signal.type !== 'port') return;
+    // Any other signal for an unknown link belongs to an attempt that has ended.
+    const isFirst = beginsAttempt(attempt, signal, { from, to: members[rank]!.member });
+    if ((!known || known.hasFailed) && !isFirst) return;
     const link = this.#linkTo(peer);
     link.signal(attempt, signal);
     if (link !== known) void this.#follow(peer, () => link.link(false));
+  }
+
+  /** Ids of the neighbours to which this rank is linked through the server. */
+  get servedNeighbours(): string[] {
+    const served = this.neighbours.filter((peer) => this.#links.get(peer)?.isServed);
+    return served.map((peer) => this.#options.members[peer]!.member);
+  }
+
+  /** Whether the link to a rank uses, or can use, another connection than this one. */
+  usesAnother(peer: number, connection: SharedLink): boolean {
+    const used = this.#links.get(peer)?.connection ?? null;
+    return used === null ? this.#options.pool.has(this.#options.members[peer]!.member) : used !== connection;
   }
 
   /** Ends the generation: aborts the mesh's groups with `reason` and closes all links. */
@@ -155,19 +180,21 @@ export class GenerationLinks {
   #linkTo(peerRank: number): GenerationLink {
     const existing = this.#links.get(peerRank);
     if (existing && !existing.hasFailed) return existing;
-    const { room, generation, rank, members, iceServers, connectPeer, connectTab, pool, server, doesOneWork, clock } =
-      this.#options;
+    const { room, generation, rank, members, iceServers, connectPeer, connectTab, connectServer } = this.#options;
+    const { pool, relayed, served, server, doesOneWork, clock } = this.#options;
     const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
-    const relayOnly =
-      this.#options.relayOnly || this.#options.relayed.some((pair) => pair.includes(self) && pair.includes(peer));
+    const isOne = (pair: readonly string[]): boolean => pair.includes(self) && pair.includes(peer);
+    const relayOnly = this.#options.relayOnly || relayed.some(isOne);
     const isSameBrowser = members[rank]!.browser === members[peerRank]!.browser;
     const link = new GenerationLink({
       self: { room, generation, member: self, rank },
       peer: { room, generation, member: peer, rank: peerRank },
       iceServers,
       connect: connectPeer,
+      connectServer,
       pool,
       relayOnly,
+      isServed: served.some(isOne),
       clock,
       isDelayed: () => doesOneWork([self, peer]),
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,

@@ -1,20 +1,43 @@
 /**
  * A pool of this rank's connections to other members. Unlike links, connections stay open from one
  * generation to the next.
+ *
+ * A member has one connection. If it goes through the server, the pool may also keep a direct
+ * connection, which the next generation uses instead.
  */
 import type { SharedLink } from '../../transport/sharedLink.ts';
 import { NO_TRAFFIC, type Traffic } from '../../util/activity.ts';
 
+/** `relayed`: over a TURN relay. `served`: through the signaling server. */
+export type ConnectionKind = 'direct' | 'relayed' | 'served';
+
+/** A direct connection that the next generation uses. */
+export interface KeptConnection {
+  readonly link: SharedLink;
+  readonly kind: ConnectionKind;
+  /** Whether this end decides over which connection the next generation links the two ranks. */
+  readonly decides: boolean;
+}
+
+/** Called when a connection closes, unless this rank has closed it. */
+export type ConnectionLost = (member: string, error: Error | null, link: SharedLink) => void;
+
 export class LinkPool {
   readonly #links = new Map<string, SharedLink>();
-  /** Connections that use a TURN relay. */
-  readonly #relayed = new WeakSet<SharedLink>();
+  readonly #kept = new Map<string, KeptConnection>();
+  /**
+   * The members of connections that a kept connection has replaced. The previous generation still
+   * uses them.
+   */
+  readonly #replaced = new Map<SharedLink, string>();
+  readonly #kinds = new WeakMap<SharedLink, ConnectionKind>();
+  readonly #watchers = new Set<(member: string, kept: KeptConnection) => void>();
   /** Bytes of connections that the pool no longer has. */
   #past: Traffic = NO_TRAFFIC;
-  readonly #onlost: (member: string, error: Error | null) => void;
+  readonly #onlost: ConnectionLost;
 
-  /** @param onlost called when a connection closes, unless this rank has closed it. */
-  constructor(onlost: (member: string, error: Error | null) => void) {
+  /** @param onlost not called for a connection that is only kept. */
+  constructor(onlost: ConnectionLost) {
     this.#onlost = onlost;
   }
 
@@ -22,47 +45,122 @@ export class LinkPool {
     return this.#links.get(member) ?? null;
   }
 
+  /** Returns the connection that {@link keepForNext} has added. */
+  keptFor(member: string): KeptConnection | null {
+    return this.#kept.get(member) ?? null;
+  }
+
+  /** Whether there is a connection to a member that a generation can use. */
+  has(member: string): boolean {
+    return this.#links.has(member) || this.#kept.has(member);
+  }
+
+  /** Whether the connection to a member goes through the server. */
+  isServed(member: string): boolean {
+    const link = this.#links.get(member);
+    return link !== undefined && this.kindOf(link) === 'served';
+  }
+
+  /** Returns the kind of a connection that the pool has or had. */
+  kindOf(link: SharedLink): ConnectionKind {
+    return this.#kinds.get(link) ?? 'direct';
+  }
+
   /** Bytes of all connections so far. */
   get traffic(): Traffic {
-    return [...this.#links.values()].map((link) => link.traffic).reduce(sum, this.#past);
+    const kept = [...this.#kept.values()].map(({ link }) => link);
+    return [...this.#links.values(), ...kept, ...this.#replaced.keys()]
+      .map((link) => link.traffic)
+      .reduce(sum, this.#past);
   }
 
   /**
-   * Adds a connection. It replaces an earlier connection to the same member. `isRelayed`: whether
-   * it uses a TURN relay.
+   * Adds a connection. It replaces an earlier connection to the same member, also one that is kept.
    */
-  put(member: string, link: SharedLink, isRelayed = false): void {
-    this.drop(member);
-    if (isRelayed) this.#relayed.add(link);
+  put(member: string, link: SharedLink, kind: ConnectionKind = 'direct'): void {
+    for (const earlier of [this.#links.get(member), this.#kept.get(member)?.link]) {
+      if (earlier !== undefined) this.drop(member, earlier);
+    }
     this.#links.set(member, link);
+    this.#watch(member, link, kind);
+  }
+
+  /**
+   * Keeps a direct connection for the next generation, if the connection to this member goes
+   * through the server. Otherwise closes it. If it breaks before it is used, the pool forgets it.
+   */
+  keepForNext(member: string, kept: KeptConnection): void {
+    if (!this.isServed(member) || this.#kept.has(member)) return kept.link.close();
+    this.#kept.set(member, kept);
+    this.#watch(member, kept.link, kept.kind);
+    for (const watcher of this.#watchers) watcher(member, kept);
+  }
+
+  /** Calls `watcher` with each connection that is kept. Returns a function that ends this. */
+  watchKept(watcher: (member: string, kept: KeptConnection) => void): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  /**
+   * Makes the kept connection the connection to this member. The previous connection stays open
+   * until {@link retain} is called, because the previous generation still uses it.
+   */
+  take(member: string): void {
+    const kept = this.#kept.get(member);
+    if (kept === undefined) return;
+    const previous = this.#links.get(member);
+    if (previous !== undefined) this.#replaced.set(previous, member);
+    this.#kept.delete(member);
+    this.#links.set(member, kept.link);
+  }
+
+  /**
+   * Closes the connection to a member, unless it uses a TURN relay or the server. A kept connection
+   * stays open, because it is newer than the failure that asks for a relay.
+   */
+  dropDirect(member: string): void {
+    const link = this.#links.get(member);
+    if (link !== undefined && this.kindOf(link) === 'direct') this.drop(member, link);
+  }
+
+  /** Closes all connections to a member, or only `link`. */
+  drop(member: string, link?: SharedLink): void {
+    for (const one of this.#allTo(member)) {
+      if (link !== undefined && one !== link) continue;
+      this.#forget(member, one);
+      one.close();
+    }
+  }
+
+  /** Closes all connections except those to `members`, and all that were replaced. */
+  retain(members: ReadonlySet<string>): void {
+    for (const [link, member] of this.#replaced) this.drop(member, link);
+    const all = new Set([...this.#links.keys(), ...this.#kept.keys()]);
+    for (const member of all) if (!members.has(member)) this.drop(member);
+  }
+
+  #watch(member: string, link: SharedLink, kind: ConnectionKind): void {
+    this.#kinds.set(link, kind);
     link.onclose = (error) => {
-      if (this.#links.get(member) !== link) return;
-      this.#forget(member);
-      this.#onlost(member, error);
+      if (!this.#allTo(member).includes(link)) return;
+      const isUsed = this.#kept.get(member)?.link !== link;
+      this.#forget(member, link);
+      if (isUsed) this.#onlost(member, error, link);
     };
   }
 
-  /** Closes the connection to a member, unless it uses a TURN relay. */
-  dropDirect(member: string): void {
-    const link = this.#links.get(member);
-    if (link !== undefined && !this.#relayed.has(link)) this.drop(member);
+  #allTo(member: string): SharedLink[] {
+    const replaced = [...this.#replaced].flatMap(([link, other]) => (other === member ? [link] : []));
+    const current = [this.#links.get(member), this.#kept.get(member)?.link];
+    return [...current.filter((link) => link !== undefined), ...replaced];
   }
 
-  /** Closes the connection to a member, if there is one. */
-  drop(member: string): void {
-    this.#forget(member)?.close();
-  }
-
-  /** Closes all connections except those to `members`. */
-  retain(members: ReadonlySet<string>): void {
-    for (const member of [...this.#links.keys()]) if (!members.has(member)) this.drop(member);
-  }
-
-  #forget(member: string): SharedLink | undefined {
-    const link = this.#links.get(member);
-    this.#links.delete(member);
-    if (link !== undefined) this.#past = { ...sum(this.#past, link.traffic), unsent: 0 };
-    return link;
+  #forget(member: string, link: SharedLink): void {
+    if (this.#links.get(member) === link) this.#links.delete(member);
+    if (this.#kept.get(member)?.link === link) this.#kept.delete(member);
+    this.#replaced.delete(link);
+    this.#past = { ...sum(this.#past, link.traffic), unsent: 0 };
   }
 }
 

@@ -96,8 +96,11 @@ export type MembershipEvent =
   | { type: 'admitted'; member: string }
   /** The connection to the server is lost. */
   | { type: 'lost' }
-  /** All links to the ring neighbours are open. */
-  | { type: 'linked'; generation: number }
+  /**
+   * All links to the ring neighbours are open. `served` lists the neighbours whose link goes
+   * through the server; it is missing if there are no such neighbours.
+   */
+  | { type: 'linked'; generation: number; served?: string[] }
   /**
    * Links to these ranks broke or could not be opened (`broken`), or these ranks did not call a
    * collective in time (`late`).

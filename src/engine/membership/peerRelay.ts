@@ -5,7 +5,7 @@
  * data channels: the connection's data channel. If not: a MessagePort to the page, which forwards
  * the channel's messages. For a tab of the same browser: a port to that tab.
  */
-import type { PeerSignal } from '../../protocol/linkSignal.ts';
+import { isPeerSignal, type PeerSignal } from '../../protocol/linkSignal.ts';
 import type { RequestTabPort } from '../../transport/broker.ts';
 import { openChannelLink, type Connection } from '../../transport/channelLink.ts';
 import { UNKNOWN_WAY, type Link, type RouteDescription } from '../../transport/link.ts';
@@ -89,7 +89,9 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
       post({ type: 'peer-connect', id, ...options });
       return {
         link: link.promise,
-        signal: (signal) => post({ type: 'peer-signal', id, signal }),
+        signal(signal) {
+          if (isPeerSignal(signal)) post({ type: 'peer-signal', id, signal });
+        },
         abort: () => connection.close(),
       };
     },

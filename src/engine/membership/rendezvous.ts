@@ -9,11 +9,13 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import { isWorking } from '../../util/activity.ts';
 import { isElastic, type TransportName } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
+import type { SharedLink } from '../../transport/sharedLink.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
 import { Feeds } from './feeds.ts';
 import { activityOf, type Generation } from './generation.ts';
+import type { ServerConnector } from './generationLink.ts';
 import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.ts';
 import { LinkPool } from './linkPool.ts';
 import {
@@ -86,7 +88,7 @@ export class Rendezvous {
       isTraining: () => ['SYNCING', 'RUNNING'].includes(this.#membership.active?.phase ?? ''),
       reconnectState: () => this.#lastRoom && reconnectStateOf(this.#membership, this.#lastRoom),
     });
-    this.#pool = new LinkPool((member, error) => this.#onLinkLost(member, error));
+    this.#pool = new LinkPool((member, error, connection) => this.#onLinkLost(member, error, connection));
     this.#feeds = new Feeds({
       openLinks: (feed, job) => this.#openLinks(feed, job.transport),
       run: async (feed) => options.feed?.(feed),
@@ -216,11 +218,12 @@ export class Rendezvous {
     members,
     job,
     relayed,
+    served,
     separated,
   }: Extract<ServerMessage, { type: 'prepare' }>): Promise<void> {
     const rankOf = (id: string): number => members.findIndex(({ member }) => member === id);
     const rank = members.findIndex(({ member }) => member === this.#membership.member);
-    const links = this.#openLinks({ generation, rank, members, relayed }, job.transport);
+    const links = this.#openLinks({ generation, rank, members, relayed, served }, job.transport);
     const live: Live = { links, abort: new AbortController(), members, view: null };
     this.#live.set(generation, live);
     try {
@@ -239,29 +242,43 @@ export class Rendezvous {
         activityOf: async (ranks) =>
           activityOf(ranks, members, await this.#server.pulsesOf(ranks.map((one) => members[one]!.member))),
       };
-      this.#dispatch({ type: 'linked', generation });
+      const neighbours = links.servedNeighbours;
+      this.#dispatch({ type: 'linked', generation, ...(neighbours.length > 0 && { served: neighbours }) });
     } catch (error) {
       this.#report(generation, error);
     }
   }
 
   #openLinks(
-    one: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed'>,
+    one: Pick<GenerationLinksOptions, 'generation' | 'rank' | 'members' | 'relayed' | 'served'>,
     jobTransport: TransportName,
   ): GenerationLinks {
     const { connectPeer, connectTab, transport = jobTransport, clock } = this.#options;
+    const { room, serverLinks, iceTransportPolicy } = this.#server.admission!;
+    const connectServer = this.#serverConnector();
     return new GenerationLinks({
       ...one,
-      room: this.#server.admission!.room,
-      connectPeer,
+      room,
+      connectPeer: serverLinks === 'only' && connectServer !== null ? null : connectPeer,
+      connectServer,
       clock,
       connectTab: transport === 'auto' ? connectTab : null,
       iceServers: this.#server.iceServers,
       pool: this.#pool,
       server: () => this.#server,
       doesOneWork: async (some) => [...(await this.#server.pulsesOf(some)).values()].some(isWorking),
-      relayOnly: this.#server.admission!.iceTransportPolicy === 'relay',
+      relayOnly: iceTransportPolicy === 'relay',
     });
+  }
+
+  /** Returns `null` if the server, or this page, does not link ranks through the server. */
+  #serverConnector(): ServerConnector | null {
+    const { connectServer, server } = this.#options;
+    if (connectServer === undefined || this.#server.admission!.serverLinks === 'off') return null;
+    return (attempt) => {
+      const { room, token } = this.#server.admission!;
+      return connectServer({ ...attempt, server, room, token });
+    };
   }
 
   #drop(generation: number, reason: Error): void {
@@ -343,12 +360,12 @@ export class Rendezvous {
     return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElastic(this.#lastRoom.job));
   }
 
-  #onLinkLost(member: string, error: Error | null): void {
-    this.#feeds.lost(member);
+  #onLinkLost(member: string, error: Error | null, connection: SharedLink): void {
+    this.#feeds.lost(member, connection);
     log(() => `Member ${this.#membership.member} has lost the connection to ${member}: ${error?.message ?? 'closed'}`);
     for (const [generation, { members, links }] of this.#live) {
       const peer = members.findIndex((entry) => entry.member === member);
-      if (!links.neighbours.includes(peer)) continue;
+      if (!links.neighbours.includes(peer) || links.usesAnother(peer, connection)) continue;
       const why = error === null ? 'A neighbour has closed its link.' : error.message;
       this.#report(generation, new PeerGoneError(why, { generation, missing: [peer] }));
     }

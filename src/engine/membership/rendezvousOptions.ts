@@ -6,6 +6,8 @@ import type { TransportName } from '../../spec/job.ts';
 import type { Activity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Generation } from './generation.ts';
+import type { PeerAttempt } from '../../transport/peerLink.ts';
+import type { ServerConnectOptions } from '../../transport/serverLink.ts';
 import type { PeerConnector, TabConnector } from './generationLink.ts';
 import type { RunEnd, StateReport } from './membership.ts';
 import type { OpenSocket } from './signalingClient.ts';
@@ -37,6 +39,8 @@ export interface RendezvousOptions {
   hello: Extract<ClientMessage, { type: 'create' | 'join' }>;
   connectPeer: PeerConnector;
   connectTab: TabConnector;
+  /** Connects ranks through the server. If it is missing, no ranks are linked that way. */
+  connectServer?: (options: Omit<ServerConnectOptions, 'openSocket' | 'crypto'>) => PeerAttempt;
   /** How tabs of one browser are linked. The default is the job's transport. */
   transport?: TransportName;
   clock: Clock;

@@ -1,7 +1,10 @@
 /** Determines the transport between the ranks of a world. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import type { LinkRoute } from '../../protocol/runEvents.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
+
+const KINDS = ['webrtc', 'server', 'memory'] as const;
 
 /**
  * Returns the kind of transport of the links between ring neighbours, over all ranks. Every rank
@@ -11,11 +14,15 @@ export async function transportOf(group: ProcessGroup): Promise<RunResult['trans
   const { rank, worldSize } = group;
   if (worldSize === 1) return 'none';
   const right = await group.describeLink(rightOf(rank, worldSize));
-  const isMemory = right?.route === 'memory';
-  const counts = Int32Array.of(Number(isMemory), Number(right !== null && !isMemory));
+  const own = right === null ? null : kindOf(right.route);
+  const counts = Int32Array.from(KINDS, (kind) => Number(kind === own));
   await group.allReduce(counts);
-  const [ports, connections] = counts as unknown as [number, number];
-  if (ports + connections < worldSize) return 'unknown';
-  if (ports === 0) return 'webrtc';
-  return connections === 0 ? 'memory' : 'mixed';
+  const used = KINDS.filter((_, index) => counts[index]! > 0);
+  if (counts.reduce((sum, count) => sum + count, 0) < worldSize) return 'unknown';
+  return used.length === 1 ? used[0]! : 'mixed';
+}
+
+function kindOf(route: LinkRoute): (typeof KINDS)[number] {
+  if (route === 'memory') return 'memory';
+  return route === 'server' || route === 'server-clear' ? 'server' : 'webrtc';
 }

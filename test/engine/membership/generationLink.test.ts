@@ -8,7 +8,7 @@ import {
   type PeerConnector,
   type TabConnector,
 } from '../../../src/engine/membership/generationLink.ts';
-import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
+import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
 import type { Hello } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
@@ -61,7 +61,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
       if (initiator) queueMicrotask(() => onsignal({ type: 'offer', sdp: 'offer' }));
       return {
         link: attempt.link.promise,
-        signal: (signal: PeerSignal) => {
+        signal: (signal: LinkSignal) => {
           if (signal.type === 'offer') return onsignal({ type: 'answer', sdp: 'answer' });
           const index = attempts.alice.length - 1;
           if (!opens(index)) return attempts.alice[index]!.link.reject(new PeerGoneError('The connection failed.'));
@@ -95,7 +95,10 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   };
   const delayed = { isOne: false };
   const isDelayed = (): Promise<boolean> => Promise.resolve(delayed.isOne);
-  const common = { iceServers: [], relayOnly, clock, isDelayed, connectTab: broker === undefined ? null : connectTab };
+  const common = {
+    ...{ iceServers: [], relayOnly, isServed: false, clock, isDelayed, connectServer: null },
+    connectTab: broker === undefined ? null : connectTab,
+  };
   const edges: Record<'alice' | 'bob', GenerationLink> = {
     alice: new GenerationLink({
       ...{ ...common, self, peer, connect: connector('alice'), pool: pools.alice },

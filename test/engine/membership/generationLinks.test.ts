@@ -2,7 +2,7 @@
  * The links of one generation. The test controls the ranks' signals and connections, and shows what
  * happens if connections are dead.
  */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { GenerationLinks } from '../../../src/engine/membership/generationLinks.ts';
 import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
@@ -10,10 +10,12 @@ import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
+import { connectServer } from '../../../src/transport/serverLink.ts';
 import { SharedLink } from '../../../src/transport/sharedLink.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
+import { LinkRelay } from '../../transport/linkRelay.ts';
 
 const GENERATION = 7;
 /** Milliseconds that a signal takes. */
@@ -62,7 +64,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
     return {
       link: link.promise,
       signal: (signal) => {
-        if (signal.type === 'candidate') return;
+        if (signal.type !== 'offer' && signal.type !== 'answer') return;
         const offer = offers[Number(signal.sdp)]!;
         if (signal.type === 'offer') {
           offer.other = link;
@@ -80,7 +82,15 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
     ({ member }, rank) =>
       new GenerationLinks({
         ...{ room: 'K7F3QX', generation: GENERATION, rank, members, iceServers: [], connectPeer },
-        ...{ connectTab: null, pool: pools[rank]!, relayed: [], relayOnly: false, clock },
+        ...{
+          connectTab: null,
+          connectServer: null,
+          pool: pools[rank]!,
+          relayed: [],
+          served: [],
+          relayOnly: false,
+          clock,
+        },
         doesOneWork: () => Promise.resolve(false),
         server: () => ({
           isOpen: true,
@@ -142,19 +152,26 @@ describe('GenerationLinks', () => {
     },
   );
 
-  test('gives a link on demand its full deadline, even if a candidate of an earlier attempt has already arrived', async () => {
-    const { groups, links, signals, pass } = await openWorld('nothing');
-    const candidate = { candidate: 'candidate:1 1 udp 1 192.0.2.1 9 typ host', sdpMid: '0', sdpMLineIndex: 0 };
-    links[0]!.signal({ from: 'member-2', attempt: 1, signal: { type: 'candidate', candidate } });
-    await pass(13_000);
-    // The first attempt fails after some seconds, and the next attempt succeeds.
-    signals.arrive = false;
-    const talking = talk(groups[0]!, groups[2]!);
-    await pass(2_000);
-    signals.arrive = true;
-    await pass(5_000);
-    expect(talking.outcome).toBe('arrived: 1');
-  });
+  const candidate = { candidate: 'candidate:1 1 udp 1 192.0.2.1 9 typ host', sdpMid: '0', sdpMLineIndex: 0 };
+  test.each([
+    ['a candidate', 1, { type: 'candidate', candidate }],
+    // Even ids are those of attempts of the member with the lower id, so this is an answer.
+    ['the answer', 0, { type: 'server', channel: '0'.repeat(32), key: null }],
+  ] as const)(
+    'gives a link on demand its full deadline, even if %s of an earlier attempt has already arrived',
+    async (_, attempt, signal) => {
+      const { groups, links, signals, pass } = await openWorld('nothing');
+      links[0]!.signal({ from: 'member-2', attempt, signal });
+      await pass(13_000);
+      // The first attempt fails after some seconds, and the next attempt succeeds.
+      signals.arrive = false;
+      const talking = talk(groups[0]!, groups[2]!);
+      await pass(2_000);
+      signals.arrive = true;
+      await pass(5_000);
+      expect(talking.outcome).toBe('arrived: 1');
+    },
+  );
 
   test('links to a rank whose old connection turns out to be dead while its new link waits until other links are open', async () => {
     const { groups, signals, pass } = await openWorld('two dead ends', { ranks: 8 });
@@ -167,15 +184,69 @@ describe('GenerationLinks', () => {
     expect(talks.map(({ outcome }) => outcome)).toEqual(talks.map(() => 'arrived: 1'));
   });
 
+  test('links all ranks through the server, and names the neighbours that are linked that way', async () => {
+    const clock = new ManualClock();
+    const relay = new LinkRelay();
+    const members = [0, 1, 2, 3].map((rank): RosterEntry => {
+      return { member: `member-${rank}`, name: 'tab', device: null, browser: rank, rank: null };
+    });
+    const links: GenerationLinks[] = members.map(
+      ({ member }, rank) =>
+        new GenerationLinks({
+          ...{ room: 'K7F3QX', generation: GENERATION, rank, members, iceServers: [], clock },
+          ...{ connectPeer: null, connectTab: null, relayed: [], served: [], relayOnly: false },
+          connectServer: (attempt) =>
+            connectServer({
+              ...{ ...attempt, server: 'https://peergrad.example', room: 'K7F3QX', token: 'token-of-a-member' },
+              ...{ openSocket: relay.openSocket, crypto },
+            }),
+          pool: new LinkPool(() => {}),
+          doesOneWork: () => Promise.resolve(false),
+          server: () => ({
+            isOpen: true,
+            send: (message) => {
+              if (message.type !== 'signal') return;
+              const { to, attempt, signal } = message;
+              links[members.findIndex((one) => one.member === to)]!.signal({ from: member, attempt, signal });
+            },
+          }),
+        }),
+    );
+    const opened = await Promise.all(links.map((each) => each.open()));
+    const groups = opened.map(({ mesh }) => new ProcessGroup(mesh, { clock, timeoutMs: 30_000 }));
+    const routes = await Promise.all(
+      groups.map(async (group, rank) => (await group.describeLink((rank + 1) % 4))?.route),
+    );
+    expect(routes).toEqual(['server', 'server', 'server', 'server']);
+    expect(links.map(({ servedNeighbours }) => servedNeighbours.toSorted())).toEqual([
+      ['member-1', 'member-3'],
+      ['member-0', 'member-2'],
+      ['member-1', 'member-3'],
+      ['member-0', 'member-2'],
+    ]);
+    // The link of ranks 0 and 2 is opened on demand.
+    const talking = talk(groups[2]!, groups[0]!);
+    await vi.waitFor(() => expect(talking.outcome).toBe('arrived: 1'), { timeout: 20_000 });
+    for (const each of links) each.close(new PeerGoneError('The test is over.'));
+  });
+
   test('fails with an error that names all unreachable neighbours', async () => {
     const clock = new ManualClock();
     const members = [0, 1, 2, 3].map((rank): RosterEntry => {
       return { member: `member-${rank}`, name: 'tab', device: null, browser: rank, rank: null };
     });
     const links = new GenerationLinks({
-      ...{ room: 'K7F3QX', generation: GENERATION, rank: 1, members, iceServers: [], connectTab: null },
+      ...{
+        room: 'K7F3QX',
+        generation: GENERATION,
+        rank: 1,
+        members,
+        iceServers: [],
+        connectTab: null,
+        connectServer: null,
+      },
       connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
-      ...{ pool: new LinkPool(() => {}), relayed: [], relayOnly: false, clock, server: () => null },
+      ...{ pool: new LinkPool(() => {}), relayed: [], served: [], relayOnly: false, clock, server: () => null },
       doesOneWork: () => Promise.resolve(false),
     });
     const failure = links.open().catch((error: unknown) => error);

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
+import { describe, expect, test } from 'vitest';
+import { LinkPool, type ConnectionKind } from '../../../src/engine/membership/linkPool.ts';
 import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { SharedLink } from '../../../src/transport/sharedLink.ts';
@@ -22,4 +22,97 @@ test('the traffic of a pool never decreases, because it includes replaced, dropp
   const lost = pool.traffic.sent;
   pool.retain(new Set());
   expect([first.sent, replaced.sent, second.sent, lost, pool.traffic.sent]).toEqual([100, 200, 300, 300, 300]);
+});
+
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function open(): { link: SharedLink; other: SharedLink } {
+  const [mine, theirs] = createMemoryLinkPair();
+  return { link: new SharedLink(mine), other: new SharedLink(theirs) };
+}
+
+/** A pool with a connection to Ada of the given kind, and a direct connection that it may keep. */
+function poolWith(kind: ConnectionKind | null) {
+  const lost: SharedLink[] = [];
+  const pool = new LinkPool((_member, _error, link) => lost.push(link));
+  const first = open();
+  if (kind !== null) pool.put('Ada', first.link, kind);
+  const kept = open();
+  pool.keepForNext('Ada', { link: kept.link, kind: 'direct', decides: true });
+  return { pool, lost, first, kept };
+}
+
+describe('a connection that is kept for the next generation', () => {
+  test.each(['direct', 'relayed', null] as const)('is closed if the connection is %s', (kind) => {
+    const { pool, kept } = poolWith(kind);
+    expect([kept.link.state, pool.keptFor('Ada')]).toEqual(['closed', null]);
+  });
+
+  test('replaces the connection, which stays open until the pool closes those that are not used', () => {
+    const { pool, first, kept } = poolWith('served');
+    const before = [pool.get('Ada') === first.link, pool.isServed('Ada')];
+    pool.take('Ada');
+    const after = [pool.get('Ada') === kept.link, pool.isServed('Ada'), pool.keptFor('Ada')];
+    const states = [first.link.state, kept.link.state];
+    pool.retain(new Set(['Ada']));
+    expect([before, after, states, [first.link.state, kept.link.state]]).toEqual([
+      [true, true],
+      [true, false, null],
+      ['open', 'open'],
+      ['closed', 'open'],
+    ]);
+  });
+
+  test('is forgotten without a report if it breaks; the connection that it has replaced is reported', async () => {
+    const { pool, lost, first, kept } = poolWith('served');
+    kept.other.close();
+    await settle();
+    const forgotten = [pool.keptFor('Ada'), lost.length];
+    const second = open();
+    pool.keepForNext('Ada', { link: second.link, kind: 'direct', decides: true });
+    pool.take('Ada');
+    first.other.close();
+    await settle();
+    expect([forgotten, lost, pool.get('Ada') === second.link]).toEqual([[null, 0], [first.link], true]);
+    second.other.close();
+    await settle();
+    expect([lost, pool.has('Ada')]).toEqual([[first.link, second.link], false]);
+  });
+
+  test('remains for the next generation if the connection breaks', async () => {
+    const { pool, lost, first, kept } = poolWith('served');
+    first.other.close();
+    await settle();
+    expect([lost, pool.get('Ada'), pool.has('Ada')]).toEqual([[first.link], null, true]);
+    pool.take('Ada');
+    expect(pool.get('Ada')).toBe(kept.link);
+  });
+
+  test('stays open where a relay is required, unlike a direct connection, and is closed with its member', () => {
+    const { pool, first, kept } = poolWith('served');
+    pool.dropDirect('Ada');
+    const states = [first.link.state, kept.link.state];
+    pool.retain(new Set());
+    expect([states, [first.link.state, kept.link.state]]).toEqual([
+      ['open', 'open'],
+      ['closed', 'closed'],
+    ]);
+  });
+
+  test('counts in the traffic', async () => {
+    const { pool, first, kept } = poolWith('served');
+    for (const { link } of [first, kept]) await link.view(1).send(createFrame(emptyHeader(FrameKind.DATA, 1), 68));
+    const sent = [pool.traffic.sent];
+    pool.take('Ada');
+    sent.push(pool.traffic.sent);
+    pool.retain(new Set(['Ada']));
+    expect([...sent, pool.traffic.sent]).toEqual([200, 200, 200]);
+  });
+
+  test('is the first of two', () => {
+    const { pool, kept } = poolWith('served');
+    const second = open();
+    pool.keepForNext('Ada', { link: second.link, kind: 'direct', decides: true });
+    expect([pool.keptFor('Ada')?.link === kept.link, second.link.state]).toEqual([true, 'closed']);
+  });
 });

@@ -10,7 +10,7 @@ import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 
 const HERE = { isServerAway: false, outcome: null, isSpectator: false };
 const prepare = (generation: number, ...ids: string[]): MembershipEvent => ({
-  ...{ type: 'prepare', generation, run: 1, job: DEFAULT_JOB, relayed: [], separated: [] },
+  ...{ type: 'prepare', generation, run: 1, job: DEFAULT_JOB, relayed: [], separated: [], served: [] },
   members: ids.map((member) => ({ member, name: member, device: null, browser: 0, rank: null })),
 });
 const after = (...events: MembershipEvent[]): MembershipState =>

@@ -3,7 +3,7 @@
  * the other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { PeerConnector } from '../../../src/engine/membership/generationLink.ts';
+import { HEAD_START_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
 import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
@@ -11,10 +11,12 @@ import {
   PROTOCOL_VERSION,
   type ClientMessage,
   type Refusal,
+  type ServerLinkMode,
   type ServerMessage,
 } from '../../../src/protocol/control.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
 import { handshake, type Hello } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
@@ -69,10 +71,10 @@ class FakeSocket extends EventTarget {
     this.dispatchEvent(new MessageEvent('message', { data: this.#encoder.encode(message) }));
   }
 
-  admits(heartbeatMs = 600_000): void {
+  admits(heartbeatMs = 600_000, serverLinks: ServerLinkMode = 'off'): void {
     this.says({
       ...{ type: 'admitted', member: MEMBER, token: 't'.repeat(20), hostKey: null, room: 'K7F3QX' },
-      ...{ iceServers: [], bootId: 'boot', heartbeatMs },
+      ...{ iceServers: [], serverLinks, bootId: 'boot', heartbeatMs },
     });
     this.says({
       ...{ type: 'room', phase: 'FORMING', run: 0, generation: 0, hosts: [MEMBER], members: [], spectators: [] },
@@ -371,7 +373,7 @@ describe('a rank whose training fails', () => {
     socket.admits();
     socket.says({
       ...{ type: 'prepare', generation: GENERATION, run: 1, members: RING, job: parseJob({ transport: 'webrtc' }) },
-      ...{ relayed: [], separated: [] },
+      ...{ relayed: [], separated: [], served: [] },
     });
     await settle();
     for (const message of socket.sent) {
@@ -438,7 +440,7 @@ describe('a rank whose training fails', () => {
     const next = GENERATION + 1;
     const members = RING.filter(({ member }) => member !== 'member-1111');
     const job = parseJob({ transport: 'webrtc' });
-    socket.says({ type: 'prepare', generation: next, run: 1, members, job, relayed: [], separated: [] });
+    socket.says({ type: 'prepare', generation: next, run: 1, members, job, relayed: [], separated: [], served: [] });
     await settle();
     for (const [peer, theirs] of ends) {
       const helloOf = (member: string): Hello => {
@@ -465,5 +467,134 @@ describe('a rank whose training fails', () => {
     await settle();
     clock.advance(5_000);
     expect(reports()).toEqual([]);
+  });
+});
+
+describe('a rank whose links go through the server', () => {
+  let socket: FakeSocket;
+  let served: (Parameters<NonNullable<RendezvousOptions['connectServer']>>[0] & { link: Deferred<Link> })[];
+  let direct: Deferred<Link>[];
+
+  /** Connects with the given mode of the server. */
+  const connect = async (mode: ServerLinkMode): Promise<void> => {
+    [served, direct] = [[], []];
+    socket = await begin({
+      connectPeer: () => {
+        const link = deferred<Link>();
+        direct.push(link);
+        return { link: link.promise, signal: () => {}, abort: () => {} };
+      },
+      connectServer: (options) => {
+        const link = deferred<Link>();
+        served.push({ ...options, link });
+        return { link: link.promise, signal: () => {}, abort: () => {} };
+      },
+    });
+    socket.admits(600_000, mode);
+  };
+  const prepare = (generation: number, pairs: [string, string][] = []): void => {
+    const job = parseJob({ transport: 'webrtc' });
+    socket.says({
+      ...{ type: 'prepare', generation, run: 1, members: RING, job, relayed: [], separated: [], served: pairs },
+    });
+  };
+  /** The other end's handshake. */
+  const greet = async (theirs: Link, member: string, generation: number): Promise<void> => {
+    const helloOf = (id: string): Hello => {
+      return { room: 'K7F3QX', generation, member: id, rank: RING.findIndex((one) => one.member === id) };
+    };
+    await handshake(theirs, helloOf(member), helloOf(MEMBER), { timeoutMs: 1000, clock });
+  };
+  /** Opens all attempts through the server. Resolves with their other ends. */
+  const openServed = async (generation: number): Promise<Link[]> => {
+    const ends = served.map(({ link }) => {
+      const [mine, theirs] = createMemoryLinkPair();
+      link.resolve(mine);
+      return theirs;
+    });
+    for (const [index, theirs] of ends.entries()) await greet(theirs, served[index]!.peer, generation);
+    await settle();
+    return ends;
+  };
+  const linked = (): ClientMessage[] => socket.sent.filter(({ type }) => type === 'linked');
+
+  test('reports those neighbours', async () => {
+    await connect('only');
+    prepare(GENERATION);
+    await settle();
+    const told = { server: 'http://server', room: 'K7F3QX', token: 't'.repeat(20), generation: GENERATION };
+    expect(served).toEqual(
+      ['member-2222', 'member-3333'].map((peer): unknown => expect.objectContaining({ ...told, member: MEMBER, peer })),
+    );
+    expect(direct).toEqual([]);
+    await openServed(GENERATION);
+    expect(linked()).toEqual([
+      { type: 'linked', generation: GENERATION, served: expect.arrayContaining(['member-2222', 'member-3333']) },
+    ]);
+  });
+
+  test.each([
+    ['on', [['member-2222', MEMBER]], ['member-2222']],
+    ['off', [['member-2222', MEMBER]], []],
+  ] as const)(
+    'with the mode %s and the served pairs %j, tries the server after a second for the neighbours %j',
+    async (mode, pairs, begun) => {
+      await connect(mode);
+      prepare(
+        GENERATION,
+        pairs.map(([a, b]) => [a, b]),
+      );
+      await settle();
+      clock.advance(HEAD_START_MS);
+      await settle();
+      expect(served.map(({ peer }) => peer)).toEqual(begun);
+      expect(direct).toHaveLength(2);
+    },
+  );
+
+  test.each([true, false])(
+    'links to a newcomer through the server after a second if the feed is served: %s',
+    async (isServed) => {
+      await connect('on');
+      const members: [RosterEntry, RosterEntry] = [RING[RANK]!, { ...RING[3]!, browser: 1 }];
+      socket.says({ type: 'feed', generation: GENERATION, run: 1, members, relayed: false, served: isServed });
+      await settle();
+      clock.advance(HEAD_START_MS);
+      await settle();
+      expect(served.map(({ peer }) => peer)).toEqual(isServed ? ['member-3333'] : []);
+    },
+  );
+
+  test('uses direct connections in the next generation, and does not report the end of those that they replace', async () => {
+    await connect('on');
+    prepare(
+      GENERATION,
+      [1, 3].map((rank) => [MEMBER, RING[rank]!.member]),
+    );
+    await settle();
+    clock.advance(HEAD_START_MS);
+    await settle();
+    const replaced = await openServed(GENERATION);
+    const kept = direct.map((link) => {
+      const [mine, theirs] = createMemoryLinkPair();
+      link.resolve(mine);
+      void theirs.send(createFrame(emptyHeader(FrameKind.HELLO, GENERATION), 0));
+      return theirs;
+    });
+    await settle();
+    prepare(GENERATION + 1, []);
+    for (const [index, theirs] of kept.entries()) await greet(theirs, served[index]!.peer, GENERATION + 1);
+    await settle();
+    for (const link of replaced) link.close();
+    await settle();
+    clock.advance(5_000);
+    expect(linked().slice(1)).toEqual([{ type: 'linked', generation: GENERATION + 1 }]);
+    expect(socket.sent.filter(({ type }) => type === 'broken')).toEqual([]);
+    kept[0]!.close();
+    await settle();
+    clock.advance(500);
+    expect(socket.sent.filter(({ type }) => type === 'broken')).toEqual([
+      { type: 'broken', generation: GENERATION + 1, peers: [served[0]!.peer] },
+    ]);
   });
 });

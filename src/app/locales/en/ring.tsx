@@ -195,7 +195,13 @@ export const ring = {
   bucket: (bucket: number, of: number, bytes: string) => `bucket ${bucket} of ${of}, ${bytes}`,
   connecting: 'connecting',
   /** Route of a link. */
-  routes: { direct: 'direct', relayed: 'relayed', memory: 'same browser' },
+  routes: {
+    direct: 'direct',
+    relayed: 'relayed',
+    memory: 'same browser',
+    server: 'server',
+    'server-clear': 'server, not encrypted',
+  },
   membersOf: (title: string, algorithm: AllReduceName | null, names: readonly string[]) =>
     `${title}. ${algorithm === null ? `No picture of the all-reduce, world size ${names.length}` : pictures[algorithm](names.length)}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
 };

@@ -127,7 +127,13 @@ export const ring: Messages['ring'] = {
   replay: (step) => `回放第 ${step} 步`,
   bucket: (bucket, of, bytes) => `第 ${bucket}/${of} 桶，${bytes}`,
   connecting: '连接中',
-  routes: { direct: '直连', relayed: '中继', memory: '同一浏览器' },
+  routes: {
+    direct: '直连',
+    relayed: '中继',
+    memory: '同一浏览器',
+    server: '服务器',
+    'server-clear': '服务器，未加密',
+  },
   membersOf: (title, algorithm, names) =>
     `${title}。${algorithm === null ? `没有全归约的图，rank 数：${names.length}` : pictures[algorithm](names.length)}：${names.map((name, rank) => `rank ${rank} ${name}`).join('、')}。`,
 };

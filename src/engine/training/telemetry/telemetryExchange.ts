@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { EdgeReport } from '../../../protocol/events.ts';
-import type { LinkRoute, RankStatistics } from '../../../protocol/runEvents.ts';
+import { LINK_ROUTES, type RankStatistics } from '../../../protocol/runEvents.ts';
 import type { StepLane } from '../../../protocol/stepTrace.ts';
 import type { Span } from '../../../telemetry/clocks.ts';
 import { packLanes, unpackLanes } from '../../../telemetry/stepLane.ts';
@@ -19,8 +19,6 @@ const FIELDS = [
   'memoryBytes',
 ] as const satisfies readonly (keyof RankStatistics)[];
 type Fields = Record<(typeof FIELDS)[number], number>;
-
-const ROUTES = ['unknown', 'direct', 'relayed', 'memory'] as const satisfies readonly LinkRoute[];
 
 /** The largest number of steps whose times a rank sends. If there are more, the latest are sent. */
 export const EXCHANGED_STEPS = 16;
@@ -79,7 +77,7 @@ export async function exchangeTelemetry(
     ...[statistics.commands?.dispatches ?? NaN, statistics.commands?.submits ?? NaN],
     ...[Number(isHidden), waitMs, span.begin, span.end],
     ...[chunks?.sentAt ?? NaN, chunks?.receivedAt ?? NaN],
-    ...[right ? ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN, right?.connections ?? NaN],
+    ...[right ? LINK_ROUTES.indexOf(right.route) : NaN, right?.roundTripMs ?? NaN, right?.connections ?? NaN],
     ...[right?.bytesSent ?? NaN, right?.bytesReceived ?? NaN],
     ...packLanes(lanes, count, segments),
   ]);
@@ -101,7 +99,7 @@ export async function exchangeTelemetry(
       waitMs: wait,
       right: Number.isNaN(route)
         ? null
-        : { route: ROUTES[route]!, roundTripMs: orNull(roundTripMs), connections, bytesSent, bytesReceived },
+        : { route: LINK_ROUTES[route]!, roundTripMs: orNull(roundTripMs), connections, bytesSent, bytesReceived },
       chunks: Number.isNaN(sentAt) ? null : { sentAt, receivedAt },
       span: { begin, end },
       lanes: unpackLanes(Float64Array.from(row.slice(OWN_NUMBERS)), segments),

@@ -1,0 +1,105 @@
+/**
+ * Links two ranks over a connection of an earlier generation.
+ *
+ * There may be two connections: one through the server, and a direct one that the previous
+ * generation has kept. The end that decides greets over one connection at a time, the kept one
+ * first. The other end cannot know whether that end has the kept connection, so it greets over all
+ * connections, also over one that is kept a moment later. So both ends use the same connection.
+ */
+import { handshake, type Hello } from '../../transport/handshake.ts';
+import type { Link } from '../../transport/link.ts';
+import type { SharedLink } from '../../transport/sharedLink.ts';
+import type { Clock } from '../../util/clock.ts';
+import { messageOf } from '../../util/errors.ts';
+import type { Opened } from './attemptTrack.ts';
+import type { ConnectionKind, LinkPool } from './linkPool.ts';
+
+/**
+ * Deadline in milliseconds for the handshake over an open connection. The handshake takes one round
+ * trip, unless the connection is dead. A connection through the server has twice this time, because
+ * the other end may first try a direct connection that it has kept.
+ */
+const REUSE_TIMEOUT_MS = 3_000;
+
+interface ReuseOptions {
+  self: Hello;
+  peer: Hello;
+  pool: LinkPool;
+  clock: Clock;
+  /** Called when a connection cannot be used. */
+  onfailure: (kind: ConnectionKind, failure: string) => void;
+}
+
+export class ConnectionReuse {
+  readonly #options: ReuseOptions;
+  /** The links on which a handshake is in progress. */
+  readonly #greeting = new Set<Link>();
+  /** The connection that both ends use. */
+  #used: Opened | null = null;
+  #isCancelled = false;
+  /** Whether connections without a handshake stay in the pool. */
+  #keepsConnections = false;
+
+  constructor(options: ReuseOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves with the connection that both ends use, or with `null` if they use none. Connections
+   * whose handshake has failed are closed.
+   */
+  async run(): Promise<Opened | null> {
+    const { pool, peer } = this.#options;
+    const kept = pool.keptFor(peer.member);
+    const current = pool.get(peer.member);
+    if (kept?.decides) {
+      await this.#greet(kept.link);
+      if (this.#used === null && current?.state === 'open') await this.#greet(current);
+      return this.#used;
+    }
+    const pending = new Set<Promise<void>>();
+    const greet = (shared: SharedLink): void => {
+      const greeting = this.#greet(shared).finally(() => pending.delete(greeting));
+      pending.add(greeting);
+    };
+    for (const shared of [kept?.link, current]) if (shared) greet(shared);
+    const stop = pool.watchKept((member, { link, decides }) => {
+      if (member === peer.member && !decides) greet(link);
+    });
+    while (pending.size > 0) await Promise.race(pending);
+    stop();
+    return this.#used;
+  }
+
+  /**
+   * Ends all handshakes.
+   *
+   * @param keepsConnections whether the connections may still be usable, and stay in the pool.
+   */
+  cancel(keepsConnections: boolean): void {
+    this.#isCancelled = true;
+    this.#keepsConnections = keepsConnections;
+    for (const link of this.#greeting) link.close();
+  }
+
+  async #greet(shared: SharedLink): Promise<void> {
+    if (this.#isCancelled || this.#used !== null) return;
+    const { pool, self, peer, clock, onfailure } = this.#options;
+    const kind = pool.kindOf(shared);
+    const view = shared.view(self.generation);
+    this.#greeting.add(view);
+    try {
+      const timeoutMs = kind === 'served' ? 2 * REUSE_TIMEOUT_MS : REUSE_TIMEOUT_MS;
+      await handshake(view, self, peer, { timeoutMs, clock });
+      this.#used = { shared, view };
+      if (pool.keptFor(peer.member)?.link === shared) pool.take(peer.member);
+      for (const other of this.#greeting) if (other !== view) other.close();
+    } catch (error) {
+      if (this.#keepsConnections || this.#used !== null) return;
+      onfailure(kind, messageOf(error));
+      pool.drop(peer.member, shared);
+    } finally {
+      this.#greeting.delete(view);
+    }
+  }
+}

@@ -1,0 +1,626 @@
+/**
+ * Two ends of a link that can connect by WebRTC and through the server. The test decides when a
+ * connection opens at each end.
+ */
+import { describe, expect, test } from 'vitest';
+import {
+  GenerationLink,
+  LINKING_TIMEOUT_MS,
+  RETRY_DIRECT_MS,
+  HEAD_START_MS,
+  SERVER_AFTER_MS,
+  SERVER_AFTER_RELAY_MS,
+  type PeerConnector,
+  type ServerConnector,
+} from '../../../src/engine/membership/generationLink.ts';
+import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
+import type { IceServer } from '../../../src/protocol/control.ts';
+import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
+import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
+import type { Hello } from '../../../src/transport/handshake.ts';
+import type { Link } from '../../../src/transport/link.ts';
+import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
+import type { PeerAttempt } from '../../../src/transport/peerLink.ts';
+import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+import { PeerGoneError } from '../../../src/util/errors.ts';
+import { ManualClock } from '../../manualClock.ts';
+import { wrap } from './links.ts';
+
+type Name = 'alice' | 'bob';
+type Kind = 'direct' | 'server';
+
+const GENERATION = 3;
+const MEMBERS = { alice: 'alice-id', bob: 'bob-id-1' };
+/** Effects of timers happen before the time advances further. */
+const STEP_MS = 125;
+const TURN: IceServer = { urls: ['stun:192.0.2.1', 'turn:192.0.2.1?transport=udp'] };
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** Lets pending promises, and frames that take some turns, settle. */
+async function settle(turns = 10): Promise<void> {
+  for (let rest = turns; rest > 0; rest--) await turn();
+}
+
+/** One end of an attempt. */
+interface End {
+  initiator: boolean;
+  link: Deferred<Link>;
+  wire: Link;
+  isAborted: boolean;
+}
+
+interface WorldOptions {
+  generation?: number;
+  /** The connections of the previous generation. */
+  pools?: Record<Name, LinkPool>;
+  isServed?: boolean;
+  hasWebRtc?: boolean;
+  hasServer?: boolean;
+  iceServers?: IceServer[];
+  relayOnly?: boolean;
+  /** The kind of connections whose frames take some turns of the event loop. */
+  slow?: Kind;
+  /** Whether signals arrive. */
+  signals?: { arrive: boolean };
+  /** Why this end has no WebRTC. */
+  blocked?: Name;
+  hasPorts?: boolean;
+}
+
+class World {
+  readonly clock = new ManualClock();
+  readonly pools: Record<Name, LinkPool>;
+  readonly ends: Record<Kind, Record<Name, End[]>> = {
+    direct: { alice: [], bob: [] },
+    server: { alice: [], bob: [] },
+  };
+  /** Ports that were asked for. */
+  ports = 0;
+  readonly links: Record<Name, GenerationLink>;
+  readonly #options: WorldOptions;
+  /** Both ends' wires of each attempt that was begun, by kind and number. */
+  readonly #wires = new Map<string, [Link, Link]>();
+
+  constructor(options: WorldOptions = {}) {
+    this.#options = options;
+    this.pools = options.pools ?? { alice: new LinkPool(() => {}), bob: new LinkPool(() => {}) };
+    this.links = { alice: this.#linkOf('alice', 'bob'), bob: this.#linkOf('bob', 'alice') };
+  }
+
+  /** Opens the latest connection of a kind at one end. */
+  open(kind: Kind, name: Name): void {
+    const end = this.ends[kind][name].at(-1)!;
+    end.link.resolve(end.wire);
+  }
+
+  fail(kind: Kind, name: Name, message: string): void {
+    this.ends[kind][name].at(-1)!.link.reject(new PeerGoneError(message));
+  }
+
+  begun(kind: Kind): number {
+    return this.ends[kind].alice.length;
+  }
+
+  async pass(ms: number): Promise<void> {
+    for (let rest = ms; rest > 0; rest -= STEP_MS) {
+      await settle(2);
+      this.clock.advance(Math.min(rest, STEP_MS));
+    }
+    await settle();
+  }
+
+  #linkOf(mine: Name, other: Name): GenerationLink {
+    const { generation = GENERATION, isServed = false, relayOnly = false, iceServers = [] } = this.#options;
+    const { hasWebRtc = true, hasServer = true, hasPorts = false, signals = { arrive: true }, blocked } = this.#options;
+    const hello = (name: Name): Hello => {
+      return { room: 'K7F3QX', generation, member: MEMBERS[name], rank: name === 'alice' ? 0 : 1 };
+    };
+    const connect: PeerConnector = ({ initiator, onsignal }) => {
+      if (mine === blocked) throw new ReferenceError('RTCPeerConnection is not defined');
+      const answer = (number: string): void =>
+        onsignal(initiator ? { type: 'offer', sdp: number } : { type: 'answer', sdp: number });
+      return this.#attempt('direct', mine, initiator, answer, (signal) => ('sdp' in signal ? signal.sdp : null));
+    };
+    const connectServer: ServerConnector = ({ initiator, onsignal }) => {
+      const answer = (number: string): void =>
+        onsignal({ type: 'server', channel: number.padStart(32, '0'), key: null });
+      return this.#attempt('server', mine, initiator, answer, (signal) =>
+        'channel' in signal ? String(Number(signal.channel)) : null,
+      );
+    };
+    const connectTab = (): PeerAttempt => {
+      this.ports += 1;
+      return { link: Promise.reject(new PeerGoneError('No port.')), signal: () => {}, abort: () => {} };
+    };
+    return new GenerationLink({
+      ...{ self: hello(mine), peer: hello(other), iceServers, relayOnly, isServed, clock: this.clock },
+      connect: hasWebRtc ? connect : null,
+      connectServer: hasServer ? connectServer : null,
+      connectTab: hasPorts ? connectTab : null,
+      pool: this.pools[mine],
+      isDelayed: () => Promise.resolve(false),
+      send: (id, signal) => {
+        queueMicrotask(() => {
+          if (signals.arrive) this.links[other].signal(id, signal);
+        });
+      },
+    });
+  }
+
+  #attempt(
+    kind: Kind,
+    mine: Name,
+    initiator: boolean,
+    emit: (number: string) => void,
+    numberOf: (signal: LinkSignal) => string | null,
+  ): PeerAttempt {
+    const link = deferred<Link>();
+    link.promise.catch(() => {});
+    const end: End = { initiator, link, wire: createMemoryLinkPair()[0], isAborted: false };
+    this.ends[kind][mine].push(end);
+    const join = (number: string, side: 0 | 1): void => {
+      const key = `${kind} ${number}`;
+      const wires = this.#wires.get(key) ?? createMemoryLinkPair();
+      this.#wires.set(key, wires);
+      end.wire = this.#delayed(kind, wires[side]);
+    };
+    if (initiator) {
+      const number = String(this.#wires.size);
+      join(number, 0);
+      queueMicrotask(() => emit(number));
+    }
+    return {
+      link: link.promise,
+      signal: (signal) => {
+        const number = numberOf(signal);
+        if (initiator || number === null) return;
+        join(number, 1);
+        emit(number);
+      },
+      abort: () => {
+        end.isAborted = true;
+        link.reject(new PeerGoneError('Aborted.'));
+        end.wire.close();
+      },
+    };
+  }
+
+  #delayed(kind: Kind, link: Link): Link {
+    if (kind !== this.#options.slow) return link;
+    return wrap(link, {
+      send: (frame) => link.send(frame),
+      receive: (frame, handler) => void settle(3).then(() => handler(frame)),
+    });
+  }
+}
+
+/** Begins to link both ends. Resolves when both have begun all attempts that are due at first. */
+async function begin(options: WorldOptions = {}): Promise<World & { linked: Promise<[Link, Link]> }> {
+  const world = new World(options);
+  const linked = Promise.all([world.links.alice.link(), world.links.bob.link()]);
+  linked.catch(() => {});
+  await settle();
+  if (options.isServed) await world.pass(HEAD_START_MS);
+  return Object.assign(world, { linked });
+}
+
+/** Whether a frame that one end sends arrives at the other end's link. */
+async function reaches(from: Link, to: Link, generation = GENERATION): Promise<boolean> {
+  let arrived = false;
+  to.onframe = () => (arrived = true);
+  from.send(createFrame(emptyHeader(FrameKind.DATA, generation), 4)).catch(() => {});
+  await settle();
+  return arrived;
+}
+
+/** Links the two ends through the server, while both have a direct connection that is not open. */
+async function linkThroughServer(options: WorldOptions = {}): Promise<World & { links2: [Link, Link] }> {
+  const world = await begin({ isServed: true, ...options });
+  world.open('server', 'alice');
+  world.open('server', 'bob');
+  return Object.assign(world, { links2: await world.linked });
+}
+
+/** Links the two in the next generation. Resolves with its links. */
+async function next(world: World, generation = GENERATION + 1): Promise<{ links: [Link, Link]; world: World }> {
+  const later = await begin({ pools: world.pools, generation, isServed: true });
+  const links = await later.linked;
+  return { links, world: later };
+}
+
+describe('GenerationLink with a server', () => {
+  test('begins an attempt through the server 3 s after the other end has answered', async () => {
+    const world = await begin();
+    await world.pass(SERVER_AFTER_MS - 1);
+    const before = world.begun('server');
+    await world.pass(1);
+    expect([before, world.begun('server'), world.ends.direct.alice[0]!.isAborted]).toEqual([0, 1, false]);
+    expect(world.ends.server.bob.map(({ initiator }) => initiator)).toEqual([false]);
+  });
+
+  test('begins it only when its first direct attempt has failed if the other end does not answer', async () => {
+    const signals = { arrive: false };
+    const world = await begin({ signals });
+    await world.pass(SERVER_AFTER_MS);
+    const before = world.begun('server');
+    await world.pass(3_000);
+    expect([before, world.begun('server')]).toEqual([0, 1]);
+  });
+
+  test('begins it at once when WebRTC is blocked at the initiating end', async () => {
+    const world = await begin({ blocked: 'alice' });
+    expect(world.begun('server')).toBe(1);
+    world.open('server', 'alice');
+    world.open('server', 'bob');
+    await world.linked;
+    expect([world.links.alice.isServed, world.links.bob.isServed]).toEqual([true, true]);
+  });
+
+  test.each([
+    ['a TURN server', { iceServers: [TURN] }],
+    ['relays only', { relayOnly: true }],
+  ])('waits 8 s with %s, although the first direct attempt has failed', async (_, options) => {
+    const world = await begin(options);
+    await world.pass(SERVER_AFTER_RELAY_MS - 1);
+    const before = world.begun('server');
+    await world.pass(1);
+    expect([before, world.begun('server'), world.begun('direct')]).toEqual([0, 1, 2]);
+  });
+
+  test('begins it a second after the direct attempt if the pair has needed the server before', async () => {
+    const world = new World({ isServed: true });
+    for (const link of [world.links.alice, world.links.bob]) link.link().catch(() => {});
+    await world.pass(HEAD_START_MS - 1);
+    const before = [world.begun('direct'), world.begun('server')];
+    await world.pass(1);
+    expect([before, [world.begun('direct'), world.begun('server')]]).toEqual([
+      [1, 0],
+      [1, 1],
+    ]);
+  });
+
+  test('makes no direct attempt if the server forwards all frames', async () => {
+    const world = await begin({ hasWebRtc: false });
+    expect([world.begun('direct'), world.begun('server')]).toEqual([0, 1]);
+    world.open('server', 'alice');
+    world.open('server', 'bob');
+    const [a, b] = await world.linked;
+    expect(await reaches(a, b)).toBe(true);
+  });
+
+  test.each([
+    [true, 0],
+    [false, 1],
+  ])(
+    'after a failed port, with WebRTC: %s, immediately begins %i attempts through the server',
+    async (hasWebRtc, count) => {
+      const world = await begin({ hasPorts: true, hasWebRtc });
+      expect([world.ports, world.begun('server')]).toEqual([2, count]);
+    },
+  );
+
+  test('makes no attempt through the server if the direct connection opens in time', async () => {
+    const world = await begin();
+    world.open('direct', 'alice');
+    world.open('direct', 'bob');
+    await world.linked;
+    await world.pass(LINKING_TIMEOUT_MS);
+    expect([world.begun('server'), world.links.alice.isServed, world.links.bob.isServed]).toEqual([0, false, false]);
+  });
+
+  test('cancels the attempt through the server when the direct connection opens first', async () => {
+    const world = await begin({ isServed: true });
+    world.open('direct', 'alice');
+    await settle();
+    expect(world.ends.server.alice.map(({ isAborted }) => isAborted)).toEqual([true]);
+    world.open('server', 'bob');
+    world.open('direct', 'bob');
+    const [a, b] = await world.linked;
+    expect([await reaches(a, b), world.links.bob.isServed, world.begun('server')]).toEqual([true, false, 1]);
+  });
+
+  test('tries the server again if the handshake over the chosen direct connection fails', async () => {
+    const world = await begin({ isServed: true });
+    world.open('direct', 'alice');
+    // The direct connection never opens at the other end.
+    await world.pass(6_000 - HEAD_START_MS);
+    expect([world.begun('direct'), world.begun('server')]).toEqual([1, 2]);
+    world.open('server', 'alice');
+    world.open('server', 'bob');
+    await world.linked;
+    expect([world.links.alice.isServed, world.links.bob.isServed]).toEqual([true, true]);
+  });
+
+  test('uses a direct connection that has waited if the handshake through the server fails', async () => {
+    const world = await begin({ isServed: true });
+    world.open('server', 'alice');
+    world.open('direct', 'bob');
+    world.open('direct', 'alice');
+    await settle();
+    world.ends.server.bob[0]!.wire.close();
+    const [a, b] = await world.linked;
+    expect([await reaches(a, b), world.links.alice.isServed, world.links.bob.isServed]).toEqual([true, false, false]);
+  });
+
+  test('repeats a failed attempt through the server, and names both failures and the remedy', async () => {
+    const world = await begin({ isServed: true });
+    const failed = world.links.alice.link().catch((error: unknown) => String(error));
+    world.fail('direct', 'alice', 'ICE failed.');
+    world.fail('server', 'alice', 'The server has no capacity left.');
+    await world.pass(250);
+    expect([world.begun('direct'), world.begun('server')]).toEqual([2, 2]);
+    await world.pass(LINKING_TIMEOUT_MS - HEAD_START_MS - 500);
+    world.fail('server', 'alice', 'The server has no capacity left.');
+    await world.pass(500);
+    expect(await failed).toMatch(
+      /within 14 s: No connection was opened within 6 s\. Through the server: The server has no capacity left\. If .*\(--turn\)\.$/,
+    );
+  });
+
+  test('names links through the server as a remedy if the server forwards no frames', async () => {
+    const world = await begin({ hasServer: false });
+    world.fail('direct', 'alice', 'ICE failed.');
+    const failed = world.linked.catch((error: unknown) => String(error));
+    await world.pass(LINKING_TIMEOUT_MS);
+    expect([await failed, world.begun('server')]).toEqual([
+      expect.stringMatching(/--turn.* \(--server-links on\)\.$/),
+      0,
+    ]);
+  });
+
+  test.each(['alice', 'bob'] as const)(
+    'uses the attempts of the lower member if both initiate, %s first',
+    async (first) => {
+      const world = new World({ isServed: true });
+      const second = first === 'alice' ? 'bob' : 'alice';
+      const linked = Promise.all([world.links[first].link(true), world.links[second].link(true)]);
+      await world.pass(HEAD_START_MS);
+      const roles = (['direct', 'server'] as const).map((kind) =>
+        (['alice', 'bob'] as const).map((name) => world.ends[kind][name].at(-1)!.initiator),
+      );
+      expect(roles).toEqual([
+        [true, false],
+        [true, false],
+      ]);
+      for (const kind of ['server', 'direct'] as const)
+        for (const name of ['alice', 'bob'] as const) world.open(kind, name);
+      const [a, b] = await linked;
+      expect(await reaches(a, b)).toBe(true);
+    },
+  );
+
+  test('does not begin a link with an answer of the server track', async () => {
+    const world = new World();
+    world.links.alice.signal(0, { type: 'server', channel: '0'.repeat(32), key: null });
+    world.links.bob.signal(1, { type: 'server', channel: '0'.repeat(32), key: null });
+    await settle();
+    expect(world.ends.server).toEqual({ alice: [], bob: [] });
+  });
+});
+
+describe('A direct connection that opens after the link through the server', () => {
+  test('is kept at both ends and used by the next generation, while the old link stays open', async () => {
+    const world = await linkThroughServer();
+    world.open('direct', 'alice');
+    world.open('direct', 'bob');
+    await settle();
+    const { links, world: later } = await next(world);
+    const [a, b] = links;
+    expect([later.begun('direct'), later.begun('server')]).toEqual([0, 0]);
+    expect([later.links.alice.isServed, later.links.bob.isServed]).toEqual([false, false]);
+    expect([await reaches(a, b, GENERATION + 1), await reaches(...world.links2)]).toEqual([true, true]);
+    world.pools.alice.retain(new Set([MEMBERS.bob]));
+    await settle();
+    expect([...world.links2, a, b].map(({ state }) => state)).toEqual(['closed', 'closed', 'open', 'open']);
+  });
+
+  test('is kept if it opens after the generation is over', async () => {
+    const world = await linkThroughServer();
+    for (const link of Object.values(world.links)) link.close();
+    world.open('direct', 'bob');
+    world.open('direct', 'alice');
+    await settle();
+    const { world: later } = await next(world);
+    expect([later.begun('direct'), later.links.alice.isServed, later.links.bob.isServed]).toEqual([0, false, false]);
+  });
+
+  test('is closed if the connection through the server is closed', async () => {
+    const world = await linkThroughServer();
+    for (const link of Object.values(world.links)) link.close();
+    world.pools.alice.retain(new Set());
+    await settle();
+    for (const name of ['alice', 'bob'] as const) world.open('direct', name);
+    await settle();
+    expect(world.ends.direct.alice.map(({ wire }) => wire.state)).toEqual(['closed']);
+    expect([world.pools.alice.has(MEMBERS.bob), world.pools.bob.has(MEMBERS.alice)]).toEqual([false, false]);
+  });
+
+  test('is not kept after its own deadline, and no further attempt follows', async () => {
+    const world = await linkThroughServer();
+    await world.pass(6_000);
+    await world.pass(LINKING_TIMEOUT_MS);
+    expect(world.ends.direct.alice.map(({ isAborted }) => isAborted)).toEqual([true]);
+  });
+
+  test('is tried again by the next generation that uses the server, and kept', async () => {
+    const first = await linkThroughServer();
+    const { world } = await next(first);
+    await world.pass(RETRY_DIRECT_MS);
+    world.open('direct', 'alice');
+    world.open('direct', 'bob');
+    await settle();
+    const { world: later } = await next(world, GENERATION + 2);
+    expect([world, later].map(({ links: { alice, bob } }) => [alice.isServed, bob.isServed])).toEqual([
+      [true, true],
+      [false, false],
+    ]);
+  });
+
+  test('is not used before it is open at both ends', async () => {
+    const world = await linkThroughServer();
+    world.open('direct', 'alice');
+    await settle();
+    const { world: second } = await next(world);
+    const isServed = [second.links.alice.isServed, second.links.bob.isServed];
+    world.open('direct', 'bob');
+    await settle();
+    const { world: third } = await next(world, GENERATION + 2);
+    expect([...isServed, third.links.alice.isServed, third.links.bob.isServed]).toEqual([true, true, false, false]);
+  });
+
+  test('is not used if only the other end has kept it', async () => {
+    const world = await linkThroughServer({ slow: 'direct' });
+    world.open('direct', 'alice');
+    await settle();
+    world.open('direct', 'bob');
+    // Its greeting has not arrived at the other end.
+    await turn();
+    expect([world.pools.alice.keptFor(MEMBERS.bob), world.pools.bob.keptFor(MEMBERS.alice)]).toEqual([
+      null,
+      expect.objectContaining({ decides: false }),
+    ]);
+    const { links, world: second } = await next(world);
+    expect([second.links.alice.isServed, await reaches(...links, GENERATION + 1)]).toEqual([true, true]);
+    const { world: third } = await next(world, GENERATION + 2);
+    expect([third.links.alice.isServed, third.links.bob.isServed]).toEqual([false, false]);
+  });
+
+  test('is given up for the connection through the server if it is dead', async () => {
+    const world = await linkThroughServer();
+    const lost: boolean[] = [];
+    for (const name of ['bob', 'alice'] as const) world.open('direct', name);
+    await settle();
+    // Frames over the direct connection no longer arrive.
+    for (const name of ['alice', 'bob'] as const) world.ends.direct[name][0]!.wire.send = () => Promise.resolve();
+    const later = await begin({ pools: world.pools, generation: GENERATION + 1 });
+    later.linked.then(
+      () => lost.push(false),
+      () => lost.push(true),
+    );
+    await later.pass(3_000);
+    expect([lost, later.begun('direct'), later.begun('server')]).toEqual([[false], 0, 0]);
+    expect([later.links.alice.isServed, later.links.bob.isServed]).toEqual([true, true]);
+    expect(await reaches(...world.links2)).toBe(true);
+  });
+});
+
+/** All orders of some events. */
+function ordersOf<T>(events: readonly T[]): T[][] {
+  if (events.length === 0) return [[]];
+  return events.flatMap((one) => ordersOf(events.filter((other) => other !== one)).map((rest) => [one, ...rest]));
+}
+
+/** What happens between two events. */
+const PAUSES: Record<string, () => Promise<void>> = {
+  nothing: async () => {},
+  microtasks: async () => {
+    for (let rest = 3; rest > 0; rest--) await Promise.resolve();
+  },
+  turn,
+  everything: () => settle(),
+};
+
+/** A sequence of four events, with a pause before each event from number `from` on. */
+function sequences<T>(events: readonly T[]): { order: T[]; pause: string; from: number }[] {
+  return ordersOf(events).flatMap((order) =>
+    Object.keys(PAUSES).flatMap((pause) => [1, 2, 3].map((from) => ({ order, pause, from }))),
+  );
+}
+
+async function happen<T>({ order, pause, from }: ReturnType<typeof sequences<T>>[number], handle: (event: T) => void) {
+  for (const [position, event] of order.entries()) {
+    if (position >= from) await PAUSES[pause]!();
+    handle(event);
+  }
+  await settle(14);
+}
+
+/** Tells what is wrong with two links, which should use the same connection. */
+async function faultOf(linked: Promise<[Link, Link]>, world: World, generation = GENERATION): Promise<string | null> {
+  linked.catch(() => {});
+  const links = await Promise.race([linked, turn().then(() => null)]);
+  if (links === null) return 'not linked';
+  const [a, b] = links;
+  if (!(await reaches(a, b, generation)) || !(await reaches(b, a, generation))) return 'different connections';
+  return world.links.alice.isServed === world.links.bob.isServed ? null : 'different reports';
+}
+
+/** Begins to link the two ends, directly and through the server. */
+async function linkFrom(
+  initiator: Name,
+  slow: Kind | undefined,
+): Promise<{ world: World; linked: Promise<[Link, Link]> }> {
+  const world = new World({ isServed: true, ...(slow && { slow }) });
+  const { alice, bob } = world.links;
+  const linked = Promise.all([alice.link(initiator === 'alice'), bob.link(initiator === 'bob')]);
+  await settle(2);
+  world.clock.advance(HEAD_START_MS);
+  await settle(2);
+  return { world, linked };
+}
+
+describe('Both ends of a link', () => {
+  const ROLES = (['alice', 'bob'] as const).flatMap((initiator) =>
+    ([undefined, 'direct', 'server'] as const).map((slow) => ({ initiator, slow })),
+  );
+  const EVENTS = (['direct', 'server'] as const).flatMap((kind) =>
+    (['alice', 'bob'] as const).map((name) => ({ kind, name })),
+  );
+
+  test.each(ROLES)(
+    'use the same connection in any order of events, also in the next generation ($initiator initiates, slow frames: $slow)',
+    async ({ initiator, slow }) => {
+      const faults: string[] = [];
+      const used = new Set<boolean>();
+      for (const sequence of sequences(EVENTS)) {
+        const { world, linked } = await linkFrom(initiator, slow);
+        await happen(sequence, ({ kind, name }) => world.open(kind, name));
+        const isServed = world.links.alice.isServed;
+        used.add(isServed);
+        const kept = [world.pools.alice.keptFor(MEMBERS.bob), world.pools.bob.keptFor(MEMBERS.alice)];
+        const later = await begin({ pools: world.pools, generation: GENERATION + 1 });
+        const found = [
+          await faultOf(linked, world),
+          kept.every((one) => (one !== null) === isServed) ? null : 'not kept',
+          await faultOf(later.linked, later, GENERATION + 1),
+          later.links.alice.isServed ? 'the next generation is served' : null,
+        ].filter((fault) => fault !== null);
+        if (found.length > 0) faults.push(`${JSON.stringify(sequence)}: ${found.join(', ')}`);
+      }
+      expect(faults).toEqual([]);
+      expect(used.size).toBe(2);
+    },
+  );
+
+  test.each(ROLES)(
+    'use the same connection in the next generation, whenever it begins ($initiator initiates, slow frames: $slow)',
+    async ({ initiator, slow }) => {
+      const faults: string[] = [];
+      const used = new Set<boolean>();
+      const events = (['open', 'next'] as const).flatMap((what) =>
+        (['alice', 'bob'] as const).map((name) => ({ what, name })),
+      );
+      for (const sequence of sequences(events)) {
+        const { world, linked } = await linkFrom(initiator, slow);
+        for (const name of ['alice', 'bob'] as const) world.open('server', name);
+        await settle(14);
+        const later = new World({ pools: world.pools, generation: GENERATION + 1 });
+        const nextLinks: Partial<Record<Name, Promise<Link>>> = {};
+        await happen(sequence, ({ what, name }) => {
+          if (what === 'open') world.open('direct', name);
+          else nextLinks[name] = later.links[name].link();
+        });
+        const nextLinked = Promise.all([nextLinks.alice!, nextLinks.bob!]);
+        const found = [
+          await faultOf(nextLinked, later, GENERATION + 1),
+          await faultOf(linked, world),
+          later.begun('direct') + later.begun('server') > 0 ? 'a new attempt' : null,
+        ].filter((fault) => fault !== null);
+        used.add(later.links.alice.isServed);
+        if (found.length > 0) faults.push(`${JSON.stringify(sequence)}: ${found.join(', ')}`);
+      }
+      expect(faults).toEqual([]);
+      expect(used.size).toBe(2);
+    },
+  );
+});
