@@ -34,7 +34,7 @@ export interface RateShare {
   readonly proceed: () => void;
   /**
    * Bytes sent while the rate was used up. A direction that sent less than the one whose turn was
-   * last counts as if it had sent as much, so nobody saves up turns.
+   * last counts as if it had sent as much, so unused turns do not add up.
    */
   used: number;
   /** Bytes sent since its last turn began. */

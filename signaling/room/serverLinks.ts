@@ -148,7 +148,7 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
   ) as [[string, string][], [string, string][]];
   // A link over the relay says nothing about a direct link of its ends.
   const opened = others.filter((pair) => !includesPair(relayed, pair));
-  // A pair that began with the server without evidence has hardly tried to link directly.
+  // A pair that began with the server without evidence had little time to link directly.
   const failed = through.filter((pair) => includesPair(unlinked, pair) || !includesPair(state.served, pair));
   return {
     ...state,
