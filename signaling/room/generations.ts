@@ -5,12 +5,12 @@
 import type { ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { assignRanks } from '../../src/protocol/seating.ts';
-import { keptApart } from './edges.ts';
+import { addBreaks, keptApart } from './edges.ts';
 import { recordEnd } from './ending.ts';
 import { isOfFeed } from './feeds.ts';
 import { latestGeneration, pause } from './pauses.ts';
 import { hasBetterOrder, orderOf, type RoutedOrder } from './ringOrder.ts';
-import { isServerOnly, withServed } from './serverLinks.ts';
+import { isServerOnly, upgradesOf, withServed } from './serverLinks.ts';
 import {
   andThen,
   change,
@@ -114,6 +114,8 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
     faults: [],
     unlinked: isServerOnly(state) ? state.unlinked : [],
     unrelayed: [],
+    kept: [],
+    upgrades: new Map<string, number>(),
     reorders: 0,
     linked: [],
     isTraining: false,
@@ -228,25 +230,30 @@ function canGrow(state: RoomState): boolean {
 }
 
 /**
- * Called when a generation has trained for some time: adds newcomers, or changes to a better order.
- * The ranks train while they link in the new order.
+ * Called when a generation has trained for some time: adds newcomers, or changes to a better order
+ * or to direct connections. The ranks train while they link.
  */
 export function onGrow(state: RoomState): Step {
   const next = { ...state, isCooling: false };
   if (state.phase !== 'RUNNING') return noEffects(next);
-  if (canGrow(next) || !canReorder(next)) return grow(next);
-  return reform({ ...next, retries: 0, reorders: next.reorders + 1 });
+  if (canGrow(next) || !isQuiet(next)) return grow(next);
+  if (canReorder(next)) return reform({ ...next, retries: 0, reorders: next.reorders + 1 });
+  return upgradesOf(next).length > 0 ? reform({ ...next, retries: 0 }) : broadcastRoom(next);
 }
 
 /**
- * Whether the ranks change to a better order. They do not if the generation is about to end because
+ * Whether the ranks may change their links. They may not if the generation is about to end because
  * of a failure, or because ranks have finished.
  */
+function isQuiet(state: RoomState): boolean {
+  const { isRestoring, complaints, reports } = state;
+  return nodesOf(state) !== null && !isRestoring && complaints.size === 0 && reports.size === 0;
+}
+
+/** Whether the ranks change to a better order when it is quiet. */
 function canReorder(state: RoomState): boolean {
-  const { isRestoring, reorders, complaints, reports, direct } = state;
-  const isQuiet = !isRestoring && complaints.size === 0 && reports.size === 0;
-  const most = direct.length > 0 ? MAX_REORDERS : MAX_VAIN_REORDERS;
-  return nodesOf(state) !== null && isQuiet && reorders < most && hasBetterOrder(state);
+  const most = state.direct.length > 0 ? MAX_REORDERS : MAX_VAIN_REORDERS;
+  return state.reorders < most && hasBetterOrder(state);
 }
 
 function beginGeneration(state: RoomState, { ring, relayed, served }: Omit<RoutedOrder, 'culprits'>): Step {
@@ -259,6 +266,8 @@ function beginGeneration(state: RoomState, { ring, relayed, served }: Omit<Route
     ring,
     relayed,
     served,
+    kept: [],
+    upgrades: addBreaks(state.upgrades, upgradesOf(state)),
     reorders: areSame || state.direct.length === 0 ? state.reorders : 0,
     reports: new Map(),
     complaints: new Map(),

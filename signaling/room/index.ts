@@ -26,7 +26,7 @@ import {
   onGathered,
   slow,
 } from './failures.ts';
-import { extendSyncing, onLinked, onSynced, report } from './reports.ts';
+import { extendSyncing, onDirect, onLinked, onSynced, report } from './reports.ts';
 import { onPulse, sendPulses } from './pulses.ts';
 import { join, removeMember, disconnect } from './members.ts';
 import { reconnect, finishRestore, onRestoreTimeout } from './reconnect.ts';
@@ -124,6 +124,8 @@ function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
       return relay(state, event);
     case 'linked':
       return onLinked(state, event);
+    case 'direct':
+      return onDirect(state, event);
     case 'synced':
       return onSynced(state, event);
     case 'heartbeat':

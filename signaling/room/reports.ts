@@ -1,12 +1,13 @@
-/** Handles the reports of a generation's members: linked, synced, finished. */
+/** Handles the reports of a generation's members: linked, direct, synced, finished. */
 import type { RoomPhase } from '../../src/protocol/room.ts';
 import { dissenters, majority } from '../../src/util/majority.ts';
 import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameMembers } from './sentences.ts';
-import { withRoutes } from './serverLinks.ts';
+import { upgradesOf, withDirect, withRoutes } from './serverLinks.ts';
 import {
   change,
+  isOfRing,
   nodesOf,
   rankOf,
   roomMessage,
@@ -17,7 +18,7 @@ import {
   type RoomState,
   type Step,
 } from './state.ts';
-import { COOLING_MS, deadlineOf, enteringOf, SYNCING_MS } from './timers.ts';
+import { deadlineOf, enteringOf, GROW_LATER, SYNCING_MS } from './timers.ts';
 
 /** Records that a rank has linked to its neighbours, and which of these links use the server. */
 export function onLinked(
@@ -26,6 +27,18 @@ export function onLinked(
 ): Step {
   const isNew = isDue(state, member, generation, 'LINKING') && !state.reports.has(member);
   return report(isNew ? withRoutes(state, member, served) : state, member, generation, 'LINKING', 'linked');
+}
+
+/**
+ * Records that two ranks have a direct connection beside their link through the server. If they
+ * train, a generation that uses it begins soon. It is shared by pairs that report meanwhile.
+ */
+export function onDirect(state: RoomState, { member, generation, peer }: Extract<RoomEvent, { type: 'direct' }>): Step {
+  if (!isOfRing(state, generation, member, peer)) return noEffects(state);
+  const next = withDirect(state, [member, peer]);
+  const isFirst = upgradesOf(state).length === 0 && upgradesOf(next).length > 0;
+  const isDue = isFirst && state.phase === 'RUNNING' && nodesOf(state) !== null;
+  return { state: next, effects: isDue ? [GROW_LATER] : [] };
 }
 
 /** Records that a rank has compared states and has the elected state. */
@@ -123,7 +136,7 @@ function beginNextPhase(state: RoomState): Step {
       effects: [
         toRing(next, { type: 'go', generation }),
         ...(['deadline', 'gathered', 'entering'] as const).map((key): RoomEffect => ({ type: 'clearTimer', key })),
-        ...(isOpen ? [{ type: 'setTimer', key: 'grow', ms: COOLING_MS, event: { type: 'grow' } } as const] : []),
+        ...(isOpen ? [GROW_LATER] : []),
         roomMessage(next),
       ],
     };

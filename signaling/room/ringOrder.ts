@@ -14,7 +14,7 @@ import {
 } from './edges.ts';
 import { testOrder } from './networks.ts';
 import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
-import { countUnlinked, groupedOrder, isServerOnly, reachOf } from './serverLinks.ts';
+import { countUnlinked, groupedOrder, isServerOnly, reachOf, upgradesOf } from './serverLinks.ts';
 import { trainsOn, type RoomState } from './state.ts';
 
 export interface RoutedOrder extends Order {
@@ -92,9 +92,10 @@ function serverOrder(
  * ring has.
  */
 export function hasBetterOrder(state: RoomState): boolean {
-  if (!isServerOnly(state) || state.served.length === 0) return false;
+  const needed = state.served.length - upgradesOf(state).length;
+  if (!isServerOnly(state) || needed === 0) return false;
   const { ring, culprits } = orderOf(state, state.ring);
-  return culprits.length === 0 && countUnlinked(reachOf(state, ring), ring) < state.served.length;
+  return culprits.length === 0 && countUnlinked(reachOf(state, ring), ring) < needed;
 }
 
 /**

@@ -17,6 +17,12 @@ const PAIRS_PER_MEMBER = 8;
  */
 const ISOLATED_PAIRS = 8;
 
+/**
+ * Maximum number of generations of a run in which a pair changes from the server to a direct
+ * connection. A pair that has to change again has no stable direct connection, so it stays.
+ */
+const MAX_UPGRADES = 2;
+
 /** Whether the server is the only remedy of pairs that cannot link directly. */
 export function isServerOnly({ hasServerLinks, hasRelay }: RoomState): boolean {
   return hasServerLinks && !hasRelay;
@@ -138,7 +144,7 @@ function idsOf([a, b]: readonly [RosterEntry, RosterEntry]): [string, string] {
  */
 export function withRoutes(state: RoomState, member: string, served: readonly string[]): RoomState {
   if (!state.hasServerLinks) return state;
-  const { relayed, unlinked, unrelayed } = state;
+  const { relayed, unlinked, unrelayed, kept } = state;
   const own = neighbours(state.ring)
     .filter(([a, b]) => a.browser !== b.browser)
     .map(idsOf)
@@ -148,8 +154,10 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
   ) as [[string, string][], [string, string][]];
   // A link over the relay says nothing about a direct link of its ends.
   const opened = others.filter((pair) => !includesPair(relayed, pair));
+  // A direct connection of these pairs has opened, only later than the link through the server.
+  const needed = without(through, kept);
   // A pair that began with the server without evidence had little time to link directly.
-  const failed = through.filter((pair) => includesPair(unlinked, pair) || !includesPair(state.served, pair));
+  const failed = needed.filter((pair) => includesPair(unlinked, pair) || !includesPair(state.served, pair));
   return {
     ...state,
     served: [...without(state.served, own), ...through],
@@ -159,8 +167,31 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
       without(unrelayed, opened),
       through.filter((pair) => includesPair(relayed, pair)),
     ),
-    direct: isServerOnly(state) ? updated(state, without(state.direct, through), opened) : [],
+    direct: isServerOnly(state) ? updated(state, without(state.direct, needed), opened) : [],
   };
+}
+
+/**
+ * Records that two ranks, which may link through the server, have a direct connection. They do not
+ * change to it again if they have done so too often.
+ */
+export function withDirect(state: RoomState, pair: readonly [string, string]): RoomState {
+  const { relayed, unlinked, unrelayed, kept, upgrades } = state;
+  const isSteady = (upgrades.get(edgeKey(...pair)) ?? 0) < MAX_UPGRADES;
+  if (!state.hasServerLinks || !isSteady || browserOf(state, pair[0]) === browserOf(state, pair[1])) return state;
+  return {
+    ...state,
+    kept: updated(state, kept, [pair]),
+    // A connection over the relay says nothing about a direct link of its ends.
+    unlinked: includesPair(relayed, pair) ? unlinked : without(unlinked, [pair]),
+    unrelayed: without(unrelayed, [pair]),
+    direct: isServerOnly(state) ? updated(state, state.direct, [pair]) : [],
+  };
+}
+
+/** Returns the neighbours that would no longer use the server in another generation. */
+export function upgradesOf({ served, kept }: RoomState): Pairs {
+  return served.filter((pair) => includesPair(kept, pair));
 }
 
 /**

@@ -1,5 +1,5 @@
 /** The state, events and effects of a room. All of them are plain immutable data. */
-import type { Pairs } from './edges.ts';
+import type { Breaks, Pairs } from './edges.ts';
 import { MAX_SPECTATORS, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
 import {
   settingsOf,
@@ -93,6 +93,13 @@ export interface RoomState extends Readonly<RoomSettings> {
    * remedy of other pairs.
    */
   readonly direct: Pairs;
+  /**
+   * Pairs of ranks that have a direct connection beside their link through the server. The next
+   * generation uses it.
+   */
+  readonly kept: Pairs;
+  /** Number of generations of this run that began with a kept connection, by pair. */
+  readonly upgrades: Breaks;
   /**
    * Number of generations that began only because another order has fewer links through the server.
    * It counts those of the present ranks, or of the run if no two browsers have linked directly.
@@ -280,6 +287,8 @@ export function createRoom(options: RoomOptions): RoomState {
     unlinked: [],
     unrelayed: [],
     direct: [],
+    kept: [],
+    upgrades: new Map(),
     reorders: 0,
     linked: [],
     isTraining: false,

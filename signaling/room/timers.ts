@@ -59,6 +59,8 @@ export const AGE_FAULTS: RoomEffect = {
   event: { type: 'age-faults' },
 };
 
+export const GROW_LATER: RoomEffect = { type: 'setTimer', key: 'grow', ms: COOLING_MS, event: { type: 'grow' } };
+
 export function deadlineOf({ generation, phase }: RoomState, ms: number): RoomEffect {
   return { type: 'setTimer', key: 'deadline', ms, event: { type: 'deadline', generation, phase } };
 }

@@ -129,6 +129,11 @@ export const ClientMessage = v.variant('type', [
    * link goes through the server.
    */
   v.strictObject({ type: v.literal('linked'), generation: ordinal, served: v.optional(peers) }),
+  /**
+   * This member and `peer` link through the server, but now have a direct connection, too. The next
+   * generation uses it. Only the end that decides this sends the message.
+   */
+  v.strictObject({ type: v.literal('direct'), generation: ordinal, peer: memberId }),
   /** This member's step number and state hash before the generation's first step. */
   v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
   /** This member has begun to synchronize its state with the other members. */

@@ -89,6 +89,9 @@ export class Rendezvous {
       reconnectState: () => this.#lastRoom && reconnectStateOf(this.#membership, this.#lastRoom),
     });
     this.#pool = new LinkPool((member, error, connection) => this.#onLinkLost(member, error, connection));
+    this.#pool.watchKept((peer, { decides }) => {
+      if (decides) this.#server.send({ type: 'direct', generation: this.#membership.generation, peer });
+    });
     this.#feeds = new Feeds({
       openLinks: (feed, job) => this.#openLinks(feed, job.transport),
       run: async (feed) => options.feed?.(feed),

@@ -582,6 +582,10 @@ describe('a rank whose links go through the server', () => {
       return theirs;
     });
     await settle();
+    // This rank has the lower ids, so it reports the connections.
+    expect(socket.sent.filter(({ type }) => type === 'direct')).toEqual(
+      served.map(({ peer }) => ({ type: 'direct', generation: GENERATION, peer })),
+    );
     prepare(GENERATION + 1, []);
     for (const [index, theirs] of kept.entries()) await greet(theirs, served[index]!.peer, GENERATION + 1);
     await settle();

@@ -5,7 +5,7 @@
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
-import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
+import { LINKING_TIMEOUT_MS, RETRY_DIRECT_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
@@ -196,10 +196,18 @@ export class ClassModel {
     const isDirect = canReach && (!isServed || areServerLinksRefused || this.#kept.has(pair));
     const isForwarded = hasServerLinks && !areServerLinksRefused && (isServed || ms >= SERVER_AFTER_MS);
     if (!isDirect && !isForwarded) return null;
-    if (!isDirect && canReach) this.#kept.add(pair);
+    if (!isDirect && canReach) this.#keep(pair, a, b);
     const route = isDirect ? 'direct' : 'server';
     this.#routes.set(key, route);
     return route;
+  }
+
+  /** Lets a direct connection open after the link through the server. */
+  #keep(pair: string, member: string, peer: string): void {
+    this.#kept.add(pair);
+    this.#later(`direct ${pair}`, RETRY_DIRECT_MS, () =>
+      this.dispatch({ type: 'direct', member, peer, generation: this.#state.generation }),
+    );
   }
 
   #link(member: string, prepare: Prepare): void {

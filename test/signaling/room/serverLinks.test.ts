@@ -1,7 +1,7 @@
 /** Rooms in which pairs that cannot link directly link through the server. */
 import { describe, expect, test } from 'vitest';
 import { createRng } from '../../../src/util/rng.ts';
-import { mayLink, type RoomEvent, type RoomOptions } from '../../../signaling/room/index.ts';
+import { COOLING_MS, mayLink, type RoomEvent, type RoomOptions } from '../../../signaling/room/index.ts';
 import { includesPair, neighbours } from '../../../signaling/room/edges.ts';
 import { orderOf } from '../../../signaling/room/ringOrder.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
@@ -105,6 +105,97 @@ describe('a pair that links through the server', () => {
     expect(play.state.generation).toBe(1);
     play.do({ type: 'slow', member: 'Di', generation: 1, peer: 'Ed' });
     expect(play.state.generation).toBe(2);
+  });
+});
+
+describe('a pair that has a direct connection beside its link through the server', () => {
+  const direct = (play: Play, member: string, peer: string): Play =>
+    play.do({ type: 'direct', member, peer, generation: play.state.generation });
+  const setsTimer = ({ effects }: Play): boolean =>
+    effects.some((effect) => effect.type === 'setTimer' && effect.key === 'grow' && effect.ms === COOLING_MS);
+
+  test.each([
+    [2, ['Ada Bo']],
+    [3, ['Ada Bo', 'Bo Cy', 'Ada Cy']],
+  ])('of %i ranks uses it soon, in a generation of the same order, while the ranks train', (n, pairs) => {
+    const play = direct(running(n, pairs), 'Ada', 'Bo');
+    expect([setsTimer(play), unlinked(play).includes('Ada Bo')]).toEqual([true, false]);
+    play.do(grow);
+    expect(play.state).toMatchObject({ generation: 2, isTraining: true, reorders: 0 });
+    expect(play.ring).toEqual(NAMES.slice(0, n));
+  });
+
+  test('shares that generation with pairs that report meanwhile', () => {
+    const play = running(3, ['Ada Bo', 'Bo Cy', 'Ada Cy']);
+    expect([setsTimer(direct(play, 'Ada', 'Bo')), setsTimer(direct(play, 'Cy', 'Bo'))]).toEqual([true, false]);
+    expect(served(play.do(grow))).toEqual(['Ada Cy']);
+    link(play, 'Ada Cy').report('synced', ['same']);
+    expect(play.do(grow).state).toMatchObject({ generation: 2, phase: 'RUNNING' });
+  });
+
+  test('uses it, too, if it reports it before its link through the server', () => {
+    const play = link(direct(new Play(SERVED).enter(2).start(), 'Ada', 'Bo'), 'Ada Bo').report('synced', ['same']);
+    expect([unlinked(play), play.do(grow).state.generation]).toEqual([[], 2]);
+  });
+
+  test('does not begin a generation if it has linked directly meanwhile', () => {
+    const play = link(direct(new Play(SERVED).enter(2).start(), 'Ada', 'Bo')).report('synced', ['same']);
+    expect(play.do(grow).state.generation).toBe(1);
+  });
+
+  test('does not begin a generation when ranks have finished, or while a failure is judged', () => {
+    const finished = direct(running(3, ['Ada Bo']), 'Ada', 'Bo');
+    finished.do({ type: 'finished', member: 'Cy', generation: 1, step: 1, stateHash: 'x' }, grow);
+    expect(finished.state.generation).toBe(1);
+    const failing = direct(running(3, ['Ada Bo']), 'Ada', 'Bo');
+    failing.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Cy'] }, grow);
+    expect(failing.state.generation).toBe(1);
+  });
+
+  test('uses it in the next run if the world is fixed', () => {
+    const play = direct(running(2, ['Ada Bo'], { nodes: null }), 'Ada', 'Bo');
+    expect([setsTimer(play), play.do(grow).state.generation]).toEqual([false, 1]);
+    expect(served(play.do({ type: 'stop', member: 'Ada' }).start())).toEqual([]);
+  });
+
+  test('uses it if there is a relay, and is no longer relayed', () => {
+    const play = direct(running(2, ['Ada Bo'], { hasRelay: true }), 'Ada', 'Bo').do(grow);
+    expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, relayed: [], served: [] });
+  });
+
+  test('uses it and stays relayed if the connection goes over the relay', () => {
+    const play = failGeneration(running(2, ['Ada Bo'], { hasRelay: true }));
+    direct(link(play, 'Ada Bo').report('synced', ['same']), 'Ada', 'Bo').do(grow);
+    expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']], served: [] });
+  });
+
+  test('stays with the server after its direct connection has broken twice', () => {
+    const play = running(2, ['Ada Bo']);
+    const changes = [1, 2, 3, 4].map(() => {
+      const { generation } = direct(play, 'Ada', 'Bo').state;
+      const changed = play.do(grow).state.generation > generation;
+      if (changed) link(play).report('synced', ['same']);
+      link(breakLink(play, 'Ada', 'Bo'), 'Ada Bo').report('synced', ['same']);
+      return changed;
+    });
+    expect([changes, unlinked(play)]).toEqual([[true, true, false, false], ['Ada Bo']]);
+    play.do({ type: 'stop', member: 'Ada' }).start();
+    direct(link(play, 'Ada Bo').report('synced', ['same']), 'Ada', 'Bo').do(grow);
+    expect(play.state).toMatchObject({ run: 2, phase: 'LINKING', served: [] });
+  });
+
+  test('is ignored if it is of another generation or browser, or one end is no rank', () => {
+    const play = new Play(SERVED);
+    for (const member of NAMES) play.do(join(member, { browser: member < 'C' ? 'one' : member }), ready(member));
+    link(play.start(), 'Bo Cy').report('synced', ['same']);
+    for (const [member, peer, generation] of [
+      ['Ada', 'Bo', 1],
+      ['Bo', 'Cy', 2],
+      ['Bo', 'Nobody', 1],
+    ] as const) {
+      play.do({ type: 'direct', member, peer, generation });
+    }
+    expect([play.state.kept, unlinked(play)]).toEqual([[], ['Bo Cy']]);
   });
 });
 
