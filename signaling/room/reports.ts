@@ -130,7 +130,8 @@ function beginNextPhase(state: RoomState): Step {
     const isOpen = nodesOf(next) !== null;
     next = { ...next, isCooling: isOpen };
     for (const { member } of next.ring) next = change(next, member, { stateOfRun: next.run });
-    // From here on there is no deadline: ranks watch each other, and the ring needs no server.
+    // From here on there is no deadline: ranks watch each other, and only links through the server
+    // need it.
     return {
       state: next,
       effects: [

@@ -115,6 +115,11 @@ interface GenerationLinkOptions {
    * connection has failed before.
    */
   isServed: boolean;
+  /**
+   * Whether the run ends if the link breaks. Then the server, which may stop, is not tried before a
+   * direct attempt has failed.
+   */
+  isFixed: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
   /** Resolves with `true` if one of the two ends computes or loads, and therefore cannot answer. */
   isDelayed: () => Promise<boolean>;
@@ -390,6 +395,8 @@ export class GenerationLink {
   /** Handles the other end's answer to a direct attempt. */
   #onAnswer(): void {
     if (this.#isOver || this.#choice !== null) return;
+    // With a TURN server, the first direct attempt is over before the timer fires.
+    if (this.#options.isFixed && !this.#prefersRelay) return;
     if (this.#cancelServerTimer !== null || this.#server.latest !== null) return;
     this.#beginServerAfter(this.#prefersRelay ? SERVER_AFTER_RELAY_MS : SERVER_AFTER_MS);
   }

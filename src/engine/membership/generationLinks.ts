@@ -56,6 +56,8 @@ export interface GenerationLinksOptions {
   /** Pairs of members that have needed the server before. */
   served: readonly (readonly [string, string])[];
   relayOnly: boolean;
+  /** Whether the run ends if a link breaks. */
+  isFixed: boolean;
   /**
    * Returns the server, which forwards signals to other ranks; `null` while the server cannot be
    * reached. Pass signals from other ranks to {@link GenerationLinks.signal}.
@@ -181,7 +183,7 @@ export class GenerationLinks {
     const existing = this.#links.get(peerRank);
     if (existing && !existing.hasFailed) return existing;
     const { room, generation, rank, members, iceServers, connectPeer, connectTab, connectServer } = this.#options;
-    const { pool, relayed, served, server, doesOneWork, clock } = this.#options;
+    const { pool, relayed, served, isFixed, server, doesOneWork, clock } = this.#options;
     const [self, peer] = [members[rank]!.member, members[peerRank]!.member];
     const isOne = (pair: readonly string[]): boolean => pair.includes(self) && pair.includes(peer);
     const relayOnly = this.#options.relayOnly || relayed.some(isOne);
@@ -195,6 +197,7 @@ export class GenerationLinks {
       pool,
       relayOnly,
       isServed: served.some(isOne),
+      isFixed,
       clock,
       isDelayed: () => doesOneWork([self, peer]),
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,

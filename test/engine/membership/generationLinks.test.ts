@@ -89,6 +89,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
           relayed: [],
           served: [],
           relayOnly: false,
+          isFixed: false,
           clock,
         },
         doesOneWork: () => Promise.resolve(false),
@@ -194,7 +195,7 @@ describe('GenerationLinks', () => {
       ({ member }, rank) =>
         new GenerationLinks({
           ...{ room: 'K7F3QX', generation: GENERATION, rank, members, iceServers: [], clock },
-          ...{ connectPeer: null, connectTab: null, relayed: [], served: [], relayOnly: false },
+          ...{ connectPeer: null, connectTab: null, relayed: [], served: [], relayOnly: false, isFixed: false },
           connectServer: (attempt) =>
             connectServer({
               ...{ ...attempt, server: 'https://peergrad.example', room: 'K7F3QX', token: 'token-of-a-member' },
@@ -246,7 +247,15 @@ describe('GenerationLinks', () => {
         connectServer: null,
       },
       connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
-      ...{ pool: new LinkPool(() => {}), relayed: [], served: [], relayOnly: false, clock, server: () => null },
+      ...{
+        pool: new LinkPool(() => {}),
+        relayed: [],
+        served: [],
+        relayOnly: false,
+        isFixed: false,
+        clock,
+        server: () => null,
+      },
       doesOneWork: () => Promise.resolve(false),
     });
     const failure = links.open().catch((error: unknown) => error);

@@ -3,7 +3,7 @@
  * the other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HEAD_START_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
+import { HEAD_START_MS, SERVER_AFTER_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
 import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
@@ -551,6 +551,26 @@ describe('a rank whose links go through the server', () => {
       expect(direct).toHaveLength(2);
     },
   );
+
+  test.each([
+    [{ min: 1, max: 8 }, ['member-2222']],
+    [null, []],
+  ])('in a room for %j ranks, has tried the server after 3 s for the neighbours %j', async (nodes, begun) => {
+    await connect('on');
+    socket.says({
+      ...{ type: 'room', phase: 'LINKING', run: 1, generation: GENERATION, hosts: [MEMBER], members: [] },
+      ...{ spectators: [], hasTrained: false, job: DEFAULT_JOB, startAt: null, nodes, isLocked: false },
+      ...{ isPausedByHost: false, waitingFor: 0 },
+    });
+    prepare(GENERATION);
+    await settle();
+    const signal = { type: 'answer', sdp: '' } as const;
+    socket.says({ type: 'signal', generation: GENERATION, from: 'member-2222', attempt: 0, signal });
+    await settle();
+    clock.advance(SERVER_AFTER_MS);
+    await settle();
+    expect(served.map(({ peer }) => peer)).toEqual(begun);
+  });
 
   test.each([true, false])(
     'links to a newcomer through the server after a second if the feed is served: %s',

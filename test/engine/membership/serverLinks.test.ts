@@ -54,6 +54,7 @@ interface WorldOptions {
   /** The connections of the previous generation. */
   pools?: Record<Name, LinkPool>;
   isServed?: boolean;
+  isFixed?: boolean;
   hasWebRtc?: boolean;
   hasServer?: boolean;
   iceServers?: IceServer[];
@@ -110,7 +111,8 @@ class World {
   }
 
   #linkOf(mine: Name, other: Name): GenerationLink {
-    const { generation = GENERATION, isServed = false, relayOnly = false, iceServers = [] } = this.#options;
+    const { generation = GENERATION, isServed = false, isFixed = false } = this.#options;
+    const { relayOnly = false, iceServers = [] } = this.#options;
     const { hasWebRtc = true, hasServer = true, hasPorts = false, signals = { arrive: true }, blocked } = this.#options;
     const hello = (name: Name): Hello => {
       return { room: 'K7F3QX', generation, member: MEMBERS[name], rank: name === 'alice' ? 0 : 1 };
@@ -133,7 +135,8 @@ class World {
       return { link: Promise.reject(new PeerGoneError('No port.')), signal: () => {}, abort: () => {} };
     };
     return new GenerationLink({
-      ...{ self: hello(mine), peer: hello(other), iceServers, relayOnly, isServed, clock: this.clock },
+      ...{ self: hello(mine), peer: hello(other), iceServers, relayOnly, clock: this.clock },
+      ...{ isServed, isFixed },
       connect: hasWebRtc ? connect : null,
       connectServer: hasServer ? connectServer : null,
       connectTab: hasPorts ? connectTab : null,
@@ -254,6 +257,31 @@ describe('GenerationLink with a server', () => {
     world.open('server', 'bob');
     await world.linked;
     expect([world.links.alice.isServed, world.links.bob.isServed]).toEqual([true, true]);
+  });
+
+  test.each([
+    ['a first direct attempt that does not end', 0, {}],
+    ['a pair that has needed the server before', 1, { isServed: true }],
+    ['a server that forwards all frames', 1, { hasWebRtc: false }],
+  ])('in a fixed world, has begun it after 5 s for %s: %i', async (_, count, options) => {
+    const world = await begin({ isFixed: true, ...options });
+    await world.pass(5_000);
+    expect(world.begun('server')).toBe(count);
+  });
+
+  test('begins it in a fixed world when its first direct attempt has failed', async () => {
+    const world = await begin({ isFixed: true });
+    world.fail('direct', 'alice', 'ICE failed.');
+    await settle();
+    expect(world.begun('server')).toBe(1);
+  });
+
+  test('waits 8 s with a TURN server in a fixed world, too', async () => {
+    const world = await begin({ isFixed: true, iceServers: [TURN] });
+    await world.pass(SERVER_AFTER_RELAY_MS - 1);
+    const before = world.begun('server');
+    await world.pass(1);
+    expect([before, world.begun('server')]).toEqual([0, 1]);
   });
 
   test.each([
