@@ -144,9 +144,8 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   const { ring, complaints, reports, generation } = state;
   const linked = new Set([...complaints.keys(), ...reports.keys()].filter((member) => !findings.cutOff.has(member)));
   const known = state.phase === 'LINKING' ? cleared(state.faults, linked) : state.faults;
-  const failedPairs = state.phase === 'LINKING' ? findings.down : brokenPairs(state);
   const next: RoomState = {
-    ...withFailedPairs(state, failedPairs),
+    ...withFailedPairs(state, failedPairs(state)),
     ...(state.hasRelay && { unlinked: unlinkedAfter(state, findings.down) }),
     faults: [...known, ...findings.faults],
     linked: state.phase === 'LINKING' ? linkedAfter(state, findings.down) : [],
@@ -208,8 +207,11 @@ function unlinkedAfter({ unlinked, relayed, hidden }: RoomState, down: Pairs): P
   return [...pairs.values()].filter((pair) => pair.some((member) => hidden.has(member)));
 }
 
-/** Returns the neighbours whose link broke. A rank that has closed its tab breaks no link. */
-function brokenPairs({ ring, complaints, hidden }: RoomState): Pairs {
+/**
+ * Returns the neighbours whose link broke or could not be opened. A rank that has closed its tab
+ * breaks no link. Two ranks that report nothing are probably busy.
+ */
+function failedPairs({ ring, complaints, hidden }: RoomState): Pairs {
   const names = (by: string, about: string): boolean => {
     const complaint = complaints.get(by);
     return complaint?.type === 'broken' && complaint.peers.includes(about);

@@ -113,6 +113,7 @@ export function beginRun(state: RoomState, ring: readonly RosterEntry[]): Step {
     isPausedByHost: false,
     faults: [],
     unlinked: isServerOnly(state) ? state.unlinked : [],
+    unproven: [],
     unrelayed: [],
     kept: [],
     upgrades: new Map<string, number>(),

@@ -37,8 +37,8 @@ export function onDirect(state: RoomState, { member, generation, peer }: Extract
   if (!isOfRing(state, generation, member, peer)) return noEffects(state);
   const next = withDirect(state, [member, peer]);
   const isFirst = upgradesOf(state).length === 0 && upgradesOf(next).length > 0;
-  const isDue = isFirst && state.phase === 'RUNNING' && nodesOf(state) !== null;
-  return { state: next, effects: isDue ? [GROW_LATER] : [] };
+  const begins = isFirst && state.phase === 'RUNNING' && nodesOf(state) !== null;
+  return { state: next, effects: begins ? [GROW_LATER] : [] };
 }
 
 /** Records that a rank has compared states and has the elected state. */

@@ -52,9 +52,11 @@ export function reachOf({ unlinked, direct }: RoomState, members: readonly Roste
   const failures = parts.map(() => 0);
   for (const [a, b] of unlinked) {
     const [part, other] = [partOf.get(a), partOf.get(b)];
-    if (part !== undefined) failures[part]!++;
-    if (other !== undefined) failures[other]!++;
-    if (part !== undefined && other !== undefined) partPairs.add(partKey(part, other));
+    // If one of the two has left, its network may have been at fault, not that of the other one.
+    if (part === undefined || other === undefined) continue;
+    failures[part]!++;
+    failures[other]!++;
+    partPairs.add(partKey(part, other));
   }
   const isIsolated = parts.map((part, i) => !isNetwork(part) && failures[i]! >= ISOLATED_PAIRS);
   const areApart = (part: number, other: number): boolean =>
@@ -114,9 +116,10 @@ export function beginsServed(state: RoomState, a: RosterEntry, b: RosterEntry): 
   return reachOf(state, state.members).areUnlinked(a, b) || mayBeIsolated(state, a, b);
 }
 
-/** Whether one of the members could not link to two others, and linked to none directly. */
-function mayBeIsolated({ unlinked, direct }: RoomState, ...members: RosterEntry[]): boolean {
-  return members.some(({ member }) => needsRelay(unlinked, member) && !direct.some((pair) => pair.includes(member)));
+/** Whether one of the members could not link to two others here, and linked to none directly. */
+function mayBeIsolated({ unlinked, direct, hidden }: RoomState, ...members: RosterEntry[]): boolean {
+  const present = unlinked.filter((pair) => pair.every((member) => hidden.has(member)));
+  return members.some(({ member }) => needsRelay(present, member) && !direct.some((pair) => pair.includes(member)));
 }
 
 /**
@@ -126,12 +129,18 @@ function mayBeIsolated({ unlinked, direct }: RoomState, ...members: RosterEntry[
  */
 export function withServed(state: RoomState): RoomState {
   if (!isServerOnly(state)) return state;
-  const { ring, unlinked, isTraining } = state;
+  const { ring, unlinked, unproven, isTraining } = state;
   const reach = reachOf(state, ring);
   const foreign = neighbours(ring).filter(([a, b]) => a.browser !== b.browser);
   const known = foreign.filter(([a, b]) => reach.areUnlinked(a, b));
   const served = foreign.filter((pair) => known.includes(pair) || (!isTraining && mayBeIsolated(state, ...pair)));
-  return { ...state, served: served.map(idsOf), unlinked: updated(state, unlinked, known.map(idsOf)) };
+  const presumed = served.filter((pair) => !known.includes(pair));
+  return {
+    ...state,
+    served: served.map(idsOf),
+    unlinked: updated(state, unlinked, known.map(idsOf)),
+    unproven: updated(state, unproven, presumed.map(idsOf)),
+  };
 }
 
 function idsOf([a, b]: readonly [RosterEntry, RosterEntry]): [string, string] {
@@ -144,7 +153,7 @@ function idsOf([a, b]: readonly [RosterEntry, RosterEntry]): [string, string] {
  */
 export function withRoutes(state: RoomState, member: string, served: readonly string[]): RoomState {
   if (!state.hasServerLinks) return state;
-  const { relayed, unlinked, unrelayed, kept } = state;
+  const { relayed, unlinked, unrelayed, kept, unproven } = state;
   const own = neighbours(state.ring)
     .filter(([a, b]) => a.browser !== b.browser)
     .map(idsOf)
@@ -156,12 +165,15 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
   const opened = others.filter((pair) => !includesPair(relayed, pair));
   // A direct connection of these pairs has opened, only later than the link through the server.
   const needed = without(through, kept);
-  // A pair that began with the server without evidence had little time to link directly.
-  const failed = needed.filter((pair) => includesPair(unlinked, pair) || !includesPair(state.served, pair));
+  // A pair that began with the server without evidence had little time to link directly. Later
+  // generations use its link again.
+  const presumed = without([...state.served, ...unproven], unlinked);
+  const failed = without(needed, presumed);
   return {
     ...state,
     served: [...without(state.served, own), ...through],
     unlinked: updated(state, without(unlinked, opened), failed),
+    unproven: without(unproven, opened),
     unrelayed: updated(
       state,
       without(unrelayed, opened),

@@ -86,6 +86,8 @@ export interface RoomState extends Readonly<RoomSettings> {
    * server. Empty in a room with neither. Pairs that need the server are kept for later runs.
    */
   readonly unlinked: Pairs;
+  /** Pairs that began with the server only because one of their members may be isolated. */
+  readonly unproven: Pairs;
   /** Pairs that linked through the server although they had to connect over the relay. */
   readonly unrelayed: Pairs;
   /**
@@ -285,6 +287,7 @@ export function createRoom(options: RoomOptions): RoomState {
     feeds: new Map(),
     faults: [],
     unlinked: [],
+    unproven: [],
     unrelayed: [],
     direct: [],
     kept: [],

@@ -200,13 +200,25 @@ describe('a pair that has a direct connection beside its link through the server
 });
 
 describe('a member that may be isolated', () => {
+  const isolated = (): Play => failGeneration(running(3, ['Ada Bo', 'Bo Cy', 'Ada Cy']).do(join('Di'), ready('Di')));
+
   test('begins all its links with the server if two of them could not open directly, and nobody trains', () => {
-    const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']).do(left('Cy'));
-    expect(play.ring).toEqual(['Ada', 'Bo', 'Di']);
-    expect(served(play)).toEqual(['Ada Bo', 'Ada Di', 'Bo Di']);
-    // The pair of Bo and Di has hardly tried to link directly, so nothing is known about it.
-    link(play, 'Ada Bo', 'Bo Di', 'Ada Di');
-    expect(includesPair(play.state.unlinked, ['Bo', 'Di'])).toBe(false);
+    const play = isolated();
+    expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
+    expect(served(play)).toEqual(['Ada Bo', 'Ada Di', 'Bo Cy', 'Cy Di']);
+    // The pair of Cy and Di has hardly tried to link directly, so nothing is known about it.
+    link(play, 'Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di');
+    expect(includesPair(play.state.unlinked, ['Cy', 'Di'])).toBe(false);
+  });
+
+  test('says nothing about pairs that use their link through the server again', () => {
+    const play = link(isolated(), 'Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di').report('synced', ['same']);
+    play.do(join('Ed'), ready('Ed'), grow);
+    expect(play.state).toMatchObject({ generation: 3, isTraining: true });
+    link(play, ...neighbours(play.ring).map((pair) => pair.join(' ')));
+    expect(includesPair(play.state.unlinked, ['Cy', 'Di'])).toBe(false);
+    // A new pair has had the time to link directly.
+    expect(unlinked(play).some((pair) => pair.includes('Ed'))).toBe(true);
   });
 
   test('begins new links directly while the others train, and those that need the server with the server', () => {
@@ -224,6 +236,15 @@ describe('a member that may be isolated', () => {
     // The new pair is remembered even after the old one has gone.
     link(play, 'Ada Bo', 'Bo Di');
     expect(unlinked(play)).toEqual(['Ada Bo', 'Bo Cy', 'Bo Di']);
+  });
+});
+
+describe('a pair that reports nothing before the deadline', () => {
+  test('is not expected to need the server, because a busy machine may be the cause', () => {
+    const play = new Play(SERVED).enter(4).start();
+    for (const member of ['Cy', 'Di']) play.do({ type: 'broken', member, generation: 1, peers: ['Cy', 'Di'] });
+    play.do({ type: 'deadline', generation: 1, phase: 'LINKING' });
+    expect([play.state.generation, unlinked(play)]).toEqual([2, ['Cy Di']]);
   });
 });
 
@@ -322,6 +343,21 @@ const ask = (member: string): RoomEvent => ({
 });
 
 describe('a feed', () => {
+  test('begins directly if links of its feeder failed to tabs that have left, such as those of one laptop', () => {
+    const play = running(2, ['Ada Bo']);
+    for (const [gone, next] of [
+      ['Bo', 'Cy'],
+      ['Cy', 'Di'],
+    ] as const) {
+      link(play.do(left(gone))).report('synced', ['same']);
+      play.do(join(next), ask(next));
+      expect(play.received(next, 'feed').served).toBe(false);
+      play.do(ready(next), grow);
+      link(play, `Ada ${next}`).report('synced', ['same']);
+    }
+    expect(unlinked(play)).toEqual(['Ada Bo', 'Ada Cy', 'Ada Di']);
+  });
+
   test('begins with the server if its feeder may be isolated, and directly if not', () => {
     const isolated = running(2, ['Ada Bo']);
     isolated.do(join('Cy'), ask('Cy'));
