@@ -108,17 +108,20 @@ describe('a pair that links through the server', () => {
   });
 });
 
-describe('a pair that has a direct connection beside its link through the server', () => {
-  const direct = (play: Play, member: string, peer: string): Play =>
-    play.do({ type: 'direct', member, peer, generation: play.state.generation });
-  const setsTimer = ({ effects }: Play): boolean =>
-    effects.some((effect) => effect.type === 'setTimer' && effect.key === 'grow' && effect.ms === COOLING_MS);
+/** Reports a direct connection beside a link through the server. */
+const reportDirect = (play: Play, member: string, peer: string): Play =>
+  play.do({ type: 'direct', member, peer, generation: play.state.generation });
 
+/** Whether a generation begins after the cooling time. */
+const setsTimer = ({ effects }: Play): boolean =>
+  effects.some((effect) => effect.type === 'setTimer' && effect.key === 'grow' && effect.ms === COOLING_MS);
+
+describe('a pair that has a direct connection beside its link through the server', () => {
   test.each([
     [2, ['Ada Bo']],
     [3, ['Ada Bo', 'Bo Cy', 'Ada Cy']],
   ])('of %i ranks uses it soon, in a generation of the same order, while the ranks train', (n, pairs) => {
-    const play = direct(running(n, pairs), 'Ada', 'Bo');
+    const play = reportDirect(running(n, pairs), 'Ada', 'Bo');
     expect([setsTimer(play), unlinked(play).includes('Ada Bo')]).toEqual([true, false]);
     play.do(grow);
     expect(play.state).toMatchObject({ generation: 2, isTraining: true, reorders: 0 });
@@ -127,52 +130,57 @@ describe('a pair that has a direct connection beside its link through the server
 
   test('shares that generation with pairs that report meanwhile', () => {
     const play = running(3, ['Ada Bo', 'Bo Cy', 'Ada Cy']);
-    expect([setsTimer(direct(play, 'Ada', 'Bo')), setsTimer(direct(play, 'Cy', 'Bo'))]).toEqual([true, false]);
+    expect([setsTimer(reportDirect(play, 'Ada', 'Bo')), setsTimer(reportDirect(play, 'Cy', 'Bo'))]).toEqual([
+      true,
+      false,
+    ]);
     expect(served(play.do(grow))).toEqual(['Ada Cy']);
     link(play, 'Ada Cy').report('synced', ['same']);
     expect(play.do(grow).state).toMatchObject({ generation: 2, phase: 'RUNNING' });
   });
 
   test('uses it, too, if it reports it before its link through the server', () => {
-    const play = link(direct(new Play(SERVED).enter(2).start(), 'Ada', 'Bo'), 'Ada Bo').report('synced', ['same']);
+    const play = link(reportDirect(new Play(SERVED).enter(2).start(), 'Ada', 'Bo'), 'Ada Bo').report('synced', [
+      'same',
+    ]);
     expect([unlinked(play), play.do(grow).state.generation]).toEqual([[], 2]);
   });
 
   test('does not begin a generation if it has linked directly meanwhile', () => {
-    const play = link(direct(new Play(SERVED).enter(2).start(), 'Ada', 'Bo')).report('synced', ['same']);
+    const play = link(reportDirect(new Play(SERVED).enter(2).start(), 'Ada', 'Bo')).report('synced', ['same']);
     expect(play.do(grow).state.generation).toBe(1);
   });
 
   test('does not begin a generation when ranks have finished, or while a failure is judged', () => {
-    const finished = direct(running(3, ['Ada Bo']), 'Ada', 'Bo');
+    const finished = reportDirect(running(3, ['Ada Bo']), 'Ada', 'Bo');
     finished.do({ type: 'finished', member: 'Cy', generation: 1, step: 1, stateHash: 'x' }, grow);
     expect(finished.state.generation).toBe(1);
-    const failing = direct(running(3, ['Ada Bo']), 'Ada', 'Bo');
+    const failing = reportDirect(running(3, ['Ada Bo']), 'Ada', 'Bo');
     failing.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Cy'] }, grow);
     expect(failing.state.generation).toBe(1);
   });
 
   test('uses it in the next run if the world is fixed', () => {
-    const play = direct(running(2, ['Ada Bo'], { nodes: null }), 'Ada', 'Bo');
+    const play = reportDirect(running(2, ['Ada Bo'], { nodes: null }), 'Ada', 'Bo');
     expect([setsTimer(play), play.do(grow).state.generation]).toEqual([false, 1]);
     expect(served(play.do({ type: 'stop', member: 'Ada' }).start())).toEqual([]);
   });
 
   test('uses it if there is a relay, and is no longer relayed', () => {
-    const play = direct(running(2, ['Ada Bo'], { hasRelay: true }), 'Ada', 'Bo').do(grow);
+    const play = reportDirect(running(2, ['Ada Bo'], { hasRelay: true }), 'Ada', 'Bo').do(grow);
     expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, relayed: [], served: [] });
   });
 
   test('uses it and stays relayed if the connection goes over the relay', () => {
     const play = failGeneration(running(2, ['Ada Bo'], { hasRelay: true }));
-    direct(link(play, 'Ada Bo').report('synced', ['same']), 'Ada', 'Bo').do(grow);
+    reportDirect(link(play, 'Ada Bo').report('synced', ['same']), 'Ada', 'Bo').do(grow);
     expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']], served: [] });
   });
 
   test('stays with the server after its direct connection has broken twice', () => {
     const play = running(2, ['Ada Bo']);
     const changes = [1, 2, 3, 4].map(() => {
-      const { generation } = direct(play, 'Ada', 'Bo').state;
+      const { generation } = reportDirect(play, 'Ada', 'Bo').state;
       const changed = play.do(grow).state.generation > generation;
       if (changed) link(play).report('synced', ['same']);
       link(breakLink(play, 'Ada', 'Bo'), 'Ada Bo').report('synced', ['same']);
@@ -180,7 +188,7 @@ describe('a pair that has a direct connection beside its link through the server
     });
     expect([changes, unlinked(play)]).toEqual([[true, true, false, false], ['Ada Bo']]);
     play.do({ type: 'stop', member: 'Ada' }).start();
-    direct(link(play, 'Ada Bo').report('synced', ['same']), 'Ada', 'Bo').do(grow);
+    reportDirect(link(play, 'Ada Bo').report('synced', ['same']), 'Ada', 'Bo').do(grow);
     expect(play.state).toMatchObject({ run: 2, phase: 'LINKING', served: [] });
   });
 
@@ -199,11 +207,12 @@ describe('a pair that has a direct connection beside its link through the server
   });
 });
 
-describe('a member that may be isolated', () => {
-  const isolated = (): Play => failGeneration(running(3, ['Ada Bo', 'Bo Cy', 'Ada Cy']).do(join('Di'), ready('Di')));
+/** Returns a room in which no two of four members link directly, and the fourth has just joined. */
+const allApart = (): Play => failGeneration(running(3, ['Ada Bo', 'Bo Cy', 'Ada Cy']).do(join('Di'), ready('Di')));
 
+describe('a member that may be isolated', () => {
   test('begins all its links with the server if two of them could not open directly, and nobody trains', () => {
-    const play = isolated();
+    const play = allApart();
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
     expect(served(play)).toEqual(['Ada Bo', 'Ada Di', 'Bo Cy', 'Cy Di']);
     // The pair of Cy and Di has hardly tried to link directly, so nothing is known about it.
@@ -212,7 +221,7 @@ describe('a member that may be isolated', () => {
   });
 
   test('says nothing about pairs that use their link through the server again', () => {
-    const play = link(isolated(), 'Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di').report('synced', ['same']);
+    const play = link(allApart(), 'Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di').report('synced', ['same']);
     play.do(join('Ed'), ready('Ed'), grow);
     expect(play.state).toMatchObject({ generation: 3, isTraining: true });
     link(play, ...neighbours(play.ring).map((pair) => pair.join(' ')));
