@@ -101,13 +101,19 @@ export interface Limits {
   /** Maximum number of WebSockets of a member's links: two for each possible peer. */
   linksPerMember: number;
   /**
+   * Maximum number of WebSockets of a member's links to the same peer: one in each of two
+   * generations, and twice as many, because an attempt may be repeated before the server has
+   * noticed the end of the last one.
+   */
+  linksPerPair: number;
+  /**
    * Bytes that may wait for one end of a link before the server stops to read from the other end.
    * Ends never have more on their way: it is the window of a link through the server.
    */
   linkBytes: number;
   /**
    * Bytes that may wait for the ends of all links. Beyond it, the server reads from an end only
-   * when nothing waits for the other end.
+   * when nothing waits for the other end. This holds for rooms with more than an equal share.
    */
   allLinksBytes: number;
   /** If more bytes wait for the ends of all links, the link with most of them ends. */
@@ -150,6 +156,7 @@ export const DEFAULT_LIMITS: Limits = {
   closeGraceMs: 1_000,
   linkOpeningMs: 15_000,
   linksPerMember: 2 * MAX_WORLD_SIZE,
+  linksPerPair: 4,
   linkBytes: MIB,
   allLinksBytes: 32 * MIB,
   maxAllLinksBytes: 128 * MIB,

@@ -293,7 +293,11 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     hub.close();
     const sharedClosed = shared?.close();
     for (const connection of connections) {
-      connection.refuse('server-closing', 'The server is closing. A run without links through it continues.', CLOSE_RESTART);
+      connection.refuse(
+        'server-closing',
+        'The server is closing. A run without links through it continues.',
+        CLOSE_RESTART,
+      );
     }
     const cancel = clock.after(limits.closeGraceMs, () => {
       for (const connection of connections) connection.terminate();

@@ -97,7 +97,10 @@ test.each([
     'first message of a socket of a link; after it, the other end of the link',
     `within ${seconds(SERVER.linkOpeningMs)}`,
   ],
-  ["sockets of a member's links: two for each possible peer", grouped(SERVER.linksPerMember)],
+  [
+    "sockets of a member's links: two for each possible peer; to the same peer",
+    `${grouped(SERVER.linksPerMember)}; ${SERVER.linksPerPair}`,
+  ],
   [
     'a message of a link counts as at least, in the rate and while it waits',
     `${kib(MIN_COUNTED_BYTES)} (\`signaling/links\`)`,
@@ -107,7 +110,7 @@ test.each([
     mib(SERVER.linkBytes),
   ],
   [
-    'bytes that wait for the ends of all links, before it reads from an end only when nothing waits for the other one; before the link with most ends',
+    'bytes that wait for the ends of all links, before it reads from an end only when nothing waits for the other one, in rooms with more than an equal share; before the link with most ends',
     `${mib(SERVER.allLinksBytes)}; ${mib(SERVER.maxAllLinksBytes)}`,
   ],
   [

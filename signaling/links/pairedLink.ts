@@ -64,14 +64,12 @@ class Direction {
   forward(data: Buffer): void {
     const { metrics, backlog, limits, shed } = this.#context;
     const counted = Math.max(data.length, MIN_COUNTED_BYTES);
-    this.#waiting += counted;
-    backlog.bytes += counted;
+    this.#hold(counted);
     metrics.linkForwarded(data.length);
     // `send` calls the callback when the operating system has taken the message, or the socket is
     // closed.
     this.target.send(data, () => {
-      backlog.bytes -= counted;
-      this.#waiting -= counted;
+      this.#hold(-counted);
       this.#hasTaken = true;
       if (!this.#isFull || this.#waiting > this.#limit / 4) return;
       this.#isFull = false;
@@ -113,8 +111,17 @@ class Direction {
 
   /** Counted bytes that may wait for the target before the source is paused. */
   get #limit(): number {
-    const { backlog, limits } = this.#context;
-    return backlog.bytes < limits.allLinksBytes ? limits.linkBytes : MIN_COUNTED_BYTES;
+    const { backlog, limits, rate } = this.#context;
+    const isScarce = backlog.bytes >= limits.allLinksBytes;
+    const hasShare = this.#share.room.backlog >= limits.allLinksBytes / rate.rooms;
+    return isScarce && hasShare ? MIN_COUNTED_BYTES : limits.linkBytes;
+  }
+
+  /** Counts bytes that begin to wait for the target, or negative ones that it has taken. */
+  #hold(bytes: number): void {
+    this.#waiting += bytes;
+    this.#share.room.backlog += bytes;
+    this.#context.backlog.bytes += bytes;
   }
 
   #pauseOrResume(): void {

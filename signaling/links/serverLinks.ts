@@ -148,6 +148,10 @@ export class ServerLinks {
     if (ends.size >= limits.linksPerMember) {
       return this.#refuse(end, 'too-many', `This tab has ${ends.size} links through the server already.`);
     }
+    const toPeer = [...ends].filter((one) => one.opening?.peer === opening.peer).length;
+    if (toPeer >= limits.linksPerPair) {
+      return this.#refuse(end, 'too-many', `This tab has ${toPeer} links through the server to the same tab already.`);
+    }
     // From now on the link ends if the member leaves, also while its room is asked.
     end.opening = opening;
     this.#unknown.delete(end);

@@ -22,6 +22,8 @@ interface RoomUse {
   /** `used` of the direction of this room whose turn was last. */
   reached: number;
   readonly waiting: Set<RateShare>;
+  /** Counted bytes of the room that the server has read, and that wait for their targets. */
+  backlog: number;
   /** Number of the room's directions. */
   shares: number;
 }
@@ -71,9 +73,14 @@ export class SharedRate {
     this.#at = clock.now();
   }
 
+  /** Number of rooms with links. */
+  get rooms(): number {
+    return this.#rooms.size;
+  }
+
   /** Adds a direction of a link in the room `code`. */
   join(code: string, proceed: () => void): RateShare {
-    const room = this.#rooms.get(code) ?? { used: 0, reached: 0, waiting: new Set(), shares: 0 };
+    const room = this.#rooms.get(code) ?? { used: 0, reached: 0, waiting: new Set(), backlog: 0, shares: 0 };
     this.#rooms.set(code, room);
     room.shares++;
     return { code, room, proceed, used: 0, inTurn: 0 };

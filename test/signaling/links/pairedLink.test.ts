@@ -110,6 +110,14 @@ describe('a target that does not read', () => {
     expect(a.isPaused).toBe(false);
   });
 
+  test('does not take the share of another room', () => {
+    const { context, a, b } = link({ limits: { allLinksBytes: 4 * FRAME.length } });
+    const [c, d] = [new FakeSocket(() => {}), new FakeSocket(() => {})];
+    void new PairedLink('other', [c.socket, d.socket], context, () => {});
+    b.isReading = d.isReading = false;
+    expect([flood(a), flood(c)]).toEqual([4, 2]);
+  });
+
   test('makes the server end a link if all of them hold too much', () => {
     const { shed, a, b } = link({ limits: { maxAllLinksBytes: MIB } });
     b.isReading = false;

@@ -275,6 +275,21 @@ describe('a link is refused', () => {
   });
 });
 
+test('a fifth link of the same two members is refused', async () => {
+  const { links, open } = unit();
+  const channels = ['a', 'b', 'c', 'd', 'e'];
+  const sockets = channels.flatMap((one) => [open('member-a', 'member-b', one), open('member-b', 'member-a', one)]);
+  const other = [open('member-a', 'member-c', 'f'), open('member-c', 'member-a', 'f')];
+  await new Promise(setImmediate);
+  expect(sockets.map(({ closedWhy }) => closedWhy)).toEqual([
+    ...Array<undefined>(8).fill(undefined),
+    'too-many',
+    'too-many',
+  ]);
+  expect(other.map(({ closedWith }) => closedWith)).toEqual([null, null]);
+  expect(links.count).toBe(5);
+});
+
 describe('a link ends for both', () => {
   test('if an end sends a text', async () => {
     const { a, b } = await linked();
