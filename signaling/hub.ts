@@ -3,7 +3,7 @@
  * effects. It represents a member by a {@link Peer}, and knows no sockets.
  */
 import { randomInt } from 'node:crypto';
-import type { ClientMessage, Refusal, ServerMessage } from '../src/protocol/control.ts';
+import type { ClientMessage, Refusal, ServerLinkMode, ServerMessage } from '../src/protocol/control.ts';
 import { MAX_REMOVED_LISTED, type RoomOpening, type ReconnectState } from '../src/protocol/room.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
@@ -88,8 +88,7 @@ interface HubOptions {
   listener: HubListener;
   /** Whether members receive a TURN relay. */
   hasRelay: boolean;
-  /** Whether members may link through the server. */
-  hasServerLinks: boolean;
+  serverLinks: ServerLinkMode;
   /**
    * Signs the list of a room's removed members. Members keep the list and present it to a restarted
    * server.
@@ -101,7 +100,7 @@ export class Hub {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #hasRelay: boolean;
-  readonly #hasServerLinks: boolean;
+  readonly #serverLinks: ServerLinkMode;
   readonly #listener: HubListener;
   readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
@@ -111,11 +110,11 @@ export class Hub {
    */
   readonly #expiring = new Map<string, () => void>();
 
-  constructor({ clock, limits, listener, hasRelay, hasServerLinks, seal }: HubOptions) {
+  constructor({ clock, limits, listener, hasRelay, serverLinks, seal }: HubOptions) {
     this.#clock = clock;
     this.#limits = limits;
     this.#hasRelay = hasRelay;
-    this.#hasServerLinks = hasServerLinks;
+    this.#serverLinks = serverLinks;
     this.#listener = listener;
     this.#seal = seal;
   }
@@ -174,9 +173,10 @@ export class Hub {
     return this.#add(code, state, false) !== null;
   }
 
-  get #roomOptions(): Pick<RoomOptions, 'capacity' | 'spectatorCapacity' | 'hasRelay' | 'hasServerLinks'> {
+  get #roomOptions(): Omit<RoomOptions, keyof RoomOpening> {
     const { roomCapacity: capacity, spectatorCapacity } = this.#limits;
-    return { capacity, spectatorCapacity, hasRelay: this.#hasRelay, hasServerLinks: this.#hasServerLinks };
+    const [hasServerLinks, servesAll] = [this.#serverLinks === 'on', this.#serverLinks === 'only'];
+    return { capacity, spectatorCapacity, hasRelay: this.#hasRelay && !servesAll, hasServerLinks, servesAll };
   }
 
   /** Drops a room and cancels its timers. Its members are not informed. */

@@ -170,7 +170,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
       generationBegun: (...begun) => roomLog.generationBegun(...begun),
     },
     hasRelay: ice.turn.length > 0,
-    hasServerLinks: serverLinks === 'on',
+    serverLinks,
     seal: (room, removed) => context.credentials.sealOf(room, removed),
   });
   const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });

@@ -59,7 +59,11 @@ export function isNetwork(part: readonly RosterEntry[]): boolean {
  * crosses between the parts as often as possible. But each member keeps a neighbour of its own
  * part, because the report of a member without any link is not credible.
  */
-export function testOrder({ linked, faults }: RoomState, members: readonly RosterEntry[]): RosterEntry[] | null {
+export function testOrder(
+  { linked, faults, servesAll }: RoomState,
+  members: readonly RosterEntry[],
+): RosterEntry[] | null {
+  if (servesAll) return null;
   const parts = partsOf(members, linked);
   const areAllAlone = members.length > 2 && parts.length === members.length && faults.length > 0;
   if (!areAllAlone && parts.filter(isNetwork).length < 2) return null;
@@ -97,7 +101,14 @@ export function linkedAfter({ ring, reports, complaints, linked }: RoomState, do
  * Returns the networks of the ring: first the one that trains, then those that it cannot reach. The
  * first is the largest one with the run's state. `null` if there is not enough evidence.
  */
-export function separateNetworks({ ring, membersWithState, linked, faults }: RoomState): RosterEntry[][] | null {
+export function separateNetworks({
+  ring,
+  membersWithState,
+  linked,
+  faults,
+  servesAll,
+}: RoomState): RosterEntry[][] | null {
+  if (servesAll) return null;
   const networks = partsOf(ring, linked).filter(isNetwork);
   const hasState = (network: readonly RosterEntry[]): boolean =>
     network.some(({ member }) => membersWithState.has(member));

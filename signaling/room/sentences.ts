@@ -1,6 +1,8 @@
 /** Builds sentences about ranks for messages to users. */
 import type { RosterEntry } from '../../src/protocol/room.ts';
+import { SERVER_LINK_PATH } from '../../src/protocol/serverLink.ts';
 import { list, upperFirst } from '../../src/util/text.ts';
+import type { RoomState } from './state.ts';
 
 /**
  * Maximum number of members that a sentence names before "and 5 others", because `ended.message`
@@ -20,11 +22,22 @@ export function nameMembers(ring: readonly RosterEntry[], ranks: readonly number
 }
 
 /** Returns the most likely causes of failed connections, with advice. */
-export function networkAdvice({ hasRelay }: { hasRelay: boolean }): string {
+export function networkAdvice({
+  hasRelay,
+  hasServerLinks,
+  servesAll,
+}: Pick<RoomState, 'hasRelay' | 'hasServerLinks' | 'servesAll'>): string {
+  const check = `check that proxies and firewalls let WebSockets at ${SERVER_LINK_PATH} through`;
+  if (servesAll) {
+    return `All links go through the server (--server-links only): ${check}, or start the server with --server-links on.`;
+  }
   const causes =
     'the Wi-Fi isolates its devices from each other (client isolation, usual in schools and guest networks), or a VPN or firewall blocks the connection';
   const relay = hasRelay
     ? 'The TURN relay of this server did not help: check that it runs and that its ports are open.'
     : 'This server has no TURN relay (--turn). A relay would avoid this problem.';
-  return `Most likely, ${causes}. ${relay} Turn off client isolation, or use another network, for example a cable or a phone's hotspot.`;
+  const remedy = 'links through the server (--server-links on)';
+  const other = hasRelay ? `Try ${remedy}.` : `So would ${remedy}.`;
+  const links = hasServerLinks ? `Links through the server did not help: ${check}.` : other;
+  return `Most likely, ${causes}. ${relay} ${links} Turn off client isolation, or use another network, for example a cable or a phone's hotspot.`;
 }

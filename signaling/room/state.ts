@@ -33,6 +33,11 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly hasRelay: boolean;
   /** Whether pairs of members that cannot link directly link through the server. */
   readonly hasServerLinks: boolean;
+  /**
+   * Whether all pairs of different browsers link through the server. The room then has nothing to
+   * decide about routes, and failures show nothing about the networks of members.
+   */
+  readonly servesAll: boolean;
   /** Members in the order in which they joined. */
   readonly members: readonly RosterEntry[];
   /** Spectators in the order in which they joined. They are not members. */
@@ -235,11 +240,9 @@ export interface RoomOptions extends RoomOpening {
   capacity?: number;
   spectatorCapacity?: number;
   hasRelay?: boolean;
-  /**
-   * Whether pairs of members that cannot link directly link through the server. False if all pairs
-   * link through the server: the room then has nothing to decide.
-   */
+  /** Not with `servesAll`, which excludes a relay, too. */
   hasServerLinks?: boolean;
+  servesAll?: boolean;
 }
 
 /**
@@ -256,7 +259,7 @@ export function withRemoved(removed: ReadonlySet<string>, member: string): Reado
 
 /** Creates an empty room. */
 export function createRoom(options: RoomOptions): RoomState {
-  const { job, startAt, nodes, hasRelay = false, hasServerLinks = false } = options;
+  const { job, startAt, nodes, hasRelay = false, hasServerLinks = false, servesAll = false } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
     phase: 'FORMING',
@@ -268,6 +271,7 @@ export function createRoom(options: RoomOptions): RoomState {
     nodes,
     hasRelay,
     hasServerLinks,
+    servesAll,
     capacity,
     spectatorCapacity,
     spectators: [],

@@ -47,7 +47,7 @@ export type NoticeSentences = {
 };
 
 const NETWORK =
-  'Check the network of this machine (VPN, firewall, guest Wi-Fi). If the tabs are in different networks, the server needs a TURN relay (--turn).';
+  'Check the network of this machine (VPN, firewall, guest Wi-Fi). If the tabs are in different networks, the server needs a TURN relay (--turn) or links through it (--server-links on).';
 const SUSPENSIONS: Record<(typeof SUSPENSION_REASONS)[number], string> = {
   unreachable: `The other ranks could not connect to this tab over the network, so they continue without it. ${NETWORK}`,
   unstable: `Links between this tab and other ranks failed more than once, so these ranks continue without this tab. ${NETWORK}`,
@@ -65,7 +65,7 @@ const SUSPENSIONS: Record<(typeof SUSPENSION_REASONS)[number], string> = {
     'its network.',
   apart:
     'The other ranks are in a network that this tab cannot reach, so they train without it. Use their network, or ask for a ' +
-    'server with a TURN relay (--turn).',
+    'server with a TURN relay (--turn) or links through it (--server-links on).',
   failing: `Each generation with this tab failed, so the other ranks continue without it. ${NETWORK}`,
 };
 

@@ -259,7 +259,7 @@ export class SignalingWorld {
         left: () => {},
         generationBegun: (...begun) => roomLog.generationBegun(...begun),
       },
-      hasServerLinks: false,
+      serverLinks: 'off',
       hasRelay: false,
       seal: (room, members) => credentials.sealOf(room, members),
     });

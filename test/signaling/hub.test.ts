@@ -29,7 +29,7 @@ const hub = new Hub({
     generationBegun: (...begun) => roomLog.generationBegun(...begun),
   },
   hasRelay: false,
-  hasServerLinks: true,
+  serverLinks: 'on',
   seal: () => 'seal',
 });
 afterEach(() => {

@@ -18,6 +18,7 @@
  */
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
+import { SERVER_LINK_PATH } from '../../protocol/serverLink.ts';
 import { handshake, type Hello } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';
@@ -248,14 +249,16 @@ export class GenerationLink {
   }
 
   #tooLate(ms: number): TimeoutError {
-    const { self, peer, connectServer } = this.#options;
+    const { self, peer, connect, connectServer } = this.#options;
     const throughServer = this.#server.failure === null ? null : `Through the server: ${this.#server.failure}`;
     const failures = [this.#direct.failure, throughServer].filter((failure) => failure !== null);
     const remedy = connectServer === null ? ' or links through the server (--server-links on)' : '';
     return new TimeoutError(
       `Rank ${self.rank} could not connect to rank ${peer.rank} within ${ms / 1000} s: ` +
         `${failures.join(' ') || 'No connection was opened.'} ` +
-        `If the two are in different networks, the server needs a TURN relay (--turn)${remedy}.`,
+        (connect === null
+          ? `All links go through the server (--server-links only): check that proxies and firewalls let WebSockets at ${SERVER_LINK_PATH} through.`
+          : `If the two are in different networks, the server needs a TURN relay (--turn)${remedy}.`),
       { generation: self.generation, rank: self.rank, missing: [peer.rank] },
     );
   }

@@ -385,6 +385,15 @@ describe('GenerationLink with a server', () => {
     );
   });
 
+  test('names no TURN server as a remedy if the server forwards all frames', async () => {
+    const world = await begin({ hasWebRtc: false });
+    world.fail('server', 'alice', 'The server cannot be reached.');
+    const failed = world.linked.catch((error: unknown) => String(error));
+    await world.pass(LINKING_TIMEOUT_MS);
+    expect(await failed).toMatch(/14 s: Through the server: .* \(--server-links only\).* \/link .*\.$/);
+    expect(await failed).not.toContain('TURN');
+  });
+
   test('names links through the server as a remedy if the server forwards no frames', async () => {
     const world = await begin({ hasServer: false });
     world.fail('direct', 'alice', 'ICE failed.');

@@ -10,6 +10,7 @@ import { Credentials } from '../../../signaling/credentials.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
 import { ServerLinks } from '../../../signaling/links/serverLinks.ts';
 import { SharedRate } from '../../../signaling/links/sharedRate.ts';
+import { NO_ICE } from '../../../signaling/ice.ts';
 import { DEFAULT_LIMITS, type Limits } from '../../../signaling/limits.ts';
 import { Metrics } from '../../../signaling/monitoring/metrics.ts';
 import { RoomLog } from '../../../signaling/monitoring/roomLog.ts';
@@ -143,6 +144,13 @@ describe('two members of a generation', () => {
       expect((await ada.next('admitted')).serverLinks).toBe(serverLinks);
     }
   });
+});
+
+test('a run whose links all go through the server says so when one cannot be opened', async () => {
+  const ice = { ...NO_ICE, turn: ['turn:relay.example:3478'], turnSecret: 'north' };
+  const { ada, boId, generation } = await room({ serverLinks: 'only', ice });
+  await ada.send({ type: 'broken', generation, peers: [boId] });
+  expect((await ada.next('ended')).message).toMatch(/could not connect to each other.*--server-links only/);
 });
 
 describe('a link is refused', () => {

@@ -20,6 +20,8 @@ export interface ClassOptions {
   /** Whether links over the relay fail. */
   isRelayDown?: boolean;
   hasServerLinks?: boolean;
+  /** Whether all links go through the server. `canReach` then says which links the server opens. */
+  servesAll?: boolean;
   /** Whether the server refuses to forward frames. */
   areServerLinksRefused?: boolean;
   /** Whether packets of two members reach each other at this time. */
@@ -79,8 +81,8 @@ export class ClassModel {
   constructor(options: ClassOptions) {
     this.#options = options;
     this.#rng = createRng(options.seed);
-    const { hasRelay = false, hasServerLinks = false, nodes = { min: 1, max: 64 } } = options;
-    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes, hasRelay, hasServerLinks });
+    const { hasRelay = false, hasServerLinks = false, servesAll = false, nodes = { min: 1, max: 64 } } = options;
+    this.#state = createRoom({ job: DEFAULT_JOB, startAt: null, nodes, hasRelay, hasServerLinks, servesAll });
   }
 
   get ring(): string[] {

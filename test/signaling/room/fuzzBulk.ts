@@ -55,7 +55,7 @@ const hub: Hub = new Hub({
     left: () => {},
     generationBegun: (...begun) => roomLog.generationBegun(...begun),
   },
-  hasServerLinks: true,
+  serverLinks: 'on',
   hasRelay: false,
   seal: (room, members) => credentials.sealOf(room, members),
 });

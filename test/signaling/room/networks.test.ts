@@ -71,6 +71,13 @@ describe('two networks without a path between them', () => {
     expect(model.ended!.message).toMatch(/networks without a path between them \(3 and 3 tabs\).*--turn/);
   });
 
+  test('are not assumed if all links go through the server', () => {
+    const model = classIn(12, (i) => i % 2, { servesAll: true });
+    model.runUntil(() => false, 3 * MINUTE);
+    expect(model.suspended.filter(({ message }) => message.includes('in a network'))).toEqual([]);
+    expect(model.ended?.message ?? '').not.toMatch(/without a path|TURN/);
+  });
+
   test('become one ring again when there is a path', () => {
     let isJoined = false;
     const model = new ClassModel({

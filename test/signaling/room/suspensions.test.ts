@@ -168,7 +168,10 @@ test('a rank is not suspended if only tabs of one browser report it as late, eve
 });
 
 test.each<[Reason, RegExp]>([
-  ['unreachable', /could not connect to this tab .* \(--turn\)\. This tab will be tried again within 30 s\.$/],
+  [
+    'unreachable',
+    /could not connect to this tab .* \(--turn\) or links through it \(--server-links on\)\. This tab will be tried again within 30 s\.$/,
+  ],
   ['unstable', /failed more than once, so these ranks continue without this tab\. Check the network of this machine/],
   [
     'late',

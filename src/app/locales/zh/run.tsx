@@ -7,7 +7,7 @@ import { strategies } from './job.tsx';
 const ranksOf = (all: readonly number[]): string => `rank ${all.join('、')}`;
 
 const NETWORK =
-  '请检查这台机器的网络（VPN、防火墙、访客 Wi-Fi）。如果标签页在不同的网络中，服务器需要 TURN 中继（--turn）。';
+  '请检查这台机器的网络（VPN、防火墙、访客 Wi-Fi）。如果标签页在不同的网络中，服务器需要 TURN 中继（--turn）或经由服务器的链路（--server-links on）。';
 /** Why the other ranks continue without this tab. */
 const SUSPENSIONS: Record<Extract<Notice, { code: 'suspended' }>['reason'], string> = {
   unreachable: `其他 rank 无法通过网络连接到本标签页，所以在没有它的情况下继续训练。${NETWORK}`,
@@ -19,7 +19,7 @@ const SUSPENSIONS: Record<Extract<Notice, { code: 'suspended' }>['reason'], stri
   alone: '本标签页多次报告其他 rank 没有发现的故障，所以它们在没有它的情况下继续训练。请重新加载，并检查网络。',
   failing: `每次有本标签页参加的连接都失败了，所以其他 rank 在没有它的情况下继续训练。${NETWORK}`,
   apart:
-    '其他 rank 在本标签页无法到达的网络中，所以它们在没有它的情况下训练。请使用与它们相同的网络，或请求使用有 TURN 中继（--turn）的服务器。',
+    '其他 rank 在本标签页无法到达的网络中，所以它们在没有它的情况下训练。请使用与它们相同的网络，或请求使用有 TURN 中继（--turn）或经由服务器的链路（--server-links on）的服务器。',
 };
 
 /** Returns the task that a rank computes, in quotes. Names of tasks are English. */
