@@ -18,13 +18,10 @@
  */
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
-import { handshake, type Hello } from '../../transport/handshake.ts';
+import { handshake } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
-import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';
-import type { ServerConnectOptions } from '../../transport/serverLink.ts';
+import type { PeerAttempt } from '../../transport/peerLink.ts';
 import { SharedLink } from '../../transport/sharedLink.ts';
-import type { TabConnectOptions } from '../../transport/tabLink.ts';
-import type { Clock } from '../../util/clock.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
@@ -39,7 +36,7 @@ import {
 } from './attemptTrack.ts';
 import { randomId } from './browserId.ts';
 import { ConnectionReuse } from './connectionReuse.ts';
-import type { LinkPool } from './linkPool.ts';
+import type { GenerationLinkOptions, PeerConnector, ServerConnector } from './generationLinkOptions.ts';
 
 /**
  * Deadline in milliseconds for opening a link, including all attempts. It is one second shorter
@@ -77,49 +74,6 @@ export const RETRY_DIRECT_MS = 3_000;
  */
 const PORT_TIMEOUT_MS = 3_000;
 const log = debugLog('links');
-
-/**
- * Starts connection attempts. On the main thread this is simple-peer, in a worker a proxy for it.
- */
-export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
-/** Starts attempts to connect to another tab of this browser. */
-export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
-
-/**
- * Starts attempts to connect through the signaling server. On the other side, the attempt begins
- * with the initiator's signal.
- */
-export type ServerConnector = (
-  options: Omit<ServerConnectOptions, 'server' | 'room' | 'token' | 'openSocket' | 'crypto'>,
-) => PeerAttempt;
-
-interface GenerationLinkOptions {
-  self: Hello;
-  peer: Hello;
-  iceServers: readonly IceServer[];
-  /** `null` if the server forwards all frames between browsers, so WebRTC is not tried. */
-  connect: PeerConnector | null;
-  /** `null` if the two members are in different browsers, or must not be linked by a port. */
-  connectTab: TabConnector | null;
-  /** `null` if the server forwards no frames. */
-  connectServer: ServerConnector | null;
-  /** The connections of earlier generations. New connections are added to the pool. */
-  pool: LinkPool;
-  /**
-   * Whether to connect over a TURN relay only, because the server requires it or a direct
-   * connection has failed. An existing direct connection is closed.
-   */
-  relayOnly: boolean;
-  /**
-   * Whether attempts through the server begin after {@link HEAD_START_MS}, because a direct
-   * connection has failed before.
-   */
-  isServed: boolean;
-  send: (attempt: number, signal: LinkSignal) => void;
-  /** Resolves with `true` if one of the two ends computes or loads, and therefore cannot answer. */
-  isDelayed: () => Promise<boolean>;
-  clock: Clock;
-}
 
 /**
  * This rank's link to another rank in one generation, from the first attempt until it is closed.

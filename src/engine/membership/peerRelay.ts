@@ -13,7 +13,7 @@ import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../tran
 import { bridgeLink, createPortLink } from '../../transport/portLink.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../../util/errors.ts';
-import type { PeerConnector } from './generationLink.ts';
+import type { PeerConnector } from './generationLinkOptions.ts';
 
 /** The worker's requests to the page. `id` identifies an attempt. */
 export type RelayRequest =

@@ -15,7 +15,7 @@ import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
 import { Feeds } from './feeds.ts';
 import { activityOf, type Generation } from './generation.ts';
-import type { ServerConnector } from './generationLink.ts';
+import type { ServerConnector } from './generationLinkOptions.ts';
 import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.ts';
 import { LinkPool } from './linkPool.ts';
 import {

@@ -3,7 +3,8 @@
  * the other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HEAD_START_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
+import { HEAD_START_MS } from '../../../src/engine/membership/generationLink.ts';
+import type { PeerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
 import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';

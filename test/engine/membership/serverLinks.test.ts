@@ -10,9 +10,8 @@ import {
   HEAD_START_MS,
   SERVER_AFTER_MS,
   SERVER_AFTER_RELAY_MS,
-  type PeerConnector,
-  type ServerConnector,
 } from '../../../src/engine/membership/generationLink.ts';
+import type { PeerConnector, ServerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import type { IceServer } from '../../../src/protocol/control.ts';
 import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
