@@ -54,6 +54,7 @@ export function linksOfRank(
     relayed: [],
     served: [],
     relayOnly,
+    isElastic: false,
     doesOneWork: () => Promise.resolve(false),
     server: () => ({
       isOpen: true,

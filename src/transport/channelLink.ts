@@ -41,6 +41,8 @@ export interface Connection {
    * after it was open.
    */
   onclose: ((error: Error | null) => void) | null;
+  /** See {@link Link.onstall}. */
+  onstall?: ((isStalled: boolean) => void) | null;
   /** Called with the channel of each further connection before that channel is open. */
   onchannel: ((channel: RTCDataChannel) => void) | null;
   /** Describes the first connection. */
@@ -76,6 +78,7 @@ class ChannelLink extends BaseLink {
     this.#add(channel);
     for (const one of further) this.#await(one);
     connection.onchannel = (one) => this.#await(one);
+    connection.onstall = (isStalled) => this.onstall?.(isStalled);
     connection.onclose = (error) => {
       this.#failure = error;
       systemClock.after(LATE_FRAMES_MS, () => this.closed(error));
@@ -91,6 +94,7 @@ class ChannelLink extends BaseLink {
     this.#queue.length = 0;
     this.#connection.onclose = null;
     this.#connection.onchannel = null;
+    this.#connection.onstall = null;
     for (const { channel, probes } of this.#channels) {
       probes.stop();
       channel.close();

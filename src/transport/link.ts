@@ -50,6 +50,11 @@ export interface Link {
    * that is set afterwards is called immediately.
    */
   onclose: ((error: Error | null) => void) | null;
+  /**
+   * Called with `true` when nothing has arrived for some seconds although the other end should have
+   * answered, and with `false` when something arrives again. Only WebRTC reports this.
+   */
+  onstall?: ((isStalled: boolean) => void) | null;
   readonly state: LinkState;
   readonly counters: Readonly<LinkCounters>;
   /** Bytes of frames that have not left this machine. Missing if the transport does not know it. */

@@ -10,7 +10,7 @@ import { handshake, type Hello } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
 import type { Clock } from '../../util/clock.ts';
-import { messageOf } from '../../util/errors.ts';
+import { messageOf, PeerGoneError } from '../../util/errors.ts';
 import type { Opened } from './attemptTrack.ts';
 import type { ConnectionKind, LinkPool } from './linkPool.ts';
 
@@ -86,9 +86,11 @@ export class ConnectionReuse {
     if (this.#isCancelled || this.#used !== null) return;
     const { pool, self, peer, clock, onfailure } = this.#options;
     const kind = pool.kindOf(shared);
-    const view = shared.view(self.generation);
-    this.#greeting.add(view);
+    let view: Link | null = null;
     try {
+      if (shared.isStalled) throw new PeerGoneError('Nothing arrives over the connection.');
+      view = shared.view(self.generation);
+      this.#greeting.add(view);
       const timeoutMs = kind === 'served' ? 2 * REUSE_TIMEOUT_MS : REUSE_TIMEOUT_MS;
       await handshake(view, self, peer, { timeoutMs, clock });
       this.#used = { shared, view };
@@ -99,7 +101,7 @@ export class ConnectionReuse {
       onfailure(kind, messageOf(error));
       pool.drop(peer.member, shared);
     } finally {
-      this.#greeting.delete(view);
+      if (view !== null) this.#greeting.delete(view);
     }
   }
 }

@@ -15,6 +15,10 @@
  * It chooses the first connection that opens, and greets over that connection only. The other end
  * greets over each connection that opens, and uses the one over which it gets an answer. If the
  * direct connection opens later than the chosen one, both ends keep it for the next generation.
+ *
+ * If a direct connection stalls, the member with the lower id tries the server. Once both ends have
+ * greeted over that connection, they are alive while the direct one is not: they replace it, which
+ * ends the generation. If something arrives over the direct connection before, nothing changes.
  */
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
@@ -59,7 +63,8 @@ export const SERVER_AFTER_MS = 3_000;
 export const SERVER_AFTER_RELAY_MS = 8_000;
 /**
  * Milliseconds by which a direct attempt begins before the first attempt through the server if the
- * pair has needed the server before. Its network may have changed, or was slow for a moment.
+ * pair has needed the server before, or its direct connection no longer works. Its network may have
+ * changed, or was slow for a moment.
  */
 export const HEAD_START_MS = 1_000;
 /**
@@ -109,6 +114,8 @@ export class GenerationLink {
   #connection: SharedLink | null = null;
   /** The link; `null` until it is open. */
   #opened: Link | null = null;
+  /** Whether the direct connection has stalled, as the member with the lower id has noticed. */
+  #isStalled = false;
 
   constructor(options: GenerationLinkOptions) {
     this.#options = options;
@@ -259,8 +266,7 @@ export class GenerationLink {
     if (relayOnly) pool.dropDirect(peer.member);
     const used = await this.#earlier.run();
     if (used === null) return false;
-    this.#connection = used.shared;
-    this.#linked.resolve(used.view);
+    this.#use(used);
     if (this.isServed && this.#isLower) {
       this.#cancelRetry = this.#options.clock.after(RETRY_DIRECT_MS, () => this.#retryDirect());
     }
@@ -279,9 +285,15 @@ export class GenerationLink {
 
   /** Handles a signal from the other end. */
   signal(id: number, signal: LinkSignal): void {
-    const { self, peer } = this.#options;
-    if (this.#isOver && !this.isServed) return;
+    const { self, peer, replacesStalled } = this.#options;
     const begins = beginsAttempt(id, signal, { from: peer.member, to: self.member });
+    if (begins && signal.type === 'server' && replacesStalled && !this.#isLower) {
+      if (this.#connection !== null && !this.isServed) {
+        this.#prepareToReplace();
+        this.#follow(id, signal);
+      }
+    }
+    if (this.#isOver && !this.isServed && !this.#isStalled) return;
     if (begins && this.isServed && signal.type !== 'server') {
       if (!this.#isInitiator) this.#follow(id, signal);
     } else if (begins && this.#connection === null) {
@@ -321,7 +333,7 @@ export class GenerationLink {
     const { isServed } = this.#options;
     this.#open(this.#direct);
     if (this.#direct.latest === null) this.#beginServer();
-    else if (isServed) this.#beginServerAfter(HEAD_START_MS);
+    else if (isServed || this.#direct.failure !== null) this.#beginServerAfter(HEAD_START_MS);
   }
 
   /** Starts to try the server, unless this end tries it already. */
@@ -332,7 +344,32 @@ export class GenerationLink {
 
   /** Whether this end may start attempts. */
   get #mayOpen(): boolean {
-    return this.#isInitiator && !this.#isOver && this.#connection === null;
+    return this.#isInitiator && (this.#isReplaceable || (!this.#isOver && this.#connection === null));
+  }
+
+  /** Whether a connection through the server may replace the direct one now. */
+  get #isReplaceable(): boolean {
+    return this.#isStalled && this.#opened?.state === 'open';
+  }
+
+  /** Called on both ends, but only the member with the lower id begins attempts. */
+  #onStall(isStalled: boolean): void {
+    log(() => `${this.#name} ${isStalled ? 'has stalled' : 'works again'}.`);
+    if (!isStalled) {
+      this.#isStalled = false;
+      this.#stopServer();
+    } else if (this.#isLower && this.#options.replacesStalled) {
+      this.#prepareToReplace();
+      this.#beginServer();
+    }
+  }
+
+  #prepareToReplace(): void {
+    this.#isStalled = true;
+    // The other end may have initiated this link. Ids of its attempts do not continue.
+    if (this.#isInitiator !== this.#isLower) this.#server.reset();
+    this.#isInitiator = this.#isLower;
+    this.#choice = null;
   }
 
   /** Whether a TURN relay may connect the two ranks. */
@@ -493,13 +530,25 @@ export class GenerationLink {
   async #greet(track: AttemptTrack, { shared, view }: Opened, timeoutMs: number): Promise<void> {
     const { self, peer, pool, relayOnly, clock } = this.#options;
     await handshake(view, self, peer, { timeoutMs, clock });
+    if (track.kind === 'server' && this.#isReplaceable) {
+      log(() => `${this.#name} is replaced by a connection through the server, for the next generation.`);
+      this.#isStalled = false;
+      view.close();
+      const why = `Rank ${peer.rank} can be reached through the server only: nothing arrives over the direct connection.`;
+      return pool.replaceStalled(peer.member, shared, new PeerGoneError(why));
+    }
     if (this.#isOver || this.#connection !== null) throw new PeerGoneError('Linking has ended.');
     pool.put(peer.member, shared, track.kind === 'server' ? 'served' : relayOnly ? 'relayed' : 'direct');
-    this.#connection = shared;
-    this.#linked.resolve(view);
+    this.#use({ shared, view });
     if (track.kind === 'direct') this.#stopServer();
     // On the other end, a greeting over the direct connection may wait for an answer.
     else if (!this.#isInitiator) this.#direct.latest?.opened?.view.close();
+  }
+
+  #use({ shared, view }: Opened): void {
+    this.#connection = shared;
+    view.onstall = (isStalled) => this.#onStall(isStalled);
+    this.#linked.resolve(view);
   }
 
   /** Keeps a direct connection for the next generation. */

@@ -45,6 +45,11 @@ export interface GenerationLinkOptions {
    * connection has failed before.
    */
   isServed: boolean;
+  /**
+   * Whether a connection through the server may replace a direct one that has stalled. A world of
+   * fixed size ends when a link breaks, so it waits until the link works again or is closed.
+   */
+  replacesStalled: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
   /** Resolves with `true` if one of the two ends computes or loads, and therefore cannot answer. */
   isDelayed: () => Promise<boolean>;

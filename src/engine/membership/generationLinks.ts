@@ -51,6 +51,8 @@ export interface GenerationLinksOptions {
   /** Pairs of members that have needed the server before. */
   served: readonly (readonly [string, string])[];
   relayOnly: boolean;
+  /** Whether the run continues after a broken link. */
+  isElastic: boolean;
   /**
    * Returns the server, which forwards signals to other ranks; `null` while the server cannot be
    * reached. Pass signals from other ranks to {@link GenerationLinks.signal}.
@@ -190,6 +192,7 @@ export class GenerationLinks {
       pool,
       relayOnly,
       isServed: served.some(isOne),
+      replacesStalled: this.#options.isElastic,
       clock,
       isDelayed: () => doesOneWork([self, peer]),
       connectTab: isSameBrowser && !relayOnly ? connectTab : null,

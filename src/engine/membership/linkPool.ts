@@ -124,6 +124,18 @@ export class LinkPool {
     if (link !== undefined && this.kindOf(link) === 'direct') this.drop(member, link);
   }
 
+  /**
+   * Replaces the connection to a member, which has stalled, by one through the server. The stalled
+   * connection is closed with `why`, and counts as lost.
+   */
+  replaceStalled(member: string, link: SharedLink, why: Error): void {
+    const stalled = this.#links.get(member);
+    if (stalled !== undefined) this.#replaced.set(stalled, member);
+    this.#links.set(member, link);
+    this.#watch(member, link, 'served');
+    stalled?.close(why);
+  }
+
   /** Closes all connections to a member, or only `link`. */
   drop(member: string, link?: SharedLink): void {
     for (const one of this.#allTo(member)) {

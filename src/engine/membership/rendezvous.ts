@@ -268,6 +268,7 @@ export class Rendezvous {
       server: () => this.#server,
       doesOneWork: async (some) => [...(await this.#server.pulsesOf(some)).values()].some(isWorking),
       relayOnly: iceTransportPolicy === 'relay',
+      isElastic: !this.#isFixed,
     });
   }
 

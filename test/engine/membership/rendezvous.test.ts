@@ -598,4 +598,31 @@ describe('a rank whose links go through the server', () => {
       { type: 'broken', generation: GENERATION + 1, peers: [served[0]!.peer] },
     ]);
   });
+
+  test('replaces a link that stalls, reports it as broken, and needs no attempt in the next generation', async () => {
+    await connect('on');
+    prepare(GENERATION);
+    await settle();
+    const peers = ['member-2222', 'member-3333'];
+    const ends: { mine: Link; theirs: Link }[] = [];
+    for (const [index, peer] of peers.entries()) {
+      const [mine, theirs] = createMemoryLinkPair();
+      ends.push({ mine, theirs });
+      direct[index]!.resolve(mine);
+      await greet(theirs, peer, GENERATION);
+    }
+    await settle();
+    ends[0]!.mine.onstall!(true);
+    await settle();
+    const [theirs] = await openServed(GENERATION);
+    clock.advance(500);
+    expect(socket.sent.filter(({ type }) => type === 'broken')).toEqual([
+      { type: 'broken', generation: GENERATION, peers: [peers[0]] },
+    ]);
+    prepare(GENERATION + 1);
+    await Promise.all([greet(theirs!, peers[0]!, GENERATION + 1), greet(ends[1]!.theirs, peers[1]!, GENERATION + 1)]);
+    await settle();
+    expect(linked().at(-1)).toEqual({ type: 'linked', generation: GENERATION + 1, served: [peers[0]] });
+    expect([direct.length, served.length]).toEqual([2, 1]);
+  });
 });
