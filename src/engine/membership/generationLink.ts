@@ -56,7 +56,8 @@ export const ON_DEMAND_TIMES = 4;
 /**
  * Milliseconds between the other end's first answer to a direct attempt and the first attempt
  * through the server. The time begins with the answer, because an end on a busy machine may answer
- * late and then connect quickly.
+ * late and then connect quickly. If an end computes or loads at the end of it, as much time is
+ * added, but only once, because ranks of a run that grows compute all the time.
  */
 export const SERVER_AFTER_MS = 3_000;
 /** The same time if there is a TURN server, because a TURN relay is preferred. */
@@ -382,16 +383,22 @@ export class GenerationLink {
   #onAnswer(): void {
     if (this.#isOver || this.#choice !== null) return;
     if (this.#cancelServerTimer !== null || this.#server.latest !== null) return;
-    this.#beginServerAfter(this.#prefersRelay ? SERVER_AFTER_RELAY_MS : SERVER_AFTER_MS);
+    this.#beginServerAfter(this.#prefersRelay ? SERVER_AFTER_RELAY_MS : SERVER_AFTER_MS, SERVER_AFTER_MS);
   }
 
-  #beginServerAfter(ms: number): void {
-    const { connectServer, clock } = this.#options;
+  /** @param longerMs how much longer to wait if an end is delayed when `ms` are over. */
+  #beginServerAfter(ms: number, longerMs = 0): void {
+    const { connectServer, clock, isDelayed } = this.#options;
     if (connectServer === null) return;
-    this.#cancelServerTimer = clock.after(ms, () => {
-      log(() => `${this.#name} has had no direct connection for ${ms} ms.`);
-      this.#beginServer();
-    });
+    const begin = async (): Promise<void> => {
+      const isExcused = longerMs > 0 && (await isDelayed());
+      if (this.#cancelServerTimer !== cancel) return;
+      log(() => `${this.#name} has had no direct connection for ${ms} ms.${isExcused ? ' An end computes.' : ''}`);
+      if (isExcused) this.#beginServerAfter(longerMs);
+      else this.#beginServer();
+    };
+    const cancel = clock.after(ms, () => void begin());
+    this.#cancelServerTimer = cancel;
   }
 
   #stopServerTimer(): void {

@@ -54,6 +54,8 @@ interface WorldOptions {
   blocked?: Name;
   hasPorts?: boolean;
   replacesStalled?: boolean;
+  /** Whether an end computes or loads. */
+  isDelayed?: () => boolean;
 }
 
 export class World {
@@ -116,7 +118,7 @@ export class World {
 
   #linkOf(mine: Name, other: Name): GenerationLink {
     const { generation = GENERATION, isServed = false, relayOnly = false, iceServers = [] } = this.#options;
-    const { replacesStalled = true } = this.#options;
+    const { replacesStalled = true, isDelayed = () => false } = this.#options;
     const { hasWebRtc = true, hasServer = true, hasPorts = false, signals = { arrive: true }, blocked } = this.#options;
     const hello = (name: Name): Hello => {
       return { room: 'K7F3QX', generation, member: MEMBERS[name], rank: name === 'alice' ? 0 : 1 };
@@ -145,7 +147,7 @@ export class World {
       connectServer: hasServer ? connectServer : null,
       connectTab: hasPorts ? connectTab : null,
       pool: this.pools[mine],
-      isDelayed: () => Promise.resolve(false),
+      isDelayed: () => Promise.resolve(isDelayed()),
       send: (id, signal) => {
         queueMicrotask(() => {
           if (signals.arrive) this.links[other].signal(id, signal);

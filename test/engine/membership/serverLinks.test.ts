@@ -36,6 +36,29 @@ describe('GenerationLink with a server', () => {
     expect(world.ends.server.bob.map(({ initiator }) => initiator)).toEqual([false]);
   });
 
+  test.each([
+    ['without a TURN server', {}, SERVER_AFTER_MS],
+    ['with a TURN server', { iceServers: [TURN] }, SERVER_AFTER_RELAY_MS],
+  ])('begins it 3 s later if an end computes or loads then, %s', async (_, options, ms) => {
+    const world = await begin({ ...options, isDelayed: () => true });
+    await world.pass(ms + SERVER_AFTER_MS - 1);
+    const before = world.begun('server');
+    await world.pass(1);
+    expect([before, world.begun('server')]).toEqual([0, 1]);
+  });
+
+  test('does not begin it if the direct connection opens while it asks whether an end computes', async () => {
+    const world: World = await begin({
+      isDelayed: () => {
+        for (const name of ['alice', 'bob'] as const) world.open('direct', name);
+        return false;
+      },
+    });
+    await world.pass(SERVER_AFTER_MS);
+    await world.pass(SERVER_AFTER_MS);
+    expect([world.begun('server'), world.links.alice.isServed]).toEqual([0, false]);
+  });
+
   test('begins it only when its first direct attempt has failed if the other end does not answer', async () => {
     const signals = { arrive: false };
     const world = await begin({ signals });
