@@ -45,6 +45,8 @@ export interface Connection {
   onstall?: ((isStalled: boolean) => void) | null;
   /** Called with the channel of each further connection before that channel is open. */
   onchannel: ((channel: RTCDataChannel) => void) | null;
+  /** See {@link Link.answers}. */
+  answers?(ms: number): Promise<boolean>;
   /** Describes the first connection. */
   describe(): Promise<RouteDescription>;
   /** Closes all connections and their channels. Idempotent. */
@@ -111,6 +113,10 @@ class ChannelLink extends BaseLink {
       if (generationOf(frame) === generation) this.left(frame.byteLength);
       else this.#queue.push(frame);
     }
+  }
+
+  async answers(ms: number): Promise<boolean> {
+    return (await this.#connection.answers?.(ms)) ?? true;
   }
 
   async describe(): Promise<LinkDescription> {

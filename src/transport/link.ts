@@ -64,6 +64,12 @@ export interface Link {
    * link without such a queue does not have this method.
    */
   discard?(generation: number): void;
+  /**
+   * Resolves with `false` if nothing arrives within `ms` milliseconds, although the other end was
+   * asked for an answer. It may be busy. Missing if the transport notices that the other end is
+   * gone.
+   */
+  answers?(ms: number): Promise<boolean>;
   /** Describes the route of the bytes, as far as the implementation knows it. */
   describe(): Promise<LinkDescription>;
   /**

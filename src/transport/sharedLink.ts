@@ -50,6 +50,11 @@ export class SharedLink {
     return this.#isStalled;
   }
 
+  /** See {@link Link.answers}. */
+  async answers(ms: number): Promise<boolean> {
+    return (await this.#link.answers?.(ms)) ?? true;
+  }
+
   /** Bytes of all generations. */
   get traffic(): Traffic {
     const { unsentBytes: unsent = 0, counters } = this.#link;

@@ -38,6 +38,12 @@ import { ServerConnection, type MemberMessage } from './serverConnection.ts';
  */
 const FAREWELL_MS = 2_000;
 
+/**
+ * Deadline in milliseconds for an answer over a link through the server, if the machine may have
+ * slept or changed its network. On a busy line, it is longer.
+ */
+const CHECK_MS = 5_000;
+
 const log = debugLog('membership');
 
 /** A generation whose links are open or being opened. */
@@ -80,6 +86,7 @@ export class Rendezvous {
         this.#dispatch({ type: 'admitted', member: admission.member });
         // The other members knew this tab under another id, so its connections are of no use.
         if (member !== null && member !== admission.member) this.#pool.retain(new Set());
+        this.#checkLinks();
         options.onadmitted(admission);
       },
       onfatal: (error) => this.#fatal(error),
@@ -124,6 +131,7 @@ export class Rendezvous {
   /** Call this if the machine may have slept or changed its network. */
   wake(): void {
     this.#server.wake();
+    this.#checkLinks();
   }
 
   /** Leaves the room. Idempotent. */
@@ -266,10 +274,24 @@ export class Rendezvous {
       iceServers: this.#server.iceServers,
       pool: this.#pool,
       server: () => this.#server,
-      doesOneWork: async (some) => [...(await this.#server.pulsesOf(some)).values()].some(isWorking),
+      doesOneWork: (some) => this.#doesOneWork(some),
       relayOnly: iceTransportPolicy === 'relay',
       isElastic: !this.#isFixed,
     });
+  }
+
+  async #doesOneWork(members: readonly string[]): Promise<boolean> {
+    return [...(await this.#server.pulsesOf(members)).values()].some(isWorking);
+  }
+
+  /**
+   * Closes links through the server that do not work any more. While the server cannot be reached,
+   * the network may not be back yet; when it is, this is called again.
+   */
+  #checkLinks(): void {
+    const ms = this.#options.activity.answerMs(CHECK_MS);
+    const { member } = this.#membership;
+    void this.#pool.check(ms, async (other) => this.#server.isAway || this.#doesOneWork([member!, other]));
   }
 
   /** Returns `null` if the server, or this page, does not link ranks through the server. */

@@ -625,4 +625,35 @@ describe('a rank whose links go through the server', () => {
     expect(linked().at(-1)).toEqual({ type: 'linked', generation: GENERATION + 1, served: [peers[0]] });
     expect([direct.length, served.length]).toEqual([2, 1]);
   });
+
+  test.each([
+    ['when the page wakes', async () => rendezvous.wake()],
+    [
+      'after a reconnect',
+      async () => {
+        socket.closed();
+        socket = await connection(2);
+        socket.admits(600_000, 'only');
+      },
+    ],
+  ])('checks %s whether they answer, and reports those that do not', async (_, happen) => {
+    await connect('only');
+    prepare(GENERATION);
+    await settle();
+    for (const [index, { link, peer }] of served.entries()) {
+      const [mine, theirs] = createMemoryLinkPair();
+      link.resolve(Object.assign(mine, { answers: () => Promise.resolve(index === 0) }));
+      await greet(theirs, peer, GENERATION);
+    }
+    await settle();
+    await happen();
+    await settle();
+    // The server tells that no member computes.
+    socket.says({ type: 'pulses', pulses: [] });
+    await settle();
+    clock.advance(500);
+    expect(socket.sent.filter(({ type }) => type === 'broken')).toEqual([
+      { type: 'broken', generation: GENERATION, peers: ['member-3333'] },
+    ]);
+  });
 });
