@@ -4,7 +4,7 @@
  * unsent bytes, and the other end restores the order. docs/LIMITS.md lists the constants; the
  * comments here explain them.
  */
-import { generationOf, writeNumber } from '../protocol/frame.ts';
+import { generationOf, isOfHandshake, writeNumber } from '../protocol/frame.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
@@ -88,7 +88,9 @@ class ChannelLink extends BaseLink {
   }
 
   protected transmit(frame: ArrayBuffer): void {
-    this.#queue.push(frame);
+    // The handshake of a generation does not wait for frames of an earlier one.
+    if (isOfHandshake(frame)) this.#queue.unshift(frame);
+    else this.#queue.push(frame);
     this.#drain();
   }
 

@@ -10,6 +10,7 @@ import {
   SERVER_AFTER_MS,
   SERVER_AFTER_RELAY_MS,
 } from '../../../src/engine/membership/generationLink.ts';
+import { createFrame, emptyHeader, FrameKind, generationOf } from '../../../src/protocol/frame.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import {
   begin,
@@ -322,6 +323,60 @@ describe('A direct connection that opens after the link through the server', () 
     expect([lost, later.begun('direct'), later.begun('server')]).toEqual([[false], 0, 0]);
     expect([later.links.alice.isServed, later.links.bob.isServed]).toEqual([true, true]);
     expect(await reaches(...world.links2)).toBe(true);
+  });
+});
+
+/**
+ * Links the next generation, while each second a frame of the earlier one is sent. Frames of the
+ * next one wait for `release`.
+ */
+async function train(world: World & { links2: [Link, Link] }) {
+  let held: (() => void)[] | null = [];
+  for (const name of ['alice', 'bob'] as const) {
+    const { wire } = world.ends.server[name][0]!;
+    const send = wire.send.bind(wire);
+    wire.send = async (frame) => {
+      if (held === null || generationOf(frame) === GENERATION) return send(frame);
+      held.push(() => void send(frame));
+    };
+  }
+  const later = new World({ pools: world.pools, generation: GENERATION + 1, isServed: true });
+  const linked = Promise.all([later.links.alice.link(), later.links.bob.link()]);
+  linked.catch(() => {});
+  const passSeconds = async (seconds: number): Promise<void> => {
+    for (let rest = seconds; rest > 0; rest--) {
+      await world.links2[0].send(createFrame(emptyHeader(FrameKind.DATA, GENERATION), 8192));
+      await later.pass(1_000);
+    }
+  };
+  const release = (): void => {
+    for (const send of held ?? []) send();
+    held = null;
+  };
+  return { later, linked, passSeconds, release };
+}
+
+describe('A connection through the server on which the earlier generation trains', () => {
+  test('carries the next generation if its handshake waits for 11 s behind other frames', async () => {
+    const world = await linkThroughServer();
+    const { later, linked, passSeconds, release } = await train(world);
+    await passSeconds(11);
+    release();
+    const [a, b] = await linked;
+    expect([later.begun('direct'), later.begun('server'), await reaches(a, b, GENERATION + 1)]).toEqual([0, 0, true]);
+    expect(world.links2.map(({ state }) => state)).toEqual(['open', 'open']);
+  });
+
+  test('is given up after 12 s', async () => {
+    const { later, passSeconds } = await train(await linkThroughServer());
+    await passSeconds(12);
+    expect([later.begun('direct'), later.pools.alice.get(MEMBERS.bob)]).toEqual([1, null]);
+  });
+
+  test('is given up after 6 s if nothing moves', async () => {
+    const { later } = await train(await linkThroughServer());
+    await later.pass(6_000);
+    expect(later.begun('direct')).toBe(1);
   });
 });
 
