@@ -54,7 +54,7 @@ export function linksOfRank(
     relayed: [],
     served: [],
     relayOnly,
-    isElastic: false,
+    isFixed: false,
     doesOneWork: () => Promise.resolve(false),
     server: () => ({
       isOpen: true,

@@ -35,6 +35,7 @@ import {
   backoffMs,
   beginsAttempt,
   cancelAttempt,
+  firstFrame,
   type Attempt,
   type Opened,
 } from './attemptTrack.ts';
@@ -286,9 +287,9 @@ export class GenerationLink {
 
   /** Handles a signal from the other end. */
   signal(id: number, signal: LinkSignal): void {
-    const { self, peer, replacesStalled } = this.#options;
+    const { self, peer, isFixed } = this.#options;
     const begins = beginsAttempt(id, signal, { from: peer.member, to: self.member });
-    if (begins && signal.type === 'server' && replacesStalled && !this.#isLower) {
+    if (begins && signal.type === 'server' && !isFixed && !this.#isLower) {
       if (this.#connection !== null && !this.isServed) {
         this.#prepareToReplace();
         this.#follow(id, signal);
@@ -359,7 +360,7 @@ export class GenerationLink {
     if (!isStalled) {
       this.#isStalled = false;
       this.#stopServer();
-    } else if (this.#isLower && this.#options.replacesStalled) {
+    } else if (this.#isLower && !this.#options.isFixed) {
       this.#prepareToReplace();
       this.#beginServer();
     }
@@ -582,14 +583,6 @@ export class GenerationLink {
       if (isWanted()) this.#open(track);
     });
   }
-}
-
-/** Resolves when the first frame arrives. Rejects if the link closes first. */
-function firstFrame(link: Link): Promise<void> {
-  const arrived = deferred();
-  link.onclose = (error) => arrived.reject(error ?? new PeerGoneError('The other end has closed the connection.'));
-  link.onframe = () => arrived.resolve();
-  return arrived.promise;
 }
 
 function isTurn({ urls }: IceServer): boolean {

@@ -46,10 +46,10 @@ export interface GenerationLinkOptions {
    */
   isServed: boolean;
   /**
-   * Whether a connection through the server may replace a direct one that has stalled. A world of
-   * fixed size ends when a link breaks, so it waits until the link works again or is closed.
+   * Whether the run ends if the link breaks. Then no connection through the server replaces a
+   * direct one that has stalled, because that one may work again.
    */
-  replacesStalled: boolean;
+  isFixed: boolean;
   send: (attempt: number, signal: LinkSignal) => void;
   /** Resolves with `true` if one of the two ends computes or loads, and therefore cannot answer. */
   isDelayed: () => Promise<boolean>;

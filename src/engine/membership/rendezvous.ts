@@ -276,7 +276,7 @@ export class Rendezvous {
       server: () => this.#server,
       doesOneWork: (some) => this.#doesOneWork(some),
       relayOnly: iceTransportPolicy === 'relay',
-      isElastic: !this.#isFixed,
+      isFixed: this.#isFixed,
     });
   }
 

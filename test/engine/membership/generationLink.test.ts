@@ -91,7 +91,7 @@ function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   const delayed = { isOne: false };
   const isDelayed = (): Promise<boolean> => Promise.resolve(delayed.isOne);
   const common = {
-    ...{ iceServers: [], relayOnly, isServed: false, replacesStalled: true, clock, isDelayed, connectServer: null },
+    ...{ iceServers: [], relayOnly, isServed: false, isFixed: false, clock, isDelayed, connectServer: null },
     connectTab: broker === undefined ? null : connectTab,
   };
   const edges: Record<'alice' | 'bob', GenerationLink> = {

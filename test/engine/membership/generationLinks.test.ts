@@ -90,7 +90,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
           relayed: [],
           served: [],
           relayOnly: false,
-          isElastic: true,
+          isFixed: false,
           clock,
         },
         doesOneWork: () => Promise.resolve(false),
@@ -196,7 +196,7 @@ describe('GenerationLinks', () => {
       ({ member }, rank) =>
         new GenerationLinks({
           ...{ room: 'K7F3QX', generation: GENERATION, rank, members, iceServers: [], clock },
-          ...{ connectPeer: null, connectTab: null, relayed: [], served: [], relayOnly: false, isElastic: true },
+          ...{ connectPeer: null, connectTab: null, relayed: [], served: [], relayOnly: false, isFixed: false },
           connectServer: (attempt) =>
             connectServer({
               ...{ ...attempt, server: 'https://peergrad.example', room: 'K7F3QX', token: 'token-of-a-member' },
@@ -249,7 +249,7 @@ describe('GenerationLinks', () => {
       },
       connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
       ...{ pool: new LinkPool(() => {}), relayed: [], served: [], relayOnly: false, clock, server: () => null },
-      ...{ isElastic: true, doesOneWork: () => Promise.resolve(false) },
+      ...{ isFixed: false, doesOneWork: () => Promise.resolve(false) },
     });
     const failure = links.open().catch((error: unknown) => error);
     await settle();

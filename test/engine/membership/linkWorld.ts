@@ -53,7 +53,7 @@ interface WorldOptions {
   /** Why this end has no WebRTC. */
   blocked?: Name;
   hasPorts?: boolean;
-  replacesStalled?: boolean;
+  isFixed?: boolean;
   /** Whether an end computes or loads. */
   isDelayed?: () => boolean;
 }
@@ -118,7 +118,7 @@ export class World {
 
   #linkOf(mine: Name, other: Name): GenerationLink {
     const { generation = GENERATION, isServed = false, relayOnly = false, iceServers = [] } = this.#options;
-    const { replacesStalled = true, isDelayed = () => false } = this.#options;
+    const { isFixed = false, isDelayed = () => false } = this.#options;
     const { hasWebRtc = true, hasServer = true, hasPorts = false, signals = { arrive: true }, blocked } = this.#options;
     const hello = (name: Name): Hello => {
       return { room: 'K7F3QX', generation, member: MEMBERS[name], rank: name === 'alice' ? 0 : 1 };
@@ -141,7 +141,7 @@ export class World {
       return { link: Promise.reject(new PeerGoneError('No port.')), signal: () => {}, abort: () => {} };
     };
     return new GenerationLink({
-      ...{ self: hello(mine), peer: hello(other), iceServers, relayOnly, isServed, replacesStalled },
+      ...{ self: hello(mine), peer: hello(other), iceServers, relayOnly, isServed, isFixed },
       clock: this.clock,
       connect: hasWebRtc ? connect : null,
       connectServer: hasServer ? connectServer : null,

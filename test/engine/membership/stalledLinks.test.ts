@@ -115,7 +115,7 @@ describe('A direct connection that has stalled', () => {
 
   test.each([
     ['the server forwards nothing', { hasServer: false }],
-    ['the run would end with it', { replacesStalled: false }],
+    ['the run would end with it', { isFixed: true }],
   ])('stays if %s', async (_, options) => {
     const world = await linkDirectly(options);
     for (const name of NAMES) world.stall(name);

@@ -223,8 +223,12 @@ describe('over TCP', () => {
   });
 
   /** Returns the two clients of a link, and the server's end of the first. */
-  async function connected(closeTimeout?: number) {
-    const server = new WebSocketServer({ port: 0, host: '127.0.0.1', perMessageDeflate: false, closeTimeout });
+  async function connected(closeTimeout = 30_000) {
+    const server = new WebSocketServer({
+      ...{ port: 0, host: '127.0.0.1', perMessageDeflate: false },
+      // The types of `ws` do not have this option.
+      ...{ closeTimeout },
+    });
     open.push(() => server.close());
     await once(server, 'listening');
     const connect = async (): Promise<[WebSocket, WebSocket]> => {
