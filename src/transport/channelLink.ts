@@ -5,6 +5,7 @@
  * comments here explain them.
  */
 import { generationOf, isOfHandshake, writeNumber } from '../protocol/frame.ts';
+import { isServed } from '../protocol/runEvents.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
@@ -124,8 +125,7 @@ class ChannelLink extends BaseLink {
   async describe(): Promise<LinkDescription> {
     if (this.state === 'closed') return UNKNOWN_WAY;
     const description = await this.#connection.describe();
-    const isServed = description.route === 'server' || description.route === 'server-clear';
-    return { ...description, connections: isServed ? 0 : this.#channels.length };
+    return { ...description, connections: isServed(description.route) ? 0 : this.#channels.length };
   }
 
   /** Sends over a further channel once it is open. Its first frames may arrive before that. */

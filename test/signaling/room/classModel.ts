@@ -5,7 +5,7 @@
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
-import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
+import { LINKING_TIMEOUT_MS, RETRY_DIRECT_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
@@ -65,7 +65,7 @@ export class ClassModel {
   #training: { generation: number; ring: readonly string[] } = { generation: 0, ring: [] };
   /** How pairs have linked, by generation and pair. */
   readonly #routes = new Map<string, 'direct' | 'server'>();
-  /** Pairs whose direct connection opened after their link through the server. */
+  /** Pairs whose direct connection has opened some time after their link through the server. */
   readonly #kept = new Set<string>();
   generations = 0;
   /** The times at which ranks began to train, and these ranks. */
@@ -196,7 +196,11 @@ export class ClassModel {
     const isDirect = canReach && (!isServed || areServerLinksRefused || this.#kept.has(pair));
     const isForwarded = hasServerLinks && !areServerLinksRefused && (isServed || ms >= SERVER_AFTER_MS);
     if (!isDirect && !isForwarded) return null;
-    if (!isDirect && canReach) this.#kept.add(pair);
+    if (!isDirect) {
+      this.#later(`direct ${pair}`, RETRY_DIRECT_MS, () => {
+        if (this.#links(a, b, relayed)) this.#kept.add(pair);
+      });
+    }
     const route = isDirect ? 'direct' : 'server';
     this.#routes.set(key, route);
     return route;
