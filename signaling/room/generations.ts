@@ -10,7 +10,7 @@ import { recordEnd } from './ending.ts';
 import { isOfFeed } from './feeds.ts';
 import { latestGeneration, pause } from './pauses.ts';
 import { hasBetterOrder, orderOf, type RoutedOrder } from './ringOrder.ts';
-import { isServerOnly, withServed } from './serverLinks.ts';
+import { isServerOnly, withServed } from './servedPairs.ts';
 import {
   andThen,
   change,

@@ -4,7 +4,7 @@ import { dissenters, majority } from '../../src/util/majority.ts';
 import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameMembers } from './sentences.ts';
-import { withRoutes } from './serverLinks.ts';
+import { withRoutes } from './servedPairs.ts';
 import {
   change,
   nodesOf,
