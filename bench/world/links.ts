@@ -4,7 +4,7 @@
  */
 import { GenerationLinks } from '../../src/engine/membership/generationLinks.ts';
 import { LinkPool } from '../../src/engine/membership/linkPool.ts';
-import type { PeerConnector, TabConnector } from '../../src/engine/membership/generationLink.ts';
+import type { PeerConnector, TabConnector } from '../../src/engine/membership/generationLinkOptions.ts';
 import type { LinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';

@@ -46,6 +46,8 @@ class Direction {
   /** Checks in a row at which the source had sent nothing, and the target had taken nothing. */
   #silentChecks = 0;
   #stalledChecks = 0;
+  /** Called when nothing waits for the target any more. */
+  #onempty: (() => void) | null = null;
 
   constructor(room: string, source: WebSocket, target: WebSocket, context: LinkContext) {
     this.source = source;
@@ -71,6 +73,7 @@ class Direction {
     this.target.send(data, () => {
       this.#hold(-counted);
       this.#hasTaken = true;
+      if (this.#waiting === 0) this.#onempty?.();
       if (!this.#isFull || this.#waiting > this.#limit / 4) return;
       this.#isFull = false;
       this.#pauseOrResume();
@@ -78,6 +81,12 @@ class Direction {
     this.#isFull ||= this.#waiting >= this.#limit;
     this.count(counted);
     if (backlog.bytes > limits.maxAllLinksBytes) shed();
+  }
+
+  /** Calls `fn` once nothing waits for the target. */
+  whenEmpty(fn: () => void): void {
+    if (this.#waiting === 0) fn();
+    else this.#onempty = fn;
   }
 
   /** Counts bytes of the source, which waits for its turn if the rate is used up. */
@@ -190,7 +199,10 @@ export class PairedLink {
       if (code.startsWith('WS_ERR_'))
         this.end(CLOSE_POLICY, 'One end of the link sent an invalid or too large message.');
     });
-    source.on('close', () => this.end(CLOSE_NORMAL, 'The other end of the link has closed.'));
+    // `ws` destroys a target that has not taken everything some seconds after it is closed.
+    source.on('close', () =>
+      direction.whenEmpty(() => this.end(CLOSE_NORMAL, 'The other end of the link has closed.')),
+    );
   }
 
   #checkLater(): () => void {

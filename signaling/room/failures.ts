@@ -11,7 +11,7 @@ import { linkedAfter, separateNetworks } from './networks.ts';
 import { orderOf } from './ringOrder.ts';
 import { lateBehind, works } from './pulses.ts';
 import { nameMembers, networkAdvice } from './sentences.ts';
-import { withFailedPairs } from './serverLinks.ts';
+import { withFailedPairs } from './servedPairs.ts';
 import {
   andThen,
   isOfRing,

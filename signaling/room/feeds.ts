@@ -5,7 +5,7 @@
  */
 import { latestGeneration } from './pauses.ts';
 import { isRelayInVain } from './ringOrder.ts';
-import { beginsServed } from './serverLinks.ts';
+import { beginsServed } from './servedPairs.ts';
 import {
   broadcastRoom,
   isAway,

@@ -10,7 +10,7 @@ import { recordEnd } from './ending.ts';
 import { isOfFeed } from './feeds.ts';
 import { latestGeneration, pause } from './pauses.ts';
 import { hasBetterOrder, orderOf, type RoutedOrder } from './ringOrder.ts';
-import { isServerOnly, upgradesOf, withServed } from './serverLinks.ts';
+import { isServerOnly, upgradesOf, withServed } from './servedPairs.ts';
 import {
   andThen,
   change,

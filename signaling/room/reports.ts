@@ -4,7 +4,7 @@ import { dissenters, majority } from '../../src/util/majority.ts';
 import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameMembers } from './sentences.ts';
-import { upgradesOf, withDirect, withRoutes } from './serverLinks.ts';
+import { upgradesOf, withDirect, withRoutes } from './servedPairs.ts';
 import {
   change,
   isOfRing,

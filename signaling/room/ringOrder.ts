@@ -14,7 +14,7 @@ import {
 } from './edges.ts';
 import { testOrder } from './networks.ts';
 import { breaksOf, isProven, suspectsOf, unlinkedPairs } from './faults.ts';
-import { countUnlinked, groupedOrder, isServerOnly, reachOf, upgradesOf } from './serverLinks.ts';
+import { countUnlinked, groupedOrder, isServerOnly, reachOf, upgradesOf } from './servedPairs.ts';
 import { trainsOn, type RoomState } from './state.ts';
 
 export interface RoutedOrder extends Order {

@@ -2,7 +2,7 @@
  * The parts of a page that the library needs: connections, which only pages can open, and the
  * page's address. A program in a worker uses the page that hosts the worker.
  */
-import type { PeerConnector } from '../engine/membership/generationLink.ts';
+import type { PeerConnector } from '../engine/membership/generationLinkOptions.ts';
 import type { RequestTabPort } from '../transport/broker.ts';
 
 export interface Page {

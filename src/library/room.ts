@@ -13,6 +13,7 @@ import { PROTOCOL_VERSION, SIGNALING_PATH } from '../protocol/control.ts';
 import type { Device, Nodes } from '../protocol/room.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
+import { SERVER_LINK_PATH } from '../protocol/serverLink.ts';
 import { DEFAULT_JOB } from '../spec/job.ts';
 import { connectServer } from '../transport/serverLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
@@ -101,7 +102,7 @@ export async function checkServer(server: string, request: typeof fetch = fetch)
   if (answer === null || answer.status === 204) return;
   if (answer.ok) {
     throw new UsageError(
-      `The web server of this page, ${url.origin}, is no signaling server, and does not forward ${SIGNALING_PATH} to one. ` +
+      `The web server of this page, ${url.origin}, is no signaling server, and does not forward ${SIGNALING_PATH} and ${SERVER_LINK_PATH} to one. ` +
         'Start one by `npx peergrad-cli serve`, and pass its address as server, such as http://localhost:8080.',
     );
   }

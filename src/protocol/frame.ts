@@ -218,6 +218,12 @@ export function generationOf(frame: ArrayBuffer): number {
   return new DataView(frame).getUint32(GENERATION_AT, true);
 }
 
+/** Whether a frame belongs to the handshake of a generation. */
+export function isOfHandshake(frame: ArrayBuffer): boolean {
+  const kind = new Uint8Array(frame)[KIND_AT];
+  return kind === FrameKind.HELLO || kind === FrameKind.HELLO_ACK;
+}
+
 function checkHeaderSize(frame: ArrayBuffer): void {
   if (frame.byteLength >= FRAME_HEADER_BYTES) return;
   throw new ProtocolError(`A frame of ${frame.byteLength} bytes is shorter than its header (${FRAME_HEADER_BYTES}).`);

@@ -43,6 +43,12 @@ export type RankStatistics = v.InferOutput<typeof RankStatistics>;
 export const LINK_ROUTES = ['unknown', 'direct', 'relayed', 'memory', 'server', 'server-clear'] as const;
 const LinkRoute = v.picklist(LINK_ROUTES);
 export type LinkRoute = v.InferOutput<typeof LinkRoute>;
+
+/** Whether the route goes through the signaling server. */
+export function isServed(route: LinkRoute): boolean {
+  return route === 'server' || route === 'server-clear';
+}
+
 /**
  * A new generation has begun. For spectators, this event and all later events of the run are those
  * of `rank`.

@@ -4,7 +4,8 @@
  * unsent bytes, and the other end restores the order. docs/LIMITS.md lists the constants; the
  * comments here explain them.
  */
-import { generationOf, writeNumber } from '../protocol/frame.ts';
+import { generationOf, isOfHandshake, writeNumber } from '../protocol/frame.ts';
+import { isServed } from '../protocol/runEvents.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
@@ -41,8 +42,12 @@ export interface Connection {
    * after it was open.
    */
   onclose: ((error: Error | null) => void) | null;
+  /** See {@link Link.onstall}. */
+  onstall?: ((isStalled: boolean) => void) | null;
   /** Called with the channel of each further connection before that channel is open. */
   onchannel: ((channel: RTCDataChannel) => void) | null;
+  /** See {@link Link.answers}. */
+  answers?(ms: number): Promise<boolean>;
   /** Describes the first connection. */
   describe(): Promise<RouteDescription>;
   /** Closes all connections and their channels. Idempotent. */
@@ -76,6 +81,7 @@ class ChannelLink extends BaseLink {
     this.#add(channel);
     for (const one of further) this.#await(one);
     connection.onchannel = (one) => this.#await(one);
+    connection.onstall = (isStalled) => this.onstall?.(isStalled);
     connection.onclose = (error) => {
       this.#failure = error;
       systemClock.after(LATE_FRAMES_MS, () => this.closed(error));
@@ -83,7 +89,9 @@ class ChannelLink extends BaseLink {
   }
 
   protected transmit(frame: ArrayBuffer): void {
-    this.#queue.push(frame);
+    // The handshake of a generation does not wait for frames of an earlier one.
+    if (isOfHandshake(frame)) this.#queue.unshift(frame);
+    else this.#queue.push(frame);
     this.#drain();
   }
 
@@ -91,6 +99,7 @@ class ChannelLink extends BaseLink {
     this.#queue.length = 0;
     this.#connection.onclose = null;
     this.#connection.onchannel = null;
+    this.#connection.onstall = null;
     for (const { channel, probes } of this.#channels) {
       probes.stop();
       channel.close();
@@ -109,11 +118,14 @@ class ChannelLink extends BaseLink {
     }
   }
 
+  async answers(ms: number): Promise<boolean> {
+    return (await this.#connection.answers?.(ms)) ?? true;
+  }
+
   async describe(): Promise<LinkDescription> {
     if (this.state === 'closed') return UNKNOWN_WAY;
     const description = await this.#connection.describe();
-    const isServed = description.route === 'server' || description.route === 'server-clear';
-    return { ...description, connections: isServed ? 0 : this.#channels.length };
+    return { ...description, connections: isServed(description.route) ? 0 : this.#channels.length };
   }
 
   /** Sends over a further channel once it is open. Its first frames may arrive before that. */

@@ -17,6 +17,7 @@ export type Hello = v.InferOutput<typeof Hello>;
  * Performs the handshake of a new link. Resolves when both ends agree; later frames stay queued in
  * the link for the next handler. On failure the link is closed.
  *
+ * @param isExcused returns whether to wait `timeoutMs` again.
  * @throws ProtocolError if the other side is not `expected`, TimeoutError after `timeoutMs`,
  *   PeerGoneError if the link closes first.
  */
@@ -24,12 +25,16 @@ export async function handshake(
   link: Link,
   self: Hello,
   expected: Hello,
-  { timeoutMs, clock }: { timeoutMs: number; clock: Clock },
+  { timeoutMs, clock, isExcused = () => false }: { timeoutMs: number; clock: Clock; isExcused?: () => boolean },
 ): Promise<void> {
   const done = deferred();
   let greeted = false;
   let acknowledged = false;
-  const cancelDeadline = clock.after(timeoutMs, () => {
+  const expire = (): void => {
+    if (isExcused()) {
+      cancelDeadline = clock.after(timeoutMs, expire);
+      return;
+    }
     const missing = greeted ? 'HELLO-ACK' : 'HELLO';
     done.reject(
       new TimeoutError(`Rank ${expected.rank} did not send ${missing} within ${timeoutMs} ms of connecting.`, {
@@ -38,7 +43,8 @@ export async function handshake(
         missing: [expected.rank],
       }),
     );
-  });
+  };
+  let cancelDeadline = clock.after(timeoutMs, expire);
   const receive = (frame: ArrayBuffer): void => {
     const { kind } = readHeader(frame);
     if (kind === FrameKind.HELLO) {

@@ -50,6 +50,11 @@ export interface Link {
    * that is set afterwards is called immediately.
    */
   onclose: ((error: Error | null) => void) | null;
+  /**
+   * Called with `true` when nothing has arrived for some seconds although the other end should have
+   * answered, and with `false` when something arrives again. Only WebRTC reports this.
+   */
+  onstall?: ((isStalled: boolean) => void) | null;
   readonly state: LinkState;
   readonly counters: Readonly<LinkCounters>;
   /** Bytes of frames that have not left this machine. Missing if the transport does not know it. */
@@ -59,6 +64,12 @@ export interface Link {
    * link without such a queue does not have this method.
    */
   discard?(generation: number): void;
+  /**
+   * Resolves with `false` if nothing arrives within `ms` milliseconds, although the other end was
+   * asked for an answer. It may be busy. Missing if the transport notices that the other end is
+   * gone.
+   */
+  answers?(ms: number): Promise<boolean>;
   /** Describes the route of the bytes, as far as the implementation knows it. */
   describe(): Promise<LinkDescription>;
   /**

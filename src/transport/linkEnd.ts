@@ -25,6 +25,7 @@ const MIB = 1024 * 1024;
 const MAX_ARRIVED_BYTES = 64 * MIB;
 
 export abstract class LinkEnd implements Link {
+  onstall: ((isStalled: boolean) => void) | null = null;
   readonly #counters: LinkCounters = { framesSent: 0, bytesSent: 0, framesReceived: 0, bytesReceived: 0 };
   /** Frames that wait for a handler, in order. */
   readonly #arrived = new Set<ArrayBuffer>();

@@ -30,6 +30,11 @@ const FRAMES_STREAM = 2;
  * neighbours are opened first, so they get further connections first.
  */
 const MAX_FURTHER = 128;
+/**
+ * Milliseconds between the moment at which ICE misses answers of the other end, 5-8 s after the
+ * last answer, and the report of it. A connection whose packets were only late recovers sooner.
+ */
+const STALL_MS = 500;
 /** Number of further connections that the page has now. */
 let furtherNow = 0;
 
@@ -79,7 +84,12 @@ export interface PeerConnection extends Connection {
  */
 export function openPeerConnection(options: PeerConnectOptions): PeerConnection {
   const { initiator, connections = null } = options;
-  const { peer, connection } = openOne(options);
+  let stalled = 0;
+  const onstall = (isStalled: boolean): void => {
+    stalled += isStalled ? 1 : -1;
+    connection.onstall?.(stalled > 0);
+  };
+  const { peer, connection } = openOne(options, onstall);
   const further = new FurtherConnections({
     initiator,
     connections,
@@ -90,7 +100,7 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
     },
     open: (onfurthersignal) => {
       if (furtherNow >= MAX_FURTHER) return null;
-      const opened = openOne({ ...options, onsignal: onfurthersignal });
+      const opened = openOne({ ...options, onsignal: onfurthersignal }, onstall);
       furtherNow += 1;
       opened.connection.onclose = (error) => {
         furtherNow -= 1;
@@ -114,8 +124,15 @@ export function openPeerConnection(options: PeerConnectOptions): PeerConnection 
   return connection;
 }
 
-/** Starts one connection. */
-function openOne({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, 'connections'>): {
+/**
+ * Starts one connection.
+ *
+ * @param onstall called with `true` when the connection stalls, with `false` when it works again.
+ */
+function openOne(
+  { initiator, onsignal, ...options }: Omit<PeerConnectOptions, 'connections'>,
+  onstall: (isStalled: boolean) => void,
+): {
   peer: Peer.Instance;
   connection: PeerConnection;
   /** Whether the two ends have been connected, so that channels may have been open. */
@@ -161,10 +178,25 @@ function openOne({ initiator, onsignal, ...options }: Omit<PeerConnectOptions, '
   };
   let wasConnected = false;
   native.addEventListener('connectionstatechange', () => (wasConnected ||= native.connectionState === 'connected'));
+  let isStalled = false;
+  let cancelStall: (() => void) | null = null;
+  const setStalled = (is: boolean): void => {
+    if (isStalled === is) return;
+    isStalled = is;
+    onstall(is);
+  };
+  peer.on('iceStateChange', (state: RTCIceConnectionState) => {
+    cancelStall?.();
+    if (state === 'disconnected') cancelStall = systemClock.after(STALL_MS, () => setStalled(true));
+    else if (state === 'connected' || state === 'completed') setStalled(false);
+  });
   let failure: Error | null = null;
   peer.on('error', (error: Error) => (failure = error));
   // simple-peer always emits `close`. If there is an error, `error` comes first.
-  peer.on('close', () => connection.onclose?.(failure));
+  peer.on('close', () => {
+    cancelStall?.();
+    connection.onclose?.(failure);
+  });
   return { peer, connection, wasConnected: () => wasConnected };
 }
 

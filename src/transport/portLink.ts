@@ -15,6 +15,8 @@ const PortMessage = v.variant('type', [
   /** The other side has processed this many bytes of frames. */
   v.strictObject({ type: v.literal('taken'), bytes: v.number() }),
   v.strictObject({ type: v.literal('closed'), message: v.nullable(v.string()) }),
+  /** See {@link Link.onstall}. */
+  v.strictObject({ type: v.literal('stall'), isStalled: v.boolean() }),
   /** See {@link Link.discard}. */
   v.strictObject({ type: v.literal('discard'), generation: v.number() }),
   v.strictObject({ type: v.literal('describe') }),
@@ -90,6 +92,8 @@ export class PortLink extends BaseLink {
         return this.left(message.bytes);
       case 'closed':
         return this.closed(message.message === null ? null : new PeerGoneError(message.message));
+      case 'stall':
+        return this.onstall?.(message.isStalled);
       case 'discard':
         // All frames of the other end have arrived before this message.
         return;
@@ -140,6 +144,7 @@ export function bridgeLink(link: Link, port: MessagePort, onclose = (): void => 
     }
   };
   link.onframe = (frame) => port.postMessage(frame, [frame]);
+  link.onstall = (isStalled) => post({ type: 'stall', isStalled });
   link.onclose = (error) => {
     post({ type: 'closed', message: error?.message ?? null });
     port.close();

@@ -30,6 +30,11 @@ const PING_BYTES = 2;
 const PONG_BYTES = 3;
 /** The shortest round trip counts, because a busy tab answers late. */
 const PINGS = 4;
+/**
+ * Milliseconds between two later pings, which find out whether the link still works. An end answers
+ * a ping after half of this time, because pings may travel at different speeds.
+ */
+export const CHECK_EVERY_MS = 4_000;
 
 /** Close codes of a normal end: `close()` was called, with or without a code. */
 const NORMAL_CODES: readonly number[] = [1000, 1005];
@@ -82,6 +87,11 @@ export class ServerChannel implements FrameChannel {
   #pingsLeft = PINGS;
   #pongsLeft = PINGS;
   #pingedAt = 0;
+  #pongedAt = 0;
+  /** When {@link answers} last sent a ping, or the channel opened. */
+  #checkedAt = 0;
+  /** Called when a message arrives. */
+  #onarrival: () => void = () => {};
   #shortestMs = Infinity;
 
   constructor({ socket, opening, seals, onend }: ServerChannelOptions) {
@@ -112,6 +122,23 @@ export class ServerChannel implements FrameChannel {
     };
   }
 
+  /**
+   * See {@link Link.answers}. Resolves with `true` without a ping if the latest one was sent less
+   * than {@link CHECK_EVERY_MS} ago.
+   */
+  async answers(ms: number): Promise<boolean> {
+    const now = systemClock.now();
+    if (this.#state !== 'open' || now - this.#checkedAt < CHECK_EVERY_MS) return true;
+    this.#checkedAt = now;
+    const answered = deferred<boolean>();
+    this.#onarrival = () => answered.resolve(true);
+    const cancel = systemClock.after(ms, () => answered.resolve(false));
+    this.#ping();
+    const isAlive = await answered.promise;
+    cancel();
+    return isAlive;
+  }
+
   send(data: ArrayBuffer): void {
     if (this.#state !== 'open') throw new PeerGoneError('The link through the server is not open.');
     if (this.#seals === null) return this.#socket.send(data);
@@ -130,8 +157,9 @@ export class ServerChannel implements FrameChannel {
       if (this.#state !== 'connecting') return;
       this.#seals = seals;
       this.#state = 'open';
+      this.#checkedAt = systemClock.now();
       this.onopen?.(new Event('open'));
-      this.#ping();
+      this.#measure();
     } catch (error) {
       this.#end(asError(error));
     }
@@ -152,6 +180,7 @@ export class ServerChannel implements FrameChannel {
     if (this.#state === 'closed') return;
     if (!(data instanceof ArrayBuffer)) return this.#receiveAnswer(String(data));
     if (!this.#isPaired) return this.#end(new ProtocolError('The server sent a frame before it had joined the link.'));
+    this.#onarrival();
     this.#arrivedBytes += data.byteLength;
     if (this.#arrivedBytes > MAX_ARRIVED_BYTES) {
       return this.#end(new ProtocolError('The other end of a link through the server sends more than it may.'));
@@ -189,23 +218,29 @@ export class ServerChannel implements FrameChannel {
     this.onmessage?.(new MessageEvent('message', { data: message }));
   }
 
-  #ping(): void {
+  #measure(): void {
     if (this.#pingsLeft === 0 || this.#state !== 'open') return;
     this.#pingsLeft -= 1;
+    this.#ping();
+  }
+
+  #ping(): void {
     this.#pingedAt = systemClock.now();
     this.send(new ArrayBuffer(PING_BYTES));
   }
 
   /** Answers a ping. More pings than usual could fill this end's buffer. */
   #pong(): void {
-    if (this.#pongsLeft === 0) return;
-    this.#pongsLeft -= 1;
+    const now = systemClock.now();
+    if (this.#pongsLeft > 0) this.#pongsLeft -= 1;
+    else if (now - this.#pongedAt < CHECK_EVERY_MS / 2) return;
+    this.#pongedAt = now;
     this.send(new ArrayBuffer(PONG_BYTES));
   }
 
   #receivePong(): void {
     this.#shortestMs = Math.min(this.#shortestMs, systemClock.now() - this.#pingedAt);
-    this.#ping();
+    this.#measure();
   }
 
   #errorOf(code: number, reason: string): Error | null {

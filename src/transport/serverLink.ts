@@ -94,6 +94,7 @@ class ServerAttempt implements PeerAttempt {
     const connection: Connection = {
       onclose: null,
       onchannel: null,
+      answers: (ms) => channel.answers(ms),
       describe: () => Promise.resolve(channel.describe()),
       close: () => channel.close(),
     };

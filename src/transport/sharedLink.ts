@@ -26,16 +26,33 @@ export class SharedLink {
   #latestGeneration = -1;
   #onclose: ((error: Error | null) => void) | null = null;
   #closed: { error: Error | null } | null = null;
+  #isStalled = false;
 
   /** @param link an open link to one member; the SharedLink takes ownership. */
   constructor(link: Link) {
     this.#link = link;
     link.onframe = (frame) => this.#receive(frame);
     link.onclose = (error) => this.#end(error);
+    link.onstall = (isStalled) => {
+      this.#isStalled = isStalled;
+      // One generation acts: the latest.
+      const views = [...this.#views.values()];
+      for (const view of isStalled ? views.slice(-1) : views) view.onstall?.(isStalled);
+    };
   }
 
   get state(): LinkState {
     return this.#closed ? 'closed' : 'open';
+  }
+
+  /** Whether nothing arrives over the link; see {@link Link.onstall}. */
+  get isStalled(): boolean {
+    return this.#isStalled;
+  }
+
+  /** See {@link Link.answers}. */
+  async answers(ms: number): Promise<boolean> {
+    return (await this.#link.answers?.(ms)) ?? true;
   }
 
   /** Bytes of all generations. */
@@ -87,9 +104,13 @@ export class SharedLink {
     return view;
   }
 
-  /** Closes the link on both sides, and all views. */
-  close(): void {
-    this.#end(null);
+  /**
+   * Closes the link on both sides, and all views.
+   *
+   * @param error why the link is of no use; `null` if it is no longer needed.
+   */
+  close(error: Error | null = null): void {
+    this.#end(error);
   }
 
   #receive(frame: ArrayBuffer): void {

@@ -4,7 +4,7 @@
  * other by memory links. As in a browser, every message is a separate task.
  */
 import { pino } from 'pino';
-import type { PeerConnector } from '../../src/engine/membership/generationLink.ts';
+import type { PeerConnector } from '../../src/engine/membership/generationLinkOptions.ts';
 import type { SignalingSocket } from '../../src/engine/membership/signalingClient.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';

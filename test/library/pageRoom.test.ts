@@ -78,7 +78,7 @@ const answering = (status: number) => (): Promise<Response> => Promise.resolve(n
 describe("a page's web server", () => {
   test('is rejected with advice if it answers with a page, because it is then no signaling server', async () => {
     await expect(checkServer('http://localhost:5173', answering(200))).rejects.toThrow(
-      /http:\/\/localhost:5173, is no signaling server, .* Start one by `npx peergrad-cli serve`, and pass its address as server/,
+      /http:\/\/localhost:5173, is no signaling server, and does not forward \/signal and \/link to one\. Start one by `npx peergrad-cli serve`, and pass its address as server/,
     );
   });
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createFrame, emptyHeader, FrameKind, generationOf, numberOf } from '../../src/protocol/frame.ts';
+import { createFrame, emptyHeader, FrameKind, generationOf, numberOf, readHeader } from '../../src/protocol/frame.ts';
 import { openChannelLink, type Connection } from '../../src/transport/channelLink.ts';
 import { UNKNOWN_WAY, type Link } from '../../src/transport/link.ts';
 import { SharedLink } from '../../src/transport/sharedLink.ts';
@@ -103,6 +103,18 @@ describe('a link over several channels', () => {
       [0, 2],
       [1, 3],
     ]);
+  });
+
+  test('sends the handshake of a generation before the frames that wait', async () => {
+    const { link, channels } = await openLink(1);
+    fill(link, 20);
+    const kinds = [FrameKind.HELLO, FrameKind.DATA] as const;
+    for (const kind of kinds) void link.send(createFrame(emptyHeader(kind, 2), KIB));
+    channels[0]!.sent.length = 0;
+    channels[0]!.drainTo(0);
+    const sent = channels[0]!.sent.map((frame) => readHeader(frame).kind);
+    expect([sent[0], sent.length, sent.includes(FrameKind.HELLO, 1)]).toEqual([FrameKind.HELLO, 6, false]);
+    expect(channels[0]!.sent.map((frame) => numberOf(frame))).toEqual([16, 17, 18, 19, 20, 21]);
   });
 
   test('divides the limits of unsent bytes by the number of channels', async () => {

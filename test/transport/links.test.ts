@@ -57,6 +57,18 @@ test('a bridged link forwards which generation is to be discarded', async () => 
   link.close();
 });
 
+test('a bridged link forwards that it has stalled, or works again', async () => {
+  const near: Link = createMemoryLinkPair()[0];
+  const stalls: boolean[] = [];
+  const { port1, port2 } = new MessageChannel();
+  bridgeLink(near, port1);
+  const link = createPortLink(port2);
+  link.onstall = (isStalled) => stalls.push(isStalled);
+  for (const isStalled of [true, false]) near.onstall!(isStalled);
+  await expect.poll(() => stalls).toEqual([true, false]);
+  link.close();
+});
+
 test('a link closes with an error if its port receives an unknown message', async () => {
   const { port1, port2 } = new MessageChannel();
   const link = createPortLink(port1);

@@ -44,6 +44,11 @@ class FakeConnection extends EventTarget {
     this.#channels[0]!.onmessage?.(new MessageEvent('message', { data: text }));
   }
 
+  setIce(state: RTCIceConnectionState): void {
+    this.iceConnectionState = state;
+    this.oniceconnectionstatechange?.();
+  }
+
   set(state: RTCPeerConnectionState): void {
     this.connectionState = state;
     this.dispatchEvent(new Event('connectionstatechange'));
@@ -51,8 +56,7 @@ class FakeConnection extends EventTarget {
 
   connect(): void {
     this.set('connected');
-    this.iceConnectionState = 'connected';
-    this.oniceconnectionstatechange?.();
+    this.setIce('connected');
     for (const channel of this.#channels) channel.open();
   }
 }
@@ -101,6 +105,33 @@ test('a link continues if the other page refuses a further connection', async ()
   FakeConnection.all[0]!.receive(JSON.stringify({ type: 'refused', connection: 1 }));
   await settled();
   expect([closed.mock.calls.length, closes]).toEqual([1, []]);
+});
+
+test('a link reports that a connection has been disconnected for half a second, and that all work again', async () => {
+  const { connection, further } = await openTwo();
+  further.connect();
+  const first = FakeConnection.all[0]!;
+  const stalls: boolean[] = [];
+  connection.onstall = (isStalled) => stalls.push(isStalled);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    first.setIce('disconnected');
+    vi.advanceTimersByTime(499);
+    first.setIce('connected');
+    vi.advanceTimersByTime(1_000);
+    const early = stalls.length;
+    for (const one of [first, further]) one.setIce('disconnected');
+    vi.advanceTimersByTime(500);
+    for (const one of [first, further]) one.setIce('completed');
+    expect([early, stalls]).toEqual([0, [true, true, true, false]]);
+    first.setIce('disconnected');
+    connection.close();
+    await settled();
+    vi.advanceTimersByTime(1_000);
+    expect(stalls).toHaveLength(4);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('all links of a page share 128 further connections, which Chromium allows beside 255 links', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   createFrame,
   emptyHeader,
@@ -10,7 +10,7 @@ import {
 import type { ServerSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';
-import type { LinkSocket } from '../../src/transport/serverChannel.ts';
+import { CHECK_EVERY_MS, type LinkSocket } from '../../src/transport/serverChannel.ts';
 import { connectServer, type LinkCrypto, type ServerConnectOptions } from '../../src/transport/serverLink.ts';
 import { SharedLink } from '../../src/transport/sharedLink.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
@@ -75,6 +75,13 @@ async function openPair(cryptos?: readonly [LinkCrypto, LinkCrypto]) {
   // The ends have measured the round trip: each has sent four pings and four answers.
   await expect.poll(() => relay.forwarded, SOON).toBe(16);
   return { relay, a, b, ...rest };
+}
+
+/** Opens a link, and lets so much time pass that it asks again. */
+async function openEarlier() {
+  const opened = await openPair();
+  vi.advanceTimersByTime(CHECK_EVERY_MS);
+  return opened;
 }
 
 async function turns(count: number): Promise<void> {
@@ -458,5 +465,57 @@ describe('an open link through the server', () => {
     for (let i = 0; i < 10; i++) socket!.receive(new ArrayBuffer(2));
     await turns(5);
     expect([sizes, a.state]).toEqual([[], 'open']);
+  });
+
+  describe('that is asked whether its other end answers', () => {
+    beforeEach(() => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    });
+    afterEach(() => {
+      vi.useRealTimers();
+    });
+
+    test.each([
+      ['an answer', (relay: LinkRelay) => relay],
+      [
+        'anything else',
+        (relay: LinkRelay, b: Link) => {
+          relay.forward = (message, from) => {
+            if (from === relay.sockets[1]) from.other!.receive(message);
+          };
+          send(b, frameOf(100));
+        },
+      ],
+    ])('resolves with true after %s', async (_what, prepare) => {
+      const { relay, a, b } = await openEarlier();
+      prepare(relay, b);
+      expect(await a.answers!(5_000)).toBe(true);
+    });
+
+    test('resolves with false after the deadline', async () => {
+      const { relay, a } = await openEarlier();
+      relay.forward = () => {};
+      const answers = a.answers!(5_000);
+      await turns(10);
+      vi.advanceTimersByTime(4_999);
+      const early = await Promise.race([answers, turns(2)]);
+      vi.advanceTimersByTime(1);
+      expect([early, await answers]).toEqual([undefined, false]);
+    });
+
+    test('asks every 4 s at most, and gets an answer each time', async () => {
+      const { relay, a } = await openPair();
+      for (const [passed, forwarded] of [
+        [CHECK_EVERY_MS - 1_000, 0],
+        [1_000, 2],
+        [CHECK_EVERY_MS - 1_000, 2],
+        [1_000, 4],
+      ] as const) {
+        vi.advanceTimersByTime(passed);
+        expect(await a.answers!(5_000)).toBe(true);
+        await turns(5);
+        expect(relay.forwarded).toBe(16 + forwarded);
+      }
+    });
   });
 });

@@ -160,6 +160,26 @@ describe('a shared link', () => {
     expect(b.state).toBe('closed');
   });
 
+  test('tells its latest view that it has stalled, and all views that it works again', () => {
+    const [link] = createMemoryLinkPair();
+    const shared = new SharedLink(link);
+    const stalls: [number, boolean][] = [];
+    for (const generation of [1, 2, 3]) {
+      const view = shared.view(generation);
+      view.onstall = (isStalled) => stalls.push([generation, isStalled]);
+      if (generation === 3) view.close();
+    }
+    link.onstall!(true);
+    expect(shared.isStalled).toBe(true);
+    link.onstall!(false);
+    expect(shared.isStalled).toBe(false);
+    expect(stalls).toEqual([
+      [2, true],
+      [1, false],
+      [2, false],
+    ]);
+  });
+
   test('delivers frames that arrived before it closed, also to a view that is created later', async () => {
     const [a, b] = createMemoryLinkPair();
     const shared = new SharedLink(a);

@@ -10,7 +10,7 @@ import { handshake, type Hello } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
 import type { Clock } from '../../util/clock.ts';
-import { messageOf } from '../../util/errors.ts';
+import { messageOf, PeerGoneError } from '../../util/errors.ts';
 import type { Opened } from './attemptTrack.ts';
 import type { ConnectionKind, LinkPool } from './linkPool.ts';
 
@@ -20,6 +20,14 @@ import type { ConnectionKind, LinkPool } from './linkPool.ts';
  * the other end may first try a direct connection that it has kept.
  */
 const REUSE_TIMEOUT_MS = 3_000;
+/**
+ * The deadline is extended up to this number of milliseconds while other frames move over the
+ * connection: the handshake may wait behind them, and an earlier generation may still need them.
+ * The time ends before that of linking.
+ */
+const MAX_REUSE_MS = 12_000;
+/** The frames of a handshake, which wait on both ends, have fewer bytes than this. */
+const MIN_MOVED_BYTES = 4096;
 
 interface ReuseOptions {
   self: Hello;
@@ -37,6 +45,7 @@ export class ConnectionReuse {
   /** The connection that both ends use. */
   #used: Opened | null = null;
   #isCancelled = false;
+  #begunAt = 0;
   /** Whether connections without a handshake stay in the pool. */
   #keepsConnections = false;
 
@@ -49,7 +58,8 @@ export class ConnectionReuse {
    * whose handshake has failed are closed.
    */
   async run(): Promise<Opened | null> {
-    const { pool, peer } = this.#options;
+    const { pool, peer, clock } = this.#options;
+    this.#begunAt = clock.now();
     const kept = pool.keptFor(peer.member);
     const current = pool.get(peer.member);
     if (kept?.decides) {
@@ -86,11 +96,13 @@ export class ConnectionReuse {
     if (this.#isCancelled || this.#used !== null) return;
     const { pool, self, peer, clock, onfailure } = this.#options;
     const kind = pool.kindOf(shared);
-    const view = shared.view(self.generation);
-    this.#greeting.add(view);
+    let view: Link | null = null;
     try {
+      if (shared.isStalled) throw new PeerGoneError('Nothing arrives over the connection.');
+      view = shared.view(self.generation);
+      this.#greeting.add(view);
       const timeoutMs = kind === 'served' ? 2 * REUSE_TIMEOUT_MS : REUSE_TIMEOUT_MS;
-      await handshake(view, self, peer, { timeoutMs, clock });
+      await handshake(view, self, peer, { timeoutMs, clock, isExcused: this.#watch(shared) });
       this.#used = { shared, view };
       if (pool.keptFor(peer.member)?.link === shared) pool.take(peer.member);
       for (const other of this.#greeting) if (other !== view) other.close();
@@ -99,7 +111,19 @@ export class ConnectionReuse {
       onfailure(kind, messageOf(error));
       pool.drop(peer.member, shared);
     } finally {
-      this.#greeting.delete(view);
+      if (view !== null) this.#greeting.delete(view);
     }
+  }
+
+  /** Returns a function that returns whether other frames have moved since its previous call. */
+  #watch(shared: SharedLink): () => boolean {
+    const { clock } = this.#options;
+    const bytes = (): number => shared.traffic.sent + shared.traffic.received;
+    let before = bytes();
+    return () => {
+      const moved = bytes() - before;
+      before += moved;
+      return moved >= MIN_MOVED_BYTES && clock.now() - this.#begunAt < MAX_REUSE_MS;
+    };
   }
 }

@@ -15,17 +15,18 @@
  * It chooses the first connection that opens, and greets over that connection only. The other end
  * greets over each connection that opens, and uses the one over which it gets an answer. If the
  * direct connection opens later than the chosen one, both ends keep it for the next generation.
+ *
+ * If a direct connection stalls, the member with the lower id tries the server. Once both ends have
+ * greeted over that connection, they are alive while the direct one is not: they replace it, which
+ * ends the generation. If something arrives over the direct connection before, nothing changes.
  */
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
 import { SERVER_LINK_PATH } from '../../protocol/serverLink.ts';
-import { handshake, type Hello } from '../../transport/handshake.ts';
+import { handshake } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
-import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';
-import type { ServerConnectOptions } from '../../transport/serverLink.ts';
+import type { PeerAttempt } from '../../transport/peerLink.ts';
 import { SharedLink } from '../../transport/sharedLink.ts';
-import type { TabConnectOptions } from '../../transport/tabLink.ts';
-import type { Clock } from '../../util/clock.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
@@ -35,12 +36,13 @@ import {
   backoffMs,
   beginsAttempt,
   cancelAttempt,
+  firstFrame,
   type Attempt,
   type Opened,
 } from './attemptTrack.ts';
 import { randomId } from './browserId.ts';
 import { ConnectionReuse } from './connectionReuse.ts';
-import type { LinkPool } from './linkPool.ts';
+import type { GenerationLinkOptions, PeerConnector, ServerConnector } from './generationLinkOptions.ts';
 
 /**
  * Deadline in milliseconds for opening a link, including all attempts. It is one second shorter
@@ -56,14 +58,16 @@ export const ON_DEMAND_TIMES = 4;
 /**
  * Milliseconds between the other end's first answer to a direct attempt and the first attempt
  * through the server. The time begins with the answer, because an end on a busy machine may answer
- * late and then connect quickly.
+ * late and then connect quickly. If an end computes or loads at the end of it, as much time is
+ * added, but only once, because ranks of a run that grows compute all the time.
  */
 export const SERVER_AFTER_MS = 3_000;
 /** The same time if there is a TURN server, because a TURN relay is preferred. */
 export const SERVER_AFTER_RELAY_MS = 8_000;
 /**
  * Milliseconds by which a direct attempt begins before the first attempt through the server if the
- * pair has needed the server before. Its network may have changed, or was slow for a moment.
+ * pair has needed the server before, or its direct connection no longer works. Its network may have
+ * changed, or was slow for a moment.
  */
 export const HEAD_START_MS = 1_000;
 /**
@@ -78,54 +82,6 @@ export const RETRY_DIRECT_MS = 3_000;
  */
 const PORT_TIMEOUT_MS = 3_000;
 const log = debugLog('links');
-
-/**
- * Starts connection attempts. On the main thread this is simple-peer, in a worker a proxy for it.
- */
-export type PeerConnector = (options: PeerConnectOptions) => PeerAttempt;
-/** Starts attempts to connect to another tab of this browser. */
-export type TabConnector = (options: TabConnectOptions) => PeerAttempt;
-
-/**
- * Starts attempts to connect through the signaling server. On the other side, the attempt begins
- * with the initiator's signal.
- */
-export type ServerConnector = (
-  options: Omit<ServerConnectOptions, 'server' | 'room' | 'token' | 'openSocket' | 'crypto'>,
-) => PeerAttempt;
-
-interface GenerationLinkOptions {
-  self: Hello;
-  peer: Hello;
-  iceServers: readonly IceServer[];
-  /** `null` if the server forwards all frames between browsers, so WebRTC is not tried. */
-  connect: PeerConnector | null;
-  /** `null` if the two members are in different browsers, or must not be linked by a port. */
-  connectTab: TabConnector | null;
-  /** `null` if the server forwards no frames. */
-  connectServer: ServerConnector | null;
-  /** The connections of earlier generations. New connections are added to the pool. */
-  pool: LinkPool;
-  /**
-   * Whether to connect over a TURN relay only, because the server requires it or a direct
-   * connection has failed. An existing direct connection is closed.
-   */
-  relayOnly: boolean;
-  /**
-   * Whether attempts through the server begin after {@link HEAD_START_MS}, because a direct
-   * connection has failed before.
-   */
-  isServed: boolean;
-  /**
-   * Whether the run ends if the link breaks. Then the server, which may stop, is not tried before a
-   * direct attempt has failed.
-   */
-  isFixed: boolean;
-  send: (attempt: number, signal: LinkSignal) => void;
-  /** Resolves with `true` if one of the two ends computes or loads, and therefore cannot answer. */
-  isDelayed: () => Promise<boolean>;
-  clock: Clock;
-}
 
 /**
  * This rank's link to another rank in one generation, from the first attempt until it is closed.
@@ -161,6 +117,8 @@ export class GenerationLink {
   #connection: SharedLink | null = null;
   /** The link; `null` until it is open. */
   #opened: Link | null = null;
+  /** Whether the direct connection has stalled, as the member with the lower id has noticed. */
+  #isStalled = false;
 
   constructor(options: GenerationLinkOptions) {
     this.#options = options;
@@ -313,8 +271,7 @@ export class GenerationLink {
     if (relayOnly) pool.dropDirect(peer.member);
     const used = await this.#earlier.run();
     if (used === null) return false;
-    this.#connection = used.shared;
-    this.#linked.resolve(used.view);
+    this.#use(used);
     if (this.isServed && this.#isLower) {
       this.#cancelRetry = this.#options.clock.after(RETRY_DIRECT_MS, () => this.#retryDirect());
     }
@@ -333,9 +290,15 @@ export class GenerationLink {
 
   /** Handles a signal from the other end. */
   signal(id: number, signal: LinkSignal): void {
-    const { self, peer } = this.#options;
-    if (this.#isOver && !this.isServed) return;
+    const { self, peer, isFixed } = this.#options;
     const begins = beginsAttempt(id, signal, { from: peer.member, to: self.member });
+    if (begins && signal.type === 'server' && !isFixed && !this.#isLower) {
+      if (this.#connection !== null && !this.isServed) {
+        this.#prepareToReplace();
+        this.#follow(id, signal);
+      }
+    }
+    if (this.#isOver && !this.isServed && !this.#isStalled) return;
     if (begins && this.isServed && signal.type !== 'server') {
       if (!this.#isInitiator) this.#follow(id, signal);
     } else if (begins && this.#connection === null) {
@@ -375,7 +338,7 @@ export class GenerationLink {
     const { isServed } = this.#options;
     this.#open(this.#direct);
     if (this.#direct.latest === null) this.#beginServer();
-    else if (isServed) this.#beginServerAfter(HEAD_START_MS);
+    else if (isServed || this.#direct.failure !== null) this.#beginServerAfter(HEAD_START_MS);
   }
 
   /** Starts to try the server, unless this end tries it already. */
@@ -386,7 +349,32 @@ export class GenerationLink {
 
   /** Whether this end may start attempts. */
   get #mayOpen(): boolean {
-    return this.#isInitiator && !this.#isOver && this.#connection === null;
+    return this.#isInitiator && (this.#isReplaceable || (!this.#isOver && this.#connection === null));
+  }
+
+  /** Whether a connection through the server may replace the direct one now. */
+  get #isReplaceable(): boolean {
+    return this.#isStalled && this.#opened?.state === 'open';
+  }
+
+  /** Called on both ends, but only the member with the lower id begins attempts. */
+  #onStall(isStalled: boolean): void {
+    log(() => `${this.#name} ${isStalled ? 'has stalled' : 'works again'}.`);
+    if (!isStalled) {
+      this.#isStalled = false;
+      this.#stopServer();
+    } else if (this.#isLower && !this.#options.isFixed) {
+      this.#prepareToReplace();
+      this.#beginServer();
+    }
+  }
+
+  #prepareToReplace(): void {
+    this.#isStalled = true;
+    // The other end may have initiated this link. Ids of its attempts do not continue.
+    if (this.#isInitiator !== this.#isLower) this.#server.reset();
+    this.#isInitiator = this.#isLower;
+    this.#choice = null;
   }
 
   /** Whether a TURN relay may connect the two ranks. */
@@ -401,16 +389,22 @@ export class GenerationLink {
     // With a TURN server, the first direct attempt is over before the timer fires.
     if (this.#options.isFixed && !this.#prefersRelay) return;
     if (this.#cancelServerTimer !== null || this.#server.latest !== null) return;
-    this.#beginServerAfter(this.#prefersRelay ? SERVER_AFTER_RELAY_MS : SERVER_AFTER_MS);
+    this.#beginServerAfter(this.#prefersRelay ? SERVER_AFTER_RELAY_MS : SERVER_AFTER_MS, SERVER_AFTER_MS);
   }
 
-  #beginServerAfter(ms: number): void {
-    const { connectServer, clock } = this.#options;
+  /** @param longerMs how much longer to wait if an end is delayed when `ms` are over. */
+  #beginServerAfter(ms: number, longerMs = 0): void {
+    const { connectServer, clock, isDelayed } = this.#options;
     if (connectServer === null) return;
-    this.#cancelServerTimer = clock.after(ms, () => {
-      log(() => `${this.#name} has had no direct connection for ${ms} ms.`);
-      this.#beginServer();
-    });
+    const begin = async (): Promise<void> => {
+      const isExcused = longerMs > 0 && (await isDelayed());
+      if (this.#cancelServerTimer !== cancel) return;
+      log(() => `${this.#name} has had no direct connection for ${ms} ms.${isExcused ? ' An end computes.' : ''}`);
+      if (isExcused) this.#beginServerAfter(longerMs);
+      else this.#beginServer();
+    };
+    const cancel = clock.after(ms, () => void begin());
+    this.#cancelServerTimer = cancel;
   }
 
   #stopServerTimer(): void {
@@ -549,13 +543,25 @@ export class GenerationLink {
   async #greet(track: AttemptTrack, { shared, view }: Opened, timeoutMs: number): Promise<void> {
     const { self, peer, pool, relayOnly, clock } = this.#options;
     await handshake(view, self, peer, { timeoutMs, clock });
+    if (track.kind === 'server' && this.#isReplaceable) {
+      log(() => `${this.#name} is replaced by a connection through the server, for the next generation.`);
+      this.#isStalled = false;
+      view.close();
+      const why = `Rank ${peer.rank} can be reached through the server only: nothing arrives over the direct connection.`;
+      return pool.replaceStalled(peer.member, shared, new PeerGoneError(why));
+    }
     if (this.#isOver || this.#connection !== null) throw new PeerGoneError('Linking has ended.');
     pool.put(peer.member, shared, track.kind === 'server' ? 'served' : relayOnly ? 'relayed' : 'direct');
-    this.#connection = shared;
-    this.#linked.resolve(view);
+    this.#use({ shared, view });
     if (track.kind === 'direct') this.#stopServer();
     // On the other end, a greeting over the direct connection may wait for an answer.
     else if (!this.#isInitiator) this.#direct.latest?.opened?.view.close();
+  }
+
+  #use({ shared, view }: Opened): void {
+    this.#connection = shared;
+    view.onstall = (isStalled) => this.#onStall(isStalled);
+    this.#linked.resolve(view);
   }
 
   /** Keeps a direct connection for the next generation. */
@@ -582,14 +588,6 @@ export class GenerationLink {
       if (isWanted()) this.#open(track);
     });
   }
-}
-
-/** Resolves when the first frame arrives. Rejects if the link closes first. */
-function firstFrame(link: Link): Promise<void> {
-  const arrived = deferred();
-  link.onclose = (error) => arrived.reject(error ?? new PeerGoneError('The other end has closed the connection.'));
-  link.onframe = () => arrived.resolve();
-  return arrived.promise;
 }
 
 function isTurn({ urls }: IceServer): boolean {

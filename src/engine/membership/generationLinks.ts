@@ -17,13 +17,8 @@ import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 import { beginsAttempt } from './attemptTrack.ts';
-import {
-  GenerationLink,
-  ON_DEMAND_TIMES,
-  type PeerConnector,
-  type ServerConnector,
-  type TabConnector,
-} from './generationLink.ts';
+import { GenerationLink, ON_DEMAND_TIMES } from './generationLink.ts';
+import type { PeerConnector, ServerConnector, TabConnector } from './generationLinkOptions.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
 /**

@@ -7,6 +7,7 @@
  */
 import type { SharedLink } from '../../transport/sharedLink.ts';
 import { NO_TRAFFIC, type Traffic } from '../../util/activity.ts';
+import { PeerGoneError } from '../../util/errors.ts';
 
 /** `relayed`: over a TURN relay. `served`: through the signaling server. */
 export type ConnectionKind = 'direct' | 'relayed' | 'served';
@@ -32,6 +33,8 @@ export class LinkPool {
   readonly #replaced = new Map<SharedLink, string>();
   readonly #kinds = new WeakMap<SharedLink, ConnectionKind>();
   readonly #watchers = new Set<(member: string, kept: KeptConnection) => void>();
+  /** Connections that {@link check} asks at the moment. */
+  readonly #asked = new Set<SharedLink>();
   /** Bytes of connections that the pool no longer has. */
   #past: Traffic = NO_TRAFFIC;
   readonly #onlost: ConnectionLost;
@@ -122,6 +125,38 @@ export class LinkPool {
   dropDirect(member: string): void {
     const link = this.#links.get(member);
     if (link !== undefined && this.kindOf(link) === 'direct') this.drop(member, link);
+  }
+
+  /**
+   * Replaces the connection to a member, which has stalled, by one through the server. The stalled
+   * connection is closed with `why`, and counts as lost.
+   */
+  replaceStalled(member: string, link: SharedLink, why: Error): void {
+    const stalled = this.#links.get(member);
+    if (stalled !== undefined) this.#replaced.set(stalled, member);
+    this.#links.set(member, link);
+    this.#watch(member, link, 'served');
+    stalled?.close(why);
+  }
+
+  /**
+   * Closes connections whose other end does not answer within `ms` milliseconds. Their sockets may
+   * seem open after the machine has slept or changed its network.
+   *
+   * @param isLate resolves with whether the other end may answer later.
+   */
+  async check(ms: number, isLate: (member: string) => Promise<boolean>): Promise<void> {
+    const check = async (member: string, link: SharedLink): Promise<void> => {
+      this.#asked.add(link);
+      while (!(await link.answers(ms))) {
+        if (await isLate(member)) continue;
+        const why = `The other end of a link through the server has not answered within ${ms / 1000} s.`;
+        link.close(new PeerGoneError(why));
+      }
+      this.#asked.delete(link);
+    };
+    const due = [...this.#links].filter(([, link]) => !this.#asked.has(link));
+    await Promise.all(due.map(([member, link]) => check(member, link)));
   }
 
   /** Closes all connections to a member, or only `link`. */

@@ -13,7 +13,7 @@ import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../tran
 import { bridgeLink, createPortLink } from '../../transport/portLink.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../../util/errors.ts';
-import type { PeerConnector } from './generationLink.ts';
+import type { PeerConnector } from './generationLinkOptions.ts';
 
 /** The worker's requests to the page. `id` identifies an attempt. */
 export type RelayRequest =
@@ -28,8 +28,8 @@ export type RelayReply =
   | { type: 'peer-signal'; id: number; signal: PeerSignal }
   /**
    * The connection's data channel, before the connection is open. Later replies to this attempt are
-   * signals, descriptions, the channels of further connections, and `peer-gone` when the connection
-   * is closed.
+   * signals, descriptions, stalls, the channels of further connections, and `peer-gone` when the
+   * connection is closed.
    */
   | { type: 'peer-channel'; id: number; channel: RTCDataChannel }
   /**
@@ -38,6 +38,7 @@ export type RelayReply =
    */
   | { type: 'peer-port'; id: number; port: MessagePort }
   | { type: 'peer-description'; id: number; description: RouteDescription }
+  | { type: 'peer-stall'; id: number; isStalled: boolean }
   | { type: 'peer-gone'; id: number; message: string };
 
 /**
@@ -80,6 +81,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
           openChannelLink(reply.channel, connection).then(link.resolve, link.reject);
         } else if (reply.type === 'peer-port') link.resolve(createPortLink(reply.port));
         else if (reply.type === 'peer-description') describing.shift()?.resolve(reply.description);
+        else if (reply.type === 'peer-stall') connection.onstall?.(reply.isStalled);
         else {
           isGone = true;
           for (const waiter of describing.splice(0)) waiter.resolve(UNKNOWN_WAY);
@@ -177,6 +179,7 @@ export class PeerHost {
     try {
       this.#reply({ type: 'peer-channel', id, channel }, [channel]);
       connection.onclose = (error) => this.#gone(id, error?.message ?? 'It was closed.');
+      connection.onstall = (isStalled) => this.#reply({ type: 'peer-stall', id, isStalled }, []);
       connection.onchannel = (further) => this.#reply({ type: 'peer-channel', id, channel: further }, [further]);
     } catch {
       // Some browsers cannot transfer channels. Then the channel stays on the page.

@@ -15,7 +15,7 @@ import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
 import { Feeds } from './feeds.ts';
 import { activityOf, type Generation } from './generation.ts';
-import type { ServerConnector } from './generationLink.ts';
+import type { ServerConnector } from './generationLinkOptions.ts';
 import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.ts';
 import { LinkPool } from './linkPool.ts';
 import {
@@ -37,6 +37,12 @@ import { ServerConnection, type MemberMessage } from './serverConnection.ts';
  * neighbour may still need the last frames.
  */
 const FAREWELL_MS = 2_000;
+
+/**
+ * Deadline in milliseconds for an answer over a link through the server, if the machine may have
+ * slept or changed its network. On a busy line, it is longer.
+ */
+const CHECK_MS = 5_000;
 
 const log = debugLog('membership');
 
@@ -80,6 +86,7 @@ export class Rendezvous {
         this.#dispatch({ type: 'admitted', member: admission.member });
         // The other members knew this tab under another id, so its connections are of no use.
         if (member !== null && member !== admission.member) this.#pool.retain(new Set());
+        this.#checkLinks();
         options.onadmitted(admission);
       },
       onfatal: (error) => this.#fatal(error),
@@ -127,6 +134,7 @@ export class Rendezvous {
   /** Call this if the machine may have slept or changed its network. */
   wake(): void {
     this.#server.wake();
+    this.#checkLinks();
   }
 
   /** Leaves the room. Idempotent. */
@@ -269,10 +277,24 @@ export class Rendezvous {
       iceServers: this.#server.iceServers,
       pool: this.#pool,
       server: () => this.#server,
-      doesOneWork: async (some) => [...(await this.#server.pulsesOf(some)).values()].some(isWorking),
+      doesOneWork: (some) => this.#doesOneWork(some),
       relayOnly: iceTransportPolicy === 'relay',
       isFixed: this.#isFixed,
     });
+  }
+
+  async #doesOneWork(members: readonly string[]): Promise<boolean> {
+    return [...(await this.#server.pulsesOf(members)).values()].some(isWorking);
+  }
+
+  /**
+   * Closes links through the server that do not work any more. While the server cannot be reached,
+   * the network may not be back yet; when it is, this is called again.
+   */
+  #checkLinks(): void {
+    const ms = this.#options.activity.answerMs(CHECK_MS);
+    const { member } = this.#membership;
+    void this.#pool.check(ms, async (other) => this.#server.isAway || this.#doesOneWork([member!, other]));
   }
 
   /** Returns `null` if the server, or this page, does not link ranks through the server. */

@@ -8,7 +8,7 @@ import type { Clock } from '../../util/clock.ts';
 import type { Generation } from './generation.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import type { ServerConnectOptions } from '../../transport/serverLink.ts';
-import type { PeerConnector, TabConnector } from './generationLink.ts';
+import type { PeerConnector, TabConnector } from './generationLinkOptions.ts';
 import type { RunEnd, StateReport } from './membership.ts';
 import type { OpenSocket } from './signalingClient.ts';
 

@@ -1,7 +1,7 @@
 /** Determines the transport between the ranks of a world. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { LinkRoute } from '../../protocol/runEvents.ts';
+import { isServed, type LinkRoute } from '../../protocol/runEvents.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 
 const KINDS = ['webrtc', 'server', 'memory'] as const;
@@ -24,5 +24,5 @@ export async function transportOf(group: ProcessGroup): Promise<RunResult['trans
 
 function kindOf(route: LinkRoute): (typeof KINDS)[number] {
   if (route === 'memory') return 'memory';
-  return route === 'server' || route === 'server-clear' ? 'server' : 'webrtc';
+  return isServed(route) ? 'server' : 'webrtc';
 }

@@ -1,13 +1,8 @@
 /** Both ends of an edge open a link. The test opens and breaks the memory links below it. */
 import { describe, expect, test } from 'vitest';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
-import {
-  GenerationLink,
-  LINKING_TIMEOUT_MS,
-  ON_DEMAND_TIMES,
-  type PeerConnector,
-  type TabConnector,
-} from '../../../src/engine/membership/generationLink.ts';
+import { GenerationLink, LINKING_TIMEOUT_MS, ON_DEMAND_TIMES } from '../../../src/engine/membership/generationLink.ts';
+import type { PeerConnector, TabConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
 import type { Hello } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';

@@ -5,7 +5,8 @@
 import { describe, expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { GenerationLinks } from '../../../src/engine/membership/generationLinks.ts';
-import { LINKING_TIMEOUT_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
+import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
+import type { PeerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { Link } from '../../../src/transport/link.ts';
@@ -247,16 +248,8 @@ describe('GenerationLinks', () => {
         connectServer: null,
       },
       connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
-      ...{
-        pool: new LinkPool(() => {}),
-        relayed: [],
-        served: [],
-        relayOnly: false,
-        isFixed: false,
-        clock,
-        server: () => null,
-      },
-      doesOneWork: () => Promise.resolve(false),
+      ...{ pool: new LinkPool(() => {}), relayed: [], served: [], relayOnly: false, clock, server: () => null },
+      ...{ isFixed: false, doesOneWork: () => Promise.resolve(false) },
     });
     const failure = links.open().catch((error: unknown) => error);
     await settle();

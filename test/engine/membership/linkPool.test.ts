@@ -116,3 +116,34 @@ describe('a connection that is kept for the next generation', () => {
     expect([pool.keptFor('Ada')?.link === kept.link, second.link.state]).toEqual([true, 'closed']);
   });
 });
+
+/** Opens a connection whose other end gives these answers, one after the other. */
+function answering(...answers: boolean[]) {
+  const [mine] = createMemoryLinkPair();
+  const asked: number[] = [];
+  const answer = (ms: number): Promise<boolean> => Promise.resolve(asked.push(ms) > 0 && answers.shift()!);
+  return { link: new SharedLink(Object.assign(mine, { answers: answer })), asked };
+}
+
+describe('a check of connections', () => {
+  test('closes those whose other end does not answer, as lost', async () => {
+    const lost: string[] = [];
+    const pool = new LinkPool((member, error) => lost.push(`${member}: ${error?.message}`));
+    const [alive, dead] = [answering(true), answering(false)];
+    pool.put('Ada', alive.link, 'served');
+    pool.put('Bo', dead.link, 'served');
+    pool.put('Cy', open().link);
+    await pool.check(5_000, () => Promise.resolve(false));
+    expect(lost).toEqual(['Bo: The other end of a link through the server has not answered within 5 s.']);
+    expect([alive.asked, pool.has('Ada'), pool.has('Bo'), pool.has('Cy')]).toEqual([[5_000], true, false, true]);
+  });
+
+  test('asks again as long as the other end may be late, once at a time', async () => {
+    const lost: string[] = [];
+    const pool = new LinkPool((member) => lost.push(member));
+    const slow = answering(false, false, true);
+    pool.put('Ada', slow.link, 'served');
+    await Promise.all([0, 1].map(() => pool.check(5_000, (member) => Promise.resolve(member === 'Ada'))));
+    expect([slow.asked.length, lost]).toEqual([3, []]);
+  });
+});

@@ -51,3 +51,23 @@ test('a page answers a question about a link even if the statistics of the conne
   host.receive({ type: 'peer-describe', id: 1 });
   await expect.poll(() => replies.at(-1)).toEqual({ type: 'peer-description', id: 1, description: UNKNOWN_WAY });
 });
+
+test('a worker learns from its page that a connection has stalled', async () => {
+  const { relay, link } = await openLink();
+  const stalls: boolean[] = [];
+  link.onstall = (isStalled) => stalls.push(isStalled);
+  const connection: PeerConnection = {
+    ...{ channel: createChannel(), onclose: null, onchannel: null, signal: () => {}, close: () => {} },
+    describe: () => Promise.resolve(UNKNOWN_WAY),
+  };
+  const host = new PeerHost(
+    () => connection,
+    noPort,
+    (reply) => {
+      if (reply.type === 'peer-stall') relay.receive(reply);
+    },
+  );
+  host.receive({ type: 'peer-connect', id: 1, initiator: true, iceServers: [] });
+  for (const isStalled of [true, false]) connection.onstall!(isStalled);
+  expect(stalls).toEqual([true, false]);
+});

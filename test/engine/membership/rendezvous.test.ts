@@ -3,7 +3,8 @@
  * the other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HEAD_START_MS, SERVER_AFTER_MS, type PeerConnector } from '../../../src/engine/membership/generationLink.ts';
+import { HEAD_START_MS, SERVER_AFTER_MS } from '../../../src/engine/membership/generationLink.ts';
+import type { PeerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
 import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
@@ -569,6 +570,8 @@ describe('a rank whose links go through the server', () => {
     await settle();
     clock.advance(SERVER_AFTER_MS);
     await settle();
+    socket.says({ type: 'pulses', pulses: [] });
+    await settle();
     expect(served.map(({ peer }) => peer)).toEqual(begun);
   });
 
@@ -619,6 +622,64 @@ describe('a rank whose links go through the server', () => {
     clock.advance(500);
     expect(socket.sent.filter(({ type }) => type === 'broken')).toEqual([
       { type: 'broken', generation: GENERATION + 1, peers: [served[0]!.peer] },
+    ]);
+  });
+
+  test('replaces a link that stalls, reports it as broken, and needs no attempt in the next generation', async () => {
+    await connect('on');
+    prepare(GENERATION);
+    await settle();
+    const peers = ['member-2222', 'member-3333'];
+    const ends: { mine: Link; theirs: Link }[] = [];
+    for (const [index, peer] of peers.entries()) {
+      const [mine, theirs] = createMemoryLinkPair();
+      ends.push({ mine, theirs });
+      direct[index]!.resolve(mine);
+      await greet(theirs, peer, GENERATION);
+    }
+    await settle();
+    ends[0]!.mine.onstall!(true);
+    await settle();
+    const [theirs] = await openServed(GENERATION);
+    clock.advance(500);
+    expect(socket.sent.filter(({ type }) => type === 'broken')).toEqual([
+      { type: 'broken', generation: GENERATION, peers: [peers[0]] },
+    ]);
+    prepare(GENERATION + 1);
+    await Promise.all([greet(theirs!, peers[0]!, GENERATION + 1), greet(ends[1]!.theirs, peers[1]!, GENERATION + 1)]);
+    await settle();
+    expect(linked().at(-1)).toEqual({ type: 'linked', generation: GENERATION + 1, served: [peers[0]] });
+    expect([direct.length, served.length]).toEqual([2, 1]);
+  });
+
+  test.each([
+    ['when the page wakes', async () => rendezvous.wake()],
+    [
+      'after a reconnect',
+      async () => {
+        socket.closed();
+        socket = await connection(2);
+        socket.admits(600_000, 'only');
+      },
+    ],
+  ])('checks %s whether they answer, and reports those that do not', async (_, happen) => {
+    await connect('only');
+    prepare(GENERATION);
+    await settle();
+    for (const [index, { link, peer }] of served.entries()) {
+      const [mine, theirs] = createMemoryLinkPair();
+      link.resolve(Object.assign(mine, { answers: () => Promise.resolve(index === 0) }));
+      await greet(theirs, peer, GENERATION);
+    }
+    await settle();
+    await happen();
+    await settle();
+    // The server tells that no member computes.
+    socket.says({ type: 'pulses', pulses: [] });
+    await settle();
+    clock.advance(500);
+    expect(socket.sent.filter(({ type }) => type === 'broken')).toEqual([
+      { type: 'broken', generation: GENERATION, peers: ['member-3333'] },
     ]);
   });
 });

@@ -4,232 +4,28 @@
  */
 import { describe, expect, test } from 'vitest';
 import {
-  GenerationLink,
   LINKING_TIMEOUT_MS,
   RETRY_DIRECT_MS,
   HEAD_START_MS,
   SERVER_AFTER_MS,
   SERVER_AFTER_RELAY_MS,
-  type PeerConnector,
-  type ServerConnector,
 } from '../../../src/engine/membership/generationLink.ts';
-import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
-import type { IceServer } from '../../../src/protocol/control.ts';
-import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
-import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
-import type { Hello } from '../../../src/transport/handshake.ts';
+import { createFrame, emptyHeader, FrameKind, generationOf } from '../../../src/protocol/frame.ts';
 import type { Link } from '../../../src/transport/link.ts';
-import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
-import type { PeerAttempt } from '../../../src/transport/peerLink.ts';
-import { deferred, type Deferred } from '../../../src/util/deferred.ts';
-import { PeerGoneError } from '../../../src/util/errors.ts';
-import { ManualClock } from '../../manualClock.ts';
-import { wrap } from './links.ts';
-
-type Name = 'alice' | 'bob';
-type Kind = 'direct' | 'server';
-
-const GENERATION = 3;
-const MEMBERS = { alice: 'alice-id', bob: 'bob-id-1' };
-/** Effects of timers happen before the time advances further. */
-const STEP_MS = 125;
-const TURN: IceServer = { urls: ['stun:192.0.2.1', 'turn:192.0.2.1?transport=udp'] };
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-/** Lets pending promises, and frames that take some turns, settle. */
-async function settle(turns = 10): Promise<void> {
-  for (let rest = turns; rest > 0; rest--) await turn();
-}
-
-/** One end of an attempt. */
-interface End {
-  initiator: boolean;
-  link: Deferred<Link>;
-  wire: Link;
-  isAborted: boolean;
-}
-
-interface WorldOptions {
-  generation?: number;
-  /** The connections of the previous generation. */
-  pools?: Record<Name, LinkPool>;
-  isServed?: boolean;
-  isFixed?: boolean;
-  hasWebRtc?: boolean;
-  hasServer?: boolean;
-  iceServers?: IceServer[];
-  relayOnly?: boolean;
-  /** The kind of connections whose frames take some turns of the event loop. */
-  slow?: Kind;
-  /** Whether signals arrive. */
-  signals?: { arrive: boolean };
-  /** Why this end has no WebRTC. */
-  blocked?: Name;
-  hasPorts?: boolean;
-}
-
-class World {
-  readonly clock = new ManualClock();
-  readonly pools: Record<Name, LinkPool>;
-  readonly ends: Record<Kind, Record<Name, End[]>> = {
-    direct: { alice: [], bob: [] },
-    server: { alice: [], bob: [] },
-  };
-  /** Ports that were asked for. */
-  ports = 0;
-  readonly links: Record<Name, GenerationLink>;
-  readonly #options: WorldOptions;
-  /** Both ends' wires of each attempt that was begun, by kind and number. */
-  readonly #wires = new Map<string, [Link, Link]>();
-
-  constructor(options: WorldOptions = {}) {
-    this.#options = options;
-    this.pools = options.pools ?? { alice: new LinkPool(() => {}), bob: new LinkPool(() => {}) };
-    this.links = { alice: this.#linkOf('alice', 'bob'), bob: this.#linkOf('bob', 'alice') };
-  }
-
-  /** Opens the latest connection of a kind at one end. */
-  open(kind: Kind, name: Name): void {
-    const end = this.ends[kind][name].at(-1)!;
-    end.link.resolve(end.wire);
-  }
-
-  fail(kind: Kind, name: Name, message: string): void {
-    this.ends[kind][name].at(-1)!.link.reject(new PeerGoneError(message));
-  }
-
-  begun(kind: Kind): number {
-    return this.ends[kind].alice.length;
-  }
-
-  async pass(ms: number): Promise<void> {
-    for (let rest = ms; rest > 0; rest -= STEP_MS) {
-      await settle(2);
-      this.clock.advance(Math.min(rest, STEP_MS));
-    }
-    await settle();
-  }
-
-  #linkOf(mine: Name, other: Name): GenerationLink {
-    const { generation = GENERATION, isServed = false, isFixed = false } = this.#options;
-    const { relayOnly = false, iceServers = [] } = this.#options;
-    const { hasWebRtc = true, hasServer = true, hasPorts = false, signals = { arrive: true }, blocked } = this.#options;
-    const hello = (name: Name): Hello => {
-      return { room: 'K7F3QX', generation, member: MEMBERS[name], rank: name === 'alice' ? 0 : 1 };
-    };
-    const connect: PeerConnector = ({ initiator, onsignal }) => {
-      if (mine === blocked) throw new ReferenceError('RTCPeerConnection is not defined');
-      const answer = (number: string): void =>
-        onsignal(initiator ? { type: 'offer', sdp: number } : { type: 'answer', sdp: number });
-      return this.#attempt('direct', mine, initiator, answer, (signal) => ('sdp' in signal ? signal.sdp : null));
-    };
-    const connectServer: ServerConnector = ({ initiator, onsignal }) => {
-      const answer = (number: string): void =>
-        onsignal({ type: 'server', channel: number.padStart(32, '0'), key: null });
-      return this.#attempt('server', mine, initiator, answer, (signal) =>
-        'channel' in signal ? String(Number(signal.channel)) : null,
-      );
-    };
-    const connectTab = (): PeerAttempt => {
-      this.ports += 1;
-      return { link: Promise.reject(new PeerGoneError('No port.')), signal: () => {}, abort: () => {} };
-    };
-    return new GenerationLink({
-      ...{ self: hello(mine), peer: hello(other), iceServers, relayOnly, clock: this.clock },
-      ...{ isServed, isFixed },
-      connect: hasWebRtc ? connect : null,
-      connectServer: hasServer ? connectServer : null,
-      connectTab: hasPorts ? connectTab : null,
-      pool: this.pools[mine],
-      isDelayed: () => Promise.resolve(false),
-      send: (id, signal) => {
-        queueMicrotask(() => {
-          if (signals.arrive) this.links[other].signal(id, signal);
-        });
-      },
-    });
-  }
-
-  #attempt(
-    kind: Kind,
-    mine: Name,
-    initiator: boolean,
-    emit: (number: string) => void,
-    numberOf: (signal: LinkSignal) => string | null,
-  ): PeerAttempt {
-    const link = deferred<Link>();
-    link.promise.catch(() => {});
-    const end: End = { initiator, link, wire: createMemoryLinkPair()[0], isAborted: false };
-    this.ends[kind][mine].push(end);
-    const join = (number: string, side: 0 | 1): void => {
-      const key = `${kind} ${number}`;
-      const wires = this.#wires.get(key) ?? createMemoryLinkPair();
-      this.#wires.set(key, wires);
-      end.wire = this.#delayed(kind, wires[side]);
-    };
-    if (initiator) {
-      const number = String(this.#wires.size);
-      join(number, 0);
-      queueMicrotask(() => emit(number));
-    }
-    return {
-      link: link.promise,
-      signal: (signal) => {
-        const number = numberOf(signal);
-        if (initiator || number === null) return;
-        join(number, 1);
-        emit(number);
-      },
-      abort: () => {
-        end.isAborted = true;
-        link.reject(new PeerGoneError('Aborted.'));
-        end.wire.close();
-      },
-    };
-  }
-
-  #delayed(kind: Kind, link: Link): Link {
-    if (kind !== this.#options.slow) return link;
-    return wrap(link, {
-      send: (frame) => link.send(frame),
-      receive: (frame, handler) => void settle(3).then(() => handler(frame)),
-    });
-  }
-}
-
-/** Begins to link both ends. Resolves when both have begun all attempts that are due at first. */
-async function begin(options: WorldOptions = {}): Promise<World & { linked: Promise<[Link, Link]> }> {
-  const world = new World(options);
-  const linked = Promise.all([world.links.alice.link(), world.links.bob.link()]);
-  linked.catch(() => {});
-  await settle();
-  if (options.isServed) await world.pass(HEAD_START_MS);
-  return Object.assign(world, { linked });
-}
-
-/** Whether a frame that one end sends arrives at the other end's link. */
-async function reaches(from: Link, to: Link, generation = GENERATION): Promise<boolean> {
-  let arrived = false;
-  to.onframe = () => (arrived = true);
-  from.send(createFrame(emptyHeader(FrameKind.DATA, generation), 4)).catch(() => {});
-  await settle();
-  return arrived;
-}
-
-/** Links the two ends through the server, while both have a direct connection that is not open. */
-async function linkThroughServer(options: WorldOptions = {}): Promise<World & { links2: [Link, Link] }> {
-  const world = await begin({ isServed: true, ...options });
-  world.open('server', 'alice');
-  world.open('server', 'bob');
-  return Object.assign(world, { links2: await world.linked });
-}
-
-/** Links the two in the next generation. Resolves with its links. */
-async function next(world: World, generation = GENERATION + 1): Promise<{ links: [Link, Link]; world: World }> {
-  const later = await begin({ pools: world.pools, generation, isServed: true });
-  const links = await later.linked;
-  return { links, world: later };
-}
+import {
+  begin,
+  GENERATION,
+  linkThroughServer,
+  MEMBERS,
+  next,
+  reaches,
+  settle,
+  TURN,
+  turn,
+  World,
+  type Kind,
+  type Name,
+} from './linkWorld.ts';
 
 describe('GenerationLink with a server', () => {
   test('begins an attempt through the server 3 s after the other end has answered', async () => {
@@ -239,6 +35,29 @@ describe('GenerationLink with a server', () => {
     await world.pass(1);
     expect([before, world.begun('server'), world.ends.direct.alice[0]!.isAborted]).toEqual([0, 1, false]);
     expect(world.ends.server.bob.map(({ initiator }) => initiator)).toEqual([false]);
+  });
+
+  test.each([
+    ['without a TURN server', {}, SERVER_AFTER_MS],
+    ['with a TURN server', { iceServers: [TURN] }, SERVER_AFTER_RELAY_MS],
+  ])('begins it 3 s later if an end computes or loads then, %s', async (_, options, ms) => {
+    const world = await begin({ ...options, isDelayed: () => true });
+    await world.pass(ms + SERVER_AFTER_MS - 1);
+    const before = world.begun('server');
+    await world.pass(1);
+    expect([before, world.begun('server')]).toEqual([0, 1]);
+  });
+
+  test('does not begin it if the direct connection opens while it asks whether an end computes', async () => {
+    const world: World = await begin({
+      isDelayed: () => {
+        for (const name of ['alice', 'bob'] as const) world.open('direct', name);
+        return false;
+      },
+    });
+    await world.pass(SERVER_AFTER_MS);
+    await world.pass(SERVER_AFTER_MS);
+    expect([world.begun('server'), world.links.alice.isServed]).toEqual([0, false]);
   });
 
   test('begins it only when its first direct attempt has failed if the other end does not answer', async () => {
@@ -538,6 +357,60 @@ describe('A direct connection that opens after the link through the server', () 
     expect([lost, later.begun('direct'), later.begun('server')]).toEqual([[false], 0, 0]);
     expect([later.links.alice.isServed, later.links.bob.isServed]).toEqual([true, true]);
     expect(await reaches(...world.links2)).toBe(true);
+  });
+});
+
+/**
+ * Links the next generation, while each second a frame of the earlier one is sent. Frames of the
+ * next one wait for `release`.
+ */
+async function train(world: World & { links2: [Link, Link] }) {
+  let held: (() => void)[] | null = [];
+  for (const name of ['alice', 'bob'] as const) {
+    const { wire } = world.ends.server[name][0]!;
+    const send = wire.send.bind(wire);
+    wire.send = async (frame) => {
+      if (held === null || generationOf(frame) === GENERATION) return send(frame);
+      held.push(() => void send(frame));
+    };
+  }
+  const later = new World({ pools: world.pools, generation: GENERATION + 1, isServed: true });
+  const linked = Promise.all([later.links.alice.link(), later.links.bob.link()]);
+  linked.catch(() => {});
+  const passSeconds = async (seconds: number): Promise<void> => {
+    for (let rest = seconds; rest > 0; rest--) {
+      await world.links2[0].send(createFrame(emptyHeader(FrameKind.DATA, GENERATION), 8192));
+      await later.pass(1_000);
+    }
+  };
+  const release = (): void => {
+    for (const send of held ?? []) send();
+    held = null;
+  };
+  return { later, linked, passSeconds, release };
+}
+
+describe('A connection through the server on which the earlier generation trains', () => {
+  test('carries the next generation if its handshake waits for 11 s behind other frames', async () => {
+    const world = await linkThroughServer();
+    const { later, linked, passSeconds, release } = await train(world);
+    await passSeconds(11);
+    release();
+    const [a, b] = await linked;
+    expect([later.begun('direct'), later.begun('server'), await reaches(a, b, GENERATION + 1)]).toEqual([0, 0, true]);
+    expect(world.links2.map(({ state }) => state)).toEqual(['open', 'open']);
+  });
+
+  test('is given up after 12 s', async () => {
+    const { later, passSeconds } = await train(await linkThroughServer());
+    await passSeconds(12);
+    expect([later.begun('direct'), later.pools.alice.get(MEMBERS.bob)]).toEqual([1, null]);
+  });
+
+  test('is given up after 6 s if nothing moves', async () => {
+    const { later } = await train(await linkThroughServer());
+    await later.pass(6_000);
+    expect(later.begun('direct')).toBe(1);
   });
 });
 

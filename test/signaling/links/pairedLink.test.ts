@@ -177,6 +177,37 @@ describe('a rate that is used up', () => {
   });
 });
 
+describe('a source that closes', () => {
+  test('ends the link after its target has taken what waits for it', () => {
+    const { ends, a, b } = link();
+    b.isReading = false;
+    for (let i = 0; i < 3; i++) a.receive(FRAME);
+    a.close(1000);
+    const before = [b.closedWith, ends.length];
+    b.read(2);
+    const later = [b.closedWith, ends.length];
+    b.read(1);
+    expect([before, later]).toEqual([
+      [null, 0],
+      [null, 0],
+    ]);
+    expect([b.closedWith, ends]).toEqual([1000, ['The other end of the link has closed.']]);
+  });
+
+  test('ends it at once if its target closes, too, and after the deadline if the target takes nothing', () => {
+    const [both, one] = [link(), link()];
+    for (const { a, b } of [both, one]) {
+      b.isReading = false;
+      a.receive(FRAME);
+      a.close(1000);
+    }
+    both.b.close(1000);
+    expect(both.ends).toEqual(['The other end of the link has closed.']);
+    for (let passed = 0; passed <= linkSilentMs; passed += linkPingMs) one.clock.advance(linkPingMs);
+    expect([one.b.closedWith, one.ends.length]).toEqual([1008, 1]);
+  });
+});
+
 test('a link whose end sends a text, or an invalid message, ends for both', () => {
   const sendText = link();
   sendText.a.receive('text');
@@ -200,8 +231,12 @@ describe('over TCP', () => {
   });
 
   /** Returns the two clients of a link, and the server's end of the first. */
-  async function connected() {
-    const server = new WebSocketServer({ port: 0, host: '127.0.0.1', perMessageDeflate: false });
+  async function connected(closeTimeout = 30_000) {
+    const server = new WebSocketServer({
+      ...{ port: 0, host: '127.0.0.1', perMessageDeflate: false },
+      // The types of `ws` do not have this option.
+      ...{ closeTimeout },
+    });
     open.push(() => server.close());
     await once(server, 'listening');
     const connect = async (): Promise<[WebSocket, WebSocket]> => {
@@ -243,6 +278,25 @@ describe('over TCP', () => {
     a.close();
     const [code, reason] = (await once(b, 'close')) as [number, Buffer];
     expect([received, code, reason.toString()]).toEqual([10, 1000, 'The other end of the link has closed.']);
+  });
+
+  test('a slow target gets all frames of a source that has closed, however long that takes', async () => {
+    const closeTimeout = 20;
+    const { link: paired, a, b } = await connected(closeTimeout);
+    b.pause();
+    let sent = 0;
+    for (; paired.waiting < 4 * FRAME.length; sent++) {
+      a.send(FRAME);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    a.close();
+    await once(a, 'close');
+    await new Promise((resolve) => setTimeout(resolve, 5 * closeTimeout));
+    let received = 0;
+    b.on('message', () => received++);
+    b.resume();
+    const [code] = (await once(b, 'close')) as [number];
+    expect([received, code]).toEqual([sent, 1000]);
   });
 
   test('what waits for a target is dropped when its connection is destroyed', async () => {

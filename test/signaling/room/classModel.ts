@@ -67,7 +67,7 @@ export class ClassModel {
   #training: { generation: number; ring: readonly string[] } = { generation: 0, ring: [] };
   /** How pairs have linked, by generation and pair. */
   readonly #routes = new Map<string, 'direct' | 'server'>();
-  /** Pairs whose direct connection opened after their link through the server. */
+  /** Pairs whose direct connection has opened some time after their link through the server. */
   readonly #kept = new Set<string>();
   generations = 0;
   /** The times at which ranks began to train, and these ranks. */
@@ -198,18 +198,16 @@ export class ClassModel {
     const isDirect = canReach && (!isServed || areServerLinksRefused || this.#kept.has(pair));
     const isForwarded = hasServerLinks && !areServerLinksRefused && (isServed || ms >= SERVER_AFTER_MS);
     if (!isDirect && !isForwarded) return null;
-    if (!isDirect && canReach) this.#keep(pair, a, b);
+    if (!isDirect) {
+      this.#later(`direct ${pair}`, RETRY_DIRECT_MS, () => {
+        if (!this.#links(a, b, relayed)) return;
+        this.#kept.add(pair);
+        this.dispatch({ type: 'direct', member: a, peer: b, generation: this.#state.generation });
+      });
+    }
     const route = isDirect ? 'direct' : 'server';
     this.#routes.set(key, route);
     return route;
-  }
-
-  /** Lets a direct connection open after the link through the server. */
-  #keep(pair: string, member: string, peer: string): void {
-    this.#kept.add(pair);
-    this.#later(`direct ${pair}`, RETRY_DIRECT_MS, () =>
-      this.dispatch({ type: 'direct', member, peer, generation: this.#state.generation }),
-    );
   }
 
   #link(member: string, prepare: Prepare): void {
