@@ -22,6 +22,8 @@ export interface RoomOwner {
   dispatch(code: string, peer: Peer, message: MemberMessage): void;
   /** @param reason `null`: the connection was lost without a message. */
   disconnect(code: string, peer: Peer, reason: LeaveReason | null): void;
+  /** Whether two members may link through the server, see {@link Hub.mayLink}. */
+  mayLink(code: string, generation: number, member: string, peer: string): boolean | Promise<boolean>;
 }
 
 /**

@@ -26,11 +26,11 @@ import { AnsweredHosts } from './http/hosts.ts';
 import { Hub, type NewRoom } from './hub.ts';
 import { checkIceOptions, NO_ICE, type IceOptions } from './ice.ts';
 import { AddressBuckets, DEFAULT_LIMITS, FailureCounter, type Limits } from './limits.ts';
-import { ServerLinks } from './links/serverLinks.ts';
+import { type LinkPlace, ServerLinks } from './links/serverLinks.ts';
 import { SharedRate } from './links/sharedRate.ts';
 import { Metrics } from './monitoring/metrics.ts';
 import { RoomLog } from './monitoring/roomLog.ts';
-import { localRoomDirectory } from './roomDirectory.ts';
+import { localRoomDirectory, type RoomDirectory } from './roomDirectory.ts';
 import type { SharedRooms, SharedRoomsOptions } from './cluster/sharedRooms.ts';
 import type { Certificate } from './http/tls.ts';
 
@@ -46,10 +46,7 @@ export interface SignalingOptions {
   /** Folder of a job's files, or a single file, which is served under `/data/`. */
   data?: string | null;
   ice?: IceOptions;
-  /**
-   * Whether members may link through this server; default `on`. With `redisUrl` it is `off`,
-   * because both ends of a link must be connected to the process that has the room.
-   */
+  /** Whether members may link through this server; default `on`. */
   serverLinks?: ServerLinkMode;
   /**
    * Rate of all links through this server, MB/s; default {@link Limits.serverLinksBytesPerSecond}.
@@ -146,7 +143,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   const { host = '127.0.0.1', tls = null, dist = null, data = null, ice = NO_ICE, clock = systemClock } = options;
   checkIceOptions(ice);
   const { trustProxy = false, metricsToken = null, origins = [] } = options;
-  const serverLinks = modeOf(options);
+  const { serverLinks = 'on' } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { serverLinksRate = limits.serverLinksBytesPerSecond / BYTES_PER_MB } = options;
   const rate = new SharedRate(clock, serverLinksRate * BYTES_PER_MB);
@@ -162,11 +159,11 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     limits,
     listener: {
       opened: (code) => roomLog.opened(code),
-      forgotten: (code) => {
-        roomLog.forgotten(code);
-        links?.closeRoom(code);
+      forgotten: (code) => roomLog.forgotten(code),
+      left: (code, member) => {
+        links?.closeMember(code, member);
+        shared?.left(code, member);
       },
-      left: (code, member) => links?.closeMember(code, member),
       generationBegun: (...begun) => roomLog.generationBegun(...begun),
     },
     hasRelay: ice.turn.length > 0,
@@ -194,11 +191,13 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     roomLog,
   };
   const { credentials } = context;
-  const refusalOf = (opening: LinkOpening): string | null => whyNotLinked(hub, opening);
+  const refusalOf = (opening: LinkOpening): Promise<string | null> => whyNotLinked(rooms, opening);
+  const announce = (place: LinkPlace): number => shared?.announce(place) ?? 0;
   const links =
     serverLinks === 'off'
       ? null
-      : new ServerLinks({ clock, limits, credentials, log, roomLog, metrics, rate, refusalOf });
+      : new ServerLinks({ clock, limits, credentials, log, roomLog, metrics, rate, refusalOf, announce });
+  if (shared !== null) shared.links = links;
   const paths = links === null ? [SIGNALING_PATH] : [SIGNALING_PATH, SERVER_LINK_PATH];
   const limiter = new ConnectionLimiter(clock, limits, paths, origins);
   const hosts = new AnsweredHosts({ host, tls, origins, trustProxy });
@@ -355,16 +354,12 @@ function webSocketsOf(maxPayload: number): WebSocketServer {
   });
 }
 
-function modeOf({ serverLinks, redisUrl = null }: SignalingOptions): ServerLinkMode {
-  if (redisUrl === null) return serverLinks ?? 'on';
-  if (serverLinks === undefined || serverLinks === 'off') return 'off';
-  throw new UsageError('Several server processes (Redis) do not forward links. Pass --server-links off.');
-}
-
 /** Returns why the two members of a link may not link, or `null` if they may. */
-function whyNotLinked(hub: Hub, { room, generation, member, peer }: LinkOpening): string | null {
-  if (!hub.has(room)) return 'This server process does not have the room of the link.';
-  if (hub.mayLink(room, generation, member, peer)) return null;
+async function whyNotLinked(rooms: RoomDirectory, opening: LinkOpening): Promise<string | null> {
+  const { room, generation, member, peer } = opening;
+  const owner = await rooms.find(room, 'member');
+  if (owner === null) return 'The server does not have the room of the link.';
+  if (await owner.mayLink(room, generation, member, peer)) return null;
   return 'The two members are not ranks of the latest generation of their room, nor the ends of this feed.';
 }
 

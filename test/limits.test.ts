@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { PROCESS_WINDOW_BYTES } from '../signaling/cluster/peerProcess.ts';
 import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts';
 import { MIN_COUNTED_BYTES } from '../signaling/links/pairedLink.ts';
 import { MIN_BYTES_PER_SECOND } from '../signaling/links/sharedRate.ts';
@@ -120,6 +121,10 @@ test.each([
   [
     'bytes that all links forward * (`--server-links-rate`), at least',
     `${SERVER.serverLinksBytesPerSecond / 1e6} MB/s, ${MIN_BYTES_PER_SECOND / 1e6} MB/s`,
+  ],
+  [
+    'frames of all links on their way from one process to another; acknowledged each; a shorter message of a link counts as',
+    `${mib(PROCESS_WINDOW_BYTES)}; ${kib(PROCESS_WINDOW_BYTES / 4)}; ${kib(MIN_COUNTED_BYTES)}`,
   ],
 ])('docs/LIMITS.md has the value in the source for: %s', (what, value) => {
   expect(VALUES.get(what)).toBe(value);

@@ -1,6 +1,7 @@
 /**
  * Messages between processes that serve the same rooms. They are JSON over Redis channels, one
- * channel per process. A room's owner is the process that has the room in its memory. If a tab is
+ * channel per process and one to all processes. A frame follows its envelope after a newline, which
+ * JSON does not contain. A room's owner is the process that has the room in its memory. If a tab is
  * connected to another process, that process relays between the tab and the owner. Envelopes are
  * validated, because the other process may run another version.
  */
@@ -8,6 +9,8 @@ import * as v from 'valibot';
 import { ClientMessage, MAX_CONTROL_BYTES, REFUSALS, ServerMessage } from '../../src/protocol/control.ts';
 import { memberId, roomCode, worldSize } from '../../src/protocol/scalars.ts';
 import { newcomer, ReconnectState } from '../../src/protocol/room.ts';
+import { LinkOpening } from '../../src/protocol/serverLink.ts';
+import { CLOSE_NORMAL, CLOSE_POLICY, CLOSE_RESTART } from '../connection.ts';
 import type { MemberMessage } from '../hub.ts';
 
 /**
@@ -15,12 +18,18 @@ import type { MemberMessage } from '../hub.ts';
  * every character of the names.
  */
 const MAX_ENVELOPE_LENGTH = 4 * MAX_CONTROL_BYTES;
+/** Maximum length of the reason in a WebSocket's closing frame (RFC 6455, section 5.5). */
+const MAX_REASON_BYTES = 123;
+const NEWLINE = 10;
 
 /** Address of a process: its id and the number of its connection to Redis, `<id>.<number>`. */
 const address = v.pipe(v.string(), v.regex(/^[\w-]{8,32}\.\d{1,9}$/));
 /** Number of a WebSocket. The process that has the WebSocket chooses the number. */
 const connection = v.pipe(v.number(), v.integer(), v.minValue(0));
 const from = address;
+const count = v.pipe(v.number(), v.integer(), v.minValue(1));
+const { entries: place } = v.omit(LinkOpening, ['version', 'token']);
+const { room, generation, member, peer } = place;
 const who = { ...newcomer, holdsKey: v.boolean() };
 
 /**
@@ -67,23 +76,59 @@ export const Envelope = v.variant('type', [
   }),
   /** The owner no longer has the room. */
   v.strictObject({ type: v.literal('release'), from, connection }),
-  // The last two are sent in both directions between the owner and the relaying process.
+  // Sent to all processes: an end of a link waits for the other one; the member is no longer in the
+  // room.
+  v.strictObject({ type: v.literal('alone'), from, connection, ...place }),
+  v.strictObject({ type: v.literal('left'), from, room: roomCode, member: memberId }),
+  /** Asks the owner of a room whether two members may link. */
+  v.strictObject({ type: v.literal('ask'), from, connection, room, generation, member, peer }),
+  v.strictObject({ type: v.literal('answer'), from, connection, mayLink: v.boolean() }),
+  // Sent between the processes of the two ends of a link. `connection` is the end of the receiver.
+  /** `other` is the other end. */
+  v.strictObject({ type: v.literal('pair'), from, connection, other: connection, ...place }),
+  /** A message of a link follows. */
+  v.strictObject({ type: v.literal('frame'), from, connection }),
+  /** The other end has taken the earliest messages. */
+  v.strictObject({ type: v.literal('taken'), from, connection, messages: count }),
+  /** Bytes of messages of all links have arrived. */
+  v.strictObject({ type: v.literal('received'), from, bytes: count }),
+  v.strictObject({
+    type: v.literal('unlink'),
+    from,
+    connection,
+    code: v.pipe(v.number(), v.values([CLOSE_NORMAL, CLOSE_POLICY, CLOSE_RESTART])),
+    why: v.pipe(v.string(), v.maxBytes(MAX_REASON_BYTES)),
+  }),
+  // The last two are sent in both directions between two processes that relay.
   v.strictObject({ type: v.literal('alive'), from }),
   /** All relaying between the two processes ends. */
   v.strictObject({ type: v.literal('part'), from }),
 ]);
 export type Envelope = v.InferOutput<typeof Envelope>;
 
+/** An end of a link that waits in another process. */
+export type Announcement = Extract<Envelope, { type: 'alone' }>;
+/** Envelopes that are sent to all processes. */
+export type ToAll = Extract<Envelope, { type: 'alone' | 'left' }>;
+
 /** An envelope without its sender. */
 export type Letter = Envelope extends infer One ? (One extends Envelope ? Omit<One, 'from'> : never) : never;
 
-/** Parses an envelope; `null` if it is invalid. */
-export function parseEnvelope(text: string): Envelope | null {
-  if (text.length > MAX_ENVELOPE_LENGTH) return null;
+/** Parses a message between processes; `null` if its envelope is invalid. */
+export function parseMessage(message: Buffer): { envelope: Envelope; frame: Buffer } | null {
+  const newline = message.indexOf(NEWLINE);
+  const length = newline === -1 ? message.length : newline;
+  if (length > MAX_ENVELOPE_LENGTH) return null;
   try {
-    const result = v.safeParse(Envelope, JSON.parse(text));
-    return result.success ? result.output : null;
+    const result = v.safeParse(Envelope, JSON.parse(message.toString('utf8', 0, length)));
+    return result.success ? { envelope: result.output, frame: message.subarray(length + 1) } : null;
   } catch {
     return null;
   }
+}
+
+/** Returns a message between processes. */
+export function encodeMessage(envelope: Envelope, frame: Buffer | null): string | Buffer {
+  const text = JSON.stringify(envelope);
+  return frame === null ? text : Buffer.concat([Buffer.from(`${text}\n`), frame]);
 }

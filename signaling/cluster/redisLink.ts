@@ -41,6 +41,8 @@ const RELEASE = `
 const SECRET_KEY = 'peergrad:secret';
 const keyOf = (code: string): string => `peergrad:room:${code}`;
 const channelOf = (address: string): string => `peergrad:process:${address}`;
+/** The channel to all processes. */
+const ALL = 'peergrad:processes';
 
 /** @throws (rejects) UsageError for an invalid URL. */
 async function createClient(url: string) {
@@ -94,7 +96,7 @@ export class RedisLink {
    */
   static async connect(
     { url, clock, processId, count }: { url: string; clock: Clock; processId: string; count: number },
-    onmessage: (link: RedisLink, text: string) => void,
+    onmessage: (link: RedisLink, message: Buffer) => void,
     onlost: (link: RedisLink) => void,
   ): Promise<RedisLink> {
     const client = await createClient(url);
@@ -105,7 +107,7 @@ export class RedisLink {
     try {
       const opened = client
         .connect()
-        .then(() => client.subscribe(channelOf(link.address), (text) => onmessage(link, text)));
+        .then(() => client.subscribe([channelOf(link.address), ALL], (message) => onmessage(link, message), true));
       await within(clock, CONNECT_TIMEOUT_MS, opened, noAnswer);
       isUp = true;
       return link;
@@ -155,8 +157,13 @@ export class RedisLink {
   }
 
   /** Publishes a message. Resolves with `false` if no process received it. */
-  async publish(address: string, text: string): Promise<boolean> {
-    return (await this.#ask(this.#client.publish(channelOf(address), text))) > 0;
+  async publish(address: string, message: string | Buffer): Promise<boolean> {
+    return (await this.#ask(this.#client.publish(channelOf(address), message))) > 0;
+  }
+
+  /** Publishes a message to all processes, also to this one. */
+  async publishToAll(message: string | Buffer): Promise<void> {
+    await this.#ask(this.#client.publish(ALL, message));
   }
 
   /**

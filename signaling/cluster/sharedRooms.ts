@@ -13,10 +13,11 @@ import { within } from '../../src/util/deadline.ts';
 import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
 import { outlineOf } from '../monitoring/errorOutline.ts';
 import type { Hub, NewRoom } from '../hub.ts';
+import type { LinkPlace, ServerLinks } from '../links/serverLinks.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 import type { RoomLog } from '../monitoring/roomLog.ts';
 import type { RoomOwner, RoomDirectory } from '../roomDirectory.ts';
-import { parseEnvelope, type Letter } from './envelope.ts';
+import { encodeMessage, parseMessage, type Envelope, type Letter } from './envelope.ts';
 import { PeerProcess } from './peerProcess.ts';
 import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 
@@ -39,6 +40,9 @@ const END_MS = 1_000;
 
 const ID_BYTES = 12;
 
+/** Messages with which another process may begin. */
+const FIRST: ReadonlySet<Letter['type']> = new Set<Letter['type']>(['enter', 'ask', 'pair']);
+
 export interface SharedRoomsOptions {
   /** URL of Redis. */
   url: string;
@@ -50,6 +54,8 @@ export interface SharedRoomsOptions {
 }
 
 export class SharedRooms implements RoomDirectory {
+  /** Links of this process; `null` if it forwards none. */
+  links: ServerLinks | null = null;
   readonly #options: SharedRoomsOptions;
   readonly #processId = randomBytes(ID_BYTES).toString('base64url');
   /** `null` while Redis is not connected. */
@@ -131,6 +137,21 @@ export class SharedRooms implements RoomDirectory {
     }
   }
 
+  /**
+   * Tells the other processes that an end of a link waits here. Returns the number by which they
+   * know it.
+   */
+  announce({ room, generation, member, peer, channel }: LinkPlace): number {
+    const connection = ++this.#connections;
+    this.#sendToAll({ type: 'alone', connection, room, generation, member, peer, channel });
+    return connection;
+  }
+
+  /** Tells the other processes that a member is no longer in its room, so its links end. */
+  left(room: string, member: string): void {
+    if (this.links !== null) this.#sendToAll({ type: 'left', room, member });
+  }
+
   /** Gives up all rooms and informs the other processes. The caller has closed the hub already. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -167,7 +188,7 @@ export class SharedRooms implements RoomDirectory {
     const { url, clock, log } = this.#options;
     const link = await RedisLink.connect(
       { url, clock, processId: this.#processId, count: ++this.#links },
-      (from, text) => this.#receive(from, text),
+      (from, message) => this.#receive(from, message),
       (lost) => this.#onLost(lost),
     );
     if (this.#isClosed) return link.close();
@@ -247,7 +268,8 @@ export class SharedRooms implements RoomDirectory {
       hub,
       clock,
       count: () => ++this.#connections,
-      send: (letter) => this.#send(address, peer, letter),
+      links: () => this.links,
+      send: (letter, frame) => this.#send(address, peer, letter, frame),
       onover: () => {
         this.#peers.delete(address);
         log.info({ process: address }, 'relaying with another process ended');
@@ -257,11 +279,11 @@ export class SharedRooms implements RoomDirectory {
     return peer;
   }
 
-  #send(address: string, peer: PeerProcess, letter: Letter): void {
+  #send(address: string, peer: PeerProcess, letter: Letter, frame: Buffer | null): void {
     const link = this.#link;
     if (link === null) return;
     this.#options.metrics.processMessage('sent');
-    link.publish(address, JSON.stringify({ ...letter, from: link.address })).then(
+    link.publish(address, encodeMessage({ ...letter, from: link.address }, frame)).then(
       (isDelivered) => {
         if (!isDelivered) peer.end();
       },
@@ -270,22 +292,39 @@ export class SharedRooms implements RoomDirectory {
     );
   }
 
-  #receive(link: RedisLink, text: string): void {
+  #sendToAll(letter: Letter): void {
+    const link = this.#link;
+    if (link === null) return;
+    this.#options.metrics.processMessage('sent');
+    // An error needs no handling, because the link to Redis reports its own end.
+    link.publishToAll(encodeMessage({ ...letter, from: link.address }, null)).catch(() => {});
+  }
+
+  #receive(link: RedisLink, message: Buffer): void {
     const { log, metrics } = this.#options;
     metrics.processMessage('received');
-    const envelope = parseEnvelope(text);
-    if (envelope === null) return log.warn({ length: text.length }, 'invalid envelope from another process');
+    const parsed = parseMessage(message);
+    if (parsed === null) return log.warn({ length: message.length }, 'invalid envelope from another process');
+    const { envelope, frame } = parsed;
+    // This process receives its own messages to all processes.
+    if (envelope.from === link.address) return;
     // Waits until all responses from Redis that arrived earlier are handled, because one of them
     // may have made this process the owner of a room.
     setImmediate(() => {
       if (link !== this.#link) return;
-      if (envelope.type !== 'enter' && !this.#peers.has(envelope.from)) return;
       try {
-        this.#peer(envelope.from).receive(envelope);
+        this.#handle(envelope, frame);
       } catch (error) {
         log.error(outlineOf(error), 'handling a message of another process failed');
       }
     });
+  }
+
+  #handle(envelope: Envelope, frame: Buffer): void {
+    const { type, from } = envelope;
+    if (type === 'left') return this.links?.closeMember(envelope.room, envelope.member);
+    if (type === 'alone') return void this.links?.join(envelope, (own) => this.#peer(from).meet(own, envelope));
+    if (FIRST.has(type) || this.#peers.has(from)) this.#peer(from).receive(envelope, frame);
   }
 
   /** Waits for `ms` milliseconds. */

@@ -1,9 +1,10 @@
 /**
  * A link through the server: two WebSockets, whose binary messages the server forwards to each
  * other. It reads nothing in them and has no queue. While a target does not take its bytes, the
- * server does not read from the source, so the source's connection fills and its sender waits.
+ * server does not read from the source, so the source's connection fills and its sender waits. One
+ * of the WebSockets may be in another process (`cluster/remoteEnd.ts`).
  */
-import type { RawData, WebSocket } from 'ws';
+import type { RawData } from 'ws';
 import type { Clock } from '../../src/util/clock.ts';
 import { CLOSE_NORMAL, CLOSE_POLICY } from '../connection.ts';
 import type { Limits } from '../limits.ts';
@@ -15,6 +16,26 @@ import type { RateShare, SharedRate } from './sharedRate.ts';
  * and memory, too. In a link's window (`src/transport/frameOrder.ts`) a frame counts even more.
  */
 export const MIN_COUNTED_BYTES = 2048;
+
+export function countedBytesOf(message: Buffer): number {
+  return Math.max(message.length, MIN_COUNTED_BYTES);
+}
+
+/** The properties and methods of a WebSocket that a link uses. */
+export interface LinkSocket {
+  readonly isPaused: boolean;
+  on(event: 'message', listener: (data: RawData, isBinary: boolean) => void): unknown;
+  on(event: 'ping' | 'pong' | 'close', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  send(data: Buffer, ontaken: () => void): void;
+  ping(): void;
+  pause(): void;
+  resume(): void;
+  close(code: number, why: string): void;
+  terminate(): void;
+  /** Called when the target has taken a message. A WebSocket does not have this method. */
+  onTaken?(): void;
+}
 
 /** State that all links of a server share. */
 export interface LinkContext {
@@ -30,8 +51,8 @@ export interface LinkContext {
 
 /** The direction from one WebSocket to the other. */
 class Direction {
-  readonly source: WebSocket;
-  readonly target: WebSocket;
+  readonly source: LinkSocket;
+  readonly target: LinkSocket;
   readonly #context: LinkContext;
   readonly #share: RateShare;
   /** Counted bytes that wait for the target. */
@@ -49,7 +70,7 @@ class Direction {
   /** Called when nothing waits for the target any more. */
   #onempty: (() => void) | null = null;
 
-  constructor(room: string, source: WebSocket, target: WebSocket, context: LinkContext) {
+  constructor(room: string, source: LinkSocket, target: LinkSocket, context: LinkContext) {
     this.source = source;
     this.target = target;
     this.#context = context;
@@ -65,7 +86,7 @@ class Direction {
 
   forward(data: Buffer): void {
     const { metrics, backlog, limits, shed } = this.#context;
-    const counted = Math.max(data.length, MIN_COUNTED_BYTES);
+    const counted = countedBytesOf(data);
     this.#hold(counted);
     metrics.linkForwarded(data.length);
     // `send` calls the callback when the operating system has taken the message, or the socket is
@@ -73,6 +94,7 @@ class Direction {
     this.target.send(data, () => {
       this.#hold(-counted);
       this.#hasTaken = true;
+      this.source.onTaken?.();
       if (this.#waiting === 0) this.#onempty?.();
       if (!this.#isFull || this.#waiting > this.#limit / 4) return;
       this.#isFull = false;
@@ -150,7 +172,7 @@ export class PairedLink {
   #isOver = false;
 
   /** @param onend called once, with the reason. */
-  constructor(room: string, [a, b]: [WebSocket, WebSocket], context: LinkContext, onend: (why: string) => void) {
+  constructor(room: string, [a, b]: [LinkSocket, LinkSocket], context: LinkContext, onend: (why: string) => void) {
     this.#context = context;
     this.#onend = onend;
     this.#directions = [new Direction(room, a, b, context), new Direction(room, b, a, context)];

@@ -1,7 +1,8 @@
 /**
  * Links through the server, for members that cannot connect by WebRTC. Each end of a link is a
  * WebSocket of its own. It begins with a {@link LinkOpening}, which is checked here. When both ends
- * have arrived, they are a {@link PairedLink}.
+ * have arrived, they are a {@link PairedLink}. If several processes serve the same rooms, the other
+ * end may arrive in another process.
  */
 import type { Logger } from 'pino';
 import { type RawData, WebSocket } from 'ws';
@@ -15,8 +16,17 @@ import type { Limits } from '../limits.ts';
 import { outlineOf } from '../monitoring/errorOutline.ts';
 import type { LinkRefusal, Metrics } from '../monitoring/metrics.ts';
 import type { RoomLog } from '../monitoring/roomLog.ts';
-import { PairedLink, type LinkContext } from './pairedLink.ts';
+import { PairedLink, type LinkContext, type LinkSocket } from './pairedLink.ts';
 import type { SharedRate } from './sharedRate.ts';
+
+/** What the two ends of a link have in common, except that each is the other's peer. */
+export type LinkPlace = Omit<LinkOpening, 'version' | 'token'>;
+
+/** The end of a link in another process. */
+export interface RemoteSocket extends LinkSocket {
+  /** Called when the other process has ended the link, or cannot be reached. */
+  onend: (code: number, why: string) => void;
+}
 
 interface ServerLinksOptions {
   clock: Clock;
@@ -26,11 +36,13 @@ interface ServerLinksOptions {
   roomLog: RoomLog;
   metrics: Metrics;
   rate: SharedRate;
-  /**
-   * Returns why the room does not link the two members, or `null` if it does. If it asks another
-   * process, it has a deadline of its own.
-   */
+  /** Returns why the room does not link the two members, or `null` if it does. */
   refusalOf: (opening: LinkOpening) => string | null | Promise<string | null>;
+  /**
+   * Tells other processes that an end waits here. Returns the number by which they know it. They
+   * answer through {@link ServerLinks.join}.
+   */
+  announce: (place: LinkPlace) => number;
 }
 
 /** One WebSocket. */
@@ -38,6 +50,8 @@ interface LinkEnd {
   readonly socket: WebSocket;
   /** `null` until the first message has been checked. */
   opening: LinkOpening | null;
+  /** The number by which other processes know an end that waits. */
+  number: number;
   /** `null` until the other end has arrived. */
   link: PairedLink | null;
   isOver: boolean;
@@ -80,7 +94,7 @@ export class ServerLinks {
       this.#refuse(end, 'silent', `No first message arrived within ${limits.linkOpeningMs / 1000} s.`),
     );
     const unlisten = (): void => void socket.off('message', onMessage).off('ping', onEarly).off('pong', onEarly);
-    const end: LinkEnd = { socket, opening: null, link: null, isOver: false, cancel, unlisten };
+    const end: LinkEnd = { socket, opening: null, number: 0, link: null, isOver: false, cancel, unlisten };
     this.#sockets.add(socket);
     this.#unknown.add(end);
     socket.on('message', onMessage).on('ping', onEarly).on('pong', onEarly);
@@ -99,11 +113,18 @@ export class ServerLinks {
     for (const end of ends) this.#close(end, 'left', CLOSE_NORMAL, 'A member of the link is no longer in the room.');
   }
 
-  /** Ends the links of a room that this process no longer has. */
-  closeRoom(room: string): void {
-    for (const ends of this.#rooms.get(room)?.values() ?? []) {
-      for (const end of ends) this.#close(end, 'left', CLOSE_NORMAL, 'The room of the link was closed.');
-    }
+  /**
+   * Pairs the end that waits here for the end `place` of another process. Returns whether one
+   * waits.
+   * @param connect returns the other end. Its argument is the number of the end that waits.
+   */
+  join(place: LinkPlace, connect: (number: number) => RemoteSocket): boolean {
+    const end = this.#alone.get(keyOf(place));
+    if (end?.opening?.member !== place.peer || end.socket.readyState !== WebSocket.OPEN) return false;
+    const remote = connect(end.number);
+    const link = this.#pair([end], [end.socket, remote], end.opening);
+    remote.onend = (code, why) => link.end(code, why);
+    return true;
   }
 
   /** Ends all links. */
@@ -140,6 +161,9 @@ export class ServerLinks {
     const { credentials, limits } = this.#options;
     const { room, member, token } = opening;
     end.cancel();
+    end.cancel = this.#after(limits.linkOpeningMs, () =>
+      this.#refuse(end, 'alone', `The other end of the link did not arrive within ${limits.linkOpeningMs / 1000} s.`),
+    );
     if (!credentials.isToken(token, room, member)) {
       return this.#refuse(end, 'bad-token', 'The token of this link is not valid. Reload the page.');
     }
@@ -161,7 +185,7 @@ export class ServerLinks {
 
   /** Asks the room, then waits for the other end. */
   async #enter(end: LinkEnd, opening: LinkOpening): Promise<void> {
-    const { limits, log, refusalOf } = this.#options;
+    const { log, refusalOf, announce } = this.#options;
     let refusal: string | null;
     try {
       refusal = await refusalOf(opening);
@@ -174,33 +198,33 @@ export class ServerLinks {
     const key = keyOf(opening);
     const other = this.#alone.get(key);
     const isPair = other?.socket.readyState === WebSocket.OPEN && other.opening?.member !== opening.member;
-    if (other !== undefined && isPair) return this.#pair(other, end, opening);
+    if (other !== undefined && isPair) return void this.#pair([other, end], [other.socket, end.socket], opening);
     // The same end has opened another connection, so the earlier one has probably broken.
     if (other !== undefined) this.#refuse(other, 'replaced', 'This end of the link has opened another connection.');
     this.#alone.set(key, end);
-    end.cancel = this.#after(limits.linkOpeningMs, () =>
-      this.#refuse(end, 'alone', `The other end of the link did not arrive within ${limits.linkOpeningMs / 1000} s.`),
-    );
+    end.number = announce(opening);
   }
 
-  #pair(first: LinkEnd, second: LinkEnd, { room, member, peer }: LinkOpening): void {
+  /** @param ends the ends in this process. */
+  #pair(ends: readonly LinkEnd[], sockets: [LinkSocket, LinkSocket], opening: LinkOpening): PairedLink {
     const { log, roomLog } = this.#options;
+    const { room, member, peer } = opening;
     const about = { room: roomLog.nameOf(room), member, peer };
-    this.#alone.delete(keyOf(first.opening!));
-    for (const end of [first, second]) {
+    this.#alone.delete(keyOf(opening));
+    for (const end of ends) {
       end.cancel();
       end.unlisten();
       end.socket.send(JSON.stringify({ type: 'paired' } satisfies LinkAnswer));
     }
-    const link = new PairedLink(room, [first.socket, second.socket], this.#context, (why) => {
+    const link = new PairedLink(room, sockets, this.#context, (why) => {
       this.#links.delete(link);
-      this.#forget(first);
-      this.#forget(second);
+      for (const end of ends) this.#forget(end);
       log.info({ ...about, why }, 'link ended');
     });
-    first.link = second.link = link;
+    for (const end of ends) end.link = link;
     this.#links.add(link);
     log.info(about, 'link opened');
+    return link;
   }
 
   #refuse(end: LinkEnd, reason: LinkRefusal, message: string, code = CLOSE_POLICY): void {
@@ -250,6 +274,6 @@ export class ServerLinks {
 }
 
 /** Returns the same text for the two ends of a link, and for no other end. */
-function keyOf({ room, generation, channel, member, peer }: LinkOpening): string {
+function keyOf({ room, generation, channel, member, peer }: LinkPlace): string {
   return [room, generation, channel, ...[member, peer].sort()].join(' ');
 }

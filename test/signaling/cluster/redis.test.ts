@@ -303,6 +303,10 @@ describe.skipIf(!hasRedis)('two server processes', () => {
       JSON.stringify({ type: 'dispatch', from, connection: 1, message: { type: 'leave' } }),
       JSON.stringify({ type: 'dispatch', from, connection: 99, message: { type: 'start' } }),
       JSON.stringify({ type: 'send', from: 'somebody-else.1', connections: [1], message: { type: 'heartbeat' } }),
+      `${JSON.stringify({ type: 'frame', from, connection: 99 })}\nframe`,
+      JSON.stringify({ type: 'taken', from, connection: 99, messages: 1 }),
+      JSON.stringify({ type: 'unlink', from, connection: 99, code: 5, why: '' }),
+      JSON.stringify({ type: 'left', from, room, member: 'somebody-else' }),
     ];
     for (const channel of channels) for (const text of odd) await client.publish(channel, text);
     const ada = await joined(one, room, 'Ada');

@@ -67,6 +67,7 @@ function unit(changed: Partial<Limits> = {}) {
     metrics,
     rate: new SharedRate(clock, limits.serverLinksBytesPerSecond),
     refusalOf: () => null,
+    announce: () => 0,
   });
   /** Opens an end of the link `channel`, which is a letter. */
   const open = (id: string, peer: string, channel: string): FakeSocket => {
@@ -194,11 +195,11 @@ describe('a link is refused', () => {
     }
   });
 
-  test('for a room that this process does not have', async () => {
+  test('for a room that does not exist', async () => {
     const { server, ofAda } = await room({ secret: SECRET });
     const a = client(server);
     await a.open({ ...ofAda, room: 'AAAAAA', token: new Credentials(SECRET).tokenFor('AAAAAA', ofAda.member) });
-    expect(await a.answer()).toBe('This server process does not have the room of the link.');
+    expect(await a.answer()).toBe('The server does not have the room of the link.');
   });
 
   test('for a member that has left, and for its former peer', async () => {
@@ -357,7 +358,7 @@ describe('a link ends for both', () => {
     expect([await a.closed, await b.closed]).toEqual([left, left]);
   });
 
-  test('if this process no longer has their room, also for an end that waits', async () => {
+  test('if a member leaves, also for an end that waits', async () => {
     const { clock, links, open } = unit();
     const sockets = [
       open('member-a', 'member-b', 'c'),
@@ -366,9 +367,10 @@ describe('a link ends for both', () => {
     ];
     await new Promise(setImmediate);
     expect(links.count).toBe(1);
-    links.closeRoom('ZZZZZZ');
+    links.closeMember('ZZZZZZ', 'member-a');
+    links.closeMember('K7F3QX', 'member-c');
     expect(sockets.map(({ closedWith }) => closedWith)).toEqual([null, null, null]);
-    links.closeRoom('K7F3QX');
+    links.closeMember('K7F3QX', 'member-a');
     expect(sockets.map(({ closedWith }) => closedWith)).toEqual([1000, 1000, 1000]);
     expect([links.count, clock.untilNext]).toEqual([0, null]);
   });

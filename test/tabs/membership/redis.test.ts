@@ -1,13 +1,14 @@
 /**
  * Two signaling processes share Redis and one address. While real tabs train, the process that owns
- * their room is killed.
+ * their room is killed. Their links are direct, or go through the two processes.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { EventOf } from '../../../src/protocol/events.ts';
 import { hasRedis, RedisServer } from '../../signaling/cluster/redisServer.ts';
 import { type Tab, World } from '../harness/world.ts';
 
@@ -46,6 +47,12 @@ class Serve {
     return (await (await fetch(`${this.origin}/healthz`)).json()) as { rooms: number; connections: number };
   }
 
+  /** Resolves with the number of links that have an end in this process. */
+  async links(): Promise<number> {
+    const metrics = await (await fetch(`${this.origin}/metrics`)).text();
+    return Number(/^peergrad_server_links (.*)$/m.exec(metrics)?.[1]);
+  }
+
   async kill(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const exited = once(this.#process, 'exit');
@@ -55,20 +62,20 @@ class Serve {
 }
 
 /**
- * A load balancer in front of the processes: distributes connections round-robin, and skips a
- * process that refuses them.
+ * A load balancer in front of the processes: distributes connections round-robin, or always to the
+ * first process, and skips a process that refuses them.
  */
 class Balancer {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #turn = 0;
 
-  private constructor(ports: readonly number[]) {
+  private constructor(ports: readonly number[], isRoundRobin: boolean) {
     this.#server = createServer((client) => {
       this.#track(client);
       // The order of processes is fixed per client when it connects. With one shared counter,
       // simultaneous clients could try the dead process twice.
-      const turn = this.#turn++;
+      const turn = isRoundRobin ? this.#turn++ : 0;
       this.#pass(
         client,
         ports.map((_, i) => ports[(turn + i) % ports.length]!),
@@ -76,8 +83,8 @@ class Balancer {
     });
   }
 
-  static async start(ports: readonly number[]): Promise<Balancer> {
-    const balancer = new Balancer(ports);
+  static async start(ports: readonly number[], isRoundRobin = true): Promise<Balancer> {
+    const balancer = new Balancer(ports, isRoundRobin);
     balancer.#server.listen(0, '127.0.0.1');
     await once(balancer.#server, 'listening');
     return balancer;
@@ -137,31 +144,38 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
    * tabs.
    */
   let annex: World;
-  let owner: Serve;
-  let other: Serve;
-  let balancer: Balancer;
   const open: (() => Promise<void> | void)[] = [];
   beforeAll(async () => {
     world = await World.start();
     open.push(() => world.stop());
     annex = await World.start();
     open.push(() => annex.stop());
-    const redis = await RedisServer.start();
-    open.push(() => redis.stop());
-    const job = ['--job', 'digits', '--start-at', '4', '--batch', '8', '--epochs', '100', '--hash-every', '5'];
-    owner = await Serve.start(redis, ...job);
-    open.push(() => owner.kill());
-    other = await Serve.start(redis);
-    open.push(() => other.kill());
-    balancer = await Balancer.start([owner.port, other.port]);
-    open.push(() => balancer.stop());
   }, 120_000);
+  afterEach(() => Promise.all([world.reset(), annex.reset()]));
   afterAll(async () => {
     while (open.length > 0) await open.pop()!();
   });
 
+  /** Starts two processes, of which the first opens a room. */
+  async function start(startAt: number, ...args: string[]) {
+    const redis = await RedisServer.start();
+    open.push(() => redis.stop());
+    const job = ['--job', 'digits', '--start-at', `${startAt}`, '--batch', '8', '--epochs', '100', '--hash-every', '5'];
+    const owner = await Serve.start(redis, ...job, ...args);
+    open.push(() => owner.kill());
+    const other = await Serve.start(redis, ...args);
+    open.push(() => other.kill());
+    const balance = async (ports: readonly number[], isRoundRobin: boolean): Promise<string> => {
+      const balancer = await Balancer.start(ports, isRoundRobin);
+      open.push(() => balancer.stop());
+      return balancer.origin;
+    };
+    return { owner, other, balance };
+  }
+
   test('when the owner of the room is killed, training loses no step, and a fifth tab joins through the other process', async () => {
-    const { origin } = balancer;
+    const { owner, other, balance } = await start(4);
+    const origin = await balance([owner.port, other.port], true);
     const tabs = await Promise.all([0, 1, 2, 3].map((i) => world.join(owner.room, `tab-${i}`, { origin })));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 5)));
     // Both processes have connections from tabs, so some signals were sent through Redis.
@@ -192,5 +206,30 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     const emitted = [...new Set(all.flatMap(steps))].sort((a, b) => a - b);
     expect(emitted).toEqual(emitted.map((_, step) => step));
     expect(tabs.map((tab) => steps(tab)[0])).toEqual([0, 0, 0, 0]);
+  });
+
+  test('when a process is killed, and links go through it and the other one, training loses no step', async () => {
+    const { owner, other, balance } = await start(3, '--server-links', 'only');
+    const [first, second] = [
+      await balance([owner.port, other.port], false),
+      await balance([other.port, owner.port], false),
+    ];
+    const origins = [first, first, second];
+    const tabs = await Promise.all(origins.map((origin, i) => world.join(owner.room, `tab-${i}`, { origin })));
+    await Promise.all(tabs.map(goesOn));
+    // Two of the three links are between the processes, and count in both.
+    expect([await owner.links(), await other.links()]).toEqual([3, 2]);
+
+    const killedAt = Math.max(...tabs.flatMap(steps));
+    await owner.kill();
+    await vi.waitFor(() => expect(tabs.map((tab) => times(tab, 'admitted'))).toEqual([2, 2, 2]), 40_000);
+    await Promise.all(tabs.map(goesOn));
+    expect(await other.health()).toMatchObject({ rooms: 1, connections: 3 });
+    expect(await other.links()).toBe(3);
+    const compared = ({ step, agree }: EventOf<'hashes'>): boolean => step > killedAt && agree;
+    await Promise.all(tabs.map((tab) => tab.event('hashes', compared)));
+    for (const tab of tabs) expect(steps(tab)).toEqual([...new Set(steps(tab))].sort((a, b) => a - b));
+    const emitted = [...new Set(tabs.flatMap(steps))].sort((a, b) => a - b);
+    expect(emitted).toEqual(emitted.map((_, step) => step));
   });
 });
