@@ -3,8 +3,16 @@ import { Argument, type Command, Option } from 'commander';
 import { CATALOGUE } from '../examples/catalogue.ts';
 import manifest from '../packages/peergrad-cli/package.json' with { type: 'json' };
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
+import type { CheckNetworkOptions } from './commands/checkNetwork.ts';
 import type { ExampleOptions } from './commands/example.ts';
-import { addBackendOption, addBrowserOptions, addKernelsOption, RUN_TIMEOUT_S } from './options/browserOptions.ts';
+import {
+  addBackendOption,
+  addBrowserOptions,
+  addBrowserPath,
+  addKernelsOption,
+  MAX_TIMEOUT_S,
+  RUN_TIMEOUT_S,
+} from './options/browserOptions.ts';
 import { addConnectionOptions, collect } from './options/connectionOptions.ts';
 import type { Io } from './io.ts';
 import { addJobOptions, addLengthOptions, nodes, wholeNumber } from './options/jobOptions.ts';
@@ -19,6 +27,10 @@ import type { ServeOptions } from './commands/serve.ts';
  * slow cores.
  */
 const EXAMPLE_TIMEOUT_S = 5 * 60;
+/**
+ * Default timeout of a network check, in seconds: several times what it takes if all checks fail.
+ */
+const CHECK_TIMEOUT_S = 120;
 
 const RUN_ENVIRONMENT = `
 Environment variables, as in torch.distributed; an option that contradicts one is an error:
@@ -153,6 +165,25 @@ function buildProgram(io: Io, env: Environment): Command {
       await join(url, options, io, env);
     },
   );
+
+  addBrowserPath(
+    program
+      .command('check-network')
+      .argument('<url>', "the page's address, e.g. https://192.168.1.5:8080")
+      .description(
+        'check whether tabs of this machine and of other devices that show the page #network can link; exit code 0 if training will work',
+      )
+      .option('--json', 'print the results as one JSON object')
+      .option(
+        '--timeout <seconds>',
+        'abort the checks after this time',
+        wholeNumber(1, MAX_TIMEOUT_S),
+        CHECK_TIMEOUT_S,
+      ),
+  ).action(async (url: string, options: CheckNetworkOptions) => {
+    const { checkNetwork } = await import('./commands/checkNetwork.ts');
+    await checkNetwork(url, options, io);
+  });
 
   const exampleCommand = program
     .command('example')

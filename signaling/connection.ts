@@ -14,10 +14,12 @@ import {
   type ServerLinkMode,
   type ServerMessage,
 } from '../src/protocol/control.ts';
+import { CHECK_ROOM } from '../src/protocol/networkCheck.ts';
 import type { Pulse } from '../src/protocol/room.ts';
 import { noRoom } from '../src/protocol/roomCode.ts';
 import { verdictOn } from '../src/util/activity.ts';
 import type { Clock } from '../src/util/clock.ts';
+import { DEFAULT_JOB } from '../src/spec/job.ts';
 import { whyPlanDoesNotFit } from '../src/spec/plan.ts';
 import { ProtocolError, SignalingError } from '../src/util/errors.ts';
 import type { Entry, Hub, Peer } from './hub.ts';
@@ -65,6 +67,9 @@ export const CLOSE_RESTART = 1012;
  * connection.
  */
 const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now']);
+
+/** A room always has a job, although nobody trains in this one. */
+const NEW_CHECK_ROOM = { code: CHECK_ROOM, job: DEFAULT_JOB, startAt: null, nodes: null, isPermanent: false };
 
 /** Random bytes of a member's id. With 96 bits, ids do not collide. */
 const MEMBER_BYTES = 12;
@@ -316,7 +321,12 @@ export class Connection implements Peer {
   async #join(message: Extract<ClientMessage, { type: 'join' }>): Promise<void> {
     const { room, name, browser, rank, isSpectator, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
-    const owner = await rooms.find(room, 'newcomer');
+    let owner = await rooms.find(room, 'newcomer');
+    if (owner === null && room === CHECK_ROOM) {
+      // Another tab may open the room at the same moment.
+      await rooms.open(NEW_CHECK_ROOM).catch(() => null);
+      owner = await rooms.find(room, 'newcomer');
+    }
     // While an address is blocked, right codes are refused as well. Otherwise a client could
     // continue to guess until one code is right. (Such an address may still create rooms, because
     // creating a room is not a guess.)
@@ -333,6 +343,8 @@ export class Connection implements Peer {
   async #reconnect(message: Extract<ClientMessage, { type: 'reconnect' }>): Promise<void> {
     const { room, member, token, name, browser, rank, isSpectator, hostKey, reconnectState } = message;
     const { rooms, credentials, wrongCodes, restores } = this.#server;
+    // The room of network checks has no state to restore.
+    if (room === CHECK_ROOM) return this.refuse('not-member', 'The network check is over. Start it again.');
     const isProven = credentials.isToken(token, room, member);
     let owner = await rooms.find(room, 'member');
     if (!isProven && owner?.awaits(room, member) !== true) {

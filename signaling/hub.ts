@@ -4,6 +4,7 @@
  */
 import { randomInt } from 'node:crypto';
 import type { ClientMessage, Refusal, ServerLinkMode, ServerMessage } from '../src/protocol/control.ts';
+import { CHECK_ROOM } from '../src/protocol/networkCheck.ts';
 import { MAX_REMOVED_LISTED, type RoomOpening, type ReconnectState } from '../src/protocol/room.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
@@ -139,7 +140,7 @@ export class Hub {
         () => ROOM_CODE_ALPHABET[randomInt(ROOM_CODE_ALPHABET.length)],
       );
       const code = letters.join('');
-      if (!this.#rooms.has(code)) return code;
+      if (code !== CHECK_ROOM && !this.#rooms.has(code)) return code;
     }
   }
 
@@ -155,10 +156,12 @@ export class Hub {
 
   /**
    * Opens an empty room and returns its code, or `null` if the server has its maximum number of
-   * rooms.
+   * rooms, or a room with that code.
    */
   open({ isPermanent, code = this.unusedCode(), ...settings }: NewRoom): string | null {
-    return this.#add(code, createRoom({ ...settings, ...this.#roomOptions }), isPermanent);
+    if (this.#rooms.has(code)) return null;
+    const isCheck = code === CHECK_ROOM;
+    return this.#add(code, createRoom({ ...settings, ...this.#roomOptions, isCheck }), isPermanent);
   }
 
   /**

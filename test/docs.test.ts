@@ -46,7 +46,7 @@ const DEPLOYED = [
   ...readdirSync(path.join(ROOT, 'deploy')).map((name) => `deploy/${name}`),
 ];
 
-const COMMANDS = [[], ['serve'], ['run'], ['join'], ['example']];
+const COMMANDS = [[], ['serve'], ['run'], ['join'], ['check-network'], ['example']];
 const TOOLS = [[], ['chaos'], ['crash-recovery'], ['pipeline-recovery']];
 
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8');

@@ -126,11 +126,11 @@ const ALLOWED: Record<string, string[]> = {
 
 /**
  * Pairs of layers: the first may import only these files of the second. The app uses plans and cost
- * estimates of all-reduces, the engine's client, the list of checkpoints, the lesson for one tab,
- * the pen of generated digits, the shapes of the language model, the rates of a range test, the
- * sizes of buckets, and the schedules of pipelines. The launcher uses the names and events of the
- * examples. Benchmarks count samples and states like the tool chaos, and share tables, charts, the
- * build of a page and Firefox with the tools.
+ * estimates of all-reduces, the engine's client, its network check, the list of checkpoints, the
+ * lesson for one tab, the pen of generated digits, the shapes of the language model, the rates of a
+ * range test, the sizes of buckets, and the schedules of pipelines. The launcher uses the names and
+ * events of the examples. Benchmarks count samples and states like the tool chaos, and share
+ * tables, charts, the build of a page and Firefox with the tools.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -143,6 +143,8 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/engine': [
     'src/engine/storage/checkpoints.ts',
     'src/engine/lesson/lessonRound.ts',
+    'src/engine/networkCheck/candidates.ts',
+    'src/engine/networkCheck/page.ts',
     'src/engine/page.ts',
   ],
   'src/app -> src/jobs': ['src/jobs/digits/pen.ts', 'src/jobs/gpt/shapes.ts'],

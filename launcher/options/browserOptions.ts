@@ -7,7 +7,7 @@ import { wholeNumber } from './jobOptions.ts';
 /** Default timeout of a run, in seconds: ten times what the demo takes on two slow cores. */
 export const RUN_TIMEOUT_S = 15 * 60;
 /** The longest timeout in seconds, limited by the range of setTimeout. */
-const MAX_TIMEOUT_S = 2_000_000;
+export const MAX_TIMEOUT_S = 2_000_000;
 
 export function addBackendOption(command: Command): Command {
   return command.addOption(
@@ -28,10 +28,16 @@ export function addKernelsOption(command: Command): Command {
   );
 }
 
+export function addBrowserPath(command: Command): Command {
+  return command.option(
+    '--browser <path>',
+    'path of Chrome, Chromium or Edge (default: PEERGRAD_BROWSER, or the first one found)',
+  );
+}
+
 /** @param timeoutSeconds the default; `null`: no timeout. */
 export function addBrowserOptions(command: Command, timeoutSeconds: number | null): Command {
-  return command
-    .option('--browser <path>', 'path of Chrome, Chromium or Edge (default: PEERGRAD_BROWSER, or the first one found)')
+  return addBrowserPath(command)
     .addOption(new Option('--gpu <mode>', 'device that WebGPU runs on').choices(GPU_MODES).default('auto'))
     .option(
       '--timeout <seconds>',

@@ -3,6 +3,7 @@
  * failure.
  */
 import type { ServerMessage } from '../../src/protocol/control.ts';
+import { arePartners, CHECK_GENERATION } from '../../src/protocol/networkCheck.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { assignRanks } from '../../src/protocol/seating.ts';
 import { addBreaks, keptApart } from './edges.ts';
@@ -307,6 +308,7 @@ export function prepareOf({ generation, run, ring, job, relayed, separated, serv
  */
 export function mayLink(state: RoomState, generation: number, member: string, peer: string): boolean {
   if (!state.hidden.has(member) || !state.hidden.has(peer)) return false;
+  if (state.isCheck) return generation === CHECK_GENERATION && arePartners(state.members, member, peer);
   return isOfRing(state, generation, member, peer) || isOfFeed(state, generation, member, peer);
 }
 

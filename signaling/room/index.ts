@@ -99,8 +99,18 @@ function onTimer(state: RoomState, event: Exclude<TimerEvent, Missed>): Step {
 
 type Missed = Extract<TimerEvent, { type: 'missed' }>;
 
+/** Events of members that the room of network checks accepts. */
+const CHECK_EVENTS: ReadonlySet<string> = new Set<RoomEvent['type']>([
+  'signal',
+  'ask-pulses',
+  'away',
+  'missed',
+  'left',
+]);
+
 function onMemberEvent(state: RoomState, event: PresentEvent | Missed): Step {
   const { member } = event;
+  if (state.isCheck && !CHECK_EVENTS.has(event.type)) return noEffects(state);
   switch (event.type) {
     case 'ready':
       return isSpectator(state, member) ? noEffects(state) : ready(state, event);

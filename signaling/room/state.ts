@@ -17,6 +17,8 @@ import { isElastic } from '../../src/spec/job.ts';
 import type { Complaint, Faults, Feed, Suspension } from './records.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
+  /** Whether this is the room of network checks: members link in pairs, and nobody trains. */
+  readonly isCheck: boolean;
   readonly phase: RoomPhase;
   /** Number of the current or latest run; 0 before the first run. */
   readonly run: number;
@@ -237,6 +239,7 @@ export interface Step {
 }
 
 export interface RoomOptions extends RoomOpening {
+  isCheck?: boolean;
   capacity?: number;
   spectatorCapacity?: number;
   hasRelay?: boolean;
@@ -259,9 +262,11 @@ export function withRemoved(removed: ReadonlySet<string>, member: string): Reado
 
 /** Creates an empty room. */
 export function createRoom(options: RoomOptions): RoomState {
-  const { job, startAt, nodes, hasRelay = false, hasServerLinks = false, servesAll = false } = options;
+  const { job, startAt, nodes, isCheck = false } = options;
+  const { hasRelay = false, hasServerLinks = false, servesAll = false } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
+    isCheck,
     phase: 'FORMING',
     run: 0,
     generation: 0,

@@ -16,6 +16,7 @@ const Run = lazyPage(async () => (await import('./run/Run.tsx')).Run);
 const RoomLesson = lazyPage(async () => (await import('./lesson/RoomLesson.tsx')).RoomLesson);
 const SoloLesson = lazyPage(async () => (await import('./lesson/SoloLesson.tsx')).SoloLesson);
 const PipelineLesson = lazyPage(async () => (await import('./lesson/pipeline/PipelineLesson.tsx')).PipelineLesson);
+const NetworkPage = lazyPage(async () => (await import('./network/NetworkPage.tsx')).NetworkPage);
 const RecordingPage = lazyPage(async () => (await import('./monitor/RecordingPage.tsx')).RecordingPage);
 
 export function App() {
@@ -75,6 +76,8 @@ function Page() {
       return <SoloLesson.Page />;
     case 'pipeline':
       return <PipelineLesson.Page />;
+    case 'network':
+      return <NetworkPage.Page />;
     case 'simulated':
       return null;
     case 'recording':

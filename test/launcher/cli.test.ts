@@ -35,6 +35,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
   test.each([
     ['run --frobnicate', /unknown option '--frobnicate'/],
     ['frobnicate', /unknown command 'frobnicate'/],
+    ['check-network', /missing required argument 'url'/],
+    ['check-network nowhere', /"nowhere" is not the address of a page/],
     ['run elsewhere', /elsewhere cannot be read/],
     ['run elsewhere twice', /too many arguments/],
     ['run --job chess', /'chess' is invalid.*digits, mnist, images, table, gpt, lesson/],

@@ -1,4 +1,6 @@
 /** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
+import { findAddress } from '../../engine/networkCheck/candidates.ts';
+import { systemClock } from '../../util/clock.ts';
 import { fallbackBackend } from '../../util/fallbackBackend.ts';
 import { requestAdapter } from '../../util/gpuAdapter.ts';
 import { messages } from '../locales/index.ts';
@@ -62,16 +64,8 @@ export async function checkReach(): Promise<Verdict> {
   if (typeof RTCPeerConnection === 'undefined') {
     return { kind: 'bad', ...labels.noWebRtc };
   }
-  const connection = new RTCPeerConnection();
   try {
-    const candidate = new Promise<true>((resolve) => {
-      connection.addEventListener('icecandidate', (event) => {
-        if (event.candidate !== null && event.candidate.candidate !== '') resolve(true);
-      });
-    });
-    connection.createDataChannel('preflight');
-    await connection.setLocalDescription(await connection.createOffer());
-    const isFound = (await within(CANDIDATE_DEADLINE_MS, candidate)) === true;
+    const isFound = (await findAddress('host', [], CANDIDATE_DEADLINE_MS, systemClock)) !== null;
     await askLocalNetwork();
     if (localNetwork().peek() === 'denied') {
       const { text, fix } = labels.localNetwork;
@@ -80,8 +74,6 @@ export async function checkReach(): Promise<Verdict> {
     return isFound ? { kind: 'good', text: labels.reach } : { kind: 'meh', ...labels.noWay };
   } catch {
     return { kind: 'meh', ...labels.noStart };
-  } finally {
-    connection.close();
   }
 }
 

@@ -34,6 +34,8 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
           <a href="#lesson">{home.lesson}</a> <span class="dim">{home.lessonAbout}</span>
           <br />
           <a href="#pipeline">{home.pipeline}</a> <span class="dim">{home.pipelineAbout}</span>
+          <br />
+          <a href="#network">{home.network}</a> <span class="dim">{home.networkAbout}</span>
         </p>
         <SavedRuns />
       </div>

@@ -20,6 +20,7 @@ import { JobForm } from '../jobForm/JobForm.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { LayerTable } from '../jobForm/LayerTable.tsx';
 import { Loading } from '../components/Loading.tsx';
+import { NetworkCheckLink } from '../components/NetworkCheckLink.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
@@ -52,7 +53,12 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           </button>
         </Banner>
       )}
-      {view.failure !== null && <LocalNetworkNote hasFailed />}
+      {view.failure !== null && (
+        <>
+          <LocalNetworkNote hasFailed />
+          <NetworkCheckLink />
+        </>
+      )}
       <Invitation
         room={room}
         isLocked={lobby.isLocked}
@@ -253,6 +259,7 @@ function Joining({ view, lobby }: { view: View; lobby: LobbyView }) {
     <>
       {suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>}
       {view.failure === null && <LocalNetworkNote hasFailed={suspension !== null} />}
+      {view.failure === null && suspension !== null && <NetworkCheckLink />}
     </>
   );
 }

@@ -2,15 +2,16 @@
  * Reads and writes the address of the page. The page and its settings are in the hash, for two
  * reasons: one static file is enough for every page, and a room code never appears in the log of a
  * server. `#` is the home page, `#new` starts a room, `#lesson` is the lesson alone, `#pipeline`
- * the lesson about pipelines, `#recording` shows recordings, `#simulated?ranks=32` is a simulated
- * run, and `#K7F-3QX?name=Ada&auto&rank=2&kernels=stock` joins a room. Each page reads its settings
- * after the question mark, so a link can have all settings of a page.
+ * the lesson about pipelines, `#network` checks the network, `#recording` shows recordings,
+ * `#simulated?ranks=32` is a simulated run, and `#K7F-3QX?name=Ada&auto&rank=2&kernels=stock` joins
+ * a room. Each page reads its settings after the question mark, so a link can have all settings of
+ * a page.
  */
 import { formatRoomCode, parseRoomCode } from '../../protocol/roomCode.ts';
 import { KERNEL_CHOICES, type KernelChoice } from '../../spec/names.ts';
 
 /** Pages whose name is their address. */
-const PAGES = ['new', 'lesson', 'pipeline', 'recording', 'simulated'] as const;
+const PAGES = ['new', 'lesson', 'pipeline', 'network', 'recording', 'simulated'] as const;
 
 export interface Route {
   page: 'home' | 'join' | (typeof PAGES)[number];

@@ -5,6 +5,7 @@ import { computed, effect, signal } from '@preact/signals';
 import { startEngine, type Engine } from '../../engine/page.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
+import type { NetworkCheckEvent } from '../../protocol/networkCheck.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { LessonOrder } from '../../protocol/lesson.ts';
@@ -29,9 +30,12 @@ import { titleOf } from './title.ts';
 import { initialView, reduce, withoutRun } from './view.ts';
 
 declare global {
-  /** Installed by a launcher that drives this page: receives every engine event immediately. */
+  /**
+   * Installed by a launcher that drives this page: receives every engine event immediately, and the
+   * results of a network check.
+   */
   // oxlint-disable-next-line no-var -- only `var` declares a property of globalThis
-  var peergradReport: ((event: EngineEvent) => void) | undefined;
+  var peergradReport: ((event: EngineEvent | NetworkCheckEvent) => void) | undefined;
   /** For the launcher: makes this tab's engine export the model. */
   // oxlint-disable-next-line no-var
   var peergradExport: ((format: ModelFormat) => void) | undefined;

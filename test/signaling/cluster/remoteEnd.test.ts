@@ -58,7 +58,7 @@ class FakeProcess {
         ...options,
         listener: { opened() {}, forgotten() {}, left() {}, generationBegun() {} },
         hasRelay: false,
-        hasServerLinks: true,
+        serverLinks: 'on',
         seal: () => '',
       }),
       clock,

@@ -18,6 +18,8 @@ let browser: Browser;
 let server: SignalingServer;
 /** Gzipped bytes of each script that was loaded before a room was entered. */
 const loaded = new Map<string, number>();
+/** Texts of the pages of two tabs that have checked their network. */
+const checked: string[] = [];
 /** Violations that axe found, one text for each. */
 const objections: string[] = [];
 
@@ -26,6 +28,7 @@ beforeAll(async () => {
   const origin = `http://localhost:${server.port}`;
   await weigh(origin);
   await inspectPipelineLesson(origin);
+  await inspectNetworkCheck(origin);
   await visitEveryPage({
     browser,
     origin,
@@ -55,6 +58,30 @@ async function weigh(origin: string): Promise<void> {
   await page.goto(origin, { waitUntil: 'networkidle' });
   await Promise.all(bodies);
   await page.close();
+}
+
+/** Opens a page in a new profile, which stands for another device. */
+async function openNetworkCheck(origin: string, name: string): Promise<Page> {
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(`${origin}/#network?name=${name}`);
+  return page;
+}
+
+/** Resolves with the text of the page when it gives this advice. */
+async function resultsOf(page: Page, advice: RegExp): Promise<string> {
+  await page.getByRole('status').filter({ hasText: advice }).waitFor();
+  return page.locator('main').innerText();
+}
+
+/** The tour does not visit this page. */
+async function inspectNetworkCheck(origin: string): Promise<void> {
+  const page = await openNetworkCheck(origin, 'ada');
+  await resultsOf(page, /Open this page on a second device/);
+  const other = await openNetworkCheck(origin, 'bob');
+  for (const one of [page, other]) checked.push(await resultsOf(one, /Everything works/));
+  await page.evaluate(AXE);
+  await inEveryLook(page, null, (look) => inspect(page, 'network check', look));
+  await Promise.all([page, other].map((one) => one.context().close()));
 }
 
 /** The tour does not visit this page. */
@@ -93,4 +120,29 @@ test('the front page loads little JavaScript and no TensorFlow.js', () => {
   const files = [...loaded].sort(([, a], [, b]) => b - a).map(([file, bytes]) => `${file} ${bytes}`);
   expect(loaded.size).toBeGreaterThan(0);
   expect(total, `Bytes, gzipped: ${files.join(', ')}`).toBeLessThan(FIRST_LOAD);
+});
+
+const SPEED = String.raw`works, \d[\d.]* [kMG]?B/s, round trip \d[\d.]* m?s`;
+
+test('two tabs with the page #network measure a data channel and a link through the server', () => {
+  const [ada, bob] = checked;
+  expect(ada).toMatch(new RegExp(`Data channel to bob: ${SPEED}`));
+  expect(ada).toMatch(new RegExp(`Link through the server to bob: ${SPEED}\\s+Encrypted`));
+  expect(bob).toMatch(new RegExp(`Data channel to ada: ${SPEED}`));
+  expect(bob).toMatch(new RegExp(`Link through the server to ada: ${SPEED}\\s+Encrypted`));
+});
+
+test('with --server-links off, the page #network says so', async () => {
+  const without = await startSignaling({ dist: DIST, serverLinks: 'off' });
+  try {
+    const origin = `http://localhost:${without.port}`;
+    const [page, other] = [await openNetworkCheck(origin, 'ada'), await openNetworkCheck(origin, 'bob')];
+    const text = await resultsOf(page, /Everything works/);
+    expect(text).toMatch(
+      /Link through the server to bob: not tried\s+The server was started with --server-links off\./,
+    );
+    await Promise.all([page, other].map((one) => one.context().close()));
+  } finally {
+    await without.close();
+  }
 });

@@ -16,6 +16,8 @@ export const home = {
   lessonAbout: 'to learn what an all-reduce is',
   pipeline: 'or the lesson about pipelines',
   pipelineAbout: 'to learn how tabs share a large model',
+  network: 'or check the network',
+  networkAbout: 'before a lesson with other devices',
   codeLength: (letters: number) => `A code has ${letters} letters and digits, like K7F-3QX.`,
   codeLetters: 'A code never contains 0, O, 1, I or L. Check it again.',
   saved: {

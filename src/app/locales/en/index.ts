@@ -6,6 +6,7 @@ import { join } from './join.tsx';
 import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
+import { network } from './network.tsx';
 import { pipeline } from './pipeline.tsx';
 import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
@@ -21,6 +22,7 @@ export const en = {
   home,
   join,
   lobby,
+  network,
   job,
   state,
   ring,

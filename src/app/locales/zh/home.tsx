@@ -14,6 +14,8 @@ export const home: Messages['home'] = {
   lessonAbout: '弄懂什么是全归约',
   pipeline: '或者上关于流水线的课',
   pipelineAbout: '弄懂标签页怎样分担一个大模型',
+  network: '或者检查网络',
+  networkAbout: '在和其他设备一起上课之前',
   codeLength: (letters) => `房间码由 ${letters} 个字母和数字组成，例如 K7F-3QX。`,
   codeLetters: '房间码里没有 0、O、1、I 和 L。请再检查一遍。',
   saved: {

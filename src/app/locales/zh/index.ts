@@ -7,6 +7,7 @@ import { join } from './join.tsx';
 import { inspection } from './inspection.tsx';
 import { lesson } from './lesson.tsx';
 import { lobby } from './lobby.tsx';
+import { network } from './network.tsx';
 import { pipeline } from './pipeline.tsx';
 import { pipelineLesson } from './pipelineLesson.tsx';
 import { ring } from './ring.tsx';
@@ -22,6 +23,7 @@ export const zh: Messages = {
   home,
   join,
   lobby,
+  network,
   job,
   state,
   ring,

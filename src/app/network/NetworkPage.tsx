@@ -1,0 +1,90 @@
+/** The page that checks the network before a lesson. */
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { adviceOn } from './advice.ts';
+import { networkCheckOfPage } from '../../engine/networkCheck/page.ts';
+import { ADVICE, type NetworkReport } from '../../protocol/networkCheck.ts';
+import { isLocalOnly } from '../../util/localHost.ts';
+import { loadOtherOrigins, otherOrigins } from '../browser/serverData.ts';
+import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
+import { messages } from '../locales/index.ts';
+import { route } from '../state/address.ts';
+import { deviceName } from './deviceName.ts';
+import { adviceText, rowsOf, type Row } from './rows.ts';
+
+const ICONS = { running: '…', works: '✓', fails: '✕', 'not-tried': '–' } as const;
+const MOODS = { running: 'dim', works: 'good', fails: 'wrong', 'not-tried': 'dim' } as const;
+
+export function NetworkPage() {
+  const labels = messages.value.network;
+  const report = useSignal<NetworkReport | null>(null);
+  const attempt = useSignal(0);
+  useEffect(() => {
+    const check = networkCheckOfPage({
+      server: location.origin,
+      name: route.peek().name ?? deviceName(navigator.userAgent),
+      onreport: (latest) => {
+        report.value = latest;
+        const advice = adviceOn(latest);
+        const [rows, text] = [rowsOf(latest), adviceText(advice, latest)];
+        globalThis.peergradReport?.({ type: 'network-check', report: latest, advice, rows, text });
+      },
+    });
+    void check.run();
+    return () => check.close();
+  }, [attempt.value, report]);
+  const isLocal = isLocalOnly(location.hostname);
+  useEffect(() => {
+    if (isLocal) void loadOtherOrigins();
+  }, [isLocal]);
+  const [origin = location.origin] = isLocal ? otherOrigins.value : [];
+  const latest = report.value;
+  const advice = latest === null ? 'wait' : adviceOn(latest);
+  const isDirectFailing = latest?.pairs.some(({ direct }) => direct.verdict === 'fails') ?? false;
+  return (
+    <main class="network wrap">
+      <h1 class="page-title">{labels.title}</h1>
+      <p class="measure">{labels.lead}</p>
+      <p class="small">
+        <span class="dim">{labels.address}</span> <span class="link">{`${origin}${location.pathname}#network`}</span>
+      </p>
+      <p class={`measure network-advice ${MOOD_OF[String(ADVICE[advice])]}`} role="status">
+        {latest === null ? labels.advice.wait('') : adviceText(advice, latest)}
+      </p>
+      {latest !== null && (
+        <ul class="checks plain" aria-label={labels.results}>
+          {rowsOf(latest).map((row, i) => (
+            // Several devices may have the same name.
+            <CheckRow key={i} {...row} />
+          ))}
+        </ul>
+      )}
+      <LocalNetworkNote hasFailed={isDirectFailing} />
+      <div class="row">
+        <button type="button" disabled={advice === 'wait'} onClick={() => (attempt.value += 1)}>
+          {labels.again}
+        </button>
+      </div>
+    </main>
+  );
+}
+
+/** Colours of the advice, by whether training will work. */
+const MOOD_OF: Readonly<Record<string, string>> = { true: 'good', false: 'wrong', null: '' };
+
+function CheckRow({ name, verdict, result, note }: Row) {
+  const { colon } = messages.value.network;
+  return (
+    <li>
+      <span class={`check-icon ${MOODS[verdict]}`} aria-hidden="true">
+        {ICONS[verdict]}
+      </span>
+      <span>
+        {name}
+        {colon}
+        <span class="number">{result}</span>
+        {note !== '' && <small class="dim">{note}</small>}
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,91 @@
+/**
+ * The check of a network before a lesson. Tabs that show the page `#network` meet in one room of
+ * their server, where nobody trains, and link in pairs.
+ */
+import * as v from 'valibot';
+import { finite } from './scalars.ts';
+
+/** Code of the room of network checks. The server opens it for the first tab. */
+export const CHECK_ROOM = 'NETWRK';
+/** Generation of all signals and links in this room. */
+export const CHECK_GENERATION = 0;
+/** Number of members before a member to which it may link, and of members after it. */
+export const MAX_PARTNERS = 3;
+
+/** Whether two members of the room may link. `members` are in the order in which they joined. */
+export function arePartners(members: readonly { readonly member: string }[], member: string, peer: string): boolean {
+  const [a, b] = [member, peer].map((one) => members.findIndex((entry) => entry.member === one));
+  return a! >= 0 && b! >= 0 && a !== b && Math.abs(a! - b!) <= MAX_PARTNERS;
+}
+
+/** The speed of a link or a connection. */
+export const LinkSpeed = v.strictObject({ roundTripMs: finite, bytesPerSecond: finite });
+export type LinkSpeed = v.InferOutput<typeof LinkSpeed>;
+
+export type CheckResult<Works extends string, Fails extends string, NotTried extends string> =
+  | { verdict: 'running' }
+  | ({ verdict: 'works'; about: Works } & Partial<LinkSpeed>)
+  /** `message`: the reason, in English, if there is more to say than `about` says. */
+  | { verdict: 'fails'; about: Fails; message?: string }
+  | { verdict: 'not-tried'; about: NotTried };
+
+/** The links to another tab. */
+export interface PairReport {
+  /** Name of the other tab. */
+  name: string;
+  /** Whether the other tab is in the same browser, so that its data channel crosses no network. */
+  isSameBrowser: boolean;
+  direct: CheckResult<'direct' | 'relayed', 'no-connection' | 'too-slow', 'no-webrtc' | 'only-server'>;
+  server: CheckResult<'encrypted' | 'clear', 'no-link' | 'too-slow', 'off'>;
+}
+
+/** The results on one device, in the order in which the page shows them. */
+export interface NetworkReport {
+  page: CheckResult<'secure' | 'insecure', never, never>;
+  socket: CheckResult<'answered', 'no-answer', never>;
+  addresses: CheckResult<'names' | 'addresses', 'no-webrtc' | 'none', never>;
+  stun: CheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
+  turn: CheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
+  /** The latest first. */
+  pairs: readonly PairReport[];
+}
+
+/** The conclusion from a report, and whether training will work; `null`: unknown. */
+export const ADVICE = {
+  /** Checks are still running. */
+  wait: null,
+  /** The WebSocket to the server does not open. */
+  unreachable: false,
+  /** No other tab was there. */
+  alone: null,
+  /** All pairs connect directly. */
+  direct: true,
+  /** All pairs connect, some of them over TURN. */
+  relayed: true,
+  /** Some pairs connect by WebRTC, and the others through the server. */
+  mixed: true,
+  /** No pair connects by WebRTC, and all link through the server. */
+  isolated: true,
+  /** The server allows no WebRTC, and pairs link through it. */
+  'only-server': true,
+  /** Other tabs are in the same browser: the server's link works, and data channels are unknown. */
+  'one-browser': true,
+  /** Same, but without a working link through the server. */
+  'one-browser-only': null,
+  /** A pair has no link, and the server forwards none. */
+  off: false,
+  /** A pair has neither link. */
+  none: false,
+} as const;
+export type Advice = keyof typeof ADVICE;
+
+/** What a page tells the launcher. */
+export interface NetworkCheckEvent {
+  type: 'network-check';
+  report: NetworkReport;
+  advice: Advice;
+  /** The page's rows in its language: name, result, and what it means or how fast it is. */
+  rows: readonly { name: string; verdict: CheckResult<never, never, never>['verdict']; result: string; note: string }[];
+  /** The advice in the page's language. */
+  text: string;
+}
