@@ -90,6 +90,8 @@ interface HubOptions {
   hasRelay: boolean;
   /** Whether members may link through the server. */
   hasServerLinks: boolean;
+  /** Facts for the lobby; `null` if the server forwards no frames. */
+  serverLinks: RoomState['serverLinks'];
   /**
    * Signs the list of a room's removed members. Members keep the list and present it to a restarted
    * server.
@@ -100,8 +102,7 @@ interface HubOptions {
 export class Hub {
   readonly #clock: Clock;
   readonly #limits: Limits;
-  readonly #hasRelay: boolean;
-  readonly #hasServerLinks: boolean;
+  readonly #linkOptions: Pick<RoomOptions, 'hasRelay' | 'hasServerLinks' | 'serverLinks'>;
   readonly #listener: HubListener;
   readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
@@ -111,11 +112,10 @@ export class Hub {
    */
   readonly #expiring = new Map<string, () => void>();
 
-  constructor({ clock, limits, listener, hasRelay, hasServerLinks, seal }: HubOptions) {
+  constructor({ clock, limits, listener, hasRelay, hasServerLinks, serverLinks, seal }: HubOptions) {
     this.#clock = clock;
     this.#limits = limits;
-    this.#hasRelay = hasRelay;
-    this.#hasServerLinks = hasServerLinks;
+    this.#linkOptions = { hasRelay, hasServerLinks, serverLinks };
     this.#listener = listener;
     this.#seal = seal;
   }
@@ -174,9 +174,9 @@ export class Hub {
     return this.#add(code, state, false) !== null;
   }
 
-  get #roomOptions(): Pick<RoomOptions, 'capacity' | 'spectatorCapacity' | 'hasRelay' | 'hasServerLinks'> {
+  get #roomOptions(): Omit<RoomOptions, keyof RoomOpening> {
     const { roomCapacity: capacity, spectatorCapacity } = this.#limits;
-    return { capacity, spectatorCapacity, hasRelay: this.#hasRelay, hasServerLinks: this.#hasServerLinks };
+    return { capacity, spectatorCapacity, ...this.#linkOptions };
   }
 
   /** Drops a room and cancels its timers. Its members are not informed. */

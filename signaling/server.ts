@@ -171,6 +171,10 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     },
     hasRelay: ice.turn.length > 0,
     hasServerLinks: serverLinks === 'on',
+    serverLinks:
+      serverLinks === 'off'
+        ? null
+        : { areAll: serverLinks === 'only', bytesPerSecond: Math.round(serverLinksRate * BYTES_PER_MB) },
     seal: (room, removed) => context.credentials.sealOf(room, removed),
   });
   const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });

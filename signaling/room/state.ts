@@ -1,6 +1,12 @@
 /** The state, events and effects of a room. All of them are plain immutable data. */
 import type { Pairs } from './edges.ts';
-import { MAX_SPECTATORS, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
+import {
+  MAX_SPECTATORS,
+  type ClientMessage,
+  type Refusal,
+  type ServedPairs,
+  type ServerMessage,
+} from '../../src/protocol/control.ts';
 import {
   settingsOf,
   type Nodes,
@@ -15,6 +21,7 @@ import {
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import { isElastic } from '../../src/spec/job.ts';
 import type { Complaint, Faults, Feed, Suspension } from './records.ts';
+import { expectedServed } from './serverLinks.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
@@ -33,6 +40,8 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly hasRelay: boolean;
   /** Whether pairs of members that cannot link directly link through the server. */
   readonly hasServerLinks: boolean;
+  /** Facts about links through the server; `null` if the server forwards no frames. */
+  readonly serverLinks: Omit<ServedPairs, 'pairs'> | null;
   /** Members in the order in which they joined. */
   readonly members: readonly RosterEntry[];
   /** Spectators in the order in which they joined. They are not members. */
@@ -231,6 +240,7 @@ export interface RoomOptions extends RoomOpening {
    * link through the server: the room then has nothing to decide.
    */
   hasServerLinks?: boolean;
+  serverLinks?: RoomState['serverLinks'];
 }
 
 /**
@@ -247,7 +257,7 @@ export function withRemoved(removed: ReadonlySet<string>, member: string): Reado
 
 /** Creates an empty room. */
 export function createRoom(options: RoomOptions): RoomState {
-  const { job, startAt, nodes, hasRelay = false, hasServerLinks = false } = options;
+  const { job, startAt, nodes, hasRelay = false, hasServerLinks = false, serverLinks = null } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
     phase: 'FORMING',
@@ -259,6 +269,7 @@ export function createRoom(options: RoomOptions): RoomState {
     nodes,
     hasRelay,
     hasServerLinks,
+    serverLinks,
     capacity,
     spectatorCapacity,
     spectators: [],
@@ -414,7 +425,7 @@ export function waitingFor(state: RoomState): number {
 
 /** Returns the effect that sends the `room` message to all members and spectators. */
 export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, generation, members, spectators, membersWithState } = state;
+  const { phase, run, generation, members, spectators, membersWithState, serverLinks } = state;
   const [hosts, missing] = [hostsOf(state), waitingFor(state)];
   return {
     type: 'send',
@@ -430,6 +441,7 @@ export function roomMessage(state: RoomState): RoomEffect {
       spectators: [...spectators],
       ...settingsOf(state),
       waitingFor: missing,
+      ...(serverLinks && { served: { ...serverLinks, pairs: expectedServed(state) } }),
     },
   };
 }

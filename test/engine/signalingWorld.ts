@@ -260,6 +260,7 @@ export class SignalingWorld {
         generationBegun: (...begun) => roomLog.generationBegun(...begun),
       },
       hasServerLinks: false,
+      serverLinks: null,
       hasRelay: false,
       seal: (room, members) => credentials.sealOf(room, members),
     });

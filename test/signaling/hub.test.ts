@@ -30,6 +30,7 @@ const hub = new Hub({
   },
   hasRelay: false,
   hasServerLinks: true,
+  serverLinks: null,
   seal: () => 'seal',
 });
 afterEach(() => {

@@ -56,6 +56,7 @@ const hub: Hub = new Hub({
     generationBegun: (...begun) => roomLog.generationBegun(...begun),
   },
   hasServerLinks: true,
+  serverLinks: null,
   hasRelay: false,
   seal: (room, members) => credentials.sealOf(room, members),
 });
