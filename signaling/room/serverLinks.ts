@@ -114,13 +114,13 @@ export function beginsServed(state: RoomState, a: RosterEntry, b: RosterEntry): 
  * during a run.
  */
 export function expectedServed(state: RoomState): number {
-  const { phase, unlinked, serverLinks } = state;
+  const { phase, job, unlinked, serverLinks } = state;
   const areAll = serverLinks?.areAll ?? false;
   if (phase !== 'FORMING' || !(areAll || (isServerOnly(state) && unlinked.length > 0))) return 0;
   const ring = assignRanks(readyMembers(state))
     .filter((one) => one !== null)
     .slice(0, nodesOf(state)?.max);
-  if (areAll) return neighbours(ring).filter(([a, b]) => a.browser !== b.browser).length;
+  if (areAll) return neighbours(ring).filter(([a, b]) => a.browser !== b.browser || job.transport === 'webrtc').length;
   return withServed({ ...state, ring, isTraining: false }).served.length;
 }
 
