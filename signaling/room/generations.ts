@@ -11,6 +11,7 @@ import { isOfFeed } from './feeds.ts';
 import { latestGeneration, pause } from './pauses.ts';
 import { hasBetterOrder, orderOf, type RoutedOrder } from './ringOrder.ts';
 import { isServerOnly, withServed } from './serverLinks.ts';
+import { roomMessage, broadcastRoom } from './roomMessage.ts';
 import {
   andThen,
   change,
@@ -20,10 +21,8 @@ import {
   presentMembers,
   rankOf,
   readyMembers,
-  roomMessage,
   startsWith,
   noEffects,
-  broadcastRoom,
   toRing,
   trainsOn,
   type Ended,

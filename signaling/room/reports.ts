@@ -5,11 +5,11 @@ import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameMembers } from './sentences.ts';
 import { withRoutes } from './serverLinks.ts';
+import { roomMessage } from './roomMessage.ts';
 import {
   change,
   nodesOf,
   rankOf,
-  roomMessage,
   noEffects,
   toRing,
   type RoomEffect,

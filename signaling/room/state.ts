@@ -21,7 +21,6 @@ import {
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import { isElastic } from '../../src/spec/job.ts';
 import type { Complaint, Faults, Feed, Suspension } from './records.ts';
-import { expectedServed } from './serverLinks.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
   readonly phase: RoomPhase;
@@ -421,33 +420,6 @@ export function waitingFor(state: RoomState): number {
   // If enough members are ready and the host has not paused the run, it is paused because none of
   // them has the state. So at least one more member is needed.
   return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
-}
-
-/** Returns the effect that sends the `room` message to all members and spectators. */
-export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, generation, members, spectators, membersWithState, serverLinks } = state;
-  const [hosts, missing] = [hostsOf(state), waitingFor(state)];
-  return {
-    type: 'send',
-    to: everyone(state),
-    message: {
-      type: 'room',
-      phase,
-      run,
-      generation,
-      hasTrained: membersWithState.size > 0,
-      hosts,
-      members: [...members],
-      spectators: [...spectators],
-      ...settingsOf(state),
-      waitingFor: missing,
-      ...(serverLinks && { served: { ...serverLinks, pairs: expectedServed(state) } }),
-    },
-  };
-}
-
-export function broadcastRoom(state: RoomState): Step {
-  return { state, effects: [roomMessage(state)] };
 }
 
 /** Returns the effect that sends a message to all present members of the generation. */

@@ -84,8 +84,9 @@ test('the algorithm that chooseAllReduce returns is at most 20 % slower than the
   }
 });
 
+const chosen = (bytes: number, served: number): Algorithm => chooseAllReduce(26, bytes, false, served);
+
 test('the ring is chosen for gradients if a further link through the server would cost more than it saves', () => {
-  const chosen = (bytes: number, served: number): Algorithm => chooseAllReduce(26, bytes, false, served);
   expect(chosen(200_000, 0)).not.toBe(Algorithm.RING);
   // Two networks of 13 ranks share two links of the ring.
   expect(chosen(200_000, 2)).toBe(Algorithm.RING);

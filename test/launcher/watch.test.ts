@@ -120,9 +120,10 @@ test('disagreement returns null only if all tabs report the same hash for all ra
   expect(disagreement([])).not.toBeNull();
 });
 
+const over = (webrtc: number, server: number, memory: number): string =>
+  summarize({ ...result('ab'), transport: { webrtc, server, memory } }).split(':')[0]!;
+
 test('the summary of a run contains the number of links of each kind if there are several kinds', () => {
-  const over = (webrtc: number, server: number, memory: number): string =>
-    summarize({ ...result('ab'), transport: { webrtc, server, memory } }).split(':')[0]!;
   const ranks = '2 ranks on webgpu (test)';
   expect([over(0, 2, 0), over(0, 0, 0)]).toEqual([`${ranks} through the server`, ranks]);
   expect(over(24, 2, 0)).toBe(`${ranks} with links of several kinds (24 over WebRTC, 2 through the server)`);

@@ -107,7 +107,7 @@ function drawnIn(
     const isOnRing = layout.shape === 'ring';
     const isOwn = isOnRing || plan.n <= MOST_NAMED || from === focus || to === focus;
     const most = isOwn ? 'name' : isCrowded ? 'dot' : 'bar';
-    // The ways to the server are close to each other, so chunks on them are as small as on the ring.
+    // Ways to the server are close to each other, so chunks on them are as small as on the ring.
     const capsule = capsuleFor(directWay(layout, from, to), { n: plan.n, textSize, letters, name, most, room });
     return { flight, place, way, name, capsule };
   });

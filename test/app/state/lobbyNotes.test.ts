@@ -110,10 +110,10 @@ describe('the lobby of a room with a run', () => {
   });
 });
 
-describe('the note about links through the server', () => {
-  const served = (pairs: number, change: Partial<Lobby> = {}, areAll = false): string | null =>
-    serverNote(lobby({ served: { pairs, areAll, bytesPerSecond: 1e6 }, ...change }));
+const served = (pairs: number, change: Partial<Lobby> = {}, areAll = false): string | null =>
+  serverNote(lobby({ served: { pairs, areAll, bytesPerSecond: 1e6 }, ...change }));
 
+describe('the note about links through the server', () => {
   test('is missing if no pair is known to need the server', () => {
     expect([serverNote(lobby({})), served(0)]).toEqual([null, null]);
   });
