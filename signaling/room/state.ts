@@ -8,7 +8,6 @@ import {
   type ServerMessage,
 } from '../../src/protocol/control.ts';
 import {
-  settingsOf,
   type Nodes,
   type Pulse,
   type RoomOpening,
