@@ -90,6 +90,8 @@ interface HubOptions {
   /** Whether members receive a TURN relay. */
   hasRelay: boolean;
   serverLinks: ServerLinkMode;
+  /** Bytes per second that the server forwards for links of all rooms. */
+  serverLinksRate: number;
   /**
    * Signs the list of a room's removed members. Members keep the list and present it to a restarted
    * server.
@@ -102,6 +104,7 @@ export class Hub {
   readonly #limits: Limits;
   readonly #hasRelay: boolean;
   readonly #serverLinks: ServerLinkMode;
+  readonly #serverLinksRate: number;
   readonly #listener: HubListener;
   readonly #seal: HubOptions['seal'];
   readonly #rooms = new Map<string, Room>();
@@ -111,11 +114,12 @@ export class Hub {
    */
   readonly #expiring = new Map<string, () => void>();
 
-  constructor({ clock, limits, listener, hasRelay, serverLinks, seal }: HubOptions) {
+  constructor({ clock, limits, listener, hasRelay, serverLinks, serverLinksRate, seal }: HubOptions) {
     this.#clock = clock;
     this.#limits = limits;
     this.#hasRelay = hasRelay;
     this.#serverLinks = serverLinks;
+    this.#serverLinksRate = serverLinksRate;
     this.#listener = listener;
     this.#seal = seal;
   }
@@ -179,7 +183,9 @@ export class Hub {
   get #roomOptions(): Omit<RoomOptions, keyof RoomOpening> {
     const { roomCapacity: capacity, spectatorCapacity } = this.#limits;
     const [hasServerLinks, servesAll] = [this.#serverLinks === 'on', this.#serverLinks === 'only'];
-    return { capacity, spectatorCapacity, hasRelay: this.#hasRelay && !servesAll, hasServerLinks, servesAll };
+    const hasRelay = this.#hasRelay && !servesAll;
+    const serverLinksRate = this.#serverLinks === 'off' ? null : this.#serverLinksRate;
+    return { capacity, spectatorCapacity, hasRelay, hasServerLinks, servesAll, serverLinksRate };
   }
 
   /** Drops a room and cancels its timers. Its members are not informed. */

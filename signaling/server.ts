@@ -168,6 +168,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     },
     hasRelay: ice.turn.length > 0,
     serverLinks,
+    serverLinksRate: Math.round(serverLinksRate * BYTES_PER_MB),
     seal: (room, removed) => context.credentials.sealOf(room, removed),
   });
   const shared = await shareRooms(options.redisUrl ?? null, { hub, clock, log, roomLog, metrics });

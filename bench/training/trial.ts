@@ -58,7 +58,7 @@ async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialR
     };
     const rank = await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} });
     const run = new TrainingLoop(rank, options);
-    await run.enter({ group, transport: 'memory', signal: new AbortController().signal });
+    await run.enter({ group, transport: { webrtc: 0, server: 0, memory: tabs }, signal: new AbortController().signal });
     const result = await run.run();
     rank.dispose();
     task.dispose();

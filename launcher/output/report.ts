@@ -1,6 +1,12 @@
 /** Writes the report of a finished run, and checks that the ranks agree. */
 import type { EventOf } from '../../src/protocol/events.ts';
-import type { CodecChoice, MethodComparison, RangeTestResult, RunResult } from '../../src/protocol/runResult.ts';
+import type {
+  CodecChoice,
+  MethodComparison,
+  RangeTestResult,
+  RunResult,
+  Transport,
+} from '../../src/protocol/runResult.ts';
 import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
 import { changesLearning, methodOf } from '../../src/spec/methods.ts';
 import type { ShareReason } from '../../src/spec/names.ts';
@@ -25,13 +31,10 @@ const SHARE_REASON: Record<ShareReason, string> = {
   overhead: 'Smaller passes would cost more than unequal shares would save.',
 };
 
-const OVER: Record<RunResult['transport'], string> = {
-  webrtc: ' over WebRTC',
-  server: ' through the server',
-  memory: ' over message ports',
-  mixed: ' over links of several kinds',
-  none: '',
-  unknown: '',
+const OVER: Record<keyof Transport, string> = {
+  webrtc: 'over WebRTC',
+  server: 'through the server',
+  memory: 'over message ports',
 };
 
 /** Returns the result in a few lines for people. */
@@ -42,7 +45,7 @@ export function summarize(result: RunResult): string {
   const sent = Math.max(...result.bytesSentPerRank);
   const ranks = worldSize === 1 ? '1 rank' : `${worldSize} ranks`;
   return [
-    `${ranks} on ${backend} (${adapter})${OVER[transport]}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
+    `${ranks} on ${backend} (${adapter})${describeLinks(transport)}: ${steps} steps in ${(result.ms / 1000).toFixed(1)} s.`,
     mainResult(result),
     ...(isText
       ? [
@@ -53,6 +56,14 @@ export function summarize(result: RunResult): string {
       `communication ${ms(stepMs.communicate)} (${ms(stepMs.exposed)} not overlapped).`,
     `The busiest rank sent ${megabytes(sent)}; one gradient has ${megabytes(result.gradientBytes)}.`,
   ].join('\n');
+}
+
+/** Returns ` over WebRTC`, or the number of links of each kind if there are several kinds. */
+function describeLinks(transport: Transport): string {
+  const used = (Object.keys(OVER) as (keyof Transport)[]).filter((kind) => transport[kind] > 0);
+  if (used.length === 1) return ` ${OVER[used[0]!]}`;
+  const links = used.map((kind) => `${transport[kind]} ${OVER[kind]}`);
+  return links.length === 0 ? '' : ` with links of several kinds (${links.join(', ')})`;
 }
 
 function mainResult(result: RunResult): string {

@@ -10,6 +10,7 @@ import { nameFeeder, withoutFeed } from './feeds.ts';
 import { beginRun, choicesOf, end, reform, seated, settle } from './generations.ts';
 import { removeMember } from './members.ts';
 import { sendPause } from './pauses.ts';
+import { broadcastRoom } from './roomMessage.ts';
 import {
   andThen,
   change,
@@ -18,7 +19,6 @@ import {
   nodesOf,
   refuse,
   noEffects,
-  broadcastRoom,
   unready,
   withEffects,
   withRemoved,

@@ -6,8 +6,8 @@
 import { latestGeneration } from './pauses.ts';
 import { isRelayInVain } from './ringOrder.ts';
 import { beginsServed } from './servedPairs.ts';
+import { broadcastRoom } from './roomMessage.ts';
 import {
-  broadcastRoom,
   isAway,
   isRunOn,
   isSuspended,

@@ -12,6 +12,7 @@ import { isOfFeed } from './feeds.ts';
 import { latestGeneration, pause } from './pauses.ts';
 import { hasBetterOrder, orderOf, type RoutedOrder } from './ringOrder.ts';
 import { isServerOnly, upgradesOf, withServed } from './servedPairs.ts';
+import { roomMessage, broadcastRoom } from './roomMessage.ts';
 import {
   andThen,
   change,
@@ -21,10 +22,8 @@ import {
   presentMembers,
   rankOf,
   readyMembers,
-  roomMessage,
   startsWith,
   noEffects,
-  broadcastRoom,
   toRing,
   trainsOn,
   type Ended,

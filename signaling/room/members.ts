@@ -5,6 +5,7 @@ import { end, reform, settle } from './generations.ts';
 import { nameMembers } from './sentences.ts';
 import { removeSpectator, admitSpectator } from './spectators.ts';
 import { noticeOf, suspensionOf } from './suspensions.ts';
+import { roomMessage, broadcastRoom } from './roomMessage.ts';
 import {
   andThen,
   change,
@@ -15,9 +16,7 @@ import {
   nodesOf,
   rankOf,
   refuse,
-  roomMessage,
   noEffects,
-  broadcastRoom,
   withEffects,
   type LeaveReason,
   type Newcomer,

@@ -3,7 +3,8 @@
  * or if the host paused it.
  */
 import type { ServerMessage } from '../../src/protocol/control.ts';
-import { roomMessage, noEffects, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
+import { roomMessage } from './roomMessage.ts';
+import { noEffects, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
 import { ABANDONED_MS, CLEAR_GENERATION_TIMERS, CLEAR_RUN_TIMERS } from './timers.ts';
 
 /** Returns the highest generation that any member is known to have seen. */

@@ -11,6 +11,7 @@ import { end, requestNextGeneration, prepareOf, reform, settle } from './generat
 import { pauseOf, sendPause } from './pauses.ts';
 import { enter, removeMember } from './members.ts';
 import { admitSpectator } from './spectators.ts';
+import { broadcastRoom } from './roomMessage.ts';
 import {
   andThen,
   change,
@@ -22,7 +23,6 @@ import {
   rankOf,
   refuse,
   noEffects,
-  broadcastRoom,
   withEffects,
   withRemoved,
   type LeaveReason,

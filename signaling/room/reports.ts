@@ -5,12 +5,12 @@ import { cleared, withoutOutages } from './faults.ts';
 import { end, retry } from './generations.ts';
 import { nameMembers } from './sentences.ts';
 import { upgradesOf, withDirect, withRoutes } from './servedPairs.ts';
+import { roomMessage } from './roomMessage.ts';
 import {
   change,
   isOfRing,
   nodesOf,
   rankOf,
-  roomMessage,
   noEffects,
   toRing,
   type RoomEffect,

@@ -5,9 +5,10 @@
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
+import { assignRanks } from '../../src/protocol/seating.ts';
 import { edgeKey, includesPair, needsRelay, neighbours, type Pairs } from './edges.ts';
 import { isNetwork, partsOf } from './networks.ts';
-import { browserOf, type RoomState } from './state.ts';
+import { browserOf, nodesOf, readyMembers, type RoomState } from './state.ts';
 
 /** Number of pairs that a room remembers for each of its members, on average. */
 const PAIRS_PER_MEMBER = 8;
@@ -114,6 +115,21 @@ export function countUnlinked({ areUnlinked }: Reach, ring: readonly RosterEntry
 export function beginsServed(state: RoomState, a: RosterEntry, b: RosterEntry): boolean {
   if (!isServerOnly(state) || a.browser === b.browser) return false;
   return reachOf(state, state.members).areUnlinked(a, b) || mayBeIsolated(state, a, b);
+}
+
+/**
+ * Returns the number of pairs of neighbours that begin with the server if a run starts now. It is 0
+ * during a run.
+ */
+export function expectedServed(state: RoomState): number {
+  const { phase, job, unlinked, servesAll } = state;
+  if (phase !== 'FORMING' || !(servesAll || (isServerOnly(state) && unlinked.length > 0))) return 0;
+  const ring = assignRanks(readyMembers(state))
+    .filter((one) => one !== null)
+    .slice(0, nodesOf(state)?.max);
+  if (servesAll)
+    return neighbours(ring).filter(([a, b]) => a.browser !== b.browser || job.transport === 'webrtc').length;
+  return withServed({ ...state, ring, isTraining: false }).served.length;
 }
 
 /** Whether one of the members could not link to two others here, and linked to none directly. */

@@ -1,16 +1,7 @@
 /** Spectators: tabs that watch a room and never take part in its runs. */
 import { shouldStayLocked } from './ending.ts';
-import {
-  everyone,
-  isSpectator,
-  refuse,
-  roomMessage,
-  noEffects,
-  broadcastRoom,
-  type Newcomer,
-  type RoomState,
-  type Step,
-} from './state.ts';
+import { roomMessage, broadcastRoom } from './roomMessage.ts';
+import { everyone, isSpectator, refuse, noEffects, type Newcomer, type RoomState, type Step } from './state.ts';
 
 export function admitSpectator(state: RoomState, member: string, { name, holdsKey }: Newcomer): Step {
   const { spectators, spectatorCapacity, hidden } = state;

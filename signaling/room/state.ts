@@ -2,7 +2,6 @@
 import type { Breaks, Pairs } from './edges.ts';
 import { MAX_SPECTATORS, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
 import {
-  settingsOf,
   type Nodes,
   type Pulse,
   type RoomOpening,
@@ -40,6 +39,10 @@ export interface RoomState extends Readonly<RoomSettings> {
    * decide about routes, and failures show nothing about the networks of members.
    */
   readonly servesAll: boolean;
+  /**
+   * Bytes per second that the server forwards for links of all rooms; `null` if it forwards none.
+   */
+  readonly serverLinksRate: number | null;
   /** Members in the order in which they joined. */
   readonly members: readonly RosterEntry[];
   /** Spectators in the order in which they joined. They are not members. */
@@ -246,6 +249,7 @@ export interface RoomOptions extends RoomOpening {
   /** Not with `servesAll`, which excludes a relay, too. */
   hasServerLinks?: boolean;
   servesAll?: boolean;
+  serverLinksRate?: RoomState['serverLinksRate'];
 }
 
 /**
@@ -263,7 +267,7 @@ export function withRemoved(removed: ReadonlySet<string>, member: string): Reado
 /** Creates an empty room. */
 export function createRoom(options: RoomOptions): RoomState {
   const { job, startAt, nodes, isCheck = false } = options;
-  const { hasRelay = false, hasServerLinks = false, servesAll = false } = options;
+  const { hasRelay = false, hasServerLinks = false, servesAll = false, serverLinksRate = null } = options;
   const { capacity = MAX_WORLD_SIZE, spectatorCapacity = MAX_SPECTATORS } = options;
   return {
     isCheck,
@@ -277,6 +281,7 @@ export function createRoom(options: RoomOptions): RoomState {
     hasRelay,
     hasServerLinks,
     servesAll,
+    serverLinksRate,
     capacity,
     spectatorCapacity,
     spectators: [],
@@ -431,32 +436,6 @@ export function waitingFor(state: RoomState): number {
   // If enough members are ready and the host has not paused the run, it is paused because none of
   // them has the state. So at least one more member is needed.
   return Math.max(state.isPausedByHost ? 0 : 1, (nodesOf(state)?.min ?? 0) - readyMembers(state).length);
-}
-
-/** Returns the effect that sends the `room` message to all members and spectators. */
-export function roomMessage(state: RoomState): RoomEffect {
-  const { phase, run, generation, members, spectators, membersWithState } = state;
-  const [hosts, missing] = [hostsOf(state), waitingFor(state)];
-  return {
-    type: 'send',
-    to: everyone(state),
-    message: {
-      type: 'room',
-      phase,
-      run,
-      generation,
-      hasTrained: membersWithState.size > 0,
-      hosts,
-      members: [...members],
-      spectators: [...spectators],
-      ...settingsOf(state),
-      waitingFor: missing,
-    },
-  };
-}
-
-export function broadcastRoom(state: RoomState): Step {
-  return { state, effects: [roomMessage(state)] };
 }
 
 /** Returns the effect that sends a message to all present members of the generation. */

@@ -20,6 +20,8 @@ export interface Caller {
   readonly rank: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
+  /** See `ProcessGroup.servedLinks`. */
+  servedLinks: number;
 }
 
 /** Converts the global rank of a root to its rank in the group. */

@@ -49,7 +49,7 @@ interface InPlaceOptions extends AlgorithmChoice, Pick<AllReduceOptions, 'op' | 
 }
 
 export function allReduceOp<T extends TypedArray>(
-  { ranks }: Caller,
+  { ranks, servedLinks }: Caller,
   tensor: T,
   options: AllReduceOptions,
 ): PreparedOp<T> {
@@ -60,7 +60,7 @@ export function allReduceOp<T extends TypedArray>(
   checkReduction(dtype, options);
   const codec = codecForCall(tensor, dtype, options);
   checkAlgorithm(algorithm, n, codec);
-  const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec);
+  const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec, servedLinks);
   const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, {
     ...options,
     ...choice,

@@ -122,9 +122,20 @@ export class ProcessGroup {
       onfailure: (error) => (this.#isDestroyed ? undefined : failed.resolve(error)),
     });
     this.rank = this.#executor.rank;
-    this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks };
+    this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks, servedLinks: 0 };
     this.#objects = new ObjectCollectives(this, this.#caller, () => this.#executor.reserve());
     this.#abortable = { rank: mesh.rank, clock: this.clock, fail: (error) => this.abort(error) };
+  }
+
+  /**
+   * Number of the ring's links that go through the signaling server; the same on every rank. The
+   * algorithm `auto` avoids further such links. 0 in subgroups, which do not know it.
+   */
+  get servedLinks(): number {
+    return this.#caller.servedLinks;
+  }
+  set servedLinks(count: number) {
+    this.#caller.servedLinks = count;
   }
 
   /** Bytes of frames that this rank sent in the group, headers included. */

@@ -207,8 +207,18 @@ export class Session {
   }
 
   #onRoom(message: RoomMessage): void {
-    const { phase, hosts, members, spectators, waitingFor } = message;
-    this.#options.emit({ type: 'room', phase, hosts, members, spectators, waitingFor, ...settingsOf(message) });
+    const { phase, hosts, members, spectators, waitingFor, served } = message;
+    const links = served && { served };
+    this.#options.emit({
+      type: 'room',
+      phase,
+      hosts,
+      members,
+      spectators,
+      waitingFor,
+      ...links,
+      ...settingsOf(message),
+    });
     this.#spectator?.follow(message);
     this.#current.audience = spectators.map(({ member }) => member);
     this.#dispatch({ type: 'room', message });

@@ -247,6 +247,20 @@ export type Refusal = (typeof REFUSALS)[number];
 export const SERVER_LINK_MODES = ['off', 'on', 'only'] as const;
 export type ServerLinkMode = (typeof SERVER_LINK_MODES)[number];
 
+/** What a room knows about links through the server before a run. */
+export const ServedPairs = v.strictObject({
+  /**
+   * Number of pairs of neighbours in the next ring that are expected to link through the server.
+   * 0 if none is known, and during a run.
+   */
+  pairs: count,
+  /** Whether the server forwards the frames of all pairs of browsers (`only`). */
+  areAll: v.boolean(),
+  /** Bytes per second that the server forwards, of all rooms. */
+  bytesPerSecond: count,
+});
+export type ServedPairs = v.InferOutput<typeof ServedPairs>;
+
 const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;
 
@@ -270,6 +284,8 @@ export const RoomMessage = v.strictObject({
   removed: v.optional(Removed),
   /** The number of further ready members that a run needs to start by itself, or to continue. */
   waitingFor: count,
+  /** Missing if the server forwards no frames. */
+  served: v.exactOptional(ServedPairs),
 });
 export type RoomMessage = v.InferOutput<typeof RoomMessage>;
 

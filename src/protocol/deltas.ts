@@ -45,6 +45,7 @@ export const RoomDelta = v.strictObject({
   isPausedByHost: v.exactOptional(entries.isPausedByHost),
   removed: v.exactOptional(v.unwrap(entries.removed)),
   waitingFor: v.exactOptional(entries.waitingFor),
+  served: entries.served,
 });
 export type RoomDelta = v.InferOutput<typeof RoomDelta>;
 

@@ -103,6 +103,14 @@ export const MethodComparison = v.object({
 });
 export type MethodComparison = v.InferOutput<typeof MethodComparison>;
 
+/**
+ * Number of links between ring neighbours, by kind: WebRTC, through the signaling server, and
+ * inside one browser. A world of two ranks has one link. A Trainer's group may lack links of the
+ * ring.
+ */
+export const Transport = v.object({ webrtc: count, server: count, memory: count });
+export type Transport = v.InferOutput<typeof Transport>;
+
 export const RunResultSchema = v.object({
   worldSize,
   strategy: v.picklist(STRATEGY_NAMES),
@@ -135,12 +143,7 @@ export const RunResultSchema = v.object({
       idle: v.object({ measured: finite, plan: finite }),
     }),
   ),
-  /**
-   * The links between ring neighbours: `memory` if all links are inside one browser, `server` if
-   * all go through the signaling server, `mixed` if they are of several kinds, `none` in a world of
-   * one rank, and `unknown` for a Trainer's group without ring links.
-   */
-  transport: v.picklist(['webrtc', 'server', 'memory', 'mixed', 'none', 'unknown']),
+  transport: Transport,
   steps: count,
   /** Number of epochs that the run has begun. */
   epochs: count,

@@ -39,7 +39,7 @@ export const RESULT: RunResult = {
   bytesReceivedPerRank: [],
   backend: 'webgpu',
   adapter: 'Test GPU',
-  transport: 'webrtc',
+  transport: { webrtc: 3, server: 0, memory: 0 },
   steps: 10,
   epochs: 1,
   loss: 0.2,

@@ -16,7 +16,7 @@ const result = (strategy: StrategyName, sent: number[], received: number[]): Run
   codec: 'fp32',
   backend: 'cpu',
   adapter: '',
-  transport: 'memory',
+  transport: { webrtc: 0, server: 0, memory: 2 },
   steps: 10,
   epochs: 1,
   loss: 1,

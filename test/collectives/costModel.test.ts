@@ -83,3 +83,14 @@ test('the algorithm that chooseAllReduce returns is at most 20 % slower than the
     }
   }
 });
+
+const chosen = (bytes: number, served: number): Algorithm => chooseAllReduce(26, bytes, false, served);
+
+test('the ring is chosen for gradients if a further link through the server would cost more than it saves', () => {
+  expect(chosen(200_000, 0)).not.toBe(Algorithm.RING);
+  // Two networks of 13 ranks share two links of the ring.
+  expect(chosen(200_000, 2)).toBe(Algorithm.RING);
+  expect(chosen(200_000, 26)).toBe(Algorithm.RING);
+  // Small tensors save more hops than the links cost.
+  expect(chosen(400, 2)).toBe(Algorithm.DOUBLING);
+});

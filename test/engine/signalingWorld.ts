@@ -260,6 +260,7 @@ export class SignalingWorld {
         generationBegun: (...begun) => roomLog.generationBegun(...begun),
       },
       serverLinks: 'off',
+      serverLinksRate: 1e6,
       hasRelay: false,
       seal: (room, members) => credentials.sealOf(room, members),
     });

@@ -54,7 +54,7 @@ export async function train(
       };
       replica = await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} });
       const run = new TrainingLoop(replica, options);
-      await run.enter({ group, signal, transport: n === 1 ? 'none' : 'memory' });
+      await run.enter({ group, signal, transport: { webrtc: 0, server: 0, memory: n } });
       tamper(replica, group);
       return await run.run();
     } catch (error) {

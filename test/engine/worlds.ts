@@ -245,7 +245,10 @@ export async function runGeneration(
       const { run } = member;
       try {
         const { signal } = over;
-        entered[rank] = { ...(await run.enter({ group, transport: 'memory', signal })), values: member.values() };
+        entered[rank] = {
+          ...(await run.enter({ group, transport: { webrtc: 0, server: 0, memory: group.worldSize }, signal })),
+          values: member.values(),
+        };
         return await run.run();
       } catch (error) {
         group.abort(asError(error));

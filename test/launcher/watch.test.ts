@@ -13,7 +13,7 @@ const result = (...stateHash: string[]): RunResult => ({
   bytesReceivedPerRank: [],
   backend: 'webgpu',
   adapter: 'test',
-  transport: 'webrtc',
+  transport: { webrtc: 1, server: 0, memory: 0 },
   steps: 40,
   epochs: 1,
   loss: 0.25,
@@ -118,6 +118,15 @@ test('disagreement returns null only if all tabs report the same hash for all ra
   expect(disagreement([result('a', 'a'), result('b', 'b')])).not.toBeNull();
   expect(disagreement([result('a'), result('a')])).not.toBeNull();
   expect(disagreement([])).not.toBeNull();
+});
+
+const over = (webrtc: number, server: number, memory: number): string =>
+  summarize({ ...result('ab'), transport: { webrtc, server, memory } }).split(':')[0]!;
+
+test('the summary of a run contains the number of links of each kind if there are several kinds', () => {
+  const ranks = '2 ranks on webgpu (test)';
+  expect([over(0, 2, 0), over(0, 0, 0)]).toEqual([`${ranks} through the server`, ranks]);
+  expect(over(24, 2, 0)).toBe(`${ranks} with links of several kinds (24 over WebRTC, 2 through the server)`);
 });
 
 test('the summary of a run contains its steps, loss, times and bytes', () => {

@@ -365,12 +365,15 @@ describe('Trainer', () => {
     );
   });
 
-  test('reports the transport of the given group, and `none` without a group', async () => {
+  test('reports the links of the given group, and none without a group', async () => {
     const results = await runWorld(2, (group) =>
       new Trainer({ group }).fit(classifier(), points(8), { loss: 'softmaxCrossEntropy' }),
     );
-    expect(results.map(({ transport }) => transport)).toEqual(['memory', 'memory']);
-    expect((await fit(points(8))).transport).toBe('none');
+    expect(results.map(({ transport }) => transport)).toEqual([
+      { webrtc: 0, server: 0, memory: 1 },
+      { webrtc: 0, server: 0, memory: 1 },
+    ]);
+    expect((await fit(points(8))).transport).toEqual({ webrtc: 0, server: 0, memory: 0 });
   });
 
   test("trains alone unless several tabs or a room are given; a room code in the page's URL gives the room", () => {

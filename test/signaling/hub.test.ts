@@ -30,6 +30,7 @@ const hub = new Hub({
   },
   hasRelay: false,
   serverLinks: 'on',
+  serverLinksRate: 1e6,
   seal: () => 'seal',
 });
 afterEach(() => {

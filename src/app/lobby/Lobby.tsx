@@ -7,7 +7,7 @@ import { assignRanks } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isHost, isOpen, missingToStart } from '../state/derive.ts';
 import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
-import { runFromOutside, startNote, startObstacle } from '../state/lobbyNotes.ts';
+import { runFromOutside, serverNote, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobForm.ts';
 import { Banner } from '../components/Banner.tsx';
 import { FileDrop } from './FileDrop.tsx';
@@ -26,6 +26,7 @@ import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { StatusLine } from '../components/StatusLine.tsx';
 import { RingView } from '../ring/RingView.tsx';
+import { ServerIcon } from '../ring/ServerShape.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { hidden } from '../state/address.ts';
 import { configure, dismissFailure, giveFiles, start } from '../state/store.ts';
@@ -72,6 +73,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           <h2 id="who">{labels.ready(<span class="number">{labels.count(ready, lobby.members.length)}</span>)}</h2>
           <People view={view} lobby={lobby} />
           <StatusLine view={view} />
+          {lobby.phase === 'FORMING' && <ServerNote lobby={lobby} />}
           {view.warmup === 'compiling' && view.shaders !== null && <Compiling {...view.shaders} />}
           {view.warmup === 'data' && view.loading !== null && <Loading {...view.loading} />}
           {view.warmup === 'receiving' && view.received !== null && <ReceivingModel {...view.received} />}
@@ -125,6 +127,18 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
       </div>
       {lobby.phase === 'FORMING' && <StartBar view={view} lobby={lobby} />}
     </main>
+  );
+}
+
+/** Says before a run how many links will go through the server. */
+function ServerNote({ lobby }: { lobby: LobbyView }) {
+  const note = serverNote(lobby);
+  return (
+    note !== null && (
+      <p class="small note">
+        <ServerIcon /> {note}
+      </p>
+    )
   );
 }
 

@@ -10,7 +10,7 @@ import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { identityOf } from '../components/rankIdentity.ts';
 import { capsuleFor, type Capsule } from './capsule.ts';
 import { chunkName, type Flight, type Frame, type Parts } from './frameAt.ts';
-import { boxCentre, wayOf, type RingLayout, type Way } from './geometry.ts';
+import { boxCentre, directWay, wayOf, type RingLayout, type Way } from './geometry.ts';
 import { moveOf } from './narrate.ts';
 import { currentValues, extentOf, formatValue, type Numbers } from './numbers.ts';
 import type { Player } from './player/player.ts';
@@ -107,7 +107,9 @@ function drawnIn(
     const isOnRing = layout.shape === 'ring';
     const isOwn = isOnRing || plan.n <= MOST_NAMED || from === focus || to === focus;
     const most = isOwn ? 'name' : isCrowded ? 'dot' : 'bar';
-    return { flight, place, way, name, capsule: capsuleFor(way, { n: plan.n, textSize, letters, name, most, room }) };
+    // Ways to the server are close to each other, so chunks on them are as small as on the ring.
+    const capsule = capsuleFor(directWay(layout, from, to), { n: plan.n, textSize, letters, name, most, room });
+    return { flight, place, way, name, capsule };
   });
   return all.toSorted((a, b) => a.capsule.width - b.capsule.width);
 }

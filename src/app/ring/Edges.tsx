@@ -3,7 +3,8 @@ import { useMemo } from 'preact/hooks';
 import { groupSizeOf } from '../../spec/algorithms.ts';
 import { allReduceSteps } from '../../collectives/plans/planSteps.ts';
 import { capsuleFor, DIGIT } from './capsule.ts';
-import { pathOf, pointAt, wayOf, type RingLayout } from './geometry.ts';
+import { directWay, pathOf, pointAt, wayOf, type RingLayout, type Way } from './geometry.ts';
+import { ServerShape } from './ServerShape.tsx';
 import type { Player } from './player/player.ts';
 import { usePlan, useShownStep } from './player/usePlan.ts';
 
@@ -11,6 +12,8 @@ export interface RingEdge {
   /** Whether the link is connected. The edge of an unconnected link is dashed. */
   up: boolean;
   label: string;
+  /** Whether the link goes through the server. */
+  isServed?: boolean;
 }
 
 interface Props {
@@ -34,6 +37,7 @@ export function Edges({ layout, edges, player, textSize, focus }: Props) {
           {layout.places.map((_, rank) => (
             <RingSide key={rank} layout={layout} n={n} rank={rank} edge={edges?.[rank]} textSize={textSize} />
           ))}
+          {layout.served.size > 0 && <ServerShape x={layout.x} y={layout.y} size={textSize * 2} />}
         </>
       );
     case 'two-level':
@@ -66,18 +70,21 @@ interface SideProps {
 function RingSide({ layout, n, rank, edge, textSize }: SideProps) {
   const to = (rank + 1) % n;
   const way = wayOf(layout, rank, to);
-  const { angle } = way.from;
-  const middle = angle + way.length / layout.radius / 2;
+  const arc = directWay(layout, rank, to);
+  const middle = arc.from.angle + arc.length / layout.radius / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
   // The label is on the outer side of the ring, outside the chunks on the edge.
-  const { width, height } = capsuleFor(way, { n, textSize, letters: 0, name: 'A', most: 'name', room: Infinity });
+  const { width, height } = capsuleFor(arc, { n, textSize, letters: 0, name: 'A', most: 'name', room: Infinity });
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
   const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
   const hasArrow = n <= MOST_ARROWS || (layout.near.has(rank) && layout.near.has(to));
   return (
     <>
       <path d={pathOf(way)} class={edge?.up === false ? 'edge down' : 'edge'} />
-      {hasArrow && <path d="M-3.5,-4.5L3,0L-3.5,4.5" class="chevron" transform={chevronAt(layout, middle)} />}
+      {hasArrow &&
+        (layout.served.has(rank) ? [0.27, 0.73] : [0.5]).map((share) => (
+          <path key={share} d="M-3.5,-4.5L3,0L-3.5,4.5" class="chevron" transform={chevronAt(way, share)} />
+        ))}
       {label !== '' && (
         <text x={at.x} y={at.y + textSize * 0.35} class="edge-label" text-anchor={anchorFor(middle, 0.3)}>
           {label}
@@ -87,9 +94,10 @@ function RingSide({ layout, n, rank, edge, textSize }: SideProps) {
   );
 }
 
-function chevronAt(layout: RingLayout, angle: number): string {
-  const { x, y } = pointAt(layout, angle);
-  return `translate(${x.toFixed(1)},${y.toFixed(1)}) rotate(${((angle * 180) / Math.PI + 90).toFixed(1)})`;
+function chevronAt({ at }: Way, share: number): string {
+  const [before, { x, y }, after] = [at(share - 0.01), at(share), at(share + 0.01)];
+  const angle = Math.atan2(after.y - before.y, after.x - before.x);
+  return `translate(${x.toFixed(1)},${y.toFixed(1)}) rotate(${((angle * 180) / Math.PI).toFixed(1)})`;
 }
 
 /** A line between rank 0 and another rank, for both directions. */

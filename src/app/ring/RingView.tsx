@@ -48,9 +48,11 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
   const hasNames = members.filter(({ name }) => name !== null && name !== '').length > 1;
   // The layout object is reused until the layout changes. With a new object, the effect that moves
   // the chunks would start again.
+  const served =
+    shape === 'ring' && edges ? edges.flatMap(({ isServed }, rank) => (isServed === true ? [rank] : [])) : [];
   const layout = useMemo(
-    () => layoutRing({ width, height, n, textSize, named, shape, focus }),
-    [width, height, n, textSize, named, shape, focus],
+    () => layoutRing({ width, height, n, textSize, named, shape, focus, served: new Set(served) }),
+    [width, height, n, textSize, named, shape, focus, served.join()],
   );
   /**
    * The plan in the player. Until the first trace of this picture arrives, it may be the plan of
@@ -61,7 +63,7 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
   const isPlain = n === 1 || shape === 'none';
   const isCrossed = !isPlain && shape !== 'ring';
   // Chunks travel through the centre, so the title is above the picture.
-  const isTitled = isCrossed && shape !== 'star';
+  const isTitled = (isCrossed && shape !== 'star') || served.length > 0;
   return (
     <>
       <div class={`ring${isCrossed ? ' crossed' : ''}${isTitled ? ' titled' : ''}`} data-picture={shape}>

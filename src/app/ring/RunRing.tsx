@@ -15,6 +15,7 @@ import { narrate } from './narrate.ts';
 import type { Player } from './player/player.ts';
 import type { RingEdge } from './Edges.tsx';
 import { RingView } from './RingView.tsx';
+import { ServerIcon } from './ServerShape.tsx';
 import type { Instead } from '../state/strategies.ts';
 
 interface Props {
@@ -50,27 +51,54 @@ export function RunRing({ view, run, player, picture }: Props) {
           title,
           bottom: buckets > 1 ? ring.bucket(stage.trace.bucket + 1, buckets, bytes) : bytes,
         };
-  return (
-    <RingView
-      members={run.members.map((one, rank) => ({ name: one.name, pale: gone.includes(rank) }))}
-      you={ownRank(view, run)}
-      shape={typeof picture === 'string' ? picture : picture.lines}
-      focus={run.rank}
-      edges={edgesOf(run)}
-      player={player}
-      centre={centre}
-      label={ring.membersOf(
-        centre.title,
-        typeof picture === 'string' ? picture : null,
-        run.members.map((one) => one.name),
-      )}
-    />
+  const edges = edgesOf(run);
+  const served = picture === 'ring' ? describeServed(run, edges) : null;
+  const label = ring.membersOf(
+    centre.title,
+    typeof picture === 'string' ? picture : null,
+    run.members.map((one) => one.name),
   );
+  return (
+    <>
+      <RingView
+        members={run.members.map((one, rank) => ({ name: one.name, pale: gone.includes(rank) }))}
+        you={ownRank(view, run)}
+        shape={typeof picture === 'string' ? picture : picture.lines}
+        focus={run.rank}
+        edges={edges}
+        player={player}
+        centre={centre}
+        label={served === null ? label : `${label} ${served}`}
+      />
+      {served !== null && (
+        <p class="legend dim small">
+          <ServerIcon /> {served}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Returns a sentence about the links through the server; `null` if none is known. */
+function describeServed({ worldSize, telemetry, links }: Run, edges: readonly RingEdge[]): string | null {
+  const count = edges.filter(({ isServed }) => isServed === true).length;
+  if (count === 0) return null;
+  const routes = [
+    ...(telemetry?.ranks ?? []).map(({ right }) => right?.route),
+    ...Object.values(links).map(({ route }) => route),
+  ];
+  const isClear = routes.includes('server-clear');
+  // Until the first exchange of statistics, the routes of other ranks are not known. A ring of two
+  // ranks is drawn with two edges, but has one link.
+  const isKnown = telemetry !== null || worldSize === 2;
+  const [through, all] = worldSize === 2 ? [1, 1] : [count, worldSize];
+  return messages.value.ring.served(isKnown ? through : null, all, isClear);
 }
 
 /**
  * Returns the edges of the ring. This rank knows the state of its own links only, so the edges of
- * other ranks are drawn as connected. The speed is known for all links.
+ * other ranks are drawn as connected. The speeds and routes of all links are known after an
+ * exchange of statistics.
  */
 function edgesOf(run: Run): RingEdge[] {
   const rates = edgeRates(run);
@@ -80,11 +108,13 @@ function edgesOf(run: Run): RingEdge[] {
     const peer = from === run.rank ? to : to === run.rank ? from : null;
     const link = peer === null || !ours.includes(peer) ? undefined : run.links[peer];
     const up = peer === null || link?.up === true;
+    const route = link?.route ?? run.telemetry?.ranks[from]?.right?.route;
     const rate = rates[from];
     const shown = [
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
       link?.up === true && link.route !== 'unknown' ? messages.value.ring.routes[link.route] : '',
     ];
-    return { up, label: up ? shown.filter((word) => word !== '').join(' ') : messages.value.ring.connecting };
+    const isServed = up && (route === 'server' || route === 'server-clear');
+    return { up, isServed, label: up ? shown.filter((word) => word !== '').join(' ') : messages.value.ring.connecting };
   });
 }

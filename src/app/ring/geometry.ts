@@ -41,6 +41,11 @@ export interface RingLayout extends Circle {
   named: boolean;
   /** The ranks that are enlarged: this page's rank and its neighbours, if there are many ranks. */
   near: ReadonlySet<number>;
+  /**
+   * On a ring, the ranks whose link to their right neighbour goes through the server. These edges
+   * pass the server's mark in the centre.
+   */
+  served: ReadonlySet<number>;
 }
 
 export interface LayoutOptions {
@@ -53,6 +58,8 @@ export interface LayoutOptions {
   shape: Shape;
   /** The rank to enlarge with its neighbours if there are many; `null` for none. */
   focus: number | null;
+  /** See {@link RingLayout.served}; no rank by default. */
+  served?: ReadonlySet<number>;
 }
 
 /** With more ranks than this on one circle, marks are too small for a number inside. */
@@ -73,11 +80,22 @@ const OWN_MARK = 11;
 /** Space for a number next to a small mark, pixels. */
 const NUMBER_SPACE = 22;
 
+const NO_RANKS: ReadonlySet<number> = new Set();
+
 export function layoutRing(options: LayoutOptions): RingLayout {
   return options.shape === 'two-level' && groupSizeOf(options.n) > 1 ? layoutGroups(options) : layoutCircle(options);
 }
 
-function layoutCircle({ width, height, n, textSize, named, shape, focus }: LayoutOptions): RingLayout {
+function layoutCircle({
+  width,
+  height,
+  n,
+  textSize,
+  named,
+  shape,
+  focus,
+  served = NO_RANKS,
+}: LayoutOptions): RingLayout {
   const zoom = textSize / 13;
   const hasLens = shape === 'ring' && n > MOST_INSIDE && focus !== null;
   const near = new Set<number>();
@@ -121,7 +139,7 @@ function layoutCircle({ width, height, n, textSize, named, shape, focus }: Layou
     const number = isInside ? 'inside' : isNear || rank === focus || rank % every === 0 ? 'beside' : 'none';
     return { x: x + radius * Math.cos(at), y: y + radius * Math.sin(at), angle: at, mark, number };
   });
-  return { shape, width, height, x, y, radius, places, groups: [], named: fits || (named && n === 1), near };
+  return { shape, width, height, x, y, radius, places, groups: [], named: fits || (named && n === 1), near, served };
 }
 
 /**
@@ -180,7 +198,7 @@ function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): Rin
     const number = isInside ? 'inside' : 'none';
     return { x: centre.x + small * Math.cos(angle), y: centre.y + small * Math.sin(angle), angle, mark, number };
   });
-  return { shape, width, height, x, y, radius, places, groups, named: false, near: new Set() };
+  return { shape, width, height, x, y, radius, places, groups, named: false, near: NO_RANKS, served: NO_RANKS };
 }
 
 /** Returns the point at a distance from the centre of a circle. */
@@ -212,8 +230,27 @@ const LEAST_BOW = 0.25;
 /** The shift of a curve towards the centre, as a share of the line's length. */
 const INWARD = 0.25;
 
-/** Returns the way from one rank to another. */
+/**
+ * The distance between an edge through the server and the straight lines to the server's mark, as a
+ * share of the circle's radius. With many ranks, it is a share of the angle to the next rank.
+ */
+const SERVER_BOW = 0.1;
+const SERVER_BOW_SHARE = 0.15;
+
+/** Returns the way from one rank to another: through the server, if their link goes through it. */
 export function wayOf(layout: RingLayout, from: number, to: number): Way {
+  const direct = directWay(layout, from, to);
+  if (!layout.served.has(from) || circleOf(layout, from, to) === null) return direct;
+  const { from: a, to: b, length } = direct;
+  const { radius } = layout;
+  // Both halves bend towards each other, so that the two edges of a rank differ.
+  const bow = -2 * Math.min(SERVER_BOW, (SERVER_BOW_SHARE * length) / radius);
+  const [there, back] = [curve(a, layout, bow), curve(layout, b, bow)];
+  return { from: a, to: b, length: 2 * radius, at: (share) => (share < 0.5 ? there(2 * share) : back(2 * share - 1)) };
+}
+
+/** Returns the way from one rank to another without the server. */
+export function directWay(layout: RingLayout, from: number, to: number): Way {
   const [a, b] = [layout.places[from]!, layout.places[to]!];
   const circle = circleOf(layout, from, to);
   if (circle !== null) {
@@ -232,16 +269,21 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
   const apart = Math.max(BOW, Math.min(LEAST_BOW, APART / length));
   const bow = 2 * (isOuter ? -OUTER_BOW : apart);
   const inward = layout.groups.length > 0 || away < 1 ? 0 : (2 * INWARD * Math.min(length, away)) / away;
-  const middle = {
-    x: (a.x + b.x) / 2 - dy * bow + centre.x * inward,
-    y: (a.y + b.y) / 2 + dx * bow + centre.y * inward,
-  };
-  const at = (share: number): Point => {
+  return { from: a, to: b, length, at: curve(a, b, bow, { x: centre.x * inward, y: centre.y * inward }) };
+}
+
+/**
+ * Returns the points of a curve by their share of the way. It bends to the right of the direction
+ * of travel by half of `bow`, as a share of its length, and by half of `shift`, in pixels.
+ */
+function curve(a: Point, b: Point, bow: number, shift: Point = { x: 0, y: 0 }): Way['at'] {
+  const x = (a.x + b.x) / 2 - (b.y - a.y) * bow + shift.x;
+  const y = (a.y + b.y) / 2 + (b.x - a.x) * bow + shift.y;
+  return (share) => {
     const rest = 1 - share;
     const mix = (p: number, q: number, r: number): number => rest * rest * p + 2 * rest * share * q + share * share * r;
-    return { x: mix(a.x, middle.x, b.x), y: mix(a.y, middle.y, b.y) };
+    return { x: mix(a.x, x, b.x), y: mix(a.y, y, b.y) };
   };
-  return { from: a, to: b, length, at };
 }
 
 /** Returns the circle on which two ranks are neighbours, or `null` without such a circle. */

@@ -1,8 +1,11 @@
-/** Writes the notes of a lobby: what a run means for this tab, and whether the host can start. */
-import { isChosenByTabs } from '../../spec/job.ts';
+/**
+ * Writes the notes of a lobby: what a run means for this tab, whether the host can start, and what
+ * links through the server cost.
+ */
+import { isChosenByTabs, isCollectiveCodec, STRATEGIES } from '../../spec/job.ts';
 import { messages } from '../locales/index.ts';
-import { algorithmProblem } from './algorithm.ts';
-import { isFull, isOpen, isReady, isSpectating } from './derive.ts';
+import { algorithmProblem, bucketBytesOf } from './algorithm.ts';
+import { isFull, isOpen, isReady, isSpectating, theoreticalBytes } from './derive.ts';
 import type { Lobby } from './room.ts';
 import type { View } from './view.ts';
 
@@ -52,4 +55,29 @@ export function startNote(lobby: Lobby): string {
   }
   const alone = lobby.spectators.length === 0 ? note.alone : note.oneAlone;
   return isOpen(lobby) ? note.sentences(alone, note.laterOpen) : alone;
+}
+
+/**
+ * Returns sentences about the pairs of tabs whose data will go through the server: how many there
+ * are, how long the server needs for the data of a step, and how to avoid that. Returns `null` if
+ * no such pair is known.
+ */
+export function serverNote({ served, members, nodes, job }: Lobby): string | null {
+  if (served === undefined || served.pairs === 0) return null;
+  const { pairs, areAll, bytesPerSecond } = served;
+  const { note, server } = messages.value.lobby;
+  const ready = members.filter((one) => one.device !== null).length;
+  const n = Math.min(ready, nodes?.max ?? ready);
+  const buckets = bucketBytesOf(job);
+  const { hasAllReduces, local } = STRATEGIES[job.strategy];
+  const sentences = [server.pairs(pairs, n === 2 ? 1 : n)];
+  // Other strategies and codecs do not send the whole gradient in each step.
+  if (buckets !== null && hasAllReduces && local === null && isCollectiveCodec(job.codec)) {
+    const bytes = buckets.reduce((sum, one) => sum + one, 0);
+    // A pair sends in one direction, but in both if it is the whole ring.
+    const forwarded = theoreticalBytes(n, bytes, n === 2 ? 2 * pairs : pairs);
+    sentences.push(server.step(forwarded, bytesPerSecond, (1000 * forwarded) / bytesPerSecond));
+  }
+  sentences.push(areAll ? server.only : server.remedy);
+  return sentences.reduce(note.sentences);
 }

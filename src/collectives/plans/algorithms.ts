@@ -72,9 +72,9 @@ export function allReducePlanner(name: AllReduceName, n: number, length: number)
   return (rank) => planOf(rank, n, length);
 }
 
-/** Returns the algorithm that `auto` chooses for a tensor of `bytes` over `n` ranks. */
-export function autoAlgorithm(n: number, bytes: number, isEncoded = false): AllReduceName {
-  return ALL_REDUCE_NAMES_BY_CODE.get(chooseAllReduce(n, bytes, isEncoded))!;
+/** Returns the algorithm that `auto` chooses; see {@link chooseAllReduce}. */
+export function autoAlgorithm(...options: Parameters<typeof chooseAllReduce>): AllReduceName {
+  return ALL_REDUCE_NAMES_BY_CODE.get(chooseAllReduce(...options))!;
 }
 
 /** Returns the milliseconds that the cost model expects for an all-reduce. */
@@ -95,15 +95,17 @@ export function chunkCountOf(name: AllReduceName, n: number): number {
  * Returns the plan of an all-reduce of `tensor` over `n` ranks.
  *
  * @param name an algorithm that `whyAlgorithmDoesNotFit` accepts.
+ * @param served number of the ring's links that go through the signaling server.
  */
 export function allReduceOf(
   { length, byteLength }: TypedArray,
   n: number,
   name: AlgorithmName = 'auto',
   codec: Codec | null = null,
+  served = 0,
 ): AllReduceChoice {
   const bytes = codec?.bytesOf(length) ?? byteLength;
-  const chosen = name === 'auto' ? autoAlgorithm(n, bytes, codec !== null) : name;
+  const chosen = name === 'auto' ? autoAlgorithm(n, bytes, codec !== null, served) : name;
   return {
     name: chosen,
     algorithm: ALL_REDUCE_CODES[chosen],

@@ -61,6 +61,11 @@ const RING_WORLD = 8;
  */
 const LINKS_MS = 1000;
 /**
+ * The same time if links of the ring go through the server: the additional links may have to wait
+ * until direct connections fail.
+ */
+const SERVED_LINKS_MS = 4000;
+/**
  * New links must save the time to open them within this number of calls, because a generation may
  * end after a few hundred steps.
  */
@@ -123,8 +128,12 @@ function wireMs(bytes: number, n: number, costs: Costs): number {
  */
 type Candidates = readonly [algorithm: Algorithm, rounds: readonly Rounds[]][];
 
-function quickest(n: number, candidates: Candidates): Algorithm {
-  const times = candidates.map(([, rounds], i) => estimate(rounds, n, USUAL_COSTS) + (i === 0 ? 0 : LINKS_MS / CALLS));
+function quickest(n: number, candidates: Candidates, served = 0): Algorithm {
+  const linksMs = served === 0 ? LINKS_MS : SERVED_LINKS_MS;
+  const times = candidates.map(([algorithm, rounds], i) => {
+    const ms = Math.max(estimate(rounds, n, USUAL_COSTS), forwardMs(algorithm, rounds, n, served));
+    return ms + (i === 0 ? 0 : linksMs / CALLS);
+  });
   return candidates[times.indexOf(Math.min(...times))]![0];
 }
 
@@ -134,15 +143,29 @@ const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUB
  * Chooses the all-reduce algorithm for a tensor of `bytes` over `n` ranks.
  *
  * @param isEncoded whether a codec encodes the values; `bytes` is then their encoded size.
+ * @param served number of the ring's links that go through the signaling server.
  */
-export function chooseAllReduce(n: number, bytes: number, isEncoded = false): Algorithm {
+export function chooseAllReduce(n: number, bytes: number, isEncoded = false, served = 0): Algorithm {
   if (n <= RING_WORLD) return Algorithm.RING;
   // Recursive doubling supports no codec.
   const candidates = ALL_REDUCES.filter((algorithm) => !isEncoded || algorithm !== Algorithm.DOUBLING);
   return quickest(
     n,
     candidates.map((algorithm) => [algorithm, allReduceRounds(algorithm, n, bytes)]),
+    served,
   );
+}
+
+/**
+ * Returns the milliseconds in which the server forwards the frames of an all-reduce, if its line is
+ * as fast as a rank's. The served links divide the ring into parts. Two ranks of different parts
+ * are assumed to link through the server, too.
+ */
+function forwardMs(algorithm: Algorithm, rounds: readonly Rounds[], n: number, served: number): number {
+  if (served === 0) return 0;
+  const share = algorithm === Algorithm.RING ? served / n : Math.max(served / n, 1 - 1 / served);
+  const sent = n * rounds.reduce((sum, { count, bytes }) => sum + count * bytes, 0);
+  return sent * share * USUAL_COSTS.msPerByte;
 }
 
 /**

@@ -1,28 +1,23 @@
-/** Determines the transport between the ranks of a world. */
+/** Counts the links of a world by kind. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { isServed, type LinkRoute } from '../../protocol/runEvents.ts';
-import type { RunResult } from '../../protocol/runResult.ts';
+import type { Transport } from '../../protocol/runResult.ts';
 
-const KINDS = ['webrtc', 'server', 'memory'] as const;
-
-/**
- * Returns the kind of transport of the links between ring neighbours, over all ranks. Every rank
- * must call it.
- */
-export async function transportOf(group: ProcessGroup): Promise<RunResult['transport']> {
+/** Counts the links between ring neighbours, over all ranks. Every rank must call it. */
+export async function transportOf(group: ProcessGroup): Promise<Transport> {
   const { rank, worldSize } = group;
-  if (worldSize === 1) return 'none';
-  const right = await group.describeLink(rightOf(rank, worldSize));
+  // Each rank counts the link to its right neighbour. In a world of two, this is the same link.
+  const isCounted = worldSize > 2 || (worldSize === 2 && rank === 0);
+  const right = isCounted ? await group.describeLink(rightOf(rank, worldSize)) : null;
   const own = right === null ? null : kindOf(right.route);
-  const counts = Int32Array.from(KINDS, (kind) => Number(kind === own));
-  await group.allReduce(counts);
-  const used = KINDS.filter((_, index) => counts[index]! > 0);
-  if (counts.reduce((sum, count) => sum + count, 0) < worldSize) return 'unknown';
-  return used.length === 1 ? used[0]! : 'mixed';
+  const [webrtc, server, memory] = await group.allReduce(
+    Int32Array.of(Number(own === 'webrtc'), Number(own === 'server'), Number(own === 'memory')),
+  );
+  return { webrtc: webrtc!, server: server!, memory: memory! };
 }
 
-function kindOf(route: LinkRoute): (typeof KINDS)[number] {
+function kindOf(route: LinkRoute): keyof Transport {
   if (route === 'memory') return 'memory';
   return isServed(route) ? 'server' : 'webrtc';
 }

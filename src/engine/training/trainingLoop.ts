@@ -47,7 +47,7 @@ interface LoopOptions {
 /** The ranks with which a run currently trains. */
 interface TrainingWorld {
   group: ProcessGroup;
-  /** The transport between the ranks. It is part of the result. */
+  /** The links between ring neighbours. They are part of the result. */
   transport: RunResult['transport'];
   signal: AbortSignal;
 }
@@ -99,9 +99,10 @@ export class TrainingLoop {
    *   of the collectives and the reason of `signal`.
    */
   async enter(world: TrainingWorld): Promise<{ step: number; stateHash: string }> {
-    const { group, signal } = world;
+    const { group, transport, signal } = world;
     const { progress } = this.#rank;
     signal.throwIfAborted();
+    group.servedLinks = transport.server;
     const ranks = await this.#rank.agree(group);
     this.#world = world;
     this.#worlds += 1;

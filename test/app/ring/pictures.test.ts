@@ -163,3 +163,28 @@ describe('the text of a step', () => {
     expect(moveOf(during('doubling', 5, 1), picked(0))).toBeNull();
   });
 });
+
+test.each([
+  [2, [0, 1]],
+  [5, [1, 3]],
+  [30, Array.from({ length: 30 }, (_, rank) => rank)],
+])('a ring of %i ranks draws the edges of ranks %j through the server in its centre', (n, served) => {
+  for (const size of SIZES) {
+    const layout = layoutRing({
+      ...{ ...size, n, textSize: 13, named: false, shape: 'ring', focus: 0 },
+      served: new Set(served),
+    });
+    const distances = layout.places.map((_, rank) => {
+      const way = wayOf(layout, rank, (rank + 1) % n);
+      const { x, y } = way.at(0.5);
+      return Math.hypot(x - layout.x, y - layout.y) / layout.radius;
+    });
+    expect(distances.map((distance) => Math.round(distance))).toEqual(
+      distances.map((_, rank) => (served.includes(rank) ? 0 : 1)),
+    );
+    const [out, back] = [wayOf(layout, 1, 2 % n).at(0.25), wayOf(layout, 0, 1).at(0.75)];
+    if (served.includes(0) && served.includes(1)) {
+      expect(Math.hypot(out.x - back.x, out.y - back.y)).toBeGreaterThan(5);
+    }
+  }
+});

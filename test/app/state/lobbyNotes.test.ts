@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { missingToStart } from '../../../src/app/state/derive.ts';
-import { runFromOutside, startNote, startObstacle } from '../../../src/app/state/lobbyNotes.ts';
+import { runFromOutside, serverNote, startNote, startObstacle } from '../../../src/app/state/lobbyNotes.ts';
 import type { Lobby } from '../../../src/app/state/room.ts';
 import type { RankState } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
@@ -107,5 +107,37 @@ describe('the lobby of a room with a run', () => {
     const spectators = [{ member: GRACE.member, name: 'Grace' }];
     const view = fold(GRACE, state('WAITING'), room({ phase, spectators, members: [member('Ada')] }));
     expect(runFromOutside(view, view.lobby!)).toBe(sentence);
+  });
+});
+
+const served = (pairs: number, change: Partial<Lobby> = {}, areAll = false): string | null =>
+  serverNote(lobby({ served: { pairs, areAll, bytesPerSecond: 1e6 }, ...change }));
+
+describe('the note about links through the server', () => {
+  test('is missing if no pair is known to need the server', () => {
+    expect([serverNote(lobby({})), served(0)]).toEqual([null, null]);
+  });
+
+  test('says how many pairs there are, how long the server needs for a step, and what helps', () => {
+    const job = parseJob({ job: 'digits', model: 'mlp', hidden: 64 });
+    // An mlp with 64 hidden units has 50 890 parameters. Each rank sends 6/4 of them.
+    expect(served(2, { job })).toBe(
+      'The data of 2 of 4 pairs of neighbours will go through the server. ' +
+        'In each step it forwards 611 kB of gradients, which takes at least 611 ms (its rate is 1.0 MB/s, for all rooms). ' +
+        'These tabs could not connect directly. A network without client isolation helps, or a TURN server (--turn).',
+    );
+    // The only pair of two tabs sends in both directions.
+    expect(served(1, { job, members: MEMBERS.slice(0, 2) })).toMatch(
+      /^The data of the two tabs will go through the server\. In each step it forwards 407 kB/,
+    );
+  });
+
+  test('names the option if the server forwards the data of all pairs', () => {
+    expect(served(4, {}, true)).toMatch(/^The data of all 4 pairs .*\(--server-links only\)\. Start it without/);
+  });
+
+  test('states no time for strategies that do not send the whole gradient in each step', () => {
+    expect(served(2, { job: parseJob({ strategy: 'diloco' }) })).not.toContain('In each step');
+    expect(served(2, { job: parseJob({ codec: 'powersgd' }) })).not.toContain('In each step');
   });
 });

@@ -1,17 +1,18 @@
 import { expect, test } from 'vitest';
 import { transportOf } from '../../../src/engine/membership/transport.ts';
 import type { LinkRoute } from '../../../src/protocol/runEvents.ts';
+import type { Transport } from '../../../src/protocol/runResult.ts';
 import { createMeshes, runRanks } from '../../../src/testing/index.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 
 test.each([
-  [['memory', 'memory', 'memory'], 'memory'],
-  [['direct', 'relayed', 'unknown'], 'webrtc'],
-  [['server', 'server-clear', 'server'], 'server'],
-  [['server', 'server', 'direct'], 'mixed'],
-  [['server', 'memory', 'memory'], 'mixed'],
-] as [LinkRoute[], string][])('links with the routes %s are the transport %s', async (routes, transport) => {
+  [['memory', 'memory', 'memory'], { webrtc: 0, server: 0, memory: 3 }],
+  [['direct', 'relayed', 'unknown'], { webrtc: 3, server: 0, memory: 0 }],
+  [['server', 'server-clear', 'server'], { webrtc: 0, server: 3, memory: 0 }],
+  [['server', 'direct', 'memory'], { webrtc: 1, server: 1, memory: 1 }],
+  [['server'], { webrtc: 0, server: 1, memory: 0 }],
+] as [LinkRoute[], Transport][])('the links of the ring are counted by kind: %s', async (routes, transport) => {
   const rest = [...routes];
   const createPair = (): [Link, Link] => {
     const route = rest.shift()!;
@@ -19,9 +20,10 @@ test.each([
     for (const link of pair) link.describe = () => Promise.resolve({ route, roundTripMs: 1, connections: 1 });
     return pair;
   };
-  expect(await runRanks(createMeshes(3, createPair), transportOf)).toEqual([transport, transport, transport]);
+  const n = routes.length === 1 ? 2 : routes.length;
+  expect(await runRanks(createMeshes(n, createPair), transportOf)).toEqual(Array.from({ length: n }, () => transport));
 });
 
-test('a world of one rank has no transport', async () => {
-  expect(await runRanks(createMeshes(1), transportOf)).toEqual(['none']);
+test('a world of one rank has no links', async () => {
+  expect(await runRanks(createMeshes(1), transportOf)).toEqual([{ webrtc: 0, server: 0, memory: 0 }]);
 });

@@ -42,7 +42,11 @@ export async function trainStage(
   const options = { ...ENVIRONMENT, activity, plan: job, emit };
   const rank = await StageStep.prepare({ ...options, task, outputs });
   const loop = new TrainingLoop(rank, options);
-  await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
+  await loop.enter({
+    group,
+    signal: new AbortController().signal,
+    transport: { webrtc: 0, server: 0, memory: group.worldSize },
+  });
   const result = await loop.run();
   rank.dispose();
   return { result, outputs };
@@ -60,7 +64,11 @@ export async function trainWhole(group: ProcessGroup, job: JobSpec, task: JobTas
   const options = { ...ENVIRONMENT, plan: job, emit: () => {} };
   const rank = await ReplicaStep.prepare({ ...options, task });
   const loop = new TrainingLoop(rank, options);
-  await loop.enter({ group, signal: new AbortController().signal, transport: 'memory' });
+  await loop.enter({
+    group,
+    signal: new AbortController().signal,
+    transport: { webrtc: 0, server: 0, memory: group.worldSize },
+  });
   const result = await loop.run();
   rank.dispose();
   return result;

@@ -39,7 +39,7 @@ async function train(
       emit: (event: EngineEvent) => void events[group.rank]!.push(event),
     };
     const run = new TrainingLoop(await ReplicaStep.prepare({ ...options, task, checkDevice: () => {} }), options);
-    await run.enter({ group, signal: new AbortController().signal, transport: n === 1 ? 'none' : 'memory' });
+    await run.enter({ group, signal: new AbortController().signal, transport: { webrtc: 0, server: 0, memory: n } });
     return run.run();
   });
   return { results, events, authors };

@@ -59,6 +59,7 @@ class FakeProcess {
         listener: { opened() {}, forgotten() {}, left() {}, generationBegun() {} },
         hasRelay: false,
         serverLinks: 'on',
+        serverLinksRate: 1e6,
         seal: () => '',
       }),
       clock,

@@ -56,6 +56,7 @@ const hub: Hub = new Hub({
     generationBegun: (...begun) => roomLog.generationBegun(...begun),
   },
   serverLinks: 'on',
+  serverLinksRate: 1e6,
   hasRelay: false,
   seal: (room, members) => credentials.sealOf(room, members),
 });

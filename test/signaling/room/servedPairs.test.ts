@@ -91,6 +91,19 @@ describe('a pair that links through the server', () => {
     expect(served(play)).toEqual(['Ada Bo']);
   });
 
+  test('is announced to the room before the next run, and not during a run', () => {
+    const facts = { areAll: false, bytesPerSecond: 1e6 };
+    const play = running(3, [], { serverLinksRate: 1e6 });
+    const announced = (): unknown => play.received('Bo', 'room').served;
+    play.do({ type: 'stop', member: 'Ada' });
+    expect(announced()).toEqual({ ...facts, pairs: 0 });
+    link(play.start(), 'Ada Bo').report('synced', ['same']);
+    expect(announced()).toEqual({ ...facts, pairs: 0 });
+    play.do({ type: 'stop', member: 'Ada' });
+    expect(announced()).toEqual({ ...facts, pairs: 1 });
+    expect(served(play.start())).toEqual(['Ada Bo']);
+  });
+
   test('begins with the server in a fixed world, whose order does not change', () => {
     const play = running(4, ['Ada Bo', 'Bo Cy'], { nodes: null });
     play.do(grow);
@@ -468,6 +481,18 @@ const numberOf = (member: string): number => Number(member.slice(1));
 function crossings(ring: readonly RosterEntry[], networks: readonly number[]): number {
   return neighbours(ring).filter(([a, b]) => networks[a.browser] !== networks[b.browser]).length;
 }
+
+test('a room announces all pairs of different browsers if the server forwards the frames of all pairs', () => {
+  const play = new Play({ ...SERVED, hasServerLinks: false, servesAll: true, serverLinksRate: 1e6 });
+  const pairs = (): number | undefined => play.received('Ada', 'room').served?.pairs;
+  play.do(join('Ada', { browser: 'one' }), ready('Ada'), join('Bo', { browser: 'one' }), ready('Bo'));
+  expect(pairs()).toBe(0);
+  play.do(join('Cy', { browser: 'two' }), ready('Cy'));
+  expect(pairs()).toBe(2);
+  play.start();
+  expect(pairs()).toBe(0);
+  expect(new Play(SERVED).enter(3).received('Ada', 'room').served).toBeUndefined();
+});
 
 test.each([[[13, 13]], [[26, 4]], [[20, 10]], [[15, 15]], [[3, 3]], [[3, 2]], [[2, 2, 2]], [[9, 8, 7]], [[128, 128]]])(
   'an order of networks of %j tabs has as few links between them as possible',

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import type { LoadProgress } from '../../../protocol/events.ts';
 import { NOTE_SENTENCES } from '../../../spec/preview.ts';
 import type { TaskName } from '../../../spec/measures.ts';
-import { formatBytes, formatClock, formatCount, plural } from '../format.ts';
+import { formatBytes, formatClock, formatCount, formatMs, plural } from '../format.ts';
 import { list } from '../../../util/text.ts';
 
 export const lobby = {
@@ -87,6 +87,18 @@ export const lobby = {
     oneAlone: 'One tab can start alone. It then has nothing to exchange.',
     alone: 'You can start alone. Your tab then has nothing to exchange.',
     all: (tabs: number) => `All ${tabs} tabs are ready.`,
+  },
+  /** Links through the server, before a run. */
+  server: {
+    pairs: (pairs: number, of: number) =>
+      of === 1
+        ? 'The data of the two tabs will go through the server.'
+        : `The data of ${pairs === of ? `all ${pairs}` : `${pairs} of ${of}`} pairs of neighbours will go through the server.`,
+    step: (bytes: number, rate: number, ms: number) =>
+      `In each step it forwards ${formatBytes(bytes)} of gradients, which takes at least ${formatMs(ms)} (its rate is ${formatBytes(rate)}/s, for all rooms).`,
+    only: 'The server is set to forward the data of all pairs (--server-links only). Start it without this option to use direct connections.',
+    remedy:
+      'These tabs could not connect directly. A network without client isolation helps, or a TURN server (--turn).',
   },
   /** For a tab in the lobby while there is a run. */
   outside: {

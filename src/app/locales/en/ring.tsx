@@ -202,6 +202,19 @@ export const ring = {
     server: 'server',
     'server-clear': 'server, not encrypted',
   },
+  /**
+   * Links through the server. `count` is `null` while the routes of some links are not known.
+   * `isClear`: some of them are not encrypted.
+   */
+  served: (count: number | null, of: number, isClear: boolean) => {
+    const links =
+      count === null
+        ? 'Links that go through the server.'
+        : count === of
+          ? `${of === 1 ? 'The link goes' : `All ${of} links go`} through the server.`
+          : `${count} of ${of} links ${count === 1 ? 'goes' : 'go'} through the server.`;
+    return isClear ? `${links} Without https they are not encrypted: the server could read gradients.` : links;
+  },
   membersOf: (title: string, algorithm: AllReduceName | null, names: readonly string[]) =>
     `${title}. ${algorithm === null ? `No picture of the all-reduce, world size ${names.length}` : pictures[algorithm](names.length)}: ${names.map((name, rank) => `rank ${rank} ${name}`).join(', ')}.`,
 };

@@ -1,4 +1,4 @@
-import { formatBytes, formatClock, formatCount } from '../format.ts';
+import { formatBytes, formatClock, formatCount, formatMs } from '../format.ts';
 import { type DataNote, firstNotes, quoted, totalOf } from '../../../spec/preview.ts';
 import type { Messages } from '../en/index.ts';
 
@@ -95,6 +95,16 @@ export const lobby: Messages['lobby'] = {
     oneAlone: '一个标签页可以独自开始，那样它就没有什么要交换的。',
     alone: '你可以独自开始，那样就没有什么要交换的。',
     all: (tabs) => `${tabs} 个标签页全部就绪。`,
+  },
+  server: {
+    pairs: (pairs, of) =>
+      of === 1
+        ? '两个标签页的数据将经过服务器。'
+        : `${of} 对相邻标签页中${pairs === of ? '' : `有 ${pairs} 对`}的数据${pairs === of ? '都' : ''}将经过服务器。`,
+    step: (bytes, rate, ms) =>
+      `服务器每步转发 ${formatBytes(bytes)} 梯度，至少需要 ${formatMs(ms)}（所有房间合计每秒最多 ${formatBytes(rate)}）。`,
+    only: '服务器设为转发所有标签页的数据（--server-links only）。不带这个选项启动，就能直接连接。',
+    remedy: '这些标签页之间无法直接连接。请换一个没有客户端隔离的网络，或者使用 TURN 服务器（--turn）。',
   },
   outside: {
     phases: {

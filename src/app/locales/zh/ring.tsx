@@ -134,6 +134,15 @@ export const ring: Messages['ring'] = {
     server: '服务器',
     'server-clear': '服务器，未加密',
   },
+  served: (count, of, isClear) => {
+    const links =
+      count === null
+        ? '经过服务器的连接。'
+        : count === of
+          ? `${of === 1 ? '这条连接' : `全部 ${of} 条连接都`}经过服务器。`
+          : `${of} 条连接中有 ${count} 条经过服务器。`;
+    return isClear ? `${links}没有 https 就不加密：服务器能读到梯度。` : links;
+  },
   membersOf: (title, algorithm, names) =>
     `${title}。${algorithm === null ? `没有全归约的图，rank 数：${names.length}` : pictures[algorithm](names.length)}：${names.map((name, rank) => `rank ${rank} ${name}`).join('、')}。`,
 };
