@@ -1,10 +1,10 @@
 /**
- * Runs on a rank's page: sends as many bytes as an all-reduce around the same ring, but over bare
- * channels, without sums, frames and worker. In each of 2(n-1) steps, every rank sends a chunk to
+ * Sends as many bytes as an all-reduce around the same ring, but over bare channels, without sums
+ * and frames: data channels of the page, or WebSockets of the worker over a bare relay. In each of 2(n-1) steps, every rank sends a chunk to
  * its right neighbour. Messages are forwarded as soon as they arrive.
  */
-import { neighboursOf, push, type Share } from '../world/push.ts';
-import type { PageRank } from '../world/rank.ts';
+import { neighboursOf, push, type ChannelRank, type Share } from '../world/push.ts';
+import type { WorkerRank } from '../world/rank.ts';
 
 interface BareRingArgs {
   /** Bytes of the whole tensor. */
@@ -15,7 +15,7 @@ interface BareRingArgs {
   ops: number;
 }
 
-export async function bareRing(page: PageRank, { bytes, ops }: BareRingArgs): Promise<{ ms: number[] }> {
+export async function bareRing(page: ChannelRank, { bytes, ops }: BareRingArgs): Promise<{ ms: number[] }> {
   const { worldSize } = page;
   const [left, right] = await neighboursOf(page);
   // This exchange of single bytes makes all ranks start at the same time.
@@ -29,6 +29,13 @@ export async function bareRing(page: PageRank, { bytes, ops }: BareRingArgs): Pr
     last = now;
   }
   return { ms };
+}
+
+export async function relayRing(
+  { rank, worldSize, relayTo }: WorkerRank,
+  args: BareRingArgs,
+): Promise<{ ms: number[] }> {
+  return bareRing({ rank, worldSize, channelTo: relayTo }, args);
 }
 
 /**

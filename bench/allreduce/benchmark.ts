@@ -1,23 +1,25 @@
 /**
  * `bench allreduce`: measures all-reduces in real tabs, and compares them with bare data channels
  * that send the same bytes around the same ring. Both are measured alternately in the same tabs.
+ * All-reduces through the server are compared with bare WebSockets over a relay.
  * Sizes and columns are those of nccl-tests.
  */
 import { cpus } from 'node:os';
 import { Option } from 'commander';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
-import { TRANSPORT_NAMES, type TransportName } from '../../src/spec/job.ts';
+import { TRANSPORT_NAMES, type TransportName } from '../../src/spec/names.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { median } from '../../src/util/statistics.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option, worldSizesOption } from '../command/options.ts';
 import { table } from '../../tools/report/table.ts';
+import type { RelayUse } from '../world/relays.ts';
 import { World } from '../world/world.ts';
 
 interface AllReduceBenchOptions {
   tabs: readonly number[];
-  transport: TransportName;
+  transport: TransportName | 'server';
   bytes?: number;
   json?: true;
 }
@@ -28,6 +30,7 @@ interface AllReduceBenchResult {
 }
 
 const KIB = 1024;
+const BYTES_PER_MB = 1e6;
 /** Sizes in bytes, like `-b 1K -e 16M -f 4` of nccl-tests. */
 const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
 /**
@@ -64,7 +67,7 @@ async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOp
     }
   }
   const result: AllReduceBenchResult = { rows, cores: cpus().length };
-  if (json === undefined) io.out(tableOf(rows));
+  if (json === undefined) io.out(tablesOf(rows));
   else io.out(JSON.stringify(bytes !== undefined && rows.length === 1 ? rows[0] : result));
 }
 
@@ -80,7 +83,8 @@ async function measure(
   places: readonly boolean[],
   budgetMs: number,
 ): Promise<AllReduceRow[]> {
-  const bare = (ops: number): Promise<{ ms: number[] }[]> => world.run('bareRing', { bytes, ops });
+  const bare = (ops: number): Promise<{ ms: number[] }[]> =>
+    world.run(world.relays === null ? 'bareRing' : 'relayRing', { bytes, ops });
   const ours = (ops: number, isInPlace: boolean): Promise<OursResult[]> =>
     world.run('allReduce', { bytes, ops, isInPlace });
 
@@ -88,6 +92,7 @@ async function measure(
   for (const isInPlace of places) warm.push(await ours(WARM_UP_OPS, isInPlace));
   const { ops, rounds } = scheduleOf(Math.max(...warm.flat().map(({ ms }) => ms.at(-1)!)), budgetMs);
 
+  const before = await world.relays?.use();
   const raw: { ms: number[] }[] = [];
   const results = places.map((isInPlace) => ({ isInPlace, all: [] as OursResult[] }));
   const turns = [
@@ -101,7 +106,22 @@ async function measure(
   for (let round = 0; round < rounds; round++) {
     for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
   }
-  return results.map(({ isInPlace, all }) => rowOf({ n: world.size, bytes, isInPlace }, all, raw));
+  const after = await world.relays?.use();
+  const MB = (rounds * ops * world.size * theoryBytes(world.size, bytes)) / BYTES_PER_MB;
+  const relays = before &&
+    after && {
+      server: costOf(before.server, after.server, MB * places.length),
+      bare: costOf(before.bare, after.bare, MB),
+    };
+  return results.map(({ isInPlace, all }) => ({
+    ...rowOf({ n: world.size, bytes, isInPlace }, all, raw),
+    ...(relays && { relays }),
+  }));
+}
+
+/** Returns what it costs a process to forward `MB` bytes of tensors. */
+function costOf(before: RelayUse, { cpuMs, idleRss, peakRss }: RelayUse, MB: number): RelayCost {
+  return { cpuMsPerMB: (cpuMs - before.cpuMs) / MB, idleRss, peakRss };
 }
 
 /** The result for one world size and tensor size. */
@@ -128,6 +148,13 @@ interface AllReduceRow {
   bytesSentPerRank: number;
   /** Number of wrong elements on all ranks. */
   wrong: number;
+  /** Costs of the server and of the bare relay, if tabs are linked through the server. */
+  relays?: { server: RelayCost; bare: RelayCost };
+}
+
+/** Processor time of a process that forwards tensors, and its resident memory in bytes. */
+interface RelayCost extends Pick<RelayUse, 'idleRss' | 'peakRss'> {
+  cpuMsPerMB: number;
 }
 
 /**
@@ -178,6 +205,21 @@ export function rowOf(
   };
 }
 
+/** Returns the table of all-reduces, and that of the relays if tabs were linked through them. */
+function tablesOf(rows: readonly AllReduceRow[]): string {
+  const costs = rows.flatMap(({ n, bytes, isInPlace, relays }) => {
+    if (relays === undefined || !isInPlace) return [];
+    const { server, bare } = relays;
+    return Object.entries({ server, 'bare relay': bare }).map(([name, { cpuMsPerMB, idleRss, peakRss }]) => [
+      ...[String(bytes), String(n), name, cpuMsPerMB.toFixed(2)],
+      ...[idleRss, peakRss].map((rss) => (rss / BYTES_PER_MB).toFixed(0)),
+    ]);
+  });
+  if (costs.length === 0) return tableOf(rows);
+  const header = ['tensor, bytes', 'n', 'process', 'CPU, ms/MB', 'memory without tabs, MB', 'most memory, MB'];
+  return `${tableOf(rows)}\n\n${table(header, costs)}`;
+}
+
 function tableOf(rows: readonly AllReduceRow[]): string {
   return table(
     [
@@ -217,6 +259,7 @@ function tableOf(rows: readonly AllReduceRow[]): string {
 const SHOWN = [1, 1024, 16_384].map((kib) => kib * KIB);
 
 function section({ rows, cores }: AllReduceBenchResult): string {
+  if (rows.some(({ relays }) => relays !== undefined)) return servedSection(rows, cores);
   const shown = rows.filter(({ bytes, isInPlace }) => isInPlace && SHOWN.includes(bytes));
   return `## All-reduce
 
@@ -225,6 +268,18 @@ tabs' workers, and bare data channels on their pages. The bare channels send the
 headers or worker. Times are medians over all ranks. *ratio* is the bare time divided by peergrad's. Algorithm and bus bandwidth are defined as in nccl-tests.
 
 ${tableOf(shown)}
+`;
+}
+
+function servedSection(rows: readonly AllReduceRow[], cores: number): string {
+  return `## All-reduce through the server
+
+\`npm run -s bench -- allreduce --transport server\`: as before, on ${cores} cores, but the tabs' workers are linked through a signaling
+server only, and the reference is a bare relay. Its ends are WebSockets in the same workers. It forwards their messages and does
+nothing else. The ends of the server's links encrypt. Server and relay are processes of their own. Their processor
+time is divided by the bytes that a ring all-reduce sends in theory.
+
+${tablesOf(rows)}
 `;
 }
 
@@ -239,8 +294,8 @@ export const allReduce = defineBenchmark({
   options: [
     worldSizesOption(),
     option('--bytes <n>', 'size of the tensor in bytes (default: 1 KiB to 16 MiB)', wholeNumber(4, MAX_TENSOR_BYTES)),
-    new Option('--transport <name>', 'how tabs are linked (auto: by message ports)')
-      .choices(TRANSPORT_NAMES)
+    new Option('--transport <name>', 'how tabs are linked (auto: by message ports; server: through the server)')
+      .choices([...TRANSPORT_NAMES, 'server'])
       .default('webrtc'),
   ],
   run: benchAllReduce,

@@ -93,15 +93,19 @@ interface Needs {
 }
 
 interface Part {
-  /** Name of the command and of the markers in docs/BENCHMARKS.md. */
+  /** Name of the markers in docs/BENCHMARKS.md, usually that of the command. */
   name: string;
   argv: readonly string[];
   section: (result: unknown) => string;
 }
 
-/** All benchmarks in the order of their sections, with the options that `all` passes to them. */
-const PARTS: readonly (readonly [Benchmark, (needs: Needs) => readonly string[]])[] = [
+/**
+ * All benchmarks in the order of their sections, with the options that `all` passes to them. A
+ * benchmark with two sections has a name for the second.
+ */
+const PARTS: readonly (readonly [Benchmark, (needs: Needs) => readonly string[], name?: string])[] = [
   [allReduce, () => []],
+  [allReduce, () => ['--transport', 'server', '--bytes', String(4 * 1024 * 1024)], 'served'],
   [link, () => []],
   [step, ({ hosts }) => [...optionFor('--hosts', hosts), '--picture', 'docs/buckets.png']],
   [gpu, () => ['--picture', 'docs/gpu.png']],
@@ -113,12 +117,14 @@ const PARTS: readonly (readonly [Benchmark, (needs: Needs) => readonly string[]]
   [pipeline, () => ['--picture', 'docs/pipeline-idle.svg']],
 ];
 
-export const BENCHMARKS = PARTS.map(([benchmark]) => benchmark);
+export const BENCHMARKS = [...new Set(PARTS.map(([benchmark]) => benchmark))];
 
 const optionFor = (name: string, value: string | undefined): string[] => (value === undefined ? [] : [name, value]);
 
 export function partsOf(needs: Needs): Part[] {
-  return PARTS.map(([{ name, section }, options]) => ({ name, argv: [name, ...options(needs)], section }));
+  return PARTS.map(([{ name: command, section }, options, name = command]) => {
+    return { name, argv: [command, ...options(needs)], section };
+  });
 }
 
 const GIB = 2 ** 30;

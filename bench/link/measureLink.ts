@@ -3,7 +3,11 @@ import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTE
 import type { Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
 import { deferred } from '../../src/util/deferred.ts';
+import type { BareChannel } from '../world/bareChannels.ts';
 import { LINK_GENERATION } from '../world/links.ts';
+
+/** Send buffer size in bytes at which `send` waits. The bare ring has the same limit. */
+const HIGH_BYTES = 1024 * 1024;
 
 export interface LinkArgs {
   /** Number of 64 KiB frames that rank 0 sends. */
@@ -22,6 +26,23 @@ export interface LinkFigures {
 export interface Sender {
   send(frame: ArrayBuffer): Promise<void>;
   onframe: Link['onframe'];
+}
+
+/** Returns a sender over a bare channel that adds only backpressure. */
+export function senderOver(bare: BareChannel): Sender {
+  const { channel } = bare;
+  return {
+    async send(frame) {
+      channel.send(frame);
+      if (channel.bufferedAmount < HIGH_BYTES) return;
+      const drained = deferred();
+      channel.onbufferedamountlow = () => drained.resolve();
+      await drained.promise;
+    },
+    set onframe(handler: Sender['onframe']) {
+      bare.onmessage = handler;
+    },
+  };
 }
 
 export async function measureLink(link: Sender, rank: number, { frames, pings }: LinkArgs): Promise<LinkFigures> {

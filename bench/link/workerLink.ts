@@ -1,6 +1,9 @@
-/** Measures a link between ranks 0 and 1 in the worker, like the links of collectives. */
+/**
+ * Measures connections between ranks 0 and 1 in the worker: a link, like the links of collectives,
+ * and a bare WebSocket over a relay.
+ */
 import type { WorkerRank } from '../world/rank.ts';
-import { measureLink, type LinkArgs, type LinkFigures } from './measureLink.ts';
+import { measureLink, senderOver, type LinkArgs, type LinkFigures } from './measureLink.ts';
 
 export async function workerLink({ rank, group, spareLinkTo }: WorkerRank, args: LinkArgs): Promise<LinkFigures> {
   const link = spareLinkTo(1 - rank);
@@ -8,4 +11,8 @@ export async function workerLink({ rank, group, spareLinkTo }: WorkerRank, args:
   // number of frames.
   await group.barrier();
   return measureLink(link, rank, args);
+}
+
+export async function relayLink({ rank, relayTo }: WorkerRank, args: LinkArgs): Promise<LinkFigures> {
+  return measureLink(senderOver(await relayTo(1 - rank)), rank, args);
 }

@@ -15,7 +15,8 @@ import { LoadGenerator } from './child.ts';
 import type { ClientsIn, ClientsOrder } from './clients.ts';
 import { relayTimes } from './relay.ts';
 import type { ChangeCost, RoomOrder } from './roomClients.ts';
-import type { ServerCpu, ServerMemory, ServerOptions, ServerReply } from './serverProcess.ts';
+import type { ServerOptions, ServerReply } from './serverProcess.ts';
+import type { ServerCpu, ServerMemory } from './usage.ts';
 import { table } from '../../tools/report/table.ts';
 
 interface SignalingBenchOptions {

@@ -1,4 +1,6 @@
-/** Measures how long a signal takes from one member of a running room to another. */
+/**
+ * Joins members to a room, and measures how long a signal takes from one of them to another.
+ */
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
@@ -10,6 +12,7 @@ import type { PeerSignal } from '../../src/protocol/linkSignal.ts';
 import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
 import type { SentMessage } from '../../src/protocol/deltas.ts';
 import { deferred } from '../../src/util/deferred.ts';
+import { DEFAULT_LIMITS } from '../../signaling/limits.ts';
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
@@ -20,12 +23,14 @@ class Member {
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
+    const heartbeats = setInterval(() => this.send({ type: 'heartbeat' }), DEFAULT_LIMITS.heartbeatMs);
     const decoder = new DeltaDecoder();
     socket.on('message', (data: Buffer) => {
       const message = decoder.decode(JSON.parse(data.toString()) as SentMessage);
       if (message.type === this.#awaited?.type) this.#awaited.resolve(message);
     });
     socket.on('close', (code, reason) => {
+      clearInterval(heartbeats);
       this.#awaited?.reject(new Error(`The server closed a connection with code ${code} (${reason.toString()}).`));
     });
   }
@@ -56,37 +61,57 @@ class Member {
   }
 }
 
+/** A member of a running room. */
+export interface JoinedMember {
+  member: Member;
+  id: string;
+  token: string;
+}
+
+/**
+ * Joins `n` members to a room that starts its run with as many. Resolves with them in the order of
+ * ranks when the run has begun.
+ */
+export async function startRun(
+  url: string,
+  room: string,
+  n: number,
+): Promise<{ generation: number; ranks: JoinedMember[] }> {
+  const all = await Promise.all(Array.from({ length: n }, () => Member.connect(url)));
+  const admissions = all.map((member) => member.next('admitted'));
+  for (const [i, member] of all.entries()) {
+    member.send({ type: 'join', version: PROTOCOL_VERSION, room, name: `member ${i}`, rank: i });
+  }
+  const joined = (await Promise.all(admissions)).map(({ member: id, token }, i) => ({ member: all[i]!, id, token }));
+  const device = { backend: 'cpu', adapter: 'none' } as const;
+  const prepared = Promise.all(all.map((member) => member.next('prepare')));
+  for (const member of all) member.send({ type: 'ready', device, stateOfRun: null });
+  const [{ generation, members }] = (await prepared) as [Of<'prepare'>];
+  const synced = Promise.all(all.map((member) => member.next('sync')));
+  for (const member of all) member.send({ type: 'linked', generation });
+  await synced;
+  const running = Promise.all(all.map((member) => member.next('go')));
+  for (const member of all) member.send({ type: 'synced', generation, step: 0, stateHash: 'same' });
+  await running;
+  return { generation, ranks: members.map((entry) => joined.find(({ id }) => id === entry.member)!) };
+}
+
 /**
  * Sends `signals` signals, one after the other, and measures the time from `send` to the other
  * member's message handler. Resolves with the milliseconds of all signals.
  */
 export async function relayTimes(url: string, room: string, signals: number, bytes: number): Promise<number[]> {
-  const pair = [await Member.connect(url), await Member.connect(url)] as const;
-  const [a, b] = pair;
-  const device = { backend: 'cpu', adapter: 'none' } as const;
-  const prepared = Promise.all(pair.map((member) => member.next('prepare')));
-  for (const [i, member] of pair.entries()) {
-    member.send({ type: 'join', version: PROTOCOL_VERSION, room, name: `member ${i}`, rank: i });
-    member.send({ type: 'ready', device, stateOfRun: null });
-  }
-  const [{ generation, members }] = (await prepared) as [Of<'prepare'>, Of<'prepare'>];
-  const synced = Promise.all(pair.map((member) => member.next('sync')));
-  for (const member of pair) member.send({ type: 'linked', generation });
-  await synced;
-  const running = Promise.all(pair.map((member) => member.next('go')));
-  for (const member of pair) member.send({ type: 'synced', generation, step: 0, stateHash: 'same' });
-  await running;
-
-  const to = members[1]!.member;
+  const { generation, ranks } = await startRun(url, room, 2);
+  const [a, b] = ranks as [JoinedMember, JoinedMember];
   const signal: PeerSignal = { type: 'offer', sdp: 'x'.repeat(bytes) };
   const times: number[] = [];
   for (let attempt = 0; attempt < signals; attempt++) {
-    const arrived = b.next('signal');
+    const arrived = b.member.next('signal');
     const sentAt = performance.now();
-    a.send({ type: 'signal', generation, to, attempt, signal });
+    a.member.send({ type: 'signal', generation, to: b.id, attempt, signal });
     await arrived;
     times.push(performance.now() - sentAt);
   }
-  for (const member of pair) member.leave();
+  for (const { member } of ranks) member.leave();
   return times;
 }

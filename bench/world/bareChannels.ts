@@ -1,19 +1,25 @@
 /** Data channels without simple-peer and frames. Benchmarks compare links with them. */
+import type { FrameChannel } from '../../src/transport/frameChannel.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import type { PageSignal } from './signals.ts';
 
-/** A data channel that queues received messages until it has a handler. */
+type RawChannel = Pick<
+  FrameChannel,
+  'binaryType' | 'bufferedAmount' | 'bufferedAmountLowThreshold' | 'onbufferedamountlow' | 'onmessage' | 'send'
+>;
+
+/** A channel that queues received messages until it has a handler. */
 export class BareChannel {
-  readonly channel: RTCDataChannel;
+  readonly channel: RawChannel;
   readonly #arrived: ArrayBuffer[] = [];
   #onmessage: ((message: ArrayBuffer) => void) | null = null;
 
-  constructor(channel: RTCDataChannel) {
+  constructor(channel: RawChannel) {
     this.channel = channel;
     channel.binaryType = 'arraybuffer';
-    channel.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
-      if (this.#onmessage) this.#onmessage(data);
-      else this.#arrived.push(data);
+    channel.onmessage = ({ data }) => {
+      if (this.#onmessage) this.#onmessage(data as ArrayBuffer);
+      else this.#arrived.push(data as ArrayBuffer);
     };
   }
 
@@ -71,8 +77,9 @@ export class BareChannels {
       if (candidate) this.#sendSignal(rank, { for: 'page', candidate: candidate.toJSON() });
     };
     const opened = deferred<BareChannel>();
-    const channel = new BareChannel(connection.createDataChannel('bare', { negotiated: true, id: 0 }));
-    channel.channel.onopen = () => opened.resolve(channel);
+    const raw = connection.createDataChannel('bare', { negotiated: true, id: 0 });
+    const channel = new BareChannel(raw);
+    raw.onopen = () => opened.resolve(channel);
     const peer = { connection, opened };
     this.#peers.set(rank, peer);
     return peer;

@@ -2,9 +2,9 @@
  * All experiments by name. An experiment is a function that a benchmark runs on all ranks at once.
  */
 import { allReduce } from '../allreduce/allReduce.ts';
-import { bareRing } from '../allreduce/bareRing.ts';
+import { bareRing, relayRing } from '../allreduce/bareRing.ts';
 import { bareLink, pageLink } from '../link/onPages.ts';
-import { workerLink } from '../link/workerLink.ts';
+import { relayLink, workerLink } from '../link/workerLink.ts';
 import { combine } from '../scale/combine.ts';
 import { waitingStages } from '../pipeline/waitingStages.ts';
 import { takeSteps } from '../step/takeSteps.ts';
@@ -12,7 +12,9 @@ import { takeSteps } from '../step/takeSteps.ts';
 /** Experiments that run in a rank's worker, with links and collectives. */
 export const IN_WORKERS = {
   allReduce,
+  relayRing,
   workerLink,
+  relayLink,
   takeSteps,
   combine,
   waitingStages,

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { IceServer } from '../../src/protocol/control.ts';
-import type { TransportName } from '../../src/spec/job.ts';
+import type { TransportName } from '../../src/spec/names.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { WorkerSignal } from './signals.ts';
@@ -17,6 +17,11 @@ export interface WorkerRank {
    * frames must have LINK_GENERATION.
    */
   readonly spareLinkTo: (peer: number) => Link;
+  /**
+   * Resolves with the channel over the bare relay to another rank. Later calls return the same
+   * channel. Only tabs that are linked through the server have a relay.
+   */
+  readonly relayTo: (peer: number) => Promise<BareChannel>;
 }
 
 /** What an experiment on a rank's page can use. */
@@ -43,11 +48,25 @@ export interface RankSetup {
   worldSize: number;
   /** `auto` links tabs of one browser by message ports. */
   transport: TransportName;
+  /** `null` if the ranks are not linked through the server. */
+  served: ServedRank | null;
   iceServers: readonly IceServer[];
   /** Whether connections must go through a TURN server. */
   relayOnly: boolean;
   /** Number of WebRTC connections of a link; `null`: depends on the distance. */
   connections: number | null;
+}
+
+/** A rank that is linked through the server only. */
+export interface ServedRank {
+  /** URL of the signaling server. */
+  server: string;
+  room: string;
+  /** Ids of the members in the order of ranks, and the token of this rank's member. */
+  members: readonly string[];
+  token: string;
+  /** URL of the bare relay. */
+  relay: string;
 }
 
 /** Messages from the page to the worker. */

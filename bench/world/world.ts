@@ -1,7 +1,7 @@
 /**
- * Opens ranks in real tabs, without the app and the signaling server. Each tab has connections on
- * its page and a process group in its worker, as in a training run. Experiments run on all ranks at
- * once; `experiments.ts` lists them.
+ * Opens ranks in real tabs, without the app. Each tab has connections on its page and a process
+ * group in its worker, as in a training run. Experiments run on all ranks at once; `experiments.ts`
+ * lists them.
  */
 import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
@@ -9,10 +9,11 @@ import { closeBrowser, launchBrowser, type Browser } from '../../launcher/browse
 import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
 import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import { selfSignedCertificate } from '../../signaling/index.ts';
-import type { TransportName } from '../../src/spec/job.ts';
+import type { TransportName } from '../../src/spec/names.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
 import type { RankSetup } from './rank.ts';
+import { Relays } from './relays.ts';
 import type { TabSignal } from './signals.ts';
 
 type Page = Parameters<typeof loadPage>[0];
@@ -20,8 +21,8 @@ type Page = Parameters<typeof loadPage>[0];
 interface WorldOptions {
   /** Hosts for the tabs. By default, all tabs are in one browser. */
   hosts?: Hosts | null;
-  /** Default: `webrtc`. */
-  transport?: TransportName;
+  /** Default: `webrtc`. `server`: only through a signaling server, which runs on this machine. */
+  transport?: TransportName | 'server';
   /** TURN server of the tabs. Default: none. */
   ice?: IceOptions;
   /** Number of WebRTC connections of a link. Default: depends on the distance. */
@@ -45,13 +46,16 @@ const LOAD_MS = 120_000;
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 export class World {
+  /** `null` if ranks are not linked through a server. */
+  readonly relays: Relays | null;
   readonly #server: ViteDevServer;
   readonly #browsers: Browser[] = [];
   /** By rank. */
   readonly #pages: Page[] = [];
 
-  private constructor(server: ViteDevServer) {
+  private constructor(server: ViteDevServer, relays: Relays | null) {
     this.#server = server;
+    this.relays = relays;
   }
 
   /**
@@ -74,7 +78,7 @@ export class World {
       // and reload all pages while they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
-    const world = new World(server);
+    const world = new World(server, transport === 'server' ? new Relays(tabs) : null);
     try {
       await server.listen();
       const scheme = hosts ? 'https' : 'http';
@@ -128,9 +132,18 @@ export class World {
       await loadPage(page, url);
       await page.waitForFunction('"rankPage" in window', undefined, { timeout: LOAD_MS });
     }
+    const served = await this.relays?.open();
     await this.#onAll((rank) => {
       const iceServers = iceServersFor(`rank-${rank}`, ice, Date.now());
-      const setup: RankSetup = { rank, worldSize: tabs, transport, iceServers, relayOnly: ice.relayOnly, connections };
+      const setup: RankSetup = {
+        rank,
+        worldSize: tabs,
+        transport: transport === 'auto' ? 'auto' : 'webrtc',
+        served: served?.[rank] ?? null,
+        iceServers,
+        relayOnly: ice.relayOnly,
+        connections,
+      };
       return `rankPage.start(${JSON.stringify(setup)})`;
     });
   }
@@ -149,6 +162,7 @@ export class World {
 
   async close(): Promise<void> {
     await Promise.all(this.#browsers.map(closeBrowser));
+    await this.relays?.close();
     await this.#server.close();
   }
 }

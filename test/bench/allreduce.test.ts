@@ -31,17 +31,21 @@ test('a schedule fits its time budget, but has at least three rounds with one al
   expect(8 ** scheduleOf(1, 1e9).ops * 1000).toBeLessThan(2 ** 127);
 });
 
-test('summaryOf compares the median throughput of each kind of link with the throughput of the bare channel', () => {
+test('summaryOf compares the median throughput of each kind of link with that of its bare connection', () => {
   const { rows } = summaryOf({
     bareLink: [{ MBps: 10, roundTripMs: 1 }],
     pageLink: [9, 8, 30].map((MBps) => ({ MBps, roundTripMs: 2 })),
     workerLink: [{ MBps: 5, roundTripMs: 3 }],
     portLink: [{ MBps: 100, roundTripMs: 1 }],
+    relayLink: [{ MBps: 20, roundTripMs: 1 }],
+    serverLink: [{ MBps: 18, roundTripMs: 2 }],
   });
   expect(rows).toEqual([
     { kind: 'bareLink', MBps: 10, ratio: 1, roundTripMs: 1 },
     { kind: 'pageLink', MBps: 9, ratio: 0.9, roundTripMs: 2 },
     { kind: 'workerLink', MBps: 5, ratio: 0.5, roundTripMs: 3 },
     { kind: 'portLink', MBps: 100, ratio: 10, roundTripMs: 1 },
+    { kind: 'relayLink', MBps: 20, ratio: 1, roundTripMs: 1 },
+    { kind: 'serverLink', MBps: 18, ratio: 0.9, roundTripMs: 2 },
   ]);
 });
