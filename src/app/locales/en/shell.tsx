@@ -24,7 +24,7 @@ export const shell = {
   /** Error messages are in English in every language. */
   failure: (message: ComponentChildren) => <>{message}</>,
   pageMissing: 'This page could not be loaded. Check the connection, then reload the page.',
-  footer: 'Gradients travel from browser to browser; the server only connects the browsers.',
+  footer: 'Gradients travel from browser to browser. If a network blocks this, the server forwards them.',
   thoughts: [
     'Every tab holds the same model and computes on its own share of the samples.',
     'Each tab computes a gradient from its share: the direction in which every number of the model should change.',

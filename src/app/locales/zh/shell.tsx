@@ -20,7 +20,7 @@ export const shell: Messages['shell'] = {
   recordingAbout: '本 rank 最近的集合通信（JSON）：比较几个 rank 的记录，就能看出谁在等谁',
   failure: (message) => <>出了问题：{message}</>,
   pageMissing: '这个页面无法加载。请检查网络，然后重新加载页面。',
-  footer: '梯度在浏览器之间直接传送；服务器只帮它们建立连接。',
+  footer: '梯度在浏览器之间直接传送。如果网络不允许，则由服务器转发。',
   thoughts: [
     '每个标签页都有同样的模型，并负责一部分样本。',
     '每个标签页用自己的样本算出梯度：模型里的每个数该往哪边走。',
