@@ -292,11 +292,10 @@ export class GenerationLink {
   signal(id: number, signal: LinkSignal): void {
     const { self, peer, isFixed } = this.#options;
     const begins = beginsAttempt(id, signal, { from: peer.member, to: self.member });
-    if (begins && signal.type === 'server' && !isFixed && !this.#isLower) {
-      if (this.#connection !== null && !this.isServed) {
-        this.#prepareToReplace();
-        this.#follow(id, signal);
-      }
+    const isDirect = this.#connection !== null && !this.isServed;
+    if (begins && signal.type === 'server' && isDirect && !isFixed && !this.#isLower) {
+      this.#prepareToReplace();
+      this.#follow(id, signal);
     }
     if (this.#isOver && !this.isServed && !this.#isStalled) return;
     if (begins && this.isServed && signal.type !== 'server') {
