@@ -21,9 +21,9 @@ import type { ConnectionKind, LinkPool } from './linkPool.ts';
  */
 const REUSE_TIMEOUT_MS = 3_000;
 /**
- * The deadline is extended up to this number of milliseconds while other frames move over the
- * connection: the handshake may wait behind them, and an earlier generation may still need them.
- * The time ends before that of linking.
+ * The deadline is extended up to this number of milliseconds while other frames move over a
+ * connection through the server: the handshake may wait behind them, and an earlier generation may
+ * still need them. The time ends before that of linking.
  */
 const MAX_REUSE_MS = 12_000;
 /** The frames of a handshake, which wait on both ends, have fewer bytes than this. */
@@ -101,8 +101,11 @@ export class ConnectionReuse {
       if (shared.isStalled) throw new PeerGoneError('Nothing arrives over the connection.');
       view = shared.view(self.generation);
       this.#greeting.add(view);
-      const timeoutMs = kind === 'served' ? 2 * REUSE_TIMEOUT_MS : REUSE_TIMEOUT_MS;
-      await handshake(view, self, peer, { timeoutMs, clock, isExcused: this.#watch(shared) });
+      const deadline =
+        kind === 'served'
+          ? { timeoutMs: 2 * REUSE_TIMEOUT_MS, isExcused: this.#watch(shared) }
+          : { timeoutMs: REUSE_TIMEOUT_MS };
+      await handshake(view, self, peer, { ...deadline, clock });
       this.#used = { shared, view };
       if (pool.keptFor(peer.member)?.link === shared) pool.take(peer.member);
       for (const other of this.#greeting) if (other !== view) other.close();
