@@ -13,7 +13,7 @@ const MIB = 1024 * 1024;
 const FRAME = Buffer.alloc(MAX_FRAME_BYTES, 'x');
 const SECRET = 'a secret of all processes';
 /** Members of these tests send no heartbeats. */
-const LIMITS = { silentMs: 120_000 };
+const LIMITS = { silentMs: 120_000, linksPerPair: 40 };
 
 const { onEnd, start: startServer, member } = testServers();
 
