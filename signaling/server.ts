@@ -12,6 +12,7 @@ import { pino, type LevelWithSilent } from 'pino';
 import { WebSocketServer } from 'ws';
 import { MAX_CONTROL_BYTES, SIGNALING_PATH, type ServerLinkMode, type ServerMessage } from '../src/protocol/control.ts';
 import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
+import { CHECK_ROOM } from '../src/protocol/networkCheck.ts';
 import type { RoomOpening } from '../src/protocol/room.ts';
 import { SERVER_LINK_PATH, type LinkOpening } from '../src/protocol/serverLink.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
@@ -91,8 +92,8 @@ export interface SignalingServer {
    * Opens a room without members, with `code` or a random code. The first member to join is its
    * host. The room lasts as long as the server, even when all members have left.
    * @throws PeergradError if the server has its maximum number of rooms.
-   * @throws UsageError if another room has that code, or if the server uses `redisUrl`. With
-   * `redisUrl`, use {@link openRoom}.
+   * @throws UsageError if another room has that code, if the code is reserved, or if the server
+   * uses `redisUrl`. With `redisUrl`, use {@link openRoom}.
    */
   createRoom(room: RoomToCome): string;
   /** Like {@link createRoom}, but also works with `redisUrl`. */
@@ -314,7 +315,9 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   }
 
   function newRoomOf({ nodes = null, ...room }: RoomToCome): NewRoom {
-    if (room.code !== undefined && hub.has(room.code)) throw new UsageError(`The room ${room.code} already exists.`);
+    const { code } = room;
+    if (code === CHECK_ROOM) throw new UsageError(`The room ${code} is reserved for checks of the network.`);
+    if (code !== undefined && hub.has(code)) throw new UsageError(`The room ${code} already exists.`);
     return { ...room, nodes, isPermanent: true };
   }
 

@@ -1,7 +1,8 @@
 /**
  * Sends as many bytes as an all-reduce around the same ring, but over bare channels, without sums
- * and frames: data channels of the page, or WebSockets of the worker over a bare relay. In each of 2(n-1) steps, every rank sends a chunk to
- * its right neighbour. Messages are forwarded as soon as they arrive.
+ * and frames: data channels of the page, or WebSockets of the worker over a bare relay. In each of
+ * 2(n-1) steps, every rank sends a chunk to its right neighbour. Messages are forwarded as soon as
+ * they arrive.
  */
 import { neighboursOf, push, type ChannelRank, type Share } from '../world/push.ts';
 import type { WorkerRank } from '../world/rank.ts';

@@ -1,6 +1,6 @@
 /**
- * Runs on a rank's page, or in its worker: receives bytes from the left neighbour and sends bytes to the right
- * neighbour over bare channels, without frames.
+ * Runs on a rank's page, or in its worker: receives bytes from the left neighbour and sends bytes
+ * to the right neighbour over bare channels, without frames.
  */
 import { leftOf, rightOf } from '../../src/collectives/plans/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';

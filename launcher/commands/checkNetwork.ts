@@ -50,6 +50,8 @@ async function checkInTabs(browser: Browser, page: string, io: Io): Promise<Netw
   const name = shortened(hostname());
   const first = deferred<NetworkCheckEvent>();
   const done = deferred<NetworkCheckEvent>();
+  // A page may end before the result is awaited.
+  done.promise.catch(() => {});
   const pages: Page[] = [];
   const profile = await openProfile(browser, {
     ...PROFILE,

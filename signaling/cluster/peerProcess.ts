@@ -209,11 +209,14 @@ export class PeerProcess implements RoomOwner, Mail {
 
   #receiveFrame(connection: number, frame: Buffer): void {
     this.#received += countedBytesOf(frame);
-    if (this.#received >= ACKNOWLEDGED_BYTES) {
-      this.post({ type: 'received', bytes: this.#received });
-      this.#received = 0;
-    }
+    if (this.#received >= ACKNOWLEDGED_BYTES) this.#acknowledge();
     this.#ends.get(connection)?.emit('message', frame, true);
+  }
+
+  #acknowledge(): void {
+    if (this.#received === 0) return;
+    this.post({ type: 'received', bytes: this.#received });
+    this.#received = 0;
   }
 
   /** Handles an envelope from the other process, and the frame that follows it. */
@@ -326,7 +329,8 @@ export class PeerProcess implements RoomOwner, Mail {
   #beat(): void {
     const { clock } = this.#options;
     const relayed = [this.#relayed, this.#guests, this.#ends, this.#questions];
-    const unsent = this.#unsent.length + this.#waiting.length;
+    this.#acknowledge();
+    const unsent = this.#unsent.length + this.#waiting.length + this.#unreceived;
     if (unsent === 0 && relayed.every(({ size }) => size === 0)) return this.end();
     if (clock.now() - this.#receivedAt >= SILENT_MS) return this.part();
     this.post({ type: 'alive' });

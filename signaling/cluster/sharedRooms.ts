@@ -40,8 +40,11 @@ const END_MS = 1_000;
 
 const ID_BYTES = 12;
 
-/** Messages with which another process may begin. */
-const FIRST: ReadonlySet<Letter['type']> = new Set<Letter['type']>(['enter', 'ask', 'pair']);
+/**
+ * Messages with which another process may begin. A frame that arrives after its link has ended has
+ * to be acknowledged, too.
+ */
+const FIRST: ReadonlySet<Letter['type']> = new Set<Letter['type']>(['enter', 'ask', 'pair', 'frame']);
 
 export interface SharedRoomsOptions {
   /** URL of Redis. */

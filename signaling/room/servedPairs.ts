@@ -7,6 +7,7 @@ import type { RosterEntry } from '../../src/protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import { assignRanks } from '../../src/protocol/seating.ts';
 import { edgeKey, includesPair, needsRelay, neighbours, type Pairs } from './edges.ts';
+import { breaksOf } from './faults.ts';
 import { isNetwork, partsOf } from './networks.ts';
 import { browserOf, nodesOf, readyMembers, type RoomState } from './state.ts';
 
@@ -114,7 +115,7 @@ export function countUnlinked({ areUnlinked }: Reach, ring: readonly RosterEntry
 /** Whether a link of these two members, outside of a ring, begins with the server. */
 export function beginsServed(state: RoomState, a: RosterEntry, b: RosterEntry): boolean {
   if (!isServerOnly(state) || a.browser === b.browser) return false;
-  return reachOf(state, state.members).areUnlinked(a, b) || mayBeIsolated(state, a, b);
+  return reachOf(state, state.members).areUnlinked(a, b) || [a, b].some(mayBeIsolated(state));
 }
 
 /**
@@ -129,33 +130,43 @@ export function expectedServed(state: RoomState): number {
     .slice(0, nodesOf(state)?.max);
   if (servesAll)
     return neighbours(ring).filter(([a, b]) => a.browser !== b.browser || job.transport === 'webrtc').length;
-  return withServed({ ...state, ring, isTraining: false }).served.length;
+  const { known, presumed } = servedOf({ ...state, ring, isTraining: false });
+  return known.length + presumed.length;
 }
 
-/** Whether one of the members could not link to two others here, and linked to none directly. */
-function mayBeIsolated({ unlinked, direct, hidden }: RoomState, ...members: RosterEntry[]): boolean {
+/** Tests whether a member could not link to two others here, and linked to none directly. */
+function mayBeIsolated({ unlinked, direct, hidden }: RoomState): (entry: RosterEntry) => boolean {
   const present = unlinked.filter((pair) => pair.every((member) => hidden.has(member)));
-  return members.some(({ member }) => needsRelay(present, member) && !direct.some((pair) => pair.includes(member)));
+  const linked = new Set(direct.flat());
+  return ({ member }) => !linked.has(member) && needsRelay(present, member);
 }
 
 /**
- * Returns the state in which those pairs of neighbours begin with the server that are expected to
- * need it. While no rank trains, these are also the pairs of members that may be isolated: nobody
- * then waits for a direct link that will probably fail.
+ * Returns the pairs of neighbours that are known to need the server, and those of members that may
+ * be isolated: while no rank trains, these begin with the server, too, because nobody then waits
+ * for a direct link that will probably fail.
  */
+function servedOf(state: RoomState): Record<'known' | 'presumed', [RosterEntry, RosterEntry][]> {
+  const { ring, isTraining } = state;
+  const { areUnlinked } = reachOf(state, ring);
+  const foreign = neighbours(ring).filter(([a, b]) => a.browser !== b.browser);
+  const isIsolated = isTraining ? () => false : mayBeIsolated(state);
+  return {
+    known: foreign.filter(([a, b]) => areUnlinked(a, b)),
+    presumed: foreign.filter(([a, b]) => !areUnlinked(a, b) && (isIsolated(a) || isIsolated(b))),
+  };
+}
+
+/** Returns the state in which the pairs of {@link servedOf} begin with the server. */
 export function withServed(state: RoomState): RoomState {
   if (!isServerOnly(state)) return state;
-  const { ring, unlinked, unproven, isTraining } = state;
-  const reach = reachOf(state, ring);
-  const foreign = neighbours(ring).filter(([a, b]) => a.browser !== b.browser);
-  const known = foreign.filter(([a, b]) => reach.areUnlinked(a, b));
-  const served = foreign.filter((pair) => known.includes(pair) || (!isTraining && mayBeIsolated(state, ...pair)));
-  const presumed = served.filter((pair) => !known.includes(pair));
+  const { known, presumed } = servedOf(state);
+  const [knownIds, presumedIds] = [known.map(idsOf), presumed.map(idsOf)];
   return {
     ...state,
-    served: served.map(idsOf),
-    unlinked: updated(state, unlinked, known.map(idsOf)),
-    unproven: updated(state, unproven, presumed.map(idsOf)),
+    served: [...knownIds, ...presumedIds],
+    unlinked: updated(state, state.unlinked, knownIds),
+    unproven: updated(state, state.unproven, presumedIds),
   };
 }
 
@@ -201,11 +212,12 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
 
 /**
  * Records that two ranks, which may link through the server, have a direct connection. They do not
- * change to it again if they have done so too often.
+ * change to it if it has broken a short time ago, or if they have done so too often.
  */
 export function withDirect(state: RoomState, pair: readonly [string, string]): RoomState {
-  const { relayed, unlinked, unrelayed, kept, upgrades } = state;
-  const isSteady = (upgrades.get(edgeKey(...pair)) ?? 0) < MAX_UPGRADES;
+  const { relayed, unlinked, unrelayed, kept, upgrades, faults } = state;
+  const key = edgeKey(...pair);
+  const isSteady = (upgrades.get(key) ?? 0) < MAX_UPGRADES && !breaksOf(faults).has(key);
   if (!state.hasServerLinks || !isSteady || browserOf(state, pair[0]) === browserOf(state, pair[1])) return state;
   return {
     ...state,

@@ -18,8 +18,10 @@ export function arePartners(members: readonly { readonly member: string }[], mem
   return a! >= 0 && b! >= 0 && a !== b && Math.abs(a! - b!) <= MAX_PARTNERS;
 }
 
+const positive = v.pipe(finite, v.gtValue(0));
+
 /** The speed of a link or a connection. */
-export const LinkSpeed = v.strictObject({ roundTripMs: finite, bytesPerSecond: finite });
+export const LinkSpeed = v.strictObject({ roundTripMs: positive, bytesPerSecond: positive });
 export type LinkSpeed = v.InferOutput<typeof LinkSpeed>;
 
 export type CheckResult<Works extends string, Fails extends string, NotTried extends string> =

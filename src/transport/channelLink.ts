@@ -89,10 +89,14 @@ class ChannelLink extends BaseLink {
   }
 
   protected transmit(frame: ArrayBuffer): void {
-    // The handshake of a generation does not wait for frames of an earlier one.
-    if (isOfHandshake(frame)) this.#queue.unshift(frame);
+    if (isOfHandshake(frame)) this.#queue.splice(this.#firstPlaceOf(frame), 0, frame);
     else this.#queue.push(frame);
     this.#drain();
+  }
+
+  /** A handshake does not wait for frames of other generations, only for those of its own. */
+  #firstPlaceOf(frame: ArrayBuffer): number {
+    return this.#queue.findLastIndex((earlier) => generationOf(earlier) === generationOf(frame)) + 1;
   }
 
   protected release(): void {

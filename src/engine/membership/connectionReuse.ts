@@ -126,7 +126,8 @@ export class ConnectionReuse {
     return () => {
       const moved = bytes() - before;
       before += moved;
-      return moved >= MIN_MOVED_BYTES && clock.now() - this.#begunAt < MAX_REUSE_MS;
+      const nextEnd = clock.now() - this.#begunAt + 2 * REUSE_TIMEOUT_MS;
+      return moved >= MIN_MOVED_BYTES && nextEnd <= MAX_REUSE_MS;
     };
   }
 }

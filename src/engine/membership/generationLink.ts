@@ -117,7 +117,7 @@ export class GenerationLink {
   #connection: SharedLink | null = null;
   /** The link; `null` until it is open. */
   #opened: Link | null = null;
-  /** Whether the direct connection has stalled, as the member with the lower id has noticed. */
+  /** Whether a connection through the server may replace the direct one, which may have stalled. */
   #isStalled = false;
 
   constructor(options: GenerationLinkOptions) {

@@ -53,6 +53,11 @@ export class LinkPool {
     return this.#kept.get(member) ?? null;
   }
 
+  /** The connections that {@link keepForNext} has added, by member. */
+  get allKept(): ReadonlyMap<string, KeptConnection> {
+    return this.#kept;
+  }
+
   /** Whether there is a connection to a member that a generation can use. */
   has(member: string): boolean {
     return this.#links.has(member) || this.#kept.has(member);

@@ -17,7 +17,7 @@ import { Feeds } from './feeds.ts';
 import { activityOf, type Generation } from './generation.ts';
 import type { ServerConnector } from './generationLinkOptions.ts';
 import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.ts';
-import { LinkPool } from './linkPool.ts';
+import { LinkPool, type KeptConnection } from './linkPool.ts';
 import {
   nextMembership,
   describeStep,
@@ -87,6 +87,8 @@ export class Rendezvous {
         // The other members knew this tab under another id, so its connections are of no use.
         if (member !== null && member !== admission.member) this.#pool.retain(new Set());
         this.#checkLinks();
+        // The message may have been lost with the connection to the server.
+        for (const [peer, kept] of this.#pool.allKept) this.#reportDirect(peer, kept);
         options.onadmitted(admission);
       },
       onfatal: (error) => this.#fatal(error),
@@ -96,9 +98,7 @@ export class Rendezvous {
       reconnectState: () => this.#lastRoom && reconnectStateOf(this.#membership, this.#lastRoom),
     });
     this.#pool = new LinkPool((member, error, connection) => this.#onLinkLost(member, error, connection));
-    this.#pool.watchKept((peer, { decides }) => {
-      if (decides) this.#server.send({ type: 'direct', generation: this.#membership.generation, peer });
-    });
+    this.#pool.watchKept((peer, kept) => this.#reportDirect(peer, kept));
     this.#feeds = new Feeds({
       openLinks: (feed, job) => this.#openLinks(feed, job.transport),
       run: async (feed) => options.feed?.(feed),
@@ -129,6 +129,10 @@ export class Rendezvous {
    */
   async freed(): Promise<void> {
     if (this.#busy !== null && !this.#live.has(this.#busy)) await this.#work;
+  }
+
+  #reportDirect(peer: string, { decides }: KeptConnection): void {
+    if (decides) this.#server.send({ type: 'direct', generation: this.#membership.generation, peer });
   }
 
   /** Call this if the machine may have slept or changed its network. */

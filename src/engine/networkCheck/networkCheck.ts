@@ -79,7 +79,7 @@ export class NetworkCheck {
   #admission: Admission | null = null;
   /** Members of the room in the order in which they joined. */
   #members: readonly RosterEntry[] = [];
-  /** Partners so far, the earliest first. A partner that has left stays with its results. */
+  /** Partners, the earliest first. The latest ones that have left stay with their results. */
   readonly #partners = new Map<string, Partner>();
   readonly #admitted = deferred<Admission>();
   #answer: Deferred<void> | null = null;
@@ -289,6 +289,8 @@ export class NetworkCheck {
     }
     const report: PairReport = { name, isSameBrowser: this.#isSameBrowser(peer), direct: RUNNING, server: RUNNING };
     this.#partners.set(member, { report, attempts });
+    const gone = [...this.#partners.keys()].filter((id) => !this.#members.some((one) => one.member === id));
+    for (const id of gone.slice(0, -MAX_PARTNERS)) this.#partners.delete(id);
     this.#set({});
   }
 
