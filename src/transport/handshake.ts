@@ -80,3 +80,14 @@ export async function handshake(
     link.onclose = null;
   }
 }
+
+/**
+ * Resolves when the first frame arrives, which shows that the link is open at the other end, too.
+ * Rejects if the link closes first.
+ */
+export function firstFrame(link: Link): Promise<void> {
+  const arrived = deferred();
+  link.onclose = (error) => arrived.reject(error ?? new PeerGoneError('The other end has closed the connection.'));
+  link.onframe = () => arrived.resolve();
+  return arrived.promise;
+}

@@ -20,7 +20,6 @@ import { JobForm } from '../jobForm/JobForm.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { LayerTable } from '../jobForm/LayerTable.tsx';
 import { Loading } from '../components/Loading.tsx';
-import { NetworkCheckLink } from '../components/NetworkCheckLink.tsx';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
@@ -127,6 +126,20 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
       </div>
       {lobby.phase === 'FORMING' && <StartBar view={view} lobby={lobby} />}
     </main>
+  );
+}
+
+/**
+ * A link to the page that checks the network. It opens in another tab, because this tab stays in
+ * its room.
+ */
+function NetworkCheckLink() {
+  return (
+    <p class="small">
+      <a href="#network" target="_blank" rel="noopener">
+        {messages.value.network.link}
+      </a>
+    </p>
   );
 }
 

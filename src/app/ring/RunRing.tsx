@@ -4,6 +4,7 @@
  */
 import { useComputed } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import { isServed } from '../../protocol/runEvents.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
 import { edgeRates, goneRanks, neighbours, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
@@ -81,7 +82,7 @@ export function RunRing({ view, run, player, picture }: Props) {
 
 /** Returns a sentence about the links through the server; `null` if none is known. */
 function describeServed({ worldSize, telemetry, links }: Run, edges: readonly RingEdge[]): string | null {
-  const count = edges.filter(({ isServed }) => isServed === true).length;
+  const count = edges.filter((edge) => edge.isServed === true).length;
   if (count === 0) return null;
   const routes = [
     ...(telemetry?.ranks ?? []).map(({ right }) => right?.route),
@@ -114,7 +115,7 @@ function edgesOf(run: Run): RingEdge[] {
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
       link?.up === true && link.route !== 'unknown' ? messages.value.ring.routes[link.route] : '',
     ];
-    const isServed = up && (route === 'server' || route === 'server-clear');
-    return { up, isServed, label: up ? shown.filter((word) => word !== '').join(' ') : messages.value.ring.connecting };
+    const label = up ? shown.filter((word) => word !== '').join(' ') : messages.value.ring.connecting;
+    return { up, isServed: up && route !== undefined && isServed(route), label };
   });
 }

@@ -7,8 +7,6 @@ import type { LinkSignal } from '../../protocol/linkSignal.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
-import { deferred } from '../../util/deferred.ts';
-import { PeerGoneError } from '../../util/errors.ts';
 
 /**
  * Deadline in milliseconds for one attempt. It is long enough for slow Wi-Fi, on which ICE takes
@@ -112,12 +110,4 @@ export function attemptMs(id: number): number {
 /** Milliseconds between the failure of an attempt and the next one. */
 export function backoffMs(id: number): number {
   return BACKOFF_MS * 2 ** Math.floor(id / 2);
-}
-
-/** Resolves when the first frame arrives. Rejects if the link closes first. */
-export function firstFrame(link: Link): Promise<void> {
-  const arrived = deferred();
-  link.onclose = (error) => arrived.reject(error ?? new PeerGoneError('The other end has closed the connection.'));
-  link.onframe = () => arrived.resolve();
-  return arrived.promise;
 }

@@ -23,7 +23,7 @@
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
 import { SERVER_LINK_PATH } from '../../protocol/serverLink.ts';
-import { handshake } from '../../transport/handshake.ts';
+import { firstFrame, handshake } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import { SharedLink } from '../../transport/sharedLink.ts';
@@ -36,7 +36,6 @@ import {
   backoffMs,
   beginsAttempt,
   cancelAttempt,
-  firstFrame,
   type Attempt,
   type Opened,
 } from './attemptTrack.ts';
