@@ -44,7 +44,7 @@ function Inside({ run, drawing, image }: InsideProps) {
   const box = useRef<HTMLDivElement>(null);
   const isVisible = useVisible(box);
   const steps = run.last === null ? 0 : run.last.step + 1;
-  const last = useInspection(isVisible, steps);
+  const last = useInspection(isVisible, steps, run.result === null);
   const centre = run.job.job === 'mnist' ? 'mass' : 'box';
   const strokes = drawing.value;
   const picked = image.value;

@@ -1,27 +1,39 @@
 /**
- * Hooks that ask the model one question at a time. Inspections are requested about once a second.
- * While the panel is not visible, nothing is requested.
+ * Hooks that ask the model one question at a time. While the panel is not visible, nothing is
+ * requested.
  */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
 import { inspected, prediction, type InspectionAnswer, type Prediction } from '../state/modelAnswers.ts';
 
 /**
- * Milliseconds between an inspection and the next request. If the panel changed faster, nobody
- * could read it.
+ * Milliseconds between an inspection and the next request, at least. If the panel changed faster,
+ * nobody could read it.
  */
 const PERIOD_MS = 1000;
+/**
+ * The same, as a multiple of the time that an inspection takes, because the model does not train
+ * meanwhile.
+ */
+const PERIOD_FACTOR = 20;
 
 /** The id of the latest request for a prediction. The answer has the same id. */
 let lastId = 0;
 
-/** Returns whether an element is on the screen, is not folded, and is on a visible page. */
+/**
+ * Margin of the window in which nobody looks at an element: it has just come, or has almost left.
+ */
+const MARGIN = '-20% 0px';
+
+/** Returns whether an element is well on the screen, is not folded, and is on a visible page. */
 export function useVisible(ref: { readonly current: Element | null }): boolean {
   const [isOnScreen, setOnScreen] = useState(false);
   useEffect(() => {
     if (ref.current === null) return undefined;
-    const observer = new IntersectionObserver((entries) => setOnScreen(entries.at(-1)!.isIntersecting));
+    const observer = new IntersectionObserver((entries) => setOnScreen(entries.at(-1)!.isIntersecting), {
+      rootMargin: MARGIN,
+    });
     observer.observe(ref.current);
     return () => observer.disconnect();
   }, [ref]);
@@ -32,15 +44,22 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
  * Returns the latest inspection of the model, and requests it again while the model trains.
  *
  * @param steps the number of steps that the model has trained, according to the page.
+ * @param isTraining whether an inspection delays further steps.
  */
-export function useInspection(isVisible: boolean, steps: number): InspectionAnswer | null {
+export function useInspection(isVisible: boolean, steps: number, isTraining: boolean): InspectionAnswer | null {
   const last = inspected.value;
   const isFresh = last?.inspection?.steps === steps;
+  const askedAt = useRef(0);
+  const rest = useMemo(() => PERIOD_FACTOR * (performance.now() - askedAt.current), [last]);
+  const period = last === null ? 0 : Math.max(PERIOD_MS, isTraining ? rest : 0);
   useEffect(() => {
     if (!isVisible || isFresh) return undefined;
-    const timer = setTimeout(() => ask({ type: 'inspect' }), last === null ? 0 : PERIOD_MS);
+    const timer = setTimeout(() => {
+      askedAt.current = performance.now();
+      ask({ type: 'inspect' });
+    }, period);
     return () => clearTimeout(timer);
-  }, [isVisible, isFresh, last]);
+  }, [isVisible, isFresh, period, last]);
   return last;
 }
 
