@@ -7,7 +7,7 @@ import { describeInFirefox, Firefox } from './firefox.ts';
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 describeInFirefox('a Firefox tab without WebGPU', async () => {
-  const world = await worldOfFile({}, { backend: 'wasm' });
+  const world = await worldOfFile();
   let firefox: Firefox;
   beforeAll(async () => {
     firefox = await Firefox.start({ 'dom.webgpu.enabled': false, 'webgl.disabled': true });

@@ -11,7 +11,7 @@ import { describeInFirefox, Firefox } from './firefox.ts';
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 describeInFirefox('a Firefox tab with WebGPU', async () => {
-  const world = await worldOfFile();
+  const world = await worldOfFile({}, { backend: 'webgpu' });
   let firefox: Firefox;
   beforeAll(async () => {
     firefox = await Firefox.start();

@@ -83,7 +83,7 @@ const NAMES = new RegExp(
 let browser: Browser;
 let server: SignalingServer;
 beforeAll(async () => {
-  [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
+  [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser({ backend: 'wasm' })]);
 }, 120_000);
 afterAll(async () => {
   await browser.close();

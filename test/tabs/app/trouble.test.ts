@@ -26,7 +26,7 @@ beforeAll(async () => {
   const [images, labels] = idxPair(50);
   await writeFile(path.join(data, 't10k-images-idx3-ubyte'), images.subarray(0, 5000));
   await writeFile(path.join(data, 't10k-labels-idx1-ubyte'), labels);
-  world = await World.start({ data, host: '0.0.0.0' }, { backend: 'wasm' });
+  world = await World.start({ data, host: '0.0.0.0' });
 }, 120_000);
 afterEach(() => world.reset());
 afterAll(async () => {
@@ -120,7 +120,7 @@ describe('problems:', () => {
 
 describe('a server that stops', () => {
   test('is reported to tabs that wait, and does not interrupt tabs that train', async () => {
-    const lonely = await World.start({}, { backend: 'wasm' });
+    const lonely = await World.start();
     try {
       const waiting = await lonely.join(lonely.createRoom({}, 2), 'ann');
       const room = lonely.createRoom({ maxSteps: 100 }, 2);
@@ -203,7 +203,7 @@ describe('a flight recording', () => {
   });
 
   test('is available after the run has failed because another tab left while the server was stopped', async () => {
-    const lonely = await World.start({}, { backend: 'wasm' });
+    const lonely = await World.start();
     try {
       const room = lonely.createRoom({ epochs: 100, hashEvery: 2000 }, 2);
       const [ann, ben] = await Promise.all(['ann', 'ben'].map((name) => lonely.join(room, name)));

@@ -17,7 +17,7 @@ import { type Tab, type World, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile();
 
 type Files = Record<string, Uint8Array | string>;
 

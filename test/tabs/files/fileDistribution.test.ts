@@ -11,7 +11,7 @@ import { worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile();
 
 /** Large enough to be distributed for a second or two, so that a test can close a tab meanwhile. */
 const LARGE_BYTES = 12_000_000;

@@ -6,7 +6,7 @@ import { type Tab, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile();
 
 const button = (tab: Tab, name: string) => tab.page.getByRole('button', { name, exact: true });
 

@@ -4,7 +4,7 @@ import { type Tab, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile();
 
 /** The run has many more steps than are taken until a busy test has closed its tabs. */
 const MAX_STEPS = 160;

@@ -54,9 +54,10 @@ export class World {
     this.#browser = browser;
   }
 
+  /** The tabs compute in WebAssembly by default: WebGPU in software takes far longer to start. */
   static async start(options: ServerOptions = {}, launch: LaunchOptions = {}): Promise<World> {
     const served = { dist: DIST, ...options };
-    return new World(await startSignaling(served), served, await launchBrowser(launch));
+    return new World(await startSignaling(served), served, await launchBrowser({ backend: 'wasm', ...launch }));
   }
 
   /**

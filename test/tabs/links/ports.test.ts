@@ -5,7 +5,7 @@ import { type Tab, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile();
 
 /** The routes of a tab's links to the ranks `neighbours`, in the first generation. */
 async function routes(tab: Tab, neighbours: readonly number[]): Promise<LinkRoute[]> {

@@ -26,7 +26,7 @@ beforeAll(async () => {
   server = await TurnServer.start(SECRET);
   lines = await LineRelay.start({ turnPort: server.port, clock: systemClock, seed: 1 });
   turn = [`turn:127.0.0.1:${lines.port}`];
-  world = await World.start({ ice: { ...NO_ICE, turn, turnSecret: SECRET, relayOnly: true } }, { backend: 'wasm' });
+  world = await World.start({ ice: { ...NO_ICE, turn, turnSecret: SECRET, relayOnly: true } });
 }, 120_000);
 afterAll(async () => {
   if (!isInstalled) return;

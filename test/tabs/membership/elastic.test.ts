@@ -1,6 +1,6 @@
 /** Elastic runs in real tabs: ranks join and leave during training. */
-import { describe, expect, test, vi } from 'vitest';
-import { type Tab, worldOfFile } from '../harness/world.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { type Tab, World, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
@@ -85,10 +85,12 @@ describe('an elastic run', () => {
   });
 
   test('continues after its tabs have lost their GPU', async () => {
-    const room = world.createRoom({ epochs, batchSize: 16, hashEvery: 5 }, 2, NODES);
-    const tabs = await Promise.all([0, 1].map((i) => world.join(room, `tab-${i}`)));
+    const onGpu = await World.start({}, { backend: 'webgpu' });
+    onTestFinished(() => onGpu.stop());
+    const room = onGpu.createRoom({ epochs, batchSize: 16, hashEvery: 5 }, 2, NODES);
+    const tabs = await Promise.all([0, 1].map((i) => onGpu.join(room, `tab-${i}`)));
     await Promise.all(tabs.map((tab) => tab.event('step', ({ step }) => step === 3)));
-    await world.killGpu();
+    await onGpu.killGpu();
     const soon = Math.max(...tabs.map((tab) => steps(tab).length)) + 8;
     await Promise.all(tabs.map((tab) => tab.event('hashes', ({ step, agree }) => step >= soon && agree)));
     await expectEachSampleOnce(...tabs);

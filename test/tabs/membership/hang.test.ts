@@ -7,7 +7,7 @@ import { worldOfFile, type Tab } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 });
 
-const world = await worldOfFile({ limits: { heartbeatMs: 1_000, silentMs: 6_000 } }, { backend: 'wasm' });
+const world = await worldOfFile({ limits: { heartbeatMs: 1_000, silentMs: 6_000 } });
 const FIELDS = { epochs: 1000, maxSteps: 100_000, batchSize: 4, hashEvery: 5 };
 
 /** Lets the engine's worker compute without a pause for `seconds`, or forever. */

@@ -4,7 +4,7 @@ import { type Tab, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile();
 
 const TABS = 8;
 

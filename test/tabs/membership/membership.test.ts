@@ -4,7 +4,7 @@ import { type Tab, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
 
-const world = await worldOfFile({}, { backend: 'wasm' });
+const world = await worldOfFile();
 
 test('tabs have the ranks that their URLs request, and know their local rank', async () => {
   const room = world.createRoom({ maxSteps: 1, batchSize: 4 }, 3);

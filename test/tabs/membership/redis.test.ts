@@ -139,19 +139,12 @@ async function goesOn(tab: Tab): Promise<void> {
 
 describe.skipIf(!hasRedis)('two signaling processes', () => {
   let world: World;
-  /**
-   * The fifth tab has its own browser, because a browser with a software GPU supports only four
-   * tabs.
-   */
-  let annex: World;
   const open: (() => Promise<void> | void)[] = [];
   beforeAll(async () => {
     world = await World.start();
     open.push(() => world.stop());
-    annex = await World.start();
-    open.push(() => annex.stop());
   }, 120_000);
-  afterEach(() => Promise.all([world.reset(), annex.reset()]));
+  afterEach(() => world.reset());
   afterAll(async () => {
     while (open.length > 0) await open.pop()!();
   });
@@ -192,7 +185,7 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     expect(tabs.map((tab) => times(tab, 'generation'))).toEqual([1, 1, 1, 1]);
 
     // The fifth tab is the first of `all`, because its failures have the most useful messages.
-    const fifth = await annex.join(owner.room, 'fifth', { origin });
+    const fifth = await world.join(owner.room, 'fifth', { origin });
     const all = [fifth, ...tabs];
     // Four tabs train at the same time and slow the fifth one down, so each wait has its own
     // deadline.

@@ -4,9 +4,9 @@ import { World, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
 
-const world = await worldOfFile({ limits: { heartbeatMs: 1_000, silentMs: 6_000 } }, { backend: 'wasm' });
+const world = await worldOfFile({ limits: { heartbeatMs: 1_000, silentMs: 6_000 } });
 /** The other machine. Only its browser is used. */
-const machine = await World.start({}, { backend: 'wasm' });
+const machine = await World.start();
 afterAll(() => machine.stop());
 
 test('a rank joins the run again and trains after its machine has slept, without any action of the user', async () => {

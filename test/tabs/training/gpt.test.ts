@@ -17,7 +17,7 @@ afterAll(() => rm(folder, { recursive: true }));
 const text = path.join(folder, 'a few fables.txt');
 // The evaluation at the end uses all held-out text, so the text is short.
 await writeFile(text, writeFables().slice(0, 2000));
-const world = await worldOfFile({ data: text });
+const world = await worldOfFile({ data: text }, { backend: 'webgpu' });
 
 test('two tabs train a model on a text, show samples and continue a prompt', async () => {
   const gpt = { ...DEFAULT_JOB.gpt, width: 16, context: 8, prompt: 'The ' };

@@ -7,7 +7,7 @@ import { type World, worldOfFile } from '../harness/world.ts';
 // and a better message.
 vi.setConfig({ testTimeout: 150_000 });
 
-const world = await worldOfFile();
+const world = await worldOfFile({}, { backend: 'webgpu' });
 
 /**
  * Trains in `n` tabs and returns every tab's result. Checks that no tab violates the
