@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
+import { PATIENCE_MS } from '../tabs/harness/eventLog.ts';
 import { OwnPage } from '../tabs/harness/ownPage.ts';
 import { worldOfFile } from '../tabs/harness/world.ts';
 import { describeInFirefox, Firefox } from './firefox.ts';
@@ -66,10 +67,11 @@ describeInFirefox('a Firefox tab with WebGPU', async () => {
       `start(); ask({ do: 'block', room: '${room}', seconds: ${seconds} });`;
     await fox.page.evaluate(blockFor(20));
     await chromium.evaluate(blockFor(0));
+    const patience = { timeout: PATIENCE_MS };
     const ended = `messages.find(({ type }) => type !== 'joined')`;
     const results = [
-      await (await fox.page.waitForFunction(ended)).jsonValue(),
-      await (await chromium.waitForFunction(ended)).jsonValue(),
+      await (await fox.page.waitForFunction(ended, patience)).jsonValue(),
+      await (await chromium.waitForFunction(ended, undefined, patience)).jsonValue(),
     ];
     expect(results).toEqual([
       { type: 'computed', sum: 2 },

@@ -24,7 +24,7 @@ const checked: string[] = [];
 const objections: string[] = [];
 
 beforeAll(async () => {
-  [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser({ backend: 'wasm' })]);
+  [server, browser] = await Promise.all([startSignaling({ dist: DIST }), launchBrowser()]);
   const origin = `http://localhost:${server.port}`;
   await weigh(origin);
   await inspectPipelineLesson(origin);
