@@ -1,5 +1,5 @@
 /** Describes the data of a run, as the page's preview does. */
-import type { EventOf } from '../../src/protocol/events.ts';
+import type { EventOf, LoadProgress } from '../../src/protocol/events.ts';
 import {
   type Preview,
   type PreviewClass,
@@ -14,6 +14,15 @@ const LISTED = 40;
 /** Returns lines of text: the amount of data, its columns or classes, and notes about it. */
 export function describeData(preview: Preview): string {
   return [...contentOf(preview), ...sentencesOf(preview.notes)].join('\n');
+}
+
+/** Returns a line with the progress of loading the data. */
+export function describeLoading({ unit, done, total }: LoadProgress): string {
+  const [of, verb] =
+    unit === 'pictures'
+      ? [`${done} of ${total} pictures`, 'decoded']
+      : [`${megabytes(done)} of ${megabytes(total)} MB`, unit === 'bytes' ? 'received' : 'read'];
+  return `Loading the data: ${of} ${verb}`;
 }
 
 /** Returns lines of text that say which weights of a file are left out or rounded. */
@@ -64,4 +73,8 @@ function classesOf(classes: readonly PreviewClass[]): string[] {
 function listed(lines: readonly string[]): string[] {
   const more = lines.length - LISTED;
   return more > 0 ? [...lines.slice(0, LISTED), `  and ${more} more columns`] : [...lines];
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1);
 }

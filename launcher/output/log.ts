@@ -2,7 +2,7 @@
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io, LogEvent } from '../io.ts';
-import { describeData, describeWeights } from './data.ts';
+import { describeData, describeLoading, describeWeights } from './data.ts';
 import { Progress } from './progress.ts';
 import { describeCodec, describeShares, gistOfShares, isDecided } from './report.ts';
 
@@ -92,6 +92,9 @@ class EventLog implements Log {
     } else if (event.type === 'warmup' && event.received !== undefined) {
       if (this.#isDue(`receiving ${tab}`))
         this.event('receiving', { tab, ...event.received }, `${tab}: ${event.message}`);
+    } else if ((event.type === 'warmup' || event.type === 'opening') && event.loading !== undefined) {
+      if (this.#isDue(`loading ${tab}`))
+        this.event('loading', { tab, ...event.loading }, `${tab}: ${describeLoading(event.loading)}`);
     } else if (event.type === 'evaluation') {
       const { step, loss, accuracy, metrics } = event;
       this.event(

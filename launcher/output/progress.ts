@@ -5,7 +5,7 @@ import { SingleBar } from 'cli-progress';
 import type { EngineEvent, LoadProgress, Receiving } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
-import { describeData, describeWeights } from './data.ts';
+import { describeData, describeLoading, describeWeights } from './data.ts';
 import { describeCodec, describeShares, formatMetrics, gistOfShares, isDecided } from './report.ts';
 
 const MINUTE_MS = 60_000;
@@ -77,12 +77,9 @@ export class Progress {
     }
   }
 
-  #load({ unit, done, total }: LoadProgress): void {
-    const [of, verb] =
-      unit === 'pictures'
-        ? [`${done} of ${total} pictures`, 'decoded']
-        : [`${megabytes(done)} of ${megabytes(total)} MB`, unit === 'bytes' ? 'received' : 'read'];
-    this.#report(unit, { total, done, line: `Loading the data: ${of} ${verb}` });
+  #load(loading: LoadProgress): void {
+    const { unit, total, done } = loading;
+    this.#report(unit, { total, done, line: describeLoading(loading) });
   }
 
   #receive(line: string, { bytes, total, waitsMs }: Receiving): void {
@@ -152,10 +149,6 @@ interface Bar extends Record<string, string | number> {
   format: string;
   total: number;
   done: number;
-}
-
-function megabytes(bytes: number): string {
-  return (bytes / 1e6).toFixed(1);
 }
 
 /** Returns a time as minutes and seconds. */

@@ -110,7 +110,7 @@ export class ReplicaStep implements RankStep {
     try {
       replica = new ReplicaStep(options, strategy, dataHash);
       const { clock, emit } = options;
-      const compiling = { type: 'warmup', stage: 'compiling', message: 'Compiling the model for this GPU' } as const;
+      const compiling = { type: 'warmup', stage: 'compiling', message: 'Preparing the model for its first step' } as const;
       await emit(compiling);
       await warmUp(
         { ...options, strategy, gradScaler: replica.#gradScaler },
