@@ -12,13 +12,11 @@ const IN_TABS = [
 
 /** The files in real browsers that `npm test` runs; `npm run test:full` runs all. */
 const SMOKE = [
-  'test/tabs/membership/elastic.test.ts',
   'test/tabs/library/library.test.ts',
   'test/tabs/links/links.test.ts',
-  'test/tabs/app/pages.test.ts',
   'test/tabs/app/ring.test.ts',
   'test/tabs/training/training.test.ts',
-  'test/firefox/training.test.ts',
+  'test/firefox/pages.test.ts',
 ];
 
 /** Short files that run for long. Vitest takes the largest files first, and would have a core wait for these at the end. */
