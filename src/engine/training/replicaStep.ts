@@ -110,7 +110,11 @@ export class ReplicaStep implements RankStep {
     try {
       replica = new ReplicaStep(options, strategy, dataHash);
       const { clock, emit } = options;
-      const compiling = { type: 'warmup', stage: 'compiling', message: 'Preparing the model for its first step' } as const;
+      const compiling = {
+        type: 'warmup',
+        stage: 'compiling',
+        message: 'Preparing the model for its first step',
+      } as const;
       await emit(compiling);
       await warmUp(
         { ...options, strategy, gradScaler: replica.#gradScaler },
