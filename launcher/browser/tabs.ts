@@ -132,11 +132,7 @@ export async function openProfile(
   options: Pick<LaunchOptions, 'remote' | 'anyCertificate'> & { onevent: (page: Page, event: unknown) => void },
 ): Promise<BrowserContext> {
   const { remote = false, anyCertificate = false, onevent } = options;
-  const context = await browser.newContext({
-    viewport: VIEWPORT,
-    ignoreHTTPSErrors: anyCertificate,
-    reducedMotion: 'reduce',
-  });
+  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
   // Chromium uses all network interfaces for WebRTC only if the page may use the microphone.
   // Otherwise it finds no interface but that of the default route.
   if (!remote) await context.grantPermissions(['microphone']);

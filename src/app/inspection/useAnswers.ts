@@ -49,7 +49,8 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
 export function useInspection(isVisible: boolean, steps: number, isTraining: boolean): InspectionAnswer | null {
   const last = inspected.value;
   const isFresh = last?.inspection?.steps === steps;
-  const askedAt = useRef(0);
+  // A panel that is created again does not know when the latest inspection was requested.
+  const askedAt = useRef(performance.now());
   const rest = useMemo(() => PERIOD_FACTOR * (performance.now() - askedAt.current), [last]);
   const period = last === null ? 0 : Math.max(PERIOD_MS, isTraining ? rest : 0);
   useEffect(() => {
