@@ -104,6 +104,9 @@ interface Listed {
   entries: readonly DataFileEntry[];
   /** Sizes of the served files. */
   sizes: ReadonlyMap<string, number>;
+  /** Names of the served files, and where each begins in the contents of all files. */
+  names: readonly string[];
+  starts: readonly number[];
   /** Bytes of all served files. */
   total: number;
 }
@@ -130,22 +133,16 @@ export class DataFiles {
       return true;
     }
     const name = decoded(pathname.slice(DATA_PATH.length));
-    const { sizes, total } = await (this.#listed ?? this.#list());
-    const isWhole = pathname === CONTENTS_PATH;
-    if (name === null || (!isWhole && !sizes.has(name))) return false;
-    // No content-encoding: the page receives the .gz as it is, and can detect that it is truncated.
-    res.setHeader('content-type', 'application/octet-stream');
-    if (isWhole) {
-      const [from, to] = rangeOf(req.headers.range, total);
-      res.writeHead(206, { 'content-range': `bytes ${from}-${to - 1}/${total}`, 'content-length': to - from });
-      if (req.method === 'HEAD') res.end();
-      else await pipeline(this.#contents(sizes, from, to), res);
+    const listed = await (this.#listed ?? this.#list());
+    if (pathname === CONTENTS_PATH) {
+      await answer(req, res, { size: listed.total, read: (from, to) => this.#contents(listed, from, to) });
       return true;
     }
+    if (name === null || !listed.sizes.has(name)) return false;
     const file = await this.#pathOf(name);
-    res.setHeader('content-length', (await stat(file)).size);
-    if (req.method === 'HEAD') res.end();
-    else await pipeline(createReadStream(file), res);
+    const read = (start: number, to: number): AsyncIterable<Uint8Array> =>
+      createReadStream(file, { start, end: to - 1 });
+    await answer(req, res, { size: (await stat(file)).size, read });
     return true;
   }
 
@@ -158,12 +155,11 @@ export class DataFiles {
    *
    * @throws (rejects) if a file has changed since it was listed. The answer then ends early.
    */
-  async *#contents(sizes: ReadonlyMap<string, number>, from: number, to: number): AsyncGenerator<Uint8Array> {
-    let start = 0;
-    for (const [name, size] of sizes) {
+  async *#contents({ names, starts, sizes }: Listed, from: number, to: number): AsyncGenerator<Uint8Array> {
+    for (let at = Math.max(0, starts.findLastIndex((start) => start <= from)); starts[at]! < to; at++) {
+      const [name, start] = [names[at]!, starts[at]!];
+      const size = sizes.get(name)!;
       const [first, end] = [Math.max(0, from - start), Math.min(size, to - start)];
-      start += size;
-      if (start - size >= to) return;
       if (first >= end) continue;
       const file = await this.#pathOf(name);
       if ((await stat(file)).size !== size) throw new Error(`${name} has changed.`);
@@ -176,7 +172,9 @@ export class DataFiles {
   #list(): Promise<Listed> {
     const listed = listDataFiles(this.#root).then((entries) => {
       const sizes = new Map(entries.flatMap(({ name, size }) => (size === undefined ? [] : [[name, size]])));
-      return { entries, sizes, total: [...sizes.values()].reduce((sum, size) => sum + size, 0) };
+      let total = 0;
+      const starts = [...sizes.values()].map((size) => (total += size) - size);
+      return { entries, sizes, names: [...sizes.keys()], starts, total };
     });
     this.#listed = listed;
     listed.catch(() => {
@@ -186,13 +184,70 @@ export class DataFiles {
   }
 }
 
+interface Content {
+  size: number;
+  /** Yields bytes from..to-1. */
+  read: (from: number, to: number) => AsyncIterable<Uint8Array>;
+}
+
+/** Separates the parts of an answer. No file that a job reads contains it by accident. */
+const BOUNDARY = 'peergrad-7c1e5a90b3f24d68';
+/** Maximum number of ranges in a request. */
+const MAX_RANGES = 256;
+
 /**
- * Returns the requested range of bytes: its first byte, and the first byte after it. Without a
- * valid range, these are all bytes.
+ * Answers with the whole content, or with the ranges of it that a request wants.
+ *
+ * Source: RFC 9110, sections 14 and 15.3.7.
  */
-function rangeOf(header: string | undefined, total: number): [from: number, to: number] {
-  const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(header ?? '') ?? [];
-  return from === undefined ? [0, total] : [Math.min(Number(from), total), Math.min(Number(last) + 1, total)];
+async function answer(req: IncomingMessage, res: ServerResponse, { size, read }: Content): Promise<void> {
+  res.setHeader('accept-ranges', 'bytes');
+  const ranges = rangesOf(req.headers.range, size);
+  const type = 'application/octet-stream';
+  const [first] = ranges;
+  let body: AsyncIterable<Uint8Array> | Uint8Array[];
+  if (first === undefined) {
+    // No content-encoding: the page receives the .gz as it is, and can detect that it is truncated.
+    res.writeHead(200, { 'content-type': type, 'content-length': size });
+    body = size === 0 ? [] : read(0, size);
+  } else if (ranges.length === 1) {
+    const { from, to } = first;
+    res.writeHead(206, {
+      'content-type': type,
+      'content-range': `bytes ${from}-${to - 1}/${size}`,
+      'content-length': to - from,
+    });
+    body = read(from, to);
+  } else {
+    res.writeHead(206, { 'content-type': `multipart/byteranges; boundary=${BOUNDARY}` });
+    body = partsOf(ranges, { size, read });
+  }
+  if (req.method === 'HEAD') res.end();
+  else await pipeline(body, res);
+}
+
+async function* partsOf(ranges: readonly Range[], { size, read }: Content): AsyncGenerator<Uint8Array> {
+  for (const { from, to } of ranges) {
+    yield Buffer.from(`\r\n--${BOUNDARY}\r\ncontent-range: bytes ${from}-${to - 1}/${size}\r\n\r\n`);
+    yield* read(from, to);
+  }
+  yield Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
+}
+
+/** Bytes from..to-1. */
+interface Range {
+  from: number;
+  to: number;
+}
+
+/** Returns the requested ranges. If the header is missing or invalid, there are none. */
+function rangesOf(header: string | undefined, size: number): Range[] {
+  const list = /^bytes=(\d+-\d+(,\d+-\d+)*)$/.exec(header ?? '')?.[1]?.split(',') ?? [];
+  const ranges = list.map((one) => {
+    const [from, last] = one.split('-').map(Number) as [number, number];
+    return { from, to: Math.min(last + 1, size) };
+  });
+  return ranges.length <= MAX_RANGES && ranges.every(({ from, to }) => from < to) ? ranges : [];
 }
 
 /** Decodes a name from a URL; returns `null` if it is invalid. */

@@ -2,7 +2,7 @@
  * Decodes pictures with the browser. They are cropped to a square and scaled to a given size.
  * Browsers decode and scale slightly differently, so pixels may differ between machines.
  */
-import { HEAD_BYTES, pictureFormat } from '../spec/dataFiles.ts';
+import { pictureFormat } from '../spec/dataFiles.ts';
 import { DataError } from '../util/errors.ts';
 
 export interface PictureSize {
@@ -12,8 +12,16 @@ export interface PictureSize {
   channels: 1 | 3;
 }
 
-/** Decodes a picture. Returns pixels from 0 to 255 in the layout [side, side, channels]. */
-export type DecodePicture = (name: string, blob: Blob, size: PictureSize) => Promise<Uint8Array>;
+/**
+ * Decodes a picture. Returns pixels from 0 to 255 in the layout [side, side, channels].
+ *
+ * @param file the contents of the file.
+ */
+export type DecodePicture = (
+  name: string,
+  file: Uint8Array<ArrayBuffer>,
+  size: PictureSize,
+) => Promise<Uint8Array<ArrayBuffer>>;
 
 /**
  * The canvas of the latest picture. It is reused, because all pictures of a job have the same size.
@@ -27,6 +35,34 @@ function contextOf(side: number): OffscreenCanvasRenderingContext2D {
   return latest;
 }
 
+/** MIME types of the formats that `ImageDecoder` decodes faster than `createImageBitmap`. */
+const TYPES: Readonly<Record<string, string>> = { PNG: 'image/png', JPEG: 'image/jpeg', WebP: 'image/webp' };
+
+/**
+ * Decodes a picture with WebCodecs, which takes a third of the time of `createImageBitmap` for small
+ * pictures, because their bytes stay in this process. Resolves with `null` if this browser does not
+ * decode this picture so, or if the picture must be turned.
+ */
+async function decodeFrame(data: Uint8Array<ArrayBuffer>, type: string | undefined): Promise<ImageBitmap | null> {
+  // A browser whose frames do not state their rotation does not say how a photo must be turned.
+  if (type === undefined || !('ImageDecoder' in globalThis) || !('rotation' in VideoFrame.prototype)) return null;
+  const decoder = new ImageDecoder({ data, type });
+  try {
+    const { image } = await decoder.decode();
+    try {
+      const { rotation, flip } = image as VideoFrame & { rotation: number; flip: boolean };
+      return rotation === 0 && !flip ? await createImageBitmap(image) : null;
+    } finally {
+      image.close();
+    }
+  } catch {
+    // `createImageBitmap` decodes some pictures that WebCodecs rejects.
+    return null;
+  } finally {
+    decoder.close();
+  }
+}
+
 /**
  * Returns the central square of the picture, scaled to `side` x `side` pixels. Transparent pixels
  * become white.
@@ -34,17 +70,17 @@ function contextOf(side: number): OffscreenCanvasRenderingContext2D {
  * @throws (rejects) DataError with the file's name if the file is damaged or this browser does not
  *   support its format.
  */
-export const decodePicture: DecodePicture = async (name, blob, { side, channels }) => {
+export const decodePicture: DecodePicture = async (name, file, { side, channels }) => {
+  const format = pictureFormat(name, file);
   let bitmap: ImageBitmap;
   try {
-    bitmap = await createImageBitmap(blob);
+    bitmap = (await decodeFrame(file, TYPES[format ?? ''])) ?? (await createImageBitmap(new Blob([file])));
   } catch (cause) {
-    const format = pictureFormat(name, new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer()));
     const why =
       format === null
         ? 'It is damaged, or not a picture. Replace or remove it.'
         : `It is a ${format} picture, which is damaged, or which this browser does not support. Convert it to JPEG or PNG, or remove it.`;
-    throw new DataError(`${name} (${blob.size} bytes) cannot be decoded. ${why}`, {}, { cause });
+    throw new DataError(`${name} (${file.length} bytes) cannot be decoded. ${why}`, {}, { cause });
   }
   const context = contextOf(side);
   context.fillStyle = 'white';

@@ -12,18 +12,25 @@ const BLOCK_BYTES = 64 * 1024;
 /** Maximum number of bytes of one file that stay in memory. */
 const KEPT_BYTES = 64 * 1024 * 1024;
 
+/** The part of the interface of a Blob that reads bytes. A file on a server has it too. */
+export interface Bytes {
+  readonly size: number;
+  slice(start: number, end: number): Bytes;
+  arrayBuffer(): Promise<ArrayBuffer>;
+}
+
 export class PartialFile {
   /** The file's name, for errors. */
   readonly name: string;
   readonly size: number;
-  readonly #blob: Blob;
+  readonly #bytes: Bytes;
   /** Blocks by their index in the file. The least recently used block is first. */
   readonly #blocks = new Map<number, Promise<Uint8Array<ArrayBuffer>>>();
 
-  constructor(name: string, blob: Blob) {
+  constructor(name: string, bytes: Bytes) {
     this.name = name;
-    this.size = blob.size;
-    this.#blob = blob;
+    this.size = bytes.size;
+    this.#bytes = bytes;
   }
 
   /**
@@ -56,8 +63,9 @@ export class PartialFile {
   async #readBlock(number: number): Promise<Uint8Array<ArrayBuffer>> {
     const from = number * BLOCK_BYTES;
     try {
-      return new Uint8Array(await this.#blob.slice(from, from + BLOCK_BYTES).arrayBuffer());
+      return new Uint8Array(await this.#bytes.slice(from, from + BLOCK_BYTES).arrayBuffer());
     } catch (cause) {
+      if (cause instanceof DataError) throw cause;
       throw new DataError(
         `${this.name} could not be read from byte ${from} on (${messageOf(cause)}). If it was changed or moved, choose it again.`,
         {},

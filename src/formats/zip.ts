@@ -16,10 +16,9 @@ import {
 } from '@zip.js/zip.js/lib/zip-core-reader.js';
 import { DataError, messageOf } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
-import { PartialFile } from './partialFile.ts';
+import { PartialFile, type Bytes } from './partialFile.ts';
+import { checkEntry, entryError, STORED, unpackEntry, type ZipEntryFacts } from './zipEntry.ts';
 
-const STORED = 0;
-const DEFLATED = 8;
 /**
  * Maximum size of the directory, because zip.js reads it into memory. It is enough for two million
  * names.
@@ -42,6 +41,7 @@ interface ZipEntry {
   readonly guessed: string | null;
   /** Unpacked size, bytes. */
   readonly size: number;
+  readonly facts: ZipEntryFacts;
   /**
    * Reads the entry's bytes. If the entry is not compressed, the result is a slice of the file, and
    * nothing is read. If the entry is deflated, it is unpacked and its checksum is verified.
@@ -57,9 +57,9 @@ interface ZipEntry {
  *
  * @throws (rejects) DataError if the directory is missing or damaged.
  */
-export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
-  const file = new PartialFile(name, blob);
-  const zip = new ZipReader(sourceOf(file, blob), { useWebWorkers: false, filenameValidation: 'tolerant' });
+export async function openZip(name: string, bytes: Bytes): Promise<ZipEntry[]> {
+  const file = new PartialFile(name, bytes);
+  const zip = new ZipReader(sourceOf(file, bytes), { useWebWorkers: false, filenameValidation: 'tolerant' });
   const found: FileEntry[] = [];
   let count = 0;
   try {
@@ -75,7 +75,8 @@ export async function openZip(name: string, blob: Blob): Promise<ZipEntry[]> {
     const guessed = isGuessed(entry) ? encoding : null;
     const { filename, rawFilename, uncompressedSize: size } = entry;
     const path = pathOf(guessed === 'windows-1252' ? new TextDecoder(guessed).decode(rawFilename) : filename);
-    return { path, size, guessed, blob: () => readEntry(name, blob, entry) };
+    const facts = factsOf(name, entry);
+    return { path, size, guessed, facts, blob: () => readEntry(bytes, entry, facts) };
   });
 }
 
@@ -111,11 +112,16 @@ function pathOf(filename: string): string {
   return steps.filter((step, i) => step !== '.' && step !== '..' && (step !== '' || i === steps.length - 1)).join('/');
 }
 
-function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {
+function factsOf(zip: string, entry: FileEntry): ZipEntryFacts {
+  const { filename, offset, uncompressedSize: size, compressedSize: packedSize, compressionMethod: method } = entry;
+  return { zip, filename, offset, packedSize, size, method, isEncrypted: entry.encrypted, crc: entry.signature! };
+}
+
+function sourceOf(file: PartialFile, bytes: Bytes): Reader<Bytes> {
   return {
     size: file.size,
     get readable(): ReadableStream {
-      return blob.stream();
+      return streamOf(bytes);
     },
     readUint8Array: (offset, length) => {
       if (length > MAX_DIRECTORY_BYTES)
@@ -124,8 +130,19 @@ function sourceOf(file: PartialFile, blob: Blob): Reader<Blob> {
         );
       return file.read(offset, offset + length);
     },
-    createReadable: ({ offset = 0, size = file.size } = {}) => blob.slice(offset, offset + size).stream(),
+    createReadable: ({ offset = 0, size = file.size } = {}) => streamOf(bytes.slice(offset, offset + size)),
   };
+}
+
+function streamOf(bytes: Bytes): ReadableStream {
+  return bytes instanceof Blob
+    ? bytes.stream()
+    : new ReadableStream({
+        async start(controller) {
+          controller.enqueue(new Uint8Array(await bytes.arrayBuffer()));
+          controller.close();
+        },
+      });
 }
 
 async function directoryError(
@@ -161,34 +178,27 @@ async function directoryError(
   }
 }
 
-async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Blob> {
-  const { filename, offset, uncompressedSize: size, compressedSize, compressionMethod: method } = entry;
-  const fail = (at: number, what: string, cause?: unknown): never => {
-    throw new DataError(`${name}: ${filename} at byte ${at} ${what}`, {}, { cause });
-  };
-  if (entry.encrypted) return fail(offset, 'is encrypted. Pack the files without a password.');
-  if (method !== STORED && method !== DEFLATED) {
-    return fail(
-      offset,
-      `uses compression method ${method}, but only uncompressed and deflated entries can be read. Pack the files with another program or setting.`,
-    );
+async function readEntry(bytes: Bytes, entry: FileEntry, facts: ZipEntryFacts): Promise<Blob> {
+  const { offset, size, method } = facts;
+  if (!(bytes instanceof Blob)) {
+    const read = async (count: number): Promise<Uint8Array<ArrayBuffer>> =>
+      new Uint8Array(await bytes.slice(offset, Math.min(offset + count, bytes.size)).arrayBuffer());
+    return new Blob([await unpackEntry(facts, read)]);
   }
-  if (method === STORED && compressedSize !== size)
-    return fail(
-      offset,
-      `has ${compressedSize} bytes, but the directory says ${size}. The file is damaged. Download it or create it again.`,
-    );
+  checkEntry(facts);
   const start = (): number => entry.localDirectory?.dataOffset ?? offset;
-  if (size > MAX_UNPACKED_BYTES && method !== STORED)
-    return fail(
+  if (size > MAX_UNPACKED_BYTES && method !== STORED) {
+    throw entryError(
+      facts,
       offset,
       `would have ${size} bytes when unpacked, more than the maximum of ${MAX_UNPACKED_BYTES}. Pack it without compression.`,
     );
+  }
   const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
   try {
     if (method === STORED) {
       await entry.getData(writable, { checkOverlappingEntryOnly: true });
-      return blob.slice(start(), start() + size);
+      return bytes.slice(start(), start() + size);
     }
     const unpacked = new Response(readable).blob();
     await Promise.all([entry.getData(writable, { checkCrc32: true }), unpacked]);
@@ -196,11 +206,16 @@ async function readEntry(name: string, blob: Blob, entry: FileEntry): Promise<Bl
   } catch (cause) {
     switch (messageOf(cause)) {
       case ERR_LOCAL_FILE_HEADER_NOT_FOUND:
-        return fail(offset, 'is missing. The file is damaged. Download it or create it again.', cause);
+        throw entryError(facts, offset, 'is missing. The file is damaged. Download it or create it again.', cause);
       case ERR_ENTRY_DATA_OUT_OF_BOUNDS:
-        return fail(start(), `ends too early, at byte ${blob.size}. Download it again.`, cause);
+        throw entryError(facts, start(), `ends too early, at byte ${bytes.size}. Download it again.`, cause);
       default:
-        return fail(start(), `cannot be unpacked. It is damaged. Download or create ${name} again.`, cause);
+        throw entryError(
+          facts,
+          start(),
+          `cannot be unpacked. It is damaged. Download or create ${facts.zip} again.`,
+          cause,
+        );
     }
   }
 }

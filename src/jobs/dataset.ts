@@ -38,12 +38,35 @@ export interface Dataset {
   /**
    * Writes the samples `indices` one after the other to the start of `inputs` (pixels from 0 to 1)
    * and `labels`. The arrays may be longer, because batches are padded to a fixed shape; elements
-   * after the samples stay unchanged. Returns a promise if the samples are read from files.
+   * after the samples stay unchanged. Returns a promise if the samples are read from files. It
+   * resolves with the positions in `indices` of samples that cannot be used, if there are any.
    *
    * @throws UsageError if an index is out of range or an array is too short; DataError if a file
    *   cannot be read.
    */
-  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void>;
+  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<readonly number[] | void>;
+  /**
+   * Number of samples that are worth reading before they are needed. Missing if samples are in
+   * memory.
+   */
+  readonly ahead?: number;
+  /** The files of samples that are read from files, to compare them with those of other ranks. */
+  readonly contents?: FileContents;
+  /**
+   * Reads samples before they are needed.
+   *
+   * @param next the samples that are needed next, in their order; at most {@link ahead}.
+   */
+  expect?(next: readonly number[]): void;
+}
+
+/** The contents of files that are read while the run trains. */
+export interface FileContents {
+  /** CRC-32 of every file, if an archive states it; otherwise `null`. */
+  readonly stated: Uint32Array | null;
+  /** CRC-32 of each file that was read. The keys are numbers of files. */
+  readonly crcs: ReadonlyMap<number, number>;
+  nameOf(file: number): string;
 }
 
 /** Integers if labels are classes, floats if labels are amounts. */

@@ -10,6 +10,7 @@ import { majority } from '../util/majority.ts';
 import { checkTwins } from '../formats/classNames.ts';
 import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
+import { storedFile } from './storedFile.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
 import { checkTexts, factsOf, joinTexts, whyTextDoesNotFit } from './gpt/textAgreement.ts';
@@ -49,7 +50,7 @@ export interface TextShard {
 export async function openShard(
   job: JobSpec,
   files: readonly File[],
-  onprogress?: LoadDataOptions['onprogress'],
+  { onprogress, onundecoded }: Pick<LoadDataOptions, 'onprogress' | 'onundecoded'> = {},
 ): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
     const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
@@ -66,7 +67,7 @@ export async function openShard(
     const table = await Table.open(oneTable(files), job, onprogress);
     return { facts: table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
-  const images = await openImages(files, job, { isShard: true, onprogress });
+  const images = await openImages(files.map(storedFile), job, { isShard: true, onundecoded });
   return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
 }
 

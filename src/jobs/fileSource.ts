@@ -3,9 +3,11 @@ import type { DataFileEntry } from '../spec/dataFiles.ts';
 import { pathOfName } from '../spec/mnistFiles.ts';
 import type { LoadProgress } from '../protocol/events.ts';
 import type { Preview } from '../spec/preview.ts';
-import { systemClock } from '../util/clock.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
+import { download, rangedSize } from './download.ts';
+import { storedFile, type FilePlace, type StoredFile } from './storedFile.ts';
+import { downloadRange } from './webRanges.ts';
 
 /** Maximum size of a file that is read as a whole. MNIST's largest file has 47 MB. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
@@ -21,6 +23,8 @@ export interface LoadDataOptions {
    */
   baseUrl: string;
   signal?: AbortSignal;
+  /** Called once for each picture that cannot be decoded, with the reason. It is left out. */
+  onundecoded?: (problem: string) => void;
   /** Receives the preview of the data, before samples are read. */
   onpreview?: (preview: Preview) => void;
   /**
@@ -28,12 +32,6 @@ export interface LoadDataOptions {
    */
   onprogress?: (progress: LoadProgress) => void;
 }
-
-/**
- * HTTP status codes for a file that does not exist. Object stores answer 403 for a missing file if
- * clients may not list the folder.
- */
-const MISSING = new Set([403, 404, 410]);
 
 export interface FoundFile {
   /** Name of the file in errors. For a file on a web server, this is its full URL. */
@@ -65,8 +63,6 @@ const INDEX_NAME = 'index.json';
  * bytes of all these files, one after the other.
  */
 const CONTENTS_NAME = 'index.bin';
-/** A request that receives nothing for this number of milliseconds fails. */
-const REQUEST_TIMEOUT_MS = 120_000;
 /** Maximum number of bytes of files that are requested together. */
 const PART_BYTES = 16 * 1024 * 1024;
 /** Maximum number of concurrent requests. */
@@ -167,6 +163,52 @@ export async function fetchFiles(
   return entries.some(({ size }) => size !== undefined)
     ? fetchTogether(entries, url, { isWanted, signal, onprogress })
     : fetchEach(entries, url, { isWanted, signal });
+}
+
+/**
+ * Lists the files of a folder, or a single file, like {@link fetchFiles}. If the server sends parts
+ * of files, a file is read when it is needed. Otherwise it is downloaded now.
+ */
+export async function listFiles(
+  address: string,
+  options: Pick<LoadDataOptions, 'baseUrl' | 'signal' | 'onprogress'>,
+  isWanted: (name: string) => boolean = () => true,
+): Promise<StoredFile[]> {
+  const { baseUrl, signal, onprogress } = options;
+  const url = webUrl(address, baseUrl);
+  /** Bytes of the files that were read as a whole. */
+  const whole = { done: 0, total: 0 };
+  const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>): StoredFile => {
+    const size = place.range.end - place.range.start;
+    const blob = (): Promise<Blob> => {
+      whole.total += size;
+      let received = 0;
+      const onbytes = (bytes: number): void => {
+        whole.done += bytes - received;
+        received = bytes;
+        onprogress?.({ unit: 'bytes', ...whole });
+      };
+      return downloadRange(place.url, place.range, { signal, onbytes });
+    };
+    return { path, size, place, blob };
+  };
+  if (!url.pathname.endsWith('/')) {
+    const size = /\.zip$/i.test(url.pathname) ? await rangedSize(url, signal) : null;
+    if (size !== null) return [fileAt(nameOf(url), { in: 'web', url: url.href, range: { start: 0, end: size } })];
+    return (await fetchFiles(address, options)).map(storedFile);
+  }
+  const entries = await readIndex(url, signal);
+  if (!entries?.some(({ size }) => size !== undefined)) {
+    return (await fetchFiles(address, options, isWanted)).map(storedFile);
+  }
+  const contents = new URL(CONTENTS_NAME, url).href;
+  let end = 0;
+  return entries.map(({ name, size = 0 }) => {
+    const range = { start: end, end: (end += size) };
+    return size > 0 && isWanted(name)
+      ? fileAt(name, { in: 'web', url: contents, range })
+      : storedFile(new File([], name));
+  });
 }
 
 interface FetchOptions {
@@ -299,68 +341,4 @@ async function readIndex(folder: URL, signal?: AbortSignal): Promise<DataFileEnt
 function isEntry(entry: unknown): entry is DataFileEntry {
   if (typeof entry !== 'object' || entry === null || !('name' in entry) || typeof entry.name !== 'string') return false;
   return !('size' in entry) || typeof entry.size === 'number';
-}
-
-interface DownloadOptions {
-  signal?: AbortSignal | undefined;
-  headers?: Record<string, string>;
-  /**
-   * Receives the number of received bytes, and the total number of bytes if the server states it.
-   */
-  onbytes?: (bytes: number, total: number) => void;
-}
-
-/**
- * Downloads a file as a blob. Returns `null` if the server reports that the file does not exist.
- */
-async function download(url: URL, { signal, headers = {}, onbytes }: DownloadOptions = {}): Promise<Blob | null> {
-  const idle = new AbortController();
-  const startTimer = (): (() => void) => systemClock.after(REQUEST_TIMEOUT_MS, () => idle.abort());
-  let cancel = startTimer();
-  try {
-    const response = await fetch(url, {
-      headers,
-      signal: signal === undefined ? idle.signal : AbortSignal.any([signal, idle.signal]),
-    });
-    const isPage = response.headers.get('content-type')?.startsWith('text/html') === true;
-    if (MISSING.has(response.status) || (response.ok && isPage)) {
-      await response.body?.cancel();
-      return null;
-    }
-    if (!response.ok) {
-      await response.body?.cancel();
-      throw new DataError(
-        `${url.href}: the server answered ${response.status}. Check the address and its permissions, or try again later.`,
-      );
-    }
-    const total = Number(response.headers.get('content-length') ?? 0);
-    let bytes = 0;
-    const counted = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
-      transform(chunk, controller) {
-        cancel();
-        cancel = startTimer();
-        onbytes?.((bytes += chunk.length), Math.max(total, bytes));
-        controller.enqueue(chunk);
-      },
-    });
-    return await new Response(response.body?.pipeThrough(counted) ?? null).blob();
-  } catch (cause) {
-    if (cause instanceof DataError) throw cause;
-    signal?.throwIfAborted();
-    if (idle.signal.aborted) {
-      throw new DataError(
-        `${url.href}: nothing was received for ${REQUEST_TIMEOUT_MS / 1000} s. Use a faster server, or choose the files on this device.`,
-        {},
-        { cause },
-      );
-    }
-    throw new DataError(
-      `${url.href} could not be fetched (${messageOf(cause)}). Check that the server is running and that, if it is not ` +
-        "this page's server, it allows requests from this page (CORS: Access-Control-Allow-Origin).",
-      {},
-      { cause },
-    );
-  } finally {
-    cancel();
-  }
 }

@@ -7,15 +7,16 @@ import { stretchOf, type Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
-import { fetchFiles, folderSource, pickedSource, type LoadDataOptions } from './fileSource.ts';
+import { fetchFiles, folderSource, listFiles, pickedSource, type LoadDataOptions } from './fileSource.ts';
+import { storedFile, type StoredFile } from './storedFile.ts';
 import { oneTable, Table, type TableJob } from './table/table.ts';
 import { kindOfName } from '../spec/dataFiles.ts';
-import { DEFAULT_JOB, readsFiles, type JobSpec } from '../spec/job.ts';
+import { DEFAULT_JOB, type JobSpec } from '../spec/job.ts';
 import type { Preview, TextPreview } from '../spec/preview.ts';
 import type { Vocabulary } from '../spec/vocabulary.ts';
 import { messageOf, UsageError } from '../util/errors.ts';
 
-export { sampleLength, type Dataset, type Labels } from './dataset.ts';
+export { sampleLength, type Dataset, type FileContents, type Labels } from './dataset.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { logitsOf, networkLayers } from './gpt/layers.ts';
 export { dropoutPlaces, Network } from './gpt/network.ts';
@@ -61,13 +62,17 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       return { train: new SyntheticDigits(job.seed, 'train'), test: new SyntheticDigits(job.seed, 'test') };
     case 'url':
       if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
-      if (!readsFiles(job.job)) break;
-      return loadFiles(job, await fetchFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
+      if (job.job === 'images') {
+        return loadImages(job, await listFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
+      }
+      if (job.job !== 'table') break;
+      return loadTable(job, await fetchFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
     case 'files':
     case 'shared':
       if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
-      if (!readsFiles(job.job)) break;
-      return loadFiles(job, options.files ?? [], options);
+      if (job.job === 'images') return loadImages(job, (options.files ?? []).map(storedFile), options);
+      if (job.job !== 'table') break;
+      return loadTable(job, options.files ?? [], options);
     case 'built-in':
     case 'none':
     // Federated data is loaded by `openShard`, after the ranks have agreed on its facts.
@@ -79,18 +84,24 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
   throw new UsageError(`The job ${job.job} does not support data of kind "${data.kind}".`);
 }
 
-async function loadFiles(
+async function loadTable(
   job: DataJob,
   files: readonly File[],
   { onpreview, onprogress }: LoadDataOptions,
 ): Promise<{ train: Dataset; test: Dataset }> {
-  const whole = { ...DEFAULT_JOB, ...job };
-  const opened =
-    job.job === 'table'
-      ? await Table.open(oneTable(files), whole, onprogress)
-      : await openImages(files, whole, { onprogress });
-  onpreview?.(opened.preview);
-  return opened.load();
+  const table = await Table.open(oneTable(files), { ...DEFAULT_JOB, ...job }, onprogress);
+  onpreview?.(table.preview);
+  return table.load();
+}
+
+async function loadImages(
+  job: DataJob,
+  files: readonly StoredFile[],
+  { onpreview, onundecoded }: LoadDataOptions,
+): Promise<{ train: Dataset; test: Dataset }> {
+  const images = await openImages(files, { ...DEFAULT_JOB, ...job }, { onundecoded });
+  onpreview?.(images.preview);
+  return images.load();
 }
 
 /**
@@ -127,7 +138,7 @@ export async function inspectFiles(
       return { preview: await previewOf(text, await createCorpus(text, job.gpt)), problem: null };
     }
     if (job.job !== 'table') {
-      const images = await openImages(files, job, { isShard, onprogress });
+      const images = await openImages(files.map(storedFile), job, { isShard });
       return { preview: images.preview, problem: isShard ? null : modelProblem(job.model, images.load().train) };
     }
     const table = await Table.open(oneTable(files), job, onprogress);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
+import { storedFile } from '../../src/jobs/storedFile.ts';
 import type { DecodePicture } from '../../src/formats/decodePicture.ts';
 import { openImages } from '../../src/jobs/images/images.ts';
 import type { ImagesFacts } from '../../src/spec/dataFacts.ts';
@@ -68,7 +69,7 @@ describe('federated tables', () => {
       'a.csv',
     );
     const done: number[] = [];
-    await openShard(jobOf(), [file], (progress) => done.push(progress.done));
+    await openShard(jobOf(), [file], { onprogress: (progress) => done.push(progress.done) });
     expect([done.length > 4, done.at(-1)]).toEqual([true, file.size]);
   });
 
@@ -281,7 +282,7 @@ describe('federated images', () => {
 
   const pictures = async (...folders: string[]): Promise<ImagesFacts> => {
     const files = folders.flatMap((one) => Array.from({ length: 12 }, (_, i) => new File(['a'], `${one}/${i}.png`)));
-    return (await openImages(files, job, { isShard: true, decode })).facts;
+    return (await openImages(files.map(storedFile), job, { isShard: true, decode })).facts;
   };
 
   test('have one class for a folder name in both Unicode forms', async () => {

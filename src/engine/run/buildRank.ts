@@ -199,6 +199,7 @@ export function dataSource({ job, files, shared, baseUrl, clock, activity, emit 
     files: shared?.files() ?? files,
     baseUrl,
     onprogress,
+    onundecoded: (problem) => emit({ type: 'note', message: `A picture is left out: ${problem}` }),
     ...(!isPreviewed && { onpreview: (preview: Preview) => emit({ type: 'preview', preview, problem: null }) }),
   };
 }

@@ -94,8 +94,7 @@ export class Run {
     const run = new Run(options);
     const shard = run.#shard;
     if (shard) {
-      const { onprogress } = dataSource(run.#options);
-      await options.activity.during('load the data', () => shard.open(onprogress));
+      await options.activity.during('load the data', () => shard.open(dataSource(run.#options)));
     } else if (options.shared === null) await run.#build();
     return run;
   }

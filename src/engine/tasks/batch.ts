@@ -10,7 +10,7 @@ export interface BatchTensors {
   inputs: tf.Tensor;
   /** Class indices as int32 [size], or numbers to predict as float32 [size]. */
   labels: tf.Tensor1D;
-  /** Weights as float32 [size]: 1 for a sample, 0 for padding. */
+  /** Weights as float32 [size]: 1 for a sample, 0 for padding and for a sample that cannot be used. */
   weights: tf.Tensor1D;
 }
 
@@ -50,7 +50,8 @@ export class Batch {
     this.#inputs.fill(0, length * sampleLength(this.#data));
     this.labels.fill(0, length);
     this.weights.fill(1, 0, length).fill(0, length);
-    await this.#data.read(indices, this.#inputs, this.labels);
+    const leftOut = await this.#data.read(indices, this.#inputs, this.labels);
+    for (const at of leftOut ?? []) this.weights[at] = 0;
     // Copies the arrays, because a tensor shares memory with its array until it is uploaded.
     return {
       inputs: tf.tensor(this.#inputs.slice(), [this.size, ...this.#data.inputShape]),

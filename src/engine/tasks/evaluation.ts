@@ -186,19 +186,21 @@ export async function testHeldOut(
   own[0] = isCounted ? share.length : 0;
   for (let at = 0; at < share.length; at += task.testBatch) {
     const scores = await task.evaluate(share.subarray(at, at + task.testBatch));
-    const { lossSum, correct, sums = [], confusion = [] } = scores;
+    const { leftOut = 0, lossSum, correct, sums = [], confusion = [] } = scores;
+    if (isCounted) own[0] -= leftOut;
     for (const [i, sum] of [lossSum, correct, ...sums].entries()) own[i + 1]! += sum;
     for (let i = first; i < own.length; i++) own[i]! += confusion[i - first]!;
     await report(Math.min(at + task.testBatch, share.length), share.length);
   }
   const all = Array.from(await group.allReduce(own));
-  const [tested, lossSum, correct, ...sums] = all.slice(0, first);
+  const [used, lossSum, correct, ...sums] = all.slice(0, first);
+  const tested = Math.max(1, used!);
   const counts = all.slice(first);
-  const metrics = score?.toMetrics(sums, tested!) ?? {};
+  const metrics = score?.toMetrics(sums, tested) ?? {};
   return {
-    samples: tested!,
-    loss: lossSum! / tested!,
-    accuracy: task.classifies ? correct! / tested! : null,
+    samples: used!,
+    loss: lossSum! / tested,
+    accuracy: task.classifies ? correct! / tested : null,
     ...(Object.keys(metrics).length > 0 && { metrics }),
     ...(classes.length > 0 && {
       confusion: {

@@ -93,6 +93,9 @@ export async function createJobTask(
           ),
         ),
       ),
+    contents: shard === undefined ? (train.contents ?? null) : null,
+    ahead: train.ahead,
+    expect: (next) => train.expect?.(next),
     classifies: scores.classifies,
     classes: scores.classes,
     score: scores.metrics,
@@ -100,7 +103,8 @@ export async function createJobTask(
       testBatch.with(indices, async (tensors) => {
         const logits = model.logits(tensors.inputs);
         try {
-          return await scores.evaluate(logits, tensors, testBatch);
+          const used = testBatch.weights.reduce((sum, weight) => sum + weight, 0);
+          return { ...(await scores.evaluate(logits, tensors, testBatch)), leftOut: indices.length - used };
         } finally {
           logits.dispose();
         }

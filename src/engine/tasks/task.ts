@@ -2,11 +2,13 @@
  * The subject of training in a run: the variables to train, a loss over samples that are chosen by
  * index, and the evaluation of held-out samples.
  */
-import type { HeldOutMetrics } from '../../jobs/index.ts';
+import type { FileContents, HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/backward/flatten.ts';
 import type { Pass } from '../../parallel/backward/pass.ts';
 
 export interface Evaluated {
+  /** The number of samples that could not be used. They are not part of the other values. */
+  leftOut?: number;
   lossSum: number;
   correct: number;
   sums?: readonly number[];
@@ -57,6 +59,11 @@ export interface Task {
     step: number,
     size: number,
   ): Promise<T>;
+  /** The files of samples that are read while the run trains; `null` if there are none. */
+  readonly contents?: FileContents | null;
+  /** See `Dataset`. */
+  readonly ahead?: number | undefined;
+  expect?(next: readonly number[]): void;
   /**
    * Returns the summed loss of held-out samples `indices`, and the number of correct outputs. That
    * number is 0 if the task does not classify. If a sample has several outputs, such as a sequence,

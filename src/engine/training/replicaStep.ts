@@ -206,6 +206,7 @@ export class ReplicaStep implements RankStep {
     if (await this.#methodTest?.waitForRanks(group, step)) this.figures.skipBytes();
     const assignment = this.samples.next(position, this.#balance.shares);
     const { epoch, offset, size, next } = assignment.window;
+    this.samples.readAhead(next, this.#balance.shares, this.progress.totalSteps(this.samples) - step - 1);
     return {
       epoch,
       offset,
@@ -229,6 +230,7 @@ export class ReplicaStep implements RankStep {
   }
 
   async compare(group: ProcessGroup, exchange: (stateHash: string) => Promise<void>): Promise<void> {
+    await this.samples.compareContents(group);
     if (this.progress.isOver) await this.#rangeTest?.restore();
     const compare = (): Promise<void> => exchange(this.stateHash());
     const savesState = this.#options.savesState?.(group.localRank) ?? false;

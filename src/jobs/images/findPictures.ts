@@ -5,6 +5,7 @@ import { HEAD_BYTES, isDataInHiddenFolder, isHidden, kindOfName, pictureFormat }
 import { DataError } from '../../util/errors.ts';
 import { canonical } from '../../formats/classNames.ts';
 import { folderOf } from '../fileNotes.ts';
+import { bytesAt, type StoredFile } from '../storedFile.ts';
 import type { DecodePicture } from '../../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read concurrently. */
@@ -15,25 +16,14 @@ const READERS = 8;
  */
 const MAX_EXAMINED_BYTES = 64 * 1024 * 1024;
 
-/** A file in a folder, or in a zip file. */
-export interface PathFile {
-  /** Path, such as `train/cats/1.png`. */
-  path: string;
-  /** Size in bytes. */
-  size: number;
-  /** In a zip file: the guessed encoding of the file's name; missing or `null` if it is known. */
-  guessed?: string | null;
-  blob: () => Promise<Blob>;
-}
-
 export interface FoundPictures {
-  pictures: readonly PathFile[];
+  pictures: readonly StoredFile[];
   /** Visible files that are not pictures. */
-  others: readonly PathFile[];
+  others: readonly StoredFile[];
   /** Pictures and texts in hidden folders. */
-  hidden: readonly PathFile[];
+  hidden: readonly StoredFile[];
   /** Pictures in formats that this browser does not decode. */
-  undecoded: readonly (PathFile & { format: string })[];
+  undecoded: readonly (StoredFile & { format: string })[];
 }
 
 /**
@@ -44,7 +34,7 @@ export interface FoundPictures {
  */
 export async function findPictures(
   name: string,
-  given: readonly PathFile[],
+  given: readonly StoredFile[],
   decode: DecodePicture,
 ): Promise<FoundPictures> {
   const files = given.map((file) => ({ ...file, path: canonical(file.path) }));
@@ -62,7 +52,8 @@ export async function findPictures(
   const refused = new Set<string>();
   for (const format of new Set(unusual.map((one) => one.format))) {
     const first = unusual.find((one) => one.format === format)!;
-    const isDecoded = await decode(first.path, await first.blob(), { side: 1, channels: 1 }).then(
+    const file = new Uint8Array(await (await first.blob()).arrayBuffer());
+    const isDecoded = await decode(first.path, file, { side: 1, channels: 1 }).then(
       () => true,
       () => false,
     );
@@ -80,13 +71,13 @@ export async function findPictures(
   };
 }
 
-async function formatOf({ path, size, blob }: PathFile): Promise<string | null> {
+async function formatOf({ path, size, place, blob }: StoredFile): Promise<string | null> {
   if (size === 0 || size > MAX_EXAMINED_BYTES) return null;
-  const bytes = await blob();
+  const bytes = place.in === 'zip' ? await blob() : bytesAt(place);
   return pictureFormat(path, new Uint8Array(await bytes.slice(0, HEAD_BYTES).arrayBuffer()));
 }
 
-function checkFolders(name: string, pictures: readonly PathFile[], undecoded: FoundPictures['undecoded']): void {
+function checkFolders(name: string, pictures: readonly StoredFile[], undecoded: FoundPictures['undecoded']): void {
   const kept = new Set(pictures.map(({ path }) => folderOf(path)));
   const lost = undecoded.find(({ path }) => !kept.has(folderOf(path)));
   if (lost === undefined) return;

@@ -5,7 +5,7 @@
 import type { JobSpec } from '../../spec/job.ts';
 import type { DataNote, ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
-import { DataError } from '../../util/errors.ts';
+import { DataError, UsageError } from '../../util/errors.ts';
 import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
 import type { Dataset } from '../dataset.ts';
 import { byFolder } from '../fileNotes.ts';
@@ -14,11 +14,16 @@ import { openIdx } from '../../formats/idx.ts';
 import { openNpz } from '../../formats/npz.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { isHidden, kindOfName } from '../../spec/dataFiles.ts';
-import { findPictures, type PathFile } from './findPictures.ts';
+import { bytesAt, type StoredFile } from '../storedFile.ts';
+import { findPictures } from './findPictures.ts';
 import { decodePicture, type DecodePicture } from '../../formats/decodePicture.ts';
 import { openZip } from '../../formats/zip.ts';
 import { checkImages, inOrder } from './imagesAgreement.ts';
-import { classFolders, countsOf, DecodedPictures, PictureDataset, type ClassFolders } from './pictureFolders.ts';
+import { classFolders, countsOf, type ClassFolders } from './pictureFolders.ts';
+import { PictureDataset } from './pictureDataset.ts';
+import { Pictures } from './pictures.ts';
+import { pictureWorkers } from './pictureWorkers.ts';
+import { readPicturesWith } from './readPictures.ts';
 import { checkSingles, notHeldOut, trainTestSplit } from '../trainTestSplit.ts';
 
 /** Number of pictures in a preview. */
@@ -59,55 +64,62 @@ interface OpenOptions {
    */
   isShard?: boolean;
   decode?: DecodePicture;
-  onprogress?: LoadDataOptions['onprogress'] | undefined;
+  /** Called once for each picture that cannot be decoded, with the reason. */
+  onundecoded?: LoadDataOptions['onundecoded'];
 }
 
 /**
  * Opens the images of a job.
  *
- * @param files the files, named by their paths, such as `cats/1.png`.
+ * @param given the files, or an archive of them.
  * @throws (rejects) DataError if the files cannot be used. The error names the file and says what
  *   to do.
  */
 export async function openImages(
-  given: readonly File[],
+  given: readonly StoredFile[],
   job: ImagesJob,
-  { isShard = false, decode = decodePicture, onprogress }: OpenOptions = {},
+  { isShard = false, ...options }: OpenOptions = {},
 ): Promise<OpenedImages> {
-  const files = given.filter(({ name }) => !isHidden(name));
+  const files = given.filter(({ path }) => !isHidden(path));
   // If there are both pictures and an archive, the archive is ignored, because the pictures were
   // usually unpacked from it.
-  const isUnpacked = files.some(({ name }) => ['idx', 'picture'].includes(kindOfName(name) ?? ''));
-  const archives = isUnpacked ? [] : files.filter(({ name }) => /\.(npz|zip)$/i.test(name));
+  const isUnpacked = files.some(({ path }) => ['idx', 'picture'].includes(kindOfName(path) ?? ''));
+  const archives = isUnpacked ? [] : files.filter(({ path }) => /\.(npz|zip)$/i.test(path));
   const [archive] = archives;
   if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
     throw new DataError(
       `These files cannot be used together: ${files
-        .map(({ name }) => name)
+        .map(({ path }) => path)
         .slice(0, 4)
         .join(', ')}. Choose a single npz or zip file and no other files.`,
     );
   }
-  if (archive !== undefined && /\.npz$/i.test(archive.name)) return ofArrays(await npzPairs(archive), job, isShard);
-  const paths: PathFile[] =
-    archive === undefined
-      ? given.map((file) => ({ path: file.name, size: file.size, blob: () => Promise.resolve(file) }))
-      : await openZip(archive.name, archive);
-  const idx = paths.filter(({ path }) => kindOfName(path) === 'idx' && !isHidden(path));
+  if (archive !== undefined && /\.npz$/i.test(archive.path)) {
+    return ofArrays(await npzPairs(archive.path, await archive.blob()), job, isShard);
+  }
+  const stored = archive === undefined ? given : await entriesOf(archive);
+  const idx = stored.filter(({ path }) => kindOfName(path) === 'idx' && !isHidden(path));
   if (idx.length > 0) {
     const pairs = await idxPairs(await Promise.all(idx.map(async ({ path, blob }) => new File([await blob()], path))));
+    const ignored = stored.filter((one) => !idx.includes(one) && !isHidden(one.path));
     return ofArrays(
       pairs,
       job,
       isShard,
       byFolder(
         'files-ignored',
-        paths.filter((one) => !idx.includes(one) && !isHidden(one.path)).map(({ path }) => path),
+        ignored.map(({ path }) => path),
       ),
     );
   }
-  const name = archive?.name ?? (given.length === 0 ? 'The choice' : 'The folder');
-  return ofPictures(name, paths, job, { isShard, decode, onprogress });
+  const name = archive?.path ?? (given.length === 0 ? 'The choice' : 'The folder');
+  return ofPictures(name, stored, job, { isShard, ...options });
+}
+
+async function entriesOf({ path: name, place }: StoredFile): Promise<StoredFile[]> {
+  if (place.in === 'zip') throw new UsageError(`${name} is in another zip file.`);
+  const entries = await openZip(name, bytesAt(place));
+  return entries.map(({ facts, ...entry }) => ({ ...entry, place: { in: 'zip', zip: place, entry: facts } }));
 }
 
 interface Pair {
@@ -121,8 +133,8 @@ interface Pair {
  */
 type Pairs = readonly [train: Pair, test: Pair | null];
 
-async function npzPairs(file: File): Promise<Pairs> {
-  const npz = await openNpz(file.name, file);
+async function npzPairs(name: string, blob: Blob): Promise<Pairs> {
+  const npz = await openNpz(name, blob);
   const byName = new Map(npz.names.map((name) => [name.toLowerCase(), name]));
   const pairOf = async (candidates: readonly (readonly [string, string])[]): Promise<Pair | null> => {
     for (const [x, y] of candidates) {
@@ -135,7 +147,7 @@ async function npzPairs(file: File): Promise<Pairs> {
   const train = await pairOf(TRAIN_NAMES);
   if (train !== null) return [train, await pairOf(TEST_NAMES)];
   throw new DataError(
-    `${file.name} has these arrays: ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}. Needed are x and y, or x_train, ` +
+    `${name} has these arrays: ${npz.names.length === 0 ? '(none)' : npz.names.slice(0, 8).join(', ')}. Needed are x and y, or x_train, ` +
       'y_train, x_test and y_test. Save the arrays with these names.',
   );
 }
@@ -285,11 +297,12 @@ async function arraysOf({ x, y }: Pair): Promise<LabelledArrays> {
 
 async function ofPictures(
   name: string,
-  files: readonly PathFile[],
+  files: readonly StoredFile[],
   { seed, side, channels }: ImagesJob,
-  { isShard, decode, onprogress }: Required<OpenOptions>,
+  { isShard = false, decode, onundecoded }: OpenOptions,
 ): Promise<OpenedImages> {
-  const folders: ClassFolders = classFolders(name, await findPictures(name, files, decode), { seed, isShard });
+  const found = await findPictures(name, files, decode ?? decodePicture);
+  const folders: ClassFolders = classFolders(name, found, { seed, isShard });
   const classes = [...folders.classes];
   checkEnough(name, folders.pictures.length, isShard);
   checkImages(name, { isNumbered: false, classes }, isShard);
@@ -299,14 +312,16 @@ async function ofPictures(
       name,
       perClass.map(({ count }) => count),
     );
-  const decoded = new DecodedPictures(folders, { side, channels }, decode);
-  const digest = await decoded.decodeAll(onprogress);
+  const readAll = decode === undefined ? pictureWorkers : readPicturesWith(decode);
+  const pictures = new Pictures(folders, { side, channels }, readAll, onundecoded);
+  const shown = await pictures.preview(
+    firsts(
+      folders.pictures.map(({ label }) => label),
+      folders.classes.length,
+    ),
+  );
   const { train, test } = folders.split;
   const tested = new Set(Array.from(test, (at) => classes[folders.pictures[at]!.label]!));
-  const shown = firsts(
-    folders.pictures.map(({ label }) => label),
-    folders.classes.length,
-  );
   const facts: ImagesFacts = {
     kind: 'images',
     shape: [side, side, channels],
@@ -318,8 +333,8 @@ async function ofPictures(
   return {
     facts,
     load: (agreed = facts) => ({
-      train: new PictureDataset(decoded, train, agreed, digest),
-      test: new PictureDataset(decoded, test, agreed, digest),
+      train: new PictureDataset(pictures, train, agreed),
+      test: new PictureDataset(pictures, test, agreed),
     }),
     preview: {
       kind: 'images',
@@ -327,9 +342,10 @@ async function ofPictures(
       heldOut: test.length,
       shape: [side, side, channels],
       classes: perClass,
-      pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
+      pictures: shown,
       notes: [
         ...folders.notes,
+        ...byFolder('pictures-undecoded', pictures.undecoded),
         ...notHeldOut(
           perClass.map(({ name: one, count }) => [one, count]),
           (one) => tested.has(one),

@@ -1,29 +1,18 @@
-/** Samples from pictures in folders. The name of a folder is the class of its pictures. */
-import type { DataNote, PreviewClass, PreviewPicture } from '../../spec/preview.ts';
-import type { ImagesFacts } from '../../spec/dataFacts.ts';
+/** Finds the classes of pictures in folders. The name of a folder is the class of its pictures. */
+import type { DataNote, PreviewClass } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import type { LoadProgress } from '../../protocol/events.ts';
-import { hashState } from '../../util/hash.ts';
 import { byFolder, folderOf } from '../fileNotes.ts';
-import type { FoundPictures, PathFile } from './findPictures.ts';
-import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { type DecodePicture, type PictureSize } from '../../formats/decodePicture.ts';
+import type { StoredFile } from '../storedFile.ts';
+import type { FoundPictures } from './findPictures.ts';
 import { trainTestSplit, type Split } from '../trainTestSplit.ts';
 
-/**
- * Maximum number of bytes of decoded pictures in memory: enough for 87 000 colour pictures of 32 x
- * 32 pixels. Further pictures are decoded whenever they are read.
- */
-const KEPT_BYTES = 256 * 1024 * 1024;
-/** Number of pictures that are decoded concurrently. */
-const DECODERS = 8;
 /**
  * Maximum size of a picture file, in bytes. The limit is needed because a small zip file may claim
  * to contain gigabytes.
  */
 const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
 
-interface Picture extends PathFile {
+export interface Picture extends StoredFile {
   label: number;
 }
 
@@ -43,7 +32,7 @@ export interface ClassFolders {
 type Part = keyof Split;
 
 /** A picture and its position in the folders. */
-interface Placed extends PathFile {
+interface Placed extends StoredFile {
   file: string;
   /** Path of the picture's folder; empty if the picture is not in a folder. */
   folder: string;
@@ -127,7 +116,7 @@ export function classFolders(
   return {
     classes,
     untrained,
-    pictures: found.map(({ path, size, blob }, i) => ({ path, size, blob, label: labels[i]! })),
+    pictures: found.map(({ path, size, place, blob }, i) => ({ path, size, place, blob, label: labels[i]! })),
     isSplit: isNamed,
     split: isNamed ? named : trainTestSplit(labels, seed),
     notes: [
@@ -151,7 +140,7 @@ export function classFolders(
  * Returns the name of the folder that is between each class and its pictures, as in
  * `cats/images/1.png`; otherwise `null`.
  */
-function inEach(pictures: readonly PathFile[]): string | null {
+function inEach(pictures: readonly StoredFile[]): string | null {
   const folders = new Set(pictures.map(({ path }) => folderOf(path)));
   const names = new Set([...folders].map((folder) => folder.split('/').at(-1)!));
   const [inner = ''] = names;
@@ -159,7 +148,7 @@ function inEach(pictures: readonly PathFile[]): string | null {
   return names.size === 1 && folders.size > 1 && isBetween && BETWEEN.test(inner) ? inner : null;
 }
 
-function pathOf({ path }: PathFile): string {
+function pathOf({ path }: StoredFile): string {
   return path;
 }
 
@@ -185,7 +174,7 @@ function guessedIn(found: readonly Sample[]): DataNote[] {
 }
 
 /** Returns an error that says what to do with files that are not pictures. */
-function nothingIn(name: string, others: readonly PathFile[], [hidden]: readonly PathFile[]): DataError {
+function nothingIn(name: string, others: readonly StoredFile[], [hidden]: readonly StoredFile[]): DataError {
   if (hidden !== undefined) {
     return new DataError(
       `${name} has no pictures: ${hidden.path} is in a hidden folder. Rename the folder, so that its name does not begin with a dot.`,
@@ -278,7 +267,7 @@ export function countsOf({ classes, pictures }: ClassFolders): PreviewClass[] {
   return counts;
 }
 
-function placeOf(path: string): Omit<Placed, keyof PathFile> {
+function placeOf(path: string): Omit<Placed, keyof StoredFile> {
   const folders = path.split('/');
   const file = folders.pop()!;
   return { file, folder: folders.join('/'), of: folders.at(-1), part: partOf(folders.slice(0, -1)) };
@@ -298,111 +287,4 @@ function partOf(folders: readonly string[]): Part | null {
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-/** Decodes pictures. The first pictures of the list stay in memory, up to a limit. */
-export class DecodedPictures {
-  readonly size: PictureSize;
-  readonly folders: ClassFolders;
-  readonly #decode: DecodePicture;
-  readonly #kept: (Uint8Array | undefined)[] = [];
-  /** Number of pictures at the start of the list that stay in memory after decoding. */
-  readonly #room: number;
-
-  constructor(folders: ClassFolders, size: PictureSize, decode: DecodePicture) {
-    this.folders = folders;
-    this.size = size;
-    this.#decode = decode;
-    this.#room = Math.min(folders.pictures.length, Math.floor(KEPT_BYTES / (size.side * size.side * size.channels)));
-  }
-
-  /**
-   * Decodes the pictures that stay in memory, so that damaged files are reported before a run.
-   *
-   * @returns a digest of the names, sizes and labels of all pictures, and of the bytes of the files
-   *   that were decoded. Bytes are used instead of pixels, because pixels may differ between
-   *   browsers.
-   */
-  async decodeAll(onprogress?: (progress: LoadProgress) => void): Promise<string> {
-    const digests: string[] = [];
-    let done = 0;
-    let next = 0;
-    const work = async (): Promise<void> => {
-      for (let at = next++; at < this.#room; at = next++) {
-        const { path, blob } = this.folders.pictures[at]!;
-        const bytes = await blob();
-        digests[at] = hashState([new Uint8Array(await bytes.arrayBuffer())]);
-        this.#kept[at] = await this.#decode(path, bytes, this.size);
-        onprogress?.({ unit: 'pictures', done: ++done, total: this.#room });
-      }
-    };
-    await Promise.all(Array.from({ length: DECODERS }, work)).finally(() => (next = Infinity));
-    const facts = this.folders.pictures.map(({ path, size, label }, at) => [
-      path.split('/').at(-1),
-      size,
-      label,
-      digests[at],
-    ]);
-    return hashState([new TextEncoder().encode(JSON.stringify([this.size, this.folders.classes, facts]))]);
-  }
-
-  /**
-   * Returns the pixels of one picture.
-   *
-   * @throws (rejects) DataError, which names the file, if the file is damaged.
-   */
-  async pixels(at: number): Promise<Uint8Array> {
-    const kept = this.#kept[at];
-    if (kept !== undefined) return kept;
-    const { path, blob } = this.folders.pictures[at]!;
-    const pixels = await this.#decode(path, await blob(), this.size);
-    if (at < this.#room) this.#kept[at] = pixels;
-    return pixels;
-  }
-
-  async preview(at: number): Promise<PreviewPicture> {
-    const { side, channels } = this.size;
-    const label = this.folders.classes[this.folders.pictures[at]!.label]!;
-    return { pixels: (await this.pixels(at)).slice(), height: side, width: side, channels, label };
-  }
-}
-
-/** Selected pictures as samples. Pixels 0 .. 255 are read as 0.0 .. 1.0. */
-export class PictureDataset implements Dataset {
-  readonly size: number;
-  readonly inputShape: readonly [number, number, number];
-  readonly classes: number;
-  readonly classNames: readonly string[];
-  readonly facts: ImagesFacts;
-  readonly digest: string;
-  readonly #pictures: DecodedPictures;
-  readonly #chosen: Uint32Array;
-  /** The label of each class of `folders.classes` in this dataset. */
-  readonly #labels: readonly number[];
-
-  /** @param facts facts whose classes include all classes of the pictures. */
-  constructor(pictures: DecodedPictures, chosen: Uint32Array, facts: ImagesFacts, digest: string) {
-    const { classes } = facts;
-    const { side, channels } = pictures.size;
-    this.size = chosen.length;
-    this.inputShape = [side, side, channels];
-    this.classNames = classes;
-    this.classes = classes.length;
-    this.facts = facts;
-    this.#labels = pictures.folders.classes.map((name) => classes.indexOf(name));
-    this.digest = digest;
-    this.#pictures = pictures;
-    this.#chosen = chosen;
-  }
-
-  async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<void> {
-    checkRead(this, indices, inputs, labels);
-    const chosen = Array.from(indices, (index) => this.#chosen[index]!);
-    const all = await Promise.all(chosen.map((at) => this.#pictures.pixels(at)));
-    let to = 0;
-    for (const [i, pixels] of all.entries()) {
-      labels[i] = this.#labels[this.#pictures.folders.pictures[chosen[i]!]!.label]!;
-      for (const value of pixels) inputs[to++] = value / 255;
-    }
-  }
 }

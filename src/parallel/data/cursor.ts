@@ -37,21 +37,18 @@ export interface SampleWindow {
  * position, globalBatch) alone and never crosses the end of an epoch. So an epoch has each sample
  * exactly once, whatever the batch sizes are. A retried step with the same position and size has
  * the same samples.
- *
- * The cursor caches the permutation of one epoch, so that a step does not shuffle the whole
- * dataset.
  */
 export class GlobalCursor {
   readonly datasetSize: number;
   readonly seed: number;
-  #order: Uint32Array | null = null;
-  #orderEpoch = -1;
+  readonly #orders: EpochOrders;
 
   /** @throws UsageError if the dataset is empty. */
   constructor(options: { datasetSize: number; seed: number }) {
     checkCount('datasetSize', options.datasetSize, 1);
     this.datasetSize = options.datasetSize;
     this.seed = options.seed;
+    this.#orders = new EpochOrders(options.datasetSize, options.seed);
   }
 
   /**
@@ -72,7 +69,7 @@ export class GlobalCursor {
     return {
       epoch,
       offset,
-      indices: this.#permutationOf(epoch).slice(offset, end),
+      indices: this.#orders.of(epoch).slice(offset, end),
       next: end < this.datasetSize ? { epoch, offset: end } : { epoch: epoch + 1, offset: 0 },
     };
   }
@@ -86,13 +83,27 @@ export class GlobalCursor {
     const inEpoch = Math.ceil((this.datasetSize - offset) / globalBatch);
     return inEpoch + (epochs - epoch - 1) * Math.ceil(this.datasetSize / globalBatch);
   }
+}
 
-  #permutationOf(epoch: number): Uint32Array {
-    if (this.#order === null || this.#orderEpoch !== epoch) {
-      this.#order = permutation(this.datasetSize, mixSeed(this.seed, epoch));
-      this.#orderEpoch = epoch;
-    }
-    return this.#order;
+/**
+ * The seeded permutations of a dataset. It caches those of two epochs, so that a step does not
+ * shuffle the whole dataset, even if it looks ahead into the next epoch.
+ */
+export class EpochOrders {
+  readonly #size: number;
+  readonly #seed: number;
+  readonly #orders = new Map<number, Uint32Array>();
+
+  constructor(size: number, seed: number) {
+    this.#size = size;
+    this.#seed = seed;
+  }
+
+  of(epoch: number): Uint32Array {
+    const order = this.#orders.get(epoch) ?? permutation(this.#size, mixSeed(this.#seed, epoch));
+    this.#orders.set(epoch, order);
+    for (const other of this.#orders.keys()) if (Math.abs(other - epoch) > 1) this.#orders.delete(other);
+    return order;
   }
 }
 

@@ -5,9 +5,8 @@
  * and the last steps would only have samples of the other ranks.)
  */
 import { UsageError } from '../../util/errors.ts';
-import { mixSeed, permutation } from '../../util/rng.ts';
 import { checkCount, checkRank } from '../groups/checks.ts';
-import type { CursorPosition } from './cursor.ts';
+import { EpochOrders, type CursorPosition } from './cursor.ts';
 
 /** The samples of one step. */
 interface ShardWindow {
@@ -34,9 +33,11 @@ export class ShardCursor {
   readonly datasetSize: number;
   readonly #sizes: readonly number[];
   readonly #rank: number;
-  readonly #seed: number;
-  #order: Uint32Array | null = null;
-  #orderEpoch = -1;
+  /**
+   * The permutations of this rank's samples. They depend only on the seed, the epoch and the number
+   * of samples. So they stay the same if the rank's number changes.
+   */
+  readonly #orders: EpochOrders;
 
   /**
    * @param options.sizes number of samples of each rank, at least one.
@@ -48,7 +49,7 @@ export class ShardCursor {
     this.datasetSize = sum(sizes);
     this.#sizes = sizes;
     this.#rank = rank;
-    this.#seed = seed;
+    this.#orders = new EpochOrders(sizes[rank]!, seed);
   }
 
   /**
@@ -95,21 +96,9 @@ export class ShardCursor {
       epoch,
       offset: sum(start),
       size: sum(counts),
-      indices: this.#permutationOf(epoch).slice(from, from + counts[this.#rank]!),
+      indices: this.#orders.of(epoch).slice(from, from + counts[this.#rank]!),
       next: end < parts ? { epoch, offset: end, parts } : { epoch: epoch + 1, offset: 0 },
     };
-  }
-
-  /**
-   * The permutation of this rank's samples. It depends only on the seed, the epoch and the number
-   * of samples. So it stays the same if the rank's number changes.
-   */
-  #permutationOf(epoch: number): Uint32Array {
-    if (this.#order === null || this.#orderEpoch !== epoch) {
-      this.#order = permutation(this.#sizes[this.#rank]!, mixSeed(this.#seed, epoch));
-      this.#orderEpoch = epoch;
-    }
-    return this.#order;
   }
 }
 

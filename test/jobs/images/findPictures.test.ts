@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { DecodePicture } from '../../../src/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
+import { storedFile } from '../../../src/jobs/storedFile.ts';
 import { npyFile } from '../../formats/npyFiles.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
@@ -11,8 +12,7 @@ const HEIC = Uint8Array.from('\0\0\0\x18ftypheic\0\0\0\0', (letter) => letter.ch
 const TIFF = Uint8Array.from('II*\0\x08\0\0\0', (letter) => letter.charCodeAt(0));
 
 /** A fake decoder that decodes everything but HEIC and TIFF. */
-const decode: DecodePicture = async (name, blob, { side, channels }) => {
-  const bytes = new Uint8Array(await blob.arrayBuffer());
+const decode: DecodePicture = async (name, bytes, { side, channels }) => {
   if (bytes[0] !== 0xff) throw new Error(`${name} cannot be decoded.`);
   return new Uint8Array(side * side * channels);
 };
@@ -24,7 +24,7 @@ const folder = (name: string, bytes: Uint8Array<ArrayBuffer>, count = 5, ending 
 
 function open(files: Files): Promise<OpenedImages> {
   return openImages(
-    Object.entries(files).map(([name, bytes]) => new File([bytes], name)),
+    Object.entries(files).map(([name, bytes]) => storedFile(new File([bytes], name))),
     JOB,
     { decode },
   );

@@ -169,7 +169,7 @@ export const lobby: Messages['lobby'] = {
       'names-guessed': (notes) =>
         `zip 文件中有 ${formatCount(totalOf(notes))} 个名称不是 UTF-8，按以下编码读取：${named(notes, withExample)}。如果不对，请用 UTF-8 名称重新打包，或重命名文件夹。`,
       'pictures-undecoded': (notes) =>
-        `此浏览器不能解码 ${formatCount(totalOf(notes))} 张图片的格式，不使用：${named(notes, inFolder)}。请转换为 JPEG 或 PNG。`,
+        `${formatCount(totalOf(notes))} 张图片已损坏，或此浏览器不能解码其格式，不使用：${named(notes, inFolder)}。请替换或转换。`,
       'folder-left-out': (notes) =>
         `以下图片所在的文件夹不是类别，不参与训练：${named(
           notes,

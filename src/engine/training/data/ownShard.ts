@@ -50,12 +50,12 @@ export class OwnShard {
   /**
    * Reads the files. Later calls return the same promise.
    *
-   * @param onprogress receives the progress of the first call.
+   * @param options callbacks for the first call.
    *
    * @throws (rejects) DataError if the files cannot be used for training.
    */
-  open(onprogress?: LoadDataOptions['onprogress']): Promise<SampleShard | TextShard> {
-    this.#shard ??= openShard(this.#job, this.#files, onprogress);
+  open(options?: Pick<LoadDataOptions, 'onprogress' | 'onundecoded'>): Promise<SampleShard | TextShard> {
+    this.#shard ??= openShard(this.#job, this.#files, options);
     return this.#shard;
   }
 

@@ -2,7 +2,13 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { ShardCursor } from '../../../parallel/data/shardCursor.ts';
-import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
+import {
+  takeAhead,
+  type GradientStore,
+  type SampleAssigner,
+  type SampleAssignerOptions,
+  type StepAssignment,
+} from './sampleAssigner.ts';
 
 export class PartitionedDataAssigner implements SampleAssigner {
   readonly #batchSize: number;
@@ -22,6 +28,10 @@ export class PartitionedDataAssigner implements SampleAssigner {
   assign(position: CursorPosition): StepAssignment {
     const { epoch, offset, size, indices, next } = this.#cursor.windowAt(position, this.#batchSize);
     return { window: { epoch, offset, size, next }, indices, passes: [this.#batchSize] };
+  }
+
+  upcoming(position: CursorPosition, _: null, most: number): number[] {
+    return takeAhead(position, most, (at) => this.#cursor.windowAt(at, this.#batchSize));
   }
 
   /**

@@ -6,7 +6,13 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
 import { partOf, passesOf } from '../../../parallel/data/workShares.ts';
 import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
-import type { SampleAssigner, SampleAssignerOptions, GradientStore, StepAssignment } from './sampleAssigner.ts';
+import {
+  takeAhead,
+  type GradientStore,
+  type SampleAssigner,
+  type SampleAssignerOptions,
+  type StepAssignment,
+} from './sampleAssigner.ts';
 
 /** The part of a step that is assigned to this rank. */
 interface Assigned {
@@ -37,19 +43,27 @@ export class ReplicatedDataAssigner implements SampleAssigner {
   }
 
   assign(position: CursorPosition, shares: readonly number[] | null): StepAssignment {
-    const { generation, rank, worldSize } = this.#group;
     const window = this.#cursor.windowAt(position, this.stepSamples);
-    const all = Uint32Array.from(window.indices.keys());
-    if (shares === null) {
-      const positions = splitWindow(all, rank, worldSize);
-      return this.#assignmentOf({ window, assignedIn: generation, positions }, [this.#batchSize]);
-    }
-    const { start, end } = partOf(all.length, shares, rank);
-    const positions = all.subarray(start, end);
+    const positions = this.#shareOf(Uint32Array.from(window.indices.keys()), shares);
     return this.#assignmentOf(
-      { window, assignedIn: generation, positions },
-      passesOf(positions.length, this.#batchSize),
+      { window, assignedIn: this.#group.generation, positions },
+      shares === null ? [this.#batchSize] : passesOf(positions.length, this.#batchSize),
     );
+  }
+
+  upcoming(position: CursorPosition, shares: readonly number[] | null, most: number): number[] {
+    return takeAhead(position, most, (at) => {
+      const { indices, next } = this.#cursor.windowAt(at, this.stepSamples);
+      return { indices: this.#shareOf(indices, shares), next };
+    });
+  }
+
+  /** Returns this rank's elements of a window. */
+  #shareOf(all: Uint32Array, shares: readonly number[] | null): Uint32Array {
+    const { rank, worldSize } = this.#group;
+    if (shares === null) return splitWindow(all, rank, worldSize);
+    const { start, end } = partOf(all.length, shares, rank);
+    return all.subarray(start, end);
   }
 
   retainedGradient({ heldSamples }: GradientStore): RetainedGradient | null {

@@ -6,6 +6,7 @@ import type { AttachedRank, ElasticStrategy } from '../../../parallel/strategies
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Task } from '../../tasks/task.ts';
 import { compareData } from './compareData.ts';
+import { ContentComparison } from './compareContents.ts';
 import { PartitionedDataAssigner } from './partitionedDataAssigner.ts';
 import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
 import type { RunProgress } from '../runProgress.ts';
@@ -22,6 +23,7 @@ export class RunSamples {
   readonly #plan: TrainingPlan;
   readonly #task: Task;
   readonly #dataHash: string;
+  readonly #comparison: ContentComparison | null;
   #assigner: SampleAssigner | null = null;
   #totals = { train: 0, test: 0 };
   /** This rank's part of the next step, after it was assigned. */
@@ -31,6 +33,7 @@ export class RunSamples {
     this.#plan = plan;
     this.#task = task;
     this.#dataHash = dataHash;
+    this.#comparison = task.contents ? new ContentComparison(task.contents) : null;
   }
 
   /** The number of samples on all ranks together. */
@@ -54,6 +57,7 @@ export class RunSamples {
     const { seed, batchSize } = this.#plan;
     const { samples, train, test } = await compareData(group, this.#task, { dataHash: this.#dataHash, isFresh });
     this.#totals = { train, test };
+    await this.#comparison?.compareStated(group);
     if (this.#assigner) return this.#assigner.enter(group, samples);
     const Assigner = this.#task.isShard ? PartitionedDataAssigner : ReplicatedDataAssigner;
     this.#assigner = new Assigner({ group, samples, seed, batchSize });
@@ -70,6 +74,18 @@ export class RunSamples {
   }
 
   /**
+   * Lets the task read the samples that this rank computes after the step that ends at `position`.
+   *
+   * @param shares see {@link SampleAssigner.assign}.
+   * @param steps the number of steps that follow.
+   */
+  readAhead(position: CursorPosition, shares: readonly number[] | null, steps: number): void {
+    const { ahead = 0 } = this.#task;
+    const most = Math.min(ahead, steps * this.#plan.batchSize);
+    if (most > 0) this.#task.expect?.(this.assigner.upcoming(position, shares, most));
+  }
+
+  /**
    * Elects one state together with the ranks of a group. Then assigns the samples of the next step,
    * and uses the gradients of that step that ranks retain. Every rank must call it.
    */
@@ -81,6 +97,15 @@ export class RunSamples {
       ? null
       : this.assigner.reassign(run.now.position, strategy, currentGradients(arrivals));
     return arrivals;
+  }
+
+  /**
+   * Compares the contents of files that ranks have read. Every rank must call it.
+   *
+   * @throws (rejects) as {@link ContentComparison.compare}.
+   */
+  async compareContents(group: ProcessGroup): Promise<void> {
+    await this.#comparison?.compare(group);
   }
 
   /** Called when a step is applied. */

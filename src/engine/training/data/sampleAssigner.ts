@@ -43,6 +43,11 @@ export interface SampleAssigner {
    */
   assign(position: CursorPosition, shares: readonly number[] | null): StepAssignment;
   /**
+   * Returns the samples that this rank will probably compute in the steps from `position` on, in
+   * their order: at most `most`. If ranks join, leave or change their shares, it computes others.
+   */
+  upcoming(position: CursorPosition, shares: readonly number[] | null, most: number): number[];
+  /**
    * Returns the gradient that this rank retains of the latest assigned step. Returns `null` if that
    * step was applied or no gradient is retained.
    */
@@ -61,4 +66,20 @@ export interface SampleAssigner {
   readonly stepSamples: number;
   /** Returns the number of steps from `position` to the end of the given number of epochs. */
   stepsLeft(position: CursorPosition, epochs: number): number;
+}
+
+/** Returns the samples of the windows from `position` on, at most `most`. */
+export function takeAhead(
+  position: CursorPosition,
+  most: number,
+  windowAt: (position: CursorPosition) => { indices: Uint32Array; next: CursorPosition },
+): number[] {
+  const samples: number[] = [];
+  // A window of a small data set may have no samples of this rank.
+  for (let at = position, windows = 0; samples.length < most && windows < most; windows++) {
+    const { indices, next } = windowAt(at);
+    samples.push(...indices.subarray(0, most - samples.length));
+    at = next;
+  }
+  return samples;
 }

@@ -1,0 +1,105 @@
+/** Downloads files from web servers. */
+import { systemClock } from '../util/clock.ts';
+import { DataError, messageOf } from '../util/errors.ts';
+
+/**
+ * HTTP status codes for a file that does not exist. Object stores answer 403 for a missing file if
+ * clients may not list the folder.
+ */
+const MISSING = new Set([403, 404, 410]);
+
+/** A request that receives nothing for this number of milliseconds fails. */
+const REQUEST_TIMEOUT_MS = 120_000;
+
+export interface DownloadOptions {
+  signal?: AbortSignal | undefined;
+  headers?: Record<string, string>;
+  /** Returns whether an answer has the requested bytes. By default every successful answer has. */
+  accept?: (status: number, contentType: string) => boolean;
+  /**
+   * Receives the number of received bytes, and the total number of bytes if the server states it.
+   */
+  onbytes?: (bytes: number, total: number) => void;
+}
+
+/**
+ * Downloads a file as a blob, whose type is that of the answer. Returns `null` if the server reports
+ * that the file does not exist, or if `accept` rejects the answer.
+ *
+ * @throws (rejects) DataError if nothing is received, or if the server refuses the request. If the
+ *   signal was aborted, throws its reason.
+ */
+export async function download(
+  url: URL,
+  { signal, headers = {}, accept = () => true, onbytes }: DownloadOptions = {},
+): Promise<Blob | null> {
+  const idle = new AbortController();
+  const startTimer = (): (() => void) => systemClock.after(REQUEST_TIMEOUT_MS, () => idle.abort());
+  let cancel = startTimer();
+  try {
+    const response = await fetch(url, {
+      headers,
+      signal: signal === undefined ? idle.signal : AbortSignal.any([signal, idle.signal]),
+    });
+    const type = response.headers.get('content-type') ?? '';
+    const isOther = type.startsWith('text/html') || !accept(response.status, type);
+    if (MISSING.has(response.status) || (response.ok && isOther)) {
+      await response.body?.cancel();
+      return null;
+    }
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new DataError(
+        `${url.href}: the server answered ${response.status}. Check the address and its permissions, or try again later.`,
+      );
+    }
+    const total = Number(response.headers.get('content-length') ?? 0);
+    let bytes = 0;
+    const counted = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(chunk, controller) {
+        cancel();
+        cancel = startTimer();
+        onbytes?.((bytes += chunk.length), Math.max(total, bytes));
+        controller.enqueue(chunk);
+      },
+    });
+    return await new Response(response.body?.pipeThrough(counted) ?? null, { headers: { 'content-type': type } }).blob();
+  } catch (cause) {
+    if (cause instanceof DataError) throw cause;
+    signal?.throwIfAborted();
+    if (idle.signal.aborted) {
+      throw new DataError(
+        `${url.href}: nothing was received for ${REQUEST_TIMEOUT_MS / 1000} s. Use a faster server, or choose the files on this device.`,
+        {},
+        { cause },
+      );
+    }
+    throw new DataError(
+      `${url.href} could not be fetched (${messageOf(cause)}). Check that the server is running and that, if it is not ` +
+        "this page's server, it allows requests from this page (CORS: Access-Control-Allow-Origin).",
+      {},
+      { cause },
+    );
+  } finally {
+    cancel();
+  }
+}
+
+/**
+ * Resolves with the size of a file in bytes if its server sends ranges of it; otherwise with `null`.
+ */
+export async function rangedSize(url: URL, signal?: AbortSignal): Promise<number | null> {
+  const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  try {
+    const { ok, headers } = await fetch(url, {
+      method: 'HEAD',
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+    });
+    const isRanged = ok && headers.get('accept-ranges') === 'bytes' && headers.get('content-encoding') === null;
+    return isRanged ? Number(headers.get('content-length')) || null : null;
+  } catch {
+    signal?.throwIfAborted();
+    // The download that follows reports why the server cannot be reached.
+    return null;
+  }
+}

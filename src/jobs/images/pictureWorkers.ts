@@ -1,0 +1,80 @@
+/** Reads pictures in workers. All data sets of a thread share them. */
+import type { PictureSize } from '../../formats/decodePicture.ts';
+import { deferred, type Deferred } from '../../util/deferred.ts';
+import { DataError } from '../../util/errors.ts';
+import { readPictures, type ReadPicture, type ReadPictures } from './readPictures.ts';
+
+export interface ToPictureWorker {
+  id: number;
+  files: Parameters<ReadPictures>[0];
+  size: PictureSize;
+}
+
+export type FromPictureWorker = { id: number; pictures: ReadPicture[] } | { id: number; problem: string };
+
+/** Maximum number of workers. With more, pictures of a run are decoded faster than it trains. */
+const MAX_WORKERS = 4;
+
+let workers: PictureWorker[] | null = null;
+
+/** Reads pictures in the worker that has the fewest to read. */
+export const pictureWorkers: ReadPictures = (files, size) => {
+  workers ??= Array.from({ length: countOfWorkers() }, () => new PictureWorker());
+  const [idlest] = workers.toSorted((a, b) => a.waiting - b.waiting);
+  return idlest!.read(files, size);
+};
+
+/** Returns half the number of cores, because the other half trains. */
+export function countOfWorkers(): number {
+  return Math.min(MAX_WORKERS, Math.max(1, Math.floor(navigator.hardwareConcurrency / 2)));
+}
+
+class PictureWorker {
+  readonly #worker: Worker | null;
+  readonly #requests = new Map<number, { request: ToPictureWorker; result: Deferred<ReadPicture[]> }>();
+  #hasFailed = false;
+  #lastId = 0;
+
+  constructor() {
+    this.#worker = openWorker();
+    if (this.#worker === null) return;
+    this.#worker.onmessage = ({ data }: MessageEvent<FromPictureWorker>) => {
+      const { result } = this.#requests.get(data.id)!;
+      this.#requests.delete(data.id);
+      if ('pictures' in data) result.resolve(data.pictures);
+      else result.reject(new DataError(data.problem));
+    };
+    // A worker that could not be loaded does nothing. This thread reads the pictures instead of it.
+    this.#worker.onerror = () => {
+      this.#hasFailed = true;
+      for (const { request, result } of this.#requests.values()) {
+        readPictures(request.files, request.size).then(result.resolve, result.reject);
+      }
+      this.#requests.clear();
+    };
+  }
+
+  /** Number of requests that are not answered. */
+  get waiting(): number {
+    return this.#requests.size;
+  }
+
+  read(files: ToPictureWorker['files'], size: PictureSize): Promise<ReadPicture[]> {
+    if (this.#worker === null || this.#hasFailed) return readPictures(files, size);
+    const id = ++this.#lastId;
+    const request = { id, files: files.map(({ path, place }) => ({ path, place })), size };
+    const result = deferred<ReadPicture[]>();
+    this.#requests.set(id, { request, result });
+    this.#worker.postMessage(request);
+    return result.promise;
+  }
+}
+
+function openWorker(): Worker | null {
+  try {
+    // Bundlers recognise this expression as a worker.
+    return new Worker(new URL('./pictureWorker.ts', import.meta.url), { type: 'module' });
+  } catch {
+    return null;
+  }
+}

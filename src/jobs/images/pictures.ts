@@ -1,0 +1,166 @@
+/**
+ * Pictures that are read and decoded when they are needed. Those that are needed next are read
+ * ahead. Decoded pictures stay in memory, up to a limit.
+ */
+import type { PictureSize } from '../../formats/decodePicture.ts';
+import type { PreviewPicture } from '../../spec/preview.ts';
+import { DataError } from '../../util/errors.ts';
+import { hashState } from '../../util/hash.ts';
+import type { FileContents } from '../dataset.ts';
+import type { ClassFolders } from './pictureFolders.ts';
+import type { ReadPicture, ReadPictures } from './readPictures.ts';
+
+/**
+ * Maximum number of bytes of decoded pictures in memory: enough for 87 000 colour pictures of 32 x
+ * 32 pixels.
+ */
+const KEPT_BYTES = 256 * 1024 * 1024;
+/** Maximum number of bytes of decoded pictures that are read ahead. */
+const AHEAD_BYTES = 32 * 1024 * 1024;
+/** Maximum and minimum number of pictures that are read ahead. */
+const [MOST_AHEAD, LEAST_AHEAD] = [1024, 64];
+/** Number of pictures that are read with one request. */
+const CHUNK = 32;
+/** Number of requests that are under way ahead of the run. */
+const REQUESTS = 4;
+
+export class Pictures implements FileContents {
+  /** CRC-32 of each file that was read. The keys are indices into `folders.pictures`. */
+  readonly crcs = new Map<number, number>();
+  readonly size: PictureSize;
+  readonly folders: ClassFolders;
+  /** Number of pictures that are read before they are needed. */
+  readonly ahead: number;
+  readonly #readAll: ReadPictures;
+  readonly #most: number;
+  readonly #kept = new Map<number, Uint8Array>();
+  /** Pictures that are requested, or that were read ahead and have no room in `#kept`. */
+  readonly #requested = new Map<number, Promise<ReadPicture>>();
+  readonly #undecoded = new Set<number>();
+  /** The pictures that are needed next, in order. */
+  #expected: readonly number[] = [];
+  #requests = 0;
+  readonly #onundecoded: (problem: string) => void;
+
+  /**
+   * @param onundecoded called once for each picture that cannot be decoded, with the reason.
+   */
+  constructor(
+    folders: ClassFolders,
+    size: PictureSize,
+    readAll: ReadPictures,
+    onundecoded: (problem: string) => void = () => {},
+  ) {
+    const bytes = size.side * size.side * size.channels;
+    this.folders = folders;
+    this.size = size;
+    this.ahead = Math.min(MOST_AHEAD, Math.max(LEAST_AHEAD, Math.floor(AHEAD_BYTES / bytes)));
+    this.#most = Math.floor(KEPT_BYTES / bytes);
+    this.#readAll = readAll;
+    this.#onundecoded = onundecoded;
+  }
+
+  /**
+   * A digest of the names, sizes and labels of all pictures, and of the size to which they are
+   * scaled. It needs no picture to be read.
+   */
+  get digest(): string {
+    const { classes, pictures } = this.folders;
+    const facts = pictures.map(({ path, size, label }) => [path.split('/').at(-1), size, label]);
+    return hashState([new TextEncoder().encode(JSON.stringify([this.size, classes, facts]))]);
+  }
+
+  get stated(): Uint32Array | null {
+    const places = this.folders.pictures.map(({ place }) => place);
+    return places.every((place) => place.in === 'zip') ? Uint32Array.from(places, ({ entry }) => entry.crc) : null;
+  }
+
+  nameOf(file: number): string {
+    return this.folders.pictures[file]!.path;
+  }
+
+  /** Reads ahead the pictures that are needed next, in their order. Earlier expectations end. */
+  expect(next: readonly number[]): void {
+    this.#expected = next;
+    const needed = new Set(next);
+    for (const at of this.#requested.keys()) if (!needed.has(at)) this.#requested.delete(at);
+    this.#readAhead();
+  }
+
+  /**
+   * Returns the pixels of pictures; `null` for a picture that cannot be decoded.
+   *
+   * @throws (rejects) DataError, which names the file, if a file cannot be read.
+   */
+  async read(wanted: readonly number[]): Promise<(Uint8Array | null)[]> {
+    const missing = wanted.filter((at) => !this.#kept.has(at) && !this.#requested.has(at));
+    if (missing.length > 0) this.#request([...new Set(missing)]);
+    // Pictures are taken now, because an expectation may end while others are awaited.
+    const taken = wanted.map((at) => this.#kept.get(at) ?? this.#requested.get(at)!);
+    return Promise.all(
+      taken.map(async (one, i) => {
+        if (one instanceof Uint8Array) return one;
+        const picture = await one;
+        const at = wanted[i]!;
+        this.#requested.delete(at);
+        if ('unread' in picture) throw new DataError(picture.unread);
+        if ('pixels' in picture) return picture.pixels;
+        if (!this.#undecoded.has(at)) this.#onundecoded(picture.undecoded);
+        this.#undecoded.add(at);
+        return null;
+      }),
+    );
+  }
+
+  /** Paths of the pictures that turned out to be undecodable so far. */
+  get undecoded(): string[] {
+    return [...this.#undecoded].map((at) => this.folders.pictures[at]!.path);
+  }
+
+  /**
+   * Returns the pictures of a preview. Pictures that cannot be decoded are left out.
+   *
+   * @throws (rejects) DataError, which names the file, if a file cannot be read.
+   */
+  async preview(shown: readonly number[]): Promise<PreviewPicture[]> {
+    const { side, channels } = this.size;
+    const all = await this.read(shown);
+    return all.flatMap((pixels, i) => {
+      const label = this.folders.classes[this.folders.pictures[shown[i]!]!.label]!;
+      return pixels === null ? [] : [{ pixels: pixels.slice(), height: side, width: side, channels, label }];
+    });
+  }
+
+  #readAhead(): void {
+    while (this.#requests < REQUESTS) {
+      const next = this.#expected.filter((at) => !this.#kept.has(at) && !this.#requested.has(at)).slice(0, CHUNK);
+      if (next.length === 0) return;
+      this.#requests++;
+      const done = (): void => {
+        this.#requests--;
+        this.#readAhead();
+      };
+      this.#request(next).then(done, done);
+    }
+  }
+
+  async #request(next: readonly number[]): Promise<void> {
+    const { pictures } = this.folders;
+    const all = this.#readAll(
+      next.map((at) => pictures[at]!),
+      this.size,
+    );
+    for (const [i, at] of next.entries()) {
+      const one = all.then((read) => read[i]!);
+      // A picture that nobody waits for is requested again when it is needed.
+      one.catch(() => this.#requested.delete(at));
+      this.#requested.set(at, one);
+    }
+    for (const [i, picture] of (await all).entries()) {
+      if ('crc' in picture) this.crcs.set(next[i]!, picture.crc);
+      if (!('pixels' in picture) || this.#kept.size >= this.#most) continue;
+      this.#kept.set(next[i]!, picture.pixels);
+      this.#requested.delete(next[i]!);
+    }
+  }
+}

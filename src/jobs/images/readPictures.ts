@@ -1,0 +1,63 @@
+/** Reads and decodes pictures, in any thread. */
+import { decodePicture, type DecodePicture, type PictureSize } from '../../formats/decodePicture.ts';
+import { crc32 } from '../../util/crc32.ts';
+import { DataError } from '../../util/errors.ts';
+import { readFiles, type StoredFile } from '../storedFile.ts';
+
+/** A picture after it was read. */
+export type ReadPicture =
+  | {
+      readonly pixels: Uint8Array<ArrayBuffer>;
+      /** CRC-32 of the file. */
+      readonly crc: number;
+    }
+  /** The file was read, but it is not a picture that can be decoded. */
+  | { readonly undecoded: string; readonly crc: number }
+  /** The file cannot be read, or is damaged. */
+  | { readonly unread: string };
+
+/**
+ * Reads pictures. The result has an item for each of them.
+ *
+ * @throws (rejects) DataError if a web server does not send them.
+ */
+export type ReadPictures = (
+  files: readonly Pick<StoredFile, 'path' | 'place'>[],
+  size: PictureSize,
+) => Promise<ReadPicture[]>;
+
+/** Number of pictures that a thread decodes concurrently. */
+const DECODERS = 4;
+
+export function readPicturesWith(decode: DecodePicture): ReadPictures {
+  return async (files, size) => {
+    const contents = await readFiles(files);
+    const pictures: ReadPicture[] = [];
+    let next = 0;
+    const work = async (): Promise<void> => {
+      for (let at = next++; at < files.length; at = next++) {
+        pictures[at] = await decoded(files[at]!.path, contents[at]!, size, decode);
+      }
+    };
+    await Promise.all(Array.from({ length: DECODERS }, work));
+    return pictures;
+  };
+}
+
+export const readPictures = readPicturesWith(decodePicture);
+
+async function decoded(
+  path: string,
+  content: Uint8Array<ArrayBuffer> | DataError,
+  size: PictureSize,
+  decode: DecodePicture,
+): Promise<ReadPicture> {
+  if (content instanceof DataError) return { unread: content.message };
+  const crc = crc32(content);
+  try {
+    return { pixels: await decode(path, content, size), crc };
+  } catch (error) {
+    if (error instanceof DataError) return { undecoded: error.message, crc };
+    throw error;
+  }
+}

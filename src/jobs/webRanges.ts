@@ -1,0 +1,136 @@
+/**
+ * Reads ranges of bytes of a file on a web server, many with one request.
+ *
+ * Source: RFC 9110, sections 14 and 15.3.7 (requests for ranges, and answers with several parts).
+ */
+import { DataError } from '../util/errors.ts';
+import { download, type DownloadOptions } from './download.ts';
+
+export interface ByteRange {
+  readonly start: number;
+  /** The first byte after the range. */
+  readonly end: number;
+}
+
+interface Part {
+  readonly start: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * Maximum number of ranges in a request. Their header then has less than 4 KiB, which servers
+ * accept.
+ */
+const RANGES_PER_REQUEST = 128;
+/** Maximum number of concurrent requests for single ranges. */
+const REQUESTS = 6;
+/** Files whose server does not send several ranges in one answer. */
+const sentSingly = new Set<string>();
+
+/**
+ * Resolves with the bytes of each range.
+ *
+ * @throws (rejects) DataError if a range cannot be received. If the signal was aborted, throws its
+ *   reason.
+ */
+export async function readRanges(
+  url: string,
+  ranges: readonly ByteRange[],
+  signal?: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer>[]> {
+  const wanted = merged(ranges);
+  const parts: Part[] = [];
+  for (let at = 0; at < wanted.length && !sentSingly.has(url); at += RANGES_PER_REQUEST) {
+    const some = wanted.slice(at, at + RANGES_PER_REQUEST);
+    const received = some.length === 1 ? [await readOne(url, some[0]!, signal)] : await readTogether(url, some, signal);
+    if (received === null) sentSingly.add(url);
+    else parts.push(...received);
+  }
+  if (sentSingly.has(url)) parts.push(...(await readEach(url, wanted, signal)));
+  return ranges.map(({ start, end }) => {
+    const part = parts.find((one) => one.start <= start && end <= one.start + one.bytes.length);
+    if (part === undefined) throw changed(url);
+    return part.bytes.subarray(start - part.start, end - part.start);
+  });
+}
+
+/** Returns sorted ranges, of which those that touch are one. */
+function merged(ranges: readonly ByteRange[]): ByteRange[] {
+  const all: { start: number; end: number }[] = [];
+  for (const { start, end } of ranges.toSorted((a, b) => a.start - b.start)) {
+    const last = all.at(-1);
+    if (last !== undefined && start <= last.end) last.end = Math.max(last.end, end);
+    else all.push({ start, end });
+  }
+  return all;
+}
+
+async function readEach(url: string, ranges: readonly ByteRange[], signal?: AbortSignal): Promise<Part[]> {
+  const parts: Part[] = [];
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let at = next++; at < ranges.length; at = next++) parts[at] = await readOne(url, ranges[at]!, signal);
+  };
+  await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
+  return parts;
+}
+
+async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part> {
+  const blob = await downloadRange(url, range, { signal });
+  return { start: range.start, bytes: new Uint8Array(await blob.arrayBuffer()) };
+}
+
+/** Downloads one range of a file. It fails like {@link readRanges}. */
+export async function downloadRange(
+  url: string,
+  range: ByteRange,
+  options: Pick<DownloadOptions, 'signal' | 'onbytes'>,
+): Promise<Blob> {
+  const accept = (status: number): boolean => status === 206;
+  const answer = await download(new URL(url), { ...options, headers: headersFor([range]), accept });
+  if (answer?.size !== range.end - range.start) throw changed(url);
+  return answer;
+}
+
+/** Resolves with `null` if the server does not send several ranges in one answer. */
+async function readTogether(url: string, ranges: readonly ByteRange[], signal?: AbortSignal): Promise<Part[] | null> {
+  const answer = await download(new URL(url), {
+    signal,
+    headers: headersFor(ranges),
+    accept: (status, type) => status === 206 && type.startsWith('multipart/byteranges'),
+  });
+  return answer && partsOf(new Uint8Array(await answer.arrayBuffer()));
+}
+
+function headersFor(ranges: readonly ByteRange[]): Record<string, string> {
+  return { range: `bytes=${ranges.map(({ start, end }) => `${start}-${end - 1}`).join(',')}` };
+}
+
+/** Returns the parts of an answer. Each part has a header that states its range. */
+function partsOf(answer: Uint8Array<ArrayBuffer>): Part[] {
+  const parts: Part[] = [];
+  for (let at = 0; ; ) {
+    const headerEnd = endOfHeader(answer, at);
+    if (headerEnd < 0) return parts;
+    const header = new TextDecoder().decode(answer.subarray(at, headerEnd));
+    const [, first, last] = /content-range:\s*bytes (\d+)-(\d+)/i.exec(header) ?? [];
+    if (first === undefined) return parts;
+    const start = Number(first);
+    at = headerEnd + Number(last) + 1 - start;
+    parts.push({ start, bytes: answer.subarray(headerEnd, at) });
+  }
+}
+
+/** Returns the position after the next empty line; -1 if there is none. */
+function endOfHeader(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(13, from); at >= 0; at = bytes.indexOf(13, at + 1)) {
+    if (bytes[at + 1] === 10 && bytes[at + 2] === 13 && bytes[at + 3] === 10) return at + 4;
+  }
+  return -1;
+}
+
+function changed(url: string): DataError {
+  return new DataError(
+    `${url} has changed since it was listed, or its server does not send parts of it. Start the run again.`,
+  );
+}
