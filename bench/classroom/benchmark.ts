@@ -125,6 +125,7 @@ export function stepTimesOf(observations: readonly Observation[]): StepTimes {
   const of = (name: keyof StepTimes): number => median(times.map((ms) => ms[name]));
   return {
     total: of('total'),
+    data: of('data'),
     compute: of('compute'),
     readback: of('readback'),
     communicate: of('communicate'),

@@ -196,6 +196,7 @@ function mediansOf(steps: readonly TakenStep[]): StepTimes {
   const medianOf = (part: keyof StepTimes): number => median(steps.map(({ ms }) => ms[part]));
   return {
     total: medianOf('total'),
+    data: medianOf('data'),
     compute: medianOf('compute'),
     readback: medianOf('readback'),
     communicate: medianOf('communicate'),

@@ -83,7 +83,7 @@ async function ddpLoop(batch: number, group: ProcessGroup, options: StepKind): P
       const { compute, readback, communicate, exposed } = reduced;
       const update = performance.now() - reducedAt;
       return {
-        ms: { total: 0, compute, readback, communicate, exposed, update },
+        ms: { total: 0, data: 0, compute, readback, communicate, exposed, update },
         buckets: reduced.traces.flatMap((trace) => (trace ? [timesOf(trace, startedAt)] : [])),
       };
     },

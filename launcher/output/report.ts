@@ -37,6 +37,9 @@ const OVER: Record<keyof Transport, string> = {
   memory: 'over message ports',
 };
 
+/** A shorter time for reading samples is not reported, in milliseconds. */
+const LEAST_DATA_MS = 1;
+
 /** Returns the result in a few lines for people. */
 export function summarize(result: RunResult): string {
   const { worldSize, backend, adapter, transport, steps, stepMs } = result;
@@ -52,7 +55,9 @@ export function summarize(result: RunResult): string {
           `Held-out text: the loss is ${valLoss.toFixed(3)} nats per character. A bigram model has ${bigramLoss.toFixed(3)}.`,
         ]
       : []),
-    `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): computation ${ms(stepMs.compute)}, ` +
+    `A step took ${ms(stepMs.median)} (p95 ${ms(stepMs.p95)}): ` +
+      (stepMs.data >= LEAST_DATA_MS ? `reading samples ${ms(stepMs.data)}, ` : '') +
+      `computation ${ms(stepMs.compute)}, ` +
       `communication ${ms(stepMs.communicate)} (${ms(stepMs.exposed)} not overlapped).`,
     `The busiest rank sent ${megabytes(sent)}; one gradient has ${megabytes(result.gradientBytes)}.`,
   ].join('\n');

@@ -20,12 +20,15 @@ import {
   pictureFormat,
   type DataFileEntry,
 } from '../../src/spec/dataFiles.ts';
+import { mapConcurrently } from '../../src/util/mapConcurrently.ts';
 
 export const DATA_PATH = '/data/';
 /** Path of the list of files. */
 export const INDEX_PATH = `${DATA_PATH}index.json`;
 /** Path of the contents of all listed files. */
 const CONTENTS_PATH = `${DATA_PATH}index.bin`;
+/** Number of files of a folder that are listed at the same time. */
+const STATED = 64;
 /** Files up to this number of bytes are read into memory as a whole. */
 const SMALL_BYTES = 1024 * 1024;
 
@@ -35,8 +38,8 @@ const SMALL_BYTES = 1024 * 1024;
  * @throws (rejects) if `root` cannot be read.
  */
 export async function listDataFiles(root: string): Promise<DataFileEntry[]> {
-  const { size, isFile } = await statOf(root);
-  if (isFile) return [{ name: path.basename(root), size }];
+  const { size, modified, isFile } = await statOf(root);
+  if (isFile) return [{ name: path.basename(root), size, modified }];
   const entries = await filesIn(root, '');
   const hasSamples = entries.some((entry) => entry.size !== undefined && !isText(entry));
   return entries
@@ -49,18 +52,15 @@ function isText({ name }: DataFileEntry): boolean {
 }
 
 async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
-  const found: DataFileEntry[] = [];
-  for (const entry of await readdir(path.join(root, folder), { withFileTypes: true })) {
+  const entries = await readdir(path.join(root, folder), { withFileTypes: true });
+  const found = await mapConcurrently(entries, STATED, async (entry): Promise<DataFileEntry[]> => {
     const name = folder + entry.name;
-    if (isHidden(entry.name)) {
-      if (entry.isDirectory()) found.push(...(await namesInHidden(root, `${name}/`)));
-      continue;
-    }
+    if (isHidden(entry.name)) return entry.isDirectory() ? namesInHidden(root, `${name}/`) : [];
     // Links to folders are not followed, because they may form a circle.
-    if (entry.isDirectory()) found.push(...(await filesIn(root, `${name}/`)));
-    else if (entry.isFile() || entry.isSymbolicLink()) found.push(...(await entryOf(root, name)));
-  }
-  return found;
+    if (entry.isDirectory()) return filesIn(root, `${name}/`);
+    return entry.isFile() || entry.isSymbolicLink() ? entryOf(root, name) : [];
+  });
+  return found.flat();
 }
 
 /**
@@ -78,16 +78,16 @@ async function namesInHidden(root: string, folder: string): Promise<DataFileEntr
 
 async function entryOf(root: string, name: string): Promise<DataFileEntry[]> {
   const file = path.join(root, name);
-  const { size, isFile } = await statOf(file).catch(() => ({ size: 0, isFile: false }));
+  const { size, modified, isFile } = await statOf(file).catch(() => ({ size: 0, modified: 0, isFile: false }));
   // A link to a folder, or to nothing, is listed by its name alone, so that a run can report it.
   if (!isFile) return [{ name }];
   const isRead = kindOfName(name) !== null || pictureFormat(name, await headOf(file)) !== null;
-  return [isRead ? { name, size } : { name }];
+  return [isRead ? { name, size, modified } : { name }];
 }
 
-async function statOf(file: string): Promise<{ size: number; isFile: boolean }> {
+async function statOf(file: string): Promise<{ size: number; modified: number; isFile: boolean }> {
   const found = await stat(file);
-  return { size: found.size, isFile: found.isFile() };
+  return { size: found.size, modified: Math.round(found.mtimeMs), isFile: found.isFile() };
 }
 
 async function headOf(file: string): Promise<Uint8Array> {
@@ -156,7 +156,14 @@ export class DataFiles {
    * @throws (rejects) if a file has changed since it was listed. The answer then ends early.
    */
   async *#contents({ names, starts, sizes }: Listed, from: number, to: number): AsyncGenerator<Uint8Array> {
-    for (let at = Math.max(0, starts.findLastIndex((start) => start <= from)); starts[at]! < to; at++) {
+    for (
+      let at = Math.max(
+        0,
+        starts.findLastIndex((start) => start <= from),
+      );
+      starts[at]! < to;
+      at++
+    ) {
       const [name, start] = [names[at]!, starts[at]!];
       const size = sizes.get(name)!;
       const [first, end] = [Math.max(0, from - start), Math.min(size, to - start)];

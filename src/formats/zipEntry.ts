@@ -86,12 +86,7 @@ export async function unpackEntry(
     throw entryError(entry, offset + start, `ends too early, at byte ${offset + bytes.length}. Download it again.`);
   }
   const damaged = (cause?: unknown): DataError =>
-    entryError(
-      entry,
-      offset + start,
-      `cannot be unpacked. It is damaged. Download or create ${zip} again.`,
-      cause,
-    );
+    entryError(entry, offset + start, `cannot be unpacked. It is damaged. Download or create ${zip} again.`, cause);
   let unpacked = packed;
   if (method === DEFLATED) {
     try {

@@ -63,7 +63,9 @@ export async function download(
         controller.enqueue(chunk);
       },
     });
-    return await new Response(response.body?.pipeThrough(counted) ?? null, { headers: { 'content-type': type } }).blob();
+    return await new Response(response.body?.pipeThrough(counted) ?? null, {
+      headers: { 'content-type': type },
+    }).blob();
   } catch (cause) {
     if (cause instanceof DataError) throw cause;
     signal?.throwIfAborted();

@@ -5,6 +5,7 @@ import type { LoadProgress } from '../protocol/events.ts';
 import type { Preview } from '../spec/preview.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
+import { mapConcurrently } from '../util/mapConcurrently.ts';
 import { download, rangedSize } from './download.ts';
 import { storedFile, type FilePlace, type StoredFile } from './storedFile.ts';
 import { downloadRange } from './webRanges.ts';
@@ -178,7 +179,7 @@ export async function listFiles(
   const url = webUrl(address, baseUrl);
   /** Bytes of the files that were read as a whole. */
   const whole = { done: 0, total: 0 };
-  const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>): StoredFile => {
+  const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>, version?: number): StoredFile => {
     const size = place.range.end - place.range.start;
     const blob = (): Promise<Blob> => {
       whole.total += size;
@@ -190,7 +191,7 @@ export async function listFiles(
       };
       return downloadRange(place.url, place.range, { signal, onbytes });
     };
-    return { path, size, place, blob };
+    return { path, size, ...(version !== undefined && { version }), place, blob };
   };
   if (!url.pathname.endsWith('/')) {
     const size = /\.zip$/i.test(url.pathname) ? await rangedSize(url, signal) : null;
@@ -203,10 +204,10 @@ export async function listFiles(
   }
   const contents = new URL(CONTENTS_NAME, url).href;
   let end = 0;
-  return entries.map(({ name, size = 0 }) => {
+  return entries.map(({ name, size = 0, modified }) => {
     const range = { start: end, end: (end += size) };
     return size > 0 && isWanted(name)
-      ? fileAt(name, { in: 'web', url: contents, range })
+      ? fileAt(name, { in: 'web', url: contents, range }, modified)
       : storedFile(new File([], name));
   });
 }
@@ -217,25 +218,17 @@ interface FetchOptions {
 }
 
 /** Requests each file, a few at a time. */
-async function fetchEach(
+function fetchEach(
   entries: readonly DataFileEntry[],
   folder: URL,
   { isWanted, signal }: FetchOptions,
 ): Promise<File[]> {
-  const files: File[] = [];
-  let next = 0;
-  const work = async (): Promise<void> => {
-    for (let at = next++; at < entries.length; at = next++) {
-      const { name } = entries[at]!;
-      const one = addressOf(name, folder);
-      const blob = isWanted(name) ? await download(one, { signal }) : new Blob();
-      if (blob === null) throw notThere(one);
-      files[at] = new File([blob], name);
-    }
-  };
-  // After a failure, no further file is requested.
-  await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
-  return files;
+  return mapConcurrently(entries, REQUESTS, async ({ name }) => {
+    const one = addressOf(name, folder);
+    const blob = isWanted(name) ? await download(one, { signal }) : new Blob();
+    if (blob === null) throw notThere(one);
+    return new File([blob], name);
+  });
 }
 
 /** Requests the contents of many files together, because thousands of requests take minutes. */
@@ -340,5 +333,5 @@ async function readIndex(folder: URL, signal?: AbortSignal): Promise<DataFileEnt
 
 function isEntry(entry: unknown): entry is DataFileEntry {
   if (typeof entry !== 'object' || entry === null || !('name' in entry) || typeof entry.name !== 'string') return false;
-  return !('size' in entry) || typeof entry.size === 'number';
+  return ['size', 'modified'].every((field) => ['undefined', 'number'].includes(typeof Reflect.get(entry, field)));
 }

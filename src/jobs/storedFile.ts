@@ -15,6 +15,8 @@ export interface StoredFile {
   size: number;
   /** In a zip file: the guessed encoding of the file's name; missing or `null` if it is known. */
   guessed?: string | null;
+  /** A number that changes with the file's contents, such as its time; missing if it is unknown. */
+  version?: number;
   place: FilePlace;
   /** Reads the whole file. */
   blob: () => Promise<Blob>;
@@ -32,6 +34,8 @@ export function storedFile(file: File): StoredFile {
   return {
     path: file.name,
     size: file.size,
+    // Files that were received from another rank have no time.
+    ...(file.lastModified > 0 && { version: file.lastModified }),
     place: { in: 'blob', blob: file },
     blob: () => Promise.resolve(file),
   };
@@ -94,7 +98,10 @@ function webRangeOf(place: FilePlace): { url: string; range: ByteRange } | null 
 }
 
 /** @param received the bytes that a web server has sent for this file. */
-async function contentOf(place: FilePlace, received: Uint8Array<ArrayBuffer> | undefined): Promise<Uint8Array<ArrayBuffer>> {
+async function contentOf(
+  place: FilePlace,
+  received: Uint8Array<ArrayBuffer> | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
   if (place.in === 'web') return received!;
   if (place.in === 'blob') return new Uint8Array(await place.blob.arrayBuffer());
   const { zip, entry } = place;

@@ -4,6 +4,7 @@
  * Source: RFC 9110, sections 14 and 15.3.7 (requests for ranges, and answers with several parts).
  */
 import { DataError } from '../util/errors.ts';
+import { mapConcurrently } from '../util/mapConcurrently.ts';
 import { download, type DownloadOptions } from './download.ts';
 
 export interface ByteRange {
@@ -46,7 +47,9 @@ export async function readRanges(
     if (received === null) sentSingly.add(url);
     else parts.push(...received);
   }
-  if (sentSingly.has(url)) parts.push(...(await readEach(url, wanted, signal)));
+  if (sentSingly.has(url)) {
+    parts.push(...(await mapConcurrently(wanted, REQUESTS, (range) => readOne(url, range, signal))));
+  }
   return ranges.map(({ start, end }) => {
     const part = parts.find((one) => one.start <= start && end <= one.start + one.bytes.length);
     if (part === undefined) throw changed(url);
@@ -63,16 +66,6 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
     else all.push({ start, end });
   }
   return all;
-}
-
-async function readEach(url: string, ranges: readonly ByteRange[], signal?: AbortSignal): Promise<Part[]> {
-  const parts: Part[] = [];
-  let next = 0;
-  const work = async (): Promise<void> => {
-    for (let at = next++; at < ranges.length; at = next++) parts[at] = await readOne(url, ranges[at]!, signal);
-  };
-  await Promise.all(Array.from({ length: REQUESTS }, work)).finally(() => (next = Infinity));
-  return parts;
 }
 
 async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part> {
@@ -109,7 +102,7 @@ function headersFor(ranges: readonly ByteRange[]): Record<string, string> {
 /** Returns the parts of an answer. Each part has a header that states its range. */
 function partsOf(answer: Uint8Array<ArrayBuffer>): Part[] {
   const parts: Part[] = [];
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     const headerEnd = endOfHeader(answer, at);
     if (headerEnd < 0) return parts;
     const header = new TextDecoder().decode(answer.subarray(at, headerEnd));

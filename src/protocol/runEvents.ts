@@ -19,6 +19,7 @@ import { PIPELINE_SCHEDULES } from '../spec/pipeline.ts';
 const RankStatistics = v.object({
   rank,
   /** Durations in milliseconds, as medians over the steps since the previous exchange. */
+  dataMs: finite,
   computeMs: finite,
   communicateMs: finite,
   stepMs: finite,

@@ -196,7 +196,14 @@ export const RunResultSchema = v.object({
    */
   bigramLoss: v.optional(finite),
   samples: v.optional(v.array(WrittenSample)),
-  stepMs: v.object({ median: finite, p95: finite, compute: finite, communicate: finite, exposed: finite }),
+  stepMs: v.object({
+    median: finite,
+    p95: finite,
+    data: finite,
+    compute: finite,
+    communicate: finite,
+    exposed: finite,
+  }),
   /**
    * For every step, the mean loss over the samples of all ranks. Losses that are not finite are
    * left out.

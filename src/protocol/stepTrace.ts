@@ -33,6 +33,8 @@ export type HopEvent = v.InferOutput<typeof HopEvent>;
 /** Durations of the parts of one optimizer step, in milliseconds. */
 export const StepTimes = v.object({
   total: finite,
+  /** Until this rank's samples were read. Samples that were read ahead take no time. */
+  data: finite,
   /**
    * From the start of the pass until the first bucket's gradients are read. Without buckets: until
    * all gradients are read.

@@ -109,6 +109,7 @@ export function simulateStep(
     return {
       ms: {
         total: began + exposed + UPDATE_MS,
+        data: 0,
         compute: computed[rank]!,
         readback: READBACK_MS,
         communicate: exposed,

@@ -132,6 +132,7 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
         const last = step - 1;
         const statistics: RankStatistics[] = steps.map(({ ms }, rank) => ({
           rank,
+          dataMs: ms.data,
           computeMs: ms.compute,
           communicateMs: ms.communicate,
           stepMs: ms.total,

@@ -17,6 +17,8 @@ export interface DataFileEntry {
   name: string;
   /** Size in bytes. It is missing if no job reads this kind of file. */
   size?: number;
+  /** Time of the latest change, in milliseconds since 1970, if the server states it. */
+  modified?: number;
 }
 
 /** Kinds by name. A file with another name may still be a picture. */

@@ -56,7 +56,7 @@ export const SHARE_REASONS = ['equal', 'unknown', 'similar', 'speed', 'overhead'
 export type ShareReason = (typeof SHARE_REASONS)[number];
 
 /**
- * Activities of a rank in a step. Computation: `compute` (until the first gradients are read from
+ * Activities of a rank in a step. Reading of samples: `data`. Computation: `compute` (until the first gradients are read from
  * the device), `readback` (until all gradients are read), `update` (of parameters). Communication,
  * which may overlap with computation: `send` (a chunk), `wait` (for the left neighbour's chunk),
  * `reduce` (add that chunk). If the algorithm is not a ring, all communication is `exchange`. In a
@@ -73,6 +73,7 @@ export const SEGMENT_KINDS = [
   'exchange',
   'forward',
   'backward',
+  'data',
 ] as const;
 
 /**

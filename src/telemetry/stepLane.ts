@@ -65,6 +65,7 @@ function allReduceStep({ startedAt, ms, traces }: MeasuredStep): Segment[] {
   const { doneAt, readAt } = milestones(ms);
   const computedAt = Math.max(0, readAt - ms.readback);
   const alone = [
+    { kind: 'data', start: 0, end: ms.data },
     { kind: 'compute', start: Math.max(0, computedAt - ms.compute), end: computedAt },
     { kind: 'readback', start: computedAt, end: readAt },
     { kind: 'update', start: doneAt, end: ms.total },
@@ -180,7 +181,7 @@ function extend(row: Segment[], next: Segment): void {
 
 /** Whether a rank does this activity alone. Such activities are in the upper row of its lane. */
 function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
-  return kind === 'compute' || kind === 'readback' || kind === 'update';
+  return kind === 'data' || kind === 'compute' || kind === 'readback' || kind === 'update';
 }
 
 /**

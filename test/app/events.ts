@@ -18,7 +18,7 @@ export function member(name: string, ready = true): RosterEntry {
  * which 4 ms were exposed.
  */
 export function stepEvent(step: number): EventOf<'step'> {
-  const ms = { total: 40, compute: 25, readback: 3, communicate: 10, exposed: 4, update: 2 };
+  const ms = { total: 40, data: 0, compute: 25, readback: 3, communicate: 10, exposed: 4, update: 2 };
   return {
     type: 'step',
     step,
@@ -50,7 +50,7 @@ export const RESULT: RunResult = {
   otherBytesSentPerRank: [1, 1, 1],
   memoryBytesPerRank: [1, 1, 1],
   gradientBytes: 100,
-  stepMs: { median: 40, p95: 50, compute: 25, communicate: 10, exposed: 4 },
+  stepMs: { median: 40, p95: 50, data: 0, compute: 25, communicate: 10, exposed: 4 },
   losses: [],
   restarts: 0,
   ms: 400,

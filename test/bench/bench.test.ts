@@ -31,7 +31,7 @@ const result = (strategy: StrategyName, sent: number[], received: number[]): Run
   bytesReceivedPerRank: received,
   restarts: 0,
   ms: 100,
-  stepMs: { median: 8, p95: 9, compute: 5, communicate: 2, exposed: 1 },
+  stepMs: { median: 8, p95: 9, data: 0, compute: 5, communicate: 2, exposed: 1 },
 });
 
 describe('theory', () => {

@@ -12,7 +12,7 @@ import { reportOf, type Observation } from '../../tools/chaos/report.ts';
 const stepEvent = (step: number, offset: number, samples: number, total = 10) => ({
   type: 'step' as const,
   ...{ step, epoch: 0, offset, loss: 1, samples, at: 0 },
-  ms: { total, compute: 4, readback: 1, communicate: 5, exposed: 5, update: 1 },
+  ms: { total, data: 0, compute: 4, readback: 1, communicate: 5, exposed: 5, update: 1 },
 });
 
 const seen = (tab: string, step: number, offset: number, samples: number): Observation => ({
@@ -60,7 +60,7 @@ const RUN: ClassRun = {
   used: ['ring'],
   secondsToFirstStep: 30,
   stepMs: 1000,
-  stepPartsMs: { compute: 100, readback: 0, communicate: 900, exposed: 900, update: 1 },
+  stepPartsMs: { data: 0, compute: 100, readback: 0, communicate: 900, exposed: 900, update: 1 },
   memoryMbPerTab: 150,
   ...{ left: 5, joined: 5, secondsAfterLeave: 5, secondsAfterJoin: 20, steps: 60 },
   ...{ samplesSkipped: 0, samplesRepeated: 0, hashMismatches: 0 },
@@ -86,7 +86,7 @@ test('step times are medians over all tabs, without the first three steps', () =
   const observations = [1000, 1000, 1000, 20, 30, 40].flatMap((total, step) =>
     ['ann', 'ben'].map((tab) => ({ at: step, tab, event: stepEvent(step, 0, 8, total) })),
   );
-  expect(stepTimesOf(observations)).toMatchObject({ total: 30, compute: 4, communicate: 5 });
+  expect(stepTimesOf(observations)).toMatchObject({ total: 30, data: 0, compute: 4, communicate: 5 });
 });
 
 const register = (...names: string[]): Register => {

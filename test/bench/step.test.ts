@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { section, resultsByCap, leastExposed } from '../../bench/step/benchmark.ts';
 
 const step = (total: number, communicate = 0, exposed = 0, readyMs: number[] = []) => ({
-  ms: { total, communicate, exposed, compute: total / 2, readback: 1, update: 2 },
+  ms: { total, data: 0, communicate, exposed, compute: total / 2, readback: 1, update: 2 },
   buckets: readyMs.map((ready) => ({ readyMs: ready, doneMs: ready + 1 })),
 });
 

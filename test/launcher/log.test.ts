@@ -30,7 +30,7 @@ const step = (n: number): EngineEvent => ({
   loss: 0.5,
   samples: 8,
   at: 0,
-  ms: { total: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
+  ms: { total: 0, data: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 0 },
 });
 
 test('a newcomer that receives the model logs its progress from time to time', () => {

@@ -24,7 +24,7 @@ const result = (...stateHash: string[]): RunResult => ({
   otherBytesSentPerRank: [1, 1],
   memoryBytesPerRank: [1, 1],
   gradientBytes: 1e5,
-  stepMs: { median: 50, p95: 60, compute: 20, communicate: 20, exposed: 5 },
+  stepMs: { median: 50, p95: 60, data: 0, compute: 20, communicate: 20, exposed: 5 },
   losses: [1],
   restarts: 0,
   ms: 2000,

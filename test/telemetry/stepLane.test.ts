@@ -15,7 +15,7 @@ import {
 } from '../../src/telemetry/stepLane.ts';
 
 /** 20 ms of computing, 2 ms of reading, 6 ms of waiting for others, 2 ms of updating. */
-const MS: StepTimes = { total: 30, compute: 20, readback: 2, communicate: 6, exposed: 6, update: 2 };
+const MS: StepTimes = { total: 30, data: 0, compute: 20, readback: 2, communicate: 6, exposed: 6, update: 2 };
 
 function hop(planStep: number, sentAt: number, receivedAt: number, reduceMs: number): HopEvent {
   return { planStep, sentAt, receivedAt, reduceMs };
@@ -155,7 +155,7 @@ test('a lane with too many segments is simplified, and still covers the same tim
 });
 
 describe("a step of a pipeline's rank", () => {
-  const ms: StepTimes = { total: 50, compute: 24, readback: 0, communicate: 22, exposed: 22, update: 4 };
+  const ms: StepTimes = { total: 50, data: 0, compute: 24, readback: 0, communicate: 22, exposed: 22, update: 4 };
   const passes = [
     timedPass('forward', 0, 5, 11),
     timedPass('forward', 1, 11, 17),

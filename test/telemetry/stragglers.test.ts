@@ -21,6 +21,7 @@ function find(ranks: readonly Rank[]) {
   const stepMs = Math.max(...own) + 2;
   const statistics = ranks.map(({ compute }, rank): RankStatistics => ({
     rank,
+    dataMs: 0,
     computeMs: compute,
     communicateMs: 10,
     stepMs,

@@ -41,7 +41,7 @@ class Timeline {
 
   /** Records that all these tabs take a step. `at` is the time, as in `event`. */
   step(step: number, tabs: string[], [epoch, offset, samples]: [number, number, number], at?: number): this {
-    const ms = { total: 1, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
+    const ms = { total: 1, data: 0, compute: 1, readback: 0, communicate: 0, exposed: 0, update: 0 };
     for (const tab of tabs) this.event(tab, { type: 'step', step, epoch, offset, samples, loss: 1, ms, at: 0 }, at);
     return this;
   }

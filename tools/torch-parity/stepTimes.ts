@@ -47,6 +47,7 @@ export async function compareStepTimes(python: string): Promise<StepTimesCompari
     torch: median(times),
     peergrad: {
       total: of('total'),
+      data: of('data'),
       compute: of('compute'),
       readback: of('readback'),
       communicate: of('communicate'),

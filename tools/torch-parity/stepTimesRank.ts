@@ -46,7 +46,7 @@ for (let step = -warmUpSteps; step < steps; step++) {
   ddp.step(optimizer);
   const now = performance.now();
   const total = now - startedAt;
-  if (step >= 0) times.push({ total, compute, readback, communicate, exposed, update: now - reducedAt });
+  if (step >= 0) times.push({ total, data: 0, compute, readback, communicate, exposed, update: now - reducedAt });
 }
 await group.barrier();
 parentPort!.postMessage(times);

@@ -129,7 +129,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
 
 /**
  * Fills a segment. Its kind decides its height and its colour. Work of the rank alone has the
- * rank's colour. Sending and reducing have the colour of ink, and an exchange is dim. Waiting is
+ * rank's colour, apart from reading samples, which is dim. Sending and reducing have the colour of ink, and an exchange is dim. Waiting is
  * hatched.
  */
 function fill(
@@ -141,6 +141,9 @@ function fill(
 ): void {
   const { x, y, width, height } = box;
   switch (kind) {
+    case 'data':
+      context.fillStyle = palette.dim;
+      return context.fillRect(x, y + height * 0.35, width, height * 0.3);
     case 'compute':
       context.fillStyle = own;
       return context.fillRect(x, y, width, height);

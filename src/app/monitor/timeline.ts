@@ -42,7 +42,7 @@ const LEAST_MS = 0.2;
 const MOST_SPANS = 1.25;
 
 /** Kinds of work that a rank does alone, without other ranks. */
-const ALONE: readonly SegmentKind[] = ['compute', 'readback', 'update', 'forward', 'backward'];
+const ALONE: readonly SegmentKind[] = ['data', 'compute', 'readback', 'update', 'forward', 'backward'];
 
 /** Returns the latest steps that ranks have reported. A rank without a clock offset has none. */
 export function timelineOf({

@@ -15,24 +15,35 @@ import { messages } from '../locales/index.ts';
  */
 const UNSCROLLED = 8;
 
+/** The page says that reading samples limits the speed if it takes at least this part of a step. */
+const LIMITING_PART = 0.2;
+
 export function Lanes({ run }: { run: Run }) {
   const { run: labels } = messages.value;
   const ranks = run.statistics?.ranks ?? [];
   const longest = Math.max(
-    ...ranks.map((one) => Math.max(one.stepMs, one.computeMs + one.communicateMs)),
+    ...ranks.map((one) => Math.max(one.stepMs, one.dataMs + one.computeMs + one.communicateMs)),
     Number.EPSILON,
   );
+  const dataPart = Math.max(0, ...ranks.map(({ dataMs, stepMs }) => dataMs / Math.max(stepMs, Number.EPSILON)));
+  const isReading = dataPart >= LIMITING_PART;
   const part = (ms: number): string => `${((100 * ms) / longest).toFixed(2)}%`;
   return (
     <section class="lanes" aria-label={labels.whereStepGoes}>
       <p class="small lanes-title">
         <span>{labels.oneStep}</span>
         <span class="key">
+          {isReading && (
+            <>
+              <i class="swatch data" /> {labels.reading}{' '}
+            </>
+          )}
           <i class="swatch compute" /> {labels.computation} <i class="swatch communicate" /> {labels.communication}{' '}
           <i class="swatch rest" /> {labels.rest}
         </span>
         <span class="dim">{labels.longest(<Term of="straggler" />)}</span>
       </p>
+      {isReading && <p class="small">{labels.dataLimits(Math.round(100 * dataPart))}</p>}
       {ranks.length === 0 ? (
         <p class="dim small">{labels.statisticsLater(run.job.hashEvery)}</p>
       ) : (
@@ -50,9 +61,15 @@ export function Lanes({ run }: { run: Run }) {
             >
               <RankMark rank={one.rank} />
               <span class="lane">
+                <i class="data" style={{ width: part(one.dataMs) }} />
                 <i class="compute" style={{ width: part(one.computeMs) }} />
                 <i class="communicate" style={{ width: part(one.communicateMs) }} />
-                <i class="rest" style={{ width: part(Math.max(0, one.stepMs - one.computeMs - one.communicateMs)) }} />
+                <i
+                  class="rest"
+                  style={{
+                    width: part(Math.max(0, one.stepMs - one.dataMs - one.computeMs - one.communicateMs)),
+                  }}
+                />
               </span>
               <span class="number small dim">{formatMs(one.stepMs)}</span>
             </li>

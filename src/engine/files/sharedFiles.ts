@@ -127,7 +127,7 @@ export class SharedFiles implements FileSlices {
       if (blobs.length < parts.length) {
         throw new DataError(`${name} is incomplete: ${parts.length - blobs.length} of its slices are missing.`);
       }
-      const whole = new File(blobs, name);
+      const whole = new File(blobs, name, { lastModified: 0 });
       if (whole.size !== size) throw new DataError(`${name} has ${whole.size} bytes, not ${size}.`);
       return whole;
     });

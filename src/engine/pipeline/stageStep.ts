@@ -289,6 +289,7 @@ export class StageStep implements RankStep {
         exposed,
         update: clock.now() - reducedAt,
       },
+      data: 0,
       pipeline: { passes, exchangedAt: computedAt },
       after: () => outputs.applied(step + 1, loss, queries),
     };

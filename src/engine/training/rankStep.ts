@@ -33,6 +33,8 @@ export interface NextStep {
 
 export interface TakenStep {
   report: StepReport;
+  /** Milliseconds until the samples of the step were read. */
+  data: number;
   /** In a pipeline: the times of this rank's passes. */
   pipeline?: PipelineTimes;
   /** Called after the step was reported. */

@@ -6,6 +6,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { supportsHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
 import { GradScaler } from '../../parallel/backward/gradScaler.ts';
 import { variablesOf } from '../../parallel/backward/flatten.ts';
+import type { Pass } from '../../parallel/backward/pass.ts';
 import { PassCaptures } from '../../parallel/backward/passCaptures.ts';
 import type { Progress } from '../../parallel/recovery/progress.ts';
 import type { StateFeed } from '../../parallel/recovery/stateFeed.ts';
@@ -284,9 +285,17 @@ export class ReplicaStep implements RankStep {
     const last = batches.pop()!;
     const own: OwnPass[] = [];
     let startedAt = clock.now();
+    let data = 0;
+    const read = (): void => {
+      data += clock.now() - startedAt;
+    };
     if (accumulator) {
       for (const { samples, size } of batches) {
-        await task.withBatch(samples, (pass) => accumulator.accumulate(pass, optionsOf(samples)), step, size);
+        const accumulate = (pass: Pass): Promise<void> => {
+          read();
+          return accumulator.accumulate(pass, optionsOf(samples));
+        };
+        await task.withBatch(samples, accumulate, step, size);
         const endedAt = clock.now();
         own.push({ size, samples: samples.length, ms: endedAt - startedAt });
         startedAt = endedAt;
@@ -296,12 +305,14 @@ export class ReplicaStep implements RankStep {
     const options = { ...optionsOf(last.samples), totalSamples: window.size, learningRate };
     const report = await task.withBatch(
       last.samples,
-      (pass, oncomputed) =>
-        this.strategy.step(pass, { ...options, oncomputed }, ({ loss, samples }) => {
+      (pass, oncomputed) => {
+        read();
+        return this.strategy.step(pass, { ...options, oncomputed }, ({ loss, samples }) => {
           applied(loss, samples);
           this.samples.clear();
           this.feed?.applied();
-        }),
+        });
+      },
       step,
       last.size,
     );
@@ -310,6 +321,7 @@ export class ReplicaStep implements RankStep {
     this.#balance.took(own);
     return {
       report: { ...report, compute: accumulatedMs + report.compute },
+      data,
       after: async () => texts?.applied(step + 1, report.loss),
     };
   }

@@ -3,6 +3,7 @@
  */
 import { HEAD_BYTES, isDataInHiddenFolder, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
+import { mapConcurrently } from '../../util/mapConcurrently.ts';
 import { canonical } from '../../formats/classNames.ts';
 import { folderOf } from '../fileNotes.ts';
 import { bytesAt, type StoredFile } from '../storedFile.ts';
@@ -39,15 +40,9 @@ export async function findPictures(
 ): Promise<FoundPictures> {
   const files = given.map((file) => ({ ...file, path: canonical(file.path) }));
   const visible = files.filter(({ path }) => !isHidden(path));
-  const formats: (string | null)[] = [];
-  let next = 0;
-  const examine = async (): Promise<void> => {
-    for (let at = next++; at < visible.length; at = next++) {
-      const file = visible[at]!;
-      formats[at] = kindOfName(file.path) === 'picture' ? '' : await formatOf(file);
-    }
-  };
-  await Promise.all(Array.from({ length: READERS }, examine));
+  const formats = await mapConcurrently(visible, READERS, async (file) =>
+    kindOfName(file.path) === 'picture' ? '' : formatOf(file),
+  );
   const unusual = visible.flatMap((file, at) => (formats[at] ? [{ ...file, format: formats[at] }] : []));
   const refused = new Set<string>();
   for (const format of new Set(unusual.map((one) => one.format))) {

@@ -119,7 +119,11 @@ export async function openImages(
 async function entriesOf({ path: name, place }: StoredFile): Promise<StoredFile[]> {
   if (place.in === 'zip') throw new UsageError(`${name} is in another zip file.`);
   const entries = await openZip(name, bytesAt(place));
-  return entries.map(({ facts, ...entry }) => ({ ...entry, place: { in: 'zip', zip: place, entry: facts } }));
+  return entries.map(({ facts, ...entry }) => ({
+    ...entry,
+    version: facts.crc,
+    place: { in: 'zip', zip: place, entry: facts },
+  }));
 }
 
 interface Pair {

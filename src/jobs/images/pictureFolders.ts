@@ -116,7 +116,14 @@ export function classFolders(
   return {
     classes,
     untrained,
-    pictures: found.map(({ path, size, place, blob }, i) => ({ path, size, place, blob, label: labels[i]! })),
+    pictures: found.map(({ path, size, version, place, blob }, i) => ({
+      path,
+      size,
+      ...(version !== undefined && { version }),
+      place,
+      blob,
+      label: labels[i]!,
+    })),
     isSplit: isNamed,
     split: isNamed ? named : trainTestSplit(labels, seed),
     notes: [

@@ -1,12 +1,19 @@
-/** Worker that reads and decodes pictures, so that the thread that trains does not wait for it. */
+/**
+ * Worker that reads and decodes pictures, so that the thread that trains does not wait for it. It
+ * stores decoded pictures.
+ */
 import { messageOf } from '../../util/errors.ts';
+import { PictureStore, type StoreKey } from './pictureStore.ts';
 import type { FromPictureWorker, ToPictureWorker } from './pictureWorkers.ts';
-import { readPictures } from './readPictures.ts';
+import { readPictures, type PictureRequest, type ReadPicture } from './readPictures.ts';
 
-globalThis.onmessage = ({ data: { id, files, size } }: MessageEvent<ToPictureWorker>) => {
+/** The stores that are open, by name. */
+const stores = new Map<string, Promise<PictureStore | null>>();
+
+globalThis.onmessage = ({ data: { id, request } }: MessageEvent<ToPictureWorker>) => {
   const post = (message: FromPictureWorker, transfer: Transferable[] = []): void =>
     globalThis.postMessage(message, { transfer });
-  readPictures(files, size).then(
+  readStored(request).then(
     (pictures) =>
       post(
         { id, pictures },
@@ -15,3 +22,24 @@ globalThis.onmessage = ({ data: { id, files, size } }: MessageEvent<ToPictureWor
     (error: unknown) => post({ id, problem: messageOf(error) }),
   );
 };
+
+async function readStored(request: PictureRequest): Promise<ReadPicture[]> {
+  const store = request.store && (await storeOf(request.store, request));
+  if (store === null) return readPictures(request);
+  const pictures: (ReadPicture | null)[] = request.files.map(({ at }) => store.read(at));
+  const files = request.files.filter((_, i) => pictures[i] === null);
+  if (files.length === 0) return pictures as ReadPicture[];
+  const decoded = await readPictures({ ...request, files });
+  for (const [i, { at }] of files.entries()) {
+    const picture = decoded[i]!;
+    if ('pixels' in picture) store.write(at, picture);
+  }
+  let next = 0;
+  return pictures.map((picture) => picture ?? decoded[next++]!);
+}
+
+function storeOf(key: StoreKey, { size: { side, channels } }: PictureRequest): Promise<PictureStore | null> {
+  const store = stores.get(key.name) ?? PictureStore.open(key, side * side * channels);
+  stores.set(key.name, store);
+  return store;
+}

@@ -1,13 +1,11 @@
 /** Reads pictures in workers. All data sets of a thread share them. */
-import type { PictureSize } from '../../formats/decodePicture.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { DataError } from '../../util/errors.ts';
-import { readPictures, type ReadPicture, type ReadPictures } from './readPictures.ts';
+import { readPictures, type PictureRequest, type ReadPicture, type ReadPictures } from './readPictures.ts';
 
 export interface ToPictureWorker {
   id: number;
-  files: Parameters<ReadPictures>[0];
-  size: PictureSize;
+  request: PictureRequest;
 }
 
 export type FromPictureWorker = { id: number; pictures: ReadPicture[] } | { id: number; problem: string };
@@ -18,10 +16,10 @@ const MAX_WORKERS = 4;
 let workers: PictureWorker[] | null = null;
 
 /** Reads pictures in the worker that has the fewest to read. */
-export const pictureWorkers: ReadPictures = (files, size) => {
+export const pictureWorkers: ReadPictures = (request) => {
   workers ??= Array.from({ length: countOfWorkers() }, () => new PictureWorker());
   const [idlest] = workers.toSorted((a, b) => a.waiting - b.waiting);
-  return idlest!.read(files, size);
+  return idlest!.read(request);
 };
 
 /** Returns half the number of cores, because the other half trains. */
@@ -31,7 +29,7 @@ export function countOfWorkers(): number {
 
 class PictureWorker {
   readonly #worker: Worker | null;
-  readonly #requests = new Map<number, { request: ToPictureWorker; result: Deferred<ReadPicture[]> }>();
+  readonly #requests = new Map<number, { request: PictureRequest; result: Deferred<ReadPicture[]> }>();
   #hasFailed = false;
   #lastId = 0;
 
@@ -48,7 +46,7 @@ class PictureWorker {
     this.#worker.onerror = () => {
       this.#hasFailed = true;
       for (const { request, result } of this.#requests.values()) {
-        readPictures(request.files, request.size).then(result.resolve, result.reject);
+        readPictures(request).then(result.resolve, result.reject);
       }
       this.#requests.clear();
     };
@@ -59,13 +57,12 @@ class PictureWorker {
     return this.#requests.size;
   }
 
-  read(files: ToPictureWorker['files'], size: PictureSize): Promise<ReadPicture[]> {
-    if (this.#worker === null || this.#hasFailed) return readPictures(files, size);
+  read(request: PictureRequest): Promise<ReadPicture[]> {
+    if (this.#worker === null || this.#hasFailed) return readPictures(request);
     const id = ++this.#lastId;
-    const request = { id, files: files.map(({ path, place }) => ({ path, place })), size };
     const result = deferred<ReadPicture[]>();
     this.#requests.set(id, { request, result });
-    this.#worker.postMessage(request);
+    this.#worker.postMessage({ id, request } satisfies ToPictureWorker);
     return result.promise;
   }
 }

@@ -8,6 +8,7 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { FileContents } from '../dataset.ts';
 import type { ClassFolders } from './pictureFolders.ts';
+import type { StoreKey } from './pictureStore.ts';
 import type { ReadPicture, ReadPictures } from './readPictures.ts';
 
 /**
@@ -41,6 +42,7 @@ export class Pictures implements FileContents {
   #expected: readonly number[] = [];
   #requests = 0;
   readonly #onundecoded: (problem: string) => void;
+  readonly #store: StoreKey | null;
 
   /**
    * @param onundecoded called once for each picture that cannot be decoded, with the reason.
@@ -58,6 +60,7 @@ export class Pictures implements FileContents {
     this.#most = Math.floor(KEPT_BYTES / bytes);
     this.#readAll = readAll;
     this.#onundecoded = onundecoded;
+    this.#store = storeOf(folders, size);
   }
 
   /**
@@ -146,10 +149,11 @@ export class Pictures implements FileContents {
 
   async #request(next: readonly number[]): Promise<void> {
     const { pictures } = this.folders;
-    const all = this.#readAll(
-      next.map((at) => pictures[at]!),
-      this.size,
-    );
+    const files = next.map((at) => {
+      const { path, place } = pictures[at]!;
+      return { at, path, place };
+    });
+    const all = this.#readAll({ files, size: this.size, store: this.#store });
     for (const [i, at] of next.entries()) {
       const one = all.then((read) => read[i]!);
       // A picture that nobody waits for is requested again when it is needed.
@@ -163,4 +167,11 @@ export class Pictures implements FileContents {
       this.#requested.delete(next[i]!);
     }
   }
+}
+
+/** Returns where decoded pictures are stored; `null` if it is unknown whether a file has changed. */
+function storeOf({ pictures }: ClassFolders, size: PictureSize): StoreKey | null {
+  const facts = pictures.map(({ path, size: bytes, version }) => [path, bytes, version]);
+  if (facts.some(([, , version]) => version === undefined)) return null;
+  return { name: hashState([new TextEncoder().encode(JSON.stringify([size, facts]))]), count: pictures.length };
 }

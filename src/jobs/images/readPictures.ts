@@ -2,7 +2,9 @@
 import { decodePicture, type DecodePicture, type PictureSize } from '../../formats/decodePicture.ts';
 import { crc32 } from '../../util/crc32.ts';
 import { DataError } from '../../util/errors.ts';
+import { mapConcurrently } from '../../util/mapConcurrently.ts';
 import { readFiles, type StoredFile } from '../storedFile.ts';
+import type { StoreKey } from './pictureStore.ts';
 
 /** A picture after it was read. */
 export type ReadPicture =
@@ -21,26 +23,25 @@ export type ReadPicture =
  *
  * @throws (rejects) DataError if a web server does not send them.
  */
-export type ReadPictures = (
-  files: readonly Pick<StoredFile, 'path' | 'place'>[],
-  size: PictureSize,
-) => Promise<ReadPicture[]>;
+export type ReadPictures = (request: PictureRequest) => Promise<ReadPicture[]>;
+
+export interface PictureRequest {
+  readonly files: readonly (Pick<StoredFile, 'path' | 'place'> & {
+    /** Number of the picture in the store. */
+    at: number;
+  })[];
+  readonly size: PictureSize;
+  /** Where decoded pictures are stored; `null` if they are not. */
+  readonly store: StoreKey | null;
+}
 
 /** Number of pictures that a thread decodes concurrently. */
 const DECODERS = 4;
 
 export function readPicturesWith(decode: DecodePicture): ReadPictures {
-  return async (files, size) => {
+  return async ({ files, size }) => {
     const contents = await readFiles(files);
-    const pictures: ReadPicture[] = [];
-    let next = 0;
-    const work = async (): Promise<void> => {
-      for (let at = next++; at < files.length; at = next++) {
-        pictures[at] = await decoded(files[at]!.path, contents[at]!, size, decode);
-      }
-    };
-    await Promise.all(Array.from({ length: DECODERS }, work));
-    return pictures;
+    return mapConcurrently(files, DECODERS, ({ path }, i) => decoded(path, contents[i]!, size, decode));
   };
 }
 

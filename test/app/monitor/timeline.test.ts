@@ -108,7 +108,7 @@ describe('the timeline of a pipeline', () => {
     { kind: 'forward', stage: 1, microBatch: 0, start: 4, end: 8 },
     { kind: 'backward', stage: 1, microBatch: 0, start: 10, end: 14 },
   ] as const;
-  const ms = { total: 20, compute: 8, readback: 0, communicate: 10, exposed: 10, update: 2 };
+  const ms = { total: 20, data: 0, compute: 8, readback: 0, communicate: 10, exposed: 10, update: 2 };
   const step = laneOf({ step: 3, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt: 15 } });
   const pipeline: Timeline = { rows: [{ rank: 0, name: 'ada', steps: [step] }], errorMs: 0 };
 

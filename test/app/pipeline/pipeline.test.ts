@@ -133,7 +133,7 @@ test('the measured idle share equals that of the plan if the step runs as planne
   const plan = planOf(shape);
   const lanes = timePlan(plan, () => 5).map((passes) => {
     const total = 5 * plan.ticks + 2;
-    const ms = { total, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 1 };
+    const ms = { total, data: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 1 };
     const exchangedAt = passes.at(-1)!.end;
     return [laneOf({ step: 6, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt } })];
   });

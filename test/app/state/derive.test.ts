@@ -21,6 +21,7 @@ function statistics(step: number, gradientBytesSent: number): EngineEvent {
   const ranks = [
     {
       rank: 0,
+      dataMs: 0,
       computeMs: 1,
       communicateMs: 10,
       stepMs: 20,

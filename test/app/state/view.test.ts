@@ -350,10 +350,17 @@ test('reduce changes neither the event nor the previous run', () => {
 });
 
 test('a new generation shows the statistics of its remaining members from the previous one until it has its own, and computes no rates from them', () => {
-  const own = { computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent: 0, otherBytesSent: 0 };
+  const own = { dataMs: 0, computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent: 0, otherBytesSent: 0 };
   const ranksEvent = (step: number, ranks: number[]): EngineEvent => ({
     ...{ type: 'ranks', step },
-    ranks: ranks.map((rank) => ({ ...own, rank, computeMs: rank + 1, gradientBytesReceived: 0, memoryBytes: 0 })),
+    ranks: ranks.map((rank) => ({
+      ...own,
+      rank,
+      dataMs: 0,
+      computeMs: rank + 1,
+      gradientBytesReceived: 0,
+      memoryBytes: 0,
+    })),
   });
   const next = { ...GENERATION, generation: 2, rank: 0, worldSize: 2, members: MEMBERS.slice(1) } as EngineEvent;
   const events = [ROOM, GENERATION, stepEvent(0), ranksEvent(3, [0, 1, 2]), next];

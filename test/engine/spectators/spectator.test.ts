@@ -34,7 +34,7 @@ const hashes = (step: number, n = 2): EngineEvent => ({
 const ranks = (step: number, n: number): EngineEvent => ({
   ...{ type: 'ranks', step },
   ranks: Array.from({ length: n }, (_, rank) => ({
-    ...{ rank, computeMs: 12.345678, communicateMs: 3.456789, stepMs: 20.123456 },
+    ...{ rank, dataMs: 0, computeMs: 12.345678, communicateMs: 3.456789, stepMs: 20.123456 },
     ...{ gradientBytesSent: 1e9 + rank, otherBytesSent: 1e7, gradientBytesReceived: 1e9, memoryBytes: 1e9 },
   })),
 });

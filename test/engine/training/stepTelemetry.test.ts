@@ -8,7 +8,7 @@ test('a recording contains traces of the current world only', async () => {
     const telemetry = new StepTelemetry(new ManualClock(), () => false);
     telemetry.enter(group);
     const hops = [0, 1].map((planStep) => ({ planStep, sentAt: planStep, receivedAt: planStep + 1, reduceMs: 0 }));
-    const ms = { total: 3, compute: 0, readback: 0, communicate: 3, exposed: 3, update: 0 };
+    const ms = { total: 3, data: 0, compute: 0, readback: 0, communicate: 3, exposed: 3, update: 0 };
     telemetry.took({
       step: 0,
       startedAt: 0,

@@ -5,7 +5,7 @@ import { runWorld } from '../../../src/testing/index.ts';
 const HASHES = ['0000000000000001', 'ffffffff00000000', '89abcdef01234567'];
 
 const statisticsOf = (rank: number) => ({
-  ...{ computeMs: rank + 0.5, communicateMs: 2, stepMs: 3 },
+  ...{ dataMs: 0, computeMs: rank + 0.5, communicateMs: 2, stepMs: 3 },
   ...{ gradientBytesSent: 2 ** 40 + rank, gradientBytesReceived: 5, otherBytesSent: 6, memoryBytes: 7 },
   // Rank 1 does not compute on WebGPU.
   ...(rank !== 1 && { commands: { dispatches: 145, submits: rank + 12 } }),

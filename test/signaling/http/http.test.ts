@@ -1,3 +1,4 @@
+import { readRanges } from '../../../src/jobs/webRanges.ts';
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, symlink, rm, writeFile } from 'node:fs/promises';
@@ -97,9 +98,9 @@ describe('the HTTP server', () => {
   test('serves only the IDX files of a data folder, lists all visible files, and sends bytes unchanged', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
     expect(await index.json()).toEqual([
-      { name: 'large-idx1-ubyte', size: expect.any(Number) },
+      { name: 'large-idx1-ubyte', size: expect.any(Number), modified: expect.any(Number) },
       { name: 'notes.txt' },
-      { name: 't10k-labels-idx1-ubyte.gz', size: 6 },
+      { name: 't10k-labels-idx1-ubyte.gz', size: 6, modified: expect.any(Number) },
     ]);
     const file = await fetch(`${server.url}/data/t10k-labels-idx1-ubyte.gz`);
     expect(file.headers.get('content-encoding')).toBeNull();
@@ -173,18 +174,24 @@ describe('the HTTP server', () => {
     expect(await (await fetch(`${pets.url}/data/index.json`)).json()).toEqual([
       { name: '.mice/1.png' },
       { name: '.mice/deep/2.png' },
-      { name: 'a/b/c/d/dogs/1', size: 7 },
-      { name: 'cats/a 1.png', size: 12 },
+      { name: 'a/b/c/d/dogs/1', size: 7, modified: expect.any(Number) },
+      { name: 'cats/a 1.png', size: 12, modified: expect.any(Number) },
       { name: 'cats/lost' },
       { name: 'cats/notes.txt' },
       { name: 'cats/notes.xml' },
       { name: 'owls' },
-      { name: 'top.png', size: 7 },
+      { name: 'top.png', size: 7, modified: expect.any(Number) },
     ]);
     const headers = { range: 'bytes=5-21' };
     const together = await fetch(`${pets.url}/data/index.bin`, { headers });
     expect([together.status, together.headers.get('content-range')]).toEqual([206, 'bytes 5-21/26']);
     expect(await together.text()).toBe('egcats/a 1.pngtop');
+    const parts = await readRanges(`${pets.url}/data/index.bin`, [
+      { start: 19, end: 26 },
+      { start: 0, end: 2 },
+      { start: 7, end: 19 },
+    ]);
+    expect(parts.map((bytes) => new TextDecoder('latin1').decode(bytes))).toEqual(['top.png', 'ÿØ', 'cats/a 1.png']);
     expect(await (await fetch(`${pets.url}/data/cats/a%201.png`)).text()).toBe('cats/a 1.png');
     for (const name of ['cats/notes.txt', 'cats/notes.xml', 'cats/.hidden.png', '.mice/1.png', 'cats', '%']) {
       expect((await fetch(`${pets.url}/data/${name}`)).status, name).toBe(404);

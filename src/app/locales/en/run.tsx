@@ -90,6 +90,9 @@ export const run = {
   // A step of each rank.
   whereStepGoes: 'Time of a step by rank',
   oneStep: 'one step',
+  reading: 'reading samples',
+  dataLimits: (percent: number) =>
+    `Reading samples takes ${percent} % of a step on the slowest rank. Smaller picture files make the run faster.`,
   computation: 'computation',
   communication: 'communication',
   rest: 'other',
@@ -179,6 +182,7 @@ export const run = {
 
   // The timeline.
   kinds: {
+    data: 'reading samples',
     compute: 'computation',
     readback: 'reading back',
     update: 'update',

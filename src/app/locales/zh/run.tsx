@@ -106,6 +106,8 @@ export const run: Messages['run'] = {
 
   whereStepGoes: '各 rank 一步的用时',
   oneStep: '一步',
+  reading: '读取样本',
+  dataLimits: (percent) => `最慢的 rank 有 ${percent}% 的时间在读取样本。换用更小的图片文件可以加快训练。`,
   computation: '计算',
   communication: '通信',
   rest: '其他',
@@ -181,6 +183,7 @@ export const run: Messages['run'] = {
   hostMayStart: '主持人可以重新开始。',
 
   kinds: {
+    data: '读取样本',
     compute: '计算',
     readback: '读回',
     update: '更新',

@@ -98,6 +98,7 @@ export class RunStats {
     this.#commands = [];
     const { sent, received } = this.#gradientBytes;
     return {
+      dataMs: median(recent.map(({ data }) => data)),
       computeMs: median(recent.map(({ compute }) => compute)),
       communicateMs: median(recent.map(({ communicate }) => communicate)),
       stepMs: median(recent.map(({ total }) => total)),
@@ -128,6 +129,7 @@ export class RunStats {
         all(({ total }) => total),
         0.95,
       ),
+      data: median(all(({ data }) => data)),
       compute: median(all(({ compute }) => compute)),
       communicate: median(all(({ communicate }) => communicate)),
       exposed: median(all(({ exposed }) => exposed)),

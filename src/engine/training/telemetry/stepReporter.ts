@@ -18,7 +18,7 @@ interface StepReporterOptions {
 }
 
 /** A step that was taken. `startedAt` and `runStartedAt` are times of this rank's clock. */
-interface ReportedStep extends Pick<TakenStep, 'report' | 'pipeline'> {
+interface ReportedStep extends Omit<TakenStep, 'after'> {
   step: number;
   epoch: number;
   offset: number;
@@ -66,7 +66,7 @@ export class StepReporter {
   }
 
   async took(taken: ReportedStep): Promise<void> {
-    const { step, epoch, offset, startedAt, runStartedAt, commands, report, pipeline } = taken;
+    const { step, epoch, offset, startedAt, runStartedAt, commands, report, data, pipeline } = taken;
     const { clock, emit } = this.#options;
     const { figures, strategy } = this.#rank;
     const { loss, samples, traces, choice } = report;
@@ -75,7 +75,7 @@ export class StepReporter {
       await emit({ type: 'codec', step, choice });
     }
     const now = clock.now();
-    const ms = timesOf(report, now - startedAt);
+    const ms = timesOf(report, { total: now - startedAt, data });
     figures.took(ms, commands);
     const { algorithm } = figures;
     if (algorithm !== this.#algorithm) {
@@ -89,6 +89,9 @@ export class StepReporter {
   }
 }
 
-function timesOf({ compute, readback, communicate, exposed, update }: StepReport, total: number): StepTimes {
-  return { total, compute, readback, communicate, exposed, update };
+function timesOf(
+  { compute, readback, communicate, exposed, update }: StepReport,
+  { total, data }: Pick<StepTimes, 'total' | 'data'>,
+): StepTimes {
+  return { total, data, compute, readback, communicate, exposed, update };
 }

@@ -10,6 +10,7 @@ import type { Span } from '../../../telemetry/clocks.ts';
 import { packLanes, unpackLanes } from '../../../telemetry/stepLane.ts';
 
 const FIELDS = [
+  'dataMs',
   'computeMs',
   'communicateMs',
   'stepMs',

@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest';
+import { classFolders } from '../../../src/jobs/images/pictureFolders.ts';
+import { Pictures } from '../../../src/jobs/images/pictures.ts';
+import type { PictureRequest, ReadPicture } from '../../../src/jobs/images/readPictures.ts';
+import { storedFile } from '../../../src/jobs/storedFile.ts';
+import { deferred, type Deferred } from '../../../src/util/deferred.ts';
+
+const SIDE = 8;
+
+interface Reads {
+  /** Numbers of the pictures of each request. */
+  asked: number[][];
+  answer: (request: number) => void;
+}
+
+/** Returns pictures whose requests the test answers. A pixel is the number of its picture. */
+function picturesOf(count: number, size = { side: SIDE, channels: 1 as 1 | 3 }): { pictures: Pictures } & Reads {
+  const files = Array.from({ length: count }, (_, i) => storedFile(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)));
+  const found = { pictures: files, others: [], undecoded: [], hidden: [] };
+  const folders = classFolders('The folder', found, { seed: 1, isShard: false });
+  const asked: number[][] = [];
+  const answers: { result: Deferred<ReadPicture[]>; request: PictureRequest }[] = [];
+  const pictures = new Pictures(folders, size, (request) => {
+    asked.push(request.files.map(({ at }) => at));
+    const result = deferred<ReadPicture[]>();
+    answers.push({ result, request });
+    return result.promise;
+  });
+  const answer = (i: number): void => {
+    const { result, request } = answers[i]!;
+    result.resolve(request.files.map(({ at }) => ({ pixels: new Uint8Array(SIDE * SIDE).fill(at), crc: at })));
+  };
+  return { pictures, asked, answer };
+}
+
+const upTo = (most: number, from = 0): number[] => Array.from({ length: most - from }, (_, i) => from + i);
+const settled = (): Promise<void> => new Promise((done) => setTimeout(done));
+const firstOf = (pixels: readonly (Uint8Array | null)[]): (number | undefined)[] => pixels.map((one) => one?.[0]);
+
+test('expected pictures are read ahead in their order, a few requests at a time', async () => {
+  const { pictures, asked, answer } = picturesOf(200);
+  pictures.expect(upTo(200).toReversed());
+  expect(asked).toEqual([0, 1, 2, 3].map((i) => upTo(200 - 32 * i, 168 - 32 * i).toReversed()));
+  answer(0);
+  await settled();
+  expect(asked[4]).toEqual(upTo(72, 40).toReversed());
+});
+
+test('a picture is read at once if it was not expected, and only once', async () => {
+  const { pictures, asked, answer } = picturesOf(20);
+  const both = Promise.all([pictures.read([3, 5, 3]), pictures.read([5])]);
+  expect(asked).toEqual([[3, 5]]);
+  answer(0);
+  const [first, second] = await both;
+  expect([firstOf(first), firstOf(second)]).toEqual([[3, 5, 3], [5]]);
+  expect(firstOf(await pictures.read([5]))).toEqual([5]);
+  expect(asked).toHaveLength(1);
+});
+
+test('pictures that are no longer expected are not read', async () => {
+  const { pictures, asked, answer } = picturesOf(400);
+  pictures.expect(upTo(200));
+  pictures.expect(upTo(210, 200));
+  for (const i of [0, 1, 2, 3]) answer(i);
+  await settled();
+  expect(asked.slice(4)).toEqual([upTo(210, 200)]);
+});
+
+test('a picture that was awaited when it is no longer expected is still returned', async () => {
+  const { pictures, answer } = picturesOf(20);
+  const read = pictures.read([7]);
+  pictures.expect([1]);
+  answer(0);
+  expect(firstOf(await read)).toEqual([7]);
+});
+
+test('the checksums of the files that were read are known', async () => {
+  const { pictures, answer } = picturesOf(20);
+  const read = pictures.read([4, 2]);
+  answer(0);
+  await read;
+  expect([...pictures.crcs]).toEqual([
+    [4, 4],
+    [2, 2],
+  ]);
+  expect(pictures.stated).toBeNull();
+});

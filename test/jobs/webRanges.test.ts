@@ -1,0 +1,74 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { readRanges } from '../../src/jobs/webRanges.ts';
+
+const close: (() => void)[] = [];
+afterEach(() => close.splice(0).forEach((one) => one()));
+
+const CONTENT = 'abcdefghijklmnopqrstuvwxyz';
+const RANGES = [
+  { start: 20, end: 23 },
+  { start: 0, end: 2 },
+  { start: 5, end: 9 },
+];
+
+/** Starts a server, and returns the address of its file and the ranges that were requested. */
+async function serve(
+  respond: (range: string, response: ServerResponse) => void,
+): Promise<{ url: string; asked: string[] }> {
+  const asked: string[] = [];
+  const server = createServer((request: IncomingMessage, response) => {
+    asked.push(request.headers.range!);
+    respond(request.headers.range!, response);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  close.push(() => server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/file`, asked };
+}
+
+const read = async (url: string): Promise<string[]> =>
+  (await readRanges(url, RANGES)).map((bytes) => new TextDecoder().decode(bytes));
+
+test('ranges are requested together, and may come as parts in another order', async () => {
+  const { url, asked } = await serve((_, response) => {
+    response.writeHead(206, { 'content-type': 'multipart/byteranges; boundary=x' });
+    const part = (from: number, last: number): string =>
+      `\r\n--x\r\nContent-Type: text/plain\r\nContent-Range: bytes ${from}-${last}/26\r\n\r\n${CONTENT.slice(from, last + 1)}`;
+    // The server sends two of the ranges as one.
+    response.end(`${part(20, 22)}${part(0, 8)}\r\n--x--\r\n`);
+  });
+  expect(await read(url)).toEqual(['uvw', 'ab', 'fghi']);
+  expect(asked).toEqual(['bytes=0-1,5-8,20-22']);
+});
+
+test('ranges that touch are requested as one', async () => {
+  const { url, asked } = await serve((range, response) => {
+    response.writeHead(206).end(range === 'bytes=3-8' ? CONTENT.slice(3, 9) : '');
+  });
+  const [second, first] = await readRanges(url, [
+    { start: 5, end: 9 },
+    { start: 3, end: 5 },
+  ]);
+  expect([first, second].map((bytes) => new TextDecoder().decode(bytes))).toEqual(['de', 'fghi']);
+  expect(asked).toEqual(['bytes=3-8']);
+});
+
+test('ranges are requested singly from a server that answers several with the whole file', async () => {
+  const { url, asked } = await serve((range, response) => {
+    const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
+    if (from === undefined) response.end(CONTENT);
+    else response.writeHead(206).end(CONTENT.slice(Number(from), Number(last) + 1));
+  });
+  expect(await read(url)).toEqual(['uvw', 'ab', 'fghi']);
+  expect(await read(url)).toEqual(['uvw', 'ab', 'fghi']);
+  expect(asked.filter((range) => range.includes(','))).toHaveLength(1);
+});
+
+test('a file that has become shorter is reported', async () => {
+  const { url } = await serve((range, response) => {
+    const [, from] = /^bytes=(\d+)-/.exec(range)!;
+    response.writeHead(206).end(CONTENT.slice(Number(from), Number(from) + 1));
+  });
+  await expect(read(url)).rejects.toThrow(`${url} has changed since it was listed`);
+});
