@@ -280,11 +280,12 @@ export class ReplicaStep implements RankStep {
       return { samples, size };
     });
     const last = batches.pop()!;
+    const stepOfEpoch = { step, epoch: window.epoch };
     const own: OwnPass[] = [];
     let startedAt = clock.now();
     if (accumulator) {
       for (const { samples, size } of batches) {
-        await task.withBatch(samples, (pass) => accumulator.accumulate(pass, optionsOf(samples)), step, size);
+        await task.withBatch(samples, (pass) => accumulator.accumulate(pass, optionsOf(samples)), stepOfEpoch, size);
         const endedAt = clock.now();
         own.push({ size, samples: samples.length, ms: endedAt - startedAt });
         startedAt = endedAt;
@@ -300,7 +301,7 @@ export class ReplicaStep implements RankStep {
           this.samples.clear();
           this.feed?.applied();
         }),
-      step,
+      stepOfEpoch,
       last.size,
     );
     const ms = clock.now() - startedAt - report.exposed - report.update;

@@ -7,6 +7,7 @@ import type { DataNote, ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
+import { augmentedPreview, augmentNotes, checkAugment } from './augment.ts';
 import type { Dataset } from '../dataset.ts';
 import { byFolder } from '../fileNotes.ts';
 import type { StoredArray } from '../../formats/storedArray.ts';
@@ -37,7 +38,7 @@ const TEST_NAMES = [
   ['test_images', 'test_labels'],
 ] as const;
 
-export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels'>;
+export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels' | 'augment'>;
 
 export interface OpenedImages {
   preview: ImagesPreview;
@@ -166,7 +167,7 @@ async function idxPairs(files: readonly File[]): Promise<Pairs> {
 
 async function ofArrays(
   [given, held]: Pairs,
-  { model, seed }: ImagesJob,
+  { model, seed, augment }: ImagesJob,
   isShard: boolean,
   ignored: readonly DataNote[] = [],
 ): Promise<OpenedImages> {
@@ -176,6 +177,7 @@ async function ofArrays(
       `${given.x.name} has rows of ${shape[2]} numbers, but the model cnn needs images. Choose mlp, or reshape the array.`,
     );
   }
+  checkAugment(augment, given.x);
   if (held !== null && held.x.shape.slice(1).join() !== given.x.shape.slice(1).join()) {
     throw new DataError(
       `${held.x.name} has shape (${held.x.shape.join(', ')}), but ${given.x.name} has shape (${given.x.shape.join(', ')}). Save both arrays with the same sample shape.`,
@@ -228,9 +230,12 @@ async function ofArrays(
       heldOut: test.rows.length,
       shape,
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
-      pictures: await Promise.all(shown.map((index) => trained.preview(index))),
+      pictures: await Promise.all(
+        shown.map(async (index) => augmentedPreview(augment, await trained.preview(index), { seed, index })),
+      ),
       notes: [
         ...ignored,
+        ...augmentNotes(augment, train.rows.length),
         ...notHeldOut(
           [...counts].map(([label, count]) => [String(label), count]),
           (label) => tested.has(Number(label)),
@@ -286,7 +291,7 @@ async function arraysOf({ x, y }: Pair): Promise<LabelledArrays> {
 async function ofPictures(
   name: string,
   files: readonly PathFile[],
-  { seed, side, channels }: ImagesJob,
+  { seed, side, channels, augment }: ImagesJob,
   { isShard, decode, onprogress }: Required<OpenOptions>,
 ): Promise<OpenedImages> {
   const folders: ClassFolders = classFolders(name, await findPictures(name, files, decode), { seed, isShard });
@@ -304,7 +309,7 @@ async function ofPictures(
   const { train, test } = folders.split;
   const tested = new Set(Array.from(test, (at) => classes[folders.pictures[at]!.label]!));
   const shown = firsts(
-    folders.pictures.map(({ label }) => label),
+    Array.from(train, (at) => folders.pictures[at]!.label),
     folders.classes.length,
   );
   const facts: ImagesFacts = {
@@ -327,9 +332,12 @@ async function ofPictures(
       heldOut: test.length,
       shape: [side, side, channels],
       classes: perClass,
-      pictures: await Promise.all(shown.map((at) => decoded.preview(at))),
+      pictures: await Promise.all(
+        shown.map(async (index) => augmentedPreview(augment, await decoded.preview(train[index]!), { seed, index })),
+      ),
       notes: [
         ...folders.notes,
+        ...augmentNotes(augment, train.length),
         ...notHeldOut(
           perClass.map(({ name: one, count }) => [one, count]),
           (one) => tested.has(one),

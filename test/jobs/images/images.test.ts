@@ -8,7 +8,7 @@ import { npyFile } from '../../formats/npyFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
 import { gzip, idxFile, imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 
-const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
+const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1, augment: null };
 
 type Files = Record<string, Uint8Array<ArrayBuffer>>;
 
