@@ -141,7 +141,7 @@ export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
 }
 
-/** Returns whether the job trains on pictures. Arrays of the job `images` may be rows of numbers. */
+/** Returns whether the job trains on pictures. The job `images` may also have rows of numbers. */
 export function learnsPictures(job: (typeof JOB_NAMES)[number]): boolean {
   return learnsDigits(job) || job === 'images';
 }

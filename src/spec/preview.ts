@@ -266,7 +266,7 @@ export const NOTE_SENTENCES: NoteSentences = {
       ({ name, count }) => `${quoted(name)} (${counted(count, 'sample')})`,
     )}.`,
   augmented: (notes) =>
-    `Training pictures are changed at random, in each epoch anew: ${named(notes, ({ name }) => name)}. A preview shows examples. Held-out pictures are not changed.`,
+    `Training pictures are changed at random, anew in each epoch: ${named(notes, ({ name }) => name)}. The preview on the page shows examples. Held-out pictures are not changed.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
   markup: (notes) =>

@@ -13,7 +13,10 @@ export interface Evaluated {
   confusion?: ArrayLike<number>;
 }
 
-/** A step, and its epoch. Random numbers in a pass depend on them and the samples, not on the rank. */
+/**
+ * A step, and its epoch. Random numbers in a pass depend on them and on the samples, not on the
+ * rank.
+ */
 export interface StepOfEpoch {
   readonly step: number;
   readonly epoch: number;

@@ -62,8 +62,8 @@ function flip(pixels: Float32Array, shape: Shape, rng: Rng): void {
 }
 
 /**
- * Moves a picture by whole pixels. The empty part repeats the pixels of the border. It is not set to
- * 0, because 0 is black only if pixels are not standardized.
+ * Moves a picture by whole pixels. The empty part repeats the pixels of the border. It is not set
+ * to 0, because 0 is black only if pixels are not standardized.
  */
 function shift(pixels: Float32Array, shape: Shape, rng: Rng): void {
   const [height, width] = shape;
@@ -150,12 +150,16 @@ export function checkAugment(names: JobSpec['augment'], { name, shape, type, row
   }
 }
 
-/** Returns a preview of training sample `index`, changed as in the first epoch. */
+/**
+ * Returns a preview of training sample `index`, changed as in the first epoch. If `index` is -1,
+ * the picture is held out, and it is not changed.
+ */
 export function augmentedPreview(
   names: JobSpec['augment'],
   picture: PreviewPicture,
   { seed, index }: { seed: number; index: number },
 ): PreviewPicture {
+  if (index === -1) return picture;
   const { pixels, height, width, channels } = picture;
   const inputs = Float32Array.from(pixels, (value) => value / 255);
   augmentation(names, [height, width, channels], seed)(inputs, [index], 0);

@@ -309,7 +309,7 @@ async function ofPictures(
   const { train, test } = folders.split;
   const tested = new Set(Array.from(test, (at) => classes[folders.pictures[at]!.label]!));
   const shown = firsts(
-    Array.from(train, (at) => folders.pictures[at]!.label),
+    folders.pictures.map(({ label }) => label),
     folders.classes.length,
   );
   const facts: ImagesFacts = {
@@ -333,7 +333,9 @@ async function ofPictures(
       shape: [side, side, channels],
       classes: perClass,
       pictures: await Promise.all(
-        shown.map(async (index) => augmentedPreview(augment, await decoded.preview(train[index]!), { seed, index })),
+        shown.map(async (at) =>
+          augmentedPreview(augment, await decoded.preview(at), { seed, index: train.indexOf(at) }),
+        ),
       ),
       notes: [
         ...folders.notes,
