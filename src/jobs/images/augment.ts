@@ -17,8 +17,6 @@ const AUGMENT_WORD = 0xa063;
 const MOST_SHIFTED = 1 / 8;
 /** `colour` draws its factors from 1 - COLOUR_RANGE to 1 + COLOUR_RANGE. */
 const COLOUR_RANGE = 0.4;
-/** The parts of red, green, and blue in a grey value, as in torchvision. */
-const GREY_PARTS = [0.2989, 0.587, 0.114] as const;
 
 type Shape = readonly [height: number, width: number, channels: number];
 
@@ -105,34 +103,39 @@ function move(
  * but always in this order. Pixels are from 0 to 1.
  */
 function colour(pixels: Float32Array, [, , channels]: Shape, rng: Rng): void {
-  const [brightness, contrast, saturation] = [0, 1, 2].map(() => 1 + COLOUR_RANGE * (2 * rng.next() - 1)) as [
-    number,
-    number,
-    number,
-  ];
-  blend(pixels, brightness, () => 0);
-  const greys = greysOf(pixels, channels);
-  const mean = greys.reduce((sum, grey) => sum + grey, 0) / greys.length;
-  blend(pixels, contrast, () => mean);
+  const [brightness, contrast, saturation] = [drawFactor(rng), drawFactor(rng), drawFactor(rng)];
+  blend(pixels, brightness, 0, 0, pixels.length);
+  blend(pixels, contrast, channels === 3 ? meanGreyOf(pixels) : meanOf(pixels), 0, pixels.length);
   if (channels !== 3) return;
-  const own = greysOf(pixels, channels);
-  blend(pixels, saturation, (at) => own[Math.floor(at / channels)]!);
+  for (let at = 0; at < pixels.length; at += 3) blend(pixels, saturation, greyAt(pixels, at), at, at + 3);
 }
 
-/** Moves each pixel away from `zero` by a factor, and limits it to the range of pixels. */
-function blend(pixels: Float32Array, factor: number, zero: (at: number) => number): void {
-  for (let at = 0; at < pixels.length; at++) {
-    const origin = zero(at);
+function drawFactor(rng: Rng): number {
+  return 1 + COLOUR_RANGE * (2 * rng.next() - 1);
+}
+
+/** Multiplies the distance of values `from` to `to` from `origin`, and limits them to 0 .. 1. */
+function blend(pixels: Float32Array, factor: number, origin: number, from: number, to: number): void {
+  for (let at = from; at < to; at++) {
     pixels[at] = Math.min(1, Math.max(0, origin + factor * (pixels[at]! - origin)));
   }
 }
 
-/** Returns the grey value of each pixel; of each number, unless there are 3 channels. */
-function greysOf(pixels: Float32Array, channels: number): Float32Array {
-  if (channels !== 3) return pixels;
-  return Float32Array.from({ length: pixels.length / channels }, (_, i) =>
-    GREY_PARTS.reduce((sum, part, channel) => sum + part * pixels[i * channels + channel]!, 0),
-  );
+/** Returns the grey value of the pixel whose red is at `at`, as in torchvision. */
+function greyAt(pixels: Float32Array, at: number): number {
+  return 0.2989 * pixels[at]! + 0.587 * pixels[at + 1]! + 0.114 * pixels[at + 2]!;
+}
+
+function meanGreyOf(pixels: Float32Array): number {
+  let sum = 0;
+  for (let at = 0; at < pixels.length; at += 3) sum += greyAt(pixels, at);
+  return (3 * sum) / pixels.length;
+}
+
+function meanOf(values: Float32Array): number {
+  let sum = 0;
+  for (const value of values) sum += value;
+  return sum / values.length;
 }
 
 /** @throws DataError if samples of the array `x` cannot be changed as a job says. */
