@@ -232,8 +232,8 @@ export const job = {
   augment: 'Change training pictures at random',
   augments: {
     flip: 'flip left and right',
-    shift: 'shift by up to 1/8 of a side',
-    colour: 'vary brightness, contrast and colours',
+    shift: 'shift by up to 1/8',
+    colour: 'vary light and colour',
   },
   target: 'Column to predict',
   lastColumn: 'the last column',

@@ -75,8 +75,8 @@ const describeLoss = ({ loss }: JobSpec): string =>
 /** Changes of training pictures. */
 export const augments: Readonly<Record<AugmentName, string>> = {
   flip: '左右翻转',
-  shift: '平移（最多为边长的 1/8）',
-  colour: '改变亮度、对比度和颜色',
+  shift: '平移（最多 1/8）',
+  colour: '改变明暗和颜色',
 };
 
 const describeAugment = ({ augment }: JobSpec): string =>
