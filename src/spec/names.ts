@@ -8,6 +8,7 @@
  * numbers, one step at a time (`lesson.ts`), and the fields about training are ignored.
  */
 export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson'] as const;
+
 /**
  * Random changes of training pictures, in the order in which they are made; see
  * `src/jobs/images/augment.ts`.
