@@ -59,7 +59,8 @@ export class Loop {
     const indices = Uint32Array.from({ length: this.#batch }, (_, i) => first + i);
     const before = currentCounts()!;
     const startedAt = performance.now();
-    const times = await task.withBatch(indices, (pass) => this.#steps.take(pass, startedAt), this.#step, this.#batch);
+    const at = { step: this.#step, epoch: 0 };
+    const times = await task.withBatch(indices, (pass) => this.#steps.take(pass, startedAt), at, this.#batch);
     const ms = performance.now() - startedAt;
     const after = currentCounts()!;
     this.#step += 1;

@@ -17,6 +17,7 @@ import type { Vocabulary } from '../spec/vocabulary.ts';
 import { messageOf, UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset, type FileContents, type Labels } from './dataset.ts';
+export { augmentation } from './images/augment.ts';
 export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
 export { logitsOf, networkLayers } from './gpt/layers.ts';
 export { dropoutPlaces, Network } from './gpt/network.ts';

@@ -26,6 +26,21 @@ export interface Field<
   readonly option: Option;
 }
 
+/**
+ * Returns a schema for a list of distinct names, or `null`.
+ *
+ * @param empty the problem of an empty list.
+ */
+export function namesOrNull<const Names extends readonly string[]>(names: Names, empty: string) {
+  return v.nullable(
+    v.pipe(
+      v.array(v.picklist(names)),
+      v.minLength(1, empty),
+      v.checkItems((name, at, all) => all.indexOf(name) === at, 'this name occurs twice: remove one'),
+    ),
+  );
+}
+
 type FieldTable = Readonly<Record<string, Field>>;
 type Schemas<Fields extends FieldTable> = { -readonly [Name in keyof Fields]: Fields[Name]['schema'] };
 

@@ -4,11 +4,21 @@
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
-import { checkOf, defaultValuesOf, field, fieldsOf, problemOf, schemasOf, sentenceOf, type Problem } from './fields.ts';
+import {
+  checkOf,
+  defaultValuesOf,
+  field,
+  fieldsOf,
+  namesOrNull,
+  problemOf,
+  schemasOf,
+  sentenceOf,
+  type Problem,
+} from './fields.ts';
 import { GPT_FIELDS, GptModel, PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './inspection.ts';
 import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
-import { JOB_NAMES, MODEL_NAMES, TRANSPORT_NAMES, type ModelName } from './names.ts';
+import { AUGMENT_NAMES, JOB_NAMES, MODEL_NAMES, TRANSPORT_NAMES, type ModelName } from './names.ts';
 import { FileManifest } from './fileManifest.ts';
 import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
 import {
@@ -97,6 +107,11 @@ export const FIELDS = {
   ...MEASURE_FIELDS,
   data: field(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
+  /** Random changes of training pictures; `null`: none. */
+  augment: field(namesOrNull(AUGMENT_NAMES, 'name at least one change, or use null for none'), null, {
+    value: 'names',
+    help: `random changes of training pictures, separated by commas (digits, mnist, images: ${AUGMENT_NAMES.join(', ')})`,
+  }),
   transport: field(v.picklist(TRANSPORT_NAMES), 'auto', {
     value: 'name',
     help: 'how tabs of one browser are linked; auto: by message ports; webrtc: like tabs of different machines',
@@ -124,6 +139,11 @@ export function acceptsData({ job }: Pick<JobSpec, 'job'>, kind: string): boolea
 /** Returns whether the job trains on digits. People can draw a digit to try such a model. */
 export function learnsDigits(job: (typeof JOB_NAMES)[number]): boolean {
   return job === 'digits' || job === 'mnist';
+}
+
+/** Returns whether the job trains on pictures. The job `images` may also have rows of numbers. */
+export function learnsPictures(job: (typeof JOB_NAMES)[number]): boolean {
+  return learnsDigits(job) || job === 'images';
 }
 
 /** Jobs that can train on people's files. */
@@ -178,6 +198,14 @@ export const JobSpec = v.pipe(
   v.check(
     ({ job, model }) => typeof model === 'string' || (job !== 'gpt' && job !== 'lesson'),
     'only the jobs digits, mnist, images and table support layers',
+  ),
+  checkOf(({ job, augment }: JobFields) =>
+    augment === null || learnsPictures(job)
+      ? null
+      : {
+          path: ['augment'],
+          message: `the job ${job} has no pictures to change: remove it, or choose the job digits, mnist or images`,
+        },
   ),
   checkOf(({ model, stages }: JobFields) => inModel(typeof model === 'string' ? null : tooLarge(model, stages))),
   checkOf(({ model, job }: JobFields) => {

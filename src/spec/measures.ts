@@ -1,6 +1,6 @@
 /** Losses and metrics of jobs. */
 import * as v from 'valibot';
-import { field, type Problem } from './fields.ts';
+import { field, namesOrNull, type Problem } from './fields.ts';
 
 /** Tasks: predicting a class, or predicting an amount. */
 export const TASK_NAMES = ['classification', 'regression'] as const;
@@ -56,20 +56,10 @@ export const MEASURE_FIELDS = {
    * Metrics of held-out samples; `null`: accuracy for classes, `rmse` for amounts. Accuracy is
    * always reported for classes.
    */
-  metrics: field(
-    v.nullable(
-      v.pipe(
-        v.array(v.picklist(METRIC_NAMES)),
-        v.minLength(1, 'name at least one metric, or use null for the default'),
-        v.checkItems((name, at, all) => all.indexOf(name) === at, 'this name occurs twice: remove one'),
-      ),
-    ),
-    null,
-    {
-      value: 'names',
-      help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
-    },
-  ),
+  metrics: field(namesOrNull(METRIC_NAMES, 'name at least one metric, or use null for the default'), null, {
+    value: 'names',
+    help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
+  }),
 };
 
 export type Measures = {

@@ -8,6 +8,14 @@
  * numbers, one step at a time (`lesson.ts`), and the fields about training are ignored.
  */
 export const JOB_NAMES = ['digits', 'mnist', 'images', 'table', 'gpt', 'lesson'] as const;
+
+/**
+ * Random changes of training pictures, in the order in which they are made; see
+ * `src/jobs/images/augment.ts`.
+ */
+export const AUGMENT_NAMES = ['flip', 'shift', 'colour'] as const;
+export type AugmentName = (typeof AUGMENT_NAMES)[number];
+
 /** Built-in models of all jobs except `gpt`. */
 export const MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;

@@ -16,8 +16,8 @@ export function hasPreview(job: JobName): boolean {
  * must be previewed again.
  */
 export function demandsOf(job: JobSpec): string {
-  const { data, model, loss, metrics, target, task, side, channels, seed, gpt } = job;
-  return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, side, channels, seed, gpt]);
+  const { data, model, loss, metrics, target, task, side, channels, augment, seed, gpt } = job;
+  return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, side, channels, augment, seed, gpt]);
 }
 
 /**
@@ -128,6 +128,7 @@ export const NOTE_KINDS = [
   'pictures-undecoded',
   'folder-left-out',
   'class-not-held-out',
+  'augmented',
   'utf-16',
   'markup',
   'weights-left-out',
@@ -144,7 +145,7 @@ export interface DataNote {
   kind: NoteKind;
   /** Number of rows, values, files, pictures or arrays of weights to which the note applies. */
   count: number;
-  /** The column, folder, class or array that the note is about, or empty. */
+  /** The column, folder, class, array or kind of change that the note is about, or empty. */
   name: string;
   /** A field, file or type of numbers for which the note holds, or empty. */
   example: string;
@@ -264,6 +265,8 @@ export const NOTE_SENTENCES: NoteSentences = {
       notes,
       ({ name, count }) => `${quoted(name)} (${counted(count, 'sample')})`,
     )}.`,
+  augmented: (notes) =>
+    `Training pictures are changed at random, anew in each epoch: ${named(notes, ({ name }) => name)}. The preview on the page shows examples. Held-out pictures are not changed.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
   markup: (notes) =>

@@ -107,7 +107,7 @@ class Trainer {
       await inspect?.(pass as DeclaredPass, values);
       gradients.dispose();
     };
-    await this.#task.withBatch(indices, use, this.#step, BATCH);
+    await this.#task.withBatch(indices, use, { step: this.#step, epoch: 0 }, BATCH);
     this.#step += 1;
     const { parameters } = variablesOf(this.#task.model);
     const { slots, size } = createLayout(parameters.map((parameter) => parameter.size));

@@ -55,6 +55,8 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['run --loss magic', /'magic' is invalid.*cross-entropy, mean-squared-error/],
     ['run --loss huber', /loss: huber is for amounts, but this job predicts classes/],
     ['run --metrics accuracy,f1', /metrics\[1\].*"top-3"/],
+    ['run --augment flip,blur', /augment\[1\].*"colour"/],
+    ['run --job gpt --augment flip', /augment: the job gpt has no pictures to change/],
     ['run --nnodes two', /whole number from 1 to 256/],
     ['run --nnodes 2', /--master-addr/],
     ['run --tabs 2 --nproc-per-node 3', /--tabs 2 and --nproc-per-node 3/],

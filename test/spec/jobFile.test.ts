@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
+  AUGMENT_NAMES,
   JOB_NAMES,
+  learnsPictures,
   OPTIMIZER_NAMES,
   parseJob,
   MEASURE_NAMES,
@@ -57,6 +59,9 @@ const jobs = fc
         strategy: fc.constant(strategy),
         data: sources[job],
         model: fc.constantFrom(...(job === 'table' ? (['mlp'] as const) : (['mlp', 'cnn'] as const))),
+        augment: learnsPictures(job)
+          ? fc.option(fc.uniqueArray(fc.constantFrom(...AUGMENT_NAMES), { minLength: 1 }))
+          : fc.constant(null),
         codec: fc.constantFrom(...STRATEGIES[strategy].codecs),
         optimizer: fc.constantFrom(...OPTIMIZER_NAMES),
         schedule: fc.constantFrom(...SCHEDULE_NAMES),
@@ -151,6 +156,12 @@ test.each([
   ['"batchSize": 0', 'job.json, line 2: batchSize: Invalid value: Expected >=1 but received 0.'],
   ['"job": "poker"', 'job.json, line 2: job: Invalid type: Expected ("digits" | '],
   ['"job": "gpt", "gpt": {"width": 10, "heads": 3}', 'job.json, line 2: gpt: width must be a multiple of heads'],
+  ['"augment": []', 'job.json, line 2: augment: name at least one change, or use null for none.'],
+  ['"augment": ["flip", "flip"]', 'job.json, line 2: augment[1]: this name occurs twice: remove one.'],
+  [
+    '"job": "table", "augment": ["flip"]',
+    'job.json, line 2: augment: the job table has no pictures to change: remove it, or choose the job digits, mnist or images.',
+  ],
   ['"data": {"kind": "files"}', 'job.json: digits has data of kind "synthetic"; '],
 ])('an invalid field is reported with its line and path: %s', (field, expected) => {
   expect(refusalOf(`{"peergrad": 1,\n${field}}`).slice(0, expected.length)).toBe(expected);

@@ -1,5 +1,6 @@
 /** The fields of the job form that describe its data. */
 import { acceptsData, type JobSpec } from '../../spec/job.ts';
+import { AUGMENT_NAMES } from '../../spec/names.ts';
 import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
 import { SERVER_DATA } from '../browser/serverData.ts';
@@ -72,6 +73,30 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
         onpick={(channels: '1' | '3') => offer({ ...job, channels: channels === '1' ? 1 : 3 })}
       />
     </>
+  );
+}
+
+/** The random changes of training pictures. */
+export function AugmentField({ job, offer }: { job: JobSpec; offer: Offer }) {
+  const { job: labels } = messages.value;
+  const chosen = new Set(job.augment);
+  return (
+    <fieldset class="check-grid">
+      <legend class="dim small">{labels.augment}</legend>
+      {AUGMENT_NAMES.map((name) => (
+        <label key={name} class="check">
+          <input
+            type="checkbox"
+            checked={chosen.has(name)}
+            onChange={({ currentTarget: { checked } }) => {
+              const augment = AUGMENT_NAMES.filter((one) => (one === name ? checked : chosen.has(one)));
+              offer({ ...job, augment: augment.length === 0 ? null : augment });
+            }}
+          />
+          {labels.augments[name]}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 

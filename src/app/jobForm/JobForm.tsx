@@ -5,6 +5,7 @@
 import type { ComponentChildren } from 'preact';
 import {
   kindOfModel,
+  learnsPictures,
   parseJob,
   STRATEGIES,
   supportsFeature,
@@ -18,7 +19,7 @@ import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
 import { codecOptions, withJob, withOptimizer } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
 import { messages } from '../locales/index.ts';
-import { DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
+import { AugmentField, DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
 import { Select } from '../components/Fields.tsx';
 import { GptFields, PresetField } from './GptFields.tsx';
 import { JobNumber, type Offer } from './JobFields.tsx';
@@ -84,6 +85,7 @@ export function JobForm({
             {job.job === 'table' && job.task !== 'classification' && <LossField job={job} offer={offer} />}
             {job.job === 'images' && <PictureFields job={job} offer={offer} />}
             {takesFiles(job.job) && <DataFields job={job} offer={offer} />}
+            {learnsPictures(job.job) && <AugmentField job={job} offer={offer} />}
             {children}
           </div>
         </details>

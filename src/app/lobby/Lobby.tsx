@@ -334,7 +334,7 @@ function GuestView({ hiding, onhiding }: GuestViewProps) {
   return (
     <details class="fold">
       <summary>{guests.title}</summary>
-      <fieldset class="guest-parts">
+      <fieldset class="check-grid">
         <legend class="dim small">{guests.about}</legend>
         {HIDEABLE_PARTS.map((part) => (
           <label key={part} class="check">

@@ -10,7 +10,7 @@ import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
-import type { Evaluated } from '../tasks/task.ts';
+import type { Evaluated, StepOfEpoch } from '../tasks/task.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { MicroBatch, PipelineModel, PipelineTask } from './pipelineTask.ts';
 
@@ -111,13 +111,13 @@ export class PipelineModelStage {
    */
   async learn(
     indices: Uint32Array,
-    step: number,
+    at: StepOfEpoch,
     samples: number,
     { onpass, during }: { onpass: () => void; during: (pass: () => Promise<void>) => Promise<void> },
   ): Promise<LearnedStage> {
     const stage = this.#stage;
     const losses: tf.Tensor[] = [];
-    const batches = await this.#load(indices, step);
+    const batches = await this.#load(indices, at);
     try {
       const passes = await runStages(stage, this.#plan, {
         rows: () => this.#grid.rows,
@@ -198,11 +198,11 @@ export class PipelineModelStage {
   }
 
   /** Loads the micro-batches of this replica's samples. Missing samples have weight 0. */
-  #load(indices: Uint32Array, step: number | null): Promise<MicroBatch[]> {
+  #load(indices: Uint32Array, at: StepOfEpoch | null): Promise<MicroBatch[]> {
     const { rows, microBatches } = this.#grid;
     return Promise.all(
       Array.from({ length: microBatches }, (_, i) =>
-        this.#task.load(indices.subarray(i * rows, (i + 1) * rows), rows, step),
+        this.#task.load(indices.subarray(i * rows, (i + 1) * rows), rows, at),
       ),
     );
   }

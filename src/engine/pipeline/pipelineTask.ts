@@ -4,6 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import {
+  augmentation,
   classMetrics,
   loadCorpus,
   layerChain,
@@ -29,7 +30,7 @@ import { evaluateHidden, lossParts } from '../tasks/gptScores.ts';
 import { gptMasks } from '../tasks/gptTask.ts';
 import { createJobScores } from '../tasks/jobScores.ts';
 import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
-import type { Evaluated, Task } from '../tasks/task.ts';
+import type { Evaluated, StepOfEpoch, Task } from '../tasks/task.ts';
 import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
 
 /** The layers of a model. */
@@ -77,9 +78,9 @@ export interface PipelineTask extends Pick<
   /**
    * Loads samples `indices` (at most `size`) as tensors of a fixed shape.
    *
-   * @param step the step that learns from the samples; `null`: the samples are held-out samples.
+   * @param at the step that learns from the samples; `null`: the samples are held-out samples.
    */
-  load(indices: Uint32Array, size: number, step: number | null): Promise<MicroBatch>;
+  load(indices: Uint32Array, size: number, at: StepOfEpoch | null): Promise<MicroBatch>;
 }
 
 /**
@@ -100,6 +101,7 @@ export async function loadPipelineTask(
 function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
   const scores = createJobScores(job, test);
   const { dropout } = layerChain(job, train);
+  const augment = augmentation(job.augment, train.inputShape, job.seed);
   return {
     trainSamples: train.size,
     testSamples: test.size,
@@ -116,10 +118,13 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
       cost: null,
       outputWeights: null,
     }),
-    load: async (indices, size, step) => {
-      const batch = new Batch(step === null ? test : train, size);
-      const { inputs, labels, weights } = await batch.load(indices);
-      const masks = step === null ? null : dropoutMasks({ dropout }, job.seed, indices, size, step);
+    load: async (indices, size, at) => {
+      const batch = new Batch(at === null ? test : train, size);
+      const { inputs, labels, weights } = await batch.load(
+        indices,
+        (pixels) => at && augment(pixels, indices, at.epoch),
+      );
+      const masks = at && dropoutMasks({ dropout }, job.seed, indices, size, at.step);
       return {
         inputs,
         mask: maskOf(masks),
@@ -156,10 +161,10 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLo
         },
       };
     },
-    load: (indices, rows, step) => {
-      const windows = step === null ? test : train;
+    load: (indices, rows, at) => {
+      const windows = at === null ? test : train;
       const { tokens, next, weights } = new WindowBatch(windows, rows).load(indices);
-      const masks = step === null || dropout === 0 ? null : gptMasks(job.gpt, job.seed, indices, rows, step);
+      const masks = at === null || dropout === 0 ? null : gptMasks(job.gpt, job.seed, indices, rows, at.step);
       return Promise.resolve({
         inputs: tokens,
         mask: maskOf(masks),

@@ -243,7 +243,7 @@ export class StageStep implements RankStep {
     group: ProcessGroup,
     step: number,
     learningRate: number,
-    { indices }: SampleWindow,
+    { indices, epoch }: SampleWindow,
     applied: (loss: number, samples: number) => void,
   ): Promise<TakenStep> {
     const { clock, emit, plan, checkDevice, outputs, activity } = this.#options;
@@ -257,7 +257,9 @@ export class StageStep implements RankStep {
       void emit({ type: 'pass', step });
     };
     const during = (pass: () => Promise<void>): Promise<void> => activity.during(`step ${step}`, pass);
-    const learned = stage ? await stage.learn(grid.shareOf(indices), step, indices.length, { onpass, during }) : null;
+    const learned = stage
+      ? await stage.learn(grid.shareOf(indices), { step, epoch }, indices.length, { onpass, during })
+      : null;
     checkDevice();
     const computedAt = clock.now();
     await this.#held.exchangeGradients(group);

@@ -33,8 +33,12 @@ export class Batch {
    * Passes samples `indices` (at most `size`) to `use` as tensors; see {@link load}. The tensors
    * exist until the promise of `use` resolves.
    */
-  async with<T>(indices: Uint32Array, use: (tensors: BatchTensors) => Promise<T>): Promise<T> {
-    const tensors = await this.load(indices);
+  async with<T>(
+    indices: Uint32Array,
+    use: (tensors: BatchTensors) => Promise<T>,
+    change?: (inputs: Float32Array) => void,
+  ): Promise<T> {
+    const tensors = await this.load(indices, change);
     try {
       return await use(tensors);
     } finally {
@@ -44,14 +48,17 @@ export class Batch {
 
   /**
    * Copies samples `indices` (at most `size`) into the batch. The caller disposes of the result.
+   *
+   * @param change changes the inputs in place.
    */
-  async load(indices: Uint32Array): Promise<BatchTensors> {
+  async load(indices: Uint32Array, change?: (inputs: Float32Array) => void): Promise<BatchTensors> {
     const { length } = indices;
     this.#inputs.fill(0, length * sampleLength(this.#data));
     this.labels.fill(0, length);
     this.weights.fill(1, 0, length).fill(0, length);
     const leftOut = await this.#data.read(indices, this.#inputs, this.labels);
     for (const at of leftOut ?? []) this.weights[at] = 0;
+    change?.(this.#inputs);
     // Copies the arrays, because a tensor shares memory with its array until it is uploaded.
     return {
       inputs: tf.tensor(this.#inputs.slice(), [this.size, ...this.#data.inputShape]),

@@ -41,7 +41,7 @@ export function createGptTask(
     isShard: shard !== undefined,
     dataHash: () => Promise.resolve(shard?.digest ?? hashWindows([train, test])),
     dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
-    withBatch: (indices, use, step, size) =>
+    withBatch: (indices, use, { step }, size) =>
       new WindowBatch(train, size).with(indices, (batch) =>
         withMasks(dropout === 0 ? [] : gptMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step), (masks) => {
           const { tokens, next, weights } = batch;

@@ -3,7 +3,7 @@
  * The data set is built-in or consists of the user's files.
  */
 import * as tf from '@tensorflow/tfjs';
-import { buildModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
+import { augmentation, buildModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { declareInputs } from '../../parallel/backward/passCaptures.ts';
 import { hashState } from '../../util/hash.ts';
@@ -69,6 +69,7 @@ export async function createJobTask(
     return batch;
   };
   const seed = shard?.seed ?? job.seed;
+  const augment = augmentation(job.augment, train.inputShape, seed);
   // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
   // as the share, because a larger batch could consist mainly of padding.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
@@ -83,15 +84,18 @@ export async function createJobTask(
     isShard: shard !== undefined,
     dataHash: async () => shard?.digest ?? hashSamples(train, test),
     dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
-    withBatch: (indices, use, step, size) =>
-      trainBatchOf(size).with(indices, ({ inputs, labels, weights }) =>
-        withMasks(dropoutMasks(model, seed, indices, size, step), (masks) =>
-          use(
-            declareInputs([inputs, labels, weights, ...masks], () =>
-              scores.loss(model.logits(inputs, masks), { labels, weights }),
+    withBatch: (indices, use, { step, epoch }, size) =>
+      trainBatchOf(size).with(
+        indices,
+        ({ inputs, labels, weights }) =>
+          withMasks(dropoutMasks(model, seed, indices, size, step), (masks) =>
+            use(
+              declareInputs([inputs, labels, weights, ...masks], () =>
+                scores.loss(model.logits(inputs, masks), { labels, weights }),
+              ),
             ),
           ),
-        ),
+        (inputs) => augment(inputs, indices, epoch),
       ),
     contents: shard === undefined ? (train.contents ?? null) : null,
     ahead: train.ahead,

@@ -9,10 +9,10 @@ export function namingTask<T extends Task>(task: T, activity: Activity): T {
   return {
     ...task,
     dataHash: () => activity.during('hash the data', () => task.dataHash()),
-    withBatch: (indices, use, step, size) =>
+    withBatch: (indices, use, at, size) =>
       activity.during(
-        `step ${step}`,
-        (end) => task.withBatch(indices, (pass) => use(pass, end), step, size),
+        `step ${at.step}`,
+        (end) => task.withBatch(indices, (pass) => use(pass, end), at, size),
         Math.max(1, size),
       ),
     evaluate: (indices) => activity.during('evaluate', () => task.evaluate(indices), Math.max(1, indices.length)),

@@ -15,6 +15,15 @@ export interface Evaluated {
   confusion?: ArrayLike<number>;
 }
 
+/**
+ * A step, and its epoch. Random numbers in a pass depend on them and on the samples, not on the
+ * rank.
+ */
+export interface StepOfEpoch {
+  readonly step: number;
+  readonly epoch: number;
+}
+
 export interface Task {
   /** A model, or trainable variables in forward order. It must be equal on all ranks. */
   readonly model: Model | readonly Variable[];
@@ -48,15 +57,14 @@ export interface Task {
    * tensors of the pass exist until the promise of `use` resolves.
    *
    * @param use may call `oncomputed` when the gradients of the pass are known.
-   * @param step the step that learns from these samples. Random numbers in a pass depend on the
-   *   step and the sample, not on the rank.
+   * @param at the step that learns from these samples.
    * @param size the largest number of samples of such a pass. Tasks with tensors of fixed shapes
    *   use it as their first dimension.
    */
   withBatch<T>(
     indices: Uint32Array,
     use: (pass: Pass, oncomputed?: () => void) => Promise<T>,
-    step: number,
+    at: StepOfEpoch,
     size: number,
   ): Promise<T>;
   /** The files of samples that are read while the run trains; `null` if there are none. */

@@ -283,6 +283,7 @@ export class ReplicaStep implements RankStep {
       return { samples, size };
     });
     const last = batches.pop()!;
+    const stepOfEpoch = { step, epoch: window.epoch };
     const own: OwnPass[] = [];
     let startedAt = clock.now();
     let data = 0;
@@ -295,7 +296,7 @@ export class ReplicaStep implements RankStep {
           read();
           return accumulator.accumulate(pass, optionsOf(samples));
         };
-        await task.withBatch(samples, accumulate, step, size);
+        await task.withBatch(samples, accumulate, stepOfEpoch, size);
         const endedAt = clock.now();
         own.push({ size, samples: samples.length, ms: endedAt - startedAt });
         startedAt = endedAt;
@@ -313,7 +314,7 @@ export class ReplicaStep implements RankStep {
           this.feed?.applied();
         });
       },
-      step,
+      stepOfEpoch,
       last.size,
     );
     const ms = clock.now() - startedAt - report.exposed - report.update;

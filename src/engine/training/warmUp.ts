@@ -36,7 +36,7 @@ export async function warmUp(
   const withPass = (size: number, use: (pass: Pass, options: PassOptions) => Promise<void>): Promise<void> => {
     const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
     return keepingBuffers(task.model, () =>
-      task.withBatch(first, (pass) => use(pass, passOptions(first, gradScaler)), 0, size),
+      task.withBatch(first, (pass) => use(pass, passOptions(first, gradScaler)), { step: 0, epoch: 0 }, size),
     );
   };
   const compile = (pass: Pass): Promise<void> => {

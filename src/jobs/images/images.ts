@@ -7,6 +7,7 @@ import type { DataNote, ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
+import { augmentedPreview, augmentNotes, checkAugment } from './augment.ts';
 import type { Dataset } from '../dataset.ts';
 import { byFolder } from '../fileNotes.ts';
 import type { StoredArray } from '../../formats/storedArray.ts';
@@ -42,7 +43,7 @@ const TEST_NAMES = [
   ['test_images', 'test_labels'],
 ] as const;
 
-export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels'>;
+export type ImagesJob = Pick<JobSpec, 'model' | 'seed' | 'side' | 'channels' | 'augment'>;
 
 export interface OpenedImages {
   preview: ImagesPreview;
@@ -182,7 +183,7 @@ async function idxPairs(files: readonly File[]): Promise<Pairs> {
 
 async function ofArrays(
   [given, held]: Pairs,
-  { model, seed }: ImagesJob,
+  { model, seed, augment }: ImagesJob,
   isShard: boolean,
   ignored: readonly DataNote[] = [],
 ): Promise<OpenedImages> {
@@ -192,6 +193,7 @@ async function ofArrays(
       `${given.x.name} has rows of ${shape[2]} numbers, but the model cnn needs images. Choose mlp, or reshape the array.`,
     );
   }
+  checkAugment(augment, given.x);
   if (held !== null && held.x.shape.slice(1).join() !== given.x.shape.slice(1).join()) {
     throw new DataError(
       `${held.x.name} has shape (${held.x.shape.join(', ')}), but ${given.x.name} has shape (${given.x.shape.join(', ')}). Save both arrays with the same sample shape.`,
@@ -244,9 +246,12 @@ async function ofArrays(
       heldOut: test.rows.length,
       shape,
       classes: classes.map((name) => ({ name, count: counts.get(Number(name))! })),
-      pictures: await Promise.all(shown.map((index) => trained.preview(index))),
+      pictures: await Promise.all(
+        shown.map(async (index) => augmentedPreview(augment, await trained.preview(index), { seed, index })),
+      ),
       notes: [
         ...ignored,
+        ...augmentNotes(augment, train.rows.length),
         ...notHeldOut(
           [...counts].map(([label, count]) => [String(label), count]),
           (label) => tested.has(Number(label)),
@@ -302,7 +307,7 @@ async function arraysOf({ x, y }: Pair): Promise<LabelledArrays> {
 async function ofPictures(
   name: string,
   files: readonly StoredFile[],
-  { seed, side, channels }: ImagesJob,
+  { seed, side, channels, augment }: ImagesJob,
   { isShard = false, decode, onundecoded }: OpenOptions,
 ): Promise<OpenedImages> {
   const found = await findPictures(name, files, decode ?? decodePicture);
@@ -346,10 +351,11 @@ async function ofPictures(
       heldOut: test.length,
       shape: [side, side, channels],
       classes: perClass,
-      pictures: shown,
+      pictures: shown.map(({ at, picture }) => augmentedPreview(augment, picture, { seed, index: train.indexOf(at) })),
       notes: [
         ...folders.notes,
         ...byFolder('pictures-undecoded', pictures.undecoded),
+        ...augmentNotes(augment, train.length),
         ...notHeldOut(
           perClass.map(({ name: one, count }) => [one, count]),
           (one) => tested.has(one),

@@ -121,16 +121,19 @@ export class Pictures implements FileContents {
   }
 
   /**
-   * Returns the pictures of a preview. Pictures that cannot be decoded are left out.
+   * Returns the pictures of a preview, with their numbers. Pictures that cannot be decoded are left
+   * out.
    *
    * @throws (rejects) DataError, which names the file, if a file cannot be read.
    */
-  async preview(shown: readonly number[]): Promise<PreviewPicture[]> {
+  async preview(shown: readonly number[]): Promise<{ at: number; picture: PreviewPicture }[]> {
     const { side, channels } = this.size;
     const all = await this.read(shown);
     return all.flatMap((pixels, i) => {
-      const label = this.folders.classes[this.folders.pictures[shown[i]!]!.label]!;
-      return pixels === null ? [] : [{ pixels: pixels.slice(), height: side, width: side, channels, label }];
+      if (pixels === null) return [];
+      const at = shown[i]!;
+      const label = this.folders.classes[this.folders.pictures[at]!.label]!;
+      return [{ at, picture: { pixels: pixels.slice(), height: side, width: side, channels, label } }];
     });
   }
 

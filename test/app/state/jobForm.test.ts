@@ -15,7 +15,15 @@ import {
 } from '../../../src/app/state/jobForm.ts';
 import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
 import { METHOD_NAMES } from '../../../src/spec/methods.ts';
-import { acceptsData, checkJob, DEFAULT_JOB, parseJob, STRATEGIES, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import {
+  acceptsData,
+  checkJob,
+  DEFAULT_JOB,
+  parseJob,
+  STRATEGIES,
+  STRATEGY_NAMES,
+  type JobName,
+} from '../../../src/spec/job.ts';
 
 const described = (fields: Parameters<typeof parseJob>[0]): string => describeJob(parseJob(fields));
 
@@ -118,6 +126,16 @@ describe('a change of the job name', () => {
     });
   });
 
+  test('removes the changes of pictures', () => {
+    const digits = parseJob({ augment: ['shift'] });
+    expect(['mnist', 'images', 'table', 'lesson'].map((job) => withJob(digits, job as JobName, null).augment)).toEqual([
+      null,
+      null,
+      null,
+      null,
+    ]);
+  });
+
   test('gives the default job of this name, and a change back gives the previous job', () => {
     const gpt = withJob(DEFAULT_JOB, 'gpt', null);
     expect(gpt).toEqual(parseJob({ job: 'gpt' }));
@@ -166,6 +184,9 @@ describe('a job in words', () => {
     expect(described({ strategy: 'local-sgd', syncEvery: 1 })).toBe(`Local SGD, an exchange after every step${rest}`);
     expect(described({ strategy: 'diloco', syncEvery: 50, maxSteps: 200 })).toBe(
       'DiLoCo, an exchange every 50 steps; 1 epoch, at most 200 steps, 32 samples per step and tab, AdamW at 0.002',
+    );
+    expect(described({ augment: ['flip', 'shift'] })).toBe(
+      `DDP${rest}; training pictures are changed at random (flip, shift)`,
     );
     expect(described({ transport: 'webrtc' })).toBe(`DDP${rest}; tabs of one browser linked by WebRTC, too`);
     expect(described({ job: 'gpt', maxMinutes: 5, maxSteps: null, epochs: 1 })).toBe(

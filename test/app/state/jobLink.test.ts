@@ -30,6 +30,7 @@ test.each([
   { job: 'table', data: { kind: 'files' }, target: 'price & tax', task: 'regression' },
   { job: 'table', data: { kind: 'files' }, loss: 'huber', metrics: ['mae', 'r2'] },
   { metrics: ['top-3'] },
+  { augment: ['colour', 'flip'] },
   { job: 'images', data: { kind: 'url', url: 'pets.zip' }, side: 48, channels: 1, model: 'cnn' },
   { strategy: 'diloco', syncEvery: 4 },
   { transport: 'webrtc' },

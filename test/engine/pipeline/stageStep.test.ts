@@ -56,6 +56,7 @@ test.each([
   ['gpt in 4 stages', 4, 'gpipe', { job: 'gpt', gpt }],
   ['gpt with dropout', 3, '1f1b', { job: 'gpt', gpt: { ...gpt, dropout: 0.2 }, recompute: true }],
   ['digits with an mlp', 2, 'gpipe', { job: 'digits', hidden: 16, optimizer: 'sgd', clipNorm: 0.5 }],
+  ['changed digits', 2, '1f1b', { job: 'digits', hidden: 16, optimizer: 'sgd', augment: ['shift', 'colour'] }],
 ] as const)('%s on %i ranks learns the same as on one rank', async (_name, n, pipelineSchedule, fields) => {
   const plan = { maxSteps: 6, epochs: 1, schedule: 'cosine' };
   const results = await run(n, {

@@ -52,10 +52,11 @@ async function timed(
 ): Promise<Timed> {
   const passes: Timed['passes'] = [];
   let now = 0;
-  const withBatch: Task['withBatch'] = async (indices, use, step, size) => {
+  const withBatch: Task['withBatch'] = async (indices, use, at, size) => {
+    const { step } = at;
     passes.push({ step, samples: indices.length, size });
     now += (passSamples + indices.length) * msPerSample(step);
-    return task.withBatch(indices, use, step, size);
+    return task.withBatch(indices, use, at, size);
   };
   const clock = { ...systemClock, now: () => now };
   const member = await createMember('m', { ...task, withBatch }, fields, { clock, backend });

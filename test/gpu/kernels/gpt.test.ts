@@ -43,7 +43,7 @@ test.each([
         expect(dispatches).toBeLessThan(stock / 3);
         return Promise.resolve();
       },
-      0,
+      { step: 0, epoch: 0 },
       1,
     );
     task.dispose();
@@ -65,7 +65,7 @@ async function lossesOn(backend: 'webgpu' | 'cpu'): Promise<number[]> {
           losses.push((await value.data())[0]!);
           value.dispose();
         },
-        step,
+        { step, epoch: 0 },
         1,
       );
     }

@@ -6,7 +6,7 @@ import { npyFile } from '../../formats/npyFiles.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
 
-const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
+const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1, augment: null };
 const JPEG = Uint8Array.of(0xff, 0xd8, 0xff, 0xe0, 0, 16);
 const HEIC = Uint8Array.from('\0\0\0\x18ftypheic\0\0\0\0', (letter) => letter.charCodeAt(0));
 const TIFF = Uint8Array.from('II*\0\x08\0\0\0', (letter) => letter.charCodeAt(0));

@@ -9,7 +9,7 @@ import { npyFile } from '../../formats/npyFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
 import { gzip, idxFile, imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 
-const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1 };
+const JOB: ImagesJob = { model: 'mlp', seed: 1, side: 8, channels: 1, augment: null };
 
 type Files = Record<string, Uint8Array<ArrayBuffer>>;
 
@@ -232,6 +232,31 @@ describe('pictures in folders', () => {
   });
 });
 
+const stripes: DecodePicture = async (_name, _blob, { side }) =>
+  Uint8Array.from({ length: side * side }, (_, at) => (at % side) * 10 + side * 4);
+const pixelsOf = ({ preview }: OpenedImages): string[] => preview.pictures.map(({ pixels }) => pixels.join());
+
+test('changed pictures are in the preview with a note, but the held-out ones and all samples are read unchanged', async () => {
+  const named = Object.entries(pets).map(([name, bytes]) => new File([bytes], name));
+  const [plain, changed] = await Promise.all(
+    ([null, ['flip', 'shift']] as const).map((augment) =>
+      openImages(named, { ...JOB, augment: augment && [...augment] }, { decode: stripes }),
+    ),
+  );
+  const [before] = pixelsOf(plain!);
+  const kinds = new Set(pixelsOf(changed!));
+  expect(kinds.size).toBeGreaterThan(3);
+  expect(kinds).toContain(before);
+  expect(changed!.preview.notes).toEqual([
+    { kind: 'augmented', count: 8, name: 'flip', example: '' },
+    { kind: 'augmented', count: 8, name: 'shift', example: '' },
+  ]);
+  expect(plain!.preview.notes).toEqual([]);
+  for (const part of ['train', 'test'] as const) {
+    expect(await all(changed!.load()[part])).toEqual(await all(plain!.load()[part]));
+  }
+});
+
 describe('arrays in npz files', () => {
   const x = npyFile([10, 4, 4], upTo(160), { type: 'u1', order: '|' });
   const y = npyFile(
@@ -298,6 +323,19 @@ describe('arrays in npz files', () => {
     };
     const loaded = await load(npz(arrays));
     expect(await all(loaded.test)).toEqual(await all(loaded.train));
+  });
+
+  test('may be changed if they are pictures, and by colour only if they contain bytes', async () => {
+    const floats = npyFile([10, 4, 4], upTo(160), { type: 'f4' });
+    const opened = await load(npz({ 'x.npy': floats, 'y.npy': y }), { augment: ['flip'] });
+    expect(opened.preview.notes).toMatchObject([{ kind: 'augmented', name: 'flip' }]);
+    await expect(load(npz({ 'x.npy': floats, 'y.npy': y }), { augment: ['colour'] })).rejects.toThrow(
+      'x.npy has type f4, but colour changes pixels of 0 to 255. Remove colour from augment, or save the array as uint8.',
+    );
+    const rows = npyFile([10, 16], upTo(160), { type: 'u1', order: '|' });
+    await expect(load(npz({ 'x.npy': rows, 'y.npy': y }), { augment: ['flip'] })).rejects.toThrow(
+      'x.npy has rows of 16 numbers, but augment changes pictures. Remove augment from the job, or reshape the array.',
+    );
   });
 
   const heldRow = trainTestSplit(

@@ -10,7 +10,11 @@ const picture = (value: number): { pixels: Uint8Array<ArrayBuffer>; crc: number 
 /** A file in memory. A write beyond `quota` bytes fails. */
 class MemoryFile implements SyncAccessHandle {
   bytes = new Uint8Array();
-  constructor(readonly quota = Infinity) {}
+  readonly quota: number;
+
+  constructor(quota = Infinity) {
+    this.quota = quota;
+  }
 
   read(into: Uint8Array | Uint32Array, { at }: { at: number }): number {
     const own = this.bytes.subarray(at, at + into.byteLength);

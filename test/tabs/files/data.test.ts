@@ -159,7 +159,7 @@ test('two tabs train on a zip file of pictures with a folder for each class', as
   );
   const zip = (files: Files): Uint8Array => zipFile(files as Record<string, Uint8Array>);
   const [result] = await train(2, {
-    job: { job: 'images', side: 8 },
+    job: { job: 'images', side: 8, augment: ['flip', 'shift', 'colour'] },
     bad: { 'pictures.zip': zip({ ...pictures, 'red/bad.png': Buffer.from('no picture') }) },
     sentence: 'red/bad.png (10 bytes) cannot be decoded',
     good: { 'pictures.zip': zip(pictures) },

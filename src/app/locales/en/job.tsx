@@ -98,6 +98,10 @@ const losses = {
 const describeLoss = ({ loss }: JobSpec): string =>
   loss === null || loss === 'cross-entropy' ? '' : `, ${losses[loss]}`;
 
+/** The changes of training pictures: `; training pictures are changed at random (flip, shift)`. */
+const describeAugment = ({ augment }: JobSpec): string =>
+  augment === null ? '' : `; training pictures are changed at random (${augment.join(', ')})`;
+
 /** The size of a language model: `2 layers of 64 channels, 4 heads, 64 characters at a time`. */
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${plural(layers, 'layer')} of ${width} channels, ${plural(heads, 'head')}, ${context} ${tokens === 'characters' ? tokens : 'byte pairs'} at a time`;
@@ -225,6 +229,12 @@ export const job = {
   side: 'Pixels per side',
   channels: 'Colours',
   colours: { 1: 'grey', 3: 'red, green, blue' },
+  augment: 'Change training pictures at random',
+  augments: {
+    flip: 'flip left and right',
+    shift: 'shift by up to 1/8',
+    colour: 'vary light and colour',
+  },
   target: 'Column to predict',
   lastColumn: 'the last column',
   task: 'Predict it as',
@@ -251,7 +261,7 @@ export const job = {
         : spec.measure === 'methods'
           ? `a few steps, ${spec.batchSize} samples per step and tab`
           : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and tab, ${optimizer} at ${spec.learningRate}`;
-    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
+    return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
   describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec): string => {

@@ -1,6 +1,7 @@
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
 import { CODECS, STRATEGIES, type JobSpec, type PlannedCodec, type StrategyName } from '../../../spec/job.ts';
 import { methodOf } from '../../../spec/methods.ts';
+import type { AugmentName } from '../../../spec/names.ts';
 import { upperFirst } from '../../../util/text.ts';
 import { formatCount } from '../format.ts';
 import type { Messages } from '../en/index.ts';
@@ -70,6 +71,16 @@ const losses = {
 
 const describeLoss = ({ loss }: JobSpec): string =>
   loss === null || loss === 'cross-entropy' ? '' : `，${losses[loss]}`;
+
+/** Changes of training pictures. */
+export const augments: Readonly<Record<AugmentName, string>> = {
+  flip: '左右翻转',
+  shift: '平移（最多 1/8）',
+  colour: '改变明暗和颜色',
+};
+
+const describeAugment = ({ augment }: JobSpec): string =>
+  augment === null ? '' : `；随机改变训练图片（${augment.map((name) => augments[name]).join('、')}）`;
 
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
@@ -183,6 +194,8 @@ export const job: Messages['job'] = {
   side: '每边像素',
   channels: '颜色',
   colours: { 1: '灰度', 3: '红、绿、蓝' },
+  augment: '随机改变训练图片',
+  augments,
   target: '要预测的列',
   lastColumn: '最后一列',
   task: '预测为',
@@ -203,7 +216,7 @@ export const job: Messages['job'] = {
         : spec.measure === 'methods'
           ? ['走几步', '']
           : [`数据过 ${spec.epochs} 轮${length}`, `，学习率 ${spec.learningRate}`];
-    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
+    return `${size}${job.describeStrategy(spec)}${codec}；${begins}，每步每个标签页 ${spec.batchSize} 个样本，${optimizers[spec.optimizer]}${spec.shardOptimizer ? '（平均值分给各标签页）' : ''}${ends}${describeLoss(spec)}${spec.data.kind === 'federated' ? '；每个标签页只用自己的文件训练' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '；同一浏览器的标签页也用 WebRTC 相连' : ''}`;
   },
   describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec) => {
     const { settings, exchanges } = STRATEGIES[strategy];

@@ -1,6 +1,8 @@
 import { formatBytes, formatClock, formatCount, formatMs } from '../format.ts';
+import type { AugmentName } from '../../../spec/names.ts';
 import { type DataNote, firstNotes, quoted, totalOf } from '../../../spec/preview.ts';
 import type { Messages } from '../en/index.ts';
+import { augments } from './job.tsx';
 
 function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
   const { first, others } = firstNotes(notes, describe);
@@ -177,6 +179,8 @@ export const lobby: Messages['lobby'] = {
         )}。`,
       'class-not-held-out': (notes) =>
         `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quoted(name)}（${formatCount(count)} 个样本）`)}。`,
+      augmented: (notes) =>
+        `训练图片在每一轮中都会随机改变：${named(notes, ({ name }) => augments[name as AugmentName])}。页面的预览中是例子。留作测试的图片不变。`,
       'utf-16': (notes) => `${totalOf(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
       markup: (notes) =>
         `${totalOf(notes)} 个文本是 HTML 或 XML，模型也会学习其中的标签：${named(notes, ({ example }) => example)}。如不需要，请导出纯文本。`,
