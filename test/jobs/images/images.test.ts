@@ -237,7 +237,7 @@ const stripes: DecodePicture = async (_name, _blob, { side }) =>
 const pixelsOf = ({ preview }: OpenedImages): string[] => preview.pictures.map(({ pixels }) => pixels.join());
 
 test('changed pictures are in the preview with a note, but the held-out ones and all samples are read unchanged', async () => {
-  const named = Object.entries(pets).map(([name, bytes]) => new File([bytes], name));
+  const named = Object.entries(pets).map(([name, bytes]) => storedFile(new File([bytes], name)));
   const [plain, changed] = await Promise.all(
     ([null, ['flip', 'shift']] as const).map((augment) =>
       openImages(named, { ...JOB, augment: augment && [...augment] }, { decode: stripes }),

@@ -1,0 +1,83 @@
+/** Files that ranks read while they train. Memory links, TensorFlow.js's CPU backend. */
+import * as tf from '@tensorflow/tfjs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { FileContents } from '../../../src/jobs/index.ts';
+import { DataError } from '../../../src/util/errors.ts';
+import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
+
+beforeAll(async () => {
+  await tf.setBackend('cpu');
+});
+
+const SAMPLES = 24;
+
+/** Returns a task that reads a file for each sample. `crcOf` returns the checksum of a file. */
+function readingTask(crcOf: (file: number) => number, stated: Uint32Array | null = null): Task {
+  const task = createCountingTask({ samples: SAMPLES });
+  const crcs = new Map<number, number>();
+  const contents: FileContents = { stated, crcs, nameOf: (file) => `cats/${file}.png` };
+  return {
+    ...task,
+    contents,
+    withBatch: (indices, ...rest) => {
+      for (const file of indices) crcs.set(file, crcOf(file));
+      return task.withBatch(indices, ...rest);
+    },
+  };
+}
+
+async function train(tasks: readonly Task[], fields = {}): Promise<unknown[]> {
+  const plan = { ...COUNTING_PLAN, epochs: 3, ...fields };
+  const members = await Promise.all(tasks.map((task, i) => createMember(`rank ${i}`, task, plan)));
+  const { results } = await runGeneration(members);
+  for (const member of members) member.dispose();
+  return results;
+}
+
+describe('a file that ranks read while they train', () => {
+  test('may be read by any of them if its contents are equal', async () => {
+    const results = await train([readingTask((file) => file), readingTask((file) => file)]);
+    expect(results).toEqual([expect.objectContaining({ steps: 18 }), expect.objectContaining({ steps: 18 })]);
+  });
+
+  test('is named on all ranks, with the ranks, if its contents differ', async () => {
+    const other = readingTask((file) => (file === 7 ? 99 : file));
+    const results = await train([readingTask((file) => file), other, readingTask((file) => file)]);
+    const errors = results as DataError[];
+    expect(errors.map((error) => error instanceof DataError)).toEqual([true, true, true]);
+    for (const { message } of errors) {
+      expect(message).toMatch(/^cats\/7\.png has the same size, but other contents on rank \d .*and rank \d/);
+      expect(message).toContain('rank 1 (CRC-32 00000063)');
+    }
+  });
+
+  test('is named before the first step if the checksums that zip files state differ', async () => {
+    const [own, other] = [new Uint32Array(SAMPLES).fill(5), new Uint32Array(SAMPLES).fill(5)];
+    other[3] = 6;
+    const results = await train([readingTask(() => 5, own), readingTask(() => 5, other), readingTask(() => 5)]);
+    for (const error of results as DataError[]) expect(error.message).toMatch(/^cats\/3\.png .*rank 0 .*rank 1/);
+  });
+});
+
+test.each([1, 2, 3])('%i ranks are told the samples of their next steps, but none behind the end of the run', async (n) => {
+  const taken: number[][] = [];
+  const expected: number[][] = [];
+  const watched = (): Task => {
+    const task = createCountingTask({ samples: SAMPLES });
+    return {
+      ...task,
+      ahead: 7,
+      expect: (next) => void expected.push([...next]),
+      withBatch: (indices, use, at, size) => {
+        taken.push([...indices]);
+        return task.withBatch(indices, use, at, size);
+      },
+    };
+  };
+  const others = Array.from({ length: n - 1 }, () => createCountingTask({ samples: SAMPLES }));
+  await train([watched(), ...others], { epochs: 2 });
+  // The first pass is the warm-up.
+  const steps = taken.slice(1);
+  expect(expected).toEqual(steps.slice(1).map((_, i) => steps.slice(i + 1).flat().slice(0, 7)));
+});
