@@ -39,9 +39,9 @@ function contextOf(side: number): OffscreenCanvasRenderingContext2D {
 const TYPES: Readonly<Record<string, string>> = { PNG: 'image/png', JPEG: 'image/jpeg', WebP: 'image/webp' };
 
 /**
- * Decodes a picture with WebCodecs, which takes a third of the time of `createImageBitmap` for small
- * pictures, because their bytes stay in this process. Resolves with `null` if this browser does not
- * decode this picture so, or if the picture must be turned.
+ * Decodes a picture with WebCodecs, which takes a third of the time of `createImageBitmap` for
+ * small pictures, because their bytes stay in this process. Resolves with `null` if this browser
+ * does not decode this picture so, or if the picture must be turned.
  */
 async function decodeFrame(data: Uint8Array<ArrayBuffer>, type: string | undefined): Promise<ImageBitmap | null> {
   // A browser whose frames do not state their rotation does not say how a photo must be turned.

@@ -66,7 +66,8 @@ export function entryBytes({ filename, packedSize }: ZipEntryFacts): number {
  *
  * @param read returns the given number of bytes from the entry's offset on, or fewer at the end of
  *   the zip file.
- * @throws (rejects) DataError if the entry is damaged, encrypted or uses another compression method.
+ * @throws (rejects) DataError if the entry is damaged, encrypted or uses another compression
+ *   method.
  */
 export async function unpackEntry(
   entry: ZipEntryFacts,

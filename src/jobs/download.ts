@@ -23,8 +23,8 @@ export interface DownloadOptions {
 }
 
 /**
- * Downloads a file as a blob, whose type is that of the answer. Returns `null` if the server reports
- * that the file does not exist, or if `accept` rejects the answer.
+ * Downloads a file as a blob, whose type is that of the answer. Returns `null` if the server
+ * reports that the file does not exist, or if `accept` rejects the answer.
  *
  * @throws (rejects) DataError if nothing is received, or if the server refuses the request. If the
  *   signal was aborted, throws its reason.
@@ -88,7 +88,8 @@ export async function download(
 }
 
 /**
- * Resolves with the size of a file in bytes if its server sends ranges of it; otherwise with `null`.
+ * Resolves with the size of a file in bytes if its server sends ranges of it; otherwise with
+ * `null`.
  */
 export async function rangedSize(url: URL, signal?: AbortSignal): Promise<number | null> {
   const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);

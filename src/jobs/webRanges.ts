@@ -79,8 +79,11 @@ export async function downloadRange(
   range: ByteRange,
   options: Pick<DownloadOptions, 'signal' | 'onbytes'>,
 ): Promise<Blob> {
-  const accept = (status: number): boolean => status === 206;
-  const answer = await download(new URL(url), { ...options, headers: headersFor([range]), accept });
+  const answer = await download(new URL(url), {
+    ...options,
+    headers: headersFor([range]),
+    accept: (status) => status === 206,
+  });
   if (answer?.size !== range.end - range.start) throw changed(url);
   return answer;
 }
@@ -114,7 +117,7 @@ function partsOf(answer: Uint8Array<ArrayBuffer>): Part[] {
   }
 }
 
-/** Returns the position after the next empty line; -1 if there is none. */
+/** Returns the position after the next empty line; -1 if there is no empty line. */
 function endOfHeader(bytes: Uint8Array, from: number): number {
   for (let at = bytes.indexOf(13, from); at >= 0; at = bytes.indexOf(13, at + 1)) {
     if (bytes[at + 1] === 10 && bytes[at + 2] === 13 && bytes[at + 3] === 10) return at + 4;

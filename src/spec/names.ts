@@ -64,12 +64,12 @@ export const SHARE_REASONS = ['equal', 'unknown', 'similar', 'speed', 'overhead'
 export type ShareReason = (typeof SHARE_REASONS)[number];
 
 /**
- * Activities of a rank in a step. Reading of samples: `data`. Computation: `compute` (until the first gradients are read from
- * the device), `readback` (until all gradients are read), `update` (of parameters). Communication,
- * which may overlap with computation: `send` (a chunk), `wait` (for the left neighbour's chunk),
- * `reduce` (add that chunk). If the algorithm is not a ring, all communication is `exchange`. In a
- * pipeline, a rank computes `forward` and `backward` passes instead of `compute`, and waits when it
- * does nothing else.
+ * Activities of a rank in a step. Reading of samples: `data`. Computation: `compute` (until the
+ * first gradients are read from the device), `readback` (until all gradients are read), `update`
+ * (of parameters). Communication, which may overlap with computation: `send` (a chunk), `wait` (for
+ * the left neighbour's chunk), `reduce` (add that chunk). If the algorithm is not a ring, all
+ * communication is `exchange`. In a pipeline, a rank computes `forward` and `backward` passes
+ * instead of `compute`, and waits when it does nothing else.
  */
 export const SEGMENT_KINDS = [
   'compute',

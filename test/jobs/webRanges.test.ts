@@ -27,14 +27,16 @@ async function serve(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/file`, asked };
 }
 
+/** Returns a part of an answer. */
+const part = (from: number, last: number): string =>
+  `\r\n--x\r\nContent-Type: text/plain\r\nContent-Range: bytes ${from}-${last}/26\r\n\r\n${CONTENT.slice(from, last + 1)}`;
+
 const read = async (url: string): Promise<string[]> =>
   (await readRanges(url, RANGES)).map((bytes) => new TextDecoder().decode(bytes));
 
 test('ranges are requested together, and may come as parts in another order', async () => {
   const { url, asked } = await serve((_, response) => {
     response.writeHead(206, { 'content-type': 'multipart/byteranges; boundary=x' });
-    const part = (from: number, last: number): string =>
-      `\r\n--x\r\nContent-Type: text/plain\r\nContent-Range: bytes ${from}-${last}/26\r\n\r\n${CONTENT.slice(from, last + 1)}`;
     // The server sends two of the ranges as one.
     response.end(`${part(20, 22)}${part(0, 8)}\r\n--x--\r\n`);
   });

@@ -129,8 +129,8 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
 
 /**
  * Fills a segment. Its kind decides its height and its colour. Work of the rank alone has the
- * rank's colour, apart from reading samples, which is dim. Sending and reducing have the colour of ink, and an exchange is dim. Waiting is
- * hatched.
+ * rank's colour, apart from reading samples, which is dim. Sending and reducing have the colour of
+ * ink, and an exchange is dim. Waiting is hatched.
  */
 function fill(
   context: CanvasRenderingContext2D,

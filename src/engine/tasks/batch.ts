@@ -10,7 +10,9 @@ export interface BatchTensors {
   inputs: tf.Tensor;
   /** Class indices as int32 [size], or numbers to predict as float32 [size]. */
   labels: tf.Tensor1D;
-  /** Weights as float32 [size]: 1 for a sample, 0 for padding and for a sample that cannot be used. */
+  /**
+   * Weights as float32 [size]: 1 for a sample, 0 for padding and for a sample that cannot be used.
+   */
   weights: tf.Tensor1D;
 }
 

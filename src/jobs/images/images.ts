@@ -140,7 +140,7 @@ type Pairs = readonly [train: Pair, test: Pair | null];
 
 async function npzPairs(name: string, blob: Blob): Promise<Pairs> {
   const npz = await openNpz(name, blob);
-  const byName = new Map(npz.names.map((name) => [name.toLowerCase(), name]));
+  const byName = new Map(npz.names.map((array) => [array.toLowerCase(), array]));
   const pairOf = async (candidates: readonly (readonly [string, string])[]): Promise<Pair | null> => {
     for (const [x, y] of candidates) {
       const names = [byName.get(x), byName.get(y)];

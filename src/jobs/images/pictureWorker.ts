@@ -11,8 +11,6 @@ import { readPictures, type PictureRequest, type ReadPicture } from './readPictu
 const stores = new Map<string, Promise<PictureStore | null>>();
 
 globalThis.onmessage = ({ data: { id, request } }: MessageEvent<ToPictureWorker>) => {
-  const post = (message: FromPictureWorker, transfer: Transferable[] = []): void =>
-    globalThis.postMessage(message, { transfer });
   readStored(request).then(
     (pictures) =>
       post(
@@ -22,6 +20,10 @@ globalThis.onmessage = ({ data: { id, request } }: MessageEvent<ToPictureWorker>
     (error: unknown) => post({ id, problem: messageOf(error) }),
   );
 };
+
+function post(message: FromPictureWorker, transfer: Transferable[] = []): void {
+  globalThis.postMessage(message, { transfer });
+}
 
 async function readStored(request: PictureRequest): Promise<ReadPicture[]> {
   const store = request.store && (await storeOf(request.store, request));

@@ -97,7 +97,7 @@ export class Pictures implements FileContents {
    */
   async read(wanted: readonly number[]): Promise<(Uint8Array | null)[]> {
     const missing = wanted.filter((at) => !this.#kept.has(at) && !this.#requested.has(at));
-    if (missing.length > 0) this.#request([...new Set(missing)]);
+    if (missing.length > 0) void this.#request([...new Set(missing)]);
     // Pictures are taken now, because an expectation may end while others are awaited.
     const taken = wanted.map((at) => this.#kept.get(at) ?? this.#requested.get(at)!);
     return Promise.all(
@@ -142,15 +142,18 @@ export class Pictures implements FileContents {
       const next = this.#expected.filter((at) => !this.#kept.has(at) && !this.#requested.has(at)).slice(0, CHUNK);
       if (next.length === 0) return;
       this.#requests++;
-      const done = (): void => {
+      void this.#request(next).then((isRead) => {
         this.#requests--;
-        this.#readAhead();
-      };
-      this.#request(next).then(done, done);
+        // After a failure, nothing is read ahead until the next step, which reports it.
+        if (isRead) this.#readAhead();
+      });
     }
   }
 
-  async #request(next: readonly number[]): Promise<void> {
+  /**
+   * Resolves with whether the pictures were read. Those that wait for them are told of a failure.
+   */
+  async #request(next: readonly number[]): Promise<boolean> {
     const { pictures } = this.folders;
     const files = next.map((at) => {
       const { path, place } = pictures[at]!;
@@ -163,16 +166,20 @@ export class Pictures implements FileContents {
       one.catch(() => this.#requested.delete(at));
       this.#requested.set(at, one);
     }
-    for (const [i, picture] of (await all).entries()) {
+    const read = await all.catch(() => []);
+    for (const [i, picture] of read.entries()) {
       if ('crc' in picture) this.crcs.set(next[i]!, picture.crc);
       if (!('pixels' in picture) || this.#kept.size >= this.#most) continue;
       this.#kept.set(next[i]!, picture.pixels);
       this.#requested.delete(next[i]!);
     }
+    return read.length > 0;
   }
 }
 
-/** Returns where decoded pictures are stored; `null` if it is unknown whether a file has changed. */
+/**
+ * Returns where decoded pictures are stored; `null` if it is unknown whether a file has changed.
+ */
 function storeOf({ pictures }: ClassFolders, size: PictureSize): StoreKey | null {
   const facts = pictures.map(({ path, size: bytes, version }) => [path, bytes, version]);
   if (facts.some(([, , version]) => version === undefined)) return null;

@@ -127,9 +127,9 @@ describe('pictures in folders', () => {
     const given = isZip ? { 'p.zip': zipFile(files) } : files;
     const { train, test: held, preview } = await load(given, {}, (problem) => problems.push(problem));
     const leftOut = await Promise.all(
-      [train, held].map((data) => {
-        const all = Uint32Array.from({ length: data.size }, (_, i) => i);
-        return data.read(all, new Float32Array(data.size * sampleLength(data)), new Int32Array(data.size));
+      [train, held].map(async (data) => {
+        const indices = Uint32Array.from({ length: data.size }, (_, i) => i);
+        return data.read(indices, new Float32Array(data.size * sampleLength(data)), new Int32Array(data.size));
       }),
     );
     expect(leftOut.flatMap((positions) => positions ?? [])).toHaveLength(1);
