@@ -12,6 +12,7 @@ import { allReduce } from '../allreduce/benchmark.ts';
 import { classroom } from '../classroom/benchmark.ts';
 import type { Benchmark } from './defineBenchmark.ts';
 import { gpu } from '../gpu/benchmark.ts';
+import { input } from '../input/benchmark.ts';
 import { link } from '../link/benchmark.ts';
 import { methods } from '../methods.ts';
 import { pipeline } from '../pipeline/benchmark.ts';
@@ -114,6 +115,7 @@ const PARTS: readonly (readonly [Benchmark, (needs: Needs) => readonly string[],
   [scale, () => ['--picture', 'docs/scale.png']],
   [signaling, () => []],
   [classroom, () => []],
+  [input, () => []],
   [pipeline, () => ['--picture', 'docs/pipeline-idle.svg']],
 ];
 

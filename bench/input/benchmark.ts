@@ -1,0 +1,156 @@
+/**
+ * `bench input`: measures how fast large data reach training in real tabs: the time until the first
+ * step, samples per second in the first epoch and later, and the memory of the browser.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { train } from '../../launcher/commands/run.ts';
+import type { Io } from '../../launcher/io.ts';
+import { wholeNumber } from '../../launcher/options/jobOptions.ts';
+import { table } from '../../tools/report/table.ts';
+import { memoryOf, processTree } from '../classroom/processes.ts';
+import { defineBenchmark } from '../command/defineBenchmark.ts';
+import { listOf, oneOf, option, tabsOption } from '../command/options.ts';
+import { INPUT_KINDS, type InputKind } from './data.ts';
+
+interface InputOptions {
+  tabs: number;
+  kinds: readonly string[];
+  /** Number of pictures, rows or characters; by default the number of the kind. */
+  count?: number;
+  steps: number;
+  json?: true;
+}
+
+interface InputRun {
+  kind: string;
+  unit: InputKind['unit'];
+  count: number;
+  /** Seconds from the moment at which the last tab has a device to the first step. */
+  firstStepS: number;
+  /** Samples of all tabs together per second, in the first epoch and in the last one. */
+  firstEpoch: number | null;
+  lastEpoch: number | null;
+  /** Median milliseconds of a step, and the part in which a rank waited for its samples. */
+  stepMs: number;
+  dataMs: number;
+  /** The largest memory of the browser and the server, in MB. */
+  memoryMb: number;
+}
+
+interface InputResult {
+  tabs: number;
+  runs: InputRun[];
+}
+
+/** Seconds between two looks at the memory of processes. */
+const LOOK_MS = 2000;
+/** Seconds after which a run fails. */
+const TIMEOUT_S = 1200;
+const BATCH = 128;
+
+/** @throws (rejects) the errors of `train`. */
+async function benchInput({ tabs, kinds, count, steps, json }: InputOptions, io: Io): Promise<void> {
+  const runs: InputRun[] = [];
+  for (const kind of INPUT_KINDS.filter(({ name }) => kinds.includes(name))) {
+    const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-input-'));
+    try {
+      const units = count ?? kind.count;
+      io.err(`${kind.name}: writing ${units} ${kind.unit} ...`);
+      runs.push(await measure(kind, await kind.write(folder, units), { tabs, steps, units }, io));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  }
+  const result: InputResult = { tabs, runs };
+  io.out(json === undefined ? inputTable(result) : JSON.stringify(result));
+}
+
+interface StepTime {
+  at: number;
+  step: number;
+  epoch: number;
+  samples: number;
+}
+
+async function measure(
+  { name, job, unit }: InputKind,
+  data: string,
+  { tabs, steps, units }: { tabs: number; steps: number; units: number },
+  io: Io,
+): Promise<InputRun> {
+  let readyAt = 0;
+  const taken: StepTime[] = [];
+  const logEvent = (event: string, fields: object): void => {
+    if (event === 'device') readyAt = performance.now();
+    if (event === 'step') taken.push({ at: performance.now(), ...(fields as Omit<StepTime, 'at'>) });
+  };
+  let memory = 0;
+  const look = setInterval(() => {
+    memory = Math.max(
+      memory,
+      processTree(process.pid).reduce((sum, pid) => sum + memoryOf(pid), 0),
+    );
+  }, LOOK_MS);
+  try {
+    const trained = { tabs, data, job, model: 'mlp', batch: BATCH, steps, epochs: 1000, hashEvery: 50 };
+    const launched = { backend: 'wasm', gpu: 'auto', kernels: 'own', timeout: TIMEOUT_S, maxRestarts: 0 } as const;
+    const { stepMs } = await train({ ...trained, ...launched }, { ...io, logEvent }, {});
+    const epochs = taken.at(-1)!.epoch;
+    return {
+      kind: name,
+      unit,
+      count: units,
+      firstStepS: (taken[0]!.at - readyAt) / 1000,
+      firstEpoch: perSecond(taken.filter(({ epoch }) => epoch === 0)),
+      lastEpoch: epochs === 0 ? null : perSecond(taken.filter(({ epoch }) => epoch > 0)),
+      stepMs: stepMs.median,
+      dataMs: stepMs.data,
+      memoryMb: memory / 1e6,
+    };
+  } finally {
+    clearInterval(look);
+  }
+}
+
+/** Returns the samples per second between the first and the last of these steps. */
+function perSecond(steps: readonly StepTime[]): number | null {
+  const [first, last] = [steps[0], steps.at(-1)];
+  if (first === undefined || last === undefined || last.step === first.step) return null;
+  return ((last.step - first.step) * first.samples * 1000) / (last.at - first.at);
+}
+
+function inputTable({ tabs, runs }: InputResult): string {
+  const rate = (value: number | null): string => (value === null ? '–' : value.toFixed(0));
+  return table(
+    ['data', 'first step, s', 'samples/s, epoch 1', 'later', 'step, ms', 'of that reading', 'memory, MB'],
+    runs.map(({ kind, unit, count, firstStepS, firstEpoch, lastEpoch, stepMs, dataMs, memoryMb }) => [
+      `${kind}, ${count} ${unit}, ${tabs} tabs`,
+      firstStepS.toFixed(1),
+      rate(firstEpoch),
+      rate(lastEpoch),
+      stepMs.toFixed(0),
+      dataMs.toFixed(0),
+      memoryMb.toFixed(0),
+    ]),
+  );
+}
+
+export const input = defineBenchmark<InputOptions, InputResult>({
+  name: 'input',
+  description: 'measure how fast large data reach training, in tabs on WebAssembly',
+  options: [
+    tabsOption(2),
+    option(
+      '--kinds <name,..>',
+      'data to measure',
+      listOf(oneOf(INPUT_KINDS.map(({ name }) => name))),
+      INPUT_KINDS.map(({ name }) => name),
+    ),
+    option('--count <n>', 'pictures, rows or characters (default: as many as the kind has)', wholeNumber(1, 1e9)),
+    option('--steps <n>', 'steps of a run', wholeNumber(1, 1e6), 300),
+  ],
+  run: benchInput,
+  section: inputTable,
+});
