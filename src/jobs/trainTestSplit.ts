@@ -49,22 +49,35 @@ export interface Split {
  */
 export function trainTestSplit(labels: ArrayLike<number>, seed: number): Split {
   const order = permutation(labels.length, mixSeed(seed, SPLIT_WORD));
-  const classes = new Map<number, number[]>();
-  for (const i of order) {
-    const members = classes.get(labels[i]!);
-    if (members === undefined) classes.set(labels[i]!, [i]);
-    else members.push(i);
-  }
-  const parts = { train: [] as number[], test: [] as number[] };
+  const members = new Map<number, number>();
+  for (const i of order) members.set(labels[i]!, (members.get(labels[i]!) ?? 0) + 1);
   // Fifths are counted over all classes together. If they were counted for each class, many small
   // classes would be rounded down.
   let end = 0;
-  for (const members of classes.values()) {
+  let held = 0;
+  /** Number of samples of each class that are for training and not yet found. */
+  const left = new Map<number, number>();
+  for (const [label, count] of members) {
     const start = end;
-    if (members.length > 1) end += members.length;
-    const heldOut = members.length > 1 ? Math.max(1, Math.floor(end / FOLD) - Math.floor(start / FOLD)) : 0;
-    for (const [k, i] of members.entries()) parts[k < members.length - heldOut ? 'train' : 'test'].push(i);
+    if (count > 1) end += count;
+    const heldOut = count > 1 ? Math.max(1, Math.floor(end / FOLD) - Math.floor(start / FOLD)) : 0;
+    left.set(label, count - heldOut);
+    held += heldOut;
   }
-  if (parts.test.length === 0) parts.test.push(...parts.train.splice(-1));
-  return { train: Uint32Array.from(parts.train).sort(), test: Uint32Array.from(parts.test).sort() };
+  const isTest = new Uint8Array(labels.length);
+  for (const i of order) {
+    const more = left.get(labels[i]!)!;
+    if (more === 0) isTest[i] = 1;
+    else left.set(labels[i]!, more - 1);
+  }
+  const last = order.at(-1);
+  if (held === 0 && last !== undefined) isTest[last] = 1;
+  const test = new Uint32Array(last === undefined ? 0 : Math.max(1, held));
+  const train = new Uint32Array(labels.length - test.length);
+  let [trained, tested] = [0, 0];
+  for (const [i, is] of isTest.entries()) {
+    if (is === 1) test[tested++] = i;
+    else train[trained++] = i;
+  }
+  return { train, test };
 }
