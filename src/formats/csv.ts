@@ -116,6 +116,8 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
   const checkFields = (): void => {
     const isFirst = hasHeader && row < 0;
     if (isFirst ? record.count >= shape.columns : fits(record, shape)) return;
+    // Another encoding is the more likely reason, so its error comes first.
+    record.fields();
     const found = record.count === 1 ? '1 field' : `${record.count} fields`;
     const isAbove = row === (hasHeader ? 0 : 1) || shape.columns === 1;
     const advice = isAbove

@@ -48,36 +48,47 @@ export interface Split {
  * @param labels the class of each sample; equal values if the samples have no classes.
  */
 export function trainTestSplit(labels: ArrayLike<number>, seed: number): Split {
-  const order = permutation(labels.length, mixSeed(seed, SPLIT_WORD));
-  const members = new Map<number, number>();
-  for (const i of order) members.set(labels[i]!, (members.get(labels[i]!) ?? 0) + 1);
+  const count = labels.length;
+  const order = permutation(count, mixSeed(seed, SPLIT_WORD));
+  // Classes are numbered in the order in which the permutation reaches them.
+  const numbers = new Map<number, number>();
+  const sizes: number[] = [];
+  const classOf = new Uint32Array(count);
+  for (let k = 0; k < count; k++) {
+    const label = labels[order[k]!]!;
+    let number = numbers.get(label);
+    if (number === undefined) {
+      number = sizes.push(0) - 1;
+      numbers.set(label, number);
+    }
+    classOf[k] = number;
+    sizes[number]!++;
+  }
   // Fifths are counted over all classes together. If they were counted for each class, many small
   // classes would be rounded down.
   let end = 0;
   let held = 0;
-  /** Number of samples of each class that are for training and not yet found. */
-  const left = new Map<number, number>();
-  for (const [label, count] of members) {
+  /** For each class, the number of samples for training that have not been reached yet. */
+  const left = sizes.map((size) => {
     const start = end;
-    if (count > 1) end += count;
-    const heldOut = count > 1 ? Math.max(1, Math.floor(end / FOLD) - Math.floor(start / FOLD)) : 0;
-    left.set(label, count - heldOut);
+    if (size > 1) end += size;
+    const heldOut = size > 1 ? Math.max(1, Math.floor(end / FOLD) - Math.floor(start / FOLD)) : 0;
     held += heldOut;
+    return size - heldOut;
+  });
+  const isTest = new Uint8Array(count);
+  for (let k = 0; k < count; k++) {
+    const number = classOf[k]!;
+    if (left[number] === 0) isTest[order[k]!] = 1;
+    else left[number]!--;
   }
-  const isTest = new Uint8Array(labels.length);
-  for (const i of order) {
-    const more = left.get(labels[i]!)!;
-    if (more === 0) isTest[i] = 1;
-    else left.set(labels[i]!, more - 1);
-  }
-  const last = order.at(-1);
-  if (held === 0 && last !== undefined) isTest[last] = 1;
-  const test = new Uint32Array(last === undefined ? 0 : Math.max(1, held));
-  const train = new Uint32Array(labels.length - test.length);
-  let [trained, tested] = [0, 0];
-  for (const [i, is] of isTest.entries()) {
-    if (is === 1) test[tested++] = i;
-    else train[trained++] = i;
+  if (held === 0 && count > 0) isTest[order[count - 1]!] = 1;
+  const test = new Uint32Array(Math.min(count, Math.max(1, held)));
+  const train = new Uint32Array(count - test.length);
+  let tested = 0;
+  for (let i = 0; i < count; i++) {
+    if (isTest[i] === 1) test[tested++] = i;
+    else train[i - tested] = i;
   }
   return { train, test };
 }
