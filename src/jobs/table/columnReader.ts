@@ -4,7 +4,7 @@
  * numbers are read from their bytes. Only the remaining fields become strings.
  */
 import { valueOf } from '../../formats/numbers.ts';
-import type { CsvRecords } from '../../formats/csvRecords.ts';
+import { asciiOf, type CsvRecords } from '../../formats/csvRecords.ts';
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { Column } from './columns.ts';
 import { NUMBER, type Cells } from './packedRows.ts';
@@ -151,7 +151,7 @@ export class ColumnReader {
       value = mantissa / POWERS[decimals]!;
     } else {
       if ((k < to && !isExponent(bytes, k, to)) || mark === 'comma' || isGrouped) return false;
-      value = Math.abs(Number(String.fromCharCode(...bytes.subarray(from, to))));
+      value = Math.abs(Number(asciiOf(bytes, from, to)));
       if (value > MAX_EXPONENTIAL || (digits > EXACT_DIGITS && Number.isInteger(value))) return false;
     }
     // Numbers that may stand for missing values, such as 999, begin and end with these digits.
