@@ -2,6 +2,7 @@
 import { DataError } from '../util/errors.ts';
 import { canonical } from './classNames.ts';
 import type { Start } from './csvShape.ts';
+import { encodingAdvice } from './textEncoding.ts';
 
 /**
  * Maximum length of a record. A longer record is usually the result of a quote that was never
@@ -197,7 +198,7 @@ export class CsvRecords {
       return canonical(this.#decoder.decode(this.bytes.subarray(from, to)));
     } catch (cause) {
       throw new DataError(
-        `${this.#name}, line ${this.line}: the text is not UTF-8. Save the file as UTF-8.`,
+        `${this.#name}, line ${this.line}: the text is not UTF-8. ${encodingAdvice(this.bytes)}.`,
         {},
         { cause },
       );

@@ -16,8 +16,8 @@ export function hasPreview(job: JobName): boolean {
  * must be previewed again.
  */
 export function demandsOf(job: JobSpec): string {
-  const { data, model, loss, metrics, target, task, side, channels, seed, gpt } = job;
-  return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, side, channels, seed, gpt]);
+  const { data, model, loss, metrics, target, task, encoding, side, channels, seed, gpt } = job;
+  return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, encoding, side, channels, seed, gpt]);
 }
 
 /**

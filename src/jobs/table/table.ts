@@ -15,7 +15,7 @@ import type { LoadDataOptions } from '../fileSource.ts';
 import { readCsv, type CsvFacts } from '../../formats/csv.ts';
 import type { CsvRecords } from '../../formats/csvRecords.ts';
 import { isMarker } from '../../formats/missing.ts';
-import { utf16ToUtf8 } from '../../formats/textEncoding.ts';
+import { toUtf8 } from '../../formats/textEncoding.ts';
 import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
 import { checkSingles, notHeldOut, trainTestSplit, type Split } from '../trainTestSplit.ts';
@@ -35,7 +35,8 @@ const MIN_SHARED_ROWS = 3;
 /** Maximum length of a word that is sent to other tabs. */
 const MAX_SHARED_LENGTH = 64;
 
-export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'>;
+export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'> &
+  Partial<Pick<JobSpec, 'encoding'>>;
 
 /** A table and the facts about its columns. */
 export class Table {
@@ -82,8 +83,7 @@ export class Table {
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
   static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
-    const converted = await utf16ToUtf8(given);
-    const file = converted ?? given;
+    const { file, isUtf16 } = await toUtf8(given, job.encoding ?? 'utf-8');
     const total = file.size;
     const reading = new TableReading(file.name, job);
     const csv = await readCsv(file.name, file, {
@@ -94,7 +94,7 @@ export class Table {
     const labelled = await labelledRows(read, csv.rows);
     const split = splitOf(labelled, read.target, job);
     const training = await readTraining(read, split.train);
-    return new Table(file.name, csv, read, split, job, training, converted !== null);
+    return new Table(file.name, csv, read, split, job, training, isUtf16);
   }
 
   get preview(): TablePreview {

@@ -307,6 +307,37 @@ test.each([
   });
 });
 
+/** The same table in encodings that spreadsheets write: größe, 颜色 and 色. */
+test.each([
+  ['windows-1252', 'größe', [0x67, 0x72, 0xf6, 0xdf, 0x65]],
+  ['gb18030', '颜色', [0xd1, 0xd5, 0xc9, 0xab]],
+  ['shift_jis', '色|', [0x90, 0x46, 0x7c]],
+] as const)(
+  'a table in %s is read if the job states it; otherwise the error names it',
+  async (encoding, name, bytes) => {
+    const rest = Buffer.from(`;y\r\n${rowsOf((i) => `${i},5;${'uv'[i % 2]}`)}`);
+    const file = new File([Uint8Array.from(bytes), rest], 'a.csv');
+    const { preview } = await Table.open(file, { ...JOB, encoding });
+    expect(preview.columns.map((column) => column.name)).toEqual([name, 'y']);
+    expect(preview.rows).toBe(20);
+    await expect(Table.open(file, JOB)).rejects.toThrow(
+      new RegExp(`a.csv, line 1: the text is not UTF-8\\. .* --encoding\\. It may be .*${encoding}`),
+    );
+  },
+);
+
+test('bytes that do not belong to the stated encoding are rejected, and marks of UTF-8 and UTF-16 win', async () => {
+  const text = `größe,y\n${rowsOf((i) => `${i},${i % 2}`)}`;
+  const job = { ...JOB, encoding: 'shift_jis' } as const;
+  await expect(Table.open(new File([Uint8Array.of(0x80, 0xff, 0x2c)], 'a.csv'), job)).rejects.toThrow(
+    'a.csv is not text in shift_jis. Choose another encoding by the job field "encoding" or --encoding',
+  );
+  for (const marked of [Buffer.from(`\ufeff${text}`), Buffer.from(`\ufeff${text}`, 'utf16le')]) {
+    const { preview } = await Table.open(new File([marked], 'a.csv'), job);
+    expect(preview.columns[0]!.name).toBe('größe');
+  }
+});
+
 describe('lines of a file', () => {
   const whole = { names: ['a', 'y'], rows: 20, target: 'y', notes: [], different: 16 };
 

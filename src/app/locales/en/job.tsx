@@ -222,6 +222,17 @@ export const job = {
   textAddress: 'Address of the text or its folder',
   /** For the jobs `images` and `table`. */
   fileAddress: 'Address of a file or folder',
+  encoding: 'Encoding of the text',
+  encodings: {
+    'utf-8': 'UTF-8 or UTF-16',
+    gb18030: 'Chinese (GBK)',
+    big5: 'traditional Chinese (Big5)',
+    shift_jis: 'Japanese (Shift_JIS)',
+    'euc-kr': 'Korean (EUC-KR)',
+    'windows-1252': 'Western Europe (windows-1252)',
+    'windows-1250': 'Central Europe (windows-1250)',
+    'windows-1251': 'Cyrillic (windows-1251)',
+  },
   side: 'Pixels per side',
   channels: 'Colours',
   colours: { 1: 'grey', 3: 'red, green, blue' },
