@@ -38,7 +38,7 @@ const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
   [/^(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml|table)/i, 'a web page or XML. Export its table as CSV'],
   [/^(\xef\xbb\xbf)?\s*(\[\s*)*\{\s*"/, 'JSON. Convert it to CSV'],
   [/^(\x89PNG|\xff\xd8\xff|GIF8)/, 'a picture. Choose the job images'],
-  [/^PAR1/, 'a Parquet file. Convert it to CSV'],
+  [/^PAR1/, 'a Parquet file. Its end is missing: copy it again'],
   [/^ARROW1|^FEA1/, 'a Feather or Arrow file. Convert it to CSV'],
   [/^SQLite format 3/, 'a SQLite database. Export its table as CSV'],
   [/^\$FL[23]@/, 'a file of SPSS. Export it as CSV'],

@@ -4,6 +4,7 @@
  * numbers are read from their bytes. Only the remaining fields become strings.
  */
 import { valueOf } from '../../formats/numbers.ts';
+import { fieldOf } from '../../formats/parquet.ts';
 import { asciiOf, type CsvRecords } from '../../formats/csvRecords.ts';
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { Column } from './columns.ts';
@@ -43,6 +44,7 @@ export class ColumnReader {
   readonly #codes = new Map<string, number>();
   readonly #slots: (Slot | undefined)[] = Array.from({ length: SLOTS });
   #used = 0;
+  readonly #codesOfNumbers = new Map<number, number>();
   /** For each code, the first line, and the number of rows that the column has not counted yet. */
   readonly #lines: number[] = [];
   readonly #uncounted: number[] = [];
@@ -77,6 +79,31 @@ export class ColumnReader {
     if (code === NUMBER || this.#used >= SLOTS / 2) return;
     this.#used++;
     this.#slots[place] = { bytes: bytes.slice(from, to), code };
+  }
+
+  /** Reads a value of a file format with types. */
+  readValue(value: unknown, line: number, at: number): void {
+    if (typeof value !== 'number' || !Number.isFinite(value)) return this.readText(fieldOf(value), line, at);
+    const { codes, point, comma } = this.#cells;
+    if (!this.column.isCounting) {
+      const isInteger = Number.isInteger(value);
+      // As in CSV, numbers that may stand for missing values are counted by their text.
+      const isUsual = Math.abs(value) < MAX_EXPONENTIAL && !(isInteger && Math.abs(value % 10) >= 7);
+      if (isUsual && this.column.addCounted(isInteger ? null : 'point', false)) {
+        codes[at] = NUMBER;
+        point[at] = value;
+        comma[at] = isInteger ? value : NaN;
+        return;
+      }
+    }
+    const known = this.#codesOfNumbers.get(value);
+    if (this.column.isCounting && known !== undefined) {
+      codes[at] = known;
+      this.#uncounted[known]!++;
+      return;
+    }
+    this.readText(fieldOf(value), line, at);
+    if (codes[at] !== NUMBER) this.#codesOfNumbers.set(value, codes[at]!);
   }
 
   /** Reads a field from its text. */

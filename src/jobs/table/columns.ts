@@ -295,15 +295,16 @@ export class Column {
   }
 
   /**
+   * @param unit how the file's rows are numbered.
    * @throws DataError if most values are numbers but some are not, or if the decimal mark is
    *   unclear. The error names the line.
    */
-  check(file: string): void {
+  check(file: string, unit: 'line' | 'row' = 'line'): void {
     const doubt = this.#doubt ?? this.#slip;
     if (doubt === null) return;
     const { place, what } = doubt;
     const field = `${JSON.stringify(place.field)} in column ${JSON.stringify(this.name)}`;
-    throw new DataError(`${file}, line ${place.line}: ${field} ${what}`);
+    throw new DataError(`${file}, ${unit} ${place.line}: ${field} ${what}`);
   }
 
   /**

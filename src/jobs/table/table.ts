@@ -14,6 +14,8 @@ import type { Dataset } from '../dataset.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { readCsv, type CsvFacts } from '../../formats/csv.ts';
 import type { CsvRecords } from '../../formats/csvRecords.ts';
+import { fieldOf, PARQUET_MARK, readParquet } from '../../formats/parquet.ts';
+import { readBytes } from '../../formats/partialFile.ts';
 import { isMarker } from '../../formats/missing.ts';
 import { toUtf8 } from '../../formats/textEncoding.ts';
 import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
@@ -41,7 +43,7 @@ export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 's
 /** A table and the facts about its columns. */
 export class Table {
   readonly #name: string;
-  readonly #csv: CsvFacts;
+  readonly #csv: Opened;
   readonly #columns: readonly Column[];
   readonly #texts: readonly ColumnTexts[];
   readonly #packed: PackedRows;
@@ -55,7 +57,7 @@ export class Table {
 
   private constructor(
     name: string,
-    csv: CsvFacts,
+    csv: Opened,
     { columns, texts, packed, sample, target }: ReadColumns,
     split: Split,
     job: TableJob,
@@ -83,18 +85,15 @@ export class Table {
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
   static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
-    const { file, isUtf16 } = await toUtf8(given, job.encoding ?? 'utf-8');
-    const total = file.size;
-    const reading = new TableReading(file.name, job);
-    const csv = await readCsv(file.name, file, {
-      begin: (names) => reading.begin(names),
-      onbytes: (done) => onprogress?.({ unit: 'bytes read', done, total }),
-    });
-    const read = reading.end(csv.separator);
+    const reading = new TableReading(given.name, job);
+    const { csv, isUtf16 } = (await isParquet(given))
+      ? { csv: await readColumns(given, reading, onprogress), isUtf16: false }
+      : await readText(given, reading, job, onprogress);
+    const read = reading.end(csv.separator ?? ',');
     const labelled = await labelledRows(read, csv.rows);
     const split = splitOf(labelled, read.target, job);
     const training = await readTraining(read, split.train);
-    return new Table(file.name, csv, read, split, job, training, isUtf16);
+    return new Table(given.name, csv, read, split, job, training, isUtf16);
   }
 
   get preview(): TablePreview {
@@ -259,7 +258,7 @@ export class Table {
         `${name}, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.`,
       );
     }
-    for (const one of this.#columns) one.check(name);
+    for (const one of this.#columns) one.check(name, this.#csv.separator === null ? 'row' : 'line');
     const rows = this.#split.train.length + this.#split.test.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
     // If the target column of a single table is empty, `checkTable` throws a more helpful error.
@@ -279,6 +278,41 @@ interface ReadColumns {
   target: Column;
 }
 
+/** What is known of a table beside its columns. Files without lines have no separator. */
+type Opened = Omit<CsvFacts, 'separator'> & { separator: string | null };
+
+type OnProgress = LoadDataOptions['onprogress'];
+
+async function isParquet(file: File): Promise<boolean> {
+  const { length } = PARQUET_MARK;
+  const ends = await Promise.all(
+    [0, Math.max(0, file.size - length)].map((from) => readBytes(file.name, file, from, from + length)),
+  );
+  return ends.every((bytes) => String.fromCharCode(...bytes) === PARQUET_MARK);
+}
+
+async function readColumns(file: File, reading: TableReading, onprogress: OnProgress): Promise<Opened> {
+  const { columns, rows } = await readParquet(file.name, file, {
+    begin: (names) => reading.beginColumns(names),
+    onbytes: (done) => onprogress?.({ unit: 'bytes read', done, total: file.size }),
+  });
+  return { columns, rows, hasHeader: true, separator: null, rowName: null };
+}
+
+async function readText(
+  given: File,
+  reading: TableReading,
+  job: TableJob,
+  onprogress: OnProgress,
+): Promise<{ csv: Opened; isUtf16: boolean }> {
+  const { file, isUtf16 } = await toUtf8(given, job.encoding ?? 'utf-8');
+  const csv = await readCsv(file.name, file, {
+    begin: (names) => reading.begin(names),
+    onbytes: (done) => onprogress?.({ unit: 'bytes read', done, total: file.size }),
+  });
+  return { csv, isUtf16 };
+}
+
 /** Reads the rows of a table into columns. */
 class TableReading {
   readonly #name: string;
@@ -293,12 +327,27 @@ class TableReading {
     this.#job = job;
   }
 
-  begin(names: readonly string[]): (record: CsvRecords, row: number) => void {
+  #start(names: readonly string[]): { packed: PackedRows; readers: readonly ColumnReader[] } {
     this.#target = targetAt(names, this.#job);
     const packed = new PackedRows(this.#name, names.length);
     const readers = names.map((name, i) => new ColumnReader(new Column(name, i === this.#target), packed.cells[i]!));
     this.#packed = packed;
     this.#readers = readers;
+    return { packed, readers };
+  }
+
+  /** Begins to read a file of values with types. */
+  beginColumns(names: readonly string[]): (columns: readonly ArrayLike<unknown>[], at: number, row: number) => void {
+    const { packed, readers } = this.#start(names);
+    return (columns, at, row) => {
+      if (row < SAMPLE_ROWS) this.#sample.push(columns.map((values) => fieldOf(values[at])));
+      for (let i = 0; i < readers.length; i++) readers[i]!.readValue(columns[i]![at], row + 1, packed.next);
+      packed.endRow(this.#excludes);
+    };
+  }
+
+  begin(names: readonly string[]): (record: CsvRecords, row: number) => void {
+    const { packed, readers } = this.#start(names);
     return (record, row) => {
       if (row < SAMPLE_ROWS) this.#sample.push(record.fields().slice(0, names.length));
       for (let i = 0; i < readers.length; i++) readers[i]!.read(record, i, packed.next);

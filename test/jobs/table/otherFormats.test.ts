@@ -1,0 +1,53 @@
+/** Tables in other formats than CSV. Other programs wrote them; see `test/formats/tables/write.py`. */
+import { readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
+
+const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
+
+async function open(name: string, bytes?: Uint8Array<ArrayBuffer>): Promise<Table> {
+  const file = bytes ?? (await readFile(new URL(`../../formats/tables/${name}`, import.meta.url)));
+  return Table.open(new File([file], name), JOB);
+}
+
+/** Returns the preview, and all samples. */
+async function contentOf(table: Table) {
+  const parts = Object.values(await table.load());
+  const samples = await Promise.all(
+    parts.map(async (data) => {
+      const inputs = new Float32Array(data.size * data.inputShape[2]);
+      const labels = new Int32Array(data.size);
+      await data.read(
+        Uint32Array.from({ length: data.size }, (_, i) => i),
+        inputs,
+        labels,
+      );
+      return { inputs, labels };
+    }),
+  );
+  const { columns, classes, rows } = table.preview;
+  return { columns, classes, rows, facts: table.facts(), samples };
+}
+
+test.each(['table.parquet', 'zstd.parquet'])('%s has the same values as its CSV file', async (name) => {
+  const csv = await contentOf(await open('table.csv'));
+  expect(csv.rows).toBe(160);
+  expect(await contentOf(await open(name))).toEqual(csv);
+});
+
+test('a Parquet file with a nested column is rejected with the name of the column', async () => {
+  await expect(open('nested.parquet')).rejects.toThrow(
+    'nested.parquet: column "tags" is nested (a list, a map or a struct), but a table has one number or word per field. Leave the column out',
+  );
+});
+
+test('a damaged Parquet file is rejected', async () => {
+  const whole = await readFile(new URL('../../formats/tables/table.parquet', import.meta.url));
+  await expect(open('cut.parquet', new Uint8Array(whole.subarray(0, 900)))).rejects.toThrow(
+    'cut.parquet is not CSV: it starts with 50 41 52 31 at byte 0, like a Parquet file. Its end is missing',
+  );
+  const broken = new Uint8Array(whole).fill(0xff, 100, 900);
+  await expect(open('broken.parquet', broken)).rejects.toThrow(
+    'broken.parquet is a damaged or unsupported Parquet file',
+  );
+});
