@@ -31,7 +31,10 @@ const SEPARATORS = [',', ';', '\t', '|'];
  */
 const OTHERS: readonly (readonly [start: RegExp | string, advice: string])[] = [
   ['PK\x03\x04', 'a zip file or an Excel workbook. Export the sheet as CSV'],
-  ['\xd0\xcf\x11\xe0', 'an old Excel workbook. Export the sheet as CSV'],
+  [
+    '\xd0\xcf\x11\xe0',
+    'an old Excel workbook, or a workbook with a password. Save it as .xlsx without a password, or export the sheet as CSV',
+  ],
   [/^\xff\xfe|^\xfe\xff/, 'UTF-16 text. Save it as UTF-8'],
   ['\x1f\x8b', 'a gzip file. Unpack it'],
   [/^%PDF-/, 'a PDF document. Export its table as CSV'],

@@ -129,6 +129,7 @@ export const NOTE_KINDS = [
   'folder-left-out',
   'class-not-held-out',
   'utf-16',
+  'sheets-left-out',
   'markup',
   'weights-left-out',
   'weights-rounded',
@@ -264,6 +265,7 @@ export const NOTE_SENTENCES: NoteSentences = {
       notes,
       ({ name, count }) => `${quoted(name)} (${counted(count, 'sample')})`,
     )}.`,
+  'sheets-left-out': ([note]) => `Only the sheet ${quoted(note!.name)} is read. Others are left out: ${note!.example}.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
   markup: (notes) =>

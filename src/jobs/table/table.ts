@@ -18,6 +18,7 @@ import { fieldOf, PARQUET_MARK, readParquet } from '../../formats/parquet.ts';
 import { readBytes } from '../../formats/partialFile.ts';
 import { isMarker } from '../../formats/missing.ts';
 import { toUtf8 } from '../../formats/textEncoding.ts';
+import { isWorkbook, workbookToCsv } from '../../formats/xlsx.ts';
 import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
 import { checkSingles, notHeldOut, trainTestSplit, type Split } from '../trainTestSplit.ts';
@@ -53,7 +54,7 @@ export class Table {
   readonly #split: Split;
   readonly #job: TableJob;
   readonly #training: readonly TrainingFacts[];
-  readonly #isUtf16: boolean;
+  readonly #sourceNotes: readonly DataNote[];
 
   private constructor(
     name: string,
@@ -62,7 +63,7 @@ export class Table {
     split: Split,
     job: TableJob,
     training: readonly TrainingFacts[],
-    isUtf16: boolean,
+    sourceNotes: readonly DataNote[],
   ) {
     this.#name = name;
     this.#csv = csv;
@@ -74,7 +75,7 @@ export class Table {
     this.#split = split;
     this.#job = job;
     this.#training = training;
-    this.#isUtf16 = isUtf16;
+    this.#sourceNotes = sourceNotes;
   }
 
   /**
@@ -86,14 +87,14 @@ export class Table {
    */
   static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
     const reading = new TableReading(given.name, job);
-    const { csv, isUtf16 } = (await isParquet(given))
-      ? { csv: await readColumns(given, reading, onprogress), isUtf16: false }
+    const { csv, notes } = (await isParquet(given))
+      ? { csv: await readColumns(given, reading, onprogress), notes: [] }
       : await readText(given, reading, job, onprogress);
     const read = reading.end(csv.separator ?? ',');
     const labelled = await labelledRows(read, csv.rows);
     const split = splitOf(labelled, read.target, job);
     const training = await readTraining(read, split.train);
-    return new Table(given.name, csv, read, split, job, training, isUtf16);
+    return new Table(given.name, csv, read, split, job, training, notes);
   }
 
   get preview(): TablePreview {
@@ -115,7 +116,7 @@ export class Table {
     const { name, gaps } = this.#target;
     const { rowName, rows } = this.#csv;
     return [
-      ...(this.#isUtf16 ? [{ kind: 'utf-16', count: 1, name: '', example: this.#name } as const] : []),
+      ...this.#sourceNotes,
       ...(this.#csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
       ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
@@ -304,13 +305,25 @@ async function readText(
   reading: TableReading,
   job: TableJob,
   onprogress: OnProgress,
-): Promise<{ csv: Opened; isUtf16: boolean }> {
-  const { file, isUtf16 } = await toUtf8(given, job.encoding ?? 'utf-8');
+): Promise<{ csv: Opened; notes: DataNote[] }> {
+  const notes: DataNote[] = [];
+  const book = (await isWorkbook(given)) ? await workbookToCsv(given) : null;
+  if (book !== null && book.others.length > 0) {
+    notes.push({
+      kind: 'sheets-left-out',
+      count: book.others.length,
+      name: book.sheet,
+      example: book.others.join(', '),
+    });
+  }
+  const { file, isUtf16 } =
+    book === null ? await toUtf8(given, job.encoding ?? 'utf-8') : { file: book.csv, isUtf16: false };
+  if (isUtf16) notes.push({ kind: 'utf-16', count: 1, name: '', example: given.name });
   const csv = await readCsv(file.name, file, {
     begin: (names) => reading.begin(names),
     onbytes: (done) => onprogress?.({ unit: 'bytes read', done, total: file.size }),
   });
-  return { csv, isUtf16 };
+  return { csv, notes };
 }
 
 /** Reads the rows of a table into columns. */

@@ -1,6 +1,8 @@
 /** Tables in other formats than CSV. Other programs wrote them; see `test/formats/tables/write.py`. */
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
+import { zipFile } from '../../formats/zipFiles.ts';
+import { sentencesOf } from '../../../src/spec/preview.ts';
 import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
@@ -33,6 +35,22 @@ test.each(['table.parquet', 'zstd.parquet'])('%s has the same values as its CSV 
   const csv = await contentOf(await open('table.csv'));
   expect(csv.rows).toBe(160);
   expect(await contentOf(await open(name))).toEqual(csv);
+});
+
+test('the first sheet of a workbook has the same values as its CSV file, and a note names the others', async () => {
+  const csv = await contentOf(await open('table.csv'));
+  const book = await open('table.xlsx');
+  expect(await contentOf(book)).toEqual(csv);
+  expect(sentencesOf(book.preview.notes)).toContain('Only the sheet “Data” is read. Others are left out: Notes.');
+});
+
+test('a workbook with a password, and a zip file that is no workbook, are rejected with advice', async () => {
+  const locked = Uint8Array.of(0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1);
+  await expect(open('locked.xlsx', locked)).rejects.toThrow(
+    'like an old Excel workbook, or a workbook with a password. Save it as .xlsx without a password',
+  );
+  const zip = zipFile({ 'a.txt': Uint8Array.of(0x78) });
+  await expect(open('a.zip', zip)).rejects.toThrow('a.zip is a zip file, but not an Excel workbook that can be read');
 });
 
 test('a Parquet file with a nested column is rejected with the name of the column', async () => {

@@ -177,6 +177,7 @@ export const lobby: Messages['lobby'] = {
         )}。`,
       'class-not-held-out': (notes) =>
         `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quoted(name)}（${formatCount(count)} 个样本）`)}。`,
+      'sheets-left-out': ([note]) => `只读取工作表 ${quoted(note!.name)}，不读取：${note!.example}。`,
       'utf-16': (notes) => `${totalOf(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
       markup: (notes) =>
         `${totalOf(notes)} 个文本是 HTML 或 XML，模型也会学习其中的标签：${named(notes, ({ example }) => example)}。如不需要，请导出纯文本。`,
