@@ -71,17 +71,17 @@ export class Numbers {
    * is needed, because it is the first number of its kind.
    *
    * @param mark the number's only mark; `null` for an integer.
-   * @param isGrouped whether the mark may separate thousands.
+   * @param mayGroup whether the mark may separate thousands.
    */
-  addCounted(mark: DecimalMark | null, isGrouped: boolean): boolean {
+  addCounted(mark: DecimalMark | null, mayGroup: boolean): boolean {
     if (mark === null) {
       this.fits.point++;
       this.fits.comma++;
     } else {
       const other = mark === 'point' ? 'comma' : 'point';
-      if (this.marked[mark] === null || (!isGrouped && this.strangers[other] === null)) return false;
+      if (this.marked[mark] === null || (!mayGroup && this.strangers[other] === null)) return false;
       this.fits[mark]++;
-      if (isGrouped) this.fits[other]++;
+      if (mayGroup) this.fits[other]++;
     }
     this.count++;
     return true;

@@ -1,5 +1,5 @@
 /**
- * The data of the job `table`: one CSV file with a target column. Numbers are standardized, and
+ * The data of the job `table`: one file (CSV, Parquet or xlsx) with a target column. Numbers are standardized, and
  * each word of a category becomes an input. A missing number becomes 0, which is the mean, and an
  * additional input says that it is missing. The file is read once; then its values are in memory.
  */
@@ -535,7 +535,7 @@ export function oneTable(files: readonly File[]): File {
           .map(({ name }) => name)
           .slice(0, 4)
           .join(', ')}`;
-  throw new DataError(`A table must be one CSV file, but ${found}. Choose one CSV file.`);
+  throw new DataError(`A table must be one file (CSV, Parquet or xlsx), but ${found}. Choose one file.`);
 }
 
 /**

@@ -37,6 +37,16 @@ test.each(['table.parquet', 'zstd.parquet'])('%s has the same values as its CSV 
   expect(await contentOf(await open(name))).toEqual(csv);
 });
 
+test('a workbook of LibreOffice, which keeps 15 digits, has the same values as its CSV file', async () => {
+  const [book, csv] = [await contentOf(await open('libreoffice.xlsx')), await contentOf(await open('table.csv'))];
+  expect([book.columns, book.classes, book.rows]).toEqual([csv.columns, csv.classes, csv.rows]);
+  expect(book.facts.columns.map(({ values }) => values)).toEqual(csv.facts.columns.map(({ values }) => values));
+  const distances = book.samples.map(({ inputs }, i) =>
+    Math.max(...inputs.map((value, k) => Math.abs(value - csv.samples[i]!.inputs[k]!))),
+  );
+  expect(Math.max(...distances)).toBeLessThan(1e-6);
+});
+
 test('the first sheet of a workbook has the same values as its CSV file, and a note names the others', async () => {
   const csv = await contentOf(await open('table.csv'));
   const book = await open('table.xlsx');

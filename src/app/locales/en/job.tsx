@@ -109,7 +109,7 @@ export const job = {
     mnist: 'mnist (handwritten)',
     gpt: 'gpt (language model)',
     images: 'images (your own, sorted by class)',
-    table: 'table (your own CSV)',
+    table: 'table (your own CSV, Parquet or xlsx)',
     lesson: 'the lesson: an all-reduce by hand',
   },
   model: 'Model',

@@ -81,7 +81,7 @@ export const job: Messages['job'] = {
     mnist: 'mnist（手写数字）',
     gpt: 'gpt（语言模型）',
     images: '图像（自己的，按类别整理）',
-    table: '表格（自己的 CSV）',
+    table: '表格（自己的 CSV、Parquet 或 xlsx）',
     lesson: '课堂：动手做全归约',
   },
   model: '模型',

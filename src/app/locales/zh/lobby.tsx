@@ -123,7 +123,12 @@ export const lobby: Messages['lobby'] = {
     pausedByHost: '主持人暂停了这个房间的训练。继续时你就会加入。',
   },
   files: {
-    choose: { mnist: '选择 MNIST 文件', images: '选择文件', table: '选择 CSV 文件', gpt: '选择文章' },
+    choose: {
+      mnist: '选择 MNIST 文件',
+      images: '选择文件',
+      table: '选择表格（CSV、Parquet 或 xlsx）',
+      gpt: '选择文章',
+    },
     chooseFolder: '选择文件夹',
     drop: {
       mnist: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
