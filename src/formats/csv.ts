@@ -7,9 +7,9 @@
 import { systemClock, Yielder } from '../util/clock.ts';
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
-import { CsvRecords } from './csvRecords.ts';
+import { CsvRecords, type Start } from './csvRecords.ts';
 import { isHeader } from './csvHeader.ts';
-import { columnsOf, fits, shapeOf, startOf, type Start } from './csvShape.ts';
+import { columnsOf, fits, shapeOf, startOf } from './csvShape.ts';
 import { isNumber } from './numbers.ts';
 import { readBytes } from './partialFile.ts';
 
@@ -84,8 +84,8 @@ interface CsvOptions {
 /**
  * Reads the column names, then all rows.
  *
- * @throws (rejects) DataError if the file is not CSV, records have different numbers of fields, or a
- *   quote is not closed. Errors of the function that receives the rows are passed on.
+ * @throws (rejects) DataError if the file is not CSV, records have different numbers of fields, or
+ *   a quote is not closed. Errors of the function that receives the rows are passed on.
  */
 export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvOptions): Promise<CsvFacts> {
   const head = await readBytes(name, blob, 0, HEAD_BYTES);

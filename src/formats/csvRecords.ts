@@ -1,8 +1,15 @@
 /** Splits the bytes of a CSV file, which are received in chunks, into records and fields. */
 import { DataError } from '../util/errors.ts';
 import { canonical } from './classNames.ts';
-import type { Start } from './csvShape.ts';
 import { encodingAdvice } from './textEncoding.ts';
+
+/** A position in a file, and the number of its line. */
+export interface Start {
+  offset: number;
+  line: number;
+  /** The separator that is stated in a line before the first record; `null` without such a line. */
+  separator: string | null;
+}
 
 /**
  * Maximum length of a record. A longer record is usually the result of a quote that was never
@@ -212,7 +219,9 @@ export class CsvRecords {
   }
 }
 
-/** Returns bytes as text; `null` if they are not all ASCII. For short texts, it is the fastest way. */
+/**
+ * Returns bytes as text; `null` if they are not all ASCII. For short texts, it is the fastest way.
+ */
 export function asciiOf(bytes: Uint8Array, from: number, to: number): string | null {
   let text = '';
   for (let at = from; at < to; at++) {

@@ -1,5 +1,5 @@
 /** Where the records of a CSV file begin, and which of their fields are columns. */
-import type { CsvRecords } from './csvRecords.ts';
+import type { CsvRecords, Start } from './csvRecords.ts';
 import { isNumber } from './numbers.ts';
 
 const BOM = [0xef, 0xbb, 0xbf];
@@ -7,14 +7,6 @@ const BOM = [0xef, 0xbb, 0xbf];
 const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
 /** A line `sep=;` is recognized only if it ends within this number of first bytes of a file. */
 const SEP_BYTES = 32;
-
-/** A position in a file, and the number of its line. */
-export interface Start {
-  offset: number;
-  line: number;
-  /** The separator that is stated in a line before the first record; `null` without such a line. */
-  separator: string | null;
-}
 
 /** How the fields of a row correspond to columns. */
 export interface Shape {

@@ -121,8 +121,8 @@ function whyUnsupported({ num_children, repetition_type, type, converted_type, l
 }
 
 /**
- * Returns a value as the text that a CSV file of the table would contain. Missing values and NaN are
- * empty.
+ * Returns a value as the text that a CSV file of the table would contain. Missing values and NaN
+ * are empty.
  */
 export function fieldOf(value: unknown): string {
   if (value === null || value === undefined) return '';

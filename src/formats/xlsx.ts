@@ -1,4 +1,6 @@
-/** Converts the first sheet of an Excel workbook to CSV. The library is loaded when it is needed. */
+/**
+ * Converts the first sheet of an Excel workbook to CSV. The library is loaded when it is needed.
+ */
 import { DataError, messageOf } from '../util/errors.ts';
 import { fieldOf } from './parquet.ts';
 import { readBytes } from './partialFile.ts';

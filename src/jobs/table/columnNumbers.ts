@@ -67,8 +67,8 @@ export class Numbers {
   }
 
   /**
-   * Adds a number without a unit in its usual notation. Does nothing and returns `false` if its text
-   * is needed, because it is the first number of its kind.
+   * Adds a number without a unit in its usual notation. Does nothing and returns `false` if its
+   * text is needed, because it is the first number of its kind.
    *
    * @param mark the number's only mark; `null` for an integer.
    * @param mayGroup whether the mark may separate thousands.

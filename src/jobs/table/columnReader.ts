@@ -1,7 +1,7 @@
 /**
- * Reads the fields of a column, once: it counts them for the column's kind, and writes them as cells.
- * Fields of columns with few different values are found by their bytes. In other columns, the usual
- * numbers are read from their bytes. Only the remaining fields become strings.
+ * Reads the fields of a column, once: it counts them for the column's kind, and writes them as
+ * cells. Fields of columns with few different values are found by their bytes. In other columns,
+ * the usual numbers are read from their bytes. Only the remaining fields become strings.
  */
 import { valueOf } from '../../formats/numbers.ts';
 import { fieldOf } from '../../formats/parquet.ts';
@@ -17,9 +17,9 @@ const MAX_CODES = 2 ** 16;
 /** Number of slots for fields that are found by their bytes. At most half of them are used. */
 const SLOTS = 1024;
 /**
- * An integer with at most this number of digits is exact as a float64, and so is a power of ten with
- * at most {@link POWERS} zeros. The quotient of both is therefore the float64 that is nearest to a
- * decimal number.
+ * An integer with at most this number of digits is exact as a float64, and so is a power of ten
+ * with at most {@link POWERS} zeros. The quotient of both is therefore the float64 that is nearest
+ * to a decimal number.
  */
 const EXACT_DIGITS = 15;
 /** A number with more characters is read from its text. */
@@ -38,7 +38,9 @@ interface Slot {
 
 export class ColumnReader {
   readonly column: Column;
-  /** For each code, the trimmed text; `null` if the code stands for numbers or for several texts. */
+  /**
+   * For each code, the trimmed text; `null` if the code stands for numbers or for several texts.
+   */
   readonly texts: (string | null)[] = [null, null];
   readonly #cells: Cells;
   readonly #codes = new Map<string, number>();

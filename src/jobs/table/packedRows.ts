@@ -37,8 +37,8 @@ interface Layout {
   codeAt: number;
   codeBytes: number;
   /**
-   * Numbers, as they are read with each decimal mark; `null` if no number can be read with it, or if
-   * all are the same with the other mark.
+   * Numbers, as they are read with each decimal mark; `null` if no number can be read with it, or
+   * if all are the same with the other mark.
    */
   numbers: Record<DecimalMark, Numbers | null>;
 }
@@ -191,7 +191,7 @@ export class PackedRows {
   async scanCodes(column: number, visit: (code: number) => void): Promise<void> {
     for await (const { block, view } of this.#views()) {
       const layout = block.columns[column]!;
-      for (let row = 0; row < block.rows; row++) visit(codeAt(view, row * block.stride, layout));
+      for (let row = 0; row < block.rows; row++) visit(readCode(view, row * block.stride, layout));
     }
   }
 
@@ -224,7 +224,7 @@ export class PackedRows {
     const { codes, numbers: out } = this.#row;
     for (let i = 0; i < columns.length; i++) {
       const { numbers } = columns[i]!;
-      codes[i] = codeAt(view, at, columns[i]!);
+      codes[i] = readCode(view, at, columns[i]!);
       if (codes[i] !== NUMBER) continue;
       const other = this.#marks[i] === 'comma' ? 'point' : 'comma';
       const read = numbers[this.#marks[i]!] ?? numbers[other];
@@ -234,7 +234,7 @@ export class PackedRows {
 }
 
 /** @param row position of the row. */
-function codeAt(view: DataView, row: number, { codeAt: at, codeBytes }: Layout): number {
+function readCode(view: DataView, row: number, { codeAt: at, codeBytes }: Layout): number {
   if (codeBytes === 0) return NUMBER;
   return codeBytes === 1 ? view.getUint8(row + at) : view.getUint16(row + at);
 }

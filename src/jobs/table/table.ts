@@ -1,7 +1,8 @@
 /**
- * The data of the job `table`: one file (CSV, Parquet or xlsx) with a target column. Numbers are standardized, and
- * each word of a category becomes an input. A missing number becomes 0, which is the mean, and an
- * additional input says that it is missing. The file is read once; then its values are in memory.
+ * The data of the job `table`: one file (CSV, Parquet or xlsx) with a target column. Numbers are
+ * standardized, and each word of a category becomes an input. A missing number becomes 0, which is
+ * the mean, and an additional input says that it is missing. The file is read once; then its values
+ * are in memory.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';

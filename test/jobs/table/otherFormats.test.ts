@@ -1,4 +1,6 @@
-/** Tables in other formats than CSV. Other programs wrote them; see `test/formats/tables/write.py`. */
+/**
+ * Tables in other formats than CSV. Other programs wrote them; see `test/formats/tables/write.py`.
+ */
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { zipFile } from '../../formats/zipFiles.ts';
