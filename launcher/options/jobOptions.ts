@@ -136,7 +136,7 @@ export function addJobOptions(command: Command): Command {
   }
   return command.option(
     '--data <path|url>',
-    'data: a folder of IDX files (mnist); a CSV file (table); a zip or npz file, or a folder with one folder per class (images); a text or a folder of texts (gpt)',
+    'data: a folder of IDX files (mnist); a CSV, Parquet or xlsx file (table); a zip or npz file, or a folder with one folder per class (images); a text or a folder of texts (gpt)',
   );
 }
 

@@ -1,26 +1,12 @@
 /** Where the records of a CSV file begin, and which of their fields are columns. */
+import type { CsvRecords, Start } from './csvRecords.ts';
 import { isNumber } from './numbers.ts';
 
-export const BOM = [0xef, 0xbb, 0xbf];
+const BOM = [0xef, 0xbb, 0xbf];
 /** Matches a line such as `sep=;`, which tells Excel the separator. It is not data. */
 const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
 /** A line `sep=;` is recognized only if it ends within this number of first bytes of a file. */
 const SEP_BYTES = 32;
-
-export interface Format {
-  /** Where the first record begins. */
-  start: Start;
-  separator: string;
-  shape: Shape;
-}
-
-/** A position in a file, and the number of its line. */
-export interface Start {
-  offset: number;
-  line: number;
-  /** The separator that is stated in a line before the first record; `null` without such a line. */
-  separator: string | null;
-}
 
 /** How the fields of a row correspond to columns. */
 export interface Shape {
@@ -68,16 +54,18 @@ export function columnsOf(fields: string[], { columns, rowNames }: Shape): strin
   return fields.length > columns ? fields.slice(0, columns) : fields;
 }
 
-export function fits(fields: readonly string[], { columns, rowNames, trailing }: Shape): boolean {
-  const extra = fields.length - columns;
-  return rowNames ? extra === 1 : extra === 0 || (trailing && extra === 1 && isTrailed(fields));
+export function fits(record: CsvRecords, { columns, rowNames, trailing }: Shape): boolean {
+  const extra = record.count - columns;
+  return rowNames ? extra === 1 : extra === 0 || (trailing && extra === 1 && isTrailed([record.field(columns)]));
 }
 
-/** Returns where the first record begins: after a line such as `sep=;`. */
+/**
+ * Returns where the first record begins: after a byte order mark, and after a line such as `sep=;`.
+ */
 export function startOf(head: Uint8Array): Start {
   const skipped = BOM.every((byte, i) => head[i] === byte) ? BOM.length : 0;
   const found = SEP_LINE.exec(new TextDecoder('latin1').decode(head.subarray(skipped, skipped + SEP_BYTES)));
-  if (found === null) return { offset: 0, line: 1, separator: null };
+  if (found === null) return { offset: skipped, line: 1, separator: null };
   const [text, separator] = found as unknown as [string, string];
   const line = text.split(/\r\n?|\n/).length;
   return { offset: skipped + text.length, line, separator: separator === '\\t' ? '\t' : separator };

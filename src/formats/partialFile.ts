@@ -53,24 +53,34 @@ export class PartialFile {
   }
 
   #block(number: number): Promise<Uint8Array<ArrayBuffer>> {
-    const block = this.#blocks.get(number) ?? this.#readBlock(number);
+    const block =
+      this.#blocks.get(number) ?? readBytes(this.name, this.#bytes, number * BLOCK_BYTES, (number + 1) * BLOCK_BYTES);
     this.#blocks.delete(number);
     this.#blocks.set(number, block);
     if (this.#blocks.size * BLOCK_BYTES > KEPT_BYTES) this.#blocks.delete(this.#blocks.keys().next().value!);
     return block;
   }
+}
 
-  async #readBlock(number: number): Promise<Uint8Array<ArrayBuffer>> {
-    const from = number * BLOCK_BYTES;
-    try {
-      return new Uint8Array(await this.#bytes.slice(from, from + BLOCK_BYTES).arrayBuffer());
-    } catch (cause) {
-      if (cause instanceof DataError) throw cause;
-      throw new DataError(
-        `${this.name} could not be read from byte ${from} on (${messageOf(cause)}). If it was changed or moved, choose it again.`,
-        {},
-        { cause },
-      );
-    }
+/**
+ * Reads bytes from..to-1 of a file, or fewer if it ends before `to`.
+ *
+ * @throws (rejects) DataError if the file can no longer be read.
+ */
+export async function readBytes(
+  name: string,
+  bytes: Bytes,
+  from: number,
+  to: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  try {
+    return new Uint8Array(await bytes.slice(from, to).arrayBuffer());
+  } catch (cause) {
+    if (cause instanceof DataError) throw cause;
+    throw new DataError(
+      `${name} could not be read from byte ${from} on (${messageOf(cause)}). If it was changed or moved, choose it again.`,
+      {},
+      { cause },
+    );
   }
 }

@@ -1,11 +1,13 @@
 /** Detects the encoding of text files by their first bytes. */
 import { DataError } from '../util/errors.ts';
+import type { TextEncodingName } from '../spec/names.ts';
 import { PartialFile } from './partialFile.ts';
 
 export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be';
 
 /** Maximum number of bytes that {@link encodingOf} examines. */
 export const EXAMINED_BYTES = 4096;
+const UTF8_MARK = [0xef, 0xbb, 0xbf];
 /** In most texts in UTF-16, at least this share of the high bytes is 0. */
 const ZEROS = 0.3;
 
@@ -20,7 +22,7 @@ export function encodingOf(bytes: Uint8Array): TextEncoding | null {
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
   const zeros = [0, 1].map((odd) => bytes.filter((byte, at) => byte === 0 && at % 2 === odd).length);
   const [even, odd] = zeros as [number, number];
-  if (even + odd === 0) return isUtf8Start(bytes) ? 'utf-8' : null;
+  if (even + odd === 0) return isText(bytes, 'utf-8') ? 'utf-8' : null;
   const least = (ZEROS * bytes.length) / 2;
   // A file with zeros at both even and odd places is not taken for text: it may contain characters
   // with code 0, which texts do not have.
@@ -52,24 +54,65 @@ export function isMarkup(bytes: Uint8Array): boolean {
 }
 
 /**
- * Returns a copy of a UTF-16 file in UTF-8; `null` if the file has another encoding.
+ * Returns the encoding of a text: UTF-16 or UTF-8 if its first bytes show it, otherwise `stated`.
  *
- * @throws (rejects) DataError if the file cannot be read, or is damaged UTF-16.
+ * @param bytes the first bytes of the file.
  */
-export async function utf16ToUtf8(file: File): Promise<File | null> {
-  const encoding = encodingOf(await new PartialFile(file.name, file).read(0, EXAMINED_BYTES));
-  if (encoding === null || encoding === 'utf-8') return null;
+export function encodingOfText(bytes: Uint8Array, stated: TextEncodingName): TextEncoding | TextEncodingName {
+  const found = encodingOf(bytes);
+  if (found !== null && found !== 'utf-8') return found;
+  return UTF8_MARK.every((byte, i) => bytes[i] === byte) ? 'utf-8' : stated;
+}
+
+/**
+ * Returns a copy of a file in UTF-8, or the file itself if it has this encoding.
+ *
+ * @param stated see {@link encodingOfText}.
+ * @throws (rejects) DataError if the file cannot be read, or is damaged.
+ */
+export async function toUtf8(file: File, stated: TextEncodingName): Promise<{ file: File; isUtf16: boolean }> {
+  const start = await new PartialFile(file.name, file).read(0, EXAMINED_BYTES);
+  const encoding = encodingOfText(start, stated);
+  if (encoding === 'utf-8') return { file, isUtf16: false };
   const text = file.stream().pipeThrough(new TextDecoderStream(encoding, { fatal: true }));
   try {
-    return new File([await new Response(text.pipeThrough(new TextEncoderStream())).blob()], file.name);
+    const bytes = await new Response(text.pipeThrough(new TextEncoderStream())).blob();
+    return { file: new File([bytes], file.name), isUtf16: encoding.startsWith('utf-16') };
   } catch (cause) {
-    throw new DataError(`${file.name} is damaged UTF-16 text. Save the file as UTF-8.`, {}, { cause });
+    throw new DataError(`${file.name} ${damage(encoding)}.`, {}, { cause });
   }
 }
 
-function isUtf8Start(bytes: Uint8Array): boolean {
+/**
+ * Describes a file that is not text in its encoding, and what to do.
+ *
+ * @param place where the error is, with a space before it.
+ */
+export function damage(encoding: TextEncoding | TextEncodingName, place = ''): string {
+  return encoding.startsWith('utf-16')
+    ? `is damaged UTF-16 text${place}. Save the file as UTF-8`
+    : `is not text in ${encoding}${place}. Choose another encoding by the job field "encoding" or --encoding, or save the file as UTF-8`;
+}
+
+/** Encodings that programs write by default, and where. `windows-1252` can decode any bytes. */
+const LIKELY: readonly (readonly [TextEncodingName, string])[] = [
+  ['gb18030', 'Chinese'],
+  ['shift_jis', 'Japanese'],
+  ['big5', 'traditional Chinese'],
+  ['euc-kr', 'Korean'],
+  ['windows-1252', 'Western Europe'],
+];
+
+/** Returns advice about text that is not UTF-8. It names the encodings that the text may have. */
+export function encodingAdvice(bytes: Uint8Array): string {
+  const likely = LIKELY.filter(([name]) => isText(bytes, name)).map(([name, where]) => `${name} (${where})`);
+  return `Save the file as UTF-8, or state its encoding by the job field "encoding" or --encoding. It may be ${likely.join(' or ')}`;
+}
+
+/** Returns whether bytes are the start of a text. */
+function isText(bytes: Uint8Array, encoding: TextEncodingName): boolean {
   try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true });
+    new TextDecoder(encoding, { fatal: true }).decode(bytes, { stream: true });
     return true;
   } catch {
     return false;

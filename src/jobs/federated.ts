@@ -53,7 +53,8 @@ export async function openShard(
   { onprogress, onundecoded }: Pick<LoadDataOptions, 'onprogress' | 'onundecoded'> = {},
 ): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
-    const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
+    const { encoding } = job;
+    const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
     return {
       facts: factsOf(await createCorpus(text, job.gpt)),
       read: async (agreed) => {

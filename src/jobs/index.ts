@@ -112,7 +112,7 @@ async function loadImages(
  * @throws (rejects) DataError if the text is missing or invalid.
  */
 export async function loadCorpus(
-  job: Pick<JobSpec, 'job' | 'data' | 'gpt'>,
+  job: Pick<JobSpec, 'job' | 'data' | 'gpt'> & Partial<Pick<JobSpec, 'encoding'>>,
   options: LoadDataOptions,
   vocabulary: Vocabulary | null = null,
 ): Promise<Corpus> {
@@ -135,7 +135,8 @@ export async function inspectFiles(
   const isShard = job.data.kind === 'federated';
   try {
     if (job.job === 'gpt') {
-      const text = await loadText({ job: job.job, data: { kind: 'files' } }, { files, baseUrl: '' });
+      const { encoding } = job;
+      const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
       return { preview: await previewOf(text, await createCorpus(text, job.gpt)), problem: null };
     }
     if (job.job !== 'table') {

@@ -48,23 +48,47 @@ export interface Split {
  * @param labels the class of each sample; equal values if the samples have no classes.
  */
 export function trainTestSplit(labels: ArrayLike<number>, seed: number): Split {
-  const order = permutation(labels.length, mixSeed(seed, SPLIT_WORD));
-  const classes = new Map<number, number[]>();
-  for (const i of order) {
-    const members = classes.get(labels[i]!);
-    if (members === undefined) classes.set(labels[i]!, [i]);
-    else members.push(i);
+  const count = labels.length;
+  const order = permutation(count, mixSeed(seed, SPLIT_WORD));
+  // Classes are numbered in the order in which the permutation reaches them.
+  const numbers = new Map<number, number>();
+  const sizes: number[] = [];
+  const classOf = new Uint32Array(count);
+  for (let k = 0; k < count; k++) {
+    const label = labels[order[k]!]!;
+    let number = numbers.get(label);
+    if (number === undefined) {
+      number = sizes.push(0) - 1;
+      numbers.set(label, number);
+    }
+    classOf[k] = number;
+    sizes[number]!++;
   }
-  const parts = { train: [] as number[], test: [] as number[] };
   // Fifths are counted over all classes together. If they were counted for each class, many small
   // classes would be rounded down.
   let end = 0;
-  for (const members of classes.values()) {
+  let held = 0;
+  /** For each class, the number of samples for training that have not been reached yet. */
+  const left = sizes.map((size) => {
     const start = end;
-    if (members.length > 1) end += members.length;
-    const heldOut = members.length > 1 ? Math.max(1, Math.floor(end / FOLD) - Math.floor(start / FOLD)) : 0;
-    for (const [k, i] of members.entries()) parts[k < members.length - heldOut ? 'train' : 'test'].push(i);
+    if (size > 1) end += size;
+    const heldOut = size > 1 ? Math.max(1, Math.floor(end / FOLD) - Math.floor(start / FOLD)) : 0;
+    held += heldOut;
+    return size - heldOut;
+  });
+  const isTest = new Uint8Array(count);
+  for (let k = 0; k < count; k++) {
+    const number = classOf[k]!;
+    if (left[number] === 0) isTest[order[k]!] = 1;
+    else left[number]!--;
   }
-  if (parts.test.length === 0) parts.test.push(...parts.train.splice(-1));
-  return { train: Uint32Array.from(parts.train).sort(), test: Uint32Array.from(parts.test).sort() };
+  if (held === 0 && count > 0) isTest[order[count - 1]!] = 1;
+  const test = new Uint32Array(Math.min(count, Math.max(1, held)));
+  const train = new Uint32Array(count - test.length);
+  let tested = 0;
+  for (let i = 0; i < count; i++) {
+    if (isTest[i] === 1) test[tested++] = i;
+    else train[i - tested] = i;
+  }
+  return { train, test };
 }

@@ -18,7 +18,14 @@ import {
 import { GPT_FIELDS, GptModel, PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './inspection.ts';
 import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
-import { AUGMENT_NAMES, JOB_NAMES, MODEL_NAMES, TRANSPORT_NAMES, type ModelName } from './names.ts';
+import {
+  AUGMENT_NAMES,
+  JOB_NAMES,
+  MODEL_NAMES,
+  TEXT_ENCODINGS,
+  TRANSPORT_NAMES,
+  type ModelName,
+} from './names.ts';
 import { FileManifest } from './fileManifest.ts';
 import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
 import {
@@ -75,6 +82,11 @@ const FILE_FIELDS = {
   task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
     value: 'name',
     help: 'task (table; default: suggested by the values of the column)',
+  }),
+  /** `table` and `gpt`: the encoding of the files. */
+  encoding: field(v.picklist(TEXT_ENCODINGS), 'utf-8', {
+    value: 'name',
+    help: 'encoding of files (table, gpt); UTF-16 is recognized',
   }),
   /**
    * `images`: pictures are scaled to `side` x `side` pixels with 1 (grey) or 3 channels. Arrays of
@@ -151,6 +163,11 @@ export type FilesJob = 'mnist' | 'images' | 'table' | 'gpt';
 
 export function takesFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
   return readsFiles(job) || job === 'gpt';
+}
+
+/** Returns whether the job reads files of text, which have an encoding. */
+export function readsText({ job, data }: Pick<JobSpec, 'job' | 'data'>): boolean {
+  return job === 'table' || (job === 'gpt' && data.kind !== 'built-in');
 }
 
 /**

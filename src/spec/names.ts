@@ -90,3 +90,19 @@ export const SEGMENT_KINDS = [
  */
 export const KERNEL_CHOICES = ['own', 'stock'] as const;
 export type KernelChoice = (typeof KERNEL_CHOICES)[number];
+
+/**
+ * Encodings of texts and tables that people's files may have. UTF-16 is recognized without them.
+ * The names are those of `TextDecoder`.
+ */
+export const TEXT_ENCODINGS = [
+  'utf-8',
+  'gb18030',
+  'big5',
+  'shift_jis',
+  'euc-kr',
+  'windows-1252',
+  'windows-1250',
+  'windows-1251',
+] as const;
+export type TextEncodingName = (typeof TEXT_ENCODINGS)[number];

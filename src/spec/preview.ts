@@ -16,8 +16,9 @@ export function hasPreview(job: JobName): boolean {
  * must be previewed again.
  */
 export function demandsOf(job: JobSpec): string {
-  const { data, model, loss, metrics, target, task, side, channels, augment, seed, gpt } = job;
-  return JSON.stringify([job.job, data.kind, model, loss, metrics, target, task, side, channels, augment, seed, gpt]);
+  const { data, model, loss, metrics, target, task, encoding, side, channels, augment, seed, gpt } = job;
+  const asked = [model, loss, metrics, target, task, encoding, side, channels, augment, seed, gpt];
+  return JSON.stringify([job.job, data.kind, ...asked]);
 }
 
 /**
@@ -130,6 +131,7 @@ export const NOTE_KINDS = [
   'class-not-held-out',
   'augmented',
   'utf-16',
+  'sheets-left-out',
   'markup',
   'weights-left-out',
   'weights-rounded',
@@ -267,6 +269,7 @@ export const NOTE_SENTENCES: NoteSentences = {
     )}.`,
   augmented: (notes) =>
     `Training pictures are changed at random, anew in each epoch: ${named(notes, ({ name }) => name)}. The preview on the page shows examples. Held-out pictures are not changed.`,
+  'sheets-left-out': ([note]) => `Only the sheet ${quoted(note!.name)} is read. Others are left out: ${note!.example}.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
   markup: (notes) =>

@@ -45,7 +45,8 @@ export function createRng(seed: number): Rng {
  */
 export function permutation(n: number, seed: number): Uint32Array {
   const rng = createRng(seed);
-  const out = Uint32Array.from({ length: n }, (_, i) => i);
+  const out = new Uint32Array(n);
+  for (let i = 0; i < n; i++) out[i] = i;
   for (let i = n - 1; i > 0; i--) {
     const j = rng.below(i + 1);
     const swap = out[i]!;

@@ -1,5 +1,5 @@
 /** The fields of the job form that describe its data. */
-import { acceptsData, type JobSpec } from '../../spec/job.ts';
+import { acceptsData, readsText, type JobSpec, type TextEncodingName } from '../../spec/job.ts';
 import { AUGMENT_NAMES } from '../../spec/names.ts';
 import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
@@ -136,6 +136,14 @@ export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
             }}
           />
         </label>
+      )}
+      {readsText(job) && (
+        <Select
+          label={labels.encoding}
+          value={job.encoding}
+          options={labels.encodings}
+          onpick={(encoding: TextEncodingName) => offer({ ...job, encoding })}
+        />
       )}
     </>
   );

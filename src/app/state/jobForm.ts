@@ -32,16 +32,16 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 
 /**
  * Changes the job. Fields with the default of the previous job get the default of the new job.
- * Fields that somebody set stay, except fields that depend on the data: model, target, task, size,
- * colours and changes of pictures, loss, metrics. The kind of data is also replaced. The data of
- * mnist becomes the address `folder`; if `folder` is `null`, every tab chooses files. A lesson
- * always gets the strategy `ddp`.
+ * Fields that somebody set stay, except fields that depend on the data: model, target, task,
+ * encoding, size, colours and changes of pictures, loss, metrics. The kind of data is also replaced.
+ * The data of mnist becomes the address `folder`; if `folder` is `null`, every tab chooses files. A
+ * lesson always gets the strategy `ddp`.
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
   const [before, usual] = [spec.job, job].map((one) => defaultsOf(one, spec.strategy)) as [JobSpec, JobSpec];
   const untouched = JOB_FIELDS.filter((field) => spec[field] === before[field]);
-  const { target, task, side, channels, augment, loss, metrics } = usual;
+  const { target, task, encoding, side, channels, augment, loss, metrics } = usual;
   const planned = {
     ...spec,
     ...Object.fromEntries(untouched.map((field) => [field, usual[field]])),
@@ -49,6 +49,7 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
     model: modelFor(job, spec),
     target,
     task,
+    encoding,
     side,
     channels,
     augment,

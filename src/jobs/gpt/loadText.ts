@@ -21,17 +21,20 @@ const MAX_TEXT_BYTES = 512 * 1024 * 1024;
  *
  * @throws (rejects) DataError if there is no text or the text is too large.
  */
-export async function loadText({ job, data }: Pick<JobSpec, 'job' | 'data'>, options: LoadDataOptions): Promise<Text> {
+export async function loadText(
+  { job, data, encoding }: Pick<JobSpec, 'job' | 'data'> & Partial<Pick<JobSpec, 'encoding'>>,
+  options: LoadDataOptions,
+): Promise<Text> {
   switch (data.kind) {
     case 'built-in':
       return plainText(writeFables());
     case 'url': {
       const fetched = await fetchFiles(data.url, options, (name) => kindOfName(name) === 'text');
-      return checked(fetched, `in ${new URL(data.url, options.baseUrl).href}`, options.signal);
+      return checked(fetched, `in ${new URL(data.url, options.baseUrl).href}`, encoding, options.signal);
     }
     case 'files':
     case 'shared':
-      return checked(options.files ?? [], 'among the files you chose', options.signal);
+      return checked(options.files ?? [], 'among the files you chose', encoding, options.signal);
     case 'synthetic':
     case 'none':
     case 'federated':
@@ -45,7 +48,12 @@ export async function loadText({ job, data }: Pick<JobSpec, 'job' | 'data'>, opt
  * Checks the files of a text. If there are several files, hidden files are left out, and so are
  * files that are not text and whose names do not end in .txt.
  */
-async function checked(given: readonly File[], where: string, signal?: AbortSignal): Promise<Text> {
+async function checked(
+  given: readonly File[],
+  where: string,
+  encoding?: JobSpec['encoding'],
+  signal?: AbortSignal,
+): Promise<Text> {
   const visible = given.filter(({ name }) => !isHidden(name));
   const isText = await Promise.all(
     visible.map(
@@ -64,7 +72,7 @@ async function checked(given: readonly File[], where: string, signal?: AbortSign
     );
   }
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  if (bytes <= MAX_TEXT_BYTES) return textOf(files, { signal, ignored: others.map(({ name }) => name) });
+  if (bytes <= MAX_TEXT_BYTES) return textOf(files, { signal, encoding, ignored: others.map(({ name }) => name) });
   throw new DataError(
     `The text ${where} has ${bytes} bytes, but at most ${MAX_TEXT_BYTES} are supported. Choose fewer files.`,
   );

@@ -4,7 +4,15 @@
  */
 import { isDataInHiddenFolder } from '../../spec/dataFiles.ts';
 import type { DataNote, NoteKind } from '../../spec/preview.ts';
-import { documentFormat, encodingOf, EXAMINED_BYTES, isMarkup, type TextEncoding } from '../../formats/textEncoding.ts';
+import {
+  damage,
+  documentFormat,
+  encodingAdvice,
+  encodingOfText,
+  EXAMINED_BYTES,
+  isMarkup,
+} from '../../formats/textEncoding.ts';
+import type { TextEncodingName } from '../../spec/names.ts';
 import { byFolder } from '../fileNotes.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 
@@ -33,8 +41,14 @@ export function textOf(
   {
     signal,
     ignored = [],
+    encoding: stated = 'utf-8',
     pieceBytes = PIECE_BYTES,
-  }: { signal?: AbortSignal | undefined; ignored?: readonly string[]; pieceBytes?: number } = {},
+  }: {
+    signal?: AbortSignal | undefined;
+    ignored?: readonly string[];
+    encoding?: TextEncodingName | undefined;
+    pieceBytes?: number;
+  } = {},
 ): Text {
   const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const wide = new Set<string>();
@@ -63,10 +77,10 @@ export function textOf(
           );
         }
         if (isMarkup(start)) marked.add(file.name);
-        const encoding = encodingOf(start);
-        if (encoding !== null && encoding !== 'utf-8') {
-          wide.add(file.name);
-          yield* widePieces(file, encoding, pieceBytes, signal);
+        const encoding = encodingOfText(start, stated);
+        if (encoding !== 'utf-8') {
+          if (encoding.startsWith('utf-16')) wide.add(file.name);
+          yield* decodedPieces(file, encoding, pieceBytes, signal);
           continue;
         }
         for (let at = 0; at < file.size;) {
@@ -96,10 +110,10 @@ function notesOf(kind: NoteKind, names: readonly string[]): DataNote[] {
   return example === undefined ? [] : [{ kind, count: names.length, name: '', example }];
 }
 
-/** Yields a text in UTF-16. */
-async function* widePieces(
+/** Yields a text in another encoding than UTF-8. */
+async function* decodedPieces(
   file: File,
-  encoding: TextEncoding,
+  encoding: ReturnType<typeof encodingOfText>,
   pieceBytes: number,
   signal?: AbortSignal,
 ): AsyncGenerator<string> {
@@ -113,11 +127,7 @@ async function* widePieces(
       if (piece !== '') yield piece;
     } catch (cause) {
       if (cause instanceof DataError) throw cause;
-      throw new DataError(
-        `${file.name} is damaged UTF-16 text near byte ${at}. Save the file as UTF-8.`,
-        {},
-        { cause },
-      );
+      throw new DataError(`${file.name} ${damage(encoding, ` near byte ${at}`)}.`, {}, { cause });
     }
   }
 }
@@ -174,8 +184,7 @@ function decode(name: string, bytes: Uint8Array, at: number): string {
     else bad = middle;
   }
   throw new DataError(
-    `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. Save the file as UTF-8, or choose ` +
-      'another one.',
+    `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. ${encodingAdvice(bytes)}.`,
   );
 }
 

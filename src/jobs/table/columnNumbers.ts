@@ -12,6 +12,11 @@ export interface FieldPosition {
   line: number;
 }
 
+/** A field, and the number of rows that have it. `line` is the first one. */
+export interface Occurrence extends FieldPosition {
+  times: number;
+}
+
 /** A problem with a field. */
 export interface Doubt {
   place: FieldPosition;
@@ -50,22 +55,43 @@ export class Numbers {
   }
 
   /** Adds a number that `NumberReader.simple` returned. It is at most {@link MAX_NUMBER}. */
-  addSimple(text: string, field: string, line: number): void {
-    this.count++;
+  addSimple(text: string, { field, line, times }: Occurrence): void {
+    this.count += times;
     const mark = text.includes('.') ? 'point' : text.includes(',') ? 'comma' : null;
     const other = mark === 'point' ? 'comma' : 'point';
-    this.fits[mark ?? 'comma']++;
-    if (mark === null || isGrouped(text)) this.fits[other]++;
+    this.fits[mark ?? 'comma'] += times;
+    if (mark === null || isGrouped(text)) this.fits[other] += times;
     else this.strangers[other] ??= { field, line };
     if (mark !== null) this.marked[mark] ??= { field, line };
-    this.#addNotation(text, field, line);
+    this.#addNotation(text, { field, line, times });
+  }
+
+  /**
+   * Adds a number without a unit in its usual notation. Does nothing and returns `false` if its
+   * text is needed, because it is the first number of its kind.
+   *
+   * @param mark the number's only mark; `null` for an integer.
+   * @param mayGroup whether the mark may separate thousands.
+   */
+  addCounted(mark: DecimalMark | null, mayGroup: boolean): boolean {
+    if (mark === null) {
+      this.fits.point++;
+      this.fits.comma++;
+    } else {
+      const other = mark === 'point' ? 'comma' : 'point';
+      if (this.marked[mark] === null || (!mayGroup && this.strangers[other] === null)) return false;
+      this.fits[mark]++;
+      if (mayGroup) this.fits[other]++;
+    }
+    this.count++;
+    return true;
   }
 
   /**
    * Adds an amount if it is a number with at least one of the two decimal marks. Returns whether it
    * was added.
    */
-  add(amount: Amount, field: string, line: number): boolean {
+  add(amount: Amount, { field, line, times }: Occurrence): boolean {
     const { text } = amount;
     const hasPoint = text.includes('.');
     const hasComma = text.includes(',');
@@ -76,21 +102,21 @@ export class Numbers {
     if (value === null) return false;
     const [point, comma] = [asPoint !== null, asComma !== null];
     if (Math.abs(value) > MAX_NUMBER) this.huge ??= { field, line };
-    this.count++;
-    if (point) this.fits.point++;
+    this.count += times;
+    if (point) this.fits.point += times;
     else this.strangers.point ??= { field, line };
-    if (comma) this.fits.comma++;
+    if (comma) this.fits.comma += times;
     else this.strangers.comma ??= { field, line };
     if (hasPoint) this.marked.point ??= { field, line };
     if (hasComma) this.marked.comma ??= { field, line };
-    this.#addNotation(text, field, line);
+    this.#addNotation(text, { field, line, times });
     return true;
   }
 
-  #addNotation(text: string, field: string, line: number): void {
+  #addNotation(text: string, { field, line, times }: Occurrence): void {
     const isPadded = text.charCodeAt(0) === ZERO && /^0\d/.test(text);
     if (this.unit !== '' || (text === field && !isPadded)) return;
-    this.rewritten++;
+    this.rewritten += times;
     this.firstRewritten ??= { field, line };
   }
 }

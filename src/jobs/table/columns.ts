@@ -8,7 +8,7 @@ import {
 } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { isMarker, isSuspect } from '../../formats/missing.ts';
-import { amountOf, NumberReader, numberOf, valueOf } from '../../formats/numbers.ts';
+import { amountOf, NumberReader, numberOf, valueOf, type Amount } from '../../formats/numbers.ts';
 import { keyOfUnit, quantitiesOf } from '../../formats/units.ts';
 import { firstTwins } from '../../formats/classNames.ts';
 import { MAX_NUMBER } from '../../formats/moments.ts';
@@ -83,35 +83,59 @@ export class Column {
    * different values.
    */
   readonly #counts = new Map<string, number>();
-  #isCounting = true;
+  isCounting = true;
 
   constructor(name: string, isTarget: boolean) {
     this.name = name;
     this.#isTarget = isTarget;
   }
 
-  add(field: string, line: number): void {
+  /**
+   * Adds a field.
+   *
+   * @param times number of rows with this field.
+   * @returns the number in the field; `null` if the field is not a number.
+   */
+  add(field: string, line: number, times = 1): Amount | null {
     const value = field.trim();
     if (value === '') {
-      this.#empty++;
-      return;
+      this.#empty += times;
+      return null;
     }
     const simple = this.#reader.simple(value);
     if (simple === null && isMarker(value)) {
-      this.#markers.set(value, (this.#markers.get(value) ?? 0) + 1);
-      return;
+      this.#markers.set(value, (this.#markers.get(value) ?? 0) + times);
+      return null;
     }
     const amount = simple ?? this.#reader.amount(value);
     const numbers = amount && this.#numbersOf(amount.unit, value, line);
     if (amount !== null && isSuspect(amount.text)) {
-      this.#suspects.set(amount.text, (this.#suspects.get(amount.text) ?? 0) + 1);
+      this.#suspects.set(amount.text, (this.#suspects.get(amount.text) ?? 0) + times);
     }
-    if (numbers !== null && simple !== null) numbers.addSimple(simple.text, value, line);
-    else if (numbers === null || !numbers.add(amount!, value, line)) this.#addWord(value, line);
+    const found = { field: value, line, times };
+    if (numbers !== null && simple !== null) numbers.addSimple(simple.text, found);
+    else if (numbers === null || !numbers.add(amount!, found)) this.#addWord(value, line);
+    this.#filled += times;
+    if (this.isCounting) {
+      this.#counts.set(value, (this.#counts.get(value) ?? 0) + times);
+      this.isCounting = this.#counts.size <= MAX_CATEGORIES;
+    }
+    return amount;
+  }
+
+  /**
+   * Adds a number without its text, if the text does not matter. See {@link Numbers.addCounted}.
+   * The column must have too many different values to be {@link isCounting counted}.
+   */
+  addCounted(mark: DecimalMark | null, isGrouped: boolean): boolean {
+    if (this.#byUnit.get('')?.addCounted(mark, isGrouped) !== true) return false;
     this.#filled++;
-    if (!this.#isCounting) return;
-    this.#counts.set(value, (this.#counts.get(value) ?? 0) + 1);
-    this.#isCounting = this.#counts.size <= MAX_CATEGORIES;
+    return true;
+  }
+
+  /** Returns whether a value of the column is known that is not a number with this mark. */
+  excludes(mark: DecimalMark): boolean {
+    return [...this.#numbers.values()].some(({ strangers }) => strangers[mark] !== null);
   }
 
   #addWord(field: string, line: number): void {
@@ -206,7 +230,7 @@ export class Column {
    */
   get values(): [value: string, rows: number][] | null {
     const values = [...this.#counts, ...(this.#isOfWords ? this.#markers : [])];
-    if (!this.#isCounting || values.length > MAX_CATEGORIES) return null;
+    if (!this.isCounting || values.length > MAX_CATEGORIES) return null;
     return values.sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
@@ -271,15 +295,16 @@ export class Column {
   }
 
   /**
+   * @param unit how the file's rows are numbered.
    * @throws DataError if most values are numbers but some are not, or if the decimal mark is
    *   unclear. The error names the line.
    */
-  check(file: string): void {
+  check(file: string, unit: 'line' | 'row' = 'line'): void {
     const doubt = this.#doubt ?? this.#slip;
     if (doubt === null) return;
     const { place, what } = doubt;
     const field = `${JSON.stringify(place.field)} in column ${JSON.stringify(this.name)}`;
-    throw new DataError(`${file}, line ${place.line}: ${field} ${what}`);
+    throw new DataError(`${file}, ${unit} ${place.line}: ${field} ${what}`);
   }
 
   /**
@@ -319,7 +344,7 @@ export class Column {
    */
   get #isFewWords(): boolean {
     const words = this.#words.size;
-    const isMany = !this.#isCounting || this.#counts.size - words > MANY_NUMBERS;
+    const isMany = !this.isCounting || this.#counts.size - words > MANY_NUMBERS;
     const hasOthers = this.#read.numbers.length < this.#numbers.size;
     return this.#read.count > MANY_NUMBERS && words > 0 && words <= FEW_WORDS && isMany && !hasOthers;
   }

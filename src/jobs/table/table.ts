@@ -1,7 +1,8 @@
 /**
- * The data of the job `table`: one CSV file with a target column. Numbers are standardized, and
- * each word of a category becomes an input. A missing number becomes 0, which is the mean, and an
- * additional input says that it is missing. Rows are read from the file on demand.
+ * The data of the job `table`: one file (CSV, Parquet or xlsx) with a target column. Numbers are
+ * standardized, and each word of a category becomes an input. A missing number becomes 0, which is
+ * the mean, and an additional input says that it is missing. The file is read once; then its values
+ * are in memory.
  */
 import type { JobSpec } from '../../spec/job.ts';
 import type { TaskName } from '../../spec/measures.ts';
@@ -9,18 +10,24 @@ import type { DataNote, DecimalMark, TablePreview } from '../../spec/preview.ts'
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Moments, type TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import { Column, MAX_CATEGORIES, settleMarks } from './columns.ts';
+import { Column, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
-import { CsvFile } from '../../formats/csv.ts';
+import { readCsv, type CsvFacts } from '../../formats/csv.ts';
+import type { CsvRecords } from '../../formats/csvRecords.ts';
+import { fieldOf, PARQUET_MARK, readParquet } from '../../formats/parquet.ts';
+import { readBytes } from '../../formats/partialFile.ts';
 import { isMarker } from '../../formats/missing.ts';
-import { utf16ToUtf8 } from '../../formats/textEncoding.ts';
-import { nameOfNumber, NumberReader, numberOf } from '../../formats/numbers.ts';
+import { toUtf8 } from '../../formats/textEncoding.ts';
+import { isWorkbook, workbookToCsv } from '../../formats/xlsx.ts';
+import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
 import { checkSingles, notHeldOut, trainTestSplit, type Split } from '../trainTestSplit.ts';
 import { addValue, emptyMoments } from '../../formats/moments.ts';
 import { checkTable, taskOf } from './tableAgreement.ts';
-import { Encoding, TableDataset } from './tableDataset.ts';
+import { ColumnReader } from './columnReader.ts';
+import { NUMBER, PackedRows, type Row } from './packedRows.ts';
+import { Encoding, numbersOf, TableDataset, type ColumnTexts } from './tableDataset.ts';
 
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
@@ -32,87 +39,63 @@ const MIN_SHARED_ROWS = 3;
 /** Maximum length of a word that is sent to other tabs. */
 const MAX_SHARED_LENGTH = 64;
 
-export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'>;
+export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 'seed'> &
+  Partial<Pick<JobSpec, 'encoding'>>;
 
 /** A table and the facts about its columns. */
 export class Table {
-  readonly #csv: CsvFile;
+  readonly #name: string;
+  readonly #csv: Opened;
   readonly #columns: readonly Column[];
+  readonly #texts: readonly ColumnTexts[];
+  readonly #packed: PackedRows;
   readonly #sample: readonly (readonly string[])[];
   readonly #target: Column;
   /** The rows with a value in the target column. */
   readonly #split: Split;
   readonly #job: TableJob;
   readonly #training: readonly TrainingFacts[];
-  readonly #isUtf16: boolean;
+  readonly #sourceNotes: readonly DataNote[];
 
   private constructor(
-    csv: CsvFile,
-    columns: readonly Column[],
-    sample: readonly (readonly string[])[],
-    target: Column,
+    name: string,
+    csv: Opened,
+    { columns, texts, packed, sample, target }: ReadColumns,
     split: Split,
     job: TableJob,
     training: readonly TrainingFacts[],
-    isUtf16: boolean,
+    sourceNotes: readonly DataNote[],
   ) {
+    this.#name = name;
     this.#csv = csv;
     this.#columns = columns;
+    this.#texts = texts;
+    this.#packed = packed;
     this.#sample = sample;
     this.#target = target;
     this.#split = split;
     this.#job = job;
     this.#training = training;
-    this.#isUtf16 = isUtf16;
+    this.#sourceNotes = sourceNotes;
   }
 
   /**
-   * Opens a table. It reads the file twice, because the split depends on the labels of all rows. A
-   * missing target column is reported by {@link problem} instead of an error.
+   * Opens a table. It reads the file once. A missing target column is reported by {@link problem}
+   * instead of an error.
    *
-   * @param onprogress receives the bytes that are read. Each of the two passes counts half.
+   * @param onprogress receives the bytes that are read.
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
   static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
-    const converted = await utf16ToUtf8(given);
-    const file = converted ?? given;
-    const total = file.size;
-    const report = (bytes: number): void => onprogress?.({ unit: 'bytes read', done: Math.floor(bytes / 2), total });
-    let columns: Column[] = [];
-    const sample: (readonly string[])[] = [];
-    /**
-     * Rows whose target is a value, and rows whose target is a marker of a missing value. Only
-     * after the last row is it known whether markers are treated as values.
-     */
-    const filled: number[] = [];
-    const marked: number[] = [];
-    /** The different targets, and for each row the index of its target among them. */
-    const words = new Map<string, number>();
-    const wordOf: number[] = [];
-    const csv = await CsvFile.open(
-      file.name,
-      file,
-      (names) => {
-        const target = targetAt(names, job);
-        columns = names.map((name, i) => new Column(name, i === target));
-        return (fields, row, line) => {
-          for (const [i, column] of columns.entries()) column.add(fields[i]!, line);
-          if (row < SAMPLE_ROWS) sample.push(fields);
-          const word = fields[target]!.trim();
-          if (word !== '') (isMarker(word) ? marked : filled).push(row);
-          // Once there are this many different targets, they are not classes.
-          if (words.size < 2 * MAX_CATEGORIES && !words.has(word)) words.set(word, words.size);
-          wordOf[row] = words.get(word) ?? 0;
-        };
-      },
-      report,
-    );
-    settleMarks(columns, csv.separator);
-    const target = columns[targetAt(csv.columns, job)]!;
-    const labelled = Uint32Array.from(target.kind === 'number' ? filled : [...filled, ...marked]).sort();
-    const split = splitOf(labelled, target, { words: [...words.keys()], wordOf }, job);
-    const training = await readTraining(csv, columns, split.train, (bytes) => report(total + bytes));
-    return new Table(csv, columns, sample, target, split, job, training, converted !== null);
+    const reading = new TableReading(given.name, job);
+    const { csv, notes } = (await isParquet(given))
+      ? { csv: await readColumns(given, reading, onprogress), notes: [] }
+      : await readText(given, reading, job, onprogress);
+    const read = reading.end(csv.separator ?? ',');
+    const labelled = await labelledRows(read, csv.rows);
+    const split = splitOf(labelled, read.target, job);
+    const training = await readTraining(read, split.train);
+    return new Table(given.name, csv, read, split, job, training, notes);
   }
 
   get preview(): TablePreview {
@@ -132,9 +115,9 @@ export class Table {
 
   get #notes(): DataNote[] {
     const { name, gaps } = this.#target;
-    const { rowName, rows, name: file } = this.#csv;
+    const { rowName, rows } = this.#csv;
     return [
-      ...(this.#isUtf16 ? [{ kind: 'utf-16', count: 1, name: '', example: file } as const] : []),
+      ...this.#sourceNotes,
       ...(this.#csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
       ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
@@ -147,8 +130,8 @@ export class Table {
    * The properties of samples that a model depends on. The table must not have a {@link problem}.
    */
   get samples(): ModelSamples {
-    const { inputs, classNames, labelUnit } = new Encoding(this.#facts, this.#marks);
-    const inputShape = [1, 1, inputs.length] as const;
+    const { width, classNames, labelUnit } = new Encoding(this.#facts, this.#texts);
+    const inputShape = [1, 1, width] as const;
     return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: labelUnit! };
   }
 
@@ -162,9 +145,9 @@ export class Table {
   problem(isShard = false): DataError | null {
     try {
       this.#check(isShard);
-      checkTable(this.#csv.name, this.#facts, this.#job, isShard);
+      checkTable(this.#name, this.#facts, this.#job, isShard);
       if (!isShard && this.#task === 'classification') {
-        checkSingles(`${this.#csv.name}, column ${JSON.stringify(this.#target.name)}`, [...this.#classes!.values()]);
+        checkSingles(`${this.#name}, column ${JSON.stringify(this.#target.name)}`, [...this.#classes!.values()]);
       }
       return null;
     } catch (error) {
@@ -222,11 +205,11 @@ export class Table {
     if (problem !== null) throw problem;
     const facts = agreed ?? this.#facts;
     if (agreed) checkTable('The tables of all tabs', facts, this.#job);
-    const encoding = new Encoding(facts, this.#marks);
+    const encoding = new Encoding(facts, this.#texts);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     return {
-      train: new TableDataset(this.#csv, this.#split.train, encoding, digest),
-      test: new TableDataset(this.#csv, this.#split.test, encoding, digest),
+      train: new TableDataset(this.#packed, this.#split.train, encoding, digest),
+      test: new TableDataset(this.#packed, this.#split.test, encoding, digest),
     };
   }
 
@@ -254,14 +237,6 @@ export class Table {
   }
 
   /**
-   * The decimal mark of each column. If no number of a column has one, the result is the same with
-   * either mark.
-   */
-  get #marks(): DecimalMark[] {
-    return this.#columns.map(({ mark }) => mark ?? 'point');
-  }
-
-  /**
    * The task that follows from the job and the target. `null` if the target is neither a class nor
    * an amount.
    */
@@ -271,7 +246,7 @@ export class Table {
 
   /** Checks everything that does not depend on the tables of other tabs. */
   #check(isShard: boolean): void {
-    const { name } = this.#csv;
+    const name = this.#name;
     const { target } = this.#job;
     if (target !== null && target !== this.#target.name) {
       const names = this.#columns.map((column) => column.name).join(', ');
@@ -285,7 +260,7 @@ export class Table {
         `${name}, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.`,
       );
     }
-    for (const one of this.#columns) one.check(name);
+    for (const one of this.#columns) one.check(name, this.#csv.separator === null ? 'row' : 'line');
     const rows = this.#split.train.length + this.#split.test.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
     // If the target column of a single table is empty, `checkTable` throws a more helpful error.
@@ -294,6 +269,145 @@ export class Table {
         `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few for training and evaluation${isShard ? `. Each tab needs at least ${least}` : ''}. Add rows.`,
       );
   }
+}
+
+/** A table that is read, and whose columns' kinds are known. */
+interface ReadColumns {
+  columns: readonly Column[];
+  texts: readonly ColumnTexts[];
+  packed: PackedRows;
+  sample: readonly (readonly string[])[];
+  target: Column;
+}
+
+/** What is known of a table beside its columns. Files without lines have no separator. */
+type Opened = Omit<CsvFacts, 'separator'> & { separator: string | null };
+
+type OnProgress = LoadDataOptions['onprogress'];
+
+async function isParquet(file: File): Promise<boolean> {
+  const { length } = PARQUET_MARK;
+  const ends = await Promise.all(
+    [0, Math.max(0, file.size - length)].map((from) => readBytes(file.name, file, from, from + length)),
+  );
+  return ends.every((bytes) => String.fromCharCode(...bytes) === PARQUET_MARK);
+}
+
+async function readColumns(file: File, reading: TableReading, onprogress: OnProgress): Promise<Opened> {
+  const { columns, rows } = await readParquet(file.name, file, {
+    begin: (names) => reading.beginColumns(names),
+    onbytes: (done) => onprogress?.({ unit: 'bytes read', done, total: file.size }),
+  });
+  return { columns, rows, hasHeader: true, separator: null, rowName: null };
+}
+
+async function readText(
+  given: File,
+  reading: TableReading,
+  job: TableJob,
+  onprogress: OnProgress,
+): Promise<{ csv: Opened; notes: DataNote[] }> {
+  const notes: DataNote[] = [];
+  const book = (await isWorkbook(given)) ? await workbookToCsv(given) : null;
+  if (book !== null && book.others.length > 0) {
+    notes.push({
+      kind: 'sheets-left-out',
+      count: book.others.length,
+      name: book.sheet,
+      example: book.others.join(', '),
+    });
+  }
+  const { file, isUtf16 } =
+    book === null ? await toUtf8(given, job.encoding ?? 'utf-8') : { file: book.csv, isUtf16: false };
+  if (isUtf16) notes.push({ kind: 'utf-16', count: 1, name: '', example: given.name });
+  const csv = await readCsv(file.name, file, {
+    begin: (names) => reading.begin(names),
+    onbytes: (done) => onprogress?.({ unit: 'bytes read', done, total: file.size }),
+  });
+  return { csv, notes };
+}
+
+/** Reads the rows of a table into columns. */
+class TableReading {
+  readonly #name: string;
+  readonly #job: TableJob;
+  #target = 0;
+  #readers: ColumnReader[] = [];
+  #packed!: PackedRows;
+  readonly #sample: (readonly string[])[] = [];
+
+  constructor(name: string, job: TableJob) {
+    this.#name = name;
+    this.#job = job;
+  }
+
+  #start(names: readonly string[]): { packed: PackedRows; readers: readonly ColumnReader[] } {
+    this.#target = targetAt(names, this.#job);
+    const packed = new PackedRows(this.#name, names.length);
+    const readers = names.map((name, i) => new ColumnReader(new Column(name, i === this.#target), packed.cells[i]!));
+    this.#packed = packed;
+    this.#readers = readers;
+    return { packed, readers };
+  }
+
+  /** Begins to read a file of values with types. */
+  beginColumns(names: readonly string[]): (columns: readonly ArrayLike<unknown>[], at: number, row: number) => void {
+    const { packed, readers } = this.#start(names);
+    return (columns, at, row) => {
+      if (row < SAMPLE_ROWS) this.#sample.push(columns.map((values) => fieldOf(values[at])));
+      for (let i = 0; i < readers.length; i++) readers[i]!.readValue(columns[i]![at], row + 1, packed.next);
+      packed.endRow(this.#excludes);
+    };
+  }
+
+  begin(names: readonly string[]): (record: CsvRecords, row: number) => void {
+    const { packed, readers } = this.#start(names);
+    return (record, row) => {
+      if (row < SAMPLE_ROWS) this.#sample.push(record.fields().slice(0, names.length));
+      for (let i = 0; i < readers.length; i++) readers[i]!.read(record, i, packed.next);
+      packed.endRow(this.#excludes);
+    };
+  }
+
+  end(separator: string): ReadColumns {
+    for (const reader of this.#readers) reader.count();
+    const columns = this.#readers.map(({ column }) => column);
+    settleMarks(columns, separator);
+    // If no number of a column has a decimal mark, the result is the same with either mark.
+    const texts = this.#readers.map(({ column, texts: own }) => ({ texts: own, mark: column.mark ?? 'point' }));
+    this.#packed.end(
+      this.#excludes,
+      texts.map(({ mark }) => mark),
+    );
+    return { columns, texts, packed: this.#packed, sample: this.#sample, target: columns[this.#target]! };
+  }
+
+  readonly #excludes = (i: number, mark: DecimalMark): boolean => this.#readers[i]!.column.excludes(mark);
+}
+
+/** Rows with a value in the target column, and for each of them the text of the target. */
+interface Labelled {
+  rows: Uint32Array;
+  /** For each of the rows, the code of its target. */
+  codes: Uint16Array;
+  texts: readonly (string | null)[];
+}
+
+/** Markers of missing values are values of a target column of words. */
+async function labelledRows({ columns, texts, packed, target }: ReadColumns, count: number): Promise<Labelled> {
+  const at = columns.indexOf(target);
+  const own = texts[at]!.texts;
+  const isGap = own.map((text) => text === '' || (text !== null && target.kind === 'number' && isMarker(text)));
+  const [rows, codes] = [new Uint32Array(count), new Uint16Array(count)];
+  let [row, next] = [0, 0];
+  await packed.scanCodes(at, (code) => {
+    if (!isGap[code]) {
+      rows[next] = row;
+      codes[next++] = code;
+    }
+    row++;
+  });
+  return { rows: rows.subarray(0, next), codes: codes.subarray(0, next), texts: own };
 }
 
 /** Facts of a column, computed from training rows. */
@@ -307,12 +421,7 @@ interface TrainingFacts {
   suspects: readonly DataNote[];
 }
 
-async function readTraining(
-  csv: CsvFile,
-  columns: readonly Column[],
-  rows: Uint32Array,
-  onbytes: (bytes: number) => void,
-): Promise<TrainingFacts[]> {
+async function readTraining({ columns, texts, packed }: ReadColumns, rows: Uint32Array): Promise<TrainingFacts[]> {
   const training = columns.map((): TrainingFacts => ({
     moments: emptyMoments(),
     rows: new Map(),
@@ -320,26 +429,34 @@ async function readTraining(
     suspects: [],
   }));
   const ranges = columns.map((column) => (column.suspects.length === 0 ? null : new OtherNumbers(column)));
-  const readers = columns.map(({ kind, mark }, i): ((field: string) => void) => {
+  const counts = texts.map(({ texts: own }) => new Uint32Array(own.length));
+  const readers = columns.map(({ kind }, i): ((row: Row) => void) => {
+    const count = counts[i]!;
+    if (kind !== 'number') return ({ codes }) => void count[codes[i]!]!++;
     const one = training[i]!;
-    const reader = new NumberReader();
     const range = ranges[i];
-    return (field) => {
-      const number = kind === 'number' ? reader.number(field, mark ?? 'point') : null;
-      const word = number === null ? field.trim() : '';
-      if (number !== null) {
+    const numbers = numbersOf(texts[i]!);
+    return ({ codes, numbers: own }) => {
+      const number = codes[i] === NUMBER ? own[i]! : numbers[codes[i]!]!;
+      if (Number.isNaN(number)) one.hasGaps = true;
+      else {
         addValue(one.moments, number);
         range?.add(number);
-      } else if (word === '' || kind === 'number' || kind === 'empty') one.hasGaps = true;
-      else if (kind === 'category') one.rows.set(word, (one.rows.get(word) ?? 0) + 1);
+      }
     };
   });
-  let next = 0;
-  await csv.scan((fields, row) => {
-    if (rows[next] !== row) return;
-    next++;
-    for (const [i, read] of readers.entries()) read(fields[i]!);
-  }, onbytes);
+  await packed.scan(rows, (row) => {
+    for (let i = 0; i < readers.length; i++) readers[i]!(row);
+  });
+  for (const [i, { kind }] of columns.entries()) {
+    const { texts: own } = texts[i]!;
+    const one = training[i]!;
+    for (const [code, times] of counts[i]!.entries()) {
+      if (times === 0) continue;
+      if (own[code] === '' || kind === 'empty') one.hasGaps = true;
+      else if (kind === 'category') one.rows.set(own[code]!, times);
+    }
+  }
   return training.map((one, i) => ({ ...one, suspects: ranges[i]?.notes ?? [] }));
 }
 
@@ -396,25 +513,16 @@ function taskOfColumn(column: Column, job: TableJob): TaskName | null {
   return taskOf(column.kind, classesOf(column), job);
 }
 
-/**
- * Splits the labelled rows, each class in the same proportion.
- *
- * @param labels the different targets, and for each row the index of its target among them.
- */
-function splitOf(
-  labelled: Uint32Array,
-  target: Column,
-  { words, wordOf }: { words: readonly string[]; wordOf: readonly number[] },
-  job: TableJob,
-): Split {
+/** Splits the labelled rows, each class in the same proportion. */
+function splitOf({ rows, codes, texts }: Labelled, target: Column, job: TableJob): Split {
   const classes = taskOfColumn(target, job) === 'classification' ? classesOf(target) : null;
   const names = classes && [...classes.keys()];
-  const labels = words.map((word) => names?.indexOf(classNameOf(word, target)) ?? 0);
-  const { train, test } = trainTestSplit(
-    labelled.map((row) => labels[wordOf[row]!]!),
+  const labels = texts.map((text) => (text === null ? 0 : (names?.indexOf(classNameOf(text, target)) ?? 0)));
+  const split = trainTestSplit(
+    new Int32Array(codes).map((code) => labels[code]!),
     job.seed,
   );
-  return { train: train.map((i) => labelled[i]!), test: test.map((i) => labelled[i]!) };
+  return { train: split.train.map((i) => rows[i]!), test: split.test.map((i) => rows[i]!) };
 }
 
 /** Returns the only file. @throws DataError unless there is exactly one. */
@@ -428,7 +536,7 @@ export function oneTable(files: readonly File[]): File {
           .map(({ name }) => name)
           .slice(0, 4)
           .join(', ')}`;
-  throw new DataError(`A table must be one CSV file, but ${found}. Choose one CSV file.`);
+  throw new DataError(`A table must be one file (CSV, Parquet or xlsx), but ${found}. Choose one file.`);
 }
 
 /**

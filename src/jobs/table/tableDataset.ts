@@ -3,29 +3,49 @@ import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, Moments, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import type { CsvFile } from '../../formats/csv.ts';
 import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
 import { standardDeviation } from '../../formats/moments.ts';
+import { NUMBER, type PackedRows, type Row } from './packedRows.ts';
 import { targetOf } from './tableAgreement.ts';
 
-/** Computes one input of a sample from the fields of its row. */
-type Input = (fields: readonly string[]) => number;
+/** The texts of a column's codes, and the decimal mark of its numbers in this table. */
+export interface ColumnTexts {
+  texts: readonly (string | null)[];
+  mark: DecimalMark;
+}
 
-function inputsOf({ kind, values, isMissing: hasGaps, moments }: ColumnFacts, at: number, mark: DecimalMark): Input[] {
+/** Writes the inputs that a column has in a sample, from the position `at` on. */
+type Input = (row: Row, inputs: Float32Array, at: number) => void;
+
+/** Returns the number of each code, or NaN. */
+export function numbersOf({ texts, mark }: ColumnTexts): Float64Array {
+  return Float64Array.from(texts, (text) => (text === null ? NaN : (numberOf(text, mark) ?? NaN)));
+}
+
+function inputOf(
+  { kind, values, isMissing: hasGaps, moments }: ColumnFacts,
+  at: number,
+  column: ColumnTexts,
+): { width: number; write: Input } | null {
   if (kind === 'number') {
     const standard = standardOf(moments);
-    const number: Input = (fields) => {
-      const value = numberOf(fields[at]!, mark);
-      return value === null ? 0 : standard(value);
+    const numbers = numbersOf(column);
+    const write: Input = ({ codes, numbers: own }, inputs, place) => {
+      const number = codes[at] === NUMBER ? own[at]! : numbers[codes[at]!]!;
+      inputs[place] = Number.isNaN(number) ? 0 : standard(number);
+      if (hasGaps) inputs[place + 1] = Number(Number.isNaN(number));
     };
-    return hasGaps ? [number, (fields) => Number(numberOf(fields[at]!, mark) === null)] : [number];
+    return { width: hasGaps ? 2 : 1, write };
   }
-  if (kind !== 'category') return [];
-  return values!.map(
-    (value): Input =>
-      (fields) =>
-        Number(fields[at]!.trim() === value),
-  );
+  if (kind !== 'category') return null;
+  const places = Int32Array.from(column.texts, (text) => (text === null ? -1 : values!.indexOf(text)));
+  const width = values!.length;
+  const write: Input = ({ codes }, inputs, place) => {
+    inputs.fill(0, place, place + width);
+    const found = places[codes[at]!]!;
+    if (found !== -1) inputs[place + found] = 1;
+  };
+  return { width, write };
 }
 
 /** Returns a function that standardizes numbers to mean 0 and standard deviation 1. */
@@ -37,36 +57,60 @@ function standardOf(moments: Moments): (value: number) => number {
 /** Encodes rows as samples. */
 export class Encoding {
   readonly facts: TableFacts;
-  readonly inputs: readonly Input[];
-  /** Index of the target column. */
-  readonly target: number;
+  /** Number of inputs of a sample. */
+  readonly width: number;
   readonly classNames: readonly string[] | null;
   readonly labelUnit: number | null;
-  readonly label: (field: string) => number;
+  readonly label: (row: Row) => number;
+  readonly #inputs: readonly { width: number; write: Input }[];
 
   /**
-   * @param marks the decimal marks of the columns of this table. They are needed in addition to the
+   * @param columns the columns of this table. Their decimal marks are needed in addition to the
    *   facts, which have no mark for a column if all tables had only integers in it.
    */
-  constructor(facts: TableFacts, marks: readonly DecimalMark[]) {
+  constructor(facts: TableFacts, columns: readonly ColumnTexts[]) {
     this.facts = facts;
-    const column = targetOf(facts);
-    const { kind, values, moments } = column;
-    this.target = facts.columns.indexOf(column);
-    this.inputs = facts.columns.flatMap((one, i) => (one === column ? [] : inputsOf(one, i, marks[i]!)));
+    const target = targetOf(facts);
+    const at = facts.columns.indexOf(target);
+    this.#inputs = facts.columns.flatMap((one, i) => (one === target ? [] : (inputOf(one, i, columns[i]!) ?? [])));
+    this.width = this.#inputs.reduce((sum, { width }) => sum + width, 0);
     const isClass = facts.task === 'classification';
-    this.classNames = isClass ? values! : null;
-    this.labelUnit = isClass ? null : standardDeviation(moments);
-    const places = new Map(values?.map((value, i) => [value, i]));
-    const standard = standardOf(moments);
-    const mark = marks[this.target]!;
-    this.label = (field) => {
-      if (!isClass) return standard(numberOf(field, mark)!);
-      const place = places.get(kind === 'number' ? nameOfNumber(field, mark) : field.trim());
-      if (place === undefined) throw new DataError(`Column "${column.name}" has no class ${JSON.stringify(field)}.`);
-      return place;
-    };
+    this.classNames = isClass ? target.values! : null;
+    this.labelUnit = isClass ? null : standardDeviation(target.moments);
+    this.label = isClass ? classReader(target, at, columns[at]!) : amountReader(target, at, columns[at]!);
   }
+
+  write(row: Row, inputs: Float32Array, from: number): void {
+    let at = from;
+    for (const { width, write } of this.#inputs) {
+      write(row, inputs, at);
+      at += width;
+    }
+  }
+}
+
+function amountReader({ moments }: ColumnFacts, at: number, column: ColumnTexts): (row: Row) => number {
+  const standard = standardOf(moments);
+  const numbers = numbersOf(column);
+  return ({ codes, numbers: own }) => standard(codes[at] === NUMBER ? own[at]! : numbers[codes[at]!]!);
+}
+
+function classReader(
+  { name, kind, values }: ColumnFacts,
+  at: number,
+  { texts, mark }: ColumnTexts,
+): (row: Row) => number {
+  const places = new Map(values?.map((value, i) => [value, i]));
+  const classes = texts.map((text) =>
+    text === null ? undefined : places.get(kind === 'number' ? nameOfNumber(text, mark) : text),
+  );
+  return ({ codes }) => {
+    const place = classes[codes[at]!];
+    if (place === undefined) {
+      throw new DataError(`Column "${name}" has no class ${JSON.stringify(texts[codes[at]!] ?? 'of this value')}.`);
+    }
+    return place;
+  };
 }
 
 /** Rows of a table as samples. */
@@ -78,31 +122,31 @@ export class TableDataset implements Dataset {
   readonly labelUnit?: number;
   readonly facts: TableFacts;
   readonly digest: string;
-  readonly #csv: CsvFile;
+  readonly #table: PackedRows;
   readonly #rows: Uint32Array;
   readonly #encoding: Encoding;
 
-  constructor(csv: CsvFile, rows: Uint32Array, encoding: Encoding, digest: string) {
-    const { inputs, classNames, labelUnit } = encoding;
+  constructor(table: PackedRows, rows: Uint32Array, encoding: Encoding, digest: string) {
+    const { width, classNames, labelUnit } = encoding;
     this.size = rows.length;
-    this.inputShape = [1, 1, inputs.length];
+    this.inputShape = [1, 1, width];
     this.classes = classNames?.length ?? 1;
     if (classNames) this.classNames = classNames;
     if (labelUnit !== null) this.labelUnit = labelUnit;
     this.facts = encoding.facts;
     this.digest = digest;
-    this.#csv = csv;
+    this.#table = table;
     this.#rows = rows;
     this.#encoding = encoding;
   }
 
-  async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<void> {
+  read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void> {
     checkRead(this, indices, inputs, labels);
-    const { inputs: encode, target, label } = this.#encoding;
-    const rows = await Promise.all(Array.from(indices, (index) => this.#csv.row(this.#rows[index]!)));
-    for (const [i, fields] of rows.entries()) {
-      for (const [k, input] of encode.entries()) inputs[i * encode.length + k] = input(fields);
-      labels[i] = label(fields[target]!);
-    }
+    const encoding = this.#encoding;
+    const rows = Uint32Array.from(indices, (index) => this.#rows[index]!);
+    return this.#table.read(rows, (i, row) => {
+      encoding.write(row, inputs, i * encoding.width);
+      labels[i] = encoding.label(row);
+    });
   }
 }

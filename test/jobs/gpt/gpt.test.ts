@@ -151,6 +151,14 @@ describe('the training text', () => {
     await expect(cut).rejects.toThrow(/cut.txt is not UTF-8 text: byte 1 \(195\)/);
   });
 
+  test('may have a stated encoding; a character may begin in one piece and end in the next', async () => {
+    const bytes = Uint8Array.of(0x41, 0xd1, 0xd5, 0xc9, 0xab, 0x42);
+    for (const pieceBytes of [1, 2, 3, 1024]) {
+      expect(await read(textOf([file('a.txt', bytes)], { encoding: 'gb18030', pieceBytes }))).toBe('A颜色B');
+    }
+    await expect(read(textOf([file('a.txt', bytes)]))).rejects.toThrow('It may be gb18030 (Chinese)');
+  });
+
   test('must be among the files, and cannot be synthetic', async () => {
     await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
       /There is no text among the files/,

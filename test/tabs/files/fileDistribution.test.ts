@@ -59,7 +59,7 @@ test('files that the host shares are checked before the run, and the page shows 
       .locator('input[type=file]')
       .setInputFiles({ name: 'rooms.csv', mimeType: 'text/csv', buffer: Buffer.from(text) });
   await ann.event('admitted');
-  await ann.page.getByRole('button', { name: 'Choose a CSV file' }).first().waitFor();
+  await ann.page.getByRole('button', { name: 'Choose a table (CSV, Parquet or xlsx)' }).first().waitFor();
   await give('rooms,price\n1,2\n3\n');
   await ann.page.getByRole('alert').getByText('rooms.csv, line 3').waitFor();
   expect(ann.events.some(({ type }) => type === 'generation')).toBe(false);

@@ -122,7 +122,7 @@ export const lobby = {
     choose: {
       mnist: 'Choose the MNIST files',
       images: 'Choose files',
-      table: 'Choose a CSV file',
+      table: 'Choose a table (CSV, Parquet or xlsx)',
       gpt: 'Choose a text',
     },
     chooseFolder: 'Choose a folder',

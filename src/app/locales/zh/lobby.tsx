@@ -125,7 +125,12 @@ export const lobby: Messages['lobby'] = {
     pausedByHost: '主持人暂停了这个房间的训练。继续时你就会加入。',
   },
   files: {
-    choose: { mnist: '选择 MNIST 文件', images: '选择文件', table: '选择 CSV 文件', gpt: '选择文章' },
+    choose: {
+      mnist: '选择 MNIST 文件',
+      images: '选择文件',
+      table: '选择表格（CSV、Parquet 或 xlsx）',
+      gpt: '选择文章',
+    },
     chooseFolder: '选择文件夹',
     drop: {
       mnist: '或者拖到这里：图像和标签（IDX，压缩与否都行）。一对就够。',
@@ -181,6 +186,7 @@ export const lobby: Messages['lobby'] = {
         `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quoted(name)}（${formatCount(count)} 个样本）`)}。`,
       augmented: (notes) =>
         `训练图片在每一轮中都会随机改变：${named(notes, ({ name }) => augments[name as AugmentName])}。页面的预览中是例子。留作测试的图片不变。`,
+      'sheets-left-out': ([note]) => `只读取工作表 ${quoted(note!.name)}，不读取：${note!.example}。`,
       'utf-16': (notes) => `${totalOf(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
       markup: (notes) =>
         `${totalOf(notes)} 个文本是 HTML 或 XML，模型也会学习其中的标签：${named(notes, ({ example }) => example)}。如不需要，请导出纯文本。`,
