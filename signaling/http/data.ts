@@ -114,6 +114,8 @@ interface Listed {
 /** Answers requests for the files of `root`. */
 export class DataFiles {
   readonly #root: string;
+  /** Whether the root is a file. */
+  #isFile: Promise<boolean> | null = null;
   /** The files when they were last listed. */
   #listed: Promise<Listed> | null = null;
 
@@ -140,14 +142,15 @@ export class DataFiles {
     }
     if (name === null || !listed.sizes.has(name)) return false;
     const file = await this.#pathOf(name);
-    const read = (start: number, to: number): AsyncIterable<Uint8Array> =>
-      createReadStream(file, { start, end: to - 1 });
+    const read = (start: number, to: number): AsyncIterable<Uint8Array, undefined> =>
+      createReadStream(file, { start, end: to - 1 }) as AsyncIterable<Uint8Array, undefined>;
     await answer(req, res, { size: (await stat(file)).size, read });
     return true;
   }
 
   async #pathOf(name: string): Promise<string> {
-    return (await statOf(this.#root)).isFile ? this.#root : path.join(this.#root, name);
+    this.#isFile ??= statOf(this.#root).then(({ isFile }) => isFile);
+    return (await this.#isFile) ? this.#root : path.join(this.#root, name);
   }
 
   /**
@@ -155,7 +158,7 @@ export class DataFiles {
    *
    * @throws (rejects) if a file has changed since it was listed. The answer then ends early.
    */
-  async *#contents({ names, starts, sizes }: Listed, from: number, to: number): AsyncGenerator<Uint8Array> {
+  async *#contents({ names, starts, sizes }: Listed, from: number, to: number): AsyncGenerator<Uint8Array, undefined> {
     for (
       let at = Math.max(
         0,
@@ -169,9 +172,14 @@ export class DataFiles {
       const [first, end] = [Math.max(0, from - start), Math.min(size, to - start)];
       if (first >= end) continue;
       const file = await this.#pathOf(name);
-      if ((await stat(file)).size !== size) throw new Error(`${name} has changed.`);
-      if (size <= SMALL_BYTES) yield (await readFile(file)).subarray(first, end);
-      else yield* createReadStream(file, { start: first, end: end - 1 }) as AsyncIterable<Uint8Array>;
+      if (size <= SMALL_BYTES) {
+        const content = await readFile(file);
+        if (content.length !== size) throw changed(name);
+        yield content.subarray(first, end);
+        continue;
+      }
+      if ((await stat(file)).size !== size) throw changed(name);
+      yield* createReadStream(file, { start: first, end: end - 1 }) as AsyncIterable<Uint8Array>;
     }
   }
 
@@ -191,16 +199,22 @@ export class DataFiles {
   }
 }
 
+function changed(name: string): Error {
+  return new Error(`${name} has changed.`);
+}
+
 interface Content {
   size: number;
   /** Yields bytes from..to-1. */
-  read: (from: number, to: number) => AsyncIterable<Uint8Array>;
+  read: (from: number, to: number) => AsyncIterable<Uint8Array, undefined>;
 }
 
 /** Separates the parts of an answer. No file that a job reads contains it by accident. */
 const BOUNDARY = 'peergrad-7c1e5a90b3f24d68';
 /** Maximum number of ranges in a request. */
 const MAX_RANGES = 256;
+/** Number of parts of an answer that are read from the disk at the same time. */
+const PARTS_AHEAD = 16;
 
 /**
  * Answers with the whole content, or with the ranges of it that a request wants.
@@ -234,11 +248,38 @@ async function answer(req: IncomingMessage, res: ServerResponse, { size, read }:
 }
 
 async function* partsOf(ranges: readonly Range[], { size, read }: Content): AsyncGenerator<Uint8Array> {
-  for (const { from, to } of ranges) {
-    yield Buffer.from(`\r\n--${BOUNDARY}\r\ncontent-range: bytes ${from}-${to - 1}/${size}\r\n\r\n`);
-    yield* read(from, to);
+  const begin = (range: Range): Begun => {
+    const chunks = read(range.from, range.to)[Symbol.asyncIterator]();
+    const first = chunks.next();
+    // A failure is thrown when it is this part's turn.
+    first.catch(() => {});
+    return { range, chunks, first };
+  };
+  const begun = ranges.slice(0, PARTS_AHEAD).map(begin);
+  try {
+    for (let next = begun.length; begun.length > 0; next++) {
+      const [{ range, chunks, first }] = begun as [Begun, ...Begun[]];
+      const { from, to } = range;
+      const head = Buffer.from(
+        `\r\n--${BOUNDARY}\r\ncontent-range: bytes ${from}-${to - 1}/${size}\r\n\r\n`,
+      );
+      const { value } = await first;
+      yield value === undefined ? head : Buffer.concat([head, value]);
+      for (let chunk = await chunks.next(); chunk.done !== true; chunk = await chunks.next()) yield chunk.value;
+      begun.shift();
+      if (next < ranges.length) begun.push(begin(ranges[next]!));
+    }
+    yield Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
+  } finally {
+    await Promise.all(begun.map(({ chunks }) => chunks.return?.()));
   }
-  yield Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
+}
+
+/** A part of an answer that is being read. */
+interface Begun {
+  range: Range;
+  chunks: AsyncIterator<Uint8Array, undefined>;
+  first: Promise<IteratorResult<Uint8Array, undefined>>;
 }
 
 /** Bytes from..to-1. */

@@ -22,17 +22,23 @@ export interface DownloadOptions {
   onbytes?: (bytes: number, total: number) => void;
 }
 
+/** Downloads a file as a blob; see {@link request}. */
+export function download(url: URL, options?: DownloadOptions): Promise<Blob | null> {
+  return request(url, (answer) => answer.blob(), options);
+}
+
 /**
- * Downloads a file as a blob, whose type is that of the answer. Returns `null` if the server
- * reports that the file does not exist, or if `accept` rejects the answer.
+ * Requests a file, and reads the answer with `read`. Returns `null` if the server reports that the
+ * file does not exist, or if `accept` rejects the answer.
  *
  * @throws (rejects) DataError if nothing is received, or if the server refuses the request. If the
  *   signal was aborted, throws its reason.
  */
-export async function download(
+export async function request<T>(
   url: URL,
+  read: (answer: Response) => Promise<T>,
   { signal, headers = {}, accept = () => true, onbytes }: DownloadOptions = {},
-): Promise<Blob | null> {
+): Promise<T | null> {
   const idle = new AbortController();
   const startTimer = (): (() => void) => systemClock.after(REQUEST_TIMEOUT_MS, () => idle.abort());
   let cancel = startTimer();
@@ -63,9 +69,7 @@ export async function download(
         controller.enqueue(chunk);
       },
     });
-    return await new Response(response.body?.pipeThrough(counted) ?? null, {
-      headers: { 'content-type': type },
-    }).blob();
+    return await read(new Response(response.body?.pipeThrough(counted) ?? null));
   } catch (cause) {
     if (cause instanceof DataError) throw cause;
     signal?.throwIfAborted();

@@ -8,7 +8,7 @@ import { parseJson } from '../util/json.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
 import { download, rangedSize } from './download.ts';
 import { storedFile, type FilePlace, type StoredFile } from './storedFile.ts';
-import { downloadRange } from './webRanges.ts';
+import { readRange } from './webRanges.ts';
 
 /** Maximum size of a file that is read as a whole. MNIST's largest file has 47 MB. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
@@ -189,7 +189,7 @@ export async function listFiles(
         received = bytes;
         onprogress?.({ unit: 'bytes', ...whole });
       };
-      return downloadRange(place.url, place.range, { signal, onbytes });
+      return readRange(place.url, place.range, (answer) => answer.blob(), { signal, onbytes });
     };
     return { path, size, ...(version !== undefined && { version }), place, blob };
   };

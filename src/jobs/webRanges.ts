@@ -5,7 +5,7 @@
  */
 import { DataError } from '../util/errors.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
-import { download, type DownloadOptions } from './download.ts';
+import { request, type DownloadOptions } from './download.ts';
 
 export interface ByteRange {
   readonly start: number;
@@ -69,33 +69,39 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
 }
 
 async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part> {
-  const blob = await downloadRange(url, range, { signal });
-  return { start: range.start, bytes: new Uint8Array(await blob.arrayBuffer()) };
+  return { start: range.start, bytes: await readRange(url, range, bytesOf, { signal }) };
 }
 
-/** Downloads one range of a file. It fails like {@link readRanges}. */
-export async function downloadRange(
+/**
+ * Reads one range of a file with `read`. It fails like {@link readRanges}.
+ *
+ * @param read reads the answer. Its result must have the size of the range.
+ */
+export async function readRange<T extends { readonly size: number } | Uint8Array>(
   url: string,
   range: ByteRange,
+  read: (answer: Response) => Promise<T>,
   options: Pick<DownloadOptions, 'signal' | 'onbytes'>,
-): Promise<Blob> {
-  const answer = await download(new URL(url), {
-    ...options,
-    headers: headersFor([range]),
-    accept: (status) => status === 206,
-  });
-  if (answer?.size !== range.end - range.start) throw changed(url);
+): Promise<T> {
+  const headers = headersFor([range]);
+  const answer = await request(new URL(url), read, { ...options, headers, accept: (status) => status === 206 });
+  const size = answer instanceof Uint8Array ? answer.length : answer?.size;
+  if (answer === null || size !== range.end - range.start) throw changed(url);
   return answer;
+}
+
+async function bytesOf(answer: Response): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await answer.arrayBuffer());
 }
 
 /** Resolves with `null` if the server does not send several ranges in one answer. */
 async function readTogether(url: string, ranges: readonly ByteRange[], signal?: AbortSignal): Promise<Part[] | null> {
-  const answer = await download(new URL(url), {
+  const answer = await request(new URL(url), bytesOf, {
     signal,
     headers: headersFor(ranges),
     accept: (status, type) => status === 206 && type.startsWith('multipart/byteranges'),
   });
-  return answer && partsOf(new Uint8Array(await answer.arrayBuffer()));
+  return answer && partsOf(answer);
 }
 
 function headersFor(ranges: readonly ByteRange[]): Record<string, string> {

@@ -4,16 +4,8 @@
  */
 import { crc32 } from '../../util/crc32.ts';
 
-/** Says which file has the pictures. */
-export interface StoreKey {
-  /** A hash of the names, sizes and versions of the picture files, and of the size in pixels. */
-  readonly name: string;
-  /** Number of pictures. */
-  readonly count: number;
-}
-
 /** Pixels, and the CRC-32 of the picture's file. */
-interface Stored {
+interface StoredPicture {
   pixels: Uint8Array<ArrayBuffer>;
   crc: number;
 }
@@ -24,8 +16,8 @@ const DIRECTORY = 'peergrad-pictures';
 const MAX_BYTES = 4 * 1024 ** 3;
 /** A file that was not changed for so long is removed. */
 const KEPT_MS = 7 * 24 * 60 * 60_000;
-/** Each picture has this number of numbers at the start of the file: a mark and two checksums. */
-const NUMBERS = 3;
+/** Before its pixels, each picture has three numbers: a mark and two checksums. */
+const HEAD_BYTES = 3 * Uint32Array.BYTES_PER_ELEMENT;
 const MARK = 0x70677078;
 
 /** Declares a method that exists only in workers. The types of pages do not have it. */
@@ -35,66 +27,61 @@ interface WorkerFileHandle extends FileSystemFileHandle {
 
 /** The part of `FileSystemSyncAccessHandle` that is used. */
 export interface SyncAccessHandle {
-  read(into: Uint8Array | Uint32Array, options: { at: number }): number;
-  write(bytes: Uint8Array | Uint32Array, options: { at: number }): number;
+  read(into: Uint8Array, options: { at: number }): number;
+  write(bytes: Uint8Array, options: { at: number }): number;
 }
 
 export class PictureStore {
   readonly #file: SyncAccessHandle;
-  readonly #count: number;
+  /** Bytes of a decoded picture. */
   readonly #bytes: number;
   #isFull = false;
 
-  /** @param bytes bytes of a decoded picture. */
-  constructor(file: SyncAccessHandle, count: number, bytes: number) {
+  constructor(file: SyncAccessHandle, bytes: number) {
     this.#file = file;
-    this.#count = count;
     this.#bytes = bytes;
   }
 
   /**
-   * Opens the file. Resolves with `null` if this browser has no such files, if it does not let
+   * Opens the file of some pictures. Resolves with `null` if this browser has no such files, if it does not let
    * several tabs use one file, or if its storage is blocked.
+   *
+   * @param name a hash of the names, sizes and versions of the picture files, and of the size in
+   *   pixels.
    */
-  static async open({ name, count }: StoreKey, bytes: number): Promise<PictureStore | null> {
+  static async open(name: string, bytes: number): Promise<PictureStore | null> {
     try {
       const root = await navigator.storage.getDirectory();
       const directory = await root.getDirectoryHandle(DIRECTORY, { create: true });
       await removeOld(directory, Date.now() - KEPT_MS);
       const handle = (await directory.getFileHandle(name, { create: true })) as WorkerFileHandle;
-      return new PictureStore(await handle.createSyncAccessHandle({ mode: 'readwrite-unsafe' }), count, bytes);
+      return new PictureStore(await handle.createSyncAccessHandle({ mode: 'readwrite-unsafe' }), bytes);
     } catch {
       return null;
     }
   }
 
   /** Returns a picture; `null` if it is not stored, or was not stored completely. */
-  read(at: number): Stored | null {
-    const numbers = new Uint32Array(NUMBERS);
-    if (this.#file.read(numbers, { at: at * numbers.byteLength }) < numbers.byteLength) return null;
-    const [mark, crc, checksum] = numbers;
-    if (mark !== MARK) return null;
-    const pixels = new Uint8Array(this.#bytes);
-    const length = this.#file.read(pixels, { at: this.#placeOf(at) });
-    return length === this.#bytes && crc32(pixels) === checksum ? { pixels, crc: crc! } : null;
+  read(at: number): StoredPicture | null {
+    const record = new Uint8Array(HEAD_BYTES + this.#bytes);
+    if (this.#file.read(record, { at: at * record.length }) < record.length) return null;
+    const [mark, crc, checksum] = new Uint32Array(record.buffer, 0, 3);
+    const pixels = record.slice(HEAD_BYTES);
+    return mark === MARK && crc32(pixels) === checksum ? { pixels, crc: crc! } : null;
   }
 
   /** Stores a picture, unless the storage is full. Pictures that are stored remain readable. */
-  write(at: number, { pixels, crc }: Stored): void {
-    const place = this.#placeOf(at);
-    if (this.#isFull || place + this.#bytes > MAX_BYTES) return;
+  write(at: number, { pixels, crc }: StoredPicture): void {
+    const record = new Uint8Array(HEAD_BYTES + this.#bytes);
+    if (this.#isFull || (at + 1) * record.length > MAX_BYTES) return;
+    new Uint32Array(record.buffer, 0, 3).set([MARK, crc, crc32(pixels)]);
+    record.set(pixels, HEAD_BYTES);
     try {
-      const isWritten = this.#file.write(pixels, { at: place }) === pixels.length;
-      const numbers = Uint32Array.of(MARK, crc, crc32(pixels));
-      if (isWritten) this.#file.write(numbers, { at: at * numbers.byteLength });
+      this.#isFull = this.#file.write(record, { at: at * record.length }) < record.length;
     } catch {
       // The quota is used up. Further pictures are decoded again.
       this.#isFull = true;
     }
-  }
-
-  #placeOf(at: number): number {
-    return this.#count * NUMBERS * Uint32Array.BYTES_PER_ELEMENT + at * this.#bytes;
   }
 }
 

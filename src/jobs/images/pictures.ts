@@ -8,7 +8,6 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { FileContents } from '../dataset.ts';
 import type { ClassFolders } from './pictureFolders.ts';
-import type { StoreKey } from './pictureStore.ts';
 import type { ReadPicture, ReadPictures } from './readPictures.ts';
 
 /**
@@ -21,9 +20,9 @@ const AHEAD_BYTES = 32 * 1024 * 1024;
 /** Maximum and minimum number of pictures that are read ahead. */
 const [MOST_AHEAD, LEAST_AHEAD] = [1024, 64];
 /** Number of pictures that are read with one request. */
-const CHUNK = 32;
+const CHUNK = 64;
 /** Number of requests that are under way ahead of the run. */
-const REQUESTS = 4;
+const REQUESTS = 3;
 
 export class Pictures implements FileContents {
   /** CRC-32 of each file that was read. The keys are indices into `folders.pictures`. */
@@ -42,7 +41,7 @@ export class Pictures implements FileContents {
   #expected: readonly number[] = [];
   #requests = 0;
   readonly #onundecoded: (problem: string) => void;
-  readonly #store: StoreKey | null;
+  readonly #store: string | null;
 
   /**
    * @param onundecoded called once for each picture that cannot be decoded, with the reason.
@@ -178,10 +177,10 @@ export class Pictures implements FileContents {
 }
 
 /**
- * Returns where decoded pictures are stored; `null` if it is unknown whether a file has changed.
+ * Returns the name of the file in which decoded pictures are stored; `null` if it is unknown whether a file has changed.
  */
-function storeOf({ pictures }: ClassFolders, size: PictureSize): StoreKey | null {
+function storeOf({ pictures }: ClassFolders, size: PictureSize): string | null {
   const facts = pictures.map(({ path, size: bytes, version }) => [path, bytes, version]);
   if (facts.some(([, , version]) => version === undefined)) return null;
-  return { name: hashState([new TextEncoder().encode(JSON.stringify([size, facts]))]), count: pictures.length };
+  return hashState([new TextEncoder().encode(JSON.stringify([size, facts]))]);
 }

@@ -4,7 +4,6 @@ import { crc32 } from '../../util/crc32.ts';
 import { DataError } from '../../util/errors.ts';
 import { mapConcurrently } from '../../util/mapConcurrently.ts';
 import { readFiles, type StoredFile } from '../storedFile.ts';
-import type { StoreKey } from './pictureStore.ts';
 
 /** A picture after it was read. */
 export type ReadPicture =
@@ -31,8 +30,8 @@ export interface PictureRequest {
     at: number;
   })[];
   readonly size: PictureSize;
-  /** Where decoded pictures are stored; `null` if they are not. */
-  readonly store: StoreKey | null;
+  /** Name of the file in which decoded pictures are stored; `null` if they are not. */
+  readonly store: string | null;
 }
 
 /** Number of pictures that a thread decodes concurrently. */
