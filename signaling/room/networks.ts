@@ -110,7 +110,7 @@ export function separateNetworks({
 }: RoomState): RosterEntry[][] | null {
   if (servesAll) return null;
   const parts = partsOf(ring, linked);
-  // If no two machines have linked, no machine is known to be at fault, so each counts as a network.
+  // If no two machines have linked, it is unknown which is at fault, so each counts as a network.
   const networks = parts.some(isNetwork) ? parts.filter(isNetwork) : parts.filter(({ length }) => length > 1);
   const hasState = (network: readonly RosterEntry[]): boolean =>
     network.some(({ member }) => membersWithState.has(member));
