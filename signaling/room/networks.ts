@@ -109,7 +109,9 @@ export function separateNetworks({
   servesAll,
 }: RoomState): RosterEntry[][] | null {
   if (servesAll) return null;
-  const networks = partsOf(ring, linked).filter(isNetwork);
+  const parts = partsOf(ring, linked);
+  // If no two machines have linked, it is unknown which is at fault, so each counts as a network.
+  const networks = parts.some(isNetwork) ? parts.filter(isNetwork) : parts.filter(({ length }) => length > 1);
   const hasState = (network: readonly RosterEntry[]): boolean =>
     network.some(({ member }) => membersWithState.has(member));
   const able = networks.some(hasState) ? networks.filter(hasState) : networks;
@@ -117,7 +119,7 @@ export function separateNetworks({
   const first = able.find(({ length }) => length === most);
   if (first === undefined || networks.length < 2) return null;
   // If many links fail inside of the networks, too, links fail by chance, so there is no evidence.
-  const inside = partsOf(ring, linked).flatMap((part) => failedPairs(faults, part, part)).length;
+  const inside = parts.flatMap((part) => failedPairs(faults, part, part)).length;
   const all = failedPairs(faults, ring, ring).length;
   if (inside > all * MAX_INSIDE) return null;
   const others = networks.filter((network) => network !== first);

@@ -44,7 +44,7 @@ export interface PairReport {
 /** The results on one device, in the order in which the page shows them. */
 export interface NetworkReport {
   page: CheckResult<'secure' | 'insecure', never, never>;
-  socket: CheckResult<'answered', 'no-answer', never>;
+  socket: CheckResult<'answered', 'no-answer' | 'refused', never>;
   addresses: CheckResult<'names' | 'addresses', 'no-webrtc' | 'none', never>;
   stun: CheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
   turn: CheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
@@ -58,6 +58,8 @@ export const ADVICE = {
   wait: null,
   /** The WebSocket to the server does not open. */
   unreachable: false,
+  /** The server does not admit the tab to the room of the checks. */
+  refused: false,
   /** No other tab was there. */
   alone: null,
   /** All pairs connect directly. */

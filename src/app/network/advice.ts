@@ -7,7 +7,7 @@ const isServed = ({ server }: PairReport): boolean => server.verdict === 'works'
 
 export function adviceOn(report: NetworkReport): Advice {
   const { socket, addresses, stun, turn, pairs } = report;
-  if (socket.verdict === 'fails') return 'unreachable';
+  if (socket.verdict === 'fails') return socket.about === 'refused' ? 'refused' : 'unreachable';
   const checks = [socket, addresses, stun, turn, ...pairs.flatMap(({ direct, server }) => [direct, server])];
   if (checks.some(isRunning)) return 'wait';
   if (pairs.length === 0) return 'alone';

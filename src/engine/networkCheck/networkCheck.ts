@@ -190,7 +190,7 @@ export class NetworkCheck {
       case 'pulses':
         return this.#answer?.resolve();
       case 'refused':
-        return this.#lose(message.message);
+        return this.#lose(message.message, 'refused');
       case 'room':
         this.#members = message.members;
         return this.#dropUnfinished();
@@ -214,18 +214,20 @@ export class NetworkCheck {
     }
   }
 
-  #lose(why: string): void {
+  #lose(why: string, about: 'no-answer' | 'refused' = 'no-answer'): void {
     const error = new Error(why);
     this.#admitted.reject(error);
     this.#answer?.reject(error);
-    this.#fail(why);
+    this.#fail(why, about);
   }
 
-  #fail(message: string): void {
+  /** Reports why the server was lost. The first reason remains. */
+  #fail(message: string, about: 'no-answer' | 'refused' = 'no-answer'): void {
+    if (this.#report.socket.verdict === 'fails') return;
     const untried = { verdict: 'not-tried', about: 'no-server' } as const;
     const { stun, turn } = this.#report;
     this.#set({
-      socket: { verdict: 'fails', about: 'no-answer', message },
+      socket: { verdict: 'fails', about, message },
       stun: stun.verdict === 'running' ? untried : stun,
       turn: turn.verdict === 'running' ? untried : turn,
     });

@@ -40,6 +40,7 @@ test.each<[Advice, readonly PairReport[], Partial<NetworkReport>?]>([
   ['wait', [], { stun: running }],
   ['wait', [pair(direct, running)]],
   ['unreachable', [], { socket: { verdict: 'fails', about: 'no-answer' }, addresses: running }],
+  ['refused', [], { socket: { verdict: 'fails', about: 'refused' } }],
   ['alone', []],
   ['direct', [pair(direct, served)]],
   ['direct', [pair(direct, off), pair(direct, noLink)]],

@@ -223,6 +223,22 @@ test('a server that does not answer is reported, and STUN and TURN are not tried
   expect(ada.advice()).toBe('unreachable');
 });
 
+test('a server that refuses the page is not reported as unreachable', async () => {
+  const server = await serverWith({ limits: { roomCapacity: 1 } });
+  const closed = deferred();
+  const openSocket: NetworkCheckOptions['openSocket'] = (url) =>
+    open(url).on('close', () => closed.resolve()) as unknown as SignalingSocket;
+  const [ada, bob] = [tab(server, { name: 'ada' }), tab(server, { name: 'bob', openSocket })];
+  await openAll(ada, bob);
+  await closed.promise;
+  const message = expect.stringContaining('This room is full (1 members).') as string;
+  expect(bob.report()).toMatchObject({
+    socket: { verdict: 'fails', about: 'refused', message },
+    stun: { verdict: 'not-tried', about: 'no-server' },
+  });
+  expect(bob.advice()).toBe('refused');
+});
+
 test('STUN and TURN work if the browser finds an address by them', async () => {
   const ice = { stun: ['stun:a:3478'], turn: ['turn:a:3478'], turnSecret: 'secret', relayOnly: false };
   const ada = tab(await serverWith({ ice }), {

@@ -90,6 +90,23 @@ describe('two networks without a path between them', () => {
   });
 });
 
+test.each([
+  [[26, 4], 26],
+  [[3, 3], 3],
+  [[3, 2], 3],
+  [[2, 2], 2],
+])('of machines with %j tabs that cannot reach each other, the one with most trains within 40 s', (sizes, most) => {
+  const machines = sizes.flatMap((size, i) => Array<number>(size).fill(i));
+  const machineOf = (member: string): number => machines[numberOf(member)]!;
+  const model = new ClassModel({ seed: 1, canReach: (a, b) => machineOf(a) === machineOf(b) });
+  for (const [i, machine] of machines.entries()) model.enter(`m${i}`, `machine ${machine}`);
+  model.dispatch({ type: 'start', member: 'm0' });
+  expect(model.runUntil(() => model.steps.length > 0, 40 * SECOND)).toBe(true);
+  expect(model.ring).toHaveLength(most);
+  const reasons = new Set(model.suspended.map(({ message }) => message.split(', so')[0]));
+  expect([...reasons]).toEqual(['The other ranks are in a network that this tab cannot reach']);
+});
+
 test.each([3, 4])('one of %i networks trains without interruption, although their tabs join at random', (count) => {
   const rng = createRng(count);
   const networks = Array.from({ length: 24 }, () => rng.below(count));

@@ -15,6 +15,7 @@ const advice: Record<Advice, (rate: string) => string> = {
   wait: () => 'Checking …',
   unreachable: () =>
     'The page loads, but its WebSocket does not, so tabs cannot enter a room. Ask the administrator to let WebSockets to this server through, or use https.',
+  refused: () => 'The server answers, but does not admit this page. The row of the WebSocket says why.',
   alone: () => 'This device reaches the server. Open this page on a second device to check the links between devices.',
   direct: () => 'Everything works. Tabs will link directly.',
   relayed: () => 'Training works. Some tabs link over the TURN server.',
@@ -34,7 +35,7 @@ const advice: Record<Advice, (rate: string) => string> = {
 };
 
 const noWebRtc = 'This browser has no WebRTC. An extension may have disabled it.';
-const noServer = 'The server did not answer.';
+const noServer = 'This page did not enter a room, so it knows no such server.';
 
 export const network = {
   title: 'Check this network',
@@ -68,6 +69,7 @@ export const network = {
   socket: {
     answered: '',
     'no-answer': 'Without it, tabs cannot enter a room. A proxy or a firewall may block WebSockets.',
+    refused: 'The server answers, but refuses this page.',
   },
   addresses: {
     names: 'The browser hides them behind names, which need multicast between devices.',

@@ -32,6 +32,7 @@ export const network: Messages['network'] = {
   socket: {
     answered: '',
     'no-answer': '没有它，标签页无法进入房间。代理或防火墙可能阻止了 WebSocket。',
+    refused: '服务器有回应，但拒绝了本页。',
   },
   addresses: {
     names: '浏览器用名称代替地址，设备之间需要组播才能查到。',
@@ -42,7 +43,7 @@ export const network: Messages['network'] = {
   ice: {
     found: '',
     none: '服务器没有指定。在同一栋楼里不需要。',
-    'no-server': '服务器没有回应。',
+    'no-server': '本页没有进入房间，所以不知道这样的服务器。',
     'no-webrtc': noWebRtc,
     'no-answer': '从这里得不到回应。请检查它的地址，以及端口是否开放。',
   },
@@ -65,6 +66,7 @@ export const network: Messages['network'] = {
     wait: () => '检查中……',
     unreachable: () =>
       '页面能打开，但它的 WebSocket 不通，所以标签页无法进入房间。请管理员放行到这台服务器的 WebSocket，或改用 https。',
+    refused: () => '服务器有回应，但不让本页进入。原因见 WebSocket 那一行。',
     alone: () => '这台设备能连到服务器。请在第二台设备上打开本页，检查设备之间的链路。',
     direct: () => '一切正常。标签页会直接相连。',
     relayed: () => '可以训练。部分标签页经 TURN 服务器相连。',
