@@ -260,9 +260,7 @@ async function* partsOf(ranges: readonly Range[], { size, read }: Content): Asyn
     for (let next = begun.length; begun.length > 0; next++) {
       const [{ range, chunks, first }] = begun as [Begun, ...Begun[]];
       const { from, to } = range;
-      const head = Buffer.from(
-        `\r\n--${BOUNDARY}\r\ncontent-range: bytes ${from}-${to - 1}/${size}\r\n\r\n`,
-      );
+      const head = Buffer.from(`\r\n--${BOUNDARY}\r\ncontent-range: bytes ${from}-${to - 1}/${size}\r\n\r\n`);
       const { value } = await first;
       yield value === undefined ? head : Buffer.concat([head, value]);
       for (let chunk = await chunks.next(); chunk.done !== true; chunk = await chunks.next()) yield chunk.value;

@@ -43,8 +43,8 @@ export class PictureStore {
   }
 
   /**
-   * Opens the file of some pictures. Resolves with `null` if this browser has no such files, if it does not let
-   * several tabs use one file, or if its storage is blocked.
+   * Opens the file of some pictures. Resolves with `null` if this browser has no such files, if it
+   * does not let several tabs use one file, or if its storage is blocked or slow.
    *
    * @param name a hash of the names, sizes and versions of the picture files, and of the size in
    *   pixels.
@@ -55,7 +55,8 @@ export class PictureStore {
       const directory = await root.getDirectoryHandle(DIRECTORY, { create: true });
       await removeOld(directory, Date.now() - KEPT_MS);
       const handle = (await directory.getFileHandle(name, { create: true })) as WorkerFileHandle;
-      return new PictureStore(await handle.createSyncAccessHandle({ mode: 'readwrite-unsafe' }), bytes);
+      const file = await handle.createSyncAccessHandle({ mode: 'readwrite-unsafe' });
+      return isFast(file, () => performance.now()) ? new PictureStore(file, bytes) : null;
     } catch {
       return null;
     }
@@ -83,6 +84,21 @@ export class PictureStore {
       this.#isFull = true;
     }
   }
+}
+
+/** Number of accesses that are timed, and the most milliseconds that one may take. */
+const [PROBES, MOST_MS] = [16, 0.2];
+
+/**
+ * Returns whether reading a picture takes less time than decoding it. In a private window, each
+ * access is a message to another process, which takes milliseconds.
+ *
+ * @param now returns the time in milliseconds.
+ */
+export function isFast(file: Pick<SyncAccessHandle, 'read'>, now: () => number): boolean {
+  const startedAt = now();
+  for (let i = 0; i < PROBES; i++) file.read(new Uint8Array(HEAD_BYTES), { at: 0 });
+  return now() - startedAt <= PROBES * MOST_MS;
 }
 
 /** Removes files that were last written before `limit`, in milliseconds since 1970. */

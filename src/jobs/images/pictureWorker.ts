@@ -7,7 +7,7 @@ import { PictureStore } from './pictureStore.ts';
 import type { FromPictureWorker, ToPictureWorker } from './pictureWorkers.ts';
 import { readPictures, type PictureRequest, type ReadPicture } from './readPictures.ts';
 
-/** The stores that are open, by name. `null`: this browser has none, or it is too slow. */
+/** The stores that are open, by name. */
 const stores = new Map<string, Promise<PictureStore | null>>();
 
 globalThis.onmessage = ({ data: { id, request } }: MessageEvent<ToPictureWorker>) => {
@@ -31,16 +31,11 @@ async function readStored(request: PictureRequest): Promise<ReadPicture[]> {
   const pictures: (ReadPicture | null)[] = request.files.map(({ at }) => store.read(at));
   const files = request.files.filter((_, i) => pictures[i] === null);
   if (files.length === 0) return pictures as ReadPicture[];
-  const startedAt = performance.now();
   const decoded = await readPictures({ ...request, files });
-  const decodedAt = performance.now();
   for (const [i, { at }] of files.entries()) {
     const picture = decoded[i]!;
     if ('pixels' in picture) store.write(at, picture);
   }
-  // In a private window, each access is a message to another process, and decoding may be faster.
-  const isSlow = performance.now() - decodedAt > decodedAt - startedAt;
-  if (isSlow) stores.set(request.store!, Promise.resolve(null));
   let next = 0;
   return pictures.map((picture) => picture ?? decoded[next++]!);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PictureStore, type SyncAccessHandle } from '../../../src/jobs/images/pictureStore.ts';
+import { isFast, PictureStore, type SyncAccessHandle } from '../../../src/jobs/images/pictureStore.ts';
 
 const BYTES = 12;
 const picture = (value: number): { pixels: Uint8Array<ArrayBuffer>; crc: number } => ({
@@ -57,4 +57,16 @@ test('if the storage is full, earlier pictures remain readable and later ones ar
   store.write(0, picture(7));
   store.write(1, picture(8));
   expect([store.read(0), store.read(1)]).toEqual([picture(7), null]);
+});
+
+test.each([
+  [0.1, true],
+  [2, false],
+])('a file whose accesses take %d ms is used: %s', (ms, isUsed) => {
+  let time = 0;
+  const read = (): number => {
+    time += ms;
+    return 0;
+  };
+  expect(isFast({ read }, () => time)).toBe(isUsed);
 });
