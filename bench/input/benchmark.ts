@@ -121,8 +121,11 @@ function perSecond(steps: readonly StepTime[]): number | null {
   return ((last.step - first.step) * first.samples * 1000) / (last.at - first.at);
 }
 
+function rate(value: number | null): string {
+  return value === null ? '–' : value.toFixed(0);
+}
+
 function inputTable({ tabs, runs }: InputResult): string {
-  const rate = (value: number | null): string => (value === null ? '–' : value.toFixed(0));
   return table(
     ['data', 'first step, s', 'samples/s, epoch 1', 'later', 'step, ms', 'of that reading', 'memory, MB'],
     runs.map(({ kind, unit, count, firstStepS, firstEpoch, lastEpoch, stepMs, dataMs, memoryMb }) => [
@@ -152,5 +155,10 @@ export const input = defineBenchmark<InputOptions, InputResult>({
     option('--steps <n>', 'steps of a run', wholeNumber(1, 1e6), 300),
   ],
   run: benchInput,
-  section: inputTable,
+  section: (result) => `## Large data
+
+\`npm run -s bench -- input\`: tabs of one browser train the mlp on pictures of 96 x 96 pixels, on a table and on a text, with 128 samples per tab
+and step. The first step is counted from the moment at which the last tab has a device.
+
+${inputTable(result)}`,
 });

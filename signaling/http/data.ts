@@ -269,7 +269,7 @@ async function* partsOf(ranges: readonly Range[], { size, read }: Content): Asyn
     }
     yield Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
   } finally {
-    await Promise.all(begun.map(({ chunks }) => chunks.return?.()));
+    await Promise.all(begun.map(async ({ chunks }) => chunks.return?.()));
   }
 }
 

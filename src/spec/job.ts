@@ -18,14 +18,7 @@ import {
 import { GPT_FIELDS, GptModel, PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './inspection.ts';
 import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
-import {
-  AUGMENT_NAMES,
-  JOB_NAMES,
-  MODEL_NAMES,
-  TEXT_ENCODINGS,
-  TRANSPORT_NAMES,
-  type ModelName,
-} from './names.ts';
+import { AUGMENT_NAMES, JOB_NAMES, MODEL_NAMES, TEXT_ENCODINGS, TRANSPORT_NAMES, type ModelName } from './names.ts';
 import { FileManifest } from './fileManifest.ts';
 import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
 import {

@@ -31,7 +31,11 @@ test('an entry behind a long extra field is read again', async () => {
 });
 
 test.each<[string, (zip: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>, string]>([
-  ['whose bytes have changed', (zip) => zip.map((byte, i) => (i === 60 ? byte ^ 1 : byte)), 'b.txt at byte 35 cannot be unpacked'],
+  [
+    'whose bytes have changed',
+    (zip) => zip.map((byte, i) => (i === 60 ? byte ^ 1 : byte)),
+    'b.txt at byte 35 cannot be unpacked',
+  ],
   ['that ends too early', (zip) => zip.slice(0, 50), 'b.txt at byte 35 ends too early, at byte 50'],
   ['without a header', (zip) => zip.map((byte, i) => (i === 0 ? 0 : byte)), 'b.txt at byte 0 is missing'],
 ])('an entry %s is reported', async (_, change, sentence) => {

@@ -33,9 +33,9 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
 /**
  * Changes the job. Fields with the default of the previous job get the default of the new job.
  * Fields that somebody set stay, except fields that depend on the data: model, target, task,
- * encoding, size, colours and changes of pictures, loss, metrics. The kind of data is also replaced.
- * The data of mnist becomes the address `folder`; if `folder` is `null`, every tab chooses files. A
- * lesson always gets the strategy `ddp`.
+ * encoding, size, colours and changes of pictures, loss, metrics. The kind of data is also
+ * replaced. The data of mnist becomes the address `folder`; if `folder` is `null`, every tab
+ * chooses files. A lesson always gets the strategy `ddp`.
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;

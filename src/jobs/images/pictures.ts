@@ -177,7 +177,8 @@ export class Pictures implements FileContents {
 }
 
 /**
- * Returns the name of the file in which decoded pictures are stored; `null` if it is unknown whether a file has changed.
+ * Returns the name of the file in which decoded pictures are stored; `null` if it is unknown
+ * whether a file has changed.
  */
 function storeOf({ pictures }: ClassFolders, size: PictureSize): string | null {
   const facts = pictures.map(({ path, size: bytes, version }) => [path, bytes, version]);

@@ -60,24 +60,34 @@ describe('a file that ranks read while they train', () => {
   });
 });
 
-test.each([1, 2, 3])('%i ranks are told the samples of their next steps, but none behind the end of the run', async (n) => {
-  const taken: number[][] = [];
-  const expected: number[][] = [];
-  const watched = (): Task => {
-    const task = createCountingTask({ samples: SAMPLES });
-    return {
-      ...task,
-      ahead: 7,
-      expect: (next) => void expected.push([...next]),
-      withBatch: (indices, use, at, size) => {
-        taken.push([...indices]);
-        return task.withBatch(indices, use, at, size);
-      },
+test.each([1, 2, 3])(
+  '%i ranks are told the samples of their next steps, but none behind the end of the run',
+  async (n) => {
+    const taken: number[][] = [];
+    const expected: number[][] = [];
+    const watched = (): Task => {
+      const task = createCountingTask({ samples: SAMPLES });
+      return {
+        ...task,
+        ahead: 7,
+        expect: (next) => void expected.push([...next]),
+        withBatch: (indices, use, at, size) => {
+          taken.push([...indices]);
+          return task.withBatch(indices, use, at, size);
+        },
+      };
     };
-  };
-  const others = Array.from({ length: n - 1 }, () => createCountingTask({ samples: SAMPLES }));
-  await train([watched(), ...others], { epochs: 2 });
-  // The first pass is the warm-up.
-  const steps = taken.slice(1);
-  expect(expected).toEqual(steps.slice(1).map((_, i) => steps.slice(i + 1).flat().slice(0, 7)));
-});
+    const others = Array.from({ length: n - 1 }, () => createCountingTask({ samples: SAMPLES }));
+    await train([watched(), ...others], { epochs: 2 });
+    // The first pass is the warm-up.
+    const steps = taken.slice(1);
+    expect(expected).toEqual(
+      steps.slice(1).map((_, i) =>
+        steps
+          .slice(i + 1)
+          .flat()
+          .slice(0, 7),
+      ),
+    );
+  },
+);
