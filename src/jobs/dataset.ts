@@ -55,7 +55,8 @@ export interface Dataset {
   /**
    * Reads samples before they are needed.
    *
-   * @param next the samples that are needed next, in their order; at most {@link ahead}.
+   * @param next the samples that are needed next, in their order: those of the next step, and at
+   *   most {@link ahead} that follow.
    */
   expect?(next: readonly number[]): void;
 }

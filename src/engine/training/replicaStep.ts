@@ -207,7 +207,8 @@ export class ReplicaStep implements RankStep {
     if (await this.#methodTest?.waitForRanks(group, step)) this.figures.skipBytes();
     const assignment = this.samples.next(position, this.#balance.shares);
     const { epoch, offset, size, next } = assignment.window;
-    this.samples.readAhead(next, this.#balance.shares, this.progress.totalSteps(this.samples) - step - 1);
+    const stepsLeft = this.progress.totalSteps(this.samples) - step - 1;
+    this.samples.readAhead(assignment, this.#balance.shares, stepsLeft);
     return {
       epoch,
       offset,

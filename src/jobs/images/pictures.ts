@@ -95,6 +95,8 @@ export class Pictures implements FileContents {
    * @throws (rejects) DataError, which names the file, if a file cannot be read.
    */
   async read(wanted: readonly number[]): Promise<(Uint8Array | null)[]> {
+    const now = new Set(wanted);
+    this.#expected = this.#expected.filter((at) => !now.has(at));
     const missing = wanted.filter((at) => !this.#kept.has(at) && !this.#requested.has(at));
     if (missing.length > 0) void this.#request([...new Set(missing)]);
     // Pictures are taken now, because an expectation may end while others are awaited.

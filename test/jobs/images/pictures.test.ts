@@ -74,6 +74,24 @@ test('a picture that was awaited when it is no longer expected is still returned
   expect(firstOf(await read)).toEqual([7]);
 });
 
+test('a picture that has no room in memory is read ahead once, and again when it is needed again', async () => {
+  // 1365 pictures of 256 x 256 x 3 bytes fill the memory.
+  const { pictures, asked, answer } = picturesOf(1400, { side: 256, channels: 3 });
+  const first = pictures.read(upTo(1365));
+  answer(0);
+  await first;
+  pictures.expect([1370, 1371, 1372]);
+  answer(1);
+  await settled();
+  pictures.expect([1370, 1371, 1372, 1373]);
+  answer(2);
+  expect(firstOf(await pictures.read([1370, 1371]))).toEqual([1370 % 256, 1371 % 256]);
+  await settled();
+  expect(asked.slice(1)).toEqual([[1370, 1371, 1372], [1373]]);
+  void pictures.read([1370]);
+  expect(asked.at(-1)).toEqual([1370]);
+});
+
 test('the checksums of the files that were read are known', async () => {
   const { pictures, answer } = picturesOf(20);
   const read = pictures.read([4, 2]);

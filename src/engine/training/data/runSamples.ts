@@ -74,15 +74,16 @@ export class RunSamples {
   }
 
   /**
-   * Lets the task read the samples that this rank computes after the step that ends at `position`.
+   * Lets the task read the samples of this rank's next step, and of those that follow it.
    *
    * @param shares see {@link SampleAssigner.assign}.
-   * @param steps the number of steps that follow.
+   * @param steps the number of steps that follow the next one.
    */
-  readAhead(position: CursorPosition, shares: readonly number[] | null, steps: number): void {
+  readAhead({ indices, window }: StepAssignment, shares: readonly number[] | null, steps: number): void {
     const { ahead = 0 } = this.#task;
+    if (ahead === 0) return;
     const most = Math.min(ahead, steps * this.#plan.batchSize);
-    if (most > 0) this.#task.expect?.(this.assigner.upcoming(position, shares, most));
+    this.#task.expect?.([...indices, ...this.assigner.upcoming(window.next, shares, most)]);
   }
 
   /**
