@@ -109,13 +109,13 @@ interface Listed {
   starts: readonly number[];
   /** Bytes of all served files. */
   total: number;
+  /** Whether the root is a single file. */
+  isFile: boolean;
 }
 
 /** Answers requests for the files of `root`. */
 export class DataFiles {
   readonly #root: string;
-  /** Whether the root is a file. */
-  #isFile: Promise<boolean> | null = null;
   /** The files when they were last listed. */
   #listed: Promise<Listed> | null = null;
 
@@ -141,16 +141,15 @@ export class DataFiles {
       return true;
     }
     if (name === null || !listed.sizes.has(name)) return false;
-    const file = await this.#pathOf(name);
+    const file = this.#pathOf(name, listed);
     const read = (start: number, to: number): AsyncIterable<Uint8Array, undefined> =>
       createReadStream(file, { start, end: to - 1 }) as AsyncIterable<Uint8Array, undefined>;
     await answer(req, res, { size: (await stat(file)).size, read });
     return true;
   }
 
-  async #pathOf(name: string): Promise<string> {
-    this.#isFile ??= statOf(this.#root).then(({ isFile }) => isFile);
-    return (await this.#isFile) ? this.#root : path.join(this.#root, name);
+  #pathOf(name: string, { isFile }: Listed): string {
+    return isFile ? this.#root : path.join(this.#root, name);
   }
 
   /**
@@ -158,20 +157,15 @@ export class DataFiles {
    *
    * @throws (rejects) if a file has changed since it was listed. The answer then ends early.
    */
-  async *#contents({ names, starts, sizes }: Listed, from: number, to: number): AsyncGenerator<Uint8Array, undefined> {
-    for (
-      let at = Math.max(
-        0,
-        starts.findLastIndex((start) => start <= from),
-      );
-      starts[at]! < to;
-      at++
-    ) {
+  async *#contents(listed: Listed, from: number, to: number): AsyncGenerator<Uint8Array, undefined> {
+    const { names, starts, sizes } = listed;
+    const begin = starts.findLastIndex((start) => start <= from);
+    for (let at = Math.max(0, begin); starts[at]! < to; at++) {
       const [name, start] = [names[at]!, starts[at]!];
       const size = sizes.get(name)!;
       const [first, end] = [Math.max(0, from - start), Math.min(size, to - start)];
       if (first >= end) continue;
-      const file = await this.#pathOf(name);
+      const file = this.#pathOf(name, listed);
       if (size <= SMALL_BYTES) {
         const content = await readFile(file);
         if (content.length !== size) throw changed(name);
@@ -185,11 +179,11 @@ export class DataFiles {
 
   /** Lists the files; a failed listing is not cached. */
   #list(): Promise<Listed> {
-    const listed = listDataFiles(this.#root).then((entries) => {
+    const listed = Promise.all([listDataFiles(this.#root), statOf(this.#root)]).then(([entries, { isFile }]) => {
       const sizes = new Map(entries.flatMap(({ name, size }) => (size === undefined ? [] : [[name, size]])));
       let total = 0;
       const starts = [...sizes.values()].map((size) => (total += size) - size);
-      return { entries, sizes, names: [...sizes.keys()], starts, total };
+      return { entries, sizes, names: [...sizes.keys()], starts, total, isFile };
     });
     this.#listed = listed;
     listed.catch(() => {
@@ -226,11 +220,12 @@ async function answer(req: IncomingMessage, res: ServerResponse, { size, read }:
   const ranges = rangesOf(req.headers.range, size);
   const type = 'application/octet-stream';
   const [first] = ranges;
-  let body: AsyncIterable<Uint8Array> | Uint8Array[];
+  /** A body is begun only if it is sent, because a file that is opened must be read to its end. */
+  let body: () => AsyncIterable<Uint8Array> | Uint8Array[];
   if (first === undefined) {
     // No content-encoding: the page receives the .gz as it is, and can detect that it is truncated.
     res.writeHead(200, { 'content-type': type, 'content-length': size });
-    body = size === 0 ? [] : read(0, size);
+    body = () => (size === 0 ? [] : read(0, size));
   } else if (ranges.length === 1) {
     const { from, to } = first;
     res.writeHead(206, {
@@ -238,13 +233,13 @@ async function answer(req: IncomingMessage, res: ServerResponse, { size, read }:
       'content-range': `bytes ${from}-${to - 1}/${size}`,
       'content-length': to - from,
     });
-    body = read(from, to);
+    body = () => read(from, to);
   } else {
     res.writeHead(206, { 'content-type': `multipart/byteranges; boundary=${BOUNDARY}` });
-    body = partsOf(ranges, { size, read });
+    body = () => partsOf(ranges, { size, read });
   }
   if (req.method === 'HEAD') res.end();
-  else await pipeline(body, res);
+  else await pipeline(body(), res);
 }
 
 async function* partsOf(ranges: readonly Range[], { size, read }: Content): AsyncGenerator<Uint8Array> {
@@ -286,14 +281,19 @@ interface Range {
   to: number;
 }
 
-/** Returns the requested ranges. If the header is missing or invalid, there are none. */
+/**
+ * Returns the requested ranges. If the header is missing or invalid, there are none. This includes
+ * ranges that overlap or go backwards, with which a small request would cause a huge answer (RFC
+ * 9110, section 14.2).
+ */
 function rangesOf(header: string | undefined, size: number): Range[] {
   const list = /^bytes=(\d+-\d+(,\d+-\d+)*)$/.exec(header ?? '')?.[1]?.split(',') ?? [];
   const ranges = list.map((one) => {
     const [from, last] = one.split('-').map(Number) as [number, number];
     return { from, to: Math.min(last + 1, size) };
   });
-  return ranges.length <= MAX_RANGES && ranges.every(({ from, to }) => from < to) ? ranges : [];
+  const isValid = ranges.every(({ from, to }, i) => from < to && from >= (ranges[i - 1]?.to ?? 0));
+  return isValid && ranges.length <= MAX_RANGES ? ranges : [];
 }
 
 /** Decodes a name from a URL; returns `null` if it is invalid. */

@@ -186,6 +186,10 @@ describe('the HTTP server', () => {
     const together = await fetch(`${pets.url}/data/index.bin`, { headers });
     expect([together.status, together.headers.get('content-range')]).toEqual([206, 'bytes 5-21/26']);
     expect(await together.text()).toBe('egcats/a 1.pngtop');
+    for (const range of ['bytes=0-20,0-20', 'bytes=5-9,0-3', `bytes=${'0-0,'.repeat(300)}1-1`]) {
+      const whole = await fetch(`${pets.url}/data/index.bin`, { headers: { range } });
+      expect([whole.status, (await whole.arrayBuffer()).byteLength]).toEqual([200, 26]);
+    }
     const parts = await readRanges(`${pets.url}/data/index.bin`, [
       { start: 19, end: 26 },
       { start: 0, end: 2 },
