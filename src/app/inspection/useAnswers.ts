@@ -5,18 +5,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
 import { ask } from '../state/store.ts';
-import { inspected, prediction, type InspectionAnswer, type Prediction } from '../state/modelAnswers.ts';
-
-/**
- * Milliseconds between an inspection and the next request, at least. If the panel changed faster,
- * nobody could read it.
- */
-const PERIOD_MS = 1000;
-/**
- * The same, as a multiple of the time that an inspection takes, because the model does not train
- * meanwhile.
- */
-const PERIOD_FACTOR = 20;
+import { inspected, pauseAfter, prediction, type InspectionAnswer, type Prediction } from '../state/modelAnswers.ts';
 
 /** The id of the latest request for a prediction. The answer has the same id. */
 let lastId = 0;
@@ -51,8 +40,8 @@ export function useInspection(isVisible: boolean, steps: number, isTraining: boo
   const isFresh = last?.inspection?.steps === steps;
   // A panel that is created again does not know when the latest inspection was requested.
   const askedAt = useRef(performance.now());
-  const rest = useMemo(() => PERIOD_FACTOR * (performance.now() - askedAt.current), [last]);
-  const period = last === null ? 0 : Math.max(PERIOD_MS, isTraining ? rest : 0);
+  const took = useMemo(() => performance.now() - askedAt.current, [last]);
+  const period = last === null ? 0 : pauseAfter(took, isTraining);
   useEffect(() => {
     if (!isVisible || isFresh) return undefined;
     const timer = setTimeout(() => {

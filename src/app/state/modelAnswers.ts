@@ -9,6 +9,17 @@ export type Prediction = EventOf<'prediction'>;
 export type InspectionAnswer = EventOf<'inspection'>;
 export type GeneratedText = EventOf<'generated'>;
 
+/**
+ * Milliseconds between an inspection and the next request, at least. If the panel changed faster,
+ * nobody could read it.
+ */
+const PERIOD_MS = 1000;
+/**
+ * The same, as a multiple of the time that an inspection takes, because the model does not train
+ * meanwhile.
+ */
+const PERIOD_FACTOR = 20;
+
 const lastPrediction = signal<Prediction | null>(null);
 const lastInspection = signal<InspectionAnswer | null>(null);
 const lastGenerated = signal<GeneratedText | null>(null);
@@ -28,4 +39,13 @@ export function clearAnswers(): void {
   lastPrediction.value = null;
   lastInspection.value = null;
   lastGenerated.value = null;
+}
+
+/**
+ * Returns the milliseconds between an inspection and the next request.
+ *
+ * @param took milliseconds from the request to the answer.
+ */
+export function pauseAfter(took: number, isTraining: boolean): number {
+  return Math.max(PERIOD_MS, isTraining ? PERIOD_FACTOR * took : 0);
 }
