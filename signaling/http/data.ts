@@ -13,6 +13,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import {
+  hashOfList,
   HEAD_BYTES,
   isDataInHiddenFolder,
   isHidden,
@@ -27,6 +28,8 @@ export const DATA_PATH = '/data/';
 export const INDEX_PATH = `${DATA_PATH}index.json`;
 /** Path of the contents of all listed files. */
 const CONTENTS_PATH = `${DATA_PATH}index.bin`;
+/** Number of lists of files whose contents are still sent. */
+const MAX_LISTS = 8;
 /** Number of files of a folder that are listed at the same time. */
 const STATED = 64;
 /** Files up to this number of bytes are read into memory as a whole. */
@@ -118,6 +121,8 @@ export class DataFiles {
   readonly #root: string;
   /** The files when they were last listed. */
   #listed: Promise<Listed> | null = null;
+  /** The latest lists that clients may have, by their hashes. */
+  readonly #lists = new Map<string, Listed>();
 
   constructor(root: string) {
     this.#root = root;
@@ -137,7 +142,11 @@ export class DataFiles {
     const name = decoded(pathname.slice(DATA_PATH.length));
     const listed = await (this.#listed ?? this.#list());
     if (pathname === CONTENTS_PATH) {
-      await answer(req, res, { size: listed.total, read: (from, to) => this.#contents(listed, from, to) });
+      const of = new URL(req.url!, 'http://localhost').searchParams.get('of');
+      // Files may have been added since the client received its list.
+      const known = of === null ? listed : this.#lists.get(of);
+      if (known === undefined) return false;
+      await answer(req, res, { size: known.total, read: (from, to) => this.#contents(known, from, to) });
       return true;
     }
     if (name === null || !listed.sizes.has(name)) return false;
@@ -183,7 +192,10 @@ export class DataFiles {
       const sizes = new Map(entries.flatMap(({ name, size }) => (size === undefined ? [] : [[name, size]])));
       let total = 0;
       const starts = [...sizes.values()].map((size) => (total += size) - size);
-      return { entries, sizes, names: [...sizes.keys()], starts, total, isFile };
+      const list = { entries, sizes, names: [...sizes.keys()], starts, total, isFile };
+      this.#lists.set(hashOfList(entries), list);
+      if (this.#lists.size > MAX_LISTS) this.#lists.delete([...this.#lists.keys()][0]!);
+      return list;
     });
     this.#listed = listed;
     listed.catch(() => {

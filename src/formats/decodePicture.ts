@@ -48,7 +48,8 @@ const TYPES: Readonly<Record<string, string>> = { PNG: 'image/png', GIF: 'image/
  */
 async function decodeFrame(data: Uint8Array<ArrayBuffer>, type: string | undefined): Promise<ImageBitmap | null> {
   // A browser whose frames do not state their rotation does not say how a photo must be turned.
-  if (type === undefined || !('ImageDecoder' in globalThis) || !('rotation' in VideoFrame.prototype)) return null;
+  const isSupported = 'ImageDecoder' in globalThis && 'VideoFrame' in globalThis && 'rotation' in VideoFrame.prototype;
+  if (type === undefined || !isSupported) return null;
   const decoder = new ImageDecoder({ data, type });
   try {
     const { image } = await decoder.decode();

@@ -1,5 +1,5 @@
 /** Downloads files from web servers. */
-import { systemClock } from '../util/clock.ts';
+import { systemClock, type Clock } from '../util/clock.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 
 /**
@@ -20,6 +20,29 @@ export interface DownloadOptions {
    * Receives the number of received bytes, and the total number of bytes if the server states it.
    */
   onbytes?: (bytes: number, total: number) => void;
+}
+
+/** Milliseconds before a failed request is repeated: a server restarts within half a minute. */
+const RETRY_MS = [500, 1000, 2000, 4000, 8000, 15_000];
+
+/** The server or the network failed, perhaps only for a moment. */
+class TransientError extends DataError {}
+
+/**
+ * Repeats a request that fails because the server or the network fails for a moment.
+ *
+ * @throws (rejects) the error of the last attempt, or at once another error of `send`.
+ */
+export async function retried<T>(send: () => Promise<T>, clock: Clock = systemClock): Promise<T> {
+  for (const ms of RETRY_MS) {
+    try {
+      return await send();
+    } catch (error) {
+      if (!(error instanceof TransientError)) throw error;
+      await new Promise<void>((resolve) => clock.after(ms, resolve));
+    }
+  }
+  return send();
 }
 
 /** Downloads a file as a blob; see {@link request}. */
@@ -55,7 +78,7 @@ export async function request<T>(
     }
     if (!response.ok) {
       await response.body?.cancel();
-      throw new DataError(
+      throw new (response.status >= 500 ? TransientError : DataError)(
         `${url.href}: the server answered ${response.status}. Check the address and its permissions, or try again later.`,
       );
     }
@@ -80,7 +103,7 @@ export async function request<T>(
         { cause },
       );
     }
-    throw new DataError(
+    throw new TransientError(
       `${url.href} could not be fetched (${messageOf(cause)}). Check that the server is running and that, if it is not ` +
         "this page's server, it allows requests from this page (CORS: Access-Control-Allow-Origin).",
       {},

@@ -1,5 +1,5 @@
 /** Sources of data files: a folder on a web server, or files that the user picked. */
-import type { DataFileEntry } from '../spec/dataFiles.ts';
+import { hashOfList, type DataFileEntry } from '../spec/dataFiles.ts';
 import { pathOfName } from '../spec/mnistFiles.ts';
 import type { LoadProgress } from '../protocol/events.ts';
 import type { Preview } from '../spec/preview.ts';
@@ -153,7 +153,7 @@ export async function fetchFiles(
       onbytes: (done, total) => onprogress?.({ unit: 'bytes', done, total }),
     });
     if (blob === null) throw new DataError(`${url.href} does not exist. Check the address.`);
-    return [new File([blob], nameOf(url))];
+    return [new File([blob], nameOf(url), { lastModified: 0 })];
   }
   const entries = await readIndex(url, signal);
   if (entries === null) {
@@ -202,13 +202,13 @@ export async function listFiles(
   if (!entries?.some(({ size }) => size !== undefined)) {
     return (await fetchFiles(address, options, isWanted)).map(storedFile);
   }
-  const contents = new URL(CONTENTS_NAME, url).href;
+  const contents = contentsOf(url, entries).href;
   let end = 0;
   return entries.map(({ name, size = 0, modified }) => {
     const range = { start: end, end: (end += size) };
     return size > 0 && isWanted(name)
       ? fileAt(name, { in: 'web', url: contents, range }, modified)
-      : storedFile(new File([], name));
+      : storedFile(new File([], name, { lastModified: 0 }));
   });
 }
 
@@ -227,7 +227,7 @@ function fetchEach(
     const one = addressOf(name, folder);
     const blob = isWanted(name) ? await download(one, { signal }) : new Blob();
     if (blob === null) throw notThere(one);
-    return new File([blob], name);
+    return new File([blob], name, { lastModified: 0 });
   });
 }
 
@@ -248,7 +248,7 @@ async function fetchTogether(
     const start = offset;
     offset += size ?? 0;
     if (size === undefined || size === 0 || !isWanted(name)) {
-      files[at] = new File([], name);
+      files[at] = new File([], name, { lastModified: 0 });
       continue;
     }
     const last = parts.at(-1);
@@ -260,7 +260,7 @@ async function fetchTogether(
   const total = parts.reduce((sum, { start, end }) => sum + end - start, 0);
   let received = 0;
   for (const { start, end, files: own } of parts) {
-    const address = new URL(CONTENTS_NAME, folder);
+    const address = contentsOf(folder, entries);
     const onbytes = (bytes: number): void => onprogress?.({ unit: 'bytes', done: received + bytes, total });
     const blob = await download(address, { signal, onbytes, headers: { range: `bytes=${start}-${end - 1}` } });
     if (blob?.size !== end - start) {
@@ -271,6 +271,15 @@ async function fetchTogether(
     for (const { at, size } of own) files[at] = new File([blob.slice(from, (from += size))], entries[at]!.name);
   }
   return files;
+}
+
+/**
+ * Returns the address of the contents of listed files. Servers that know one list ignore the query.
+ */
+function contentsOf(folder: URL, entries: readonly DataFileEntry[]): URL {
+  const address = new URL(CONTENTS_NAME, folder);
+  address.searchParams.set('of', hashOfList(entries));
+  return address;
 }
 
 function addressOf(path: string, folder: URL): URL {

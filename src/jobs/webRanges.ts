@@ -5,7 +5,7 @@
  */
 import { DataError } from '../util/errors.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
-import { request, type DownloadOptions } from './download.ts';
+import { request, retried, type DownloadOptions } from './download.ts';
 
 export interface ByteRange {
   readonly start: number;
@@ -40,10 +40,13 @@ export async function readRanges(
   signal?: AbortSignal,
 ): Promise<Uint8Array<ArrayBuffer>[]> {
   const wanted = merged(ranges);
+  // A page may ask another origin for one range without its permission, but not for several.
+  if (globalThis.location !== undefined && new URL(url).origin !== globalThis.location.origin) sentSingly.add(url);
   const parts: Part[] = [];
   for (let at = 0; at < wanted.length && !sentSingly.has(url); at += RANGES_PER_REQUEST) {
     const some = wanted.slice(at, at + RANGES_PER_REQUEST);
-    const received = some.length === 1 ? [await readOne(url, some[0]!, signal)] : await readTogether(url, some, signal);
+    const received =
+      some.length === 1 ? [await readOne(url, some[0]!, signal)] : await retried(() => readTogether(url, some, signal));
     if (received === null) sentSingly.add(url);
     else parts.push(...received);
   }
@@ -69,7 +72,7 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
 }
 
 async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part> {
-  return { start: range.start, bytes: await readRange(url, range, bytesOf, { signal }) };
+  return { start: range.start, bytes: await retried(() => readRange(url, range, bytesOf, { signal })) };
 }
 
 /**

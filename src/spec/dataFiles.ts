@@ -3,6 +3,7 @@
  * and tabs read files by the same rules.
  */
 
+import { hashState } from '../util/hash.ts';
 import { hexOf } from '../util/hex.ts';
 
 /** `idx`: arrays, as those of MNIST. */
@@ -19,6 +20,12 @@ export interface DataFileEntry {
   size?: number;
   /** Time of the latest change, in milliseconds since 1970, if the server states it. */
   modified?: number;
+}
+
+/** Returns a hash of a list of files. It says to which list positions in the contents belong. */
+export function hashOfList(entries: readonly DataFileEntry[]): string {
+  const facts = entries.map(({ name, size, modified }) => [name, size, modified]);
+  return hashState([new TextEncoder().encode(JSON.stringify(facts))]);
 }
 
 /** Kinds by name. A file with another name may still be a picture. */

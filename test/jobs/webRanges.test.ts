@@ -1,7 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
+import { download, retried } from '../../src/jobs/download.ts';
 import { readRanges } from '../../src/jobs/webRanges.ts';
+import { systemClock } from '../../src/util/clock.ts';
 
 const close: (() => void)[] = [];
 afterEach(() => close.splice(0).forEach((one) => one()));
@@ -73,4 +75,22 @@ test('a file that has become shorter is reported', async () => {
     response.writeHead(206).end(CONTENT.slice(Number(from), Number(from) + 1));
   });
   await expect(read(url)).rejects.toThrow(`${url} has changed since it was listed`);
+});
+
+test('a request is repeated while the server restarts, and other failures are reported at once', async () => {
+  const waits: number[] = [];
+  const clock = {
+    ...systemClock,
+    after: (ms: number, fn: () => void): (() => void) => {
+      waits.push(ms);
+      queueMicrotask(fn);
+      return () => {};
+    },
+  };
+  const answers = [503, 503, 200];
+  const { url } = await serve((_, response) => response.writeHead(answers.shift() ?? 400).end('x'));
+  const send = (): Promise<Blob | null> => download(new URL(url));
+  expect(await (await retried(send, clock))!.text()).toBe('x');
+  await expect(retried(send, clock)).rejects.toThrow('the server answered 400');
+  expect(waits).toEqual([500, 1000]);
 });

@@ -32,6 +32,7 @@ import { createJobScores } from '../tasks/jobScores.ts';
 import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
 import type { Evaluated, StepOfEpoch, Task } from '../tasks/task.ts';
 import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
+import { DataError } from '../../util/errors.ts';
 
 /** The layers of a model. */
 export interface PipelineModel extends LayerChain {
@@ -124,6 +125,10 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
         indices,
         (pixels) => at && augment(pixels, indices, at.epoch),
       );
+      if (batch.weights.subarray(0, indices.length).includes(0)) {
+        // One stage has the pictures, and another one has the loss.
+        throw new DataError('A pipeline needs all pictures, but one cannot be decoded. Replace it, or choose ddp.');
+      }
       const masks = at && dropoutMasks({ dropout }, job.seed, indices, size, at.step);
       return {
         inputs,

@@ -288,8 +288,11 @@ export class ReplicaStep implements RankStep {
     const own: OwnPass[] = [];
     let startedAt = clock.now();
     let data = 0;
+    /** Milliseconds until the samples of the latest pass were read. */
+    let readMs = 0;
     const read = (): void => {
-      data += clock.now() - startedAt;
+      readMs = clock.now() - startedAt;
+      data += readMs;
     };
     if (accumulator) {
       for (const { samples, size } of batches) {
@@ -299,7 +302,7 @@ export class ReplicaStep implements RankStep {
         };
         await task.withBatch(samples, accumulate, stepOfEpoch, size);
         const endedAt = clock.now();
-        own.push({ size, samples: samples.length, ms: endedAt - startedAt });
+        own.push({ size, samples: samples.length, ms: endedAt - startedAt - readMs });
         startedAt = endedAt;
       }
     }
@@ -318,7 +321,7 @@ export class ReplicaStep implements RankStep {
       stepOfEpoch,
       last.size,
     );
-    const ms = clock.now() - startedAt - report.exposed - report.update;
+    const ms = clock.now() - startedAt - readMs - report.exposed - report.update;
     own.push({ size: last.size, samples: last.samples.length, ms });
     this.#balance.took(own);
     return {

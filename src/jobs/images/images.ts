@@ -19,6 +19,7 @@ import { bytesAt, type StoredFile } from '../storedFile.ts';
 import { findPictures } from './findPictures.ts';
 import { decodePicture, type DecodePicture } from '../../formats/decodePicture.ts';
 import { openZip } from '../../formats/zip.ts';
+import { checkEntry } from '../../formats/zipEntry.ts';
 import { checkImages, inOrder } from './imagesAgreement.ts';
 import { classFolders, countsOf, type ClassFolders } from './pictureFolders.ts';
 import { PictureDataset } from './pictureDataset.ts';
@@ -312,6 +313,7 @@ async function ofPictures(
 ): Promise<OpenedImages> {
   const found = await findPictures(name, files, decode ?? decodePicture);
   const folders: ClassFolders = classFolders(name, found, { seed, isShard });
+  for (const { place } of folders.pictures) if (place.in === 'zip') checkEntry(place.entry);
   const classes = [...folders.classes];
   checkEnough(name, folders.pictures.length, isShard);
   checkImages(name, { isNumbered: false, classes }, isShard);

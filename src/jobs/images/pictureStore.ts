@@ -29,15 +29,16 @@ interface WorkerFileHandle extends FileSystemFileHandle {
 export interface SyncAccessHandle {
   read(into: Uint8Array, options: { at: number }): number;
   write(bytes: Uint8Array, options: { at: number }): number;
+  close(): void;
 }
 
 export class PictureStore {
-  readonly #file: SyncAccessHandle;
+  readonly #file: Pick<SyncAccessHandle, 'read' | 'write'>;
   /** Bytes of a decoded picture. */
   readonly #bytes: number;
   #isFull = false;
 
-  constructor(file: SyncAccessHandle, bytes: number) {
+  constructor(file: Pick<SyncAccessHandle, 'read' | 'write'>, bytes: number) {
     this.#file = file;
     this.#bytes = bytes;
   }
@@ -56,7 +57,9 @@ export class PictureStore {
       await removeOld(directory, Date.now() - KEPT_MS);
       const handle = (await directory.getFileHandle(name, { create: true })) as WorkerFileHandle;
       const file = await handle.createSyncAccessHandle({ mode: 'readwrite-unsafe' });
-      return isFast(file, () => performance.now()) ? new PictureStore(file, bytes) : null;
+      if (isFast(file, () => performance.now())) return new PictureStore(file, bytes);
+      file.close();
+      return null;
     } catch {
       return null;
     }
@@ -65,7 +68,12 @@ export class PictureStore {
   /** Returns a picture; `null` if it is not stored, or was not stored completely. */
   read(at: number): StoredPicture | null {
     const record = new Uint8Array(HEAD_BYTES + this.#bytes);
-    if (this.#file.read(record, { at: at * record.length }) < record.length) return null;
+    try {
+      if (this.#file.read(record, { at: at * record.length }) < record.length) return null;
+    } catch {
+      // The browser has removed the file, for example because the user has cleared the site's data.
+      return null;
+    }
     const [mark, crc, checksum] = new Uint32Array(record.buffer, 0, 3);
     const pixels = record.slice(HEAD_BYTES);
     return mark === MARK && crc32(pixels) === checksum ? { pixels, crc: crc! } : null;

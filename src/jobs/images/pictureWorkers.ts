@@ -16,7 +16,7 @@ const MAX_WORKERS = 4;
 let workers: PictureWorker[] | null = null;
 
 /** Reads pictures in the worker that has the fewest to read. */
-export const pictureWorkers: ReadPictures = (request) => {
+export const pictureWorkers: ReadPictures = async (request) => {
   workers ??= Array.from({ length: countOfWorkers() }, () => new PictureWorker());
   const [idlest] = workers.toSorted((a, b) => a.waiting - b.waiting);
   return idlest!.read(request);
@@ -24,7 +24,7 @@ export const pictureWorkers: ReadPictures = (request) => {
 
 /** Returns half the number of cores, because the other half trains. */
 export function countOfWorkers(): number {
-  return Math.min(MAX_WORKERS, Math.max(1, Math.floor(navigator.hardwareConcurrency / 2)));
+  return Math.min(MAX_WORKERS, Math.max(1, Math.floor((navigator.hardwareConcurrency ?? 2) / 2)));
 }
 
 class PictureWorker {
@@ -37,14 +37,15 @@ class PictureWorker {
     this.#worker = openWorker();
     if (this.#worker === null) return;
     this.#worker.onmessage = ({ data }: MessageEvent<FromPictureWorker>) => {
-      const { result } = this.#requests.get(data.id)!;
+      const result = this.#requests.get(data.id)?.result;
       this.#requests.delete(data.id);
-      if ('pictures' in data) result.resolve(data.pictures);
-      else result.reject(new DataError(data.problem));
+      if ('pictures' in data) result?.resolve(data.pictures);
+      else result?.reject(new DataError(data.problem));
     };
     // A worker that could not be loaded does nothing. This thread reads the pictures instead of it.
     this.#worker.onerror = () => {
       this.#hasFailed = true;
+      this.#worker!.terminate();
       for (const { request, result } of this.#requests.values()) {
         readPictures(request).then(result.resolve, result.reject);
       }

@@ -19,8 +19,8 @@ const KEPT_BYTES = 256 * 1024 * 1024;
 const AHEAD_BYTES = 32 * 1024 * 1024;
 /** Maximum and minimum number of pictures that are read ahead. */
 const [MOST_AHEAD, LEAST_AHEAD] = [1024, 64];
-/** Number of pictures that are read with one request. */
-const CHUNK = 64;
+/** Maximum number of pictures, and of bytes of their files, that are read with one request. */
+const CHUNK = { pictures: 64, bytes: 16 * 1024 * 1024 };
 /** Number of requests that are under way ahead of the run. */
 const REQUESTS = 3;
 
@@ -94,11 +94,19 @@ export class Pictures implements FileContents {
    *
    * @throws (rejects) DataError, which names the file, if a file cannot be read.
    */
-  async read(wanted: readonly number[]): Promise<(Uint8Array | null)[]> {
+  read(wanted: readonly number[]): Promise<(Uint8Array | null)[]> {
+    return this.#take(wanted, this.#store);
+  }
+
+  async #take(wanted: readonly number[], store: string | null): Promise<(Uint8Array | null)[]> {
     const now = new Set(wanted);
     this.#expected = this.#expected.filter((at) => !now.has(at));
     const missing = wanted.filter((at) => !this.#kept.has(at) && !this.#requested.has(at));
-    if (missing.length > 0) void this.#request([...new Set(missing)]);
+    for (let rest = [...new Set(missing)]; rest.length > 0;) {
+      const some = this.#chunkOf(rest);
+      rest = rest.slice(some.length);
+      void this.#request(some, store);
+    }
     // Pictures are taken now, because an expectation may end while others are awaited.
     const taken = wanted.map((at) => this.#kept.get(at) ?? this.#requested.get(at)!);
     return Promise.all(
@@ -129,7 +137,8 @@ export class Pictures implements FileContents {
    */
   async preview(shown: readonly number[]): Promise<{ at: number; picture: PreviewPicture }[]> {
     const { side, channels } = this.size;
-    const all = await this.read(shown);
+    // The user may choose another size, so that these pictures would be stored in vain.
+    const all = await this.#take(shown, null);
     return all.flatMap((pixels, i) => {
       if (pixels === null) return [];
       const at = shown[i]!;
@@ -138,12 +147,22 @@ export class Pictures implements FileContents {
     });
   }
 
+  /** Returns the first pictures of a list, as many as are read with one request. */
+  #chunkOf(list: readonly number[]): number[] {
+    let bytes = 0;
+    const most = list.findIndex((at, i) => {
+      bytes += this.folders.pictures[at]!.size;
+      return i > 0 && (i === CHUNK.pictures || bytes > CHUNK.bytes);
+    });
+    return list.slice(0, most === -1 ? undefined : most);
+  }
+
   #readAhead(): void {
     while (this.#requests < REQUESTS) {
-      const next = this.#expected.filter((at) => !this.#kept.has(at) && !this.#requested.has(at)).slice(0, CHUNK);
+      const next = this.#chunkOf(this.#expected.filter((at) => !this.#kept.has(at) && !this.#requested.has(at)));
       if (next.length === 0) return;
       this.#requests++;
-      void this.#request(next).then((isRead) => {
+      void this.#request(next, this.#store).then((isRead) => {
         this.#requests--;
         // After a failure, nothing is read ahead until the next step, which reports it.
         if (isRead) this.#readAhead();
@@ -154,13 +173,13 @@ export class Pictures implements FileContents {
   /**
    * Resolves with whether the pictures were read. Those that wait for them are told of a failure.
    */
-  async #request(next: readonly number[]): Promise<boolean> {
+  async #request(next: readonly number[], store: string | null): Promise<boolean> {
     const { pictures } = this.folders;
     const files = next.map((at) => {
       const { path, place } = pictures[at]!;
       return { at, path, place };
     });
-    const all = this.#readAll({ files, size: this.size, store: this.#store });
+    const all = this.#readAll({ files, size: this.size, store });
     for (const [i, at] of next.entries()) {
       const one = all.then((read) => read[i]!);
       // A picture that nobody waits for is requested again when it is needed.

@@ -44,19 +44,19 @@ describe('a file that ranks read while they train', () => {
   test('is named on all ranks, with the ranks, if its contents differ', async () => {
     const other = readingTask((file) => (file === 7 ? 99 : file));
     const results = await train([readingTask((file) => file), other, readingTask((file) => file)]);
-    const errors = results as DataError[];
-    expect(errors.map((error) => error instanceof DataError)).toEqual([true, true, true]);
-    for (const { message } of errors) {
+    for (const { message } of results as Error[]) {
       expect(message).toMatch(/^cats\/7\.png has the same size, but other contents on rank \d .*and rank \d/);
       expect(message).toContain('rank 1 (CRC-32 00000063)');
     }
+    // Only ranks that are wrong leave the run.
+    expect(results.filter((error) => error instanceof DataError)).toHaveLength(1);
   });
 
   test('is named before the first step if the checksums that zip files state differ', async () => {
     const [own, other] = [new Uint32Array(SAMPLES).fill(5), new Uint32Array(SAMPLES).fill(5)];
     other[3] = 6;
     const results = await train([readingTask(() => 5, own), readingTask(() => 5, other), readingTask(() => 5)]);
-    for (const error of results as DataError[]) expect(error.message).toMatch(/^cats\/3\.png .*rank 0 .*rank 1/);
+    for (const { message } of results as Error[]) expect(message).toMatch(/^cats\/3\.png .*rank 0 .*rank 1/);
   });
 });
 

@@ -8,7 +8,7 @@ const picture = (value: number): { pixels: Uint8Array<ArrayBuffer>; crc: number 
 });
 
 /** A file in memory. A write beyond `quota` bytes fails. */
-class MemoryFile implements SyncAccessHandle {
+class MemoryFile implements Pick<SyncAccessHandle, 'read' | 'write'> {
   bytes = new Uint8Array();
   readonly quota: number;
 

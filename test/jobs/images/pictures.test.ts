@@ -14,8 +14,15 @@ interface Reads {
 }
 
 /** Returns pictures whose requests the test answers. A pixel is the number of its picture. */
-function picturesOf(count: number, size = { side: SIDE, channels: 1 as 1 | 3 }): { pictures: Pictures } & Reads {
-  const files = Array.from({ length: count }, (_, i) => storedFile(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)));
+function picturesOf(
+  count: number,
+  size = { side: SIDE, channels: 1 as 1 | 3 },
+  bytes = 1,
+): { pictures: Pictures } & Reads {
+  const files = Array.from({ length: count }, (_, i) => ({
+    ...storedFile(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)),
+    size: bytes,
+  }));
   const found = { pictures: files, others: [], undecoded: [], hidden: [] };
   const folders = classFolders('The folder', found, { seed: 1, isShard: false });
   const asked: number[][] = [];
@@ -74,20 +81,27 @@ test('a picture that was awaited when it is no longer expected is still returned
   expect(firstOf(await read)).toEqual([7]);
 });
 
+test('large files are read a few at a time', () => {
+  const { pictures, asked } = picturesOf(7, { side: SIDE, channels: 1 }, 6 * 1024 * 1024);
+  void pictures.read(upTo(7));
+  expect(asked).toEqual([[0, 1], [2, 3], [4, 5], [6]]);
+});
+
 test('a picture that has no room in memory is read ahead once, and again when it is needed again', async () => {
   // 1365 pictures of 256 x 256 x 3 bytes fill the memory.
   const { pictures, asked, answer } = picturesOf(1400, { side: 256, channels: 3 });
   const first = pictures.read(upTo(1365));
-  answer(0);
+  const requests = asked.length;
+  upTo(requests).forEach(answer);
   await first;
   pictures.expect([1370, 1371, 1372]);
-  answer(1);
+  answer(requests);
   await settled();
   pictures.expect([1370, 1371, 1372, 1373]);
-  answer(2);
+  answer(requests + 1);
   expect(firstOf(await pictures.read([1370, 1371]))).toEqual([1370 % 256, 1371 % 256]);
   await settled();
-  expect(asked.slice(1)).toEqual([[1370, 1371, 1372], [1373]]);
+  expect(asked.slice(requests)).toEqual([[1370, 1371, 1372], [1373]]);
   void pictures.read([1370]);
   expect(asked.at(-1)).toEqual([1370]);
 });

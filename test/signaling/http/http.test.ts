@@ -1,4 +1,5 @@
 import { readRanges } from '../../../src/jobs/webRanges.ts';
+import { hashOfList, type DataFileEntry } from '../../../src/spec/dataFiles.ts';
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, symlink, rm, writeFile } from 'node:fs/promises';
@@ -200,6 +201,14 @@ describe('the HTTP server', () => {
     for (const name of ['cats/notes.txt', 'cats/notes.xml', 'cats/.hidden.png', '.mice/1.png', 'cats', '%']) {
       expect((await fetch(`${pets.url}/data/${name}`)).status, name).toBe(404);
     }
+    const entries = (await (await fetch(`${pets.url}/data/index.json`)).json()) as DataFileEntry[];
+    await writeFile(path.join(folder, 'pets/a/first.png'), 'first');
+    await fetch(`${pets.url}/data/index.json`);
+    const earlier = `${pets.url}/data/index.bin?of=${hashOfList(entries)}`;
+    expect((await (await fetch(earlier)).arrayBuffer()).byteLength).toBe(26);
+    expect(await (await fetch(earlier)).text()).not.toContain('first');
+    expect(await (await fetch(`${pets.url}/data/index.bin`)).text()).toContain('first');
+    expect((await fetch(`${pets.url}/data/index.bin?of=0`)).status).toBe(404);
     await pets.close();
     const one = await startSignaling({ data: path.join(folder, 'pets/top.png'), logLevel: 'silent' });
     expect(await (await fetch(`${one.url}/data/top.png`)).text()).toBe('top.png');

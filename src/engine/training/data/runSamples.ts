@@ -57,7 +57,7 @@ export class RunSamples {
     const { seed, batchSize } = this.#plan;
     const { samples, train, test } = await compareData(group, this.#task, { dataHash: this.#dataHash, isFresh });
     this.#totals = { train, test };
-    await this.#comparison?.compareStated(group);
+    await this.#comparison?.enter(group, isFresh);
     if (this.#assigner) return this.#assigner.enter(group, samples);
     const Assigner = this.#task.isShard ? PartitionedDataAssigner : ReplicatedDataAssigner;
     this.#assigner = new Assigner({ group, samples, seed, batchSize });
