@@ -256,7 +256,7 @@ export const NOTE_SENTENCES: NoteSentences = {
   'names-guessed': (notes) =>
     `${counted(totalOf(notes), 'name')} in the zip file ${are(totalOf(notes))} not in UTF-8, and ${are(totalOf(notes))} read as ${named(notes, withExample)}. If this is wrong, pack the files again with names in UTF-8, or rename the folders.`,
   'pictures-undecoded': (notes) =>
-    `${counted(totalOf(notes), 'picture')} ${are(totalOf(notes))} left out, because ${totalOf(notes) === 1 ? 'it is' : 'they are'} damaged, or in a format that this browser does not decode: ${named(notes, inFolder)}. Replace or convert ${totalOf(notes) === 1 ? 'it' : 'them'}.`,
+    `${counted(totalOf(notes), 'picture')} ${are(totalOf(notes))} left out: damaged, or in a format that this browser does not decode: ${named(notes, inFolder)}.`,
   'folder-left-out': (notes) =>
     `These pictures are left out because their folder is not a class: ${named(
       notes,
@@ -268,7 +268,7 @@ export const NOTE_SENTENCES: NoteSentences = {
       ({ name, count }) => `${quoted(name)} (${counted(count, 'sample')})`,
     )}.`,
   augmented: (notes) =>
-    `Training pictures are changed at random, anew in each epoch: ${named(notes, ({ name }) => name)}. The preview on the page shows examples. Held-out pictures are not changed.`,
+    `Training pictures are changed at random, anew in each epoch: ${named(notes, ({ name }) => name)}. Held-out pictures are not changed.`,
   'sheets-left-out': ([note]) => `Only the sheet ${quoted(note!.name)} is read. Others are left out: ${note!.example}.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,

@@ -91,8 +91,7 @@ export const run = {
   whereStepGoes: 'Time of a step by rank',
   oneStep: 'one step',
   reading: 'reading samples',
-  dataLimits: (percent: number) =>
-    `Reading samples takes ${percent} % of a step on the slowest rank. Smaller picture files make the run faster.`,
+  dataLimits: (percent: number) => `Reading samples takes ${percent} % of a step. Smaller files are faster.`,
   computation: 'computation',
   communication: 'communication',
   rest: 'other',

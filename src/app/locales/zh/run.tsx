@@ -107,7 +107,7 @@ export const run: Messages['run'] = {
   whereStepGoes: '各 rank 一步的用时',
   oneStep: '一步',
   reading: '读取样本',
-  dataLimits: (percent) => `最慢的 rank 有 ${percent}% 的时间在读取样本。换用更小的图片文件可以加快训练。`,
+  dataLimits: (percent) => `读取样本占一步的 ${percent}%。换用更小的文件会更快。`,
   computation: '计算',
   communication: '通信',
   rest: '其他',
