@@ -31,7 +31,7 @@ const CONTENTS_PATH = `${DATA_PATH}index.bin`;
 /** Number of lists of files whose contents are still sent. */
 const MAX_LISTS = 8;
 /** Number of files of a folder that are listed at the same time. */
-const STATED = 64;
+const LISTED_AT_ONCE = 64;
 /** Files up to this number of bytes are read into memory as a whole. */
 const SMALL_BYTES = 1024 * 1024;
 
@@ -56,7 +56,7 @@ function isText({ name }: DataFileEntry): boolean {
 
 async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
   const entries = await readdir(path.join(root, folder), { withFileTypes: true });
-  const found = await mapConcurrently(entries, STATED, async (entry): Promise<DataFileEntry[]> => {
+  const found = await mapConcurrently(entries, LISTED_AT_ONCE, async (entry): Promise<DataFileEntry[]> => {
     const name = folder + entry.name;
     if (isHidden(entry.name)) return entry.isDirectory() ? namesInHidden(root, `${name}/`) : [];
     // Links to folders are not followed, because they may form a circle.

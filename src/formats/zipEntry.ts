@@ -8,7 +8,7 @@ import { crc32 } from '../util/crc32.ts';
 import { DataError } from '../util/errors.ts';
 
 export const STORED = 0;
-export const DEFLATED = 8;
+const DEFLATED = 8;
 
 /** What the directory of a zip file says about an entry. It can be sent to another thread. */
 export interface ZipEntryFacts {

@@ -191,7 +191,7 @@ export async function listFiles(
       };
       return readRange(place.url, place.range, (answer) => answer.blob(), { signal, onbytes });
     };
-    return { path, size, ...(version !== undefined && { version }), place, blob };
+    return { path, size, version, place, blob };
   };
   if (!url.pathname.endsWith('/')) {
     const size = /\.zip$/i.test(url.pathname) ? await rangedSize(url, signal) : null;

@@ -16,7 +16,7 @@ export interface StoredFile {
   /** In a zip file: the guessed encoding of the file's name; missing or `null` if it is known. */
   guessed?: string | null;
   /** A number that changes with the file's contents, such as its time; missing if it is unknown. */
-  version?: number;
+  version?: number | undefined;
   place: FilePlace;
   /** Reads the whole file. */
   blob: () => Promise<Blob>;
@@ -35,7 +35,7 @@ export function storedFile(file: File): StoredFile {
     path: file.name,
     size: file.size,
     // Files that were received from another rank have no time.
-    ...(file.lastModified > 0 && { version: file.lastModified }),
+    version: file.lastModified > 0 ? file.lastModified : undefined,
     place: { in: 'blob', blob: file },
     blob: () => Promise.resolve(file),
   };

@@ -268,7 +268,7 @@ export const NOTE_SENTENCES: NoteSentences = {
       ({ name, count }) => `${quoted(name)} (${counted(count, 'sample')})`,
     )}.`,
   augmented: (notes) =>
-    `Training pictures are changed at random, anew in each epoch: ${named(notes, ({ name }) => name)}. Held-out pictures are not changed.`,
+    `Each epoch changes the training pictures at random: ${named(notes, ({ name }) => name)}. Held-out pictures stay as they are.`,
   'sheets-left-out': ([note]) => `Only the sheet ${quoted(note!.name)} is read. Others are left out: ${note!.example}.`,
   'utf-16': (notes) =>
     `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,

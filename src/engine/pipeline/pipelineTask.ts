@@ -68,7 +68,7 @@ export interface MicroBatch {
 
 export interface PipelineTask extends Pick<
   Task,
-  'trainSamples' | 'testSamples' | 'classifies' | 'classes' | 'score' | 'dataHash' | 'dataAdvice'
+  'trainSamples' | 'testSamples' | 'classifies' | 'classes' | 'score' | 'dataHash' | 'dataAdvice' | 'contents'
 > {
   /** The data with which a language model writes texts; `null` for other models. */
   text: { tokenizer: Tokenizer; size: NetworkSize; bigramLoss: number } | null;
@@ -106,6 +106,7 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
   return {
     trainSamples: train.size,
     testSamples: test.size,
+    contents: train.contents ?? null,
     classifies: scores.classifies,
     classes: scores.classes,
     score: scores.metrics,

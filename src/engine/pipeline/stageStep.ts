@@ -19,6 +19,7 @@ import { DivergenceError, UsageError } from '../../util/errors.ts';
 import type { RunState } from '../storage/runState.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
 import { compareData } from '../training/data/compareData.ts';
+import { ContentComparison } from '../training/data/compareContents.ts';
 import type { NextStep, RankStep, TakenStep } from '../training/rankStep.ts';
 import { RunProgress, type EnteredRank, type ScheduledSamples } from '../training/runProgress.ts';
 import { RunStats } from '../training/telemetry/runStats.ts';
@@ -78,6 +79,7 @@ export class StageStep implements RankStep {
   readonly #dataHash: string;
   readonly #cursor: GlobalCursor;
   readonly #held = new HeldStages();
+  readonly #comparison: ContentComparison | null;
   #agreement: Agreement | null = null;
   #busyMs = 0;
   #spanMs = 0;
@@ -89,6 +91,7 @@ export class StageStep implements RankStep {
     this.#cursor = new GlobalCursor({ datasetSize: task.trainSamples, seed: plan.seed });
     this.progress = new RunProgress(plan, null);
     this.heldOut = this.#heldOutTask(task);
+    this.#comparison = ContentComparison.of(task);
   }
 
   /** Prepares the run on this rank alone. */
@@ -138,6 +141,7 @@ export class StageStep implements RankStep {
     // With a large model, SYNCING takes longer than its usual timeout.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
     const totals = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
+    await this.#comparison?.enter(group, this.#held.isFresh);
     const model = task.createModel();
     const state = await this.#held.agree(group, this.progress.now, this.progress.isDue);
     const grid = await PipelineGrid.create(group, plan, model);
@@ -198,6 +202,7 @@ export class StageStep implements RankStep {
   }
 
   async compare(group: ProcessGroup, exchange: (stateHash: string) => Promise<void>): Promise<void> {
+    await this.#comparison?.compare(group);
     try {
       await exchange(await this.#held.hash(group, this.#agreed.grid));
     } catch (error) {

@@ -8,6 +8,7 @@ import {
   type OpenMirrorStorage,
 } from '../../parallel/pipeline/mirrorStorage.ts';
 import { StorageError } from '../../util/errors.ts';
+import { openInWorker, privateDirectory } from '../../util/privateFiles.ts';
 
 /** The largest copy that is kept in memory. */
 const MEMORY_BYTES = 64 * 1024 ** 2;
@@ -20,17 +21,6 @@ const ATTEMPTS = 2;
 const ZEROS = 1024 ** 2;
 /** The name of the OPFS directory. */
 const DIRECTORY = 'peergrad-mirrors';
-
-/** Declares a method that exists only in workers. The types of pages do not have it. */
-interface WorkerFileHandle extends FileSystemFileHandle {
-  createSyncAccessHandle(): Promise<SyncAccessHandle>;
-}
-
-interface SyncAccessHandle {
-  read(into: Float32Array, options: { at: number }): number;
-  write(values: Float32Array, options: { at: number }): number;
-  close(): void;
-}
 
 /** If the browser has no OPFS, or its storage is full, the copy is kept in memory. */
 export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
@@ -48,12 +38,10 @@ export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
 
 /** @throws (rejects) DOMException if the file cannot be created. */
 async function openFile(bytes: number): Promise<MirrorStorage> {
-  const root = await navigator.storage.getDirectory();
-  const directory = await root.getDirectoryHandle(DIRECTORY, { create: true });
+  const directory = await privateDirectory(DIRECTORY);
   await removeUnused(directory);
   const name = crypto.randomUUID();
-  const handle = (await directory.getFileHandle(name, { create: true })) as WorkerFileHandle;
-  const access = await handle.createSyncAccessHandle();
+  const access = await openInWorker(directory, name);
   const close = (): void => {
     access.close();
     // A file that is not removed now is removed when the next one is opened.

@@ -2,6 +2,7 @@
  * Files that are written from start to end and are too large for memory. They are in the browser's
  * private file system (OPFS). Without it they are blobs, which the browser may keep on disk.
  */
+import { privateDirectory, removeOld } from '../../util/privateFiles.ts';
 import { preferredMedium } from './blobStore.ts';
 
 export interface WrittenFile {
@@ -26,8 +27,7 @@ const KEPT_MS = 24 * 60 * 60_000;
 /** @throws (rejects) DOMException if storage is blocked. */
 export async function createFile(): Promise<FileWriter> {
   if ((await preferredMedium()) !== 'opfs') return createBlob();
-  const root = await navigator.storage.getDirectory();
-  const directory = await root.getDirectoryHandle(NAME, { create: true });
+  const directory = await privateDirectory(NAME);
   await removeOld(directory, Date.now() - KEPT_MS);
   const name = crypto.randomUUID();
   const handle = await directory.getFileHandle(name, { create: true });
@@ -54,13 +54,4 @@ export function createBlob(): FileWriter {
     close: () => Promise.resolve({ content: new Blob(parts), remove: () => Promise.resolve() }),
     abort: () => Promise.resolve(void parts.splice(0)),
   };
-}
-
-/** Removes files that were last written before `limit`, in milliseconds since 1970. */
-async function removeOld(directory: FileSystemDirectoryHandle, limit: number): Promise<void> {
-  for await (const handle of directory.values()) {
-    if (handle instanceof FileSystemFileHandle && (await handle.getFile()).lastModified < limit) {
-      await directory.removeEntry(handle.name);
-    }
-  }
 }

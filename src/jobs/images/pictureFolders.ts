@@ -116,14 +116,7 @@ export function classFolders(
   return {
     classes,
     untrained,
-    pictures: found.map(({ path, size, version, place, blob }, i) => ({
-      path,
-      size,
-      ...(version !== undefined && { version }),
-      place,
-      blob,
-      label: labels[i]!,
-    })),
+    pictures: found.map((one, i) => ({ ...one, label: labels[i]! })),
     isSplit: isNamed,
     split: isNamed ? named : trainTestSplit(labels, seed),
     notes: [

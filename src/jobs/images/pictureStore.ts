@@ -3,6 +3,7 @@
  * once. All tabs of a browser share the file, and it is kept when a tab is reloaded.
  */
 import { crc32 } from '../../util/crc32.ts';
+import { openInWorker, privateDirectory, removeOld, type SyncAccessHandle } from '../../util/privateFiles.ts';
 
 /** Pixels, and the CRC-32 of the picture's file. */
 interface StoredPicture {
@@ -19,18 +20,6 @@ const KEPT_MS = 7 * 24 * 60 * 60_000;
 /** Before its pixels, each picture has three numbers: a mark and two checksums. */
 const HEAD_BYTES = 3 * Uint32Array.BYTES_PER_ELEMENT;
 const MARK = 0x70677078;
-
-/** Declares a method that exists only in workers. The types of pages do not have it. */
-interface WorkerFileHandle extends FileSystemFileHandle {
-  createSyncAccessHandle(options: { mode: 'readwrite-unsafe' }): Promise<SyncAccessHandle>;
-}
-
-/** The part of `FileSystemSyncAccessHandle` that is used. */
-export interface SyncAccessHandle {
-  read(into: Uint8Array, options: { at: number }): number;
-  write(bytes: Uint8Array, options: { at: number }): number;
-  close(): void;
-}
 
 export class PictureStore {
   readonly #file: Pick<SyncAccessHandle, 'read' | 'write'>;
@@ -52,11 +41,10 @@ export class PictureStore {
    */
   static async open(name: string, bytes: number): Promise<PictureStore | null> {
     try {
-      const root = await navigator.storage.getDirectory();
-      const directory = await root.getDirectoryHandle(DIRECTORY, { create: true });
-      await removeOld(directory, Date.now() - KEPT_MS);
-      const handle = (await directory.getFileHandle(name, { create: true })) as WorkerFileHandle;
-      const file = await handle.createSyncAccessHandle({ mode: 'readwrite-unsafe' });
+      const directory = await privateDirectory(DIRECTORY);
+      // Another worker may remove or use such a file at the same time.
+      await removeOld(directory, Date.now() - KEPT_MS).catch(() => {});
+      const file = await openInWorker(directory, name, true);
       if (isFast(file, () => performance.now())) return new PictureStore(file, bytes);
       file.close();
       return null;
@@ -107,13 +95,4 @@ export function isFast(file: Pick<SyncAccessHandle, 'read'>, now: () => number):
   const startedAt = now();
   for (let i = 0; i < PROBES; i++) file.read(new Uint8Array(HEAD_BYTES), { at: 0 });
   return now() - startedAt <= PROBES * MOST_MS;
-}
-
-/** Removes files that were last written before `limit`, in milliseconds since 1970. */
-async function removeOld(directory: FileSystemDirectoryHandle, limit: number): Promise<void> {
-  for await (const handle of directory.values()) {
-    if (handle instanceof FileSystemFileHandle && (await handle.getFile()).lastModified < limit) {
-      await directory.removeEntry(handle.name).catch(() => {});
-    }
-  }
 }

@@ -10,21 +10,25 @@ import { readPictures, type PictureRequest, type ReadPicture } from './readPictu
 /** The stores that are open, by name. */
 const stores = new Map<string, Promise<PictureStore | null>>();
 
-/** Requests are answered in order, two at a time, so that one is received while one is decoded. */
-const lines: Promise<unknown>[] = [Promise.resolve(), Promise.resolve()];
+/**
+ * The latest two requests. A request begins when the one before the latest has ended, so that the
+ * files of one are received while those of another are decoded.
+ */
+let [beforeLatest, latest] = [Promise.resolve(), Promise.resolve()];
 
 globalThis.onmessage = ({ data: { id, request } }: MessageEvent<ToPictureWorker>) => {
-  const pictures = lines[0]!.then(() => readStored(request));
-  lines.push(pictures.catch(() => {}));
-  void lines.shift();
-  pictures.then(
-    (read) =>
+  const answered = beforeLatest.then(async () => {
+    try {
+      const pictures = await readStored(request);
       post(
-        { id, pictures: read },
-        read.flatMap((one) => ('pixels' in one ? [one.pixels.buffer] : [])),
-      ),
-    (error: unknown) => post({ id, problem: messageOf(error) }),
-  );
+        { id, pictures },
+        pictures.flatMap((one) => ('pixels' in one ? [one.pixels.buffer] : [])),
+      );
+    } catch (error) {
+      post({ id, problem: messageOf(error) });
+    }
+  });
+  [beforeLatest, latest] = [latest, answered];
 };
 
 function post(message: FromPictureWorker, transfer: Transferable[] = []): void {

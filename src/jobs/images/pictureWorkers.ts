@@ -23,7 +23,7 @@ export const pictureWorkers: ReadPictures = async (request) => {
 };
 
 /** Returns half the number of cores, because the other half trains. */
-export function countOfWorkers(): number {
+function countOfWorkers(): number {
   return Math.min(MAX_WORKERS, Math.max(1, Math.floor((navigator.hardwareConcurrency ?? 2) / 2)));
 }
 

@@ -1,4 +1,5 @@
 /** Members of runs with a pipeline whose layers count samples, for `runGeneration`. */
+import type { FileContents } from '../../../src/jobs/index.ts';
 import * as tf from '@tensorflow/tfjs';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
@@ -82,8 +83,9 @@ function createModel(samples: number, ring: boolean, built: BuiltLayers): Pipeli
   return { layers, ring, cost: { layers: layers.map(() => 1), logits: 0 }, outputWeights: null };
 }
 
-function createTask(samples: number, ring: boolean, built: BuiltLayers): PipelineTask {
+function createTask(samples: number, ring: boolean, built: BuiltLayers, contents: FileContents | null): PipelineTask {
   return {
+    contents,
     ...{ trainSamples: samples, testSamples: 3, classifies: true, classes: undefined },
     ...{ score: classMetrics(parseJob({})), text: null, facts: null },
     dataHash: () => Promise.resolve('00'.repeat(8)),
@@ -112,13 +114,21 @@ export async function createCounter(
     samples,
     ring = false,
     tabBytes = Infinity,
+    contents = null,
     ...fields
-  }: { samples: number; ring?: boolean; tabBytes?: number; stages: number; epochs?: number },
+  }: {
+    samples: number;
+    ring?: boolean;
+    tabBytes?: number;
+    contents?: FileContents | null;
+    stages: number;
+    epochs?: number;
+  },
 ): Promise<CountingMember> {
   const built: BuiltLayers = new Map();
   const events: EngineEvent[] = [];
   let heard: ((event: EngineEvent) => void) | null = null;
-  const task = createTask(samples, ring, built);
+  const task = createTask(samples, ring, built, contents);
   const plan = parseJob({
     job: 'digits',
     strategy: 'pipeline',

@@ -10,6 +10,7 @@ import { createCorpus } from '../../../src/jobs/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
+import { DataError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { areContiguous, countedOnce, isLoss, runGeneration, stepsOf, type Member, type Step } from '../worlds.ts';
 import { createCounter, ENVIRONMENT, LAYERS, type CountingMember } from './countingPipeline.ts';
@@ -287,3 +288,18 @@ test('a rank that is one step behind applies this step even if the new first ran
   }
   expect(late).toBeGreaterThan(0);
 }, 120_000);
+
+test('a file that differs on one stage is named on all ranks, and only this rank is wrong', async () => {
+  const members = await Promise.all(
+    [5, 5, 6].map((crc, i) => {
+      const contents = { stated: null, crcs: new Map([[4, crc]]), nameOf: (file: number) => `cats/${file}.png` };
+      return createCounter(`m${i}`, { samples: SAMPLES, stages: 3, contents });
+    }),
+  );
+  const { results } = await runGeneration(members);
+  for (const { message } of results as Error[]) {
+    expect(message).toMatch(/^cats\/4\.png .*rank 0 .*rank 1 .*rank 2 \(CRC-32 00000006\)/);
+  }
+  expect(results.map((error) => error instanceof DataError)).toEqual([false, false, true]);
+  dispose(members);
+});

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { isFast, PictureStore, type SyncAccessHandle } from '../../../src/jobs/images/pictureStore.ts';
+import { isFast, PictureStore } from '../../../src/jobs/images/pictureStore.ts';
+import type { SyncAccessHandle } from '../../../src/util/privateFiles.ts';
 
 const BYTES = 12;
 const picture = (value: number): { pixels: Uint8Array<ArrayBuffer>; crc: number } => ({
@@ -16,13 +17,13 @@ class MemoryFile implements Pick<SyncAccessHandle, 'read' | 'write'> {
     this.quota = quota;
   }
 
-  read(into: Uint8Array, { at }: { at: number }): number {
+  read(into: ArrayBufferView, { at }: { at: number }): number {
     const own = this.bytes.subarray(at, at + into.byteLength);
     new Uint8Array(into.buffer, into.byteOffset, into.byteLength).set(own);
     return own.length;
   }
 
-  write(from: Uint8Array, { at }: { at: number }): number {
+  write(from: ArrayBufferView, { at }: { at: number }): number {
     if (at + from.byteLength > this.quota) throw new DOMException('Full.', 'QuotaExceededError');
     const grown = new Uint8Array(Math.max(this.bytes.length, at + from.byteLength));
     grown.set(this.bytes);

@@ -22,8 +22,13 @@ export class ContentComparison {
   #known = new Map<number, Checksum[]>();
   #reported = new Set<number>();
 
-  constructor(contents: FileContents) {
+  private constructor(contents: FileContents) {
     this.#contents = contents;
+  }
+
+  /** Returns `null` if the run reads no such files. */
+  static of({ contents }: { readonly contents?: FileContents | null }): ContentComparison | null {
+    return contents ? new ContentComparison(contents) : null;
   }
 
   /**

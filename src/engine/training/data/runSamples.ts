@@ -33,7 +33,7 @@ export class RunSamples {
     this.#plan = plan;
     this.#task = task;
     this.#dataHash = dataHash;
-    this.#comparison = task.contents ? new ContentComparison(task.contents) : null;
+    this.#comparison = ContentComparison.of(task);
   }
 
   /** The number of samples on all ranks together. */
