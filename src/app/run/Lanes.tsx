@@ -15,8 +15,11 @@ import { messages } from '../locales/index.ts';
  */
 const UNSCROLLED = 8;
 
-/** The page says that reading samples limits the speed if it takes at least this part of a step. */
-const LIMITING_PART = 0.2;
+/**
+ * The page shows that samples are read if this takes at least SHOWN_PART of a step. It says that
+ * reading limits the speed if it takes at least LIMITING_PART.
+ */
+const [SHOWN_PART, LIMITING_PART] = [0.02, 0.2];
 
 export function Lanes({ run }: { run: Run }) {
   const { run: labels } = messages.value;
@@ -26,14 +29,13 @@ export function Lanes({ run }: { run: Run }) {
     Number.EPSILON,
   );
   const dataPart = Math.max(0, ...ranks.map(({ dataMs, stepMs }) => dataMs / Math.max(stepMs, Number.EPSILON)));
-  const isReading = dataPart >= LIMITING_PART;
   const part = (ms: number): string => `${((100 * ms) / longest).toFixed(2)}%`;
   return (
     <section class="lanes" aria-label={labels.whereStepGoes}>
       <p class="small lanes-title">
         <span>{labels.oneStep}</span>
         <span class="key">
-          {isReading && (
+          {dataPart >= SHOWN_PART && (
             <>
               <i class="swatch data" /> {labels.reading}{' '}
             </>
@@ -43,7 +45,7 @@ export function Lanes({ run }: { run: Run }) {
         </span>
         <span class="dim">{labels.longest(<Term of="straggler" />)}</span>
       </p>
-      {isReading && <p class="small">{labels.dataLimits(Math.round(100 * dataPart))}</p>}
+      {dataPart >= LIMITING_PART && <p class="small">{labels.dataLimits(Math.round(100 * dataPart))}</p>}
       {ranks.length === 0 ? (
         <p class="dim small">{labels.statisticsLater(run.job.hashEvery)}</p>
       ) : (

@@ -288,11 +288,8 @@ export class ReplicaStep implements RankStep {
     const own: OwnPass[] = [];
     let startedAt = clock.now();
     let data = 0;
-    /** Milliseconds until the samples of the latest pass were read. */
-    let readMs = 0;
     const read = (): void => {
-      readMs = clock.now() - startedAt;
-      data += readMs;
+      data += clock.now() - startedAt;
     };
     if (accumulator) {
       for (const { samples, size } of batches) {
@@ -302,7 +299,7 @@ export class ReplicaStep implements RankStep {
         };
         await task.withBatch(samples, accumulate, stepOfEpoch, size);
         const endedAt = clock.now();
-        own.push({ size, samples: samples.length, ms: endedAt - startedAt - readMs });
+        own.push({ size, samples: samples.length, ms: endedAt - startedAt });
         startedAt = endedAt;
       }
     }
@@ -321,7 +318,7 @@ export class ReplicaStep implements RankStep {
       stepOfEpoch,
       last.size,
     );
-    const ms = clock.now() - startedAt - readMs - report.exposed - report.update;
+    const ms = clock.now() - startedAt - report.exposed - report.update;
     own.push({ size: last.size, samples: last.samples.length, ms });
     this.#balance.took(own);
     return {
