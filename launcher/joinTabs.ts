@@ -10,7 +10,7 @@ import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from 
 import type { Io } from './io.ts';
 import { createLog, errorsOf, type Log } from './output/log.ts';
 import { AdmissionQueue, keepTabInRoom, type AdmittedTab } from './rejoin.ts';
-import { watchPage, loadPage, openProfile } from './browser/tabs.ts';
+import { watchPage, loadPage, ownProfile } from './browser/tabs.ts';
 import { type TabOutcome, Visit } from './browser/visit.ts';
 
 /** Training data of tabs in a room where each tab brings its own. */
@@ -223,8 +223,8 @@ class BrowserPool {
   }
 
   async #createSlot(browser: Browser): Promise<TabSlot> {
-    const { remote = false, anyCertificate = false } = this.#options;
+    const { remote = false } = this.#options;
     const onevent = (page: Page, event: unknown): void => this.#visits.get(page)?.(event as EngineEvent);
-    return { browser, profile: await openProfile(browser, { remote, anyCertificate, onevent }) };
+    return { browser, profile: await ownProfile(browser, { remote, onevent }) };
   }
 }

@@ -96,7 +96,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
   io.signal.addEventListener('abort', interrupt);
   if (io.signal.aborted) interrupt();
   try {
-    const { tabs, anyCertificate = false, origin } = options;
+    const { tabs, origin } = options;
     const waitsForCheckpoints = options.outputs.checkpoint !== null;
     const onerror = errorsOf(log);
     const ondeath = (tab: string, message: string): void => {
@@ -105,12 +105,11 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
     };
     // The loading of the pages is not awaited, because a tab may fail while others still load. If
     // loading fails, the watch ends with that error.
-    openTabs<EngineEvent>(browsers, {
+    openTabs(browsers, {
       tabs,
       onevent,
       ondeath,
       onerror,
-      anyCertificate,
       origin,
       waitsForCheckpoints,
     }).then(

@@ -1,6 +1,6 @@
 /** Tabs in a browser of their own, as on one laptop of a class. */
 import { launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
-import { loadPage, openProfile, watchPage } from '../../launcher/browser/tabs.ts';
+import { loadPage, ownProfile, watchPage } from '../../launcher/browser/tabs.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
@@ -8,7 +8,7 @@ import { deferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { killTree, memoryOf, processTree } from './processes.ts';
 
-type Profile = Awaited<ReturnType<typeof openProfile>>;
+type Profile = Awaited<ReturnType<typeof ownProfile>>;
 type Page = Awaited<ReturnType<Profile['newPage']>>;
 
 interface TabListener {
@@ -48,7 +48,7 @@ export class TabGroup {
     await cdp.detach();
     const pid = processInfo.find(({ type }) => type === 'browser')!.id;
     const pages = new Map<Page, string>();
-    const profile = await openProfile(browser, {
+    const profile = await ownProfile(browser, {
       onevent: (page, event) => listener.onevent(pages.get(page) ?? '?', event as EngineEvent),
     });
     return new TabGroup(browser, pid, { profile, pages, listener });

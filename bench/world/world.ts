@@ -6,7 +6,7 @@
 import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
 import { closeBrowser, launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
-import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
+import { loadPage, ownProfile } from '../../launcher/browser/tabs.ts';
 import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import { selfSignedCertificate } from '../../signaling/index.ts';
 import type { TransportName } from '../../src/spec/names.ts';
@@ -116,14 +116,13 @@ export class World {
         () => {},
       );
     };
-    const anyCertificate = hosts !== null;
     const openProfileOf = async (executable?: string) => {
       const browser = await launchBrowser({
-        anyCertificate,
+        anyCertificate: hosts !== null,
         ...(executable !== undefined && { executable }),
       });
       this.#browsers.push(browser);
-      return openProfile(browser, { anyCertificate, onevent });
+      return ownProfile(browser, { onevent });
     };
     const profiles = await Promise.all(hosts ? hosts.executables.map(openProfileOf) : [openProfileOf()]);
     for (let rank = 0; rank < tabs; rank++) {

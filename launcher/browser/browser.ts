@@ -106,6 +106,7 @@ export const TABS_PER_SOFTWARE_GPU = 4;
  * resolves.
  */
 const ADAPTER_MS = 15_000;
+export const VIEWPORT = { width: 1280, height: 800 };
 /** Milliseconds to wait until a browser has closed. */
 const CLOSE_MS = 10_000;
 
@@ -222,15 +223,20 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   args.push(...(process.env['PEERGRAD_BROWSER_FLAGS'] ?? '').split(/\s+/).filter((flag) => flag !== ''));
   const { chromium } = await import('playwright-core');
   try {
-    return await chromium.launch({
+    // The profile is in a temporary directory. The files that pages store are on the disk; those of
+    // a private profile are in memory, and every access to them takes milliseconds.
+    const profile = await chromium.launchPersistentContext('', {
       executablePath: executable,
       headless: !headed,
       args,
+      viewport: VIEWPORT,
+      ignoreHTTPSErrors: anyCertificate,
       // The launcher handles Ctrl-C.
       handleSIGINT: false,
       handleSIGTERM: false,
       handleSIGHUP: false,
     });
+    return profile.browser()!;
   } catch (error) {
     throw new PeergradError(`The browser ${executable} did not start: ${whyNotStarted(messageOf(error))}`);
   }
@@ -244,7 +250,7 @@ function whyNotStarted(message: string): string {
   const library = /error while loading shared libraries: \S+/.exec(message)?.[0];
   if (library !== undefined) return `${library} is missing.`;
   if (/Missing X server|\$DISPLAY/.test(message)) return 'there is no display. Remove --headed.';
-  return message.split('\n', 1)[0]!.replace(/^browserType\.launch: /, '');
+  return message.split('\n', 1)[0]!.replace(/^browserType\.launchPersistentContext: /, '');
 }
 
 /** Resolves with `true` if the browser finds a GPU adapter that is not a software renderer. */

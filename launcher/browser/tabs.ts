@@ -2,15 +2,16 @@
  * Opens the pages of a run in one or more browsers, and forwards their events. Each page is a rank.
  */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
-import type { LaunchOptions } from './browser.ts';
+import { VIEWPORT, type LaunchOptions } from './browser.ts';
 import { BINDING, reportScript } from './pageEvents.ts';
 
-interface TabsOptions<Event> extends Pick<LaunchOptions, 'remote' | 'anyCertificate'> {
+interface TabsOptions extends Pick<LaunchOptions, 'remote'> {
   /** Name and URL of each tab. */
   tabs: readonly { name: string; url: string }[];
-  onevent: (tab: string, event: Event) => void;
+  onevent: (tab: string, event: EngineEvent) => void;
   /** The tab has crashed or closed. */
   ondeath: (tab: string, message: string) => void;
   /** The page logged an error; it may continue. */
@@ -36,17 +37,11 @@ export interface Tabs {
   screenshot(tab: string, file: string): Promise<void>;
 }
 
-const VIEWPORT = { width: 1280, height: 800 };
 /**
  * Milliseconds for which the ring animation plays before the screenshot, so that the picture shows
  * moving chunks.
  */
 const PLAY_MS = 2_500;
-/**
- * Bytes that all tabs of a browser together may store. The browser keeps the stored files in
- * memory.
- */
-const STORAGE_BYTES = 8 * 1024 ** 3;
 /** Milliseconds for a page to load. It is long because 64 pages load slowly on two cores. */
 const LOAD_MS = 120_000;
 
@@ -67,7 +62,7 @@ const DEBUG_LINE = /^%c(peergrad:\w+) %c%s%c \+\S+ color: \S+ color: inherit (.*
  *
  * @throws (rejects) PeergradError if a page cannot be loaded.
  */
-export async function openTabs<Event>(browsers: readonly Browser[], options: TabsOptions<Event>): Promise<Tabs> {
+export async function openTabs(browsers: readonly Browser[], options: TabsOptions): Promise<Tabs> {
   const pages = new Map<string, Page>();
   const share = Math.ceil(options.tabs.length / browsers.length);
   await Promise.all(
@@ -103,15 +98,11 @@ export async function openTabs<Event>(browsers: readonly Browser[], options: Tab
 }
 
 /** Opens the tabs of one browser and adds their pages to `pages`. */
-async function openShare<Event>(
-  browser: Browser,
-  options: TabsOptions<Event>,
-  pages: Map<string, Page>,
-): Promise<void> {
+async function openShare(browser: Browser, options: TabsOptions, pages: Map<string, Page>): Promise<void> {
   const names = new Map<Page, string>();
-  const context = await openProfile(browser, {
+  const context = await ownProfile(browser, {
     ...options,
-    onevent: (page, event) => options.onevent(names.get(page) ?? '?', event as Event),
+    onevent: (page, event) => options.onevent(names.get(page) ?? '?', event as EngineEvent),
   });
   browser.on('disconnected', () => {
     for (const name of names.values()) options.ondeath(name, 'the browser has ended');
@@ -124,15 +115,25 @@ async function openShare<Event>(
   for (const [page, name] of names) pages.set(name, page);
 }
 
+interface ProfileOptions extends Pick<LaunchOptions, 'remote'> {
+  /** Receives the engine events of the profile's pages. */
+  onevent: (page: Page, event: unknown) => void;
+}
+
 /**
- * Opens a separate profile in a browser. The engine events of its pages are passed to `onevent`.
+ * Returns the browser's own profile, whose stored files are on the disk. Call it once for each
+ * browser.
  */
-export async function openProfile(
-  browser: Browser,
-  options: Pick<LaunchOptions, 'remote' | 'anyCertificate'> & { onevent: (page: Page, event: unknown) => void },
-): Promise<BrowserContext> {
-  const { remote = false, anyCertificate = false, onevent } = options;
-  const context = await browser.newContext({ viewport: VIEWPORT, ignoreHTTPSErrors: anyCertificate });
+export async function ownProfile(browser: Browser, options: ProfileOptions): Promise<BrowserContext> {
+  return prepare(browser.contexts()[0]!, options);
+}
+
+/** Opens a private profile, whose pages are not linked to other profiles by message ports. */
+export async function openProfile(browser: Browser, options: ProfileOptions): Promise<BrowserContext> {
+  return prepare(await browser.newContext({ viewport: VIEWPORT }), options);
+}
+
+async function prepare(context: BrowserContext, { remote = false, onevent }: ProfileOptions): Promise<BrowserContext> {
   // Chromium uses all network interfaces for WebRTC only if the page may use the microphone.
   // Otherwise it finds no interface but that of the default route.
   if (!remote) await context.grantPermissions(['microphone']);
@@ -163,14 +164,10 @@ async function openTab(
     onerror,
     origin,
     waitsForCheckpoints = false,
-  }: Pick<TabsOptions<never>, 'ondeath' | 'onerror' | 'origin' | 'waitsForCheckpoints'>,
+  }: Pick<TabsOptions, 'ondeath' | 'onerror' | 'origin' | 'waitsForCheckpoints'>,
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);
-  const cdp = await context.newCDPSession(page);
-  // The quota of a private profile is too small for a pipeline, in which ranks store copies of
-  // other ranks' layers.
-  await cdp.send('Storage.overrideQuotaForOrigin', { origin: new URL(url).origin, quotaSize: STORAGE_BYTES });
   watchPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) {
     const { name: file, content } = origin;

@@ -11,7 +11,7 @@ import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser } from '../browser/browser.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
-import { loadPage, openProfile, watchPage } from '../browser/tabs.ts';
+import { loadPage, ownProfile, watchPage } from '../browser/tabs.ts';
 import type { Io } from '../io.ts';
 import { shortened } from './join.ts';
 
@@ -26,7 +26,8 @@ export async function checkNetwork(address: string, options: CheckNetworkOptions
   const page = pageOf(address);
   const executable = await ensureBrowser(options.browser, io.err);
   io.signal.throwIfAborted();
-  const browser = await launchBrowser({ executable, backend: 'wasm', ...PROFILE });
+  // The server is usually on another machine, and nobody could confirm an exception for it.
+  const browser = await launchBrowser({ executable, backend: 'wasm', remote: true, anyCertificate: true });
   try {
     const late = (): Error =>
       new TimeoutError(`The checks took longer than ${options.timeout} s. Allow more time with --timeout.`);
@@ -42,9 +43,6 @@ export async function checkNetwork(address: string, options: CheckNetworkOptions
   }
 }
 
-/** The server is usually on another machine, and nobody could confirm an exception for it. */
-const PROFILE = { remote: true, anyCertificate: true } as const;
-
 /** Opens the page, and a second one if no other device shows it. */
 async function checkInTabs(browser: Browser, page: string, io: Io): Promise<NetworkCheckEvent> {
   const name = shortened(hostname());
@@ -53,8 +51,8 @@ async function checkInTabs(browser: Browser, page: string, io: Io): Promise<Netw
   // A page may end before the result is awaited.
   done.promise.catch(() => {});
   const pages: Page[] = [];
-  const profile = await openProfile(browser, {
-    ...PROFILE,
+  const profile = await ownProfile(browser, {
+    remote: true,
     onevent: (from, event) => {
       const { advice, report } = event as NetworkCheckEvent;
       if (from !== pages[0] || advice === 'wait') return;

@@ -14,7 +14,7 @@ import { DIST, ensureBuilt } from '../build.ts';
 import { ensureBrowser } from '../browser/findBrowser.ts';
 import type { Io } from '../io.ts';
 import { resolveJob } from '../options/jobOptions.ts';
-import { openTabs } from '../browser/tabs.ts';
+import { loadPage, openProfile, watchPage } from '../browser/tabs.ts';
 
 export interface ExampleOptions {
   tabs?: number;
@@ -107,16 +107,21 @@ export async function runInTabs(
     // Failures of a tab that has finished are ignored.
     if (rank !== undefined) done.reject(new PeergradError(`${rank}: ${message.replace(/[^.!?]$/, '$&.')}`));
   };
-  const warn = (tab: string, message: string): void => io.err(`${tab}: ${message}`);
-  const open = (tab: string, query: Record<string, string>): void => {
+  const open = async (tab: string, query: Record<string, string>): Promise<void> => {
     running.set(tab, tab);
-    const one = [{ name: tab, url: pageFor(query) }];
-    openTabs<ExampleEvent>([browser], { tabs: one, onevent, ondeath: fail, onerror: warn }).catch(done.reject);
+    // Tabs of different profiles are linked by WebRTC, as the tabs of several users.
+    const profile = await openProfile(browser, { onevent: (_, event) => onevent(tab, event as ExampleEvent) });
+    const page = await profile.newPage();
+    watchPage(page, {
+      ondeath: (message) => fail(tab, message),
+      onerror: (message) => io.err(`${tab}: ${message}`),
+    });
+    await loadPage(page, pageFor(query));
   };
   const onevent = (tab: string, event: ExampleEvent): void => {
     switch (event.type) {
       case 'room':
-        for (let i = 2; i <= event.worldSize; i++) open(`tab-${i}`, { room: event.room });
+        for (let i = 2; i <= event.worldSize; i++) open(`tab-${i}`, { room: event.room }).catch(done.reject);
         return;
       case 'joined':
         running.set(tab, `rank ${event.rank}`);
@@ -138,7 +143,7 @@ export async function runInTabs(
   io.signal.addEventListener('abort', interrupt, { once: true });
   if (io.signal.aborted) interrupt();
   try {
-    open('tab-1', tabs === undefined ? {} : { tabs: String(tabs) });
+    open('tab-1', tabs === undefined ? {} : { tabs: String(tabs) }).catch(done.reject);
     const late = (): Error =>
       new TimeoutError(
         `Timed out: ${[...running.values()].join(', ')} had not finished after ${timeout} s. Allow more time with --timeout.`,

@@ -3,7 +3,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { messageOf } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser, type LaunchOptions } from '../../launcher/browser/browser.ts';
-import { loadPage, openProfile } from '../../launcher/browser/tabs.ts';
+import { loadPage, ownProfile } from '../../launcher/browser/tabs.ts';
 
 interface LiveTabOptions {
   launch: LaunchOptions;
@@ -47,7 +47,7 @@ export class LiveTab {
     const browser = await launchBrowser(options.launch);
     try {
       const names = new Map<Page, string>();
-      const context: BrowserContext = await openProfile(browser, {
+      const context: BrowserContext = await ownProfile(browser, {
         onevent: (page, event) => options.onevent(names.get(page) ?? name, event as EngineEvent),
       });
       const tab = new LiveTab(name, await context.newPage(), { browser, names, options, isCopy: false });

@@ -198,7 +198,7 @@ async function runAttempt(world: World, killAt: number | null, io: Io): Promise<
       : null;
     const pages = names.map((name) => ({ name, url: `${server.urls.at(-1)}/#${room}?name=${name}&auto` }));
     // A tab may fail while others still load.
-    openTabs<EngineEvent>([browser], {
+    openTabs([browser], {
       tabs: pages,
       onevent,
       ondeath,
