@@ -169,6 +169,20 @@ test('two tabs train on a zip file of pictures with a folder for each class, and
   expect(result!.confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(4);
 });
 
+test('a picture with other contents in one tab is named by both tabs', async () => {
+  const pictures: Files = Object.fromEntries(
+    upTo(20).map((i) => [`${i % 2 ? 'red' : 'blue'}/${i}.png`, i % 2 ? pngFile(250, i, 9) : pngFile(i, 9, 250)]),
+  );
+  const others: Files = { ...pictures, 'red/3.png': pngFile(250, 4, 9) };
+  expect(others['red/3.png']).toHaveLength(pictures['red/3.png']!.length);
+  const room = world.createRoom({ ...LEARN, job: 'images', side: 8, hashEvery: 1 }, 2);
+  const tabs = await Promise.all(upTo(2).map((i) => world.join(room, `tab-${i}`)));
+  await Promise.all(tabs.map((tab, i) => drop(tab, i === 0 ? pictures : others)));
+  const messages = await Promise.all(tabs.map(async (tab) => (await tab.event('failed')).message));
+  const named = expect.stringMatching(/red\/3\.png has the same size, but other contents on rank 0 .* and rank 1 /);
+  expect(messages).toEqual([named, named]);
+});
+
 test('two tabs train on a pair of IDX files', async () => {
   const images = idxFile(
     [40, 4, 4],
