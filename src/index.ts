@@ -37,7 +37,13 @@ export {
   type ElasticSamplerOptions,
   type ElasticSamplerState,
 } from './parallel/data/elasticSampler.ts';
-export { DataLoader, type DataLoaderOptions } from './parallel/data/dataLoader.ts';
+export {
+  DataLoader,
+  type DataLoaderOptions,
+  type LabelledBatch,
+  type LabelledSamples,
+  type LoadBatch,
+} from './parallel/data/dataLoader.ts';
 export { DataPartitioner, Partition } from './parallel/data/dataPartitioner.ts';
 export { readShard, type ReadShardOptions } from './parallel/data/shardedReader.ts';
 export { createPowerSgdHook, type PowerSgdOptions } from './parallel/ddp/powerSgd.ts';
@@ -99,6 +105,14 @@ export { loadCheckpoint, saveCheckpoint, type CheckpointState } from './library/
 export type { FileSource } from './library/files/fileSource.ts';
 export type { LoadOptions, SaveOptions, SaveWeightsOptions } from './library/files/weights.ts';
 export type { LocalModel, SavedModel } from './library/files/storedModel.ts';
+export {
+  imageFolder,
+  parquet,
+  table,
+  type FileDataset,
+  type ImageFolderOptions,
+  type TableOptions,
+} from './library/fileDatasets.ts';
 export { downloadFile } from './util/download.ts';
 export { Trainer, type TrainerOptions } from './library/trainer.ts';
 export type { FitOptions, Loss, LossName, Samples } from './engine/tasks/tensorTask.ts';

@@ -55,7 +55,14 @@ export interface OpenedImages {
    * @param facts the merged facts of the images in all tabs. If missing, the facts of these files
    *   are used.
    */
-  load(facts?: ImagesFacts): { train: Dataset; test: Dataset };
+  load(facts?: ImagesFacts): ImagesParts;
+}
+
+interface ImagesParts {
+  train: Dataset;
+  test: Dataset;
+  /** All pictures, sorted by class and name; `null` for arrays. */
+  readonly all: Dataset | null;
 }
 
 /** Options of {@link openImages}. Tests without a browser pass their own `decode`. */
@@ -240,7 +247,11 @@ async function ofArrays(
     : [];
   return {
     facts,
-    load: (agreed = facts) => ({ train: new ArrayDataset(train, agreed), test: new ArrayDataset(test, agreed) }),
+    load: (agreed = facts) => ({
+      train: new ArrayDataset(train, agreed),
+      test: new ArrayDataset(test, agreed),
+      all: null,
+    }),
     preview: {
       kind: 'images',
       samples: train.rows.length + test.rows.length,
@@ -346,6 +357,9 @@ async function ofPictures(
     load: (agreed = facts) => ({
       train: new PictureDataset(pictures, train, agreed),
       test: new PictureDataset(pictures, test, agreed),
+      get all() {
+        return new PictureDataset(pictures, Uint32Array.from(folders.pictures.keys()), agreed);
+      },
     }),
     preview: {
       kind: 'images',

@@ -192,7 +192,7 @@ export class Table {
   }
 
   /**
-   * Creates the training and test samples. By default, the means, deviations and categories are
+   * Creates the training and test samples, and all of them in the order of the file. By default, the means, deviations and categories are
    * those of the training rows of this table. They are computed in the order of the file, so all
    * ranks with the same file get exactly the same values.
    *
@@ -200,16 +200,24 @@ export class Table {
    *   table.
    * @throws (rejects) DataError if there is a {@link problem}.
    */
-  async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset }> {
+  async load(agreed?: TableFacts): Promise<{ train: Dataset; test: Dataset; readonly all: Dataset }> {
     const problem = agreed ? null : this.problem();
     if (problem !== null) throw problem;
     const facts = agreed ?? this.#facts;
     if (agreed) checkTable('The tables of all tabs', facts, this.#job);
     const encoding = new Encoding(facts, this.#texts);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
+    const samplesOf = (rows: Uint32Array): Dataset => new TableDataset(this.#packed, rows, encoding, digest);
+    const { train, test } = this.#split;
     return {
-      train: new TableDataset(this.#packed, this.#split.train, encoding, digest),
-      test: new TableDataset(this.#packed, this.#split.test, encoding, digest),
+      train: samplesOf(train),
+      test: samplesOf(test),
+      get all() {
+        const rows = new Uint32Array(train.length + test.length);
+        rows.set(train);
+        rows.set(test, train.length);
+        return samplesOf(rows.sort());
+      },
     };
   }
 
@@ -285,7 +293,7 @@ type Opened = Omit<CsvFacts, 'separator'> & { separator: string | null };
 
 type OnProgress = LoadDataOptions['onprogress'];
 
-async function isParquet(file: File): Promise<boolean> {
+export async function isParquet(file: File): Promise<boolean> {
   const { length } = PARQUET_MARK;
   const ends = await Promise.all(
     [0, Math.max(0, file.size - length)].map((from) => readBytes(file.name, file, from, from + length)),

@@ -1,7 +1,39 @@
 /** `DataLoader`: a rank's batches, loaded ahead, as in torch.utils.data.DataLoader. */
 import * as tf from '@tensorflow/tfjs';
 import { deferred } from '../../util/deferred.ts';
+import { sizeOf } from '../../util/shape.ts';
 import { checkCount } from '../groups/checks.ts';
+
+/** Returns the samples with the given indices, in any form. */
+export type LoadBatch<Batch> = (indices: Int32Array) => Batch | Promise<Batch>;
+
+/** A dataset that loaders read, such as those of `imageFolder`, `table` and `loadData`. */
+export interface LabelledSamples {
+  /** Shape of one sample. A row of n numbers has the shape [1, 1, n]. */
+  readonly inputShape: readonly [number, number, number];
+  /** Given if labels are amounts; missing if they are numbers of classes. */
+  readonly labelUnit?: number;
+  /** Number of samples that are worth reading before they are needed. */
+  readonly ahead?: number;
+  /** Reads samples before they are needed. Earlier expectations end. */
+  expect?(next: readonly number[]): void;
+  /**
+   * Writes samples to the arrays. May resolve with the positions in `indices` of samples that cannot
+   * be used.
+   */
+  read(
+    indices: ArrayLike<number>,
+    inputs: Float32Array,
+    labels: Int32Array | Float32Array,
+  ): void | Promise<readonly number[] | void>;
+}
+
+export interface LabelledBatch {
+  /** float32 [samples, height, width, channels], or [samples, numbers] for rows. */
+  xs: tf.Tensor;
+  /** Numbers of classes as int32 [samples], or amounts as float32 [samples]. */
+  ys: tf.Tensor1D;
+}
 
 export interface DataLoaderOptions {
   /**
@@ -25,6 +57,9 @@ export interface DataLoaderOptions {
 /**
  * Iterates over batches of a sampler's indices.
  *
+ * A dataset whose samples are read from files reads those that the sampler has next, ahead of the
+ * loop. A batch leaves out samples that cannot be used.
+ *
  * With a DistributedSampler all ranks have equally many batches.
  *
  * A batch belongs to the caller once the iterator has returned it. When an iteration ends early, by
@@ -39,8 +74,8 @@ export interface DataLoaderOptions {
  * }
  * ```
  */
-export class DataLoader<Batch> implements AsyncIterable<Batch> {
-  readonly #load: (indices: Int32Array) => Batch | Promise<Batch>;
+export class DataLoader<Batch = LabelledBatch> implements AsyncIterable<Batch> {
+  readonly #data: LoadBatch<Batch> | LabelledSamples;
   readonly #sampler: DataLoaderOptions['sampler'];
   readonly #batchSize: number;
   readonly #dropLast: boolean;
@@ -48,18 +83,18 @@ export class DataLoader<Batch> implements AsyncIterable<Batch> {
   readonly #signal: AbortSignal | null;
 
   /**
-   * @param load returns the samples with the given indices, in any form: an array, typed arrays,
-   *   tensors, or a promise of one.
+   * @param data a dataset, or a function that returns the samples with the given indices, in any
+   *   form: an array, typed arrays, tensors, or a promise of one.
    * @throws UsageError if `batchSize` is not a whole number of at least 1, or `prefetch` is not a
    *   whole number of at least 0.
    */
   constructor(
-    load: (indices: Int32Array) => Batch | Promise<Batch>,
+    data: LoadBatch<Batch> | (LabelledBatch extends Batch ? LabelledSamples : never),
     { sampler, batchSize = 1, dropLast = false, prefetch = 1, signal }: DataLoaderOptions,
   ) {
     checkCount('batchSize', batchSize, 1);
     checkCount('prefetch', prefetch, 0);
-    this.#load = load;
+    this.#data = data;
     this.#sampler = sampler;
     this.#batchSize = batchSize;
     this.#dropLast = dropLast;
@@ -83,7 +118,7 @@ export class DataLoader<Batch> implements AsyncIterable<Batch> {
       for (let next = 0; next < count; next++) {
         this.#signal?.throwIfAborted();
         for (; started < count && started <= next + this.#prefetch; started++) {
-          const batch = this.#start(indices.slice(started * this.#batchSize, (started + 1) * this.#batchSize));
+          const batch = this.#start(indices, started * this.#batchSize);
           // A failure is reported when the caller asks for this batch. Until then it must not count
           // as unhandled.
           batch.catch(() => {});
@@ -97,12 +132,37 @@ export class DataLoader<Batch> implements AsyncIterable<Batch> {
       // These batches are not awaited: their loads may take long, and the caller has ended the
       // iteration.
       for (const batch of ahead) void batch.then(disposeOf, () => {});
+      if ('expect' in this.#data) this.#data.expect?.([]);
     }
   }
 
-  async #start(indices: Int32Array): Promise<Batch> {
-    return this.#load(indices);
+  async #start(indices: Int32Array, from: number): Promise<Batch> {
+    const data = this.#data;
+    const end = from + this.#batchSize;
+    const own = indices.slice(from, end);
+    if (typeof data === 'function') return data(own);
+    data.expect?.(Array.from(indices.subarray(from, end + (data.ahead ?? 0))));
+    return (await batchOf(data, own)) as Batch;
   }
+}
+
+async function batchOf(data: LabelledSamples, indices: Int32Array): Promise<LabelledBatch> {
+  const { inputShape, labelUnit } = data;
+  const length = sizeOf(inputShape);
+  const inputs = new Float32Array(indices.length * length);
+  const labels = labelUnit === undefined ? new Int32Array(indices.length) : new Float32Array(indices.length);
+  const leftOut = new Set((await data.read(indices, inputs, labels)) ?? []);
+  let kept = 0;
+  for (let at = 0; at < indices.length; at++) {
+    if (leftOut.has(at)) continue;
+    inputs.copyWithin(kept * length, at * length, (at + 1) * length);
+    labels[kept++] = labels[at]!;
+  }
+  const isRow = inputShape[0] === 1 && inputShape[1] === 1;
+  return {
+    xs: tf.tensor(inputs.subarray(0, kept * length), [kept, ...(isRow ? [length] : inputShape)]),
+    ys: tf.tensor1d(labels.subarray(0, kept), labelUnit === undefined ? 'int32' : 'float32'),
+  };
 }
 
 /** @throws (rejects) the reason of `signal` as soon as it is aborted. */
