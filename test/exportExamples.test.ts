@@ -15,13 +15,14 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 const run = promisify(execFile);
 
 /** Exports that need a page or a server: their examples are type-checked only. */
-const IN_BROWSER = ['initProcessGroup', 'elastic', 'Trainer', 'openDevice', 'saveCheckpoint'];
+const IN_BROWSER = ['initProcessGroup', 'elastic', 'Trainer', 'openDevice', 'saveCheckpoint', 'imageFolder'];
 
 /** Exports that users meet first. */
 const MAIN = [
   ...['initProcessGroup', 'ProcessGroup', 'DistributedDataParallel', 'distribute', 'elastic', 'Trainer'],
   ...['DistributedSampler', 'DataLoader', 'DataPartitioner', 'ZeroRedundancyOptimizer', 'PipelineStage'],
   ...['createPowerSgdHook', 'fp16Hook', 'createOptimizer', 'allReduce', 'send', 'saveCheckpoint', 'saveSafetensors'],
+  ...['imageFolder', 'table'],
 ];
 
 interface Example {

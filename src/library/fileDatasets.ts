@@ -53,7 +53,8 @@ export interface TableOptions extends Partial<Pick<JobSpec, 'target' | 'task' | 
  * ```ts
  * const input = document.querySelector<HTMLInputElement>('input[webkitdirectory]')!;
  * const { train } = await imageFolder(input.files!, { side: 64 });
- * const sampler = new DistributedSampler(train.size, { numReplicas: group.worldSize, rank: group.rank });
+ * const { rank, worldSize } = group;
+ * const sampler = new DistributedSampler(train.size, { numReplicas: worldSize, rank });
  * for await (const { xs, ys } of new DataLoader(train, { sampler, batchSize: 32 })) {
  *   tf.dispose([xs, ys]); // after a step with them
  * }
@@ -89,9 +90,9 @@ export async function imageFolder(
  *
  * @example
  * ```ts
- * const file = new File(['size,colour,kind\n3,red,a\n5,blue,b\n4,red,a\n6,blue,b\n'], 'things.csv');
- * const things = await table(file, { target: 'kind' });
- * const sampler = new DistributedSampler(things.size, { numReplicas: group.worldSize, rank: group.rank });
+ * const rows = ['size,colour,kind', '3,red,a', '5,blue,b', '4,red,a', '6,blue,b'];
+ * const things = await table(new File([rows.join('\n')], 'things.csv'), { target: 'kind' });
+ * const sampler = new ElasticSampler(things.size);
  * for await (const { xs, ys } of new DataLoader(things, { sampler, batchSize: 2 })) {
  *   console.log(xs.shape, things.classNames![ys.dataSync()[0]!]);
  *   tf.dispose([xs, ys]);

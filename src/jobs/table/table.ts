@@ -192,9 +192,9 @@ export class Table {
   }
 
   /**
-   * Creates the training and test samples, and all of them in the order of the file. By default, the means, deviations and categories are
-   * those of the training rows of this table. They are computed in the order of the file, so all
-   * ranks with the same file get exactly the same values.
+   * Creates the training and test samples, and all of them in the order of the file. By default,
+   * the means, deviations and categories are those of the training rows of this table. They are
+   * computed in the order of the file, so all ranks with the same file get exactly the same values.
    *
    * @param agreed the merged facts of all tabs' tables. If given, they replace the facts of this
    *   table.

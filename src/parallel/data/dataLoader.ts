@@ -18,8 +18,8 @@ export interface LabelledSamples {
   /** Reads samples before they are needed. Earlier expectations end. */
   expect?(next: readonly number[]): void;
   /**
-   * Writes samples to the arrays. May resolve with the positions in `indices` of samples that cannot
-   * be used.
+   * Writes samples to the arrays. May resolve with the positions in `indices` of samples that
+   * cannot be used.
    */
   read(
     indices: ArrayLike<number>,
