@@ -7,14 +7,10 @@ import type { PreviewPicture } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { FileContents } from '../dataset.ts';
+import { keptBytes } from '../sampleMemory.ts';
 import type { ClassFolders } from './pictureFolders.ts';
 import type { ReadPicture, ReadPictures } from './readPictures.ts';
 
-/**
- * Maximum number of bytes of decoded pictures in memory: enough for 87 000 colour pictures of 32 x
- * 32 pixels.
- */
-const KEPT_BYTES = 256 * 1024 * 1024;
 /** Maximum number of bytes of decoded pictures that are read ahead. */
 const AHEAD_BYTES = 32 * 1024 * 1024;
 /** Maximum and minimum number of pictures that are read ahead. */
@@ -56,7 +52,7 @@ export class Pictures implements FileContents {
     this.folders = folders;
     this.size = size;
     this.ahead = Math.min(MOST_AHEAD, Math.max(LEAST_AHEAD, Math.floor(AHEAD_BYTES / bytes)));
-    this.#most = Math.floor(KEPT_BYTES / bytes);
+    this.#most = Math.floor(keptBytes() / bytes);
     this.#readAll = readAll;
     this.#onundecoded = onundecoded;
     this.#store = storeOf(folders, size);

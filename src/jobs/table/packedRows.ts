@@ -8,10 +8,9 @@
 import { DECIMAL_MARKS, type DecimalMark } from '../../spec/preview.ts';
 import { systemClock, Yielder } from '../../util/clock.ts';
 import { PartialFile } from '../../formats/partialFile.ts';
+import { keptBytes } from '../sampleMemory.ts';
 
 export const BLOCK_ROWS = 4096;
-/** Maximum number of bytes of blocks in memory. */
-const KEPT_BYTES = 256 * 1024 * 1024;
 /** Longest time without a yield, ms. */
 const STRETCH_MS = 50;
 /** Numbers with at most this number of decimals may be stored as integers. */
@@ -73,7 +72,7 @@ export class PackedRows {
   readonly cells: readonly Cells[];
   next = 0;
   readonly #name: string;
-  readonly #keptBytes: number;
+  readonly #most: number;
   readonly #blocks: Block[] = [];
   #bytes = 0;
   readonly #spilled: Blob[] = [];
@@ -82,10 +81,10 @@ export class PackedRows {
   #marks: readonly DecimalMark[] = [];
   readonly #row: Row;
 
-  /** @param keptBytes maximum number of bytes in memory. */
-  constructor(name: string, columns: number, keptBytes = KEPT_BYTES) {
+  /** @param most maximum number of bytes of blocks in memory. */
+  constructor(name: string, columns: number, most = keptBytes()) {
     this.#name = name;
-    this.#keptBytes = keptBytes;
+    this.#most = most;
     this.cells = Array.from({ length: columns }, () => new Cells());
     this.#row = { codes: new Uint16Array(columns), numbers: new Float64Array(columns) };
   }
@@ -139,7 +138,7 @@ export class PackedRows {
         if (numbers[mark] !== null) write(view, stride, numbers[mark], cells[mark], rows);
       }
     }
-    const isKept = this.#bytes + view.byteLength <= this.#keptBytes;
+    const isKept = this.#bytes + view.byteLength <= this.#most;
     this.#blocks.push({ rows, stride, columns, view: isKept ? view : null, at: this.#spilledBytes });
     if (isKept) {
       this.#bytes += view.byteLength;
