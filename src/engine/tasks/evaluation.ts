@@ -153,6 +153,11 @@ export class HeldOutTests {
       await yielder.yieldIfDue();
     };
     this.#tested = await testHeldOut(group, task, Math.min(most, total), report, total);
+    if (this.#tested === null) {
+      const message = `Step ${step} has no held-out loss, because none of its held-out samples can be used.`;
+      await emit({ type: 'note', message });
+      return;
+    }
     if (plan.patience !== null && recordEvaluation(progress, this.#tested.loss)) await keepBest?.();
     const { confusion, ...tested } = this.#tested;
     await emit({ type: 'evaluation', step, ...tested });
@@ -161,9 +166,9 @@ export class HeldOutTests {
 }
 
 /**
- * Evaluates the first `samples` held-out samples. Each rank evaluates its share, and an all-reduce
- * adds the sums. If each rank has held-out samples of its own, every rank evaluates the same
- * fraction of them, rounded up.
+ * Evaluates `samples` of the held-out samples. Each rank evaluates its share, and an all-reduce adds
+ * the sums. If each rank has held-out samples of its own, every rank evaluates the same fraction of
+ * them, rounded up. Resolves with `null` if none of the samples can be used.
  *
  * @param report called with the number of samples of its share that this rank has evaluated so far.
  * @param total the number of held-out samples of all ranks.
@@ -174,9 +179,11 @@ export async function testHeldOut(
   samples: number,
   report: (done: number, share: number) => void | Promise<void> = () => {},
   total = task.testSamples,
-): Promise<EvaluationResult> {
-  const firsts = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
-  const indices = Uint32Array.from({ length: firsts }, (_, i) => i);
+): Promise<EvaluationResult | null> {
+  const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
+  // Held-out pictures are sorted by class, so the first ones may be of a single class.
+  const range = total > INTERMEDIATE_SAMPLES ? task.testSamples : count;
+  const indices = Uint32Array.from({ length: count }, (_, i) => Math.floor((i * range) / count));
   const { index, of, counts: isCounted } = task.share ?? { index: group.rank, of: group.worldSize, counts: true };
   const share = task.isShard ? indices : splitWindow(indices, index, of);
   const classes = samples === total ? (task.classes ?? []) : [];
@@ -194,13 +201,13 @@ export async function testHeldOut(
   }
   const all = Array.from(await group.allReduce(own));
   const [used, lossSum, correct, ...sums] = all.slice(0, first);
-  const tested = Math.max(1, used!);
+  if (used === 0) return null;
   const counts = all.slice(first);
-  const metrics = score?.toMetrics(sums, tested) ?? {};
+  const metrics = score?.toMetrics(sums, used!) ?? {};
   return {
     samples: used!,
-    loss: lossSum! / tested,
-    accuracy: task.classifies ? correct! / tested : null,
+    loss: lossSum! / used!,
+    accuracy: task.classifies ? correct! / used! : null,
     ...(Object.keys(metrics).length > 0 && { metrics }),
     ...(classes.length > 0 && {
       confusion: {

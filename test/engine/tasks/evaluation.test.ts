@@ -1,5 +1,17 @@
 import { expect, test } from 'vitest';
-import { dutiesAfter, INTERMEDIATE_SAMPLES, testInterval } from '../../../src/engine/tasks/evaluation.ts';
+import {
+  dutiesAfter,
+  HeldOutTests,
+  INTERMEDIATE_SAMPLES,
+  testHeldOut,
+  testInterval,
+  type HeldOutTask,
+} from '../../../src/engine/tasks/evaluation.ts';
+import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
+import type { EngineEvent } from '../../../src/protocol/events.ts';
+import { parsePlan } from '../../../src/spec/plan.ts';
+import { runWorld } from '../../../src/testing/index.ts';
+import { systemClock, Yielder } from '../../../src/util/clock.ts';
 
 test('within an epoch, a run evaluates no more samples than it trains on, even if each evaluation is on all held-out samples', () => {
   const task = { train: 60_000, test: 10_000 };
@@ -32,4 +44,68 @@ test('evaluations happen after the first step and then at regular steps, the ear
   ]);
   // Losses of different samples cannot be compared.
   expect(steps.filter((step) => after(step, 3) > 0)).toEqual([40, 80, 120]);
+});
+
+/** Returns a task that keeps the numbers of the samples that it evaluates. */
+function heldOutTask(
+  testSamples: number,
+  evaluated: number[],
+  { isShard = false, leavesOut = false } = {},
+): HeldOutTask {
+  return {
+    ...{ testSamples, testBatch: 64, classifies: true, isShard },
+    evaluate: (indices) => {
+      evaluated.push(...indices);
+      return Promise.resolve({ lossSum: 0, correct: 0, leftOut: leavesOut ? indices.length : 0 });
+    },
+  };
+}
+
+test.each([1, 3])(
+  'an evaluation by %i ranks uses samples of all classes, if samples are sorted by class',
+  async (n) => {
+    const evaluated: number[] = [];
+    await runWorld(n, (group) => testHeldOut(group, heldOutTask(2000, evaluated), INTERMEDIATE_SAMPLES));
+    expect(evaluated.sort((a, b) => a - b)).toEqual(Array.from({ length: INTERMEDIATE_SAMPLES }, (_, i) => 4 * i));
+  },
+);
+
+test('ranks with samples of their own evaluate samples that are spread over their own', async () => {
+  const evaluated = [[], []] as [number[], number[]];
+  await runWorld(2, (group) =>
+    testHeldOut(
+      group,
+      heldOutTask([900, 300][group.rank]!, evaluated[group.rank]!, { isShard: true }),
+      120,
+      () => {},
+      1200,
+    ),
+  );
+  expect(evaluated).toEqual([
+    Array.from({ length: 90 }, (_, i) => 10 * i),
+    Array.from({ length: 30 }, (_, i) => 10 * i),
+  ]);
+});
+
+test('of at most as many held-out samples as an evaluation has, early evaluations use the first ones', async () => {
+  const evaluated: number[] = [];
+  await runWorld(1, (group) => testHeldOut(group, heldOutTask(INTERMEDIATE_SAMPLES, evaluated), 3));
+  expect(evaluated).toEqual([0, 1, 2]);
+});
+
+test('an evaluation whose samples are all unusable has no loss and no accuracy, and a note says so', async () => {
+  const events: EngineEvent[] = [];
+  const progress = { ...startOfRun(), step: 8 };
+  const tests = new HeldOutTests({
+    task: heldOutTask(40, [], { leavesOut: true }),
+    plan: parsePlan({ patience: 2 }),
+    yielder: new Yielder(systemClock, 200),
+    emit: (event) => void events.push(event),
+  });
+  await runWorld(1, (group) => tests.run(group, progress, 40, 40));
+  expect(tests.tested).toBeNull();
+  expect(progress.verdicts).toEqual([]);
+  expect(events.filter(({ type }) => type !== 'testing')).toEqual([
+    { type: 'note', message: 'Step 7 has no held-out loss, because none of its held-out samples can be used.' },
+  ]);
 });

@@ -99,7 +99,7 @@ async function told(create: (n: number) => Promise<JobTask>) {
   for (const n of [1, 3]) {
     const results = await runWorld(n, async (group) => {
       const task = await create(n);
-      const tested = await testHeldOut(group, task, HELD_OUT);
+      const tested = (await testHeldOut(group, task, HELD_OUT))!;
       task.dispose();
       return tested;
     });
