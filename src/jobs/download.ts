@@ -16,6 +16,8 @@ export interface DownloadOptions {
   headers?: Record<string, string>;
   /** Returns whether an answer has the requested bytes. By default every successful answer has. */
   accept?: (status: number, contentType: string) => boolean;
+  /** Further HTTP status codes of answers without the requested bytes. */
+  refused?: readonly number[];
   /**
    * Receives the number of received bytes, and the total number of bytes if the server states it.
    */
@@ -52,7 +54,7 @@ export function download(url: URL, options?: DownloadOptions): Promise<Blob | nu
 
 /**
  * Requests a file, and reads the answer with `read`. Returns `null` if the server reports that the
- * file does not exist, or if `accept` rejects the answer.
+ * file does not exist, or if `accept` or `refused` rejects the answer.
  *
  * @throws (rejects) DataError if nothing is received, or if the server refuses the request. If the
  *   signal was aborted, throws its reason.
@@ -60,7 +62,7 @@ export function download(url: URL, options?: DownloadOptions): Promise<Blob | nu
 export async function request<T>(
   url: URL,
   read: (answer: Response) => Promise<T>,
-  { signal, headers = {}, accept = () => true, onbytes }: DownloadOptions = {},
+  { signal, headers = {}, accept = () => true, refused = [], onbytes }: DownloadOptions = {},
 ): Promise<T | null> {
   const idle = new AbortController();
   const startTimer = (): (() => void) => systemClock.after(REQUEST_TIMEOUT_MS, () => idle.abort());
@@ -72,7 +74,8 @@ export async function request<T>(
     });
     const type = response.headers.get('content-type') ?? '';
     const isOther = type.startsWith('text/html') || !accept(response.status, type);
-    if (MISSING.has(response.status) || (response.ok && isOther)) {
+    const isMissing = MISSING.has(response.status) || refused.includes(response.status);
+    if (isMissing || (response.ok && isOther)) {
       await response.body?.cancel();
       return null;
     }

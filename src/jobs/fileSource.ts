@@ -189,7 +189,7 @@ export async function listFiles(
         received = bytes;
         onprogress?.({ unit: 'bytes', ...whole });
       };
-      return readRange(place.url, place.range, (answer) => answer.blob(), { signal, onbytes });
+      return readRange(place.url, { ...place.range, path }, { signal, onbytes });
     };
     return { path, size, version, place, blob };
   };

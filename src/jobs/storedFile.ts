@@ -5,7 +5,7 @@
 import { unpackEntry, entryBytes, type ZipEntryFacts } from '../formats/zipEntry.ts';
 import type { Bytes } from '../formats/partialFile.ts';
 import { DataError, messageOf } from '../util/errors.ts';
-import { readRanges, type ByteRange } from './webRanges.ts';
+import { readRanges, type ByteRange, type FileRange } from './webRanges.ts';
 
 /** A file in a folder, or in a zip file. */
 export interface StoredFile {
@@ -63,14 +63,14 @@ export function bytesAt(place: Exclude<FilePlace, { in: 'zip' }>): Bytes {
 export async function readFiles(
   files: readonly { path: string; place: FilePlace }[],
 ): Promise<(Uint8Array<ArrayBuffer> | DataError)[]> {
-  const ranges = new Map<string, ByteRange[]>();
+  const ranges = new Map<string, FileRange[]>();
   const rangeOf = new Map<FilePlace, { url: string; at: number }>();
-  for (const { place } of files) {
+  for (const { path, place } of files) {
     const found = webRangeOf(place);
     if (found === null) continue;
     const own = ranges.get(found.url) ?? [];
     ranges.set(found.url, own);
-    rangeOf.set(place, { url: found.url, at: own.push(found.range) - 1 });
+    rangeOf.set(place, { url: found.url, at: own.push({ ...found.range, path }) - 1 });
   }
   const received = new Map(
     await Promise.all([...ranges].map(async ([url, own]) => [url, await readRanges(url, own)] as const)),

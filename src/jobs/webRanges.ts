@@ -13,6 +13,11 @@ export interface ByteRange {
   readonly end: number;
 }
 
+/** A range, and the file in it, if the web server's file contains several. */
+export interface FileRange extends ByteRange {
+  readonly path?: string;
+}
+
 interface Part {
   readonly start: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -27,6 +32,8 @@ const RANGES_PER_REQUEST = 128;
 const REQUESTS = 6;
 /** Files whose server does not send several ranges in one answer. */
 const sentSingly = new Set<string>();
+/** HTTP status codes with which servers refuse several ranges in one request. */
+const REFUSED = [400, 416];
 
 /**
  * Resolves with the bytes of each range.
@@ -36,7 +43,7 @@ const sentSingly = new Set<string>();
  */
 export async function readRanges(
   url: string,
-  ranges: readonly ByteRange[],
+  ranges: readonly FileRange[],
   signal?: AbortSignal,
 ): Promise<Uint8Array<ArrayBuffer>[]> {
   const wanted = merged(ranges);
@@ -46,16 +53,17 @@ export async function readRanges(
   for (let at = 0; at < wanted.length && !sentSingly.has(url); at += RANGES_PER_REQUEST) {
     const some = wanted.slice(at, at + RANGES_PER_REQUEST);
     const received =
-      some.length === 1 ? [await readOne(url, some[0]!, signal)] : await retried(() => readTogether(url, some, signal));
+      some.length === 1 ? await readOne(url, some[0]!, signal) : await retried(() => readTogether(url, some, signal));
     if (received === null) sentSingly.add(url);
     else parts.push(...received);
   }
   if (sentSingly.has(url)) {
-    parts.push(...(await mapConcurrently(wanted, REQUESTS, (range) => readOne(url, range, signal))));
+    parts.push(...(await mapConcurrently(wanted, REQUESTS, (range) => readOne(url, range, signal))).flat());
   }
-  return ranges.map(({ start, end }) => {
+  return ranges.map((range) => {
+    const { start, end } = range;
     const part = parts.find((one) => one.start <= start && end <= one.start + one.bytes.length);
-    if (part === undefined) throw changed(url);
+    if (part === undefined) throw changed(url, range);
     return part.bytes.subarray(start - part.start, end - part.start);
   });
 }
@@ -71,26 +79,38 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
   return all;
 }
 
-async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part> {
-  return { start: range.start, bytes: await retried(() => readRange(url, range, bytesOf, { signal })) };
+/** Reads a range. Resolves with no part if the server does not send the range. */
+async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part[]> {
+  const bytes = await retried(() => requestRange(url, range, bytesOf, { signal }));
+  return bytes?.length === range.end - range.start ? [{ start: range.start, bytes }] : [];
 }
 
 /**
- * Reads one range of a file with `read`. It fails like {@link readRanges}.
- *
- * @param read reads the answer. Its result must have the size of the range.
+ * Reads one range of a file as a blob. It fails like {@link readRanges}.
  */
-export async function readRange<T extends { readonly size: number } | Uint8Array>(
+export async function readRange(
+  url: string,
+  range: FileRange,
+  options: Pick<DownloadOptions, 'signal' | 'onbytes'>,
+): Promise<Blob> {
+  const answer = await requestRange(url, range, (response) => response.blob(), options);
+  if (answer?.size !== range.end - range.start) throw changed(url, range);
+  return answer;
+}
+
+/** Resolves with `null` if the server does not send the range, or no parts of the file. */
+function requestRange<T>(
   url: string,
   range: ByteRange,
   read: (answer: Response) => Promise<T>,
   options: Pick<DownloadOptions, 'signal' | 'onbytes'>,
-): Promise<T> {
-  const headers = headersFor([range]);
-  const answer = await request(new URL(url), read, { ...options, headers, accept: (status) => status === 206 });
-  const size = answer instanceof Uint8Array ? answer.length : answer?.size;
-  if (answer === null || size !== range.end - range.start) throw changed(url);
-  return answer;
+): Promise<T | null> {
+  return request(new URL(url), read, {
+    ...options,
+    headers: headersFor([range]),
+    accept: (status) => status === 206,
+    refused: [416],
+  });
 }
 
 async function bytesOf(answer: Response): Promise<Uint8Array<ArrayBuffer>> {
@@ -103,6 +123,7 @@ async function readTogether(url: string, ranges: readonly ByteRange[], signal?: 
     signal,
     headers: headersFor(ranges),
     accept: (status, type) => status === 206 && type.startsWith('multipart/byteranges'),
+    refused: REFUSED,
   });
   return answer && partsOf(answer);
 }
@@ -134,8 +155,8 @@ function endOfHeader(bytes: Uint8Array, from: number): number {
   return -1;
 }
 
-function changed(url: string): DataError {
+function changed(url: string, { path }: FileRange): DataError {
   return new DataError(
-    `${url} has changed since it was listed, or its server does not send parts of it. Start the run again.`,
+    `${path === undefined ? url : `${path} in ${url}`} has changed since it was listed, or its server does not send parts of it. Start the run again.`,
   );
 }

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { download, retried } from '../../src/jobs/download.ts';
+import { readFiles } from '../../src/jobs/storedFile.ts';
 import { readRanges } from '../../src/jobs/webRanges.ts';
 import { systemClock } from '../../src/util/clock.ts';
 
@@ -67,6 +68,39 @@ test('ranges are requested singly from a server that answers several with the wh
   expect(await read(url)).toEqual(['uvw', 'ab', 'fghi']);
   expect(await read(url)).toEqual(['uvw', 'ab', 'fghi']);
   expect(asked.filter((range) => range.includes(','))).toHaveLength(1);
+});
+
+test.each([400, 416])('ranges are requested singly from a server that answers several with %i', async (status) => {
+  const { url, asked } = await serve((range, response) => {
+    const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
+    if (from === undefined) response.writeHead(status).end('Invalid range');
+    else response.writeHead(206).end(CONTENT.slice(Number(from), Number(last) + 1));
+  });
+  expect([await read(url), await read(url)]).toEqual([
+    ['uvw', 'ab', 'fghi'],
+    ['uvw', 'ab', 'fghi'],
+  ]);
+  expect(asked.filter((range) => range.includes(','))).toHaveLength(1);
+});
+
+test.each([
+  ['in an answer with several', false],
+  ['when it is requested alone', true],
+])('a file is named if the server no longer sends its range %s', async (_, isSingle) => {
+  const { url } = await serve((range, response) => {
+    const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
+    if (range === 'bytes=20-22' || (from === undefined && isSingle)) response.writeHead(416).end();
+    else if (from !== undefined) response.writeHead(206).end(CONTENT.slice(Number(from), Number(last) + 1));
+    else {
+      response.writeHead(206, { 'content-type': 'multipart/byteranges; boundary=x' });
+      response.end(`${part(0, 1)}${part(5, 8)}\r\n--x--\r\n`);
+    }
+  });
+  const files = ['cats/1.png', 'cats/2.png', 'dogs/1.png'].map((path, i) => ({
+    path,
+    place: { in: 'web', url, range: RANGES[i]! } as const,
+  }));
+  await expect(readFiles(files)).rejects.toThrow(`cats/1.png in ${url} has changed since it was listed`);
 });
 
 test('a file that has become shorter is reported', async () => {
