@@ -5,6 +5,9 @@
 import { pictureFormat } from '../spec/dataFiles.ts';
 import { DataError } from '../util/errors.ts';
 
+/** Must be raised when pictures get other pixels, because decoded pictures are stored. */
+export const DECODER_VERSION = 1;
+
 export interface PictureSize {
   /** Pixels per side. */
   side: number;

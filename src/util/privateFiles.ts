@@ -34,11 +34,22 @@ export async function openInWorker(
   return isShared ? handle.createSyncAccessHandle({ mode: 'readwrite-unsafe' }) : handle.createSyncAccessHandle();
 }
 
-/** Removes files that were last written before `limit`, in milliseconds since 1970. */
-export async function removeOld(directory: FileSystemDirectoryHandle, limit: number): Promise<void> {
+/**
+ * Removes files that were last written before `limit`, in milliseconds since 1970. Then removes the
+ * oldest files until all files have at most `mostBytes`. Files that are open remain.
+ */
+export async function removeOld(
+  directory: FileSystemDirectoryHandle,
+  limit: number,
+  mostBytes = Infinity,
+): Promise<void> {
+  const files: File[] = [];
   for await (const handle of directory.values()) {
-    if (handle instanceof FileSystemFileHandle && (await handle.getFile()).lastModified < limit) {
-      await directory.removeEntry(handle.name);
-    }
+    if (handle instanceof FileSystemFileHandle) files.push(await handle.getFile());
+  }
+  let bytes = 0;
+  for (const { name, size, lastModified } of files.toSorted((a, b) => b.lastModified - a.lastModified)) {
+    bytes += size;
+    if (lastModified < limit || bytes > mostBytes) await directory.removeEntry(name).catch(() => {});
   }
 }

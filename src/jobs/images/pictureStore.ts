@@ -2,7 +2,9 @@
  * Decoded pictures in a file of the browser's private file system (OPFS), so that they are decoded
  * once. All tabs of a browser share the file, and it is kept when a tab is reloaded.
  */
+import { DECODER_VERSION } from '../../formats/decodePicture.ts';
 import { crc32 } from '../../util/crc32.ts';
+import { hashState } from '../../util/hash.ts';
 import { openInWorker, privateDirectory, removeOld, type SyncAccessHandle } from '../../util/privateFiles.ts';
 
 /** Pixels, and the CRC-32 of the picture's file. */
@@ -17,6 +19,11 @@ const DIRECTORY = 'peergrad-pictures';
 const MAX_BYTES = 4 * 1024 ** 3;
 /** A file that was not changed for so long is removed. */
 const KEPT_MS = 7 * 24 * 60 * 60_000;
+/**
+ * If all files have more bytes than a file may have, or than this share of the storage, the oldest
+ * are removed.
+ */
+const SHARE_OF_QUOTA = 1 / 4;
 /** Before its pixels, each picture has three numbers: a mark and two checksums. */
 const HEAD_BYTES = 3 * Uint32Array.BYTES_PER_ELEMENT;
 const MARK = 0x70677078;
@@ -42,9 +49,12 @@ export class PictureStore {
   static async open(name: string, bytes: number): Promise<PictureStore | null> {
     try {
       const directory = await privateDirectory(DIRECTORY);
-      // Another worker may remove or use such a file at the same time.
-      await removeOld(directory, Date.now() - KEPT_MS).catch(() => {});
-      const file = await openInWorker(directory, name, true);
+      // Browsers do not share files, but the next version of a browser may decode in another way.
+      const decoder = JSON.stringify([DECODER_VERSION, navigator.userAgent]);
+      const { quota = Infinity } = await navigator.storage.estimate();
+      const file = await openInWorker(directory, hashState([new TextEncoder().encode(name + decoder)]), true);
+      // Another worker may do the same at the same time.
+      await removeOld(directory, Date.now() - KEPT_MS, Math.min(MAX_BYTES, quota * SHARE_OF_QUOTA)).catch(() => {});
       if (isFast(file, () => performance.now())) return new PictureStore(file, bytes);
       file.close();
       return null;

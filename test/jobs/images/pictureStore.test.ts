@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { isFast, PictureStore } from '../../../src/jobs/images/pictureStore.ts';
 import type { SyncAccessHandle } from '../../../src/util/privateFiles.ts';
 
@@ -32,6 +32,83 @@ class MemoryFile implements Pick<SyncAccessHandle, 'read' | 'write'> {
     return from.byteLength;
   }
 }
+
+interface FakeFile {
+  file: MemoryFile;
+  lastModified: number;
+  size: number;
+  isOpen: boolean;
+}
+
+/** Returns the files of a fake private directory, which has `quota` bytes. */
+function fakeDirectory(userAgent: string, quota: number, files = new Map<string, FakeFile>()): Map<string, FakeFile> {
+  class FileHandle {
+    readonly name: string;
+    constructor(name: string) {
+      this.name = name;
+    }
+    getFile(): Promise<Pick<File, 'name' | 'size' | 'lastModified'>> {
+      const { lastModified, size } = files.get(this.name)!;
+      return Promise.resolve({ name: this.name, size, lastModified });
+    }
+    createSyncAccessHandle(): Promise<MemoryFile> {
+      const own = files.get(this.name)!;
+      own.isOpen = true;
+      return Promise.resolve(own.file);
+    }
+  }
+  const directory = {
+    getDirectoryHandle: () => Promise.resolve(directory),
+    getFileHandle: (name: string) => {
+      const own = files.get(name) ?? { file: new MemoryFile(), lastModified: Date.now(), size: 0, isOpen: false };
+      files.set(name, own);
+      return Promise.resolve(new FileHandle(name));
+    },
+    removeEntry: (name: string) => {
+      if (files.get(name)!.isOpen) return Promise.reject(new DOMException('In use.', 'NoModificationAllowedError'));
+      files.delete(name);
+      return Promise.resolve();
+    },
+    async *values() {
+      for (const name of files.keys()) yield new FileHandle(name);
+    },
+  };
+  vi.stubGlobal('FileSystemFileHandle', FileHandle);
+  vi.stubGlobal('navigator', {
+    userAgent,
+    storage: { getDirectory: () => Promise.resolve(directory), estimate: () => Promise.resolve({ quota }) },
+  });
+  return files;
+}
+
+afterEach(() => vi.unstubAllGlobals());
+
+test('a new version of the browser has a file of its own, because it may decode in another way', async () => {
+  const files = fakeDirectory('Browser/1', Infinity);
+  await PictureStore.open('pictures', BYTES);
+  await PictureStore.open('pictures', BYTES);
+  expect(files.size).toBe(1);
+  fakeDirectory('Browser/2', Infinity, files);
+  await PictureStore.open('pictures', BYTES);
+  expect(files.size).toBe(2);
+});
+
+test.each([
+  ['a quarter of the quota', 8 * 1024 ** 3, 1024 ** 3],
+  ['4 GiB', Infinity, 2 * 1024 ** 3],
+])('the oldest files are removed if all files have more than %s, but none that a tab uses', async (_, quota, size) => {
+  const files = fakeDirectory('Browser/1', quota);
+  const now = Date.now();
+  const fileOf = (age: number, fields: Partial<FakeFile> = {}): FakeFile => ({
+    ...{ file: new MemoryFile(), lastModified: now - age, size, isOpen: false },
+    ...fields,
+  });
+  for (const [name, age] of [['new', 1], ['older', 3], ['old', 2], ['oldest', 4]] as const) files.set(name, fileOf(age)); // prettier-ignore
+  files.set('used', fileOf(5, { isOpen: true }));
+  files.set('week', fileOf(8 * 24 * 60 * 60_000, { size: 0 }));
+  await PictureStore.open('pictures', BYTES);
+  expect([...files.keys()].filter((name) => name.length < 10)).toEqual(['new', 'old', 'used']);
+});
 
 test('a picture that one tab has stored can be read by another tab', () => {
   const file = new MemoryFile();
