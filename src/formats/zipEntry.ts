@@ -3,7 +3,7 @@
  *
  * Source: PKWARE's APPNOTE.TXT, sections 4.3.7 and 4.4.
  */
-import { inflateSync } from 'fflate';
+import { Inflate, inflateSync } from 'fflate';
 import { crc32 } from '../util/crc32.ts';
 import { DataError } from '../util/errors.ts';
 
@@ -29,6 +29,8 @@ export interface ZipEntryFacts {
 /** The header before an entry's bytes has this length, and then a name and an extra field. */
 const HEADER_BYTES = 30;
 const HEADER_MARK = 0x04034b50;
+/** An entry's packed bytes may begin with tables of codes, which have less than this length. */
+const CODES_BYTES = 1024;
 /** The extra field before an entry's bytes usually has at most this length. */
 const EXTRA_BYTES = 512;
 
@@ -56,34 +58,45 @@ export function checkEntry(entry: ZipEntryFacts): void {
   }
 }
 
-/** Returns the number of bytes from the entry's offset on that usually contain the whole entry. */
-export function entryBytes({ filename, packedSize }: ZipEntryFacts): number {
-  return HEADER_BYTES + new TextEncoder().encode(filename).length + EXTRA_BYTES + packedSize;
+/**
+ * Returns the number of bytes from the entry's offset on that usually contain the entry, or its
+ * first `most` bytes.
+ */
+export function entryBytes(entry: ZipEntryFacts, most: number): number {
+  return HEADER_BYTES + new TextEncoder().encode(entry.filename).length + EXTRA_BYTES + packedBytes(entry, most);
+}
+
+/** Returns how many packed bytes are needed to unpack the first `most` bytes. */
+function packedBytes({ packedSize, size }: ZipEntryFacts, most: number): number {
+  return most < size ? Math.min(packedSize, most + CODES_BYTES) : packedSize;
 }
 
 /**
- * Unpacks an entry, and verifies its checksum.
+ * Unpacks an entry, and verifies its checksum; or unpacks only its start.
  *
  * @param read returns the given number of bytes from the entry's offset on, or fewer at the end of
  *   the zip file.
+ * @param most the number of unpacked bytes that are needed.
  * @throws (rejects) DataError if the entry is damaged, encrypted or uses another compression
  *   method.
  */
 export async function unpackEntry(
   entry: ZipEntryFacts,
   read: (bytes: number) => Promise<Uint8Array<ArrayBuffer>>,
+  most = Infinity,
 ): Promise<Uint8Array<ArrayBuffer>> {
   checkEntry(entry);
-  const { zip, offset, packedSize, size, method, crc } = entry;
-  let bytes = await read(entryBytes(entry));
+  const { zip, offset, size, method, crc } = entry;
+  const needed = packedBytes(entry, most);
+  let bytes = await read(entryBytes(entry, most));
   const header = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   if (bytes.length < HEADER_BYTES || header.getUint32(0, true) !== HEADER_MARK) {
     throw entryError(entry, offset, 'is missing. The file is damaged. Download it or create it again.');
   }
   const start = HEADER_BYTES + header.getUint16(26, true) + header.getUint16(28, true);
-  if (bytes.length < start + packedSize) bytes = await read(start + packedSize);
-  const packed = bytes.subarray(start, start + packedSize);
-  if (packed.length < packedSize) {
+  if (bytes.length < start + needed) bytes = await read(start + needed);
+  const packed = bytes.subarray(start, start + needed);
+  if (packed.length < needed) {
     throw entryError(entry, offset + start, `ends too early, at byte ${offset + bytes.length}. Download it again.`);
   }
   const damaged = (cause?: unknown): DataError =>
@@ -91,11 +104,23 @@ export async function unpackEntry(
   let unpacked = packed;
   if (method === DEFLATED) {
     try {
-      unpacked = inflateSync(packed, { out: new Uint8Array(size) });
+      unpacked = most < size ? inflateStart(packed) : inflateSync(packed, { out: new Uint8Array(size) });
     } catch (cause) {
       throw damaged(cause);
     }
   }
+  if (most < size) return unpacked.slice(0, most);
   if (unpacked.length !== size || crc32(unpacked) !== crc) throw damaged();
   return unpacked;
+}
+
+/** Unpacks the bytes whose codes are complete. */
+function inflateStart(packed: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  // A block that is not compressed begins with its length. fflate only returns it as a whole.
+  if ((packed[0]! & 0b110) === 0) return packed.subarray(5, 5 + packed[1]! + 256 * packed[2]!);
+  let start = new Uint8Array();
+  new Inflate((bytes) => {
+    start = bytes.slice();
+  }).push(packed);
+  return start;
 }

@@ -59,14 +59,16 @@ export function bytesAt(place: Exclude<FilePlace, { in: 'zip' }>): Bytes {
  * that file cannot be read.
  *
  * @param files the files, with their paths for errors.
+ * @param most the number of bytes of each file that are needed, from its start. By default all.
  */
 export async function readFiles(
   files: readonly { path: string; place: FilePlace }[],
+  most = Infinity,
 ): Promise<(Uint8Array<ArrayBuffer> | DataError)[]> {
   const ranges = new Map<string, FileRange[]>();
   const rangeOf = new Map<FilePlace, { url: string; at: number }>();
   for (const { path, place } of files) {
-    const found = webRangeOf(place);
+    const found = webRangeOf(place, most);
     if (found === null) continue;
     const own = ranges.get(found.url) ?? [];
     ranges.set(found.url, own);
@@ -79,7 +81,7 @@ export async function readFiles(
     files.map(async ({ path, place }) => {
       const web = rangeOf.get(place);
       try {
-        return await contentOf(place, web && received.get(web.url)![web.at]!);
+        return await contentOf(place, web && received.get(web.url)![web.at]!, most);
       } catch (cause) {
         if (cause instanceof DataError) return cause;
         return new DataError(`${path} could not be read (${messageOf(cause)}). Choose it again.`, {}, { cause });
@@ -88,27 +90,38 @@ export async function readFiles(
   );
 }
 
-/** Returns the range of a web server's file that contains the file; `null` if it is not there. */
-function webRangeOf(place: FilePlace): { url: string; range: ByteRange } | null {
-  if (place.in === 'web') return place;
+/**
+ * Returns the range of a web server's file that contains the needed bytes; `null` if the file is
+ * not there.
+ */
+function webRangeOf(place: FilePlace, most: number): { url: string; range: ByteRange } | null {
+  if (place.in === 'web') {
+    const { start, end } = place.range;
+    return { url: place.url, range: { start, end: Math.min(end, start + most) } };
+  }
   if (place.in === 'blob' || place.zip.in === 'blob') return null;
   const { url, range } = place.zip;
   const start = range.start + place.entry.offset;
-  return { url, range: { start, end: Math.min(range.end, start + entryBytes(place.entry)) } };
+  return { url, range: { start, end: Math.min(range.end, start + entryBytes(place.entry, most)) } };
 }
 
 /** @param received the bytes that a web server has sent for this file. */
 async function contentOf(
   place: FilePlace,
   received: Uint8Array<ArrayBuffer> | undefined,
+  most: number,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (place.in === 'web') return received!;
-  if (place.in === 'blob') return new Uint8Array(await place.blob.arrayBuffer());
+  if (place.in === 'blob') return new Uint8Array(await place.blob.slice(0, most).arrayBuffer());
   const { zip, entry } = place;
   const bytes = bytesAt(zip);
-  return unpackEntry(entry, async (count) => {
-    const end = Math.min(entry.offset + count, bytes.size);
-    if (received !== undefined && received.length >= end - entry.offset) return received;
-    return new Uint8Array(await bytes.slice(entry.offset, end).arrayBuffer());
-  });
+  return unpackEntry(
+    entry,
+    async (count) => {
+      const end = Math.min(entry.offset + count, bytes.size);
+      if (received !== undefined && received.length >= end - entry.offset) return received;
+      return new Uint8Array(await bytes.slice(entry.offset, end).arrayBuffer());
+    },
+    most,
+  );
 }

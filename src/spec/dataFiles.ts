@@ -34,6 +34,9 @@ const KINDS: readonly (readonly [DataFileKind, RegExp])[] = [
   ['picture', /\.(png|apng|jpe?g|jpe|jfif|pjpe?g|pjp|gif|webp|bmp|dib|avif)$/i],
   ['text', /\.txt$/i],
 ];
+/** Names of files that are no pictures, whatever they contain. */
+const OTHERS =
+  /\.(txt|csv|tsv|jsonl?|md|html?|ya?ml|py|ipynb|np[yz]|mat|h5|pkl|pdf|xlsx?|parquet|mp[34]|mov|avi|zip|tar|t?gz|7z|rar)$/i;
 /** Files and folders that systems and programs add. */
 const SYSTEM =
   /^(\._.*|__MACOSX|@eaDir|\$RECYCLE\.BIN|System Volume Information|Thumbs\.db|ehthumbs\.db|desktop\.ini)$/i;
@@ -77,6 +80,11 @@ export function isDataInHiddenFolder(path: string): boolean {
 /** Returns the kind that a file's name states; `null` if its name states none. */
 export function kindOfName(name: string): DataFileKind | null {
   return KINDS.find(([, pattern]) => pattern.test(name))?.[0] ?? null;
+}
+
+/** Returns whether a file's name states that it is no picture. */
+export function isNoPicture(path: string): boolean {
+  return OTHERS.test(path);
 }
 
 /** Returns the format of a picture; `null` if `head` is not the start of a picture. */

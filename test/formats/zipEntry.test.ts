@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { openZip } from '../../src/formats/zip.ts';
 import { unpackEntry, type ZipEntryFacts } from '../../src/formats/zipEntry.ts';
@@ -43,3 +44,23 @@ test.each<[string, (zip: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>, st
   const entry = await entryOf(zip);
   await expect(unpackEntry(entry, reader(change(zip), entry))).rejects.toThrow(sentence);
 });
+
+test.each(['stored', 'deflated'] as const)(
+  'the start of a large entry that is %s is read without the rest',
+  async (method) => {
+    const large = new Uint8Array(randomBytes(100_000));
+    const zip = zipFile({ 'b.bin': large }, { method });
+    const entry = await entryOf(zip);
+    const counts: number[] = [];
+    const start = await unpackEntry(
+      entry,
+      (count) => {
+        counts.push(count);
+        return reader(zip, entry)(count);
+      },
+      32,
+    );
+    expect(start).toEqual(large.slice(0, 32));
+    expect(Math.max(...counts)).toBeLessThan(2000);
+  },
+);

@@ -166,9 +166,9 @@ export class HeldOutTests {
 }
 
 /**
- * Evaluates `samples` of the held-out samples. Each rank evaluates its share, and an all-reduce adds
- * the sums. If each rank has held-out samples of its own, every rank evaluates the same fraction of
- * them, rounded up. Resolves with `null` if none of the samples can be used.
+ * Evaluates `samples` of the held-out samples. Each rank evaluates its share, and an all-reduce
+ * adds the sums. If each rank has held-out samples of its own, every rank evaluates the same
+ * fraction of them, rounded up. Resolves with `null` if none of the samples can be used.
  *
  * @param report called with the number of samples of its share that this rank has evaluated so far.
  * @param total the number of held-out samples of all ranks.

@@ -1,20 +1,23 @@
 /**
  * Finds the pictures among files. If a file's name does not say its kind, its first bytes are read.
  */
-import { HEAD_BYTES, isDataInHiddenFolder, isHidden, kindOfName, pictureFormat } from '../../spec/dataFiles.ts';
+import {
+  HEAD_BYTES,
+  isDataInHiddenFolder,
+  isHidden,
+  isNoPicture,
+  kindOfName,
+  pictureFormat,
+} from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
-import { mapConcurrently } from '../../util/mapConcurrently.ts';
 import { canonical } from '../../formats/classNames.ts';
 import { folderOf } from '../fileNotes.ts';
-import { bytesAt, type StoredFile } from '../storedFile.ts';
+import { readFiles, type StoredFile } from '../storedFile.ts';
 import type { DecodePicture } from '../../formats/decodePicture.ts';
 
-/** Number of files whose first bytes are read concurrently. */
-const READERS = 8;
-/**
- * Maximum size of a file whose first bytes are read. The limit is needed because a file in a zip
- * file must be unpacked before it can be read.
- */
+/** Number of files whose first bytes are read together. */
+const FILES_PER_READ = 64;
+/** Maximum size of a file whose first bytes are read. A larger picture cannot be used. */
 const MAX_EXAMINED_BYTES = 64 * 1024 * 1024;
 
 export interface FoundPictures {
@@ -40,9 +43,7 @@ export async function findPictures(
 ): Promise<FoundPictures> {
   const files = given.map((file) => ({ ...file, path: canonical(file.path) }));
   const visible = files.filter(({ path }) => !isHidden(path));
-  const formats = await mapConcurrently(visible, READERS, async (file) =>
-    kindOfName(file.path) === 'picture' ? '' : formatOf(file),
-  );
+  const formats = await formatsOf(visible);
   const unusual = visible.flatMap((file, at) => (formats[at] ? [{ ...file, format: formats[at] }] : []));
   const refused = new Set<string>();
   for (const format of new Set(unusual.map((one) => one.format))) {
@@ -66,10 +67,30 @@ export async function findPictures(
   };
 }
 
-async function formatOf({ path, size, place, blob }: StoredFile): Promise<string | null> {
-  if (size === 0 || size > MAX_EXAMINED_BYTES) return null;
-  const bytes = place.in === 'zip' ? await blob() : bytesAt(place);
-  return pictureFormat(path, new Uint8Array(await bytes.slice(0, HEAD_BYTES).arrayBuffer()));
+/**
+ * Returns the format of each file that is a picture: `null` for other files; empty if the name
+ * states that the file is a picture.
+ *
+ * @throws (rejects) DataError if a file cannot be read.
+ */
+async function formatsOf(files: readonly StoredFile[]): Promise<(string | null)[]> {
+  const formats: (string | null)[] = files.map(({ path }) => (kindOfName(path) === 'picture' ? '' : null));
+  const unclear = [...files.keys()].filter((at) => {
+    const { path, size } = files[at]!;
+    return formats[at] === null && !isNoPicture(path) && size > 0 && size <= MAX_EXAMINED_BYTES;
+  });
+  for (let from = 0; from < unclear.length; from += FILES_PER_READ) {
+    const some = unclear.slice(from, from + FILES_PER_READ);
+    const starts = await readFiles(
+      some.map((at) => files[at]!),
+      HEAD_BYTES,
+    );
+    for (const [i, start] of starts.entries()) {
+      if (start instanceof DataError) throw start;
+      formats[some[i]!] = pictureFormat(files[some[i]!]!.path, start);
+    }
+  }
+  return formats;
 }
 
 function checkFolders(name: string, pictures: readonly StoredFile[], undecoded: FoundPictures['undecoded']): void {

@@ -1,3 +1,6 @@
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import type { DecodePicture } from '../../../src/formats/decodePicture.ts';
 import { openImages, type ImagesJob, type OpenedImages } from '../../../src/jobs/images/images.ts';
@@ -47,6 +50,34 @@ test.each(['jfif', 'jpe', 'JPEG', 'pjpeg', 'img', 'heic'])(
     ]);
   },
 );
+
+test('of a zip file on a server, only the starts of files are read whose names do not say what they are', async () => {
+  const packed = zipFile({
+    ...cats,
+    ...folder('pets/dogs', JPEG, 5, 'img'),
+    'pets/dogs/a.xml': randomBytes(500_000),
+    'pets/dogs/b.csv': randomBytes(500_000),
+    'pets/dogs/c.txt': JPEG,
+  });
+  const asked: { start: number; end: number }[] = [];
+  const server = createServer((request, response) => {
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range!) ?? [];
+    const range = { start: Number(first ?? 0), end: Number(last ?? packed.length - 1) + 1 };
+    // The server sends the whole file if it is asked for several ranges.
+    if (first !== undefined) asked.push(range);
+    response.writeHead(first === undefined ? 200 : 206).end(packed.subarray(range.start, range.end));
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/pets.zip`;
+  const place = { in: 'web', url, range: { start: 0, end: packed.length } } as const;
+  const zip = { path: 'pets.zip', size: packed.length, place, blob: () => Promise.reject(new Error('Read whole.')) };
+  const opened = await openImages([zip], JOB, { decode });
+  server.close();
+  expect(countsOf(opened)).toEqual({ cats: 5, dogs: 5 });
+  expect(opened.preview.notes).toMatchObject([{ kind: 'files-ignored', count: 3, name: 'pets/dogs' }]);
+  // The directory is searched in the last 64 KiB.
+  expect(asked.reduce((sum, { start, end }) => sum + end - start, 0)).toBeLessThan(100_000);
+});
 
 test('pictures in hidden folders are left out with a note, and other hidden files without a note', async () => {
   const files = {
