@@ -24,7 +24,11 @@ export interface OwnPass {
   /** Number of samples with padding; `samples` is the number without padding. */
   size: number;
   samples: number;
-  /** Milliseconds, without the update of parameters and without waits for other ranks. */
+  /**
+   * Milliseconds, without the update of parameters and without waits for other ranks. Waits for the
+   * samples are included: they are long on a machine that reads or decodes slowly, and become
+   * shorter if the rank gets fewer samples.
+   */
   ms: number;
 }
 
