@@ -196,7 +196,7 @@ export async function testHeldOut(
     const { leftOut = 0, lossSum, correct, sums = [], confusion = [] } = scores;
     if (isCounted) own[0] -= leftOut;
     for (const [i, sum] of [lossSum, correct, ...sums].entries()) own[i + 1]! += sum;
-    for (let i = first; i < own.length; i++) own[i]! += confusion[i - first]!;
+    for (let i = first; i < own.length; i++) own[i]! += confusion[i - first] ?? 0;
     await report(Math.min(at + task.testBatch, share.length), share.length);
   }
   const all = Array.from(await group.allReduce(own));
