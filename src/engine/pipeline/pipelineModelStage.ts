@@ -31,6 +31,8 @@ export interface LearnedStage {
   squares: number;
   /** The passes of this rank, timed by its clock. */
   passes: readonly TimedPass[];
+  /** Milliseconds until the samples were read. */
+  data: number;
 }
 
 export class PipelineModelStage {
@@ -39,15 +41,22 @@ export class PipelineModelStage {
   readonly #grid: PipelineGrid;
   readonly #plan: PipelinePlan;
   readonly #task: PipelineTask;
+  readonly #clock: Clock;
   /** Peak memory in bytes, measured after each pass and after gradients were read. */
   #peakBytes = 0;
 
-  private constructor(model: PipelineModel, stage: PipelineStage, grid: PipelineGrid, task: PipelineTask) {
+  private constructor(
+    model: PipelineModel,
+    stage: PipelineStage,
+    grid: PipelineGrid,
+    { task, clock }: Pick<StageOptions, 'task' | 'clock'>,
+  ) {
     this.#model = model;
     this.#stage = stage;
     this.#grid = grid;
     this.#plan = grid.plan;
     this.#task = task;
+    this.#clock = clock;
   }
 
   /**
@@ -69,7 +78,7 @@ export class PipelineModelStage {
       recompute: job.recompute,
       clock,
     });
-    return new PipelineModelStage(model, stage, grid, task);
+    return new PipelineModelStage(model, stage, grid, { task, clock });
   }
 
   get layerNames(): string[] {
@@ -117,8 +126,11 @@ export class PipelineModelStage {
   ): Promise<LearnedStage> {
     const stage = this.#stage;
     const losses: tf.Tensor[] = [];
+    const startedAt = this.#clock.now();
     const batches = await this.#load(indices, at);
+    const data = this.#clock.now() - startedAt;
     try {
+      await this.#agreeOnLeftOut(batches);
       const passes = await runStages(stage, this.#plan, {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
@@ -138,6 +150,7 @@ export class PipelineModelStage {
         loss: losses.length > 0 ? await sumOf(losses) : 0,
         squares: stage.parameters.squaredNorm(),
         passes,
+        data,
       };
     } catch (error) {
       stage.rollBack();
@@ -159,6 +172,7 @@ export class PipelineModelStage {
     const batches = await this.#load(indices, null);
     const outputs: (tf.Tensor | undefined)[] = [];
     try {
+      await this.#agreeOnLeftOut(batches);
       await runStages(this.#stage, forwardOnly(this.#plan), {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
@@ -180,7 +194,8 @@ export class PipelineModelStage {
   }
 
   async #score(outputs: readonly (tf.Tensor | undefined)[], batches: readonly MicroBatch[]): Promise<Evaluated> {
-    const all: { lossSum: number; correct: number; sums: number[]; confusion: number[] } = {
+    const all: { leftOut: number; lossSum: number; correct: number; sums: number[]; confusion: number[] } = {
+      leftOut: 0,
       lossSum: 0,
       correct: 0,
       sums: [],
@@ -188,7 +203,8 @@ export class PipelineModelStage {
     };
     for (const [i, output] of outputs.entries()) {
       const scores = await batches[i]!.evaluate(output!, this.#model.outputWeights);
-      const { lossSum, correct, sums = [], confusion = [] } = scores;
+      const { leftOut = 0, lossSum, correct, sums = [], confusion = [] } = scores;
+      all.leftOut += leftOut;
       all.lossSum += lossSum;
       all.correct += correct;
       addTo(all.sums, sums);
@@ -205,6 +221,22 @@ export class PipelineModelStage {
         this.#task.load(indices.subarray(i * rows, (i + 1) * rows), rows, at),
       ),
     );
+  }
+
+  /**
+   * Gives weight 0 to the samples that a rank of this replica cannot use. The ranks with the first
+   * and the last stage may have different browsers. Every rank of the replica must call it.
+   */
+  async #agreeOnLeftOut(batches: readonly MicroBatch[]): Promise<void> {
+    if (!this.#task.contents) return;
+    const { rows, groups } = this.#grid;
+    const counts = new Float64Array(batches.length * rows);
+    for (const [i, { leftOut = [] }] of batches.entries()) for (const row of leftOut) counts[i * rows + row] = 1;
+    await groups!.pipeline.allReduce(counts);
+    for (const [i, batch] of batches.entries()) {
+      const all = Array.from({ length: rows }, (_, row) => row).filter((row) => counts[i * rows + row]! > 0);
+      if (all.length > 0) batch.leaveOut?.(all);
+    }
   }
 
   #measureMemory(): void {

@@ -32,7 +32,6 @@ import { createJobScores } from '../tasks/jobScores.ts';
 import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
 import type { Evaluated, StepOfEpoch, Task } from '../tasks/task.ts';
 import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
-import { DataError } from '../../util/errors.ts';
 
 /** The layers of a model. */
 export interface PipelineModel extends LayerChain {
@@ -60,6 +59,10 @@ export interface MicroBatch {
    * @param weights see {@link PipelineModel.outputWeights}.
    */
   losses(weights: tf.Variable | null): StageLoss[];
+  /** Rows whose samples this rank cannot use. Missing if `PipelineTask.contents` is `null`. */
+  readonly leftOut?: readonly number[];
+  /** Gives weight 0 to the samples in `rows`, which a rank of this replica cannot use. */
+  leaveOut?(rows: readonly number[]): void;
   /** See `Task.evaluate`. */
   evaluate(output: tf.Tensor, weights: tf.Variable | null): Promise<Evaluated>;
   /** Frees everything except the inputs. */
@@ -68,7 +71,16 @@ export interface MicroBatch {
 
 export interface PipelineTask extends Pick<
   Task,
-  'trainSamples' | 'testSamples' | 'classifies' | 'classes' | 'score' | 'dataHash' | 'dataAdvice' | 'contents'
+  | 'trainSamples'
+  | 'testSamples'
+  | 'classifies'
+  | 'classes'
+  | 'score'
+  | 'dataHash'
+  | 'dataAdvice'
+  | 'contents'
+  | 'ahead'
+  | 'expect'
 > {
   /** The data with which a language model writes texts; `null` for other models. */
   text: { tokenizer: Tokenizer; size: NetworkSize; bigramLoss: number } | null;
@@ -96,10 +108,10 @@ export async function loadPipelineTask(
   if (job.job === 'gpt') {
     return gptPipelineTask(job, await loadCorpus(job, options, vocabulary));
   }
-  return samplesTask(job, await loadData(job, options));
+  return samplesPipelineTask(job, await loadData(job, options));
 }
 
-function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
+export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
   const scores = createJobScores(job, test);
   const { dropout } = layerChain(job, train);
   const augment = augmentation(job.augment, train.inputShape, job.seed);
@@ -107,6 +119,8 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
     trainSamples: train.size,
     testSamples: test.size,
     contents: train.contents ?? null,
+    ahead: train.ahead,
+    expect: (next) => train.expect?.(next),
     classifies: scores.classifies,
     classes: scores.classes,
     score: scores.metrics,
@@ -122,20 +136,25 @@ function samplesTask(job: JobSpec, { train, test }: { train: Dataset; test: Data
     }),
     load: async (indices, size, at) => {
       const batch = new Batch(at === null ? test : train, size);
-      const { inputs, labels, weights } = await batch.load(
-        indices,
-        (pixels) => at && augment(pixels, indices, at.epoch),
-      );
-      if (batch.weights.subarray(0, indices.length).includes(0)) {
-        // One stage has the pictures, and another one has the loss.
-        throw new DataError('A pipeline needs all pictures, but one cannot be decoded. Replace it, or choose ddp.');
-      }
+      const loaded = await batch.load(indices, (pixels) => at && augment(pixels, indices, at.epoch));
+      const { inputs, labels } = loaded;
+      let { weights } = loaded;
       const masks = at && dropoutMasks({ dropout }, job.seed, indices, size, at.step);
       return {
         inputs,
         mask: maskOf(masks),
         losses: () => [(logits) => scores.loss(logits as tf.Tensor2D, { labels, weights })],
-        evaluate: (logits) => scores.evaluate(logits as tf.Tensor2D, { labels, weights }, batch),
+        leftOut: [...indices.keys()].filter((row) => batch.weights[row] === 0),
+        leaveOut: (rows) => {
+          for (const row of rows) batch.weights[row] = 0;
+          weights.dispose();
+          weights = tf.tensor1d(batch.weights.slice());
+        },
+        evaluate: async (logits) => {
+          const used = batch.weights.reduce((sum, weight) => sum + weight, 0);
+          const evaluated = await scores.evaluate(logits as tf.Tensor2D, { labels, weights }, batch);
+          return { ...evaluated, leftOut: indices.length - used };
+        },
         dispose: () => tf.dispose([labels, weights, ...(masks ?? [])]),
       };
     },

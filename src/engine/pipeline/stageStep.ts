@@ -21,6 +21,7 @@ import type { HeldOutTask } from '../tasks/evaluation.ts';
 import { compareData } from '../training/data/compareData.ts';
 import { ContentComparison } from '../training/data/compareContents.ts';
 import type { NextStep, RankStep, TakenStep } from '../training/rankStep.ts';
+import { takeAhead } from '../training/data/sampleAssigner.ts';
 import { RunProgress, type EnteredRank, type ScheduledSamples } from '../training/runProgress.ts';
 import { RunStats } from '../training/telemetry/runStats.ts';
 import { agreeOnCut } from './cutModel.ts';
@@ -192,6 +193,7 @@ export class StageStep implements RankStep {
     const { step, position } = this.progress.now;
     const window = this.#cursor.windowAt(position, this.#agreed.grid.stepSamples);
     const { epoch, offset, indices, next } = window;
+    this.#readAhead(window);
     return Promise.resolve({
       epoch,
       offset,
@@ -240,6 +242,21 @@ export class StageStep implements RankStep {
     return this.#agreement!;
   }
 
+  /** Lets the task read the samples of this replica's next step, and of those that follow it. */
+  #readAhead({ indices, next }: SampleWindow): void {
+    const { task, plan } = this.#options;
+    const { grid } = this.#agreed;
+    const { ahead = 0 } = task;
+    if (ahead === 0 || grid.replica === null) return;
+    const steps = this.progress.totalSteps(this.samples) - this.progress.now.step - 1;
+    const most = Math.min(ahead, steps * plan.batchSize * grid.stages);
+    const following = takeAhead(next, most, (at) => {
+      const window = this.#cursor.windowAt(at, grid.stepSamples);
+      return { indices: grid.shareOf(window.indices), next: window.next };
+    });
+    task.expect?.([...grid.shareOf(indices), ...following]);
+  }
+
   /**
    * Takes a step. Computes the passes of this rank's stage, and exchanges gradients with the ranks
    * that have the same layers.
@@ -284,7 +301,8 @@ export class StageStep implements RankStep {
     const compute = passes.reduce((sum, { start, end }) => sum + end - start, 0);
     this.#busyMs += compute;
     this.#spanMs += computedAt - startedAt;
-    const exposed = reducedAt - startedAt - compute;
+    const data = learned?.data ?? 0;
+    const exposed = reducedAt - startedAt - compute - data;
     return {
       report: {
         loss,
@@ -296,7 +314,7 @@ export class StageStep implements RankStep {
         exposed,
         update: clock.now() - reducedAt,
       },
-      data: 0,
+      data,
       pipeline: { passes, exchangedAt: computedAt },
       after: () => outputs.applied(step + 1, loss, queries),
     };

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
-import { gptPipelineTask, loadPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
+import { gptPipelineTask, loadPipelineTask, type PipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
 import type { JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
@@ -25,18 +25,20 @@ interface RankOptions {
   /** Receives this rank's events. `outputs` answers queries. */
   onevent?: (event: EngineEvent, outputs: PipelineOutputs) => void;
   activity?: Activity;
+  task?: PipelineTask;
 }
 
 /** Trains one rank of a run with a pipeline. The caller disposes of the outputs. */
 export async function trainStage(
   group: ProcessGroup,
   job: JobSpec,
-  { weights = null, onevent, activity = ENVIRONMENT.activity }: RankOptions = {},
+  { weights = null, onevent, activity = ENVIRONMENT.activity, task: given }: RankOptions = {},
 ): Promise<{ result: RunResult; outputs: PipelineOutputs }> {
   const task =
-    job.job === 'gpt'
+    given ??
+    (job.job === 'gpt'
       ? gptPipelineTask(job, await createCorpus(TEXT, job.gpt))
-      : await loadPipelineTask(job, { files: [], baseUrl: '' });
+      : await loadPipelineTask(job, { files: [], baseUrl: '' }));
   const emit = (event: EngineEvent): void => onevent?.(event, outputs);
   const outputs: PipelineOutputs = new PipelineOutputs({ job, task, weights, emit });
   const options = { ...ENVIRONMENT, activity, plan: job, emit };

@@ -1,7 +1,10 @@
 /** Runs with a pipeline against runs of one rank that holds the whole model. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { createCorpus, networkMemory, networkSize } from '../../../src/jobs/index.ts';
+import { samplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
+import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
+import { createCorpus, networkMemory, networkSize, type Dataset } from '../../../src/jobs/index.ts';
+import { GlobalCursor } from '../../../src/parallel/data/cursor.ts';
 import { oneForwardOneBackward } from '../../../src/parallel/pipeline/schedules.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
@@ -93,6 +96,78 @@ test('a rank names its step as its activity during each forward or backward pass
   });
   const passes = [0, 1].flatMap((step) => Array.from({ length: 6 }, () => [`step ${step}`, '']).flat());
   expect(tasks).toEqual([passes, passes]);
+});
+
+/** Returns 24 samples, which are read from files. Those in `broken` cannot be used. */
+function filesOf(broken: readonly number[], expected: number[][] = []): Dataset {
+  return {
+    ...{ size: 24, inputShape: [1, 1, 2] as const, classes: 2, digest: 'files', ahead: 10 },
+    contents: { stated: null, crcs: new Map(), nameOf: (file) => `${file}.png` },
+    expect: (next) => void expected.push([...next]),
+    read: (indices, inputs, labels) => {
+      const leftOut = Array.from(indices, (index, row) => (broken.includes(index) ? row : -1)).filter(
+        (row) => row >= 0,
+      );
+      for (const [row, index] of Array.from(indices).entries()) {
+        if (!leftOut.includes(row)) inputs.set([index / 24, (index % 5) - 2], 2 * row);
+        labels[row] = index % 2;
+      }
+      return Promise.resolve(leftOut);
+    },
+  };
+}
+
+const FILES_JOB = { job: 'digits', hidden: 8, optimizer: 'sgd', epochs: 2, batchSize: 3 };
+
+test('a sample that a stage cannot use is left out by all stages, as by a rank with the whole model', async () => {
+  const job = parseJob({ ...FILES_JOB, strategy: 'pipeline', stages: 2, microBatches: 2 });
+  // Two browsers decode different pictures.
+  const broken = [[3, 8], [3, 17]]; // prettier-ignore
+  const results = await runWorld(2, async (group) => {
+    const files = filesOf(broken[group.rank]!);
+    const task = samplesPipelineTask(job, { train: files, test: files });
+    const { result, outputs } = await trainStage(group, job, { task });
+    outputs.dispose();
+    return result;
+  });
+  const whole = parseJob({ ...FILES_JOB, batchSize: 6 });
+  const expected = await runWorld(1, async (group) => {
+    const files = filesOf(broken.flat());
+    const task = await createJobTask(whole, { train: files, test: files }, 1);
+    const result = await trainWhole(group, whole, task);
+    task.dispose();
+    return result;
+  });
+  expectEqualLosses(results, expected);
+  expect(expected[0]!.confusion!.counts.flat().reduce((sum, count) => sum + count, 0)).toBe(21);
+  expect(results.map(({ confusion }) => confusion)).toEqual([expected[0]!.confusion, expected[0]!.confusion]);
+});
+
+test('all stages are told the samples of their next steps, and report how long they wait for them', async () => {
+  const job = parseJob({ ...FILES_JOB, strategy: 'pipeline', stages: 2, microBatches: 2 });
+  const told: number[][][] = [[], []];
+  const events: EngineEvent[] = [];
+  await runWorld(2, async (group) => {
+    const train = filesOf([], told[group.rank]);
+    const slow: Dataset = {
+      ...train,
+      read: async (...args) => {
+        await new Promise((done) => setTimeout(done, 20));
+        return train.read(...args);
+      },
+    };
+    const task = samplesPipelineTask(job, { train: slow, test: train });
+    (await trainStage(group, job, { task, onevent: (event) => void events.push(event) })).outputs.dispose();
+  });
+  const cursor = new GlobalCursor({ datasetSize: 24, seed: job.seed });
+  const all = [0, 1].flatMap((epoch) =>
+    [0, 6, 12, 18].map((offset) => [...cursor.windowAt({ epoch, offset }, 6).indices]),
+  );
+  const expected = all.map((window, i) => [...window, ...all.slice(i + 1).flat().slice(0, 10)]); // prettier-ignore
+  expect(told).toEqual([expected, expected]);
+  const waits = events.flatMap((event) => (event.type === 'step' ? [event.ms.data] : []));
+  expect(waits).toHaveLength(16);
+  expect(Math.min(...waits)).toBeGreaterThan(10);
 });
 
 test('two replicas of two stages learn the same as one rank, and a fifth rank waits', async () => {
