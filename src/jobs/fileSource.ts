@@ -6,7 +6,7 @@ import type { Preview } from '../spec/preview.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
-import { download, rangedSize } from './download.ts';
+import { download, rangedSize, type DownloadOptions } from './download.ts';
 import { storedFile, type FilePlace, type StoredFile } from './storedFile.ts';
 import { readRange } from './webRanges.ts';
 
@@ -108,7 +108,11 @@ export function pickedSource(files: readonly File[]): FileSource {
  * @throws (rejects) DataError if the URL is invalid or not http(s), or the server cannot be
  *   reached.
  */
-export async function folderSource(folder: string, baseUrl: string, signal?: AbortSignal): Promise<FileSource> {
+export async function folderSource(
+  folder: string,
+  { baseUrl, signal, onprogress }: Pick<LoadDataOptions, 'baseUrl' | 'signal' | 'onprogress'>,
+): Promise<FileSource> {
+  const received = sumOfBytes(onprogress);
   const url = folderUrl(folder, baseUrl);
   const names = (await readIndex(url, signal))?.map(({ name }) => name) ?? null;
   return {
@@ -119,7 +123,7 @@ export async function folderSource(folder: string, baseUrl: string, signal?: Abo
         const path = names === null ? candidate : pathOfName(names, candidate);
         if (path === undefined) continue;
         const address = addressOf(path, url);
-        const blob = await download(address, { signal });
+        const blob = await download(address, { signal, onbytes: received() });
         if (blob !== null) return { name: address.href, bytes: new Uint8Array(await blob.arrayBuffer()) };
         if (names !== null) {
           throw notThere(address);
@@ -163,7 +167,7 @@ export async function fetchFiles(
   }
   return entries.some(({ size }) => size !== undefined)
     ? fetchTogether(entries, url, { isWanted, signal, onprogress })
-    : fetchEach(entries, url, { isWanted, signal });
+    : fetchEach(entries, url, { isWanted, signal, onprogress });
 }
 
 /**
@@ -177,20 +181,10 @@ export async function listFiles(
 ): Promise<StoredFile[]> {
   const { baseUrl, signal, onprogress } = options;
   const url = webUrl(address, baseUrl);
-  /** Bytes of the files that were read as a whole. */
-  const whole = { done: 0, total: 0 };
+  const received = sumOfBytes(onprogress);
   const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>, version?: number): StoredFile => {
     const size = place.range.end - place.range.start;
-    const blob = (): Promise<Blob> => {
-      whole.total += size;
-      let received = 0;
-      const onbytes = (bytes: number): void => {
-        whole.done += bytes - received;
-        received = bytes;
-        onprogress?.({ unit: 'bytes', ...whole });
-      };
-      return readRange(place.url, { ...place.range, path }, { signal, onbytes });
-    };
+    const blob = (): Promise<Blob> => readRange(place.url, { ...place.range, path }, { signal, onbytes: received() });
     return { path, size, version, place, blob };
   };
   if (!url.pathname.endsWith('/')) {
@@ -215,17 +209,36 @@ export async function listFiles(
 interface FetchOptions {
   isWanted: (name: string) => boolean;
   signal: AbortSignal | undefined;
+  onprogress: LoadDataOptions['onprogress'] | undefined;
+}
+
+/**
+ * Reports the bytes of several downloads together. Returns a function that begins a download, and
+ * returns its `onbytes`.
+ */
+function sumOfBytes(onprogress: LoadDataOptions['onprogress']): () => NonNullable<DownloadOptions['onbytes']> {
+  const all = { done: 0, total: 0 };
+  return () => {
+    const own = { done: 0, total: 0 };
+    return (done, total) => {
+      all.done += done - own.done;
+      all.total += total - own.total;
+      Object.assign(own, { done, total });
+      onprogress?.({ unit: 'bytes', ...all });
+    };
+  };
 }
 
 /** Requests each file, a few at a time. */
 function fetchEach(
   entries: readonly DataFileEntry[],
   folder: URL,
-  { isWanted, signal }: FetchOptions,
+  { isWanted, signal, onprogress }: FetchOptions,
 ): Promise<File[]> {
+  const received = sumOfBytes(onprogress);
   return mapConcurrently(entries, REQUESTS, async ({ name }) => {
     const one = addressOf(name, folder);
-    const blob = isWanted(name) ? await download(one, { signal }) : new Blob();
+    const blob = isWanted(name) ? await download(one, { signal, onbytes: received() }) : new Blob();
     if (blob === null) throw notThere(one);
     return new File([blob], name, { lastModified: 0 });
   });
@@ -235,7 +248,7 @@ function fetchEach(
 async function fetchTogether(
   entries: readonly DataFileEntry[],
   folder: URL,
-  { isWanted, signal, onprogress }: FetchOptions & { onprogress: LoadDataOptions['onprogress'] | undefined },
+  { isWanted, signal, onprogress }: FetchOptions,
 ): Promise<File[]> {
   const files: File[] = [];
   /**

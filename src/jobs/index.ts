@@ -62,7 +62,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       if (job.job !== 'digits') break;
       return { train: new SyntheticDigits(job.seed, 'train'), test: new SyntheticDigits(job.seed, 'test') };
     case 'url':
-      if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options.baseUrl, options.signal));
+      if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options));
       if (job.job === 'images') {
         return loadImages(job, await listFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
       }

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
 import { inspectFiles, loadData } from '../../src/jobs/index.ts';
+import type { LoadProgress } from '../../src/protocol/events.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { npyFile } from '../formats/npyFiles.ts';
 import { zipFile } from '../formats/zipFiles.ts';
@@ -43,6 +44,26 @@ test('loadData reads a table from a chosen file and from a URL', async () => {
   const gone = parseJob({ job: 'table', data: { kind: 'url', url: '/gone.csv' } });
   await expect(loadData(gone, { baseUrl: origin })).rejects.toThrow(`${origin}/gone.csv does not exist`);
   await expect(loadData(job, { baseUrl, files: [] })).rejects.toThrow('could not be fetched');
+});
+
+test('the bytes of files that are downloaded one by one are reported together', async () => {
+  const pair = { images: imagesFile(50, 28, 28), labels: labelsFile(50) };
+  const bytes = pair.images.length + pair.labels.length;
+  const origin = await serve({
+    '/mnist/train-images-idx3-ubyte': pair.images,
+    '/mnist/train-labels-idx1-ubyte': pair.labels,
+    '/images/index.json': '["x-idx3-ubyte","y-idx1-ubyte"]',
+    '/images/x-idx3-ubyte': pair.images,
+    '/images/y-idx1-ubyte': pair.labels,
+  });
+  for (const job of ['mnist', 'images']) {
+    const progress: LoadProgress[] = [];
+    await loadData(parseJob({ job, data: { kind: 'url', url: `/${job}/` } }), {
+      baseUrl: origin,
+      onprogress: (one) => progress.push(one),
+    });
+    expect(progress.at(-1)).toEqual({ unit: 'bytes', done: bytes, total: bytes });
+  }
 });
 
 test('loadData reads images from a folder on a server that has an index', async () => {
