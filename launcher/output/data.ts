@@ -17,12 +17,10 @@ export function describeData(preview: Preview): string {
 }
 
 /** Returns a line with the progress of loading the data. */
-export function describeLoading({ unit, done, total }: LoadProgress): string {
-  const [of, verb] =
-    unit === 'pictures'
-      ? [`${done} of ${total} pictures`, 'decoded']
-      : [`${megabytes(done)} of ${megabytes(total)} MB`, unit === 'bytes' ? 'received' : 'read'];
-  return `Loading the data: ${of} ${verb}`;
+export function describeLoading({ unit, done, total, rate }: LoadProgress): string {
+  const speed = rate === undefined ? '' : `, ${megabytes(rate)} MB/s`;
+  const verb = unit === 'bytes' ? 'received' : 'read';
+  return `Loading the data: ${megabytes(done)} of ${megabytes(total)} MB ${verb}${speed}`;
 }
 
 /** Returns lines of text that say which weights of a file are left out or rounded. */

@@ -58,14 +58,13 @@ export interface Receiving {
   waitsMs: number | null;
 }
 
-/**
- * Progress of loading data: bytes that have arrived, then bytes of a table that are read, or
- * pictures that are decoded.
- */
+/** Progress of loading data: bytes that have arrived, then bytes of a table that are read. */
 export interface LoadProgress {
-  unit: 'bytes' | 'bytes read' | 'pictures';
+  unit: 'bytes' | 'bytes read';
   done: number;
   total: number;
+  /** Bytes in a second; missing if not known. */
+  rate?: number;
 }
 
 /**

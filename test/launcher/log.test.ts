@@ -55,13 +55,13 @@ test('JSON lines contain the progress of loading the data, for each tab from tim
   const { io, lines } = collect();
   const clock = new ManualClock();
   const log = createLog(toJsonLines(io), 'a', clock);
-  const loading = { unit: 'pictures', done: 40, total: 3000 } as const;
+  const loading = { unit: 'bytes read', done: 4e6, total: 30e6, rate: 2e6 } as const;
   const event: EngineEvent = { type: 'warmup', stage: 'data', message: 'Loading the data', loading };
   for (const tab of ['a', 'a', 'b']) log.on(tab, event);
   clock.advance(5_000);
   log.on('a', { type: 'opening', loading: { unit: 'bytes', done: 5e6, total: 82e6 } });
   expect(lines()).toMatchObject([
-    { event: 'loading', tab: 'a', ...loading, msg: 'a: Loading the data: 40 of 3000 pictures decoded' },
+    { event: 'loading', tab: 'a', ...loading, msg: 'a: Loading the data: 4.0 of 30.0 MB read, 2.0 MB/s' },
     { event: 'loading', tab: 'b', ...loading },
     { event: 'loading', tab: 'a', unit: 'bytes', msg: 'a: Loading the data: 5.0 of 82.0 MB received' },
   ]);

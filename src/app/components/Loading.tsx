@@ -2,12 +2,13 @@ import type { LoadProgress } from '../../protocol/events.ts';
 import { messages } from '../locales/index.ts';
 
 /** Shows how much of the data is loaded. */
-export function Loading({ unit, done, total }: LoadProgress) {
+export function Loading(progress: LoadProgress) {
+  const { done, total } = progress;
   const { loading, loadedOf } = messages.value.lobby;
   return (
     <p class="row dim small note">
       <progress class="grow" aria-label={loading} value={done} max={total} />
-      <span class="number">{loadedOf(unit, done, total)}</span>
+      <span class="number">{loadedOf(progress)}</span>
     </p>
   );
 }

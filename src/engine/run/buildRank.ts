@@ -183,16 +183,27 @@ async function buildStage(options: BuildOptions): Promise<BuiltRank> {
  * Returns the options to load a run's data. Files that this tab's user has chosen were previewed
  * before.
  */
-export function dataSource({ job, files, shared, baseUrl, clock, activity, emit }: RankOptions): LoadDataOptions {
+export function dataSource({
+  job,
+  files,
+  shared,
+  baseUrl,
+  clock,
+  activity,
+  emit,
+}: Pick<RankOptions, 'job' | 'files' | 'shared' | 'baseUrl' | 'clock' | 'activity' | 'emit'>): LoadDataOptions {
   /** When progress was last reported, and its unit. */
   let reported = { at: -Infinity, unit: '' };
+  let began = { at: 0, done: 0 };
   const onprogress = (loading: LoadProgress): void => {
     activity.advance();
     const at = clock.now();
     const { unit, done, total } = loading;
     if (unit === reported.unit && done < total && at - reported.at < PROGRESS_MS) return;
+    if (unit !== reported.unit) began = { at, done };
     reported = { at, unit };
-    emit({ type: 'warmup', stage: 'data', message: 'Loading the data', loading });
+    const rate = at > began.at ? { rate: (1000 * (done - began.done)) / (at - began.at) } : {};
+    emit({ type: 'warmup', stage: 'data', message: 'Loading the data', loading: { ...loading, ...rate } });
   };
   const isPreviewed = job.data.kind !== 'url' && job.data.kind !== 'shared';
   return {

@@ -53,10 +53,9 @@ export const lobby = {
     `Receiving the model takes ${formatClock(needs * 1000)}, but the run changes the model sooner than that. The other tabs continue to train, and this tab joins in about ` +
     `${plural(Math.ceil(left / 60), 'minute')}.`,
   loading: 'Loaded data',
-  loadedOf: (unit: LoadProgress['unit'], done: number, total: number) =>
-    unit !== 'pictures'
-      ? `${formatBytes(done)} of ${formatBytes(total)} ${unit === 'bytes' ? 'received' : 'read'}`
-      : `${formatCount(done)} of ${formatCount(total)} pictures decoded`,
+  loadedOf: ({ unit, done, total, rate }: LoadProgress) =>
+    `${formatBytes(done)} of ${formatBytes(total)} ${unit === 'bytes' ? 'received' : 'read'}` +
+    (rate === undefined ? '' : `, ${formatBytes(rate)}/s`),
   shadersOf: (compiled: number, total: number) => `${compiled} of ${total} shaders`,
   obstacle: {
     onlySpectators: 'This tab only watches, and no tab that trains is ready.',

@@ -66,10 +66,9 @@ export const lobby: Messages['lobby'] = {
   waits: (needs, left) =>
     `这条线路接收模型需要 ${formatClock(needs * 1000)}，而训练改变模型更快。其他标签页继续训练，本标签页大约 ${Math.ceil(left / 60)} 分钟后加入。`,
   loading: '已加载的数据',
-  loadedOf: (unit, done, total) =>
-    unit !== 'pictures'
-      ? `${unit === 'bytes' ? '已接收' : '已读取'} ${formatBytes(done)}，共 ${formatBytes(total)}`
-      : `已解码 ${formatCount(done)} 张图片，共 ${formatCount(total)} 张`,
+  loadedOf: ({ unit, done, total, rate }) =>
+    `${unit === 'bytes' ? '已接收' : '已读取'} ${formatBytes(done)}，共 ${formatBytes(total)}` +
+    (rate === undefined ? '' : `，每秒 ${formatBytes(rate)}`),
   shadersOf: (compiled, total) => `着色器 ${compiled}/${total}`,
   obstacle: {
     onlySpectators: '本标签页只观看，而且还没有能训练的标签页就绪。',
