@@ -182,8 +182,7 @@ export async function testHeldOut(
 ): Promise<EvaluationResult | null> {
   const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
   // Held-out pictures are sorted by class, so the first ones may be of a single class.
-  const range = total > INTERMEDIATE_SAMPLES ? task.testSamples : count;
-  const indices = Uint32Array.from({ length: count }, (_, i) => Math.floor((i * range) / count));
+  const indices = Uint32Array.from({ length: count }, (_, i) => Math.floor((i * task.testSamples) / count));
   const { index, of, counts: isCounted } = task.share ?? { index: group.rank, of: group.worldSize, counts: true };
   const share = task.isShard ? indices : splitWindow(indices, index, of);
   const classes = samples === total ? (task.classes ?? []) : [];
