@@ -56,10 +56,10 @@ export async function openShard(
     const { encoding } = job;
     const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
     return {
-      facts: factsOf(await createCorpus(text, job.gpt)),
+      facts: factsOf(await createCorpus(text, job.gpt, null, onprogress)),
       read: async (agreed) => {
         const { characters, bigram } = ofKind(agreed, 'text');
-        const corpus = await createCorpus(text, job.gpt, { tokens: 'characters', characters });
+        const corpus = await createCorpus(text, job.gpt, { tokens: 'characters', characters }, onprogress);
         return { ...corpus, bigramLoss: bigram.loss };
       },
     };

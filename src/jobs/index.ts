@@ -3,7 +3,7 @@ import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { stretchOf, type Text } from './gpt/text.ts';
+import type { Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
@@ -117,7 +117,7 @@ export async function loadCorpus(
   vocabulary: Vocabulary | null = null,
 ): Promise<Corpus> {
   const text = await loadText(job, options);
-  const corpus = await createCorpus(text, job.gpt, vocabulary);
+  const corpus = await createCorpus(text, job.gpt, vocabulary, options.onprogress);
   options.onpreview?.(await previewOf(text, corpus));
   return corpus;
 }
@@ -137,7 +137,7 @@ export async function inspectFiles(
     if (job.job === 'gpt') {
       const { encoding } = job;
       const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
-      return { preview: await previewOf(text, await createCorpus(text, job.gpt)), problem: null };
+      return { preview: await previewOf(text, await createCorpus(text, job.gpt, null, onprogress)), problem: null };
     }
     if (job.job !== 'table') {
       const images = await openImages(files.map(storedFile), job, { isShard });
@@ -153,7 +153,10 @@ export async function inspectFiles(
 
 async function previewOf(text: Text, { tokenizer, train, test, characters }: Corpus): Promise<TextPreview> {
   let beginning = '';
-  for await (const piece of stretchOf(text, 0, BEGINNING)) beginning += piece;
+  for await (const piece of text.pieces()) {
+    beginning = (beginning + piece).slice(0, BEGINNING);
+    if (beginning.length === BEGINNING) break;
+  }
   return {
     kind: 'gpt',
     characters,

@@ -5,7 +5,7 @@
  * belongs to the word.
  */
 import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
-import type { Tokenizer } from './tokenizer.ts';
+import { BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
 
 /** Matches a word with the space before it, or a single whitespace character. */
 const WORD = / ?[^\s]+|\s/gu;
@@ -33,11 +33,13 @@ export class BytePairs implements Tokenizer {
   }
 
   /**
-   * Learns pairs from the `pieces` of a text until there are `vocabulary` tokens or no pair occurs
+   * Learns pairs from the words of a text until there are `vocabulary` tokens or no pair occurs
    * twice.
+   *
+   * @param words the different words, and how often each occurs.
    */
-  static async of(pieces: AsyncIterable<string>, vocabulary: number): Promise<BytePairs> {
-    const counts = new PairCounts(await countWords(pieces));
+  static of(words: ReadonlyMap<string, number>, vocabulary: number): BytePairs {
+    const counts = new PairCounts(Array.from(words, ([word, count]) => ({ tokens: bytesOf(word), count })));
     const pairs: [number, number][] = [];
     while (BYTES + pairs.length < vocabulary) {
       const best = counts.mostFrequent();
@@ -57,25 +59,7 @@ export class BytePairs implements Tokenizer {
   }
 
   encode(text: string): Uint16Array {
-    const out: number[] = [];
-    for (const [word] of text.matchAll(WORD)) for (const token of this.#encodeWord(word)) out.push(token);
-    return Uint16Array.from(out);
-  }
-
-  async *encodePieces(pieces: AsyncIterable<string>): AsyncGenerator<Uint16Array> {
-    const known = new Map<string, readonly number[]>();
-    for await (const piece of wholeWords(pieces)) {
-      const out: number[] = [];
-      for (const [word] of piece.matchAll(WORD)) {
-        let tokens = known.get(word);
-        if (tokens === undefined) {
-          tokens = this.#encodeWord(word);
-          known.set(word, tokens);
-        }
-        for (const token of tokens) out.push(token);
-      }
-      yield Uint16Array.from(out);
-    }
+    return Uint16Array.from(wordsIn(text).flatMap((word) => this.encodeWord(word)));
   }
 
   /** Decodes tokens. Invalid UTF-8, which a model may generate, becomes U+FFFD. */
@@ -86,7 +70,7 @@ export class BytePairs implements Tokenizer {
   }
 
   /** Encodes a word: merges its pairs in the order in which they were learned. */
-  #encodeWord(word: string): number[] {
+  encodeWord(word: string): number[] {
     let tokens = bytesOf(word);
     for (;;) {
       let first = Infinity;
@@ -99,32 +83,77 @@ export class BytePairs implements Tokenizer {
   }
 }
 
-/** Splits the text only before whitespace, so no word is cut. */
-async function* wholeWords(pieces: AsyncIterable<string>): AsyncGenerator<string> {
-  let rest = '';
-  for await (const piece of pieces) {
+/** Reads a text whose tokens are byte pairs, and numbers its words. */
+export class WordReader implements TokenReader {
+  readonly #vocabulary: number;
+  /** The number of each word, in order of appearance. */
+  readonly #numbers = new Map<string, number>();
+  readonly #counts: number[] = [];
+  /** The words of the text, as numbers. */
+  readonly #text: Uint32Array[] = [];
+  /** The end of the text that has been added. It may be a part of a word. */
+  #rest = '';
+
+  /** @param vocabulary the number of tokens of a new tokenizer. */
+  constructor(vocabulary: number) {
+    this.#vocabulary = vocabulary;
+  }
+
+  add(piece: string): void {
+    // The text is split only before whitespace, so no word is cut.
     const cut = lastSpace(piece);
     if (cut === -1) {
-      rest += piece;
-      continue;
+      this.#rest += piece;
+      return;
     }
-    yield rest + piece.slice(0, cut);
-    rest = piece.slice(cut);
+    this.#number(this.#rest + piece.slice(0, cut));
+    this.#rest = piece.slice(cut);
   }
-  yield rest;
+
+  finish(vocabulary: Vocabulary | null): { tokenizer: BytePairs; tokens: Tokens } {
+    this.#number(this.#rest);
+    const words = [...this.#numbers.keys()];
+    const counts = new Map(words.map((word, number) => [word, this.#counts[number]!]));
+    const tokenizer =
+      vocabulary?.tokens === 'byte-pairs' ? new BytePairs(vocabulary.pairs) : BytePairs.of(counts, this.#vocabulary);
+    const encoded = words.map((word) => tokenizer.encodeWord(word));
+    const length = encoded.reduce((sum, tokens, number) => sum + tokens.length * this.#counts[number]!, 0);
+    const tokens = tokenizer.size <= BYTE_TOKENS ? new Uint8Array(length) : new Uint16Array(length);
+    let at = 0;
+    for (const numbers of this.#text) {
+      for (const number of numbers) for (const token of encoded[number]!) tokens[at++] = token;
+    }
+    return { tokenizer, tokens };
+  }
+
+  #number(text: string): void {
+    const words = wordsIn(text);
+    const numbers = new Uint32Array(words.length);
+    for (const [i, word] of words.entries()) {
+      let number = this.#numbers.get(word);
+      if (number === undefined) {
+        number = this.#counts.push(0) - 1;
+        this.#numbers.set(copyOf(word), number);
+      }
+      this.#counts[number]! += 1;
+      numbers[i] = number;
+    }
+    this.#text.push(numbers);
+  }
+}
+
+function wordsIn(text: string): string[] {
+  return text.match(WORD) ?? [];
+}
+
+/** Returns a string of its own. Engines keep a whole text in memory for a part of it. */
+function copyOf(part: string): string {
+  return Array.from(part).join('');
 }
 
 function lastSpace(text: string): number {
   for (let at = text.length - 1; at >= 0; at--) if (/\s/.test(text[at]!)) return at;
   return -1;
-}
-
-async function countWords(pieces: AsyncIterable<string>): Promise<Word[]> {
-  const counts = new Map<string, number>();
-  for await (const piece of wholeWords(pieces)) {
-    for (const [word] of piece.matchAll(WORD)) counts.set(word, (counts.get(word) ?? 0) + 1);
-  }
-  return Array.from(counts, ([word, count]) => ({ tokens: bytesOf(word), count }));
 }
 
 /**

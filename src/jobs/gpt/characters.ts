@@ -2,7 +2,8 @@
 import { MAX_CHARACTERS } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
-import type { Tokenizer } from './tokenizer.ts';
+import type { CharacterCounts } from './characterCounts.ts';
+import { BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
 
 /** One token for each character (code point) of a text, in code point order. */
 export class Characters implements Tokenizer {
@@ -40,11 +41,50 @@ export class Characters implements Tokenizer {
     return out.subarray(0, length);
   }
 
-  async *encodePieces(pieces: AsyncIterable<string>): AsyncGenerator<Uint16Array> {
-    for await (const piece of pieces) yield this.encode(piece);
-  }
-
   decode(tokens: ArrayLike<number>): string {
     return Array.from(tokens, (token) => this.#characters[token]).join('');
+  }
+}
+
+/**
+ * Reads a text whose tokens are characters. While the text is read, tokens are the numbers of the
+ * characters in order of appearance, because the vocabulary is not yet known.
+ */
+export class CharacterReader implements TokenReader {
+  readonly #counts: CharacterCounts;
+  readonly #most: number;
+  #tokens: Tokens;
+  #length = 0;
+
+  /** @param most upper bound of the number of characters. Memory beyond the text is never used. */
+  constructor(counts: CharacterCounts, most: number) {
+    this.#counts = counts;
+    this.#most = most;
+    this.#tokens = new Uint8Array(most);
+  }
+
+  add(_piece: string, numbers: Uint32Array): void {
+    this.#widen(this.#counts.codes.length);
+    this.#tokens.set(numbers, this.#length);
+    this.#length += numbers.length;
+  }
+
+  finish(vocabulary: Vocabulary | null): { tokenizer: Tokenizer; tokens: Tokens } {
+    const { codes } = this.#counts;
+    const isOwn = vocabulary?.tokens === 'characters';
+    const tokenizer = new Characters(isOwn ? vocabulary.characters : this.#counts.different());
+    this.#widen(tokenizer.size);
+    const tokens = this.#tokens.subarray(0, this.#length);
+    const tokenOf = Uint16Array.from(codes, (code) => tokenizer.encode(String.fromCodePoint(code))[0]!);
+    for (let i = 0; i < tokens.length; i++) tokens[i] = tokenOf[tokens[i]!]!;
+    return { tokenizer, tokens };
+  }
+
+  /** Makes room for tokens of a vocabulary of this size. */
+  #widen(size: number): void {
+    if (size <= BYTE_TOKENS || this.#tokens instanceof Uint16Array) return;
+    const wide = new Uint16Array(this.#most);
+    wide.set(this.#tokens.subarray(0, this.#length));
+    this.#tokens = wide;
   }
 }

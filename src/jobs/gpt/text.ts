@@ -1,6 +1,6 @@
 /**
- * A text that is read in pieces, as often as needed. A single string could exceed the maximum
- * string length, and several copies of it would be in memory.
+ * A text that is read in pieces. A single string could exceed the maximum string length, and
+ * several copies of it would be in memory.
  */
 import { isDataInHiddenFolder } from '../../spec/dataFiles.ts';
 import type { DataNote, NoteKind } from '../../spec/preview.ts';
@@ -17,12 +17,15 @@ import { byFolder } from '../fileNotes.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
+  /** Size in bytes. The text has at most this many code units. */
+  readonly bytes: number;
   /**
    * Yields the text from its start. No character is split between two pieces.
    *
+   * @param onbytes receives the number of bytes that have been read from files.
    * @throws (rejects) DataError if a file cannot be read or is not text.
    */
-  pieces(): AsyncIterable<string>;
+  pieces(onbytes?: (bytes: number) => void): AsyncIterable<string>;
   /**
    * Notes about parts of the text that are left out or guessed. They are complete after the text
    * has been read once.
@@ -54,6 +57,7 @@ export function textOf(
   const wide = new Set<string>();
   const marked = new Set<string>();
   return {
+    bytes: sorted.reduce((sum, { size }) => sum + size, Math.max(0, sorted.length - 1)),
     get notes() {
       const markup = notesOf('markup', [...marked]);
       return [
@@ -66,9 +70,12 @@ export function textOf(
         ...markup,
       ];
     },
-    async *pieces() {
+    async *pieces(onbytes) {
+      let before = 0;
       for (const [i, file] of sorted.entries()) {
         if (i > 0) yield '\n';
+        const base = before + i;
+        before += file.size;
         const start = await bytesAt(file, 0, EXAMINED_BYTES);
         const format = documentFormat(start);
         if (format !== null) {
@@ -78,17 +85,12 @@ export function textOf(
         }
         if (isMarkup(start)) marked.add(file.name);
         const encoding = encodingOfText(start, stated);
-        if (encoding !== 'utf-8') {
-          if (encoding.startsWith('utf-16')) wide.add(file.name);
-          yield* decodedPieces(file, encoding, pieceBytes, signal);
-          continue;
-        }
-        for (let at = 0; at < file.size;) {
+        if (encoding.startsWith('utf-16')) wide.add(file.name);
+        const parts = encoding === 'utf-8' ? utf8Pieces(file, pieceBytes) : decodedPieces(file, encoding, pieceBytes);
+        for await (const { piece, end } of parts) {
           signal?.throwIfAborted();
-          const bytes = await bytesAt(file, at, pieceBytes);
-          const whole = at + bytes.length === file.size ? bytes : bytes.subarray(0, bytes.length - begunBytes(bytes));
-          yield decode(file.name, whole, at);
-          at += whole.length;
+          yield piece;
+          onbytes?.(base + end);
         }
       }
     },
@@ -98,6 +100,7 @@ export function textOf(
 /** Returns a text that is in memory. */
 export function plainText(text: string): Text {
   return {
+    bytes: text.length,
     notes: [],
     async *pieces() {
       yield await Promise.resolve(text);
@@ -110,36 +113,40 @@ function notesOf(kind: NoteKind, names: readonly string[]): DataNote[] {
   return example === undefined ? [] : [{ kind, count: names.length, name: '', example }];
 }
 
+/** A part of a file, and the number of bytes before its end. */
+interface Part {
+  piece: string;
+  end: number;
+}
+
+async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part> {
+  for (let at = 0; at < file.size;) {
+    const bytes = await bytesAt(file, at, pieceBytes);
+    const whole = at + bytes.length === file.size ? bytes : bytes.subarray(0, bytes.length - begunBytes(bytes));
+    const piece = decode(file.name, whole, at);
+    at += whole.length;
+    yield { piece, end: at };
+  }
+}
+
 /** Yields a text in another encoding than UTF-8. */
 async function* decodedPieces(
   file: File,
   encoding: ReturnType<typeof encodingOfText>,
   pieceBytes: number,
-  signal?: AbortSignal,
-): AsyncGenerator<string> {
+): AsyncGenerator<Part> {
   const decoder = new TextDecoder(encoding, { fatal: true });
   const length = pieceBytes + (pieceBytes % 2);
   for (let at = 0; at < file.size; at += length) {
-    signal?.throwIfAborted();
+    const end = Math.min(at + length, file.size);
     try {
-      const piece = decoder.decode(await bytesAt(file, at, length), { stream: at + length < file.size });
+      const piece = decoder.decode(await bytesAt(file, at, length), { stream: end < file.size });
       if (piece.includes('\0')) throw new Error('a character is 0, as in UTF-32');
-      if (piece !== '') yield piece;
+      if (piece !== '') yield { piece, end };
     } catch (cause) {
       if (cause instanceof DataError) throw cause;
       throw new DataError(`${file.name} ${damage(encoding, ` near byte ${at}`)}.`, {}, { cause });
     }
-  }
-}
-
-/** Yields code units from..to-1 of a text. */
-export async function* stretchOf(text: Text, from: number, to: number): AsyncGenerator<string> {
-  let at = 0;
-  for await (const piece of text.pieces()) {
-    if (at >= to) return;
-    const part = piece.slice(Math.max(0, from - at), to - at);
-    if (part !== '') yield part;
-    at += piece.length;
   }
 }
 
@@ -175,17 +182,22 @@ function decode(name: string, bytes: Uint8Array, at: number): string {
       `${name} is not text: byte ${at + zero} is 0. Choose a text file; export the text if it is in a document.`,
     );
   }
-  if (isUtf8(bytes, bytes.length)) return new TextDecoder('utf-8', { ignoreBOM: at > 0 }).decode(bytes);
-  // Binary search for the first invalid byte.
-  let [good, bad] = [0, bytes.length];
-  while (bad - good > 1) {
-    const middle = (good + bad) >> 1;
-    if (isUtf8(bytes, middle)) good = middle;
-    else bad = middle;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: at > 0 }).decode(bytes);
+  } catch (cause) {
+    // Binary search for the first invalid byte.
+    let [good, bad] = [0, bytes.length];
+    while (bad - good > 1) {
+      const middle = (good + bad) >> 1;
+      if (isUtf8(bytes, middle)) good = middle;
+      else bad = middle;
+    }
+    throw new DataError(
+      `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. ${encodingAdvice(bytes)}.`,
+      {},
+      { cause },
+    );
   }
-  throw new DataError(
-    `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. ${encodingAdvice(bytes)}.`,
-  );
 }
 
 /**

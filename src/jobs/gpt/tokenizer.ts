@@ -8,10 +8,21 @@ export interface Tokenizer {
   readonly vocabulary: Vocabulary;
   /** Encodes a text. Characters without a token are left out. */
   encode(text: string): Uint16Array;
-  /**
-   * Encodes a text that is read in pieces. The yielded arrays may split the text at other positions
-   * than the pieces do.
-   */
-  encodePieces(pieces: AsyncIterable<string>): AsyncIterable<Uint16Array>;
   decode(tokens: ArrayLike<number>): string;
+}
+
+/** A vocabulary with at most this number of tokens has tokens of one byte. */
+export const BYTE_TOKENS = 256;
+
+export type Tokens = Uint8Array | Uint16Array;
+
+/** Reads the training part of a text once, and then converts it to tokens. */
+export interface TokenReader {
+  /** @param numbers the piece's characters, see `CharacterCounts`. */
+  add(piece: string, numbers: Uint32Array): void;
+  /**
+   * @param vocabulary the vocabulary of the tokenizer; `null`: one is created for the text.
+   * @throws DataError if the text has too many different characters.
+   */
+  finish(vocabulary: Vocabulary | null): { tokenizer: Tokenizer; tokens: Tokens };
 }
