@@ -3,7 +3,7 @@ import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import type { Text } from './gpt/text.ts';
+import { stringOf, type Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
@@ -154,7 +154,7 @@ export async function inspectFiles(
 async function previewOf(text: Text, { tokenizer, train, test, characters }: Corpus): Promise<TextPreview> {
   let beginning = '';
   for await (const piece of text.pieces()) {
-    beginning = (beginning + piece).slice(0, BEGINNING);
+    beginning = (beginning + stringOf(piece.subarray(0, BEGINNING))).slice(0, BEGINNING);
     if (beginning.length === BEGINNING) break;
   }
   return {

@@ -5,10 +5,9 @@
  * belongs to the word.
  */
 import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
-import { BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
-
-/** Matches a word with the space before it, or a single whitespace character. */
-const WORD = / ?[^\s]+|\s/gu;
+import { codePointsOf } from './text.ts';
+import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
+import { Words } from './words.ts';
 
 /** A word of the text with its current tokens and its number of occurrences. */
 interface Word {
@@ -35,11 +34,11 @@ export class BytePairs implements Tokenizer {
   /**
    * Learns pairs from the words of a text until there are `vocabulary` tokens or no pair occurs
    * twice.
-   *
-   * @param words the different words, and how often each occurs.
    */
-  static of(words: ReadonlyMap<string, number>, vocabulary: number): BytePairs {
-    const counts = new PairCounts(Array.from(words, ([word, count]) => ({ tokens: bytesOf(word), count })));
+  static of(words: Words, vocabulary: number): BytePairs {
+    const counts = new PairCounts(
+      words.counts.map((count, number) => ({ tokens: Array.from(words.bytesOf(number)), count })),
+    );
     const pairs: [number, number][] = [];
     while (BYTES + pairs.length < vocabulary) {
       const best = counts.mostFrequent();
@@ -59,7 +58,24 @@ export class BytePairs implements Tokenizer {
   }
 
   encode(text: string): Uint16Array {
-    return Uint16Array.from(wordsIn(text).flatMap((word) => this.encodeWord(word)));
+    const words = new Words();
+    words.add(codePointsOf(text));
+    words.end();
+    return this.encodeWords(words);
+  }
+
+  /** Encodes the text of `words`. */
+  encodeWords(words: Words): Uint16Array {
+    const encoded = words.counts.map((_, number) => this.#encodeWord(words.bytesOf(number)));
+    const out = new Uint16Array(words.counts.reduce((sum, count, i) => sum + count * encoded[i]!.length, 0));
+    let at = 0;
+    for (const numbers of words.numbers()) {
+      for (let i = 0; i < numbers.length; i++) {
+        const tokens = encoded[numbers[i]!]!;
+        for (let k = 0; k < tokens.length; k++) out[at++] = tokens[k]!;
+      }
+    }
+    return out;
   }
 
   /** Decodes tokens. Invalid UTF-8, which a model may generate, becomes U+FFFD. */
@@ -70,8 +86,8 @@ export class BytePairs implements Tokenizer {
   }
 
   /** Encodes a word: merges its pairs in the order in which they were learned. */
-  encodeWord(word: string): number[] {
-    let tokens = bytesOf(word);
+  #encodeWord(word: Uint8Array): number[] {
+    let tokens = Array.from(word);
     for (;;) {
       let first = Infinity;
       for (let i = 0; i + 1 < tokens.length; i++) {
@@ -83,77 +99,26 @@ export class BytePairs implements Tokenizer {
   }
 }
 
-/** Reads a text whose tokens are byte pairs, and numbers its words. */
+/** Reads a text whose tokens are byte pairs. */
 export class WordReader implements TokenReader {
+  readonly #words = new Words();
   readonly #vocabulary: number;
-  /** The number of each word, in order of appearance. */
-  readonly #numbers = new Map<string, number>();
-  readonly #counts: number[] = [];
-  /** The words of the text, as numbers. */
-  readonly #text: Uint32Array[] = [];
-  /** The end of the text that has been added. It may be a part of a word. */
-  #rest = '';
 
   /** @param vocabulary the number of tokens of a new tokenizer. */
   constructor(vocabulary: number) {
     this.#vocabulary = vocabulary;
   }
 
-  add(piece: string): void {
-    // The text is split only before whitespace, so no word is cut.
-    const cut = lastSpace(piece);
-    if (cut === -1) {
-      this.#rest += piece;
-      return;
-    }
-    this.#number(this.#rest + piece.slice(0, cut));
-    this.#rest = piece.slice(cut);
+  add(characters: Uint32Array): void {
+    this.#words.add(characters);
   }
 
-  finish(vocabulary: Vocabulary | null): { tokenizer: BytePairs; tokens: Tokens } {
-    this.#number(this.#rest);
-    const words = [...this.#numbers.keys()];
-    const counts = new Map(words.map((word, number) => [word, this.#counts[number]!]));
-    const tokenizer =
-      vocabulary?.tokens === 'byte-pairs' ? new BytePairs(vocabulary.pairs) : BytePairs.of(counts, this.#vocabulary);
-    const encoded = words.map((word) => tokenizer.encodeWord(word));
-    const length = encoded.reduce((sum, tokens, number) => sum + tokens.length * this.#counts[number]!, 0);
-    const tokens = tokenizer.size <= BYTE_TOKENS ? new Uint8Array(length) : new Uint16Array(length);
-    let at = 0;
-    for (const numbers of this.#text) {
-      for (const number of numbers) for (const token of encoded[number]!) tokens[at++] = token;
-    }
-    return { tokenizer, tokens };
+  finish(vocabulary: Vocabulary | null): { tokenizer: Tokenizer; tokens: Tokens } {
+    this.#words.end();
+    const isOwn = vocabulary?.tokens === 'byte-pairs';
+    const tokenizer = isOwn ? new BytePairs(vocabulary.pairs) : BytePairs.of(this.#words, this.#vocabulary);
+    return { tokenizer, tokens: tokenizer.encodeWords(this.#words) };
   }
-
-  #number(text: string): void {
-    const words = wordsIn(text);
-    const numbers = new Uint32Array(words.length);
-    for (const [i, word] of words.entries()) {
-      let number = this.#numbers.get(word);
-      if (number === undefined) {
-        number = this.#counts.push(0) - 1;
-        this.#numbers.set(copyOf(word), number);
-      }
-      this.#counts[number]! += 1;
-      numbers[i] = number;
-    }
-    this.#text.push(numbers);
-  }
-}
-
-function wordsIn(text: string): string[] {
-  return text.match(WORD) ?? [];
-}
-
-/** Returns a string of its own. Engines keep a whole text in memory for a part of it. */
-function copyOf(part: string): string {
-  return Array.from(part).join('');
-}
-
-function lastSpace(text: string): number {
-  for (let at = text.length - 1; at >= 0; at--) if (/\s/.test(text[at]!)) return at;
-  return -1;
 }
 
 /**
@@ -270,8 +235,4 @@ const KEY = 0x10000;
 
 function keyOf(left: number, right: number): number {
   return left * KEY + right;
-}
-
-function bytesOf(text: string): number[] {
-  return [...new TextEncoder().encode(text)];
 }

@@ -2,8 +2,6 @@
 
 /** Number of Unicode code points. */
 const CODES = 0x110000;
-/** The first and the last code unit that begins a surrogate pair. */
-const [FIRST_HIGH, LAST_HIGH] = [0xd800, 0xdbff];
 /**
  * Pairs of characters with numbers below this are counted in an array, other pairs in a map. Even
  * in a Chinese text, most characters have lower numbers. A power of two would be slower, because
@@ -12,13 +10,14 @@ const [FIRST_HIGH, LAST_HIGH] = [0xd800, 0xdbff];
 const COMMON = 2000;
 
 export class CharacterCounts {
-  /** For each code point: the number of the character plus 1, or 0 if it has not appeared. */
-  readonly #numbers = new Uint32Array(CODES);
-  /** The code points of the characters, by their numbers. */
+  /** The characters as code points, in the order in which they appeared first. */
   readonly codes: number[] = [];
-  /** Number of characters that {@link count} has counted. */
+  /** Number of characters that {@link add} has counted. */
   counted = 0;
-  #scratch = new Uint32Array();
+  /** For each code point: the position in {@link codes} plus 1, or 0 if it has not appeared. */
+  readonly #numbers = new Uint32Array(CODES);
+  /** The result of {@link add}. */
+  #added = new Uint32Array();
   /** Number of the character that was counted last; -1 at the start. */
   #last = -1;
   /** How often each character is followed by another one. */
@@ -27,60 +26,34 @@ export class CharacterCounts {
   readonly #otherPairs = new Map<number, number>();
 
   /**
-   * Returns the numbers of the characters of a text. Characters are numbered in the order in which
-   * they appear first. The returned array is valid until the next call.
+   * Counts the next characters of the text. Returns their numbers. The array is valid until the
+   * next call.
+   *
+   * @param characters code points.
    */
-  numbersOf(text: string): Uint32Array {
-    if (this.#scratch.length < text.length) this.#scratch = new Uint32Array(text.length);
-    const [numbers, out] = [this.#numbers, this.#scratch];
-    let length = 0;
-    for (let at = 0; at < text.length; at++) {
-      let code = text.charCodeAt(at);
-      if (code >= FIRST_HIGH && code <= LAST_HIGH) {
-        code = text.codePointAt(at)!;
-        if (code > LAST_HIGH) at += 1;
-      }
-      if (numbers[code] === 0) numbers[code] = this.codes.push(code);
-      out[length++] = numbers[code]! - 1;
-    }
-    return out.subarray(0, length);
-  }
-
-  /** Counts the pairs of the next characters of the text. */
-  count(numbers: Uint32Array): void {
-    const [firsts, pairs] = [this.#firsts, this.#commonPairs];
+  add(characters: Uint32Array): Uint32Array {
+    if (this.#added.length < characters.length) this.#added = new Uint32Array(characters.length);
+    const [numbers, firsts, pairs, added] = [this.#numbers, this.#firsts, this.#commonPairs, this.#added];
     let last = this.#last;
-    for (let i = 0; i < numbers.length; i++) {
-      const number = numbers[i]!;
+    for (let i = 0; i < characters.length; i++) {
+      const code = characters[i]!;
+      const number = (numbers[code] || this.#appear(code)) - 1;
+      added[i] = number;
       if (last >= 0) {
         firsts[last]! += 1;
         if (last < COMMON && number < COMMON) pairs[last * COMMON + number]! += 1;
-        else this.#countOther(last * CODES + number);
+        else this.#otherPairs.set(keyOf(last, number), (this.#otherPairs.get(keyOf(last, number)) ?? 0) + 1);
       }
       last = number;
     }
     this.#last = last;
-    this.counted += numbers.length;
+    this.counted += characters.length;
+    return added.subarray(0, characters.length);
   }
 
-  #countOther(key: number): void {
-    this.#otherPairs.set(key, (this.#otherPairs.get(key) ?? 0) + 1);
-  }
-
-  /**
-   * Returns the mean loss of a bigram model in nats. The model uses the counts of the text, each
-   * plus 1, so no pair has probability 0. The mean is over all characters of `test` except the
-   * first.
-   */
-  bigramLoss(test: Uint32Array): number {
-    let sum = 0;
-    for (let i = 1; i < test.length; i++) {
-      const [a, b] = [test[i - 1]!, test[i]!];
-      const pairs =
-        a < COMMON && b < COMMON ? this.#commonPairs[a * COMMON + b]! : (this.#otherPairs.get(a * CODES + b) ?? 0);
-      sum -= Math.log((pairs + 1) / (this.#firsts[a]! + this.codes.length));
-    }
-    return test.length < 2 ? 0 : sum / (test.length - 1);
+  /** Returns the numbers of characters, which are not counted. */
+  numbersOf(characters: Uint32Array): Uint32Array {
+    return characters.map((code) => (this.#numbers[code] || this.#appear(code)) - 1);
   }
 
   /** Returns the different characters, in code point order. */
@@ -89,4 +62,31 @@ export class CharacterCounts {
     for (const code of this.codes.toSorted((a, b) => a - b)) all += String.fromCodePoint(code);
     return all;
   }
+
+  /**
+   * Returns the mean loss of a bigram model in nats. The model uses the counts of the text, each
+   * plus 1, so no pair has probability 0. The mean is over all characters of `test` except the
+   * first.
+   *
+   * @param test the numbers of characters.
+   */
+  bigramLoss(test: Uint32Array): number {
+    let sum = 0;
+    for (let i = 1; i < test.length; i++) {
+      const [a, b] = [test[i - 1]!, test[i]!];
+      const isCommon = a < COMMON && b < COMMON;
+      const pairs = isCommon ? this.#commonPairs[a * COMMON + b]! : (this.#otherPairs.get(keyOf(a, b)) ?? 0);
+      sum -= Math.log((pairs + 1) / (this.#firsts[a]! + this.codes.length));
+    }
+    return test.length < 2 ? 0 : sum / (test.length - 1);
+  }
+
+  /** Numbers a character that has not appeared before. Returns its number plus 1. */
+  #appear(code: number): number {
+    return (this.#numbers[code] = this.codes.push(code));
+  }
+}
+
+function keyOf(first: number, second: number): number {
+  return first * CODES + second;
 }

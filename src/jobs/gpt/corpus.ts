@@ -6,7 +6,7 @@ import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
-import type { Text } from './text.ts';
+import { LAST_SHORT_CODE, stringOf, type Text } from './text.ts';
 import type { Tokenizer, Tokens } from './tokenizer.ts';
 import { CharacterCounts } from './characterCounts.ts';
 import { CharacterReader } from './characters.ts';
@@ -93,16 +93,14 @@ export async function createCorpus(
   const counts = new CharacterCounts();
   const reader =
     model.tokens === 'characters' ? new CharacterReader(counts, text.bytes) : new WordReader(model.vocabulary);
-  const { length, heldOut } = await readOnce(text, onprogress, (piece) => {
-    const numbers = counts.numbersOf(piece);
-    counts.count(numbers);
-    reader.add(piece, numbers);
+  const { length, heldOut } = await readOnce(text, onprogress, (characters) => {
+    reader.add(characters, counts.add(characters));
   });
   const held = counts.numbersOf(heldOut);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, counts.different());
   const { tokenizer, tokens } = reader.finish(vocabulary);
   const train = new Windows(tokens, context, counts.counted);
-  const test = new Windows(tokenizer.encode(heldOut), context, held.length);
+  const test = new Windows(tokenizer.encode(stringOf(heldOut)), context, held.length);
   if (train.size === 0 || test.size === 0) {
     throw new DataError(
       `The text has ${length} characters, and the last tenth of them is held out. One of the two parts is too ` +
@@ -114,39 +112,48 @@ export async function createCorpus(
 }
 
 /**
- * Reads a text. The returned length is in code units.
+ * Reads a text. Resolves with its length in code units, and with the code points of its held-out
+ * part.
  *
- * @param use receives the training part of the text in pieces.
+ * @param use receives the code points of the training part in pieces.
  */
 async function readOnce(
   text: Text,
   onprogress: LoadDataOptions['onprogress'],
-  use: (piece: string) => void,
-): Promise<{ length: number; heldOut: string }> {
+  use: (characters: Uint32Array) => void,
+): Promise<{ length: number; heldOut: Uint32Array }> {
+  /** Its first `kept` elements are the end of what has been read, which may be held out. */
+  let buffer = new Uint32Array();
+  let kept = 0;
   let length = 0;
-  let rest = '';
-  const cut = (at: number): void => {
-    use(rest.slice(0, at));
-    rest = rest.slice(at);
-  };
   const onbytes = (done: number): void => onprogress?.({ unit: 'bytes read', done, total: text.bytes });
-  for await (const piece of text.pieces(onbytes)) {
-    length += piece.length;
-    rest += piece;
-    const at = rest.length - MOST_HELD_OUT;
-    // The last characters may be held out. A surrogate pair stays whole.
-    if (at > 0) cut(isLowSurrogate(rest, at) ? at - 1 : at);
+  for await (const characters of text.pieces(onbytes)) {
+    for (let i = 0; i < characters.length; i++) length += unitsOf(characters[i]!);
+    if (buffer.length < kept + characters.length) {
+      const larger = new Uint32Array(kept + characters.length);
+      larger.set(buffer.subarray(0, kept));
+      buffer = larger;
+    }
+    buffer.set(characters, kept);
+    kept += characters.length;
+    const end = kept - MOST_HELD_OUT;
+    if (end <= 0) continue;
+    use(buffer.subarray(0, end));
+    buffer.copyWithin(0, end, kept);
+    kept = MOST_HELD_OUT;
   }
-  const at = rest.length - Math.min(MOST_HELD_OUT, Math.floor(length * HELD_OUT_SHARE));
+  let start = kept;
+  let left = Math.min(MOST_HELD_OUT, Math.floor(length * HELD_OUT_SHARE));
   // If the boundary of the training part is within a surrogate pair, the whole pair belongs to the
   // training part.
-  cut(isLowSurrogate(rest, at) ? at + 1 : at);
-  return { length, heldOut: rest };
+  while (left > 0 && unitsOf(buffer[start - 1]!) <= left) left -= unitsOf(buffer[--start]!);
+  use(buffer.subarray(0, start));
+  return { length, heldOut: buffer.subarray(start, kept) };
 }
 
-function isLowSurrogate(text: string, at: number): boolean {
-  const code = text.charCodeAt(at);
-  return code >= 0xdc00 && code <= 0xdfff;
+/** Returns the number of code units of a character. */
+function unitsOf(code: number): number {
+  return code > LAST_SHORT_CODE ? 2 : 1;
 }
 
 /**

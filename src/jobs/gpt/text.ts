@@ -12,20 +12,22 @@ import {
   EXAMINED_BYTES,
   isMarkup,
 } from '../../formats/textEncoding.ts';
+import { begunBytes, decodeUtf8 } from '../../formats/utf8.ts';
 import type { TextEncodingName } from '../../spec/names.ts';
 import { byFolder } from '../fileNotes.ts';
 import { DataError, messageOf } from '../../util/errors.ts';
 
 export interface Text {
-  /** Size in bytes. The text has at most this many code units. */
+  /** Size in bytes. The text has at most this many characters. */
   readonly bytes: number;
   /**
-   * Yields the text from its start. No character is split between two pieces.
+   * Yields the code points of the text from its start, in pieces. The caller may change a piece. A
+   * piece is valid until the next one is requested.
    *
    * @param onbytes receives the number of bytes that have been read from files.
    * @throws (rejects) DataError if a file cannot be read or is not text.
    */
-  pieces(onbytes?: (bytes: number) => void): AsyncIterable<string>;
+  pieces(onbytes?: (bytes: number) => void): AsyncIterable<Uint32Array>;
   /**
    * Notes about parts of the text that are left out or guessed. They are complete after the text
    * has been read once.
@@ -35,8 +37,12 @@ export interface Text {
 
 /** Bytes per read. */
 const PIECE_BYTES = 1024 * 1024;
-/** Maximum number of bytes of a character in UTF-8. */
-const MAX_CHARACTER_BYTES = 4;
+/** Maximum number of bytes in UTF-8 that are decoded together: code points then stay in the cache. */
+const BLOCK_BYTES = 64 * 1024;
+
+/** The largest code point that fits in one code unit. */
+export const LAST_SHORT_CODE = 0xffff;
+const BYTE_ORDER_MARK = 0xfeff;
 
 /** Returns the text of `files`, which are sorted by name and joined by line breaks. */
 export function textOf(
@@ -73,7 +79,7 @@ export function textOf(
     async *pieces(onbytes) {
       let before = 0;
       for (const [i, file] of sorted.entries()) {
-        if (i > 0) yield '\n';
+        if (i > 0) yield codePointsOf('\n');
         const base = before + i;
         before += file.size;
         const start = await bytesAt(file, 0, EXAMINED_BYTES);
@@ -103,7 +109,7 @@ export function plainText(text: string): Text {
     bytes: text.length,
     notes: [],
     async *pieces() {
-      yield await Promise.resolve(text);
+      yield await Promise.resolve(codePointsOf(text));
     },
   };
 }
@@ -113,19 +119,49 @@ function notesOf(kind: NoteKind, names: readonly string[]): DataNote[] {
   return example === undefined ? [] : [{ kind, count: names.length, name: '', example }];
 }
 
+/** Returns the code points of a text. */
+export function codePointsOf(text: string): Uint32Array {
+  const codes = new Uint32Array(text.length);
+  let length = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.codePointAt(at)!;
+    if (code > LAST_SHORT_CODE) at += 1;
+    codes[length++] = code;
+  }
+  return codes.subarray(0, length);
+}
+
+export function stringOf(codePoints: Uint32Array): string {
+  return Array.from(codePoints, (code) => String.fromCodePoint(code)).join('');
+}
+
 /** A part of a file, and the number of bytes before its end. */
 interface Part {
-  piece: string;
+  piece: Uint32Array;
   end: number;
 }
 
 async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part> {
+  const codes = new Uint32Array(Math.min(BLOCK_BYTES, file.size));
   for (let at = 0; at < file.size;) {
-    const bytes = await bytesAt(file, at, pieceBytes);
-    const whole = at + bytes.length === file.size ? bytes : bytes.subarray(0, bytes.length - begunBytes(bytes));
-    const piece = decode(file.name, whole, at);
-    at += whole.length;
-    yield { piece, end: at };
+    const read = await bytesAt(file, at, pieceBytes);
+    const bytes = at + read.length === file.size ? read : read.subarray(0, read.length - begunBytes(read));
+    const zero = bytes.indexOf(0);
+    if (zero !== -1) {
+      throw new DataError(
+        `${file.name} is not text: byte ${at + zero} is 0. Choose a text file; export the text if it is in a document.`,
+      );
+    }
+    for (let from = 0; from < bytes.length;) {
+      const some = bytes.subarray(from, from + BLOCK_BYTES);
+      const block = from + some.length === bytes.length ? some : some.subarray(0, some.length - begunBytes(some));
+      const length = decodeUtf8(block, codes);
+      if (length === -1) throw invalidUtf8(file.name, block, at + from);
+      const mark = at + from === 0 && codes[0] === BYTE_ORDER_MARK ? 1 : 0;
+      from += block.length;
+      yield { piece: codes.subarray(mark, length), end: at + from };
+    }
+    at += bytes.length;
   }
 }
 
@@ -142,7 +178,7 @@ async function* decodedPieces(
     try {
       const piece = decoder.decode(await bytesAt(file, at, length), { stream: end < file.size });
       if (piece.includes('\0')) throw new Error('a character is 0, as in UTF-32');
-      if (piece !== '') yield { piece, end };
+      if (piece !== '') yield { piece: codePointsOf(piece), end };
     } catch (cause) {
       if (cause instanceof DataError) throw cause;
       throw new DataError(`${file.name} ${damage(encoding, ` near byte ${at}`)}.`, {}, { cause });
@@ -159,45 +195,21 @@ export async function bytesAt(file: File, at: number, length: number): Promise<U
   }
 }
 
-/** Returns the number of bytes of an incomplete character at the end. */
-function begunBytes(bytes: Uint8Array): number {
-  for (let back = 1; back < MAX_CHARACTER_BYTES && back < bytes.length; back++) {
-    const byte = bytes[bytes.length - back]!;
-    // This is a continuation byte, so the character starts before it.
-    if (byte >> 6 === 0b10) continue;
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return length > back ? back : 0;
-  }
-  return 0;
-}
-
 /**
+ * Returns an error that names the first byte that is not UTF-8.
+ *
  * @param at offset of `bytes` in the file.
- * @throws DataError if the bytes are not UTF-8. The error names the first invalid byte.
  */
-function decode(name: string, bytes: Uint8Array, at: number): string {
-  const zero = bytes.indexOf(0);
-  if (zero !== -1) {
-    throw new DataError(
-      `${name} is not text: byte ${at + zero} is 0. Choose a text file; export the text if it is in a document.`,
-    );
+function invalidUtf8(name: string, bytes: Uint8Array, at: number): DataError {
+  let [good, bad] = [0, bytes.length];
+  while (bad - good > 1) {
+    const middle = (good + bad) >> 1;
+    if (isUtf8(bytes, middle)) good = middle;
+    else bad = middle;
   }
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: at > 0 }).decode(bytes);
-  } catch (cause) {
-    // Binary search for the first invalid byte.
-    let [good, bad] = [0, bytes.length];
-    while (bad - good > 1) {
-      const middle = (good + bad) >> 1;
-      if (isUtf8(bytes, middle)) good = middle;
-      else bad = middle;
-    }
-    throw new DataError(
-      `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. ${encodingAdvice(bytes)}.`,
-      {},
-      { cause },
-    );
-  }
+  return new DataError(
+    `${name} is not UTF-8 text: byte ${at + good} (${bytes[good]}) does not belong to a character. ${encodingAdvice(bytes)}.`,
+  );
 }
 
 /**

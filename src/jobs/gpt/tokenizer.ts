@@ -18,8 +18,11 @@ export type Tokens = Uint8Array | Uint16Array;
 
 /** Reads the training part of a text once, and then converts it to tokens. */
 export interface TokenReader {
-  /** @param numbers the piece's characters, see `CharacterCounts`. */
-  add(piece: string, numbers: Uint32Array): void;
+  /**
+   * @param characters the code points of the next characters.
+   * @param numbers their numbers, see `CharacterCounts`.
+   */
+  add(characters: Uint32Array, numbers: Uint32Array): void;
   /**
    * @param vocabulary the vocabulary of the tokenizer; `null`: one is created for the text.
    * @throws DataError if the text has too many different characters.
