@@ -11,7 +11,7 @@ const IS_WHITESPACE = Uint8Array.from({ length: 0x10000 }, (_, code) => Number(/
 /** Constants of the hash FNV-1a. */
 const [FNV_START, FNV_PRIME] = [0x811c9dc5 | 0, 0x01000193];
 /** Number of words in one array. */
-const CHUNK = 65_536;
+const CHUNK = 4096;
 
 export class Words {
   /** How often each different word occurs. Words have numbers in the order of their first places. */
@@ -27,7 +27,7 @@ export class Words {
   readonly #hashes: number[] = [];
   #hash = FNV_START;
   /** A hash table: numbers of words plus 1, or 0. */
-  #table = new Uint32Array(4096);
+  #table = new Uint32Array(256);
 
   /** @param characters the code points of the next characters of the text. */
   add(characters: Uint32Array): void {
