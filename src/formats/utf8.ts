@@ -25,7 +25,7 @@ export function decodeUtf8(bytes: Uint8Array, codes: Uint32Array): number {
       if (!isContinuation(bytes[at]!)) return -1;
       code = (code << 6) | (bytes[at]! & 0x3f);
     }
-    if (code < LOWEST[more]! || code > LAST_CODE || (code >= FIRST_SURROGATE && code <= LAST_SURROGATE)) return -1;
+    if (code < LOWEST[more] || code > LAST_CODE || (code >= FIRST_SURROGATE && code <= LAST_SURROGATE)) return -1;
     codes[length++] = code;
   }
   return length;

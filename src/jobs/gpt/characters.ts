@@ -65,9 +65,7 @@ export class CharacterReader implements TokenReader {
 
   add(_: Uint32Array, numbers: Uint32Array): void {
     this.#widen(this.#counts.codes.length);
-    const [tokens, length] = [this.#tokens, this.#length];
-    // `set` is slower between arrays of different types.
-    for (let i = 0; i < numbers.length; i++) tokens[length + i] = numbers[i]!;
+    this.#tokens.set(numbers, this.#length);
     this.#length += numbers.length;
   }
 

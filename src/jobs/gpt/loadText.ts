@@ -11,8 +11,9 @@ import { encodingOf, EXAMINED_BYTES } from '../../formats/textEncoding.ts';
 import { bytesAt, plainText, textOf, type Text } from './text.ts';
 
 /**
- * Maximum size of the text. Its tokens need up to twice as much memory, in addition to the memory
- * of the model.
+ * Maximum size of the text. Its tokens need at most as much memory again if it has at most 256
+ * different characters, otherwise up to twice as much. In a text of byte pairs, each word needs
+ * four bytes until the pairs are learned.
  */
 const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 

@@ -21,8 +21,8 @@ export interface Text {
   /** Size in bytes. The text has at most this many characters. */
   readonly bytes: number;
   /**
-   * Yields the code points of the text from its start, in pieces. The caller may change a piece. A
-   * piece is valid until the next one is requested.
+   * Yields the code points of the text from its start, in pieces. A piece is valid until the next
+   * one is requested.
    *
    * @param onbytes receives the number of bytes that have been read from files.
    * @throws (rejects) DataError if a file cannot be read or is not text.
@@ -37,7 +37,7 @@ export interface Text {
 
 /** Bytes per read. */
 const PIECE_BYTES = 1024 * 1024;
-/** Maximum number of bytes in UTF-8 that are decoded together: code points then stay in the cache. */
+/** Bytes of UTF-8 that are decoded together. Their code points fit in the processor's cache. */
 const BLOCK_BYTES = 64 * 1024;
 
 /** The largest code point that fits in one code unit. */

@@ -30,13 +30,13 @@ function bigramLoss(train: string, heldOut: string, characters: number): number 
     pairs.set(a + b, (pairs.get(a + b) ?? 0) + 1);
     firsts.set(a, (firsts.get(a) ?? 0) + 1);
   }
-  const test = Array.from(heldOut);
+  const held = Array.from(heldOut);
   let sum = 0;
-  for (let i = 1; i < test.length; i++) {
-    const [a, b] = [test[i - 1]!, test[i]!];
+  for (let i = 1; i < held.length; i++) {
+    const [a, b] = [held[i - 1]!, held[i]!];
     sum -= Math.log(((pairs.get(a + b) ?? 0) + 1) / ((firsts.get(a) ?? 0) + characters));
   }
-  return sum / (test.length - 1);
+  return sum / (held.length - 1);
 }
 
 function expectCharacters(corpus: Corpus, text: string, vocabulary?: string): void {
@@ -102,7 +102,7 @@ describe('a corpus of characters', () => {
 
   test('uses the vocabulary of a resumed model, and names the characters that it lacks', async () => {
     const text = written('abc 🦊', 900);
-    const larger = [...' abcdé漢🦊'].join('');
+    const larger = ' abcdé漢🦊';
     const vocabulary: Vocabulary = { tokens: 'characters', characters: larger };
     expectCharacters(await createCorpus(plainText(text), model('characters'), vocabulary), text, larger);
     const wide = ` abc${chinese.slice(0, 300)}🦊`;

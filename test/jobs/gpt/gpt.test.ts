@@ -12,6 +12,7 @@ import { CharacterCounts } from '../../../src/jobs/gpt/characterCounts.ts';
 import { CharacterReader, Characters } from '../../../src/jobs/gpt/characters.ts';
 import { Words } from '../../../src/jobs/gpt/words.ts';
 import { forwardOf, sampleTokens } from '../../../src/jobs/gpt/tokenSampler.ts';
+import type { LoadProgress } from '../../../src/protocol/events.ts';
 import { PRESETS } from '../../../src/spec/gpt.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -37,8 +38,8 @@ async function characterTokens(text: Text): Promise<number[]> {
   return [...reader.finish(null).tokens];
 }
 
-const load = async (url: string): Promise<string> =>
-  read(await loadText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/' }));
+const load = async (url: string, onprogress: (loading: LoadProgress) => void = () => {}): Promise<string> =>
+  read(await loadText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/', onprogress }));
 
 async function read(text: Text): Promise<string> {
   let all = '';
@@ -279,7 +280,9 @@ describe('the training text', () => {
     try {
       expect(await load('100%25.txt')).toBe('all of it');
       expect(await load('50%.txt')).toBe('half of it');
-      expect(await load('books/')).toBe('first\nsecond');
+      const reports: LoadProgress[] = [];
+      expect(await load('books/', (loading) => reports.push(loading))).toBe('first\nsecond');
+      expect(reports.at(-1)).toEqual({ unit: 'bytes', done: 11, total: 11 });
       await expect(load('gone.txt')).rejects.toThrow('http://localhost/gone.txt does not exist');
       await expect(load('other/')).rejects.toThrow('has no index.json');
     } finally {
