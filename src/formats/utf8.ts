@@ -1,4 +1,4 @@
-/** Decodes UTF-8 to code points. A text as strings would take several times as long. */
+/** Code points in UTF-8. Texts as strings would take several times as long. */
 
 /** The lowest code point of a character, by the number of bytes after its first byte. */
 const LOWEST = [0, 0x80, 0x800, 0x10000] as const;
@@ -29,6 +29,19 @@ export function decodeUtf8(bytes: Uint8Array, codes: Uint32Array): number {
     codes[length++] = code;
   }
   return length;
+}
+
+/** Writes a code point to `bytes` at `at`. Returns the position after it. */
+export function encodeUtf8(code: number, bytes: Uint8Array, at: number): number {
+  if (code < LOWEST[1]) {
+    bytes[at] = code;
+    return at + 1;
+  }
+  const more = code < LOWEST[2] ? 1 : code < LOWEST[3] ? 2 : 3;
+  // In the first byte, as many of the highest bits are 1 as the character has bytes.
+  bytes[at] = (0xf00 >> (more + 1)) | (code >> (6 * more));
+  for (let i = 1; i <= more; i++) bytes[at + i] = 0x80 | ((code >> (6 * (more - i))) & 0x3f);
+  return at + 1 + more;
 }
 
 /** Returns the number of bytes of an incomplete character at the end. */

@@ -3,7 +3,7 @@
  * character is a word of its own. Words are found in a hash table by their bytes in UTF-8, because
  * strings of them would take several times as long.
  */
-import { MAX_CHARACTER_BYTES } from '../../formats/utf8.ts';
+import { encodeUtf8, MAX_CHARACTER_BYTES } from '../../formats/utf8.ts';
 
 const SPACE = 0x20;
 /** For each code point up to 0xffff: 1 if it is whitespace. Higher code points are not. */
@@ -33,15 +33,21 @@ export class Words {
   add(characters: Uint32Array): void {
     const most = this.#end + MAX_CHARACTER_BYTES * characters.length;
     if (most > this.#bytes.length) this.#bytes = enlarged(this.#bytes, 2 * most);
+    let [end, hash] = [this.#end, this.#hash];
+    const endWord = (): void => {
+      [this.#end, this.#hash] = [end, hash];
+      this.end();
+      [end, hash] = [this.#end, this.#hash];
+    };
     for (let i = 0; i < characters.length; i++) {
       const code = characters[i]!;
-      if (IS_WHITESPACE[code] !== 1) this.#append(code);
-      else {
-        this.end();
-        this.#append(code);
-        if (code !== SPACE) this.end();
-      }
+      const isWhitespace = IS_WHITESPACE[code] === 1;
+      if (isWhitespace) endWord();
+      end = encodeUtf8(code, this.#bytes, end);
+      hash = Math.imul(hash ^ code, FNV_PRIME);
+      if (isWhitespace && code !== SPACE) endWord();
     }
+    [this.#end, this.#hash] = [end, hash];
   }
 
   /** Ends the last word. */
@@ -69,24 +75,6 @@ export class Words {
     for (const [i, chunk] of this.#chunks.entries()) {
       yield i + 1 < this.#chunks.length ? chunk : chunk.subarray(0, this.#filled);
     }
-  }
-
-  #append(code: number): void {
-    const bytes = this.#bytes;
-    if (code < 0x80) bytes[this.#end++] = code;
-    else {
-      if (code < 0x800) bytes[this.#end++] = 0xc0 | (code >> 6);
-      else {
-        if (code < 0x10000) bytes[this.#end++] = 0xe0 | (code >> 12);
-        else {
-          bytes[this.#end++] = 0xf0 | (code >> 18);
-          bytes[this.#end++] = 0x80 | ((code >> 12) & 0x3f);
-        }
-        bytes[this.#end++] = 0x80 | ((code >> 6) & 0x3f);
-      }
-      bytes[this.#end++] = 0x80 | (code & 0x3f);
-    }
-    this.#hash = Math.imul(this.#hash ^ code, FNV_PRIME);
   }
 
   /** Returns the number of the word that has begun. It gets a number if it is new. */
