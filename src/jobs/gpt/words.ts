@@ -6,15 +6,17 @@
 import { encodeUtf8, MAX_CHARACTER_BYTES } from '../../formats/utf8.ts';
 
 const SPACE = 0x20;
-/** For each code point up to 0xffff: 1 if it is whitespace. Higher code points are not. */
-const IS_WHITESPACE = Uint8Array.from({ length: 0x10000 }, (_, code) => Number(/\s/.test(String.fromCharCode(code))));
+/** For each code point up to 0xffff: 1 if `\s` of a regular expression matches it, otherwise 0. */
+const IS_WHITESPACE = new Uint8Array(0x10000);
+IS_WHITESPACE.fill(1, 0x9, 0xe).fill(1, 0x2000, 0x200b);
+for (const code of [SPACE, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff]) IS_WHITESPACE[code] = 1;
 /** Constants of the hash FNV-1a. */
 const [FNV_START, FNV_PRIME] = [0x811c9dc5 | 0, 0x01000193];
 /** Number of words in one array. */
 const CHUNK = 4096;
 
 export class Words {
-  /** How often each different word occurs. Words have numbers in the order of their first places. */
+  /** How often each different word occurs. Words are numbered in order of appearance. */
   readonly counts: number[] = [];
   /** The words of the text by their numbers. The last array is filled up to {@link #filled}. */
   readonly #chunks: Uint32Array[] = [];

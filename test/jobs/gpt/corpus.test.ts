@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { createCorpus, type Corpus } from '../../../src/jobs/gpt/corpus.ts';
 import { plainText, textOf, type Text } from '../../../src/jobs/gpt/text.ts';
+import { Words } from '../../../src/jobs/gpt/words.ts';
 import type { LoadProgress } from '../../../src/protocol/events.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -143,6 +144,18 @@ describe('a corpus of byte pairs', () => {
       const tokens = start.flatMap((word) => [...tokenizer.encode(word)]);
       expect([...corpus.train.tokens.subarray(0, tokens.length)]).toEqual(tokens);
     }
+  });
+
+  test('has words that end where a regular expression finds whitespace', () => {
+    const wrong = Array.from({ length: 0x10000 }, (_, code) => code).filter((code) => {
+      const words = new Words();
+      words.add(Uint32Array.of(0x61, code, 0x61));
+      words.end();
+      const [numbers] = words.numbers();
+      const isSpace = code === 0x20;
+      return numbers!.length > 1 !== /\s/.test(String.fromCharCode(code)) || (isSpace && numbers!.length !== 2);
+    });
+    expect(wrong).toEqual([]);
   });
 
   test('uses the pairs of a resumed model', async () => {
