@@ -63,7 +63,7 @@ export class CharacterReader implements TokenReader {
     this.#tokens = new Uint8Array(most);
   }
 
-  add(_: Uint32Array, numbers: Uint32Array): void {
+  add(_: Uint32Array, numbers: Int32Array): void {
     this.#widen(this.#counts.codes.length);
     this.#tokens.set(numbers, this.#length);
     this.#length += numbers.length;

@@ -7,7 +7,7 @@ import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { LAST_SHORT_CODE, stringOf, type Text } from './text.ts';
-import type { Tokenizer, Tokens } from './tokenizer.ts';
+import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
 import { CharacterCounts } from './characterCounts.ts';
 import { CharacterReader } from './characters.ts';
 import { WordReader } from './bytePairs.ts';
@@ -91,11 +91,9 @@ export async function createCorpus(
 ): Promise<Corpus> {
   const { context } = model;
   const counts = new CharacterCounts();
-  const reader =
+  const reader: TokenReader =
     model.tokens === 'characters' ? new CharacterReader(counts, text.bytes) : new WordReader(model.vocabulary);
-  const { length, heldOut } = await readOnce(text, onprogress, (characters) => {
-    reader.add(characters, counts.add(characters));
-  });
+  const { length, heldOut } = await readOnce(text, { counts, reader, onprogress });
   const held = counts.numbersOf(heldOut);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, counts.different());
   const { tokenizer, tokens } = reader.finish(vocabulary);
@@ -112,23 +110,28 @@ export async function createCorpus(
 }
 
 /**
- * Reads a text. Resolves with its length in code units, and with the code points of its held-out
- * part.
- *
- * @param use receives the code points of the training part in pieces.
+ * Reads a text, of which `counts` and `reader` receive the training part. Resolves with its length
+ * in code units, and with the code points of the held-out part.
  */
 async function readOnce(
   text: Text,
-  onprogress: LoadDataOptions['onprogress'],
-  use: (characters: Uint32Array) => void,
+  {
+    counts,
+    reader,
+    onprogress,
+  }: { counts: CharacterCounts; reader: TokenReader; onprogress: LoadDataOptions['onprogress'] },
 ): Promise<{ length: number; heldOut: Uint32Array }> {
   /** Its first `kept` elements are the end of what has been read, which may be held out. */
   let buffer = new Uint32Array();
   let kept = 0;
-  let length = 0;
+  const train = (end: number): void => {
+    const characters = buffer.subarray(0, end);
+    reader.add(characters, counts.add(characters));
+    buffer.copyWithin(0, end, kept);
+    kept -= end;
+  };
   const onbytes = (done: number): void => onprogress?.({ unit: 'bytes read', done, total: text.bytes });
   for await (const characters of text.pieces(onbytes)) {
-    for (let i = 0; i < characters.length; i++) length += unitsOf(characters[i]!);
     if (buffer.length < kept + characters.length) {
       const larger = new Uint32Array(kept + characters.length);
       larger.set(buffer.subarray(0, kept));
@@ -136,19 +139,16 @@ async function readOnce(
     }
     buffer.set(characters, kept);
     kept += characters.length;
-    const end = kept - MOST_HELD_OUT;
-    if (end <= 0) continue;
-    use(buffer.subarray(0, end));
-    buffer.copyWithin(0, end, kept);
-    kept = MOST_HELD_OUT;
+    train(Math.max(0, kept - MOST_HELD_OUT));
   }
-  let start = kept;
+  const length = buffer.subarray(0, kept).reduce((sum, code) => sum + unitsOf(code), counts.units);
   let left = Math.min(MOST_HELD_OUT, Math.floor(length * HELD_OUT_SHARE));
+  let start = kept;
   // If the boundary of the training part is within a surrogate pair, the whole pair belongs to the
   // training part.
   while (left > 0 && unitsOf(buffer[start - 1]!) <= left) left -= unitsOf(buffer[--start]!);
-  use(buffer.subarray(0, start));
-  return { length, heldOut: buffer.subarray(start, kept) };
+  train(start);
+  return { length, heldOut: buffer.subarray(0, kept) };
 }
 
 /** Returns the number of code units of a character. */

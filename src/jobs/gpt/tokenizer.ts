@@ -22,7 +22,7 @@ export interface TokenReader {
    * @param characters the code points of the next characters.
    * @param numbers their numbers, see `CharacterCounts`.
    */
-  add(characters: Uint32Array, numbers: Uint32Array): void;
+  add(characters: Uint32Array, numbers: Int32Array): void;
   /**
    * @param vocabulary the vocabulary of the tokenizer; `null`: one is created for the text.
    * @throws DataError if the text has too many different characters.
