@@ -35,8 +35,8 @@ export interface Text {
   readonly notes: readonly DataNote[];
 }
 
-/** Bytes per read. */
-const PIECE_BYTES = 1024 * 1024;
+/** Bytes per read. A browser takes milliseconds for a read of any size. */
+const PIECE_BYTES = 4 * 1024 * 1024;
 /** Bytes of UTF-8 that are decoded together. Their code points fit in the processor's cache. */
 const BLOCK_BYTES = 64 * 1024;
 
@@ -143,8 +143,9 @@ interface Part {
 
 async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part> {
   const codes = new Uint32Array(Math.min(BLOCK_BYTES, file.size));
+  let next = bytesAt(file, 0, pieceBytes);
   for (let at = 0; at < file.size;) {
-    const read = await bytesAt(file, at, pieceBytes);
+    const read = await next;
     const bytes = at + read.length === file.size ? read : read.subarray(0, read.length - begunBytes(read));
     const zero = bytes.indexOf(0);
     if (zero !== -1) {
@@ -152,6 +153,10 @@ async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part>
         `${file.name} is not text: byte ${at + zero} is 0. Choose a text file; export the text if it is in a document.`,
       );
     }
+    // The next bytes are read while these are decoded.
+    next = bytesAt(file, at + bytes.length, pieceBytes);
+    // If the caller stops here, nobody waits for them.
+    next.catch(() => {});
     for (let from = 0; from < bytes.length;) {
       const some = bytes.subarray(from, from + BLOCK_BYTES);
       const block = from + some.length === bytes.length ? some : some.subarray(0, some.length - begunBytes(some));
