@@ -92,17 +92,21 @@ export class PictureStore {
   }
 }
 
-/** Number of accesses that are timed, and the most milliseconds that one may take. */
-const [PROBES, MOST_MS] = [16, 0.2];
+/** Number of accesses that are timed, and the most milliseconds of the fastest one. */
+const [PROBES, MOST_MS] = [16, 0.5];
 
 /**
  * Returns whether reading a picture takes less time than decoding it. In a private window, each
- * access is a message to another process, which takes milliseconds.
+ * access is a message to another process, which takes milliseconds. On a busy machine, some
+ * accesses are slow in any window, so the fastest one decides.
  *
  * @param now returns the time in milliseconds.
  */
 export function isFast(file: Pick<SyncAccessHandle, 'read'>, now: () => number): boolean {
-  const startedAt = now();
-  for (let i = 0; i < PROBES; i++) file.read(new Uint8Array(HEAD_BYTES), { at: 0 });
-  return now() - startedAt <= PROBES * MOST_MS;
+  const times = Array.from({ length: PROBES }, () => {
+    const startedAt = now();
+    file.read(new Uint8Array(HEAD_BYTES), { at: 0 });
+    return now() - startedAt;
+  });
+  return Math.min(...times) <= MOST_MS;
 }
