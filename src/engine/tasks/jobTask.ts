@@ -21,6 +21,14 @@ import type { Task } from './task.ts';
  * batches, because evaluation stores no activations for gradients.
  */
 const EVALUATION_BATCH = 256;
+/** The largest number of bytes of their inputs. Activations need several times as much memory. */
+const EVALUATION_BYTES = 16 * 2 ** 20;
+
+/** Returns the number of held-out samples in one forward pass, for a rank with `share` samples. */
+export function evaluationBatch(data: Pick<Dataset, 'inputShape'>, share: number): number {
+  const inMemory = Math.floor(EVALUATION_BYTES / (sampleLength(data) * Float32Array.BYTES_PER_ELEMENT));
+  return Math.max(1, Math.min(EVALUATION_BATCH, share, inMemory));
+}
 
 /**
  * Advice for ranks that have data of their own and have agreed on different facts about the data.
@@ -73,7 +81,7 @@ export async function createJobTask(
   // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
   // as the share, because a larger batch could consist mainly of padding.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
-  const testBatch = new Batch(test, Math.min(EVALUATION_BATCH, share));
+  const testBatch = new Batch(test, evaluationBatch(test, share));
   return {
     queryModel,
     model: model.variables,

@@ -30,13 +30,13 @@ const MARK = 0x70677078;
 
 export class PictureStore {
   readonly #file: Pick<SyncAccessHandle, 'read' | 'write'>;
-  /** Bytes of a decoded picture. */
-  readonly #bytes: number;
+  /** A picture as it is in the file. It is reused, because new memory would not be freed at once. */
+  readonly #record: Uint8Array<ArrayBuffer>;
   #isFull = false;
 
   constructor(file: Pick<SyncAccessHandle, 'read' | 'write'>, bytes: number) {
     this.#file = file;
-    this.#bytes = bytes;
+    this.#record = new Uint8Array(HEAD_BYTES + bytes);
   }
 
   /**
@@ -65,7 +65,7 @@ export class PictureStore {
 
   /** Returns a picture; `null` if it is not stored, or was not stored completely. */
   read(at: number): StoredPicture | null {
-    const record = new Uint8Array(HEAD_BYTES + this.#bytes);
+    const record = this.#record;
     try {
       if (this.#file.read(record, { at: at * record.length }) < record.length) return null;
     } catch {
@@ -73,13 +73,13 @@ export class PictureStore {
       return null;
     }
     const [mark, crc, checksum] = new Uint32Array(record.buffer, 0, 3);
-    const pixels = record.slice(HEAD_BYTES);
-    return mark === MARK && crc32(pixels) === checksum ? { pixels, crc: crc! } : null;
+    const isWhole = mark === MARK && crc32(record.subarray(HEAD_BYTES)) === checksum;
+    return isWhole ? { pixels: record.slice(HEAD_BYTES), crc: crc! } : null;
   }
 
   /** Stores a picture, unless the storage is full. Pictures that are stored remain readable. */
   write(at: number, { pixels, crc }: StoredPicture): void {
-    const record = new Uint8Array(HEAD_BYTES + this.#bytes);
+    const record = this.#record;
     if (this.#isFull || (at + 1) * record.length > MAX_BYTES) return;
     new Uint32Array(record.buffer, 0, 3).set([MARK, crc, crc32(pixels)]);
     record.set(pixels, HEAD_BYTES);

@@ -15,8 +15,11 @@ import type { ReadPicture, ReadPictures } from './readPictures.ts';
 const AHEAD_BYTES = 32 * 1024 * 1024;
 /** Maximum and minimum number of pictures that are read ahead. */
 const [MOST_AHEAD, LEAST_AHEAD] = [1024, 64];
-/** Maximum number of pictures, and of bytes of their files, that are read with one request. */
-const CHUNK = { pictures: 64, bytes: 16 * 1024 * 1024 };
+/**
+ * Maximum number of pictures, of bytes of their files, and of decoded bytes, that are read with one
+ * request.
+ */
+const CHUNK = { pictures: 64, bytes: 16 * 1024 * 1024, decodedBytes: 4 * 1024 * 1024 };
 /** Number of requests that are under way ahead of the run. */
 const REQUESTS = 3;
 
@@ -145,10 +148,12 @@ export class Pictures implements FileContents {
 
   /** Returns the first pictures of a list, as many as are read with one request. */
   #chunkOf(list: readonly number[]): number[] {
+    const { side, channels } = this.size;
     let bytes = 0;
     const most = list.findIndex((at, i) => {
       bytes += this.folders.pictures[at]!.size;
-      return i > 0 && (i === CHUNK.pictures || bytes > CHUNK.bytes);
+      const decodedBytes = (i + 1) * side * side * channels;
+      return i > 0 && (i === CHUNK.pictures || bytes > CHUNK.bytes || decodedBytes > CHUNK.decodedBytes);
     });
     return list.slice(0, most === -1 ? undefined : most);
   }

@@ -1,3 +1,4 @@
+import { evaluationBatch } from '../../../src/engine/tasks/jobTask.ts';
 import { expect, test } from 'vitest';
 import {
   dutiesAfter,
@@ -91,6 +92,11 @@ test('early evaluations of few held-out samples also use samples of all classes'
   const evaluated: number[] = [];
   await runWorld(1, (group) => testHeldOut(group, heldOutTask(90, evaluated), 3));
   expect(evaluated).toEqual([0, 30, 60]);
+});
+
+test('a forward pass evaluates fewer large pictures, so that their inputs need at most 16 MiB', () => {
+  const sides = [32, 224, 2048];
+  expect(sides.map((side) => evaluationBatch({ inputShape: [side, side, 3] }, 250))).toEqual([250, 27, 1]);
 });
 
 test('an evaluation whose samples are all unusable has no loss and no accuracy, and a note says so', async () => {
