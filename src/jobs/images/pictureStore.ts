@@ -30,7 +30,7 @@ const MARK = 0x70677078;
 
 export class PictureStore {
   readonly #file: Pick<SyncAccessHandle, 'read' | 'write'>;
-  /** A picture as it is in the file. It is reused, because new memory would not be freed at once. */
+  /** A picture as it is in the file. Reused, because new memory would not be freed at once. */
   readonly #record: Uint8Array<ArrayBuffer>;
   #isFull = false;
 
