@@ -11,6 +11,7 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 const ALLOWED: Record<string, string[]> = {
   'src/util': [],
   'src/gpu': ['src/spec', 'src/util'],
+  'src/wasm': ['src/gpu', 'src/util'],
   'src/spec': ['src/util'],
   'src/protocol': ['src/spec', 'src/util'],
   'src/transport': ['src/protocol', 'src/util'],
@@ -19,13 +20,14 @@ const ALLOWED: Record<string, string[]> = {
   'src/formats': ['src/protocol', 'src/spec', 'src/util'],
   'src/simulation': ['src/collectives', 'src/telemetry', 'src/protocol', 'src/spec', 'src/util'],
   'src/optim': ['src/protocol', 'src/spec', 'src/util'],
-  'src/parallel': ['src/optim', 'src/collectives', 'src/gpu', 'src/protocol', 'src/spec', 'src/util'],
+  'src/parallel': ['src/optim', 'src/collectives', 'src/wasm', 'src/gpu', 'src/protocol', 'src/spec', 'src/util'],
   'src/jobs': ['src/formats', 'src/gpu', 'src/protocol', 'src/spec', 'src/util'],
   'src/engine': [
     'src/jobs',
     'src/formats',
     'src/optim',
     'src/parallel',
+    'src/wasm',
     'src/gpu',
     'src/collectives',
     'src/transport',
@@ -177,7 +179,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(gpu\/|parallel\/(backward\/|data\/dataLoader\.ts$|flat\/optimizerOf\.ts$|pipeline\/)|engine\/|library\/|jobs\/|formats\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|fit\.ts$|gpu\/|pipeline\/|step\/|training\/trial\.ts$))/,
+    /^(src\/(gpu\/|wasm\/|parallel\/(backward\/|data\/dataLoader\.ts$|flat\/optimizerOf\.ts$|pipeline\/)|engine\/|library\/|jobs\/|formats\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|fit\.ts$|gpu\/|pipeline\/|step\/|training\/trial\.ts$))/,
   // The clients of the signaling benchmark run in Node, so they need this package.
   ws: /^(signaling|bench\/signaling)\//,
   redis: /^signaling\/cluster\/redisLink\.ts$/,

@@ -1,6 +1,9 @@
 /** TensorFlow.js's WebAssembly backend with kernels for training. */
 import * as tf from '@tensorflow/tfjs';
+import { wasmBackend } from '../../wasm/backend.ts';
+import { observeKernels } from '../../wasm/recording.ts';
 import { registerTrainingKernels } from './wasmKernels.ts';
+import { ownKernels } from './wasmRegistry.ts';
 
 /** Registers the kernels, and returns `true`, if `@tensorflow/tfjs-backend-wasm` is imported. */
 export function prepareWasm(): boolean {
@@ -14,5 +17,7 @@ export function prepareWasm(): boolean {
  * Returns whether that succeeded.
  */
 export async function useWasm(): Promise<boolean> {
-  return prepareWasm() && tf.setBackend('wasm').catch(() => false);
+  const isOpen = prepareWasm() && (await tf.setBackend('wasm').catch(() => false));
+  if (isOpen) observeKernels(wasmBackend()!, ownKernels);
+  return isOpen;
 }

@@ -6,6 +6,8 @@ import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
+import type { WasmBackend } from '../../wasm/backend.ts';
+import { multiplyEach } from '../../wasm/products.ts';
 import { floatsOf, registerWasmKernel, resultOf, viewOf } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';
 
@@ -16,11 +18,12 @@ import { registerWindowKernels } from './wasmWindows.ts';
 const MIN_USES = 8;
 
 /**
- * Batches of matrices are multiplied one by one if each product has at least this many
- * multiplications. This halves the time of attention over 1024 positions (67 million
- * multiplications). For attention over 256 positions (4 million), it would save nothing.
+ * Matrices of batches are multiplied one by one if each product has at least this many
+ * multiplications. TensorFlow.js multiplies batches in a plain loop, which takes 3 to 10 times as
+ * long for attention over 64 positions. With fewer multiplications, the calls take longer than they
+ * save (measured).
  */
-const MIN_MULTIPLICATIONS = 2 ** 24;
+const MIN_MULTIPLICATIONS = 2 ** 13;
 
 let isRegistered = false;
 
@@ -54,9 +57,19 @@ function registerMatMul(): void {
       const [a, b] = [params.inputs['a']!, params.inputs['b']!];
       const [rows, columns] = [lengthOf(a, transposeA ? -1 : -2), lengthOf(b, transposeB ? -2 : -1)];
       const inner = lengthOf(a, transposeA ? -2 : -1);
-      const [batches, isOneProduct] = [sizeOfBatch(a), sizeOfBatch(a) === 1 && sizeOfBatch(b) === 1];
+      const batches = sizeOfBatch(a);
+      const isOneProduct = batches === 1 && sizeOfBatch(b) === 1;
       if (!isOneProduct && batches === sizeOfBatch(b) && rows * columns * inner >= MIN_MULTIPLICATIONS) {
-        return multiplyOneByOne(params.backend as BackendWasm, a, b, { transposeA, transposeB });
+        const backend = params.backend as WasmBackend;
+        return resultOf(backend, () => {
+          const [left, right] = [viewOf(a, backend), viewOf(b, backend)];
+          const product = multiplyEach(
+            backend,
+            transposeA ? transpose(left) : left,
+            transposeB ? transpose(right) : right,
+          );
+          return tf.engine().makeTensorFromTensorInfo(product);
+        });
       }
       const [writesA, writesB] = [transposeA && columns >= MIN_USES, transposeB && rows >= MIN_USES];
       // XNNPACK multiplies only if neither matrix is transposed.
@@ -64,42 +77,18 @@ function registerMatMul(): void {
         return original.kernelFunc(params);
       }
       const backend = params.backend as BackendWasm;
+      // Transposing the result, which is b^T a^T, may move fewer values than transposing a or b.
+      const [sizeA, sizeB] = [rows * inner, inner * columns];
+      const moved = (writesA ? sizeA : 0) + (writesB ? sizeB : 0);
+      const isSwapped = (writesA ? 0 : sizeA) + (writesB ? 0 : sizeB) + rows * columns < moved;
       return resultOf(backend, () => {
         const [left, right] = [viewOf(a, backend), viewOf(b, backend)];
+        if (isSwapped)
+          return transpose(tf.matMul(writesB ? right : transpose(right), writesA ? left : transpose(left)));
         return tf.matMul(writesA ? transpose(left) : left, writesB ? transpose(right) : right);
       });
     },
   });
-}
-
-/**
- * Multiplies a batch of matrices, such as the heads of attention, one after the other: XNNPACK
- * multiplies only single matrices. TensorFlow.js's `slice` is not used, because it copies the whole
- * batch for each matrix.
- */
-function multiplyOneByOne(
-  backend: BackendWasm,
-  a: tf.TensorInfo,
-  b: tf.TensorInfo,
-  { transposeA, transposeB }: MatMulAttributes,
-): tf.TensorInfo {
-  const [rows, columns] = [lengthOf(a, transposeA ? -1 : -2), lengthOf(b, transposeB ? -2 : -1)];
-  const result = backend.makeOutput([...a.shape.slice(0, -2), rows, columns], 'float32');
-  for (let i = 0; i < sizeOfBatch(a); i++) {
-    tf.tidy(() => {
-      const [left, right] = [a, b].map((all) => {
-        const one = backend.makeOutput(all.shape.slice(-2), 'float32');
-        const size = tf.util.sizeFromShape(one.shape);
-        const [to, from] = floatsOf(backend, one, all);
-        to!.set(from!.subarray(i * size, (i + 1) * size));
-        return tf.engine().makeTensorFromTensorInfo(one) as tf.Tensor2D;
-      });
-      const product = tf.matMul(left!, right!, transposeA, transposeB);
-      const [to, from] = floatsOf(backend, result, product);
-      to!.set(from!, i * product.size);
-    });
-  }
-  return result;
 }
 
 /**

@@ -9,8 +9,12 @@ export type WasmKernel<Attributes> = (
   backend: BackendWasm,
 ) => tf.TensorInfo;
 
+/** Names of the kernels that are written here. They compute in JavaScript. */
+export const ownKernels = new Set<string>();
+
 /** Registers a kernel, in place of TensorFlow.js's if there is one. */
 export function registerWasmKernel<Attributes>(kernelName: string, kernel: WasmKernel<Attributes>): void {
+  ownKernels.add(kernelName);
   if (tf.getKernel(kernelName, 'wasm')) tf.unregisterKernel(kernelName, 'wasm');
   tf.registerKernel({
     kernelName,

@@ -6,6 +6,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { DeviceError } from '../../util/errors.ts';
 import { openEncoder, webgpuBackend, type Backend } from '../../gpu/backend.ts';
+import { forgetCopies, placeOf, wasmBackend, type WasmBackend } from '../../wasm/backend.ts';
 import type { Slot } from '../flat/buckets.ts';
 import { freeingOnError, readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
@@ -170,7 +171,9 @@ export class TensorReader {
    */
   start(group: number, tensors: readonly Tensor[]): PendingRead {
     const backend = webgpuBackend();
-    return backend ? this.#copy(backend, group, tensors) : readEach(tensors);
+    if (backend) return this.#copy(backend, group, tensors);
+    const wasm = wasmBackend();
+    return wasm ? viewEach(wasm, tensors) : readEach(tensors);
   }
 
   dispose(): void {
@@ -237,6 +240,16 @@ export class TensorReader {
   }
 }
 
+/** Copies tensors directly from the memory of the WebAssembly module. */
+function viewEach(backend: WasmBackend, tensors: readonly Tensor[]): PendingRead {
+  return {
+    into: async (into, { add = false } = {}) => {
+      const views = tensors.map((tensor) => backend.typedArrayFromHeap(tensor) as Float32Array);
+      return put(into, views, add);
+    },
+  };
+}
+
 /** Reads tensors with TensorFlow.js's public API. */
 function readEach(tensors: readonly Tensor[]): PendingRead {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
@@ -297,7 +310,7 @@ export function writeVariables(
   slots: readonly Slot[],
   flat: Float32Array<ArrayBuffer>,
 ): void {
-  const backend = webgpuBackend();
+  const [backend, wasm] = [webgpuBackend(), wasmBackend()];
   if (backend) {
     // Commands that are recorded but not submitted yet must still read the old values, so they are
     // submitted before the values change.
@@ -313,6 +326,10 @@ export function writeVariables(
       // Removes the copy of the old values that is cached on the CPU. Otherwise a read would return
       // this copy.
       (data as { values: unknown }).values = null;
+      overwritten.set(variable.dataId, {});
+    } else if (wasm && wasm.refCount(variable.dataId) === 1) {
+      (wasm.typedArrayFromHeap(variable) as Float32Array).set(flat.subarray(offset, offset + size));
+      forgetCopies(wasm, placeOf(wasm, variable), size);
       overwritten.set(variable.dataId, {});
     } else {
       // Until its upload, a tensor shares the memory of its array. The flat array changes in the

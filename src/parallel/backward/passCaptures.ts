@@ -4,12 +4,9 @@
  * and a replay has the same bits as the eager pass, later passes with inputs of the same shapes are
  * replayed. Otherwise passes stay eager.
  */
-import * as tf from '@tensorflow/tfjs';
 import { chosenKernels } from '../../gpu/kernels/registry.ts';
-import { webgpuBackend, type Backend } from '../../gpu/backend.ts';
-import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from '../../gpu/capture.ts';
-import { collectErrors } from '../../gpu/errorScope.ts';
-import { canRecord, record, type Command } from '../../gpu/recording.ts';
+import { gpuRecorder, type PassRecorder, type PassRecording, type PassReplay } from '../../gpu/passRecorder.ts';
+import { wasmRecorder } from '../../wasm/passRecorder.ts';
 import { messageOf } from '../../util/errors.ts';
 import {
   gradientsOf,
@@ -63,14 +60,9 @@ const MOST_RESTARTS = 8;
  */
 const MOST_BYTES = 256 * 2 ** 20;
 
-interface Recorded {
-  commands: readonly Command[];
-  pinned: PinnedBuffers;
-}
-
 interface Replayable {
-  capture: Capture;
-  /** The gradients in the replay's buffers. */
+  replay: PassReplay;
+  /** The gradients in the replay's memory. */
   outputs: Gradients;
   replays: number;
 }
@@ -78,7 +70,7 @@ interface Replayable {
 /** Passes with inputs of the same shapes, and with the same kernels. */
 interface Shape {
   recordings: number;
-  last: Recorded | null;
+  last: PassRecording | null;
   replayable: Replayable | null;
 }
 
@@ -87,7 +79,8 @@ export class PassCaptures {
   readonly #onstop: (reason: string) => void;
   readonly #shapes = new Map<string, Shape>();
   readonly #reader = new TensorReader();
-  #parameters: readonly GPUBuffer[] = [];
+  /** The places of the parameters. */
+  #places: readonly unknown[] = [];
   #restarts = 0;
   #bytes = 0;
   #isStopped = false;
@@ -116,24 +109,22 @@ export class PassCaptures {
    * @throws (rejects) errors of the pass; DeviceError.
    */
   async gradientsOf(pass: DeclaredPass, scale: number, onfinal?: GradientListener): Promise<Gradients> {
-    const backend = webgpuBackend();
-    const shape = backend && canRecord(backend) && !this.#isStopped ? this.#shapeOf(backend, pass, scale) : null;
-    if (!backend || !shape) return gradientsOf(pass, this.#variables, scale, onfinal);
+    const recorder = this.#isStopped ? null : (gpuRecorder() ?? wasmRecorder());
+    const shape = recorder && this.#shapeOf(recorder, pass, scale);
+    if (!recorder || !shape) return gradientsOf(pass, this.#variables, scale, onfinal);
     const { replayable } = shape;
     if (replayable && !isChecked(replayable)) {
-      replay(backend, replayable, pass, onfinal);
+      replay(replayable, pass, onfinal);
       return replayable.outputs;
     }
-    const inputs = pass.inputs.map((input) => bufferOf(backend, input));
     if (replayable) {
-      const eager = gradientsOf(pass, this.#variables, scale, onfinal);
-      return this.#compared(backend, replayable, pass, eager);
+      for (const input of pass.inputs) recorder.place(input);
+      return this.#compared(replayable, pass, gradientsOf(pass, this.#variables, scale, onfinal));
     }
-    const pinned = { parameters: this.#parameters, inputs };
-    return this.#record(backend, shape, pass, scale, pinned, onfinal);
+    return this.#record(recorder, shape, pass, scale, onfinal);
   }
 
-  /** Frees the buffers of all replays. Passes that are being computed stay eager. */
+  /** Frees the memory of all replays. Passes that are being computed stay eager. */
   dispose(): void {
     this.#isStopped = true;
     this.#clear();
@@ -141,11 +132,11 @@ export class PassCaptures {
   }
 
   /** Returns `null` if passes of this shape are not recorded. */
-  #shapeOf(backend: Backend, { inputs }: DeclaredPass, scale: number): Shape | null {
-    const parameters = this.#variables.map((variable) => bufferOf(backend, variable));
-    if (parameters.some((buffer, i) => buffer !== this.#parameters[i])) {
+  #shapeOf(recorder: PassRecorder, { inputs }: DeclaredPass, scale: number): Shape | null {
+    const places = this.#variables.map((variable) => recorder.place(variable));
+    if (places.some((place, i) => place !== this.#places[i])) {
       this.#clear();
-      this.#parameters = parameters;
+      this.#places = places;
       this.#restarts += 1;
       if (this.#restarts > MOST_RESTARTS) {
         this.#stop('its variables were assigned too often');
@@ -162,17 +153,17 @@ export class PassCaptures {
   }
 
   async #record(
-    backend: Backend,
+    recorder: PassRecorder,
     shape: Shape,
     pass: DeclaredPass,
     scale: number,
-    pinned: PinnedBuffers,
     onfinal?: GradientListener,
   ): Promise<Gradients> {
     const finals: Parameters<GradientListener>[] = [];
-    const { result: eager, recorder } = record(backend, (active) =>
+    const pinned = { parameters: this.#variables, inputs: pass.inputs };
+    const { result: eager, recording } = recorder.record(pinned, (mark) =>
       gradientsOf(pass, this.#variables, scale, (variable, gradient) => {
-        active.mark(variable);
+        mark(variable);
         finals.push([variable, gradient]);
       }),
     );
@@ -180,12 +171,11 @@ export class PassCaptures {
     // commands, and TensorFlow.js would then reuse other buffers in the recorded pass.
     for (const final of finals) onfinal?.(...final);
     const { last } = shape;
-    const recorded = { commands: recorder.commands, pinned };
-    shape.last = recorded;
+    shape.last = recording;
     shape.recordings += 1;
-    if (recorder.problem !== null) this.#stop(recorder.problem);
+    if (recording.problem !== null) this.#stop(recording.problem);
     if (!last || this.#isStopped) return eager;
-    const difference = differenceBetween([last.commands, last.pinned], [recorded.commands, pinned]);
+    const difference = recording.differenceFrom(last);
     if (difference !== null) {
       if (shape.recordings === MOST_RECORDINGS) this.#stop(`two passes with equal shapes differ: ${difference}`);
       return eager;
@@ -193,57 +183,39 @@ export class PassCaptures {
     shape.last = null;
     let replayable: Replayable;
     try {
-      replayable = await this.#capture(backend, recorded, eager);
+      replayable = await this.#capture(recording, eager);
     } catch (error) {
       this.#stop(messageOf(error));
       return eager;
     }
     if (this.#isStopped) {
-      free(replayable);
+      replayable.replay.dispose();
       return eager;
     }
     shape.replayable = replayable;
-    return this.#compared(backend, replayable, pass, eager);
+    return this.#compared(replayable, pass, eager);
   }
 
   /** @throws (rejects) Error if the recording cannot be replayed. */
-  async #capture(backend: Backend, { commands, pinned }: Recorded, eager: Gradients): Promise<Replayable> {
-    const results = [eager.value, ...eager.gradients];
-    const buffers = results.map(({ dataId }) => backend.tensorMap.get(dataId).resource as GPUBuffer | null);
-    if (!buffers.every((buffer) => buffer !== null && buffer !== undefined)) {
-      throw new Error('a gradient is computed on the CPU');
-    }
-    this.#bytes += replayBytes(commands, pinned);
+  async #capture(recording: PassRecording, eager: Gradients): Promise<Replayable> {
+    this.#bytes += recording.bytes;
     if (this.#bytes > MOST_BYTES) {
-      throw new Error(`it would need ${Math.ceil(this.#bytes / 2 ** 20)} MiB more memory on the GPU`);
+      throw new Error(`it would need ${Math.ceil(this.#bytes / 2 ** 20)} MiB more memory`);
     }
-    const { result: capture, refused } = await collectErrors(
-      backend.device,
-      () => new Capture(backend, commands, pinned),
-    );
-    try {
-      if (refused) throw new Error(`the GPU refused its buffers (${refused.message})`);
-      const own = buffers.map((buffer) => capture.bufferOf(buffer));
-      if (!own.every((buffer) => buffer !== undefined)) throw new Error('a gradient is computed outside of the pass');
-      const tensors = results.map(({ shape }, i) =>
-        tf.keep(tf.tensor({ buffer: own[i]!, zeroCopy: true }, shape, 'float32')),
-      );
-      const [value, ...gradients] = tensors as [Scalar, ...Tensor[]];
-      const { used, readyOrder } = eager;
-      return { capture, outputs: { value, gradients, used, readyOrder, dispose: () => {} }, replays: 0 };
-    } catch (error) {
-      capture.dispose();
-      throw error;
-    }
+    const passReplay = await recording.capture([eager.value, ...eager.gradients]);
+    const [value, ...gradients] = passReplay.outputs as [Scalar, ...Tensor[]];
+    const { used, readyOrder } = eager;
+    const outputs = { value, gradients, used, readyOrder, dispose: () => {} };
+    return { replay: passReplay, outputs, replays: 0 };
   }
 
   /**
    * Compares `eager` with a replay of the same pass, and returns `eager`. If the bits differ, all
    * later passes are eager.
    */
-  async #compared(backend: Backend, replayable: Replayable, pass: DeclaredPass, eager: Gradients): Promise<Gradients> {
+  async #compared(replayable: Replayable, pass: DeclaredPass, eager: Gradients): Promise<Gradients> {
     try {
-      replay(backend, replayable, pass);
+      replay(replayable, pass);
       const [expected, replayed] = await Promise.all([this.#read(0, eager), this.#read(1, replayable.outputs)]);
       if (expected.some((bits, i) => bits !== replayed[i])) this.#stop('a replay had other values than the pass');
       return eager;
@@ -269,15 +241,10 @@ export class PassCaptures {
   }
 
   #clear(): void {
-    for (const { replayable } of this.#shapes.values()) if (replayable) free(replayable);
+    for (const { replayable } of this.#shapes.values()) replayable?.replay.dispose();
     this.#shapes.clear();
     this.#bytes = 0;
   }
-}
-
-function free({ capture, outputs: { value, gradients } }: Replayable): void {
-  tf.dispose([value, gradients]);
-  capture.dispose();
 }
 
 /**
@@ -288,26 +255,8 @@ function isChecked({ replays }: Replayable): boolean {
   return replays === 1 || replays % CHECK_EVERY === 0;
 }
 
-function replay(backend: Backend, replayable: Replayable, { inputs }: DeclaredPass, onfinal?: GradientListener): void {
-  const { capture, outputs } = replayable;
+function replay(replayable: Replayable, { inputs }: DeclaredPass, onfinal?: GradientListener): void {
+  const { replay: passReplay, outputs } = replayable;
   replayable.replays += 1;
-  // TensorFlow.js caches the values that were read from these tensors. They belong to the previous
-  // replay, so they are removed.
-  for (const { dataId } of [outputs.value, ...outputs.gradients]) {
-    (backend.tensorMap.get(dataId) as { values: unknown }).values = null;
-  }
-  const sources = inputs.map(({ dataId }) => {
-    const { resource, values } = backend.tensorMap.get(dataId);
-    return (resource as GPUBuffer | null) ?? (values as Float32Array<ArrayBuffer>);
-  });
-  capture.replay(sources, (variable) => onfinal?.(variable, outputs.gradients[variable]!));
-}
-
-/**
- * Returns the tensor's buffer. Uploads the tensor if necessary, so that its ops run on the GPU and
- * not on the CPU, where TensorFlow.js computes with small tensors.
- */
-function bufferOf(backend: Backend, { dataId }: Tensor): GPUBuffer {
-  backend.uploadToGPU(dataId);
-  return backend.tensorMap.get(dataId).resource as GPUBuffer;
+  passReplay.replay(inputs, (variable) => onfinal?.(variable, outputs.gradients[variable]!));
 }

@@ -156,6 +156,29 @@ test.each<[a: number[], b: number[], transposeA: boolean, transposeB: boolean]>(
   },
 );
 
+test.each<[a: number[], b: number[], transposeA: boolean, transposeB: boolean]>([
+  [[32, 200], [300, 200], false, true],
+  [[30, 200], [30, 9], true, false],
+  [[70, 9], [80, 70], true, true],
+])(
+  'a product of %j and %j has the same bits whether matrices or the product are transposed (%s, %s)',
+  async (a, b, transposeA, transposeB) => {
+    await tf.setBackend('wasm');
+    const [left, right] = [random(...a), random(...b)];
+    const [product, direct] = tf.tidy(() => {
+      const [x, y] = [
+        tf.tensor2d(left.values, a as [number, number]),
+        tf.tensor2d(right.values, b as [number, number]),
+      ];
+      return [
+        tf.matMul(x, y, transposeA, transposeB).dataSync(),
+        tf.matMul(transposeA ? tf.transpose(x) : x, transposeB ? tf.transpose(y) : y).dataSync(),
+      ];
+    });
+    expect(product).toEqual(direct);
+  },
+);
+
 test.each([
   [false, true],
   [true, false],

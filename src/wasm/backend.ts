@@ -1,0 +1,69 @@
+/**
+ * Access to TensorFlow.js's WebAssembly backend and its module. Only this folder uses members that
+ * TensorFlow.js does not document. test/wasm/passRecorder.test.ts checks that they work as
+ * described here.
+ */
+import * as tf from '@tensorflow/tfjs';
+import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
+
+export type WasmBackend = BackendWasm & {
+  /** `cwrap` returns a function of the module. An `array` is a Uint8Array. */
+  wasm: { cwrap: (name: string, result: null, types: readonly ('number' | 'array')[]) => unknown };
+};
+
+/** Returns the WebAssembly backend if it is the current backend of TensorFlow.js. */
+export function wasmBackend(): WasmBackend | null {
+  return tf.getBackend() === 'wasm' ? (tf.backend() as WasmBackend) : null;
+}
+
+/** Reserves memory of the module. Returns its offset, or 0 if there is not enough memory. */
+export function allocate({ wasm }: WasmBackend, bytes: number): number {
+  return wasm[ALLOCATE](bytes) >>> 0;
+}
+
+export function free({ wasm }: WasmBackend, offset: number): void {
+  wasm[FREE](offset);
+}
+
+/** Names of the module's functions. */
+export const [ALLOCATE, FREE] = ['_malloc', '_free'] as const;
+
+/** Where a tensor's values are. The module's functions receive the number `id`. */
+export interface Place {
+  id: number;
+  /** Offset in bytes. */
+  memoryOffset: number;
+}
+
+/** Returns the place of a tensor. Changes of the result move the tensor. */
+export function placeOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): Place {
+  return backend.dataIdMap.get(dataId);
+}
+
+const ELEMENT_BYTES: Readonly<Record<string, number>> = { float32: 4, int32: 4, bool: 1 };
+
+export function bytesOf({ shape, dtype }: Pick<tf.TensorInfo, 'shape' | 'dtype'>): number {
+  return tf.util.sizeFromShape(shape) * ELEMENT_BYTES[dtype]!;
+}
+
+/** TensorFlow.js numbers tensors from 1. Numbers from here on are not its own. */
+const FIRST_OWN = 2 ** 30;
+let nextId = FIRST_OWN;
+
+export function newId(): number {
+  return nextId++;
+}
+
+/** Returns whether a number is from {@link newId}. */
+export function isNewId(id: number): boolean {
+  return id >= FIRST_OWN;
+}
+
+/**
+ * Tells the module that values of a tensor have changed in place. XNNPACK keeps copies of matrices,
+ * in another order, under the tensor's number.
+ */
+export function forgetCopies({ wasm }: WasmBackend, { id, memoryOffset }: Place, size: number): void {
+  wasm.tfjs.disposeData(id);
+  wasm.tfjs.registerTensor(id, size, memoryOffset);
+}

@@ -1,0 +1,278 @@
+/**
+ * Records what kernels do during a synchronous call: the functions of the WebAssembly module that
+ * they call, the tensors that they create and free, and the values that JavaScript writes.
+ */
+import * as tf from '@tensorflow/tfjs';
+import { ALLOCATE, allocate, bytesOf, free, isNewId, newId, placeOf, type WasmBackend } from './backend.ts';
+
+export type Argument = number | boolean | Uint8Array | null;
+type ModuleFunction = (...args: Argument[]) => unknown;
+
+/** A tensor of a recorded pass. `id` is its number in the module. */
+export interface RecordedTensor extends Pick<tf.TensorInfo, 'shape' | 'dtype'> {
+  id: number;
+}
+
+export type WasmEvent =
+  /** A function of the module computes. Some of the arguments are numbers of tensors. */
+  | { kind: 'call'; run: ModuleFunction; args: readonly Argument[] }
+  | { kind: 'create'; id: number; size: number; bytes: number }
+  /** A part of a tensor gets a number of its own, until it is freed. */
+  | { kind: 'view'; id: number; of: Range; size: number }
+  | { kind: 'free'; id: number }
+  /** JavaScript writes values that do not depend on other tensors. */
+  | { kind: 'write'; id: number; values: Uint8Array }
+  | { kind: 'copy'; from: Range; to: Range; bytes: number }
+  /** A kernel computes in JavaScript. */
+  | {
+      kind: 'kernel';
+      run: tf.KernelFunc;
+      /** By name, or by position for kernels such as Concat. */
+      inputs: Readonly<Record<string, RecordedTensor>> | readonly RecordedTensor[];
+      attrs: tf.NamedAttrMap;
+      outputs: readonly RecordedTensor[];
+    }
+  /** A mark that the caller set. */
+  | { kind: 'mark'; value: number };
+
+/** Bytes of a tensor, from `at`. */
+interface Range {
+  id: number;
+  at: number;
+}
+
+/** Kernels whose results depend on the shapes of their inputs only. */
+const CONSTANT: ReadonlySet<string> = new Set(['OnesLike', 'ZerosLike']);
+/** Fills the memory of new tensors while a pass is recorded. */
+const UNWRITTEN = 0xa5;
+
+/** Values of a tensor that exists before the pass. */
+export interface Constant extends RecordedTensor {
+  values: Uint8Array;
+}
+
+class WasmRecorder {
+  readonly events: WasmEvent[] = [];
+  readonly constants: Constant[] = [];
+  readonly #backend: WasmBackend;
+  /** The numbers of parameters, inputs, constants, and tensors of the pass. */
+  readonly #known: Set<number>;
+  readonly #renamed: Renamed[] = [];
+  /** The latest created tensor, until the next event shows whether JavaScript wrote its values. */
+  #created: { id: number; offset: number; bytes: number } | null = null;
+
+  constructor(backend: WasmBackend, known: Iterable<number>) {
+    this.#backend = backend;
+    this.#known = new Set(known);
+  }
+
+  add(event: WasmEvent): void {
+    this.checkCreated();
+    this.events.push(event);
+  }
+
+  create(id: number, size: number, offset: number, bytes: number): void {
+    this.add({ kind: 'create', id, size, bytes });
+    this.#backend.wasm.HEAPU8.fill(UNWRITTEN, offset, offset + bytes);
+    this.#created = { id, offset, bytes };
+    this.#known.add(id);
+  }
+
+  /** Gives the constants their numbers back. */
+  restore(): void {
+    for (const one of this.#renamed) one.restore();
+  }
+
+  checkCreated(): void {
+    if (this.#created === null) return;
+    const { id, offset, bytes } = this.#created;
+    this.#created = null;
+    const values = this.#backend.wasm.HEAPU8.slice(offset, offset + bytes);
+    if (values.some((byte) => byte !== UNWRITTEN)) this.events.push({ kind: 'write', id, values });
+  }
+
+  /**
+   * Runs a kernel. If it computes in JavaScript, its events are replaced by one that runs it again.
+   */
+  run(kernel: tf.KernelConfig, params: Parameters<tf.KernelFunc>[0], isOpaque: boolean): ReturnType<tf.KernelFunc> {
+    this.checkCreated();
+    const given = Object.entries(params.inputs).filter((entry): entry is [string, tf.TensorInfo] => !!entry[1]);
+    for (const [, info] of given) if (!this.#known.has(placeOf(this.#backend, info).id)) this.#keep(info);
+    const start = this.events.length;
+    const result = kernel.kernelFunc(params);
+    this.checkCreated();
+    const made = this.events.slice(start);
+    const isInModule = made.some(({ kind }) => kind === 'call' || kind === 'copy' || kind === 'kernel');
+    const inputs = given.map(([name, info]) => [name, this.#recorded(info)] as const);
+    if ((isInModule && !isOpaque) || inputs.length === 0 || CONSTANT.has(kernel.kernelName)) return result;
+    const infos = [result].flat();
+    const outputs = infos.map((info) => this.#recorded(info));
+    const creations = made.filter((event) => event.kind === 'create' && outputs.some(({ id }) => id === event.id));
+    // A kernel such as Reshape returns the memory of its input.
+    if (creations.length === 0) return result;
+    this.events.length = start;
+    this.events.push(...creations);
+    if (kernel.kernelName === 'Identity') {
+      const [from, to] = [inputs[0]![1], outputs[0]!].map(({ id }) => ({ id, at: 0 })) as [Range, Range];
+      this.events.push({ kind: 'copy', from, to, bytes: bytesOf(infos[0]!) });
+    } else {
+      const attrs = params.attrs ?? {};
+      const all = Array.isArray(params.inputs) ? inputs.map(([, input]) => input) : Object.fromEntries(inputs);
+      this.events.push({ kind: 'kernel', run: kernel.kernelFunc, inputs: all, attrs, outputs });
+    }
+    return result;
+  }
+
+  /** Keeps the values of a tensor that exists before the pass. Its owner may free it later. */
+  #keep(info: tf.TensorInfo): void {
+    const renamed = new Renamed(this.#backend, info);
+    this.#renamed.push(renamed);
+    this.#known.add(renamed.id);
+    const { memoryOffset } = placeOf(this.#backend, info);
+    const values = this.#backend.wasm.HEAPU8.slice(memoryOffset, memoryOffset + bytesOf(info));
+    this.constants.push({ ...this.#recorded(info), values });
+  }
+
+  #recorded({ dataId, shape, dtype }: tf.TensorInfo): RecordedTensor {
+    return { id: placeOf(this.#backend, { dataId }).id, shape, dtype };
+  }
+}
+
+/** A tensor that has another number during a recording. */
+export class Renamed {
+  readonly id = newId();
+  readonly #backend: WasmBackend;
+  readonly #info: tf.TensorInfo;
+  readonly #before: number;
+
+  constructor(backend: WasmBackend, info: tf.TensorInfo) {
+    this.#backend = backend;
+    this.#info = info;
+    const place = placeOf(backend, info);
+    this.#before = place.id;
+    place.id = this.id;
+    backend.wasm.tfjs.registerTensor(this.id, tf.util.sizeFromShape(info.shape), place.memoryOffset);
+  }
+
+  restore(): void {
+    placeOf(this.#backend, this.#info).id = this.#before;
+    this.#backend.wasm.tfjs.disposeData(this.id);
+  }
+}
+
+/** For each observed backend: its active recorder. */
+const recorders = new WeakMap<WasmBackend, { active: WasmRecorder | null }>();
+
+export function canRecord(backend: WasmBackend): boolean {
+  return recorders.has(backend);
+}
+
+/**
+ * Runs `main` and records what kernels of the backend do, which must be observed.
+ *
+ * @param known the numbers of the pass's parameters and inputs. Other tensors that exist before it
+ *   are constants.
+ */
+export function record<T>(
+  backend: WasmBackend,
+  known: Iterable<number>,
+  main: (mark: (value: number) => void) => T,
+): { result: T; events: readonly WasmEvent[]; constants: readonly Constant[] } {
+  const slot = recorders.get(backend)!;
+  const recorder = new WasmRecorder(backend, known);
+  slot.active = recorder;
+  try {
+    const result = main((value) => recorder.add({ kind: 'mark', value }));
+    recorder.checkCreated();
+    return { result, events: recorder.events, constants: recorder.constants };
+  } finally {
+    slot.active = null;
+    recorder.restore();
+  }
+}
+
+/** Makes calls of a function of the module visible to {@link record}. */
+export function recordable(backend: WasmBackend, run: ModuleFunction): ModuleFunction {
+  return (...args) => {
+    recorders.get(backend)?.active?.add({ kind: 'call', run, args });
+    return run(...args);
+  };
+}
+
+/**
+ * Gives a part of a float32 tensor a number of its own, so that functions of the module compute
+ * with it. The caller frees the number with {@link freeView}.
+ *
+ * @param at the first element of the part.
+ * @param size its number of elements.
+ */
+export function viewOf(backend: WasmBackend, tensor: tf.TensorInfo, at: number, size: number): number {
+  const [id, place, byte] = [newId(), placeOf(backend, tensor), at * Float32Array.BYTES_PER_ELEMENT];
+  backend.wasm.tfjs.registerTensor(id, size, place.memoryOffset + byte);
+  recorders.get(backend)?.active?.add({ kind: 'view', id, of: { id: place.id, at: byte }, size });
+  return id;
+}
+
+export function freeView(backend: WasmBackend, id: number): void {
+  backend.wasm.tfjs.disposeData(id);
+  recorders.get(backend)?.active?.add({ kind: 'free', id });
+}
+
+/**
+ * Prepares a backend for {@link record}. Replaces functions of its module, and its kernels in
+ * TensorFlow.js's registry, so kernels must be registered before. Idempotent.
+ *
+ * @param opaque names of kernels that compute in JavaScript and also call other kernels.
+ */
+export function observeKernels(backend: WasmBackend, opaque: ReadonlySet<string>): void {
+  if (recorders.has(backend)) return;
+  const slot: { active: WasmRecorder | null } = { active: null };
+  recorders.set(backend, slot);
+  observeMemory(backend, slot);
+  observeFunctions(backend);
+  for (const kernel of tf.getKernelsForBackend('wasm')) {
+    const isOpaque = opaque.has(kernel.kernelName);
+    tf.unregisterKernel(kernel.kernelName, 'wasm');
+    tf.registerKernel({
+      ...kernel,
+      kernelFunc: (params) =>
+        slot.active && params.backend === backend
+          ? slot.active.run(kernel, params, isOpaque)
+          : kernel.kernelFunc(params),
+    });
+  }
+}
+
+function observeMemory(backend: WasmBackend, slot: { active: WasmRecorder | null }): void {
+  const { wasm } = backend;
+  const { tfjs } = wasm;
+  // The first call of a function of the module replaces the function.
+  free(backend, allocate(backend, 1));
+  let allocated = { offset: 0, bytes: 0 };
+  const malloc = wasm[ALLOCATE];
+  wasm[ALLOCATE] = (bytes) => {
+    allocated = { offset: malloc(bytes) >>> 0, bytes };
+    return allocated.offset;
+  };
+  const registerTensor = tfjs.registerTensor.bind(tfjs);
+  tfjs.registerTensor = (id, size, offset) => {
+    registerTensor(id, size, offset);
+    if (isNewId(id)) return;
+    const bytes = allocated.offset === offset ? allocated.bytes : 0;
+    slot.active?.create(id, size, offset, bytes);
+  };
+  const disposeData = tfjs.disposeData.bind(tfjs);
+  tfjs.disposeData = (id) => {
+    disposeData(id);
+    if (!isNewId(id)) slot.active?.add({ kind: 'free', id });
+  };
+}
+
+/** Kernels get their functions of the module from `cwrap` when they are set up. */
+function observeFunctions(backend: WasmBackend): void {
+  const { wasm } = backend;
+  const { cwrap } = wasm;
+  wasm.cwrap = (...signature) => recordable(backend, cwrap(...signature) as ModuleFunction);
+  for (const kernel of tf.getKernelsForBackend('wasm')) kernel.setupFunc?.(backend);
+  wasm.cwrap = cwrap;
+}
