@@ -119,27 +119,38 @@ const ALIGNMENT = 16;
  */
 function layoutOf(events: readonly WasmEvent[], before: readonly RecordedTensor[]): Layout {
   const offsets = new Map<number, number>();
-  const lengths = new Map<number, number>();
+  /** For each tensor and view: the memory that it uses. */
+  const memories = new Map<number, { offset: number; length: number; users: number }>();
   /** Free parts of the block before its end, by offset. */
   let gaps: { offset: number; length: number }[] = [];
   let bytes = 0;
   const add = (id: number, size: number): void => {
     const length = Math.ceil((size + SPARE_BYTES) / ALIGNMENT) * ALIGNMENT;
-    const fits = gaps.find((part) => part.length >= length);
-    offsets.set(id, fits?.offset ?? bytes);
-    lengths.set(id, length);
-    if (fits === undefined) bytes += length;
+    const gap = gaps.find((part) => part.length >= length);
+    const offset = gap?.offset ?? bytes;
+    if (gap === undefined) bytes += length;
     else {
-      fits.offset += length;
-      fits.length -= length;
+      gap.offset += length;
+      gap.length -= length;
     }
+    offsets.set(id, offset);
+    memories.set(id, { offset, length, users: 1 });
   };
   for (const one of before) add(one.id, bytesOf(one));
   for (const event of events) {
     if (event.kind === 'create') add(event.id, event.bytes);
-    else if (event.kind === 'free' && offsets.has(event.id)) {
-      gaps.push({ offset: offsets.get(event.id)!, length: lengths.get(event.id)! });
-      gaps = joined(gaps);
+    else if (event.kind === 'view') {
+      // A view of a parameter is not in the block.
+      const memory = memories.get(event.of);
+      if (memory === undefined) continue;
+      memory.users += 1;
+      memories.set(event.id, memory);
+      offsets.set(event.id, offsets.get(event.of)! + event.at);
+    } else if (event.kind === 'free') {
+      const memory = memories.get(event.id);
+      if (memory === undefined) continue;
+      memory.users -= 1;
+      if (memory.users === 0) gaps = joined([...gaps, memory]);
     }
   }
   return { offsets, bytes };
@@ -201,7 +212,7 @@ function differenceBetween(
       if (a.bytes !== b.bytes) return `${at}, a tensor has another size`;
       partners.set(a.id, b.id);
     } else if (a.kind === 'view' && b.kind === 'view') {
-      if (!isSame(a.of.id, b.of.id) || a.of.at !== b.of.at || a.size !== b.size) return `${at}, another part is used`;
+      if (!isSame(a.of, b.of) || a.at !== b.at || a.size !== b.size) return `${at}, another part is used`;
       partners.set(a.id, b.id);
     } else if (a.kind === 'write' && b.kind === 'write') {
       if (!isSame(a.id, b.id) || !areEqual(a.values, b.values)) return `${at}, values that JavaScript computes changed`;
@@ -215,11 +226,6 @@ function differenceBetween(
         JSON.stringify(a.attrs) === JSON.stringify(b.attrs) &&
         tensors(a).every((one, k) => isSameTensor(one, tensors(b)[k]!));
       if (!isEqual) return `${at}, another kernel runs, or with other inputs`;
-    } else if (a.kind === 'copy' && b.kind === 'copy') {
-      const isEqual =
-        a.bytes === b.bytes &&
-        (['from', 'to'] as const).every((side) => isSame(a[side].id, b[side].id) && a[side].at === b[side].at);
-      if (!isEqual) return `${at}, other values are copied`;
     } else if (a.kind === 'free' && b.kind === 'free') {
       if (!isSame(a.id, b.id)) return `${at}, another tensor is freed`;
     } else if (a.kind !== 'mark' || b.kind !== 'mark' || a.value !== b.value) return `${at}, the order changed`;
@@ -241,7 +247,7 @@ class WasmReplay implements PassReplay {
   /** The numbers of the tensors in the block. */
   readonly #ids: readonly number[];
   /** The offsets of all tensors in the module's memory, by number. */
-  readonly #offsets: ReadonlyMap<number, number>;
+  readonly #offsets: Map<number, number>;
   /** The tensors that kernels receive, by number. */
   readonly #infos = new Map<number, tf.TensorInfo>();
 
@@ -264,6 +270,9 @@ class WasmReplay implements PassReplay {
       ...Array.from(offsets, ([id, offset]) => [id, this.#block + offset] as const),
       ...pinned.parameters.map(({ id, memoryOffset }) => [id, memoryOffset] as const),
     ]);
+    for (const event of events) {
+      if (event.kind === 'view') this.#offsets.set(event.id, this.#offsets.get(event.of)! + event.at);
+    }
     for (const { id, values, shape } of pinned.constants) {
       const offset = this.#offsets.get(id)!;
       wasm.HEAPU8.set(values, offset);
@@ -297,10 +306,8 @@ class WasmReplay implements PassReplay {
           event.run(...event.args);
           break;
         case 'create':
-          tfjs.registerTensor(event.id, event.size, offsets.get(event.id)!);
-          break;
         case 'view':
-          tfjs.registerTensor(event.id, event.size, offsets.get(event.of.id)! + event.of.at);
+          tfjs.registerTensor(event.id, event.size, offsets.get(event.id)!);
           break;
         case 'free':
           tfjs.disposeData(event.id);
@@ -308,11 +315,6 @@ class WasmReplay implements PassReplay {
         case 'write':
           backend.wasm.HEAPU8.set(event.values, offsets.get(event.id));
           break;
-        case 'copy': {
-          const from = offsets.get(event.from.id)! + event.from.at;
-          backend.wasm.HEAPU8.copyWithin(offsets.get(event.to.id)! + event.to.at, from, from + event.bytes);
-          break;
-        }
         case 'kernel':
           this.#runKernel(event);
           break;

@@ -17,12 +17,11 @@ export type WasmEvent =
   /** A function of the module computes. Some of the arguments are numbers of tensors. */
   | { kind: 'call'; run: ModuleFunction; args: readonly Argument[] }
   | { kind: 'create'; id: number; size: number; bytes: number }
-  /** A part of a tensor gets a number of its own, until it is freed. */
-  | { kind: 'view'; id: number; of: Range; size: number }
+  /** A tensor is a part of another one, from the byte `at`. It may be freed later than that. */
+  | { kind: 'view'; id: number; of: number; at: number; size: number }
   | { kind: 'free'; id: number }
   /** JavaScript writes values that do not depend on other tensors. */
   | { kind: 'write'; id: number; values: Uint8Array }
-  | { kind: 'copy'; from: Range; to: Range; bytes: number }
   /** A kernel computes in JavaScript. */
   | {
       kind: 'kernel';
@@ -34,12 +33,6 @@ export type WasmEvent =
     }
   /** A mark that the caller set. */
   | { kind: 'mark'; value: number };
-
-/** Bytes of a tensor, from `at`. */
-interface Range {
-  id: number;
-  at: number;
-}
 
 /** Kernels whose results depend on the shapes of their inputs only. */
 const CONSTANT: ReadonlySet<string> = new Set(['OnesLike', 'ZerosLike']);
@@ -102,7 +95,7 @@ class WasmRecorder {
     const result = kernel.kernelFunc(params);
     this.checkCreated();
     const made = this.events.slice(start);
-    const isInModule = made.some(({ kind }) => kind === 'call' || kind === 'copy' || kind === 'kernel');
+    const isInModule = made.some(({ kind }) => kind === 'call' || kind === 'kernel');
     const inputs = given.map(([name, info]) => [name, this.#recorded(info)] as const);
     if ((isInModule && !isOpaque) || inputs.length === 0 || CONSTANT.has(kernel.kernelName)) return result;
     const infos = [result].flat();
@@ -111,15 +104,15 @@ class WasmRecorder {
     // A kernel such as Reshape returns the memory of its input.
     if (creations.length === 0) return result;
     this.events.length = start;
-    this.events.push(...creations);
     if (kernel.kernelName === 'Identity') {
-      const [from, to] = [inputs[0]![1], outputs[0]!].map(({ id }) => ({ id, at: 0 })) as [Range, Range];
-      this.events.push({ kind: 'copy', from, to, bytes: bytesOf(infos[0]!) });
-    } else {
-      const attrs = params.attrs ?? {};
-      const all = Array.isArray(params.inputs) ? inputs.map(([, input]) => input) : Object.fromEntries(inputs);
-      this.events.push({ kind: 'kernel', run: kernel.kernelFunc, inputs: all, attrs, outputs });
+      // Tensors do not change in a pass, so a replay needs no copy.
+      const [[, input], output] = [inputs[0]!, outputs[0]!];
+      this.events.push({ kind: 'view', id: output.id, of: input.id, at: 0, size: tf.util.sizeFromShape(output.shape) });
+      return result;
     }
+    const all = Array.isArray(params.inputs) ? inputs.map(([, input]) => input) : Object.fromEntries(inputs);
+    const event = { run: kernel.kernelFunc, inputs: all, attrs: params.attrs ?? {}, outputs };
+    this.events.push(...creations, { kind: 'kernel', ...event });
     return result;
   }
 
@@ -209,7 +202,7 @@ export function recordable(backend: WasmBackend, run: ModuleFunction): ModuleFun
 export function viewOf(backend: WasmBackend, tensor: tf.TensorInfo, at: number, size: number): number {
   const [id, place, byte] = [newId(), placeOf(backend, tensor), at * Float32Array.BYTES_PER_ELEMENT];
   backend.wasm.tfjs.registerTensor(id, size, place.memoryOffset + byte);
-  recorders.get(backend)?.active?.add({ kind: 'view', id, of: { id: place.id, at: byte }, size });
+  recorders.get(backend)?.active?.add({ kind: 'view', id, of: place.id, at: byte, size });
   return id;
 }
 
