@@ -223,8 +223,8 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   args.push(...(process.env['PEERGRAD_BROWSER_FLAGS'] ?? '').split(/\s+/).filter((flag) => flag !== ''));
   const { chromium } = await import('playwright-core');
   try {
-    // The profile is in a temporary directory. The files that pages store are on the disk; those of
-    // a private profile are in memory, and every access to them takes milliseconds.
+    // The profile is in a temporary directory, which is removed at the end. In a private profile,
+    // every access to a stored file takes milliseconds.
     const profile = await chromium.launchPersistentContext('', {
       executablePath: executable,
       headless: !headed,

@@ -42,6 +42,8 @@ export interface Tabs {
  * moving chunks.
  */
 const PLAY_MS = 2_500;
+/** Bytes that all tabs of a browser together may store. */
+const STORAGE_BYTES = 8 * 1024 ** 3;
 /** Milliseconds for a page to load. It is long because 64 pages load slowly on two cores. */
 const LOAD_MS = 120_000;
 
@@ -121,7 +123,7 @@ interface ProfileOptions extends Pick<LaunchOptions, 'remote'> {
 }
 
 /**
- * Returns the browser's own profile, whose stored files are on the disk. Call it once for each
+ * Returns the browser's own profile, in which pages access stored files fast. Call it once for each
  * browser.
  */
 export async function ownProfile(browser: Browser, options: ProfileOptions): Promise<BrowserContext> {
@@ -168,6 +170,10 @@ async function openTab(
 ): Promise<void> {
   const page = await context.newPage();
   names.set(page, name);
+  // The quota of a small disk is too small for a pipeline, in which ranks store copies of other
+  // ranks' layers.
+  const cdp = await context.newCDPSession(page);
+  await cdp.send('Storage.overrideQuotaForOrigin', { origin: new URL(url).origin, quotaSize: STORAGE_BYTES });
   watchPage(page, { ondeath: (message) => ondeath(name, message), onerror: (message) => onerror(name, message) });
   if (origin) {
     const { name: file, content } = origin;

@@ -109,7 +109,11 @@ export async function unpackEntry(
       throw damaged(cause);
     }
   }
-  if (most < size) return unpacked.slice(0, most);
+  if (most < size) {
+    // The first blocks of an entry may be short, so that its start needs more packed bytes.
+    const enough = unpacked.length < most ? await unpackEntry(entry, read) : unpacked;
+    return enough.slice(0, most);
+  }
   if (unpacked.length !== size || crc32(unpacked) !== crc) throw damaged();
   return unpacked;
 }

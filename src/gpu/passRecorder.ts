@@ -1,4 +1,4 @@
-/** Records passes on the WebGPU backend of TensorFlow.js, and replays them. */
+/** What records passes and replays them, and its version for TensorFlow.js's WebGPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { webgpuBackend, type Backend } from './backend.ts';
 import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from './capture.ts';

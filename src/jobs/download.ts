@@ -81,7 +81,7 @@ export async function request<T>(
     }
     if (!response.ok) {
       await response.body?.cancel();
-      throw new (response.status >= 500 ? TransientError : DataError)(
+      throw new (isTransient(response.status) ? TransientError : DataError)(
         `${url.href}: the server answered ${response.status}. Check the address and its permissions, or try again later.`,
       );
     }
@@ -115,6 +115,11 @@ export async function request<T>(
   } finally {
     cancel();
   }
+}
+
+/** Whether a later request may succeed: 408 is a timeout, 425 and 429 are requests too early. */
+function isTransient(status: number): boolean {
+  return status >= 500 || [408, 425, 429].includes(status);
 }
 
 /**

@@ -215,16 +215,24 @@ interface FetchOptions {
 /**
  * Reports the bytes of several downloads together. Returns a function that begins a download, and
  * returns its `onbytes`.
+ *
+ * @param files the number of downloads, if it is known. The sizes of those that have not begun are
+ *   estimated.
  */
-function sumOfBytes(onprogress: LoadDataOptions['onprogress']): () => NonNullable<DownloadOptions['onbytes']> {
+function sumOfBytes(
+  onprogress: LoadDataOptions['onprogress'],
+  files = 0,
+): () => NonNullable<DownloadOptions['onbytes']> {
   const all = { done: 0, total: 0 };
+  let begun = 0;
   return () => {
     const own = { done: 0, total: 0 };
     return (done, total) => {
+      if (own.total === 0) begun += 1;
       all.done += done - own.done;
       all.total += total - own.total;
       Object.assign(own, { done, total });
-      onprogress?.({ unit: 'bytes', ...all });
+      onprogress?.({ unit: 'bytes', done: all.done, total: Math.round((all.total * Math.max(files, begun)) / begun) });
     };
   };
 }
@@ -235,7 +243,7 @@ function fetchEach(
   folder: URL,
   { isWanted, signal, onprogress }: FetchOptions,
 ): Promise<File[]> {
-  const received = sumOfBytes(onprogress);
+  const received = sumOfBytes(onprogress, entries.filter(({ name }) => isWanted(name)).length);
   return mapConcurrently(entries, REQUESTS, async ({ name }) => {
     const one = addressOf(name, folder);
     const blob = isWanted(name) ? await download(one, { signal, onbytes: received() }) : new Blob();

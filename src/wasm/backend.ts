@@ -1,7 +1,6 @@
 /**
- * Access to TensorFlow.js's WebAssembly backend and its module. Only this folder uses members that
- * TensorFlow.js does not document. test/wasm/passRecorder.test.ts checks that they work as
- * described here.
+ * Access to TensorFlow.js's WebAssembly backend and its module. test/wasm/passCaptures.test.ts
+ * checks that members which TensorFlow.js does not document work as described here.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
@@ -35,7 +34,7 @@ export interface Place {
   memoryOffset: number;
 }
 
-/** Returns the place of a tensor. Changes of the result move the tensor. */
+/** Returns TensorFlow.js's own record of a tensor. */
 export function placeOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): Place {
   return backend.dataIdMap.get(dataId);
 }

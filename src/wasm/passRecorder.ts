@@ -61,7 +61,7 @@ class WasmPassRecorder implements PassRecorder {
       };
       return { result, recording: new WasmRecording(backend, events, pinned) };
     } finally {
-      for (const one of renamed) one.restore();
+      for (const one of renamed.toReversed()) one.restore();
     }
   }
 }
@@ -224,6 +224,7 @@ function differenceBetween(
       const isEqual =
         a.run === b.run &&
         JSON.stringify(a.attrs) === JSON.stringify(b.attrs) &&
+        tensors(a).length === tensors(b).length &&
         tensors(a).every((one, k) => isSameTensor(one, tensors(b)[k]!));
       if (!isEqual) return `${at}, another kernel runs, or with other inputs`;
     } else if (a.kind === 'free' && b.kind === 'free') {
@@ -278,16 +279,21 @@ class WasmReplay implements PassReplay {
       wasm.HEAPU8.set(values, offset);
       wasm.tfjs.registerTensor(id, tf.util.sizeFromShape(shape), offset);
     }
-    this.outputs = results.map((result) => {
-      const place = placeOf(backend, result);
-      const { id } = place;
-      // The result of the recorded pass still exists. It gets another number.
+    const recorded = results.map((result) => ({
+      id: placeOf(backend, result).id,
+      shape: result.shape,
+      dtype: result.dtype,
+    }));
+    for (const place of new Set(results.map((result) => placeOf(backend, result)))) {
+      // The results of the recorded pass still exist. They get other numbers.
+      wasm.tfjs.disposeData(place.id);
       place.id = newId();
-      wasm.tfjs.disposeData(id);
-      wasm.tfjs.registerTensor(place.id, result.size, place.memoryOffset);
-      const { shape, dtype } = result;
-      return tf.keep(tf.engine().makeTensorFromTensorInfo(this.#infoOf({ id, shape, dtype })));
-    });
+    }
+    for (const result of results) {
+      const { id, memoryOffset } = placeOf(backend, result);
+      wasm.tfjs.registerTensor(id, result.size, memoryOffset);
+    }
+    this.outputs = recorded.map((one) => tf.keep(tf.engine().makeTensorFromTensorInfo(this.#infoOf(one))));
   }
 
   replay(inputs: readonly tf.Tensor[], onmark: (value: number) => void): void {
@@ -300,6 +306,7 @@ class WasmReplay implements PassReplay {
       forgetCopies(backend, { id, memoryOffset: to }, input.size);
     }
     for (const parameter of this.#pinned.parameters) forgetCopies(backend, parameter, parameter.size);
+    for (const output of this.outputs) forgetCopies(backend, placeOf(backend, output), output.size);
     for (const event of this.#events) {
       switch (event.kind) {
         case 'call':
@@ -325,8 +332,6 @@ class WasmReplay implements PassReplay {
           event satisfies never;
       }
     }
-    // Other tensors are freed in the pass, with their copies.
-    for (const output of this.outputs) forgetCopies(backend, placeOf(backend, output), output.size);
   }
 
   dispose(): void {

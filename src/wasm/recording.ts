@@ -73,7 +73,12 @@ class WasmRecorder {
 
   /** Gives the constants their numbers back. */
   restore(): void {
-    for (const one of this.#renamed) one.restore();
+    for (const one of this.#renamed.toReversed()) one.restore();
+  }
+
+  /** Receives a number of this project that was freed. */
+  freed(id: number): void {
+    if (this.#renamed.some((one) => one.id === id)) this.add({ kind: 'free', id });
   }
 
   checkCreated(): void {
@@ -95,7 +100,9 @@ class WasmRecorder {
     const result = kernel.kernelFunc(params);
     this.checkCreated();
     const made = this.events.slice(start);
-    const isInModule = made.some(({ kind }) => kind === 'call' || kind === 'kernel');
+    const kinds = new Set(made.map(({ kind }) => kind));
+    // Some kernels call the module and also write, such as Sum, which may copy its input.
+    const isInModule = (kinds.has('call') || kinds.has('kernel')) && !kinds.has('write');
     const inputs = given.map(([name, info]) => [name, this.#recorded(info)] as const);
     if ((isInModule && !isOpaque) || inputs.length === 0 || CONSTANT.has(kernel.kernelName)) return result;
     const infos = [result].flat();
@@ -148,8 +155,11 @@ export class Renamed {
   }
 
   restore(): void {
-    placeOf(this.#backend, this.#info).id = this.#before;
-    this.#backend.wasm.tfjs.disposeData(this.id);
+    const { dataIdMap, wasm } = this.#backend;
+    // The pass may have disposed of the tensor.
+    if (dataIdMap.has(this.#info.dataId)) placeOf(this.#backend, this.#info).id = this.#before;
+    else wasm.tfjs.disposeData(this.#before);
+    wasm.tfjs.disposeData(this.id);
   }
 }
 
@@ -184,36 +194,28 @@ export function record<T>(
   }
 }
 
-/** Makes calls of a function of the module visible to {@link record}. */
-export function recordable(backend: WasmBackend, run: ModuleFunction): ModuleFunction {
-  return (...args) => {
-    recorders.get(backend)?.active?.add({ kind: 'call', run, args });
-    return run(...args);
-  };
-}
-
 /**
  * Gives a part of a float32 tensor a number of its own, so that functions of the module compute
- * with it. The caller frees the number with {@link freeView}.
+ * with it. The caller frees the number with {@link freePart}.
  *
  * @param at the first element of the part.
  * @param size its number of elements.
  */
-export function viewOf(backend: WasmBackend, tensor: tf.TensorInfo, at: number, size: number): number {
+export function partOf(backend: WasmBackend, tensor: tf.TensorInfo, at: number, size: number): number {
   const [id, place, byte] = [newId(), placeOf(backend, tensor), at * Float32Array.BYTES_PER_ELEMENT];
   backend.wasm.tfjs.registerTensor(id, size, place.memoryOffset + byte);
   recorders.get(backend)?.active?.add({ kind: 'view', id, of: place.id, at: byte, size });
   return id;
 }
 
-export function freeView(backend: WasmBackend, id: number): void {
+export function freePart(backend: WasmBackend, id: number): void {
   backend.wasm.tfjs.disposeData(id);
   recorders.get(backend)?.active?.add({ kind: 'free', id });
 }
 
 /**
  * Prepares a backend for {@link record}. Replaces functions of its module, and its kernels in
- * TensorFlow.js's registry, so kernels must be registered before. Idempotent.
+ * TensorFlow.js's registry. Kernels that are registered later make passes eager. Idempotent.
  *
  * @param opaque names of kernels that compute in JavaScript and also call other kernels.
  */
@@ -222,7 +224,7 @@ export function observeKernels(backend: WasmBackend, opaque: ReadonlySet<string>
   const slot: { active: WasmRecorder | null } = { active: null };
   recorders.set(backend, slot);
   observeMemory(backend, slot);
-  observeFunctions(backend);
+  observeFunctions(backend, slot);
   for (const kernel of tf.getKernelsForBackend('wasm')) {
     const isOpaque = opaque.has(kernel.kernelName);
     tf.unregisterKernel(kernel.kernelName, 'wasm');
@@ -258,14 +260,23 @@ function observeMemory(backend: WasmBackend, slot: { active: WasmRecorder | null
   tfjs.disposeData = (id) => {
     disposeData(id);
     if (!isNewId(id)) slot.active?.add({ kind: 'free', id });
+    else slot.active?.freed(id);
   };
 }
 
-/** Kernels get their functions of the module from `cwrap` when they are set up. */
-function observeFunctions(backend: WasmBackend): void {
+/**
+ * Kernels get their functions of the module from `cwrap` when they are set up: now, and when
+ * TensorFlow.js makes the backend the current one again.
+ */
+function observeFunctions(backend: WasmBackend, slot: { active: WasmRecorder | null }): void {
   const { wasm } = backend;
   const { cwrap } = wasm;
-  wasm.cwrap = (...signature) => recordable(backend, cwrap(...signature) as ModuleFunction);
+  wasm.cwrap = (...signature) => {
+    const run = cwrap(...signature) as ModuleFunction;
+    return (...args: Argument[]) => {
+      slot.active?.add({ kind: 'call', run, args });
+      return run(...args);
+    };
+  };
   for (const kernel of tf.getKernelsForBackend('wasm')) kernel.setupFunc?.(backend);
-  wasm.cwrap = cwrap;
 }

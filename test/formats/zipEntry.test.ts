@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { crc32, deflateRawSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { openZip } from '../../src/formats/zip.ts';
 import { unpackEntry, type ZipEntryFacts } from '../../src/formats/zipEntry.ts';
@@ -43,6 +44,14 @@ test.each<[string, (zip: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>, st
   const zip = zipFile({ 'b.txt': BYTES }, { method: 'stored' });
   const entry = await entryOf(zip);
   await expect(unpackEntry(entry, reader(change(zip), entry))).rejects.toThrow(sentence);
+});
+
+test('the start of an entry is complete although its first block is empty', async () => {
+  const large = new Uint8Array(randomBytes(10_000));
+  const packed = Buffer.concat([Buffer.from([0, 0, 0, 0xff, 0xff]), deflateRawSync(large)]);
+  const zip = zipFile({ 'b.bin': packed }, { method: 'stored' });
+  const entry: ZipEntryFacts = { ...(await entryOf(zip)), method: 8, size: large.length, crc: crc32(large) };
+  expect(await unpackEntry(entry, reader(zip, entry), 100)).toEqual(large.slice(0, 100));
 });
 
 test.each(['stored', 'deflated'] as const)(

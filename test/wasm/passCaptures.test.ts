@@ -2,9 +2,9 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { openWasm } from '../../src/engine/device/wasm.ts';
-import { wasmBackend } from '../../src/wasm/backend.ts';
+import { allocate, free, wasmBackend } from '../../src/wasm/backend.ts';
 import { declareInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
-import { variablesOf } from '../../src/parallel/backward/flatten.ts';
+import { variablesOf, type ModelVariables } from '../../src/parallel/backward/flatten.ts';
 import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
 import { mlpTask, read, testReplays, Trainer } from '../replayCases.ts';
 
@@ -23,38 +23,106 @@ afterAll(() => tf.setBackend('cpu'));
 
 testReplays('values that JavaScript computes changed');
 
-test('a pass with batches of matrices, parts and joined tensors is replayed with the bits of eager passes', async () => {
-  const weights = tf.tidy(() => tf.variable(tf.randomUniform([4, 24, 48], -1, 1, 'float32', 3)));
-  const variables = variablesOf([weights]);
+/** Compares six steps of a pass with eager passes. Returns how often it ran, and the reasons. */
+async function checkedSteps(
+  variables: ModelVariables,
+  inputsOf: (step: number) => tf.Tensor[],
+  loss: (inputs: tf.Tensor[]) => tf.Scalar,
+): Promise<{ runs: number; reasons: string[] }> {
   const reasons: string[] = [];
   const captures = PassCaptures.of(variables, (reason) => reasons.push(reason))!;
   let runs = 0;
   for (let step = 0; step < 6; step++) {
-    const x = tf.randomUniform([4, 32, 24], -1, 1, 'float32', step);
-    const loss = (): tf.Scalar => {
-      const [left, right] = tf.split(tf.matMul(x, weights), 2, 2) as [tf.Tensor3D, tf.Tensor3D];
-      const scores = tf.softmax(tf.matMul(left, right, false, true));
-      return tf.sum(tf.concat([tf.matMul(scores, right), tf.slice(left, 0, [4, 16, 24])], 1).square());
-    };
-    const eager = differentiateAlone(loss, variables);
-    const counted = declareInputs([x], () => {
+    const inputs = inputsOf(step);
+    const eager = differentiateAlone(() => loss(inputs), variables);
+    const counted = declareInputs(inputs, () => {
       runs += 1;
-      return loss();
+      return loss(inputs);
     });
     const gradients = await captures.gradientsOf(counted, 1);
     expect(await read(gradients)).toEqual(await read(eager));
     eager.dispose();
     gradients.dispose();
-    x.dispose();
+    tf.dispose(inputs);
   }
-  expect([runs, reasons]).toEqual([3, []]);
   captures.dispose();
+  return { runs, reasons };
+}
+
+const REPLAYED = { runs: 3, reasons: [] };
+
+/** Random values of a step. */
+const values = (shape: number[], step: number): tf.Tensor => tf.randomUniform(shape, -1, 1, 'float32', step);
+
+test('a pass with batches of matrices, parts and joined tensors has the bits of eager passes', async () => {
+  const weights = tf.tidy(() => tf.variable(values([4, 24, 48], 3)));
+  const loss = ([x]: tf.Tensor[]): tf.Scalar => {
+    const [left, right] = tf.split(tf.matMul(x!, weights), 2, 2) as [tf.Tensor3D, tf.Tensor3D];
+    const scores = tf.softmax(tf.matMul(left, right, false, true));
+    return tf.sum(tf.concat([tf.matMul(scores, right), tf.slice(left, 0, [4, 16, 24])], 1).square());
+  };
+  expect(await checkedSteps(variablesOf([weights]), (step) => [values([4, 32, 24], step)], loss)).toEqual(REPLAYED);
   weights.dispose();
 });
 
-const held = (): number[] => [tf.memory().numTensors, wasmBackend()!.wasm.HEAPU8.length];
+test('a gradient of one unit follows residuals that change their signs only in a replay', async () => {
+  const kernel = tf.tidy(() => tf.variable(values([4, 1], 3)));
+  const bias = tf.tidy(() => tf.variable(tf.zeros([1])));
+  const loss = ([x, y]: tf.Tensor[]): tf.Scalar => tf.sum(tf.abs(tf.sub(tf.matMul(x!, kernel).add(bias), y!)));
+  const run = checkedSteps(
+    variablesOf([kernel, bias]),
+    (step) => [values([8, 4], step), tf.tidy(() => tf.mul(tf.ones([8, 1]), step < 4 ? 9 : -9))],
+    loss,
+  );
+  expect(await run).toEqual(REPLAYED);
+  tf.dispose([kernel, bias]);
+});
 
-test('the memory of tensors and of the module does not grow in 200 steps', async () => {
+test('gradients that share their memory are replayed', async () => {
+  const all = tf.tidy(() => [tf.variable(values([20, 30], 1)), tf.variable(values([20, 30], 2))]);
+  const loss = ([x]: tf.Tensor[]): tf.Scalar => tf.sum(tf.mul(tf.add(all[0]!, all[1]!), x!));
+  expect(await checkedSteps(variablesOf(all), (step) => [values([20, 30], step)], loss)).toEqual(REPLAYED);
+  tf.dispose(all);
+});
+
+test('inputs that share their memory keep it', async () => {
+  const weights = tf.tidy(() => tf.variable(values([40, 3], 3)));
+  const loss = ([x, y]: tf.Tensor[]): tf.Scalar => tf.sum(tf.matMul(y!, tf.matMul(x!, weights)).square());
+  const run = checkedSteps(
+    variablesOf([weights]),
+    (step) => {
+      const x = values([30, 40], step);
+      return [x, x.reshape([40, 30])];
+    },
+    loss,
+  );
+  expect(await run).toEqual(REPLAYED);
+  weights.dispose();
+});
+
+test('a tensor from before the pass is a constant: its owner may free it, and a change makes passes eager', async () => {
+  const weights = tf.tidy(() => tf.variable(values([4, 3], 3)));
+  const run = (mask: (step: number) => tf.Tensor): ReturnType<typeof checkedSteps> => {
+    const masks = Array.from({ length: 6 }, (_, step) => mask(step));
+    let step = 0;
+    const inputs = (now: number): tf.Tensor[] => [values([5, 4], (step = now))];
+    const loss = ([x]: tf.Tensor[]): tf.Scalar => tf.sum(tf.mul(tf.matMul(x!, weights), masks[step]!).square());
+    return checkedSteps(variablesOf([weights]), inputs, loss).finally(() => tf.dispose(masks));
+  };
+  expect(await run(() => tf.tensor2d([[1, 0, 1]]))).toEqual(REPLAYED);
+  const { runs, reasons } = await run((step) => tf.tensor2d([[1, step, 1]]));
+  expect([runs, reasons]).toEqual([6, [expect.stringContaining('tensors that exist before it changed')]]);
+  weights.dispose();
+});
+
+test('the memory of tensors and of the module does not grow in 200 steps, and is freed at the end', async () => {
+  const backend = wasmBackend()!;
+  /** Tensors, and where the module has room for 1 MB. */
+  const held = (): number[] => {
+    const offset = allocate(backend, 1e6);
+    free(backend, offset);
+    return [tf.memory().numTensors, backend.numDataIds(), offset];
+  };
   const trainer = new Trainer(await mlpTask());
   for (let step = 0; step < 5; step++) await trainer.step();
   const before = held();
@@ -62,4 +130,5 @@ test('the memory of tensors and of the module does not grow in 200 steps', async
   expect(held()).toEqual(before);
   expect(trainer.runs).toBe(3);
   trainer.dispose();
+  expect(backend.numDataIds()).toBeLessThan(before[1]!);
 });

@@ -12,12 +12,15 @@ export function prepareWasm(): boolean {
   return isImported;
 }
 
+/** Kernels that check their inputs in JavaScript. A replay runs them as a whole. */
+const CHECKING = ['GatherV2'];
+
 /**
  * Makes WebAssembly the backend of TensorFlow.js, if `@tensorflow/tfjs-backend-wasm` is imported.
  * Returns whether that succeeded.
  */
 export async function useWasm(): Promise<boolean> {
   const isOpen = prepareWasm() && (await tf.setBackend('wasm').catch(() => false));
-  if (isOpen) observeKernels(wasmBackend()!, ownKernels);
+  if (isOpen) observeKernels(wasmBackend()!, new Set([...ownKernels, ...CHECKING]));
   return isOpen;
 }

@@ -3,7 +3,6 @@
  * computes wrongly, and one that it computes about 25 times slower than a forward pass.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { WasmBackend } from '../../wasm/backend.ts';
@@ -57,9 +56,10 @@ function registerMatMul(): void {
       const [a, b] = [params.inputs['a']!, params.inputs['b']!];
       const [rows, columns] = [lengthOf(a, transposeA ? -1 : -2), lengthOf(b, transposeB ? -2 : -1)];
       const inner = lengthOf(a, transposeA ? -2 : -1);
-      const batches = sizeOfBatch(a);
-      const isOneProduct = batches === 1 && sizeOfBatch(b) === 1;
-      if (!isOneProduct && batches === sizeOfBatch(b) && rows * columns * inner >= MIN_MULTIPLICATIONS) {
+      const isOneProduct = sizeOfBatch(a) === 1 && sizeOfBatch(b) === 1;
+      const areFloats = a.dtype === 'float32' && b.dtype === 'float32';
+      const areBatches = areFloats && tf.util.arraysEqual(a.shape.slice(0, -2), b.shape.slice(0, -2));
+      if (!isOneProduct && areBatches && rows * columns * inner >= MIN_MULTIPLICATIONS) {
         const backend = params.backend as WasmBackend;
         return resultOf(backend, () => {
           const [left, right] = [viewOf(a, backend), viewOf(b, backend)];
@@ -76,15 +76,25 @@ function registerMatMul(): void {
       if (!isOneProduct || writesA !== transposeA || writesB !== transposeB || !(writesA || writesB)) {
         return original.kernelFunc(params);
       }
-      const backend = params.backend as BackendWasm;
+      const backend = params.backend as WasmBackend;
       // Transposing the result, which is b^T a^T, may move fewer values than transposing a or b.
       const [sizeA, sizeB] = [rows * inner, inner * columns];
       const moved = (writesA ? sizeA : 0) + (writesB ? sizeB : 0);
       const isSwapped = (writesA ? 0 : sizeA) + (writesB ? 0 : sizeB) + rows * columns < moved;
       return resultOf(backend, () => {
         const [left, right] = [viewOf(a, backend), viewOf(b, backend)];
-        if (isSwapped)
-          return transpose(tf.matMul(writesB ? right : transpose(right), writesA ? left : transpose(left)));
+        if (isSwapped) {
+          // XNNPACK would keep a copy of the second matrix under the number of this tensor, whose
+          // shape may be another one in the next product.
+          const [first, second] = [writesB ? right : transpose(right), writesA ? left : transpose(left)];
+          const product = multiplyEach(backend, first.as2D(columns, inner), second.as2D(inner, rows));
+          const outer = a.shape.length < b.shape.length ? b.shape : a.shape;
+          return transpose(tf.engine().makeTensorFromTensorInfo(product)).reshape([
+            ...outer.slice(0, -2),
+            rows,
+            columns,
+          ]);
+        }
         return tf.matMul(writesA ? transpose(left) : left, writesB ? transpose(right) : right);
       });
     },

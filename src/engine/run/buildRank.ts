@@ -200,7 +200,8 @@ export function dataSource({
     const at = clock.now();
     const { unit, done, total } = loading;
     if (unit === reported.unit && done < total && at - reported.at < PROGRESS_MS) return;
-    if (unit !== reported.unit) began = { at, done };
+    // A text of each tab's own is read twice.
+    if (unit !== reported.unit || done < began.done) began = { at, done };
     reported = { at, unit };
     const rate = at > began.at ? { rate: (1000 * (done - began.done)) / (at - began.at) } : {};
     emit({ type: 'warmup', stage: 'data', message: 'Loading the data', loading: { ...loading, ...rate } });

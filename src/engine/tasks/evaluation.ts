@@ -10,6 +10,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Metrics } from '../../spec/measures.ts';
 import type { Yielder } from '../../util/clock.ts';
+import { permutation } from '../../util/rng.ts';
 import type { Task } from './task.ts';
 
 /**
@@ -154,7 +155,7 @@ export class HeldOutTests {
     };
     this.#tested = await testHeldOut(group, task, Math.min(most, total), report, total);
     if (this.#tested === null) {
-      const message = `Step ${step} has no held-out loss, because none of its held-out samples can be used.`;
+      const message = `Step ${step + 1} has no held-out loss, because none of its held-out samples can be used.`;
       await emit({ type: 'note', message });
       return;
     }
@@ -164,6 +165,9 @@ export class HeldOutTests {
     if (confusion) await emit({ type: 'confusion', step, ...confusion });
   }
 }
+
+/** Seed of the order in which held-out samples are chosen. */
+const ORDER_SEED = 1;
 
 /**
  * Evaluates `samples` of the held-out samples. Each rank evaluates its share, and an all-reduce
@@ -181,8 +185,8 @@ export async function testHeldOut(
   total = task.testSamples,
 ): Promise<EvaluationResult | null> {
   const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
-  // Held-out pictures are sorted by class, so the first ones may be of a single class.
-  const indices = Uint32Array.from({ length: count }, (_, i) => Math.floor((i * task.testSamples) / count));
+  // Held-out samples may be sorted by class, or the classes may take turns.
+  const indices = permutation(task.testSamples, ORDER_SEED).subarray(0, count).sort();
   const { index, of, counts: isCounted } = task.share ?? { index: group.rank, of: group.worldSize, counts: true };
   const share = task.isShard ? indices : splitWindow(indices, index, of);
   const classes = samples === total ? (task.classes ?? []) : [];

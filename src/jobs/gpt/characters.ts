@@ -74,7 +74,7 @@ export class CharacterReader implements TokenReader {
     const isOwn = vocabulary?.tokens === 'characters';
     const tokenizer = new Characters(isOwn ? vocabulary.characters : this.#counts.different());
     this.#widen(tokenizer.size);
-    const tokens = this.#tokens.subarray(0, this.#length);
+    const tokens = this.#length === this.#most ? this.#tokens : this.#tokens.slice(0, this.#length);
     const tokenOf = Uint16Array.from(codes, (code) => tokenizer.encode(String.fromCodePoint(code))[0]!);
     for (let i = 0; i < tokens.length; i++) tokens[i] = tokenOf[tokens[i]!]!;
     return { tokenizer, tokens };

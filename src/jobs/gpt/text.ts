@@ -119,6 +119,9 @@ function notesOf(kind: NoteKind, names: readonly string[]): DataNote[] {
   return example === undefined ? [] : [{ kind, count: names.length, name: '', example }];
 }
 
+/** Replaces half of a surrogate pair without the other half, as TextEncoder does. */
+const REPLACEMENT = 0xfffd;
+
 /** Returns the code points of a text. */
 export function codePointsOf(text: string): Uint32Array {
   const codes = new Uint32Array(text.length);
@@ -126,9 +129,13 @@ export function codePointsOf(text: string): Uint32Array {
   for (let at = 0; at < text.length; at++) {
     const code = text.codePointAt(at)!;
     if (code > LAST_SHORT_CODE) at += 1;
-    codes[length++] = code;
+    codes[length++] = isSurrogate(code) ? REPLACEMENT : code;
   }
   return codes.subarray(0, length);
+}
+
+function isSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdfff;
 }
 
 export function stringOf(codePoints: Uint32Array): string {
@@ -147,6 +154,11 @@ async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part>
   for (let at = 0; at < file.size;) {
     const read = await next;
     const bytes = at + read.length === file.size ? read : read.subarray(0, read.length - begunBytes(read));
+    if (bytes.length === 0) {
+      throw new DataError(
+        `${file.name} ends at byte ${at}, but had ${file.size} bytes when it was chosen. Choose it again.`,
+      );
+    }
     const zero = bytes.indexOf(0);
     if (zero !== -1) {
       throw new DataError(

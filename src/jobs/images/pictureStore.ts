@@ -15,7 +15,7 @@ interface StoredPicture {
 
 /** The name of the OPFS directory. */
 const DIRECTORY = 'peergrad-pictures';
-/** Pictures that would lie behind this byte of the file are not stored. */
+/** The largest number of bytes of a file. */
 const MAX_BYTES = 4 * 1024 ** 3;
 /** A file that was not changed for so long is removed. */
 const KEPT_MS = 7 * 24 * 60 * 60_000;
@@ -32,10 +32,13 @@ export class PictureStore {
   readonly #file: Pick<SyncAccessHandle, 'read' | 'write'>;
   /** A picture as it is in the file. Reused, because new memory would not be freed at once. */
   readonly #record: Uint8Array<ArrayBuffer>;
+  readonly #mostBytes: number;
   #isFull = false;
 
-  constructor(file: Pick<SyncAccessHandle, 'read' | 'write'>, bytes: number) {
+  /** @param mostBytes pictures that would lie behind this byte of the file are not stored. */
+  constructor(file: Pick<SyncAccessHandle, 'read' | 'write'>, bytes: number, mostBytes = MAX_BYTES) {
     this.#file = file;
+    this.#mostBytes = mostBytes;
     this.#record = new Uint8Array(HEAD_BYTES + bytes);
   }
 
@@ -52,10 +55,11 @@ export class PictureStore {
       // Browsers do not share files, but the next version of a browser may decode in another way.
       const decoder = JSON.stringify([DECODER_VERSION, navigator.userAgent]);
       const { quota = Infinity } = await navigator.storage.estimate();
+      const mostBytes = Math.min(MAX_BYTES, quota * SHARE_OF_QUOTA);
       const file = await openInWorker(directory, hashState([new TextEncoder().encode(name + decoder)]), true);
       // Another worker may do the same at the same time.
-      await removeOld(directory, Date.now() - KEPT_MS, Math.min(MAX_BYTES, quota * SHARE_OF_QUOTA)).catch(() => {});
-      if (isFast(file, () => performance.now())) return new PictureStore(file, bytes);
+      await removeOld(directory, Date.now() - KEPT_MS, mostBytes).catch(() => {});
+      if (isFast(file, () => performance.now())) return new PictureStore(file, bytes, mostBytes);
       file.close();
       return null;
     } catch {
@@ -80,7 +84,7 @@ export class PictureStore {
   /** Stores a picture, unless the storage is full. Pictures that are stored remain readable. */
   write(at: number, { pixels, crc }: StoredPicture): void {
     const record = this.#record;
-    if (this.#isFull || (at + 1) * record.length > MAX_BYTES) return;
+    if (this.#isFull || (at + 1) * record.length > this.#mostBytes) return;
     new Uint32Array(record.buffer, 0, 3).set([MARK, crc, crc32(pixels)]);
     record.set(pixels, HEAD_BYTES);
     try {

@@ -1,7 +1,7 @@
 /**
  * Conversion between TensorFlow.js tensors and flat Float32Arrays: reads gradients, writes
  * parameters. On WebGPU it uses the backend's own buffers, which is ten times faster than `data()`
- * on each tensor; on other backends it uses the public API.
+ * on each tensor; on WebAssembly it uses the module's memory; elsewhere it uses the public API.
  */
 import * as tf from '@tensorflow/tfjs';
 import { DeviceError } from '../../util/errors.ts';
@@ -134,7 +134,7 @@ export function disposeAll(...all: readonly { dispose(): void }[]): void {
   for (const each of all) each.dispose();
 }
 
-/** Tensors that are being read from the GPU. */
+/** Tensors that are being read. */
 export interface PendingRead {
   /**
    * Writes the values to `into`, in order and without gaps.
@@ -164,7 +164,7 @@ export class TensorReader {
 
   /**
    * Records a copy of `tensors` (float32) after the commands recorded so far. Do not dispose of the
-   * tensors before the values are read. Several groups may be read at the same time. A read that is
+   * tensors, or change them, before the values are read. Several groups may be read at the same time. A read that is
    * not used is dropped when the next read of its group starts.
    *
    * @param group selects the staging buffer.

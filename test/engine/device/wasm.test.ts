@@ -145,6 +145,9 @@ test.each<[a: number[], b: number[], transposeA: boolean, transposeB: boolean]>(
   [[5, 40, 20], [5, 40, 30], true, false],
   [[5, 20, 40], [1, 30, 40], false, true],
   [[16, 1], [16, 16], true, false],
+  [[1, 32, 200], [300, 200], false, true],
+  [[32, 200], [1, 1, 300, 200], false, true],
+  [[1, 2, 32, 32], [2, 1, 32, 32], false, false],
 ])(
   'the wasm backend multiplies %j by %j (transposed: %s, %s) like the cpu backend',
   async (a, b, transposeA, transposeB) => {
@@ -155,6 +158,26 @@ test.each<[a: number[], b: number[], transposeA: boolean, transposeB: boolean]>(
     expectClose(await onBoth(compute));
   },
 );
+
+test('the wasm backend multiplies a matrix again after it was reshaped', async () => {
+  const [x, a, b] = [random(32, 256), random(32, 10), random(128, 10)];
+  const compute = (): tf.Tensor[] => {
+    const matrix = tf.tensor2d(x.values, [32, 256]);
+    return [
+      tf.matMul(matrix, tf.tensor2d(a.values, [32, 10]), true),
+      tf.matMul(matrix.reshape<tf.Tensor2D>([128, 64]), tf.tensor2d(b.values, [128, 10]), true),
+    ];
+  };
+  expectClose(await onBoth(compute));
+});
+
+test.each([
+  [[2, 3, 32, 32], [6, 32, 32], 'float32'],
+  [[3, 32, 32], [3, 32, 32], 'int32'],
+] as const)('the wasm backend refuses to multiply %j by %j as %s', async (a, b, dtype) => {
+  await tf.setBackend('wasm');
+  expect(() => tf.tidy(() => tf.matMul(tf.ones([...a], dtype), tf.ones([...b], dtype)))).toThrow();
+});
 
 test.each<[a: number[], b: number[], transposeA: boolean, transposeB: boolean]>([
   [[32, 200], [300, 200], false, true],

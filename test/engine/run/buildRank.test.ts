@@ -5,7 +5,7 @@ import { parseJob } from '../../../src/spec/job.ts';
 import { Activity } from '../../../src/util/activity.ts';
 import { ManualClock } from '../../manualClock.ts';
 
-test('the progress of loading data has a rate, for each kind of progress', () => {
+test('the progress of loading data has a rate, for each kind of progress and each reading', () => {
   const clock = new ManualClock();
   const events: EngineEvent[] = [];
   const options = {
@@ -18,11 +18,12 @@ test('the progress of loading data has a rate, for each kind of progress', () =>
     ['bytes', 2100],
     ['bytes read', 50],
     ['bytes read', 1050],
+    ['bytes read', 10],
+    ['bytes read', 2010],
   ] as const) {
-    // prettier-ignore
     onprogress!({ unit, done, total: 5000 });
     clock.advance(2000);
   }
   const rates = events.map((event) => (event.type === 'warmup' ? event.loading?.rate : null));
-  expect(rates).toEqual([undefined, 1000, undefined, 500]);
+  expect(rates).toEqual([undefined, 1000, undefined, 500, undefined, 1000]);
 });

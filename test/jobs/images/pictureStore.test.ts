@@ -129,6 +129,13 @@ test('a picture that is incomplete or damaged is not returned', () => {
   expect(store.read(1)).toBeNull();
 });
 
+test('pictures beyond the given number of bytes are not stored', () => {
+  const store = new PictureStore(new MemoryFile(1000), BYTES, 12 + BYTES);
+  store.write(0, picture(7));
+  store.write(1, picture(8));
+  expect([store.read(0), store.read(1)]).toEqual([picture(7), null]);
+});
+
 test('if the storage is full, earlier pictures remain readable and later ones are not stored', () => {
   const file = new MemoryFile(12 + BYTES);
   const store = new PictureStore(file, BYTES);
