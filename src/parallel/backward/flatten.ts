@@ -164,8 +164,8 @@ export class TensorReader {
 
   /**
    * Records a copy of `tensors` (float32) after the commands recorded so far. Do not dispose of the
-   * tensors, or change them, before the values are read. Several groups may be read at the same time. A read that is
-   * not used is dropped when the next read of its group starts.
+   * tensors, or change them, before the values are read. Several groups may be read at the same
+   * time. A read that is not used is dropped when the next read of its group starts.
    *
    * @param group selects the staging buffer.
    */
