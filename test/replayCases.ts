@@ -50,7 +50,8 @@ async function gptTask(): Promise<Task> {
   return createGptTask(job, await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt));
 }
 
-export async function read({ value, gradients }: Gradients): Promise<Float32Array> {
+/** Reads the loss and all gradients. */
+export async function read({ value, gradients }: Pick<Gradients, 'value' | 'gradients'>): Promise<Float32Array> {
   const tensors = [value, ...gradients];
   const values = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
   const reader = new TensorReader();

@@ -34,7 +34,7 @@ const KINDS: readonly (readonly [DataFileKind, RegExp])[] = [
   ['picture', /\.(png|apng|jpe?g|jpe|jfif|pjpe?g|pjp|gif|webp|bmp|dib|avif)$/i],
   ['text', /\.txt$/i],
 ];
-/** Names of files that are no pictures, whatever they contain. */
+/** Names of files that are not pictures, whatever they contain. */
 const OTHERS =
   /\.(txt|csv|tsv|jsonl?|md|html?|ya?ml|py|ipynb|np[yz]|mat|h5|pkl|pdf|xlsx?|parquet|mp[34]|mov|avi|zip|tar|t?gz|7z|rar)$/i;
 /** Files and folders that systems and programs add. */
@@ -82,7 +82,7 @@ export function kindOfName(name: string): DataFileKind | null {
   return KINDS.find(([, pattern]) => pattern.test(name))?.[0] ?? null;
 }
 
-/** Returns whether a file's name states that it is no picture. */
+/** Returns whether a file's name states that it is not a picture. */
 export function isNoPicture(path: string): boolean {
   return OTHERS.test(path);
 }

@@ -1,11 +1,12 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
-import { TensorReader, type Gradients } from '../../src/parallel/backward/flatten.ts';
+import type { Gradients } from '../../src/parallel/backward/flatten.ts';
 import { openEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
 import { Capture, differenceBetween, type PinnedBuffers } from '../../src/gpu/capture.ts';
 import { record, type CommandRecorder } from '../../src/gpu/recording.ts';
 import { createRng } from '../../src/util/rng.ts';
+import { read } from '../replayCases.ts';
 
 const bufferOf = ({ dataId }: tf.Tensor): GPUBuffer => {
   const backend = webgpuBackend()!;
@@ -24,15 +25,6 @@ function recordPass(loss: () => tf.Scalar, variables: tf.Variable[], inputs: tf.
   const pinned = { parameters: variables.map(bufferOf), inputs: inputs.map(bufferOf) };
   const { result, recorder } = record(backend, () => differentiateAlone(loss, { model: null, parameters: variables }));
   return { gradients: result, recorder, pinned };
-}
-
-async function read({ value, gradients }: Pick<Gradients, 'value' | 'gradients'>): Promise<Float32Array> {
-  const tensors = [value, ...gradients];
-  const values = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
-  const reader = new TensorReader();
-  await reader.read(0, tensors, values);
-  reader.dispose();
-  return values;
 }
 
 const wrap = (capture: Capture, recorded: tf.Tensor): tf.Tensor =>

@@ -1,23 +1,18 @@
 /** Steps of the engine whose passes are replayed on WebAssembly. */
 import * as tf from '@tensorflow/tfjs';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { openWasm } from '../../src/engine/device/wasm.ts';
+import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useWasm } from '../../src/engine/device/wasmBackend.ts';
 import { allocate, free, wasmBackend } from '../../src/wasm/backend.ts';
 import { declareInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
 import { variablesOf, type ModelVariables } from '../../src/parallel/backward/flatten.ts';
 import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
 import { mlpTask, read, testReplays, Trainer } from '../replayCases.ts';
 
-// The paths that Vite creates for a browser do not work in Node.
-const files = vi.hoisted(() => {
-  const path = 'node_modules/@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm';
-  return { plain: { default: `${path}.wasm` }, simd: { default: `${path}-simd.wasm` } };
-});
-vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url', () => files.plain);
-vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url', () => files.simd);
-
 beforeAll(async () => {
-  expect(await openWasm()).toBe(true);
+  tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
+  setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
+  expect(await useWasm()).toBe(true);
 });
 afterAll(() => tf.setBackend('cpu'));
 

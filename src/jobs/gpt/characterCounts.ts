@@ -1,5 +1,4 @@
 /** Numbers the characters of a text, and counts which character follows which. */
-
 import { LAST_SHORT_CODE } from './text.ts';
 
 /** Number of Unicode code points. */

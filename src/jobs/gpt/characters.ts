@@ -56,7 +56,7 @@ export class CharacterReader implements TokenReader {
   #tokens: Tokens;
   #length = 0;
 
-  /** @param most upper bound of the number of characters. Memory beyond the text is never used. */
+  /** @param most upper bound of the number of characters. */
   constructor(counts: CharacterCounts, most: number) {
     this.#counts = counts;
     this.#most = most;

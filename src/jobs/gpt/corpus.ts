@@ -22,6 +22,7 @@ const MOST_HELD_OUT = 16_384;
 
 /** Maximum number of unknown characters that an error lists. */
 const MOST_NAMED = 8;
+
 /**
  * Consecutive windows of a token sequence. In each epoch, each token is predicted once, except the
  * first token and the tokens after the last complete window.

@@ -54,9 +54,9 @@ const MOST_SHAPES = 4;
  */
 const MOST_RESTARTS = 8;
 /**
- * Largest number of bytes of the replays' buffers. TensorFlow.js keeps the buffers of the eager
- * pass in addition. A pass that needs more memory spends most of its time in shaders, so a replay
- * would save little.
+ * Largest number of bytes of the replays' memory. TensorFlow.js keeps the memory of the eager pass
+ * in addition. A pass that needs more memory spends most of its time in shaders or in the
+ * WebAssembly module, so a replay would save little.
  */
 const MOST_BYTES = 256 * 2 ** 20;
 
@@ -118,6 +118,7 @@ export class PassCaptures {
       return replayable.outputs;
     }
     if (replayable) {
+      // As in a recording, no op runs on tensors that are not in the backend's memory yet.
       for (const input of pass.inputs) recorder.place(input);
       return this.#compared(replayable, pass, gradientsOf(pass, this.#variables, scale, onfinal));
     }
