@@ -7,7 +7,10 @@ import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 
 export type WasmBackend = BackendWasm & {
   /** `cwrap` returns a function of the module. An `array` is a Uint8Array. */
-  wasm: { cwrap: (name: string, result: null, types: readonly ('number' | 'array')[]) => unknown };
+  wasm: {
+    cwrap: (name: string, result: null, types: readonly ('number' | 'array')[]) => unknown;
+    asm: { memory: WebAssembly.Memory };
+  };
 };
 
 /** Returns the WebAssembly backend if it is the current backend of TensorFlow.js. */

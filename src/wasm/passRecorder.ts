@@ -3,7 +3,15 @@ import * as tf from '@tensorflow/tfjs';
 import type { PassRecorder, PassRecording, PassReplay, PinnedTensors } from '../gpu/passRecorder.ts';
 import { placeOf, wasmBackend, type WasmBackend } from './backend.ts';
 import { layoutOf, type BlockLayout } from './blockLayout.ts';
-import { canRecord, record, Renamed, type Argument, type RecordedTensor, type WasmEvent } from './recording.ts';
+import {
+  canRecord,
+  record,
+  Renamed,
+  type Argument,
+  type RecordedPointer,
+  type RecordedTensor,
+  type WasmEvent,
+} from './recording.ts';
 import { WasmReplay, type Pinned } from './replay.ts';
 
 /** Returns `null` if WebAssembly is not the current backend, or its kernels are not observed. */
@@ -118,6 +126,8 @@ function differenceBetween(
     a instanceof Uint8Array && b instanceof Uint8Array
       ? areEqual(a, b)
       : a === b || (typeof a === 'number' && typeof b === 'number' && isSame(a, b));
+  const isSamePointer = (a: number | RecordedPointer, b: number | RecordedPointer): boolean =>
+    typeof a === 'number' || typeof b === 'number' ? a === b : a.at === b.at && isSame(a.id, b.id);
   const isSameTensor = (a: RecordedTensor, b: RecordedTensor): boolean =>
     isSame(a.id, b.id) && a.dtype === b.dtype && tf.util.arraysEqual(a.shape, b.shape);
   for (const [i, a] of first.entries()) {
@@ -133,6 +143,9 @@ function differenceBetween(
       if (!isSame(a.id, b.id) || !areEqual(a.values, b.values)) return `${at}, values that JavaScript computes changed`;
     } else if (a.kind === 'call' && b.kind === 'call') {
       const isEqual = a.run === b.run && a.args.every((argument, k) => isSameArgument(argument, b.args[k]!));
+      if (!isEqual) return `${at}, another function runs, or with other arguments`;
+    } else if (a.kind === 'compute' && b.kind === 'compute') {
+      const isEqual = a.run === b.run && a.args.every((argument, k) => isSamePointer(argument, b.args[k]!));
       if (!isEqual) return `${at}, another function runs, or with other arguments`;
     } else if (a.kind === 'kernel' && b.kind === 'kernel') {
       const tensors = (event: typeof a): RecordedTensor[] => [...Object.values(event.inputs), ...event.outputs];

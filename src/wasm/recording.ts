@@ -13,9 +13,17 @@ export interface RecordedTensor extends Pick<tf.TensorInfo, 'shape' | 'dtype'> {
   id: number;
 }
 
+/** The byte `at` of a tensor. */
+export interface RecordedPointer {
+  id: number;
+  at: number;
+}
+
 export type WasmEvent =
   /** A function of the module computes. Some of the arguments are numbers of tensors. */
   | { kind: 'call'; run: ModuleFunction; args: readonly Argument[] }
+  /** A function of this project's module computes. */
+  | { kind: 'compute'; run: (...args: number[]) => void; args: readonly (number | RecordedPointer)[] }
   | { kind: 'create'; id: number; size: number; bytes: number }
   /** A tensor is a part of another one, from the byte `at`. It may be freed later than that. */
   | { kind: 'view'; id: number; of: number; at: number; size: number }
@@ -102,7 +110,7 @@ class WasmRecorder {
     const made = this.events.slice(start);
     const kinds = new Set(made.map(({ kind }) => kind));
     // Some kernels call the module and also write, such as Sum, which may copy its input.
-    const isInModule = (kinds.has('call') || kinds.has('kernel')) && !kinds.has('write');
+    const isInModule = (['call', 'compute', 'kernel'] as const).some((kind) => kinds.has(kind)) && !kinds.has('write');
     const inputs = given.map(([name, info]) => [name, this.#recorded(info)] as const);
     if ((isInModule && !isOpaque) || inputs.length === 0 || CONSTANT.has(kernel.kernelName)) return result;
     const infos = [result].flat();
@@ -194,23 +202,29 @@ export function record<T>(
   }
 }
 
-/**
- * Gives a part of a float32 tensor a number of its own, so that functions of the module compute
- * with it. The caller frees the number with {@link freePart}.
- *
- * @param at the first element of the part.
- * @param size its number of elements.
- */
-export function partOf(backend: WasmBackend, tensor: tf.TensorInfo, at: number, size: number): number {
-  const [id, place, byte] = [newId(), placeOf(backend, tensor), at * Float32Array.BYTES_PER_ELEMENT];
-  backend.wasm.tfjs.registerTensor(id, size, place.memoryOffset + byte);
-  recorders.get(backend)?.active?.add({ kind: 'view', id, of: place.id, at: byte, size });
-  return id;
+/** A place in a tensor: the byte `at`. */
+export interface Pointer {
+  tensor: tf.TensorInfo;
+  at: number;
 }
 
-export function freePart(backend: WasmBackend, id: number): void {
-  backend.wasm.tfjs.disposeData(id);
-  recorders.get(backend)?.active?.add({ kind: 'free', id });
+/**
+ * Calls a function of this project's module with numbers, and with the addresses of tensors and of
+ * places in them. The call is recorded.
+ */
+export function compute(
+  backend: WasmBackend,
+  run: (...args: number[]) => void,
+  args: readonly (number | tf.TensorInfo | Pointer)[],
+): void {
+  const places = args.map((arg) => {
+    if (typeof arg === 'number') return arg;
+    const { tensor, at } = 'tensor' in arg ? arg : { tensor: arg, at: 0 };
+    return { ...placeOf(backend, tensor), at };
+  });
+  const numbered = places.map((one) => (typeof one === 'number' ? one : { id: one.id, at: one.at }));
+  recorders.get(backend)?.active?.add({ kind: 'compute', run, args: numbered });
+  run(...places.map((one) => (typeof one === 'number' ? one : one.memoryOffset + one.at)));
 }
 
 /**

@@ -26,6 +26,8 @@ export class WasmReplay implements PassReplay {
   readonly #ids: readonly number[];
   /** The offsets of all tensors in the module's memory, by number. */
   readonly #offsets: Map<number, number>;
+  /** For each call of this project's module: its arguments. */
+  readonly #addresses = new Map<WasmEvent, readonly number[]>();
   /** The tensors that kernels receive, by number. */
   readonly #infos = new Map<number, tf.TensorInfo>();
 
@@ -50,6 +52,12 @@ export class WasmReplay implements PassReplay {
     ]);
     for (const event of events) {
       if (event.kind === 'view') this.#offsets.set(event.id, this.#offsets.get(event.of)! + event.at);
+      if (event.kind === 'compute') {
+        const addresses = event.args.map((one) =>
+          typeof one === 'number' ? one : this.#offsets.get(one.id)! + one.at,
+        );
+        this.#addresses.set(event, addresses);
+      }
     }
     for (const { id, values, shape } of pinned.constants) {
       const offset = this.#offsets.get(id)!;
@@ -88,6 +96,9 @@ export class WasmReplay implements PassReplay {
       switch (event.kind) {
         case 'call':
           event.run(...event.args);
+          break;
+        case 'compute':
+          event.run(...this.#addresses.get(event)!);
           break;
         case 'create':
         case 'view':

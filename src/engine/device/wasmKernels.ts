@@ -1,28 +1,13 @@
 /**
  * Kernels of training for TensorFlow.js's WebAssembly backend: those that it lacks, those that it
- * computes wrongly, and one that it computes about 25 times slower than a forward pass.
+ * computes wrongly, and those that are faster in this project's module.
  */
 import * as tf from '@tensorflow/tfjs';
 import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { WasmBackend } from '../../wasm/backend.ts';
-import { multiplyEach } from '../../wasm/products.ts';
+import { registerKernels } from '../../wasm/kernels.ts';
 import { floatsOf, registerWasmKernel, resultOf, viewOf } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';
-
-/**
- * A matrix is transposed before it is multiplied if each of its elements is used at least this many
- * times. With fewer uses, the transposition takes longer than it saves (measured).
- */
-const MIN_USES = 8;
-
-/**
- * Matrices of batches are multiplied one by one if each product has at least this many
- * multiplications. TensorFlow.js multiplies batches in a plain loop, which takes 3 to 10 times as
- * long for attention over 64 positions. With fewer multiplications, the calls take longer than they
- * save (measured).
- */
-const MIN_MULTIPLICATIONS = 2 ** 13;
 
 let isRegistered = false;
 
@@ -35,70 +20,10 @@ export function registerTrainingKernels(): void {
   isRegistered = true;
   registerWindowKernels();
   registerSegmentSum();
-  registerMatMul();
+  registerKernels();
   registerLookUp();
   registerPrelu();
   for (const [name, input, dtype] of WRONG_TYPES) refuse(name, input, dtype);
-}
-
-/**
- * Replaces the kernel of matMul. TensorFlow.js 4.22 calls XNNPACK only if neither matrix is
- * transposed; other products run in a plain loop. The gradient of a dense layer's kernel is such a
- * product: x^T dy. Here the transposed matrix is written first, so that XNNPACK multiplies.
- */
-function registerMatMul(): void {
-  const original = tf.getKernel('BatchMatMul', 'wasm');
-  tf.unregisterKernel('BatchMatMul', 'wasm');
-  tf.registerKernel({
-    ...original,
-    kernelFunc: (params) => {
-      const { transposeA, transposeB } = params.attrs as unknown as MatMulAttributes;
-      const [a, b] = [params.inputs['a']!, params.inputs['b']!];
-      const [rows, columns] = [lengthOf(a, transposeA ? -1 : -2), lengthOf(b, transposeB ? -2 : -1)];
-      const inner = lengthOf(a, transposeA ? -2 : -1);
-      const isOneProduct = sizeOfBatch(a) === 1 && sizeOfBatch(b) === 1;
-      const areFloats = a.dtype === 'float32' && b.dtype === 'float32';
-      const areBatches = areFloats && tf.util.arraysEqual(a.shape.slice(0, -2), b.shape.slice(0, -2));
-      if (!isOneProduct && areBatches && rows * columns * inner >= MIN_MULTIPLICATIONS) {
-        const backend = params.backend as WasmBackend;
-        return resultOf(backend, () => {
-          const [left, right] = [viewOf(a, backend), viewOf(b, backend)];
-          const product = multiplyEach(
-            backend,
-            transposeA ? transpose(left) : left,
-            transposeB ? transpose(right) : right,
-          );
-          return tf.engine().makeTensorFromTensorInfo(product);
-        });
-      }
-      const [writesA, writesB] = [transposeA && columns >= MIN_USES, transposeB && rows >= MIN_USES];
-      // XNNPACK multiplies only if neither matrix is transposed.
-      if (!isOneProduct || writesA !== transposeA || writesB !== transposeB || !(writesA || writesB)) {
-        return original.kernelFunc(params);
-      }
-      const backend = params.backend as WasmBackend;
-      // Transposing the result, which is b^T a^T, may move fewer values than transposing a or b.
-      const [sizeA, sizeB] = [rows * inner, inner * columns];
-      const moved = (writesA ? sizeA : 0) + (writesB ? sizeB : 0);
-      const isSwapped = (writesA ? 0 : sizeA) + (writesB ? 0 : sizeB) + rows * columns < moved;
-      return resultOf(backend, () => {
-        const [left, right] = [viewOf(a, backend), viewOf(b, backend)];
-        if (isSwapped) {
-          // XNNPACK would keep a copy of the second matrix under the number of this tensor, whose
-          // shape may be another one in the next product.
-          const [first, second] = [writesB ? right : transpose(right), writesA ? left : transpose(left)];
-          const product = multiplyEach(backend, first.as2D(columns, inner), second.as2D(inner, rows));
-          const outer = a.shape.length < b.shape.length ? b.shape : a.shape;
-          return transpose(tf.engine().makeTensorFromTensorInfo(product)).reshape([
-            ...outer.slice(0, -2),
-            rows,
-            columns,
-          ]);
-        }
-        return tf.matMul(writesA ? transpose(left) : left, writesB ? transpose(right) : right);
-      });
-    },
-  });
 }
 
 /**
@@ -142,21 +67,6 @@ function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
       );
     },
   });
-}
-
-interface MatMulAttributes {
-  transposeA: boolean;
-  transposeB: boolean;
-}
-
-const lengthOf = ({ shape }: tf.TensorInfo, axis: -1 | -2): number => shape.at(axis)!;
-
-const sizeOfBatch = ({ shape }: tf.TensorInfo): number => tf.util.sizeFromShape(shape.slice(0, -2));
-
-/** Swaps the last two axes. */
-function transpose(matrices: tf.Tensor): tf.Tensor {
-  const axes = [...matrices.shape.keys()];
-  return tf.transpose(matrices, [...axes.slice(0, -2), axes.at(-1)!, axes.at(-2)!]);
 }
 
 /**

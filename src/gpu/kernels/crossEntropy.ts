@@ -11,7 +11,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { Backend } from '../backend.ts';
 import { runProgram, type Program } from '../program.ts';
-import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
+import { hasKernel, type KernelArguments, type TrainingOp } from './registry.ts';
 import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction } from './rows.ts';
 
 /**
@@ -26,7 +26,7 @@ import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction
  * @param weights float32 [rows], >= 0
  */
 export function crossEntropySum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
-  if (!usesOwnKernels()) return composed(logits, labels, weights);
+  if (!hasKernel('CrossEntropySum')) return composed(logits, labels, weights);
   return tf.tidy(() => {
     const inputs = { logits, labels, weights };
     const [sum] = tf.engine().runKernel('CrossEntropySum', inputs) as [tf.Scalar, tf.Tensor];

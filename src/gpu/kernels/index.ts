@@ -11,7 +11,7 @@ import { embeddingOps } from './embedding.ts';
 import { layerNormOps } from './layerNorm.ts';
 import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
-import { registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
+import { registerGradients, registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
 import { rmsNormOps } from './rmsNorm.ts';
 
 const REPLACEMENTS: readonly Replacement[] = [...conv2dReplacements, ...matMulReplacements];
@@ -30,4 +30,12 @@ const OPS: readonly TrainingOp[] = [
 export function useKernels(choice: KernelChoice): void {
   if (choice === 'own') registerOwn(REPLACEMENTS, OPS);
   else restoreStock(OPS);
+}
+
+/**
+ * Registers the gradients of this project's ops, for a backend that has kernels of its own for
+ * some.
+ */
+export function useGradients(): void {
+  registerGradients(OPS);
 }

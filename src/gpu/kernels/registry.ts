@@ -22,7 +22,9 @@ export interface Replacement {
   run: (args: KernelArguments<tf.NamedAttrMap>) => tf.TensorInfo | null;
 }
 
-/** An op that TensorFlow.js lacks, with its gradient. */
+/**
+ * An op that TensorFlow.js lacks, with its gradient, which runs on each backend that has the op.
+ */
 export interface TrainingOp {
   kernelName: string;
   run: (args: KernelArguments<tf.NamedAttrMap>) => tf.TensorInfo | tf.TensorInfo[];
@@ -44,6 +46,16 @@ export function usesOwnKernels(): boolean {
   return isOwn && tf.getBackend() === WEBGPU;
 }
 
+/** Whether the current backend has a kernel of this name. */
+export function hasKernel(kernelName: string): boolean {
+  return tf.getKernel(kernelName, tf.getBackend()) !== undefined;
+}
+
+/** Registers the gradients of ops, for all backends. Idempotent. */
+export function registerGradients(ops: readonly TrainingOp[]): void {
+  for (const { kernelName, gradient } of ops) if (gradient) tf.registerGradient({ kernelName, ...gradient });
+}
+
 const stockKernels = new Map<string, tf.KernelConfig>();
 
 /** Registers kernels for WebGPU. The module of the WebGPU backend must be loaded. Idempotent. */
@@ -59,13 +71,13 @@ export function registerOwn(replacements: readonly Replacement[], ops: readonly 
       kernelFunc: (args) => run(args as unknown as KernelArguments<tf.NamedAttrMap>) ?? stock.kernelFunc(args),
     });
   }
-  for (const { kernelName, run, gradient } of ops) {
+  registerGradients(ops);
+  for (const { kernelName, run } of ops) {
     tf.registerKernel({
       kernelName,
       backendName: WEBGPU,
       kernelFunc: (args) => run(args as unknown as KernelArguments<tf.NamedAttrMap>),
     });
-    if (gradient) tf.registerGradient({ kernelName, ...gradient });
   }
 }
 
@@ -77,8 +89,5 @@ export function restoreStock(ops: readonly TrainingOp[]): void {
     tf.unregisterKernel(kernelName, WEBGPU);
     tf.registerKernel(stock);
   }
-  for (const { kernelName, gradient } of ops) {
-    tf.unregisterKernel(kernelName, WEBGPU);
-    if (gradient) tf.unregisterGradient(kernelName);
-  }
+  for (const { kernelName } of ops) tf.unregisterKernel(kernelName, WEBGPU);
 }

@@ -9,7 +9,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { columnSum } from './columnSum.ts';
 import { normalize, partialScaleGradient, runOnRows, type Norm, type NormArguments } from './normalization.ts';
-import { usesOwnKernels, type TrainingOp } from './registry.ts';
+import { hasKernel, type TrainingOp } from './registry.ts';
 import { rowReduction, type RowLayout } from './rows.ts';
 
 /**
@@ -21,7 +21,7 @@ import { rowReduction, type RowLayout } from './rows.ts';
  * @returns float32, the shape of `x`
  */
 export function rmsNorm(x: tf.Tensor, scale: tf.Tensor, epsilon: number): tf.Tensor {
-  if (usesOwnKernels()) return tf.engine().runKernel('RmsNorm', { x, scale }, { epsilon }) as tf.Tensor;
+  if (hasKernel('RmsNorm')) return tf.engine().runKernel('RmsNorm', { x, scale }, { epsilon }) as tf.Tensor;
   return tf.tidy(() => x.mul(tf.rsqrt(tf.mean(tf.square(x), -1, true).add(epsilon))).mul(scale));
 }
 
@@ -37,7 +37,7 @@ export function rmsNormResidual(
   scale: tf.Tensor,
   epsilon: number,
 ): [normed: tf.Tensor, passed: tf.Tensor] {
-  if (!usesOwnKernels()) return [rmsNorm(x, scale, epsilon), x];
+  if (!hasKernel('RmsNormResidual')) return [rmsNorm(x, scale, epsilon), x];
   return tf.engine().runKernel('RmsNormResidual', { x, scale }, { epsilon }) as [tf.Tensor, tf.Tensor];
 }
 

@@ -1,4 +1,4 @@
-/** Compares ops on WebGPU, with the project's kernels, with the CPU backend of TensorFlow.js. */
+/** Compares ops with this project's kernels with the CPU backend of TensorFlow.js. */
 import * as tf from '@tensorflow/tfjs';
 import { expect } from 'vitest';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
@@ -10,6 +10,9 @@ export interface Input {
 
 /** An op of float32 and int32 tensors. It is differentiated by all float32 tensors. */
 export type Op = (...inputs: tf.Tensor[]) => tf.Tensor;
+
+/** A backend with kernels of this project. The functions leave it as the current one. */
+type OwnBackend = 'webgpu' | 'wasm';
 
 const sizeOf = (shape: readonly number[]): number => shape.reduce((product, side) => product * side, 1);
 
@@ -28,14 +31,18 @@ export function integers(rng: Rng, below: number, ...shape: number[]): Input {
  *
  * @param tolerance largest difference, divided by the largest absolute value of the tensor.
  */
-export async function expectEqualsCpu(op: Op, inputs: readonly Input[], tolerance = 1e-5): Promise<void> {
-  const onGpu = await valueAndGradients(op, inputs, 'webgpu');
+export async function expectEqualsCpu(
+  op: Op,
+  inputs: readonly Input[],
+  tolerance = 1e-5,
+  backend: OwnBackend = 'webgpu',
+): Promise<void> {
+  const own = await valueAndGradients(op, inputs, backend);
   const onCpu = await valueAndGradients(op, inputs, 'cpu');
-  expect(onGpu.map(({ length }) => length)).toEqual(onCpu.map(({ length }) => length));
+  await tf.setBackend(backend);
+  expect(own.map(({ length }) => length)).toEqual(onCpu.map(({ length }) => length));
   for (const [i, expected] of onCpu.entries()) {
-    expect(relativeDifference(onGpu[i]!, expected), i === 0 ? 'the value' : `gradient ${i - 1}`).toBeLessThan(
-      tolerance,
-    );
+    expect(relativeDifference(own[i]!, expected), i === 0 ? 'the value' : `gradient ${i - 1}`).toBeLessThan(tolerance);
   }
 }
 
@@ -75,30 +82,30 @@ export async function expectFiniteDifferences(op: Op, inputs: readonly Input[], 
 }
 
 /** The op's result, then its gradient by each float32 input for a fixed gradient of the result. */
-async function valueAndGradients(op: Op, inputs: readonly Input[], backend: 'webgpu' | 'cpu'): Promise<Float32Array[]> {
+async function valueAndGradients(
+  op: Op,
+  inputs: readonly Input[],
+  backend: OwnBackend | 'cpu',
+): Promise<Float32Array[]> {
   await tf.setBackend(backend);
-  try {
-    const before = tf.memory().numTensors;
-    const tensors = inputs.map(({ shape, values }) =>
-      tf.tensor(values.slice(), shape, values instanceof Int32Array ? 'int32' : 'float32'),
-    );
-    const floats = tensors.filter(({ dtype }) => dtype === 'float32');
-    const compute = (...xs: tf.Tensor[]): tf.Tensor => {
-      let next = 0;
-      return op(...tensors.map((tensor) => (tensor.dtype === 'float32' ? xs[next++]! : tensor)));
-    };
-    const all = tf.tidy(() => {
-      const value = compute(...floats);
-      const dy = tf.tensor(upstream(value.size), value.shape);
-      return [value, ...tf.grads(compute)(floats, dy)];
-    });
-    const values = await Promise.all(all.map((tensor) => tensor.data<'float32'>()));
-    tf.dispose([tensors, all]);
-    expect(tf.memory().numTensors).toBe(before);
-    return values.map((array) => array.slice());
-  } finally {
-    await tf.setBackend('webgpu');
-  }
+  const before = tf.memory().numTensors;
+  const tensors = inputs.map(({ shape, values }) =>
+    tf.tensor(values.slice(), shape, values instanceof Int32Array ? 'int32' : 'float32'),
+  );
+  const floats = tensors.filter(({ dtype }) => dtype === 'float32');
+  const compute = (...xs: tf.Tensor[]): tf.Tensor => {
+    let next = 0;
+    return op(...tensors.map((tensor) => (tensor.dtype === 'float32' ? xs[next++]! : tensor)));
+  };
+  const all = tf.tidy(() => {
+    const value = compute(...floats);
+    const dy = tf.tensor(upstream(value.size), value.shape);
+    return [value, ...tf.grads(compute)(floats, dy)];
+  });
+  const values = await Promise.all(all.map((tensor) => tensor.data<'float32'>()));
+  tf.dispose([tensors, all]);
+  expect(tf.memory().numTensors).toBe(before);
+  return values.map((array) => array.slice());
 }
 
 function upstream(size: number): Float32Array {

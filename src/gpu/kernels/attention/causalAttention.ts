@@ -8,7 +8,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { runProgram, spread, type Components, type Program } from '../../program.ts';
-import { usesOwnKernels, type KernelArguments, type TrainingOp } from '../registry.ts';
+import { hasKernel, type KernelArguments, type TrainingOp } from '../registry.ts';
 import { keysGradientCode, queriesGradientCode } from './backward.ts';
 import { forwardCode, statisticsCode } from './forward.ts';
 import { MAX_DEPTH, THREADS, TILE, tilesOf, type Tiles } from './tiles.ts';
@@ -37,7 +37,7 @@ export function causalMask(context: number): tf.Tensor2D {
  */
 export function causalAttention(qkv: tf.Tensor3D, heads: number, mask: tf.Tensor): tf.Tensor3D {
   const depth = qkv.shape[2] / (3 * heads);
-  if (usesOwnKernels() && depth % 4 === 0 && depth <= MAX_DEPTH) {
+  if (hasKernel('CausalAttention') && depth % 4 === 0 && depth <= MAX_DEPTH) {
     return tf.engine().runKernel('CausalAttention', { qkv }, { heads }) as tf.Tensor3D;
   }
   return tf.tidy(() => composed(qkv, heads, mask));

@@ -1,0 +1,65 @@
+/** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
+import type * as tf from '@tensorflow/tfjs';
+import { allocate, type WasmBackend } from './backend.ts';
+import { MODULE } from './moduleBytes.ts';
+import { compute, type Pointer } from './recording.ts';
+
+type Run = (...args: number[]) => void;
+
+/** Functions that kernels call. `module/index.ts` describes them. */
+const NAMES = [
+  'attention',
+  'attentionGradient',
+  'crossEntropy',
+  'crossEntropyGradient',
+  'multiply',
+  'rmsNorm',
+  'rmsNormGradient',
+  'rmsNormScaleProducts',
+  'sumColumns',
+] as const;
+export type FunctionName = (typeof NAMES)[number];
+
+interface Functions {
+  run: Readonly<Record<FunctionName, Run>>;
+  /** Address of memory that functions write and that nobody reads later. */
+  scratch: number;
+  attentionBytes: (context: number) => number;
+}
+
+const bytes = Uint8Array.from(atob(MODULE), (character) => character.codePointAt(0)!);
+
+/** Whether the browser can run the module. It needs vectors of 128 bits (SIMD). */
+export function canCompute(): boolean {
+  return WebAssembly.validate(bytes);
+}
+
+let compiled: WebAssembly.Module | null = null;
+const instances = new WeakMap<WasmBackend, Functions>();
+
+/** @throws Error if there is no memory for the scratch memory. */
+export function functionsOf(backend: WasmBackend): Functions {
+  const known = instances.get(backend);
+  if (known) return known;
+  compiled ??= new WebAssembly.Module(bytes);
+  const { exports } = new WebAssembly.Instance(compiled, { env: { memory: backend.wasm.asm.memory } });
+  const scratchBytes = (exports['SCRATCH'] as WebAssembly.Global).value as number;
+  const scratch = allocate(backend, scratchBytes);
+  if (scratch === 0) throw new Error(`WebAssembly has no memory for ${scratchBytes} bytes`);
+  const functions = {
+    run: exports as unknown as Functions['run'],
+    scratch,
+    attentionBytes: exports['attentionBytes'] as Functions['attentionBytes'],
+  };
+  instances.set(backend, functions);
+  return functions;
+}
+
+/** Calls a function; see {@link compute}. */
+export function call(
+  backend: WasmBackend,
+  name: FunctionName,
+  args: readonly (number | tf.TensorInfo | Pointer)[],
+): void {
+  compute(backend, functionsOf(backend).run[name], args);
+}

@@ -1,0 +1,189 @@
+/** This project's kernels for TensorFlow.js's WebAssembly backend. They are deterministic. */
+import * as tf from '@tensorflow/tfjs';
+import { useGradients } from '../gpu/kernels/index.ts';
+import { sizeOf } from '../util/shape.ts';
+import type { WasmBackend } from './backend.ts';
+import { call, canCompute, functionsOf } from './functions.ts';
+import type { Pointer } from './recording.ts';
+
+const FLOAT_BYTES = 4;
+
+interface Arguments {
+  inputs: tf.NamedTensorInfoMap;
+  attrs: tf.NamedAttrMap;
+  backend: WasmBackend;
+}
+
+/** Returns `null` if TensorFlow.js's kernel should compute the result. */
+type Kernel = (args: Arguments) => tf.TensorInfo | tf.TensorInfo[] | null;
+
+const KERNELS: Readonly<Record<string, Kernel>> = {
+  BatchMatMul: multiply,
+  CausalAttention: attention,
+  CausalAttentionGradient: attentionGradient,
+  ColumnSum: columnSum,
+  CrossEntropySum: crossEntropy,
+  CrossEntropyGradient: crossEntropyGradient,
+  RmsNorm: rmsNorm,
+  RmsNormResidual: (args) => {
+    const { dataId, shape, dtype } = args.inputs['x']!;
+    args.backend.incRef(dataId);
+    return [rmsNorm(args), { dataId, shape, dtype }];
+  },
+  RmsNormGradient: rmsNormGradient,
+  RmsNormScaleGradient: rmsNormScaleProducts,
+};
+
+/** Registers the kernels, unless the browser cannot run them. */
+export function registerKernels(): void {
+  if (!canCompute()) return;
+  for (const [kernelName, run] of Object.entries(KERNELS)) {
+    const stock = tf.getKernel(kernelName, 'wasm') as tf.KernelConfig | undefined;
+    if (stock) tf.unregisterKernel(kernelName, 'wasm');
+    tf.registerKernel({
+      ...stock,
+      kernelName,
+      backendName: 'wasm',
+      kernelFunc: (params) => run(params as unknown as Arguments) ?? stock!.kernelFunc(params),
+    });
+  }
+  useGradients();
+}
+
+/** Bytes between the rows and between the columns of a float32 matrix. */
+function stepsOf(width: number, isTransposed: boolean): [rows: number, columns: number] {
+  return isTransposed ? [FLOAT_BYTES, FLOAT_BYTES * width] : [FLOAT_BYTES * width, FLOAT_BYTES];
+}
+
+/** Returns matrix `i` of a batch; a single matrix is used for all. */
+function partOf(tensor: tf.TensorInfo, i: number, batches: number): Pointer {
+  return { tensor, at: batches === 1 ? 0 : (i * FLOAT_BYTES * sizeOf(tensor.shape)) / batches };
+}
+
+/** Products of matrices or of batches of matrices; one of them may be a single matrix. */
+function multiply({ inputs, attrs, backend }: Arguments): tf.TensorInfo | null {
+  const { a, b } = inputs as { a: tf.TensorInfo; b: tf.TensorInfo };
+  const { transposeA, transposeB } = attrs as { transposeA: boolean; transposeB: boolean };
+  const [heightA, widthA] = a.shape.slice(-2) as [number, number];
+  const [heightB, widthB] = b.shape.slice(-2) as [number, number];
+  const [rows, depth] = transposeA ? [widthA, heightA] : [heightA, widthA];
+  const columns = transposeB ? heightB : widthB;
+  const [batchesA, batchesB] = [sizeOf(a.shape.slice(0, -2)), sizeOf(b.shape.slice(0, -2))];
+  const areFloats = a.dtype === 'float32' && b.dtype === 'float32';
+  const isBroadcast =
+    batchesA !== 1 && batchesB !== 1 && !tf.util.arraysEqual(a.shape.slice(0, -2), b.shape.slice(0, -2));
+  const batches = Math.max(batchesA, batchesB);
+  if (!areFloats || isBroadcast || depth === 0) return null;
+  const outer = (batchesA >= batchesB && a.shape.length >= b.shape.length ? a : b).shape.slice(0, -2);
+  const result = backend.makeOutput([...outer, rows, columns], 'float32');
+  const { scratch } = functionsOf(backend);
+  for (let i = 0; i < batches; i++) {
+    call(backend, 'multiply', [
+      partOf(result, i, batches),
+      FLOAT_BYTES * columns,
+      partOf(a, i, batchesA),
+      ...stepsOf(widthA, transposeA),
+      partOf(b, i, batchesB),
+      ...stepsOf(widthB, transposeB),
+      rows,
+      columns,
+      depth,
+      0,
+      scratch,
+    ]);
+  }
+  return result;
+}
+
+/** Runs a function with memory that is freed afterwards. */
+function withMemory(backend: WasmBackend, byteLength: number, run: (memory: tf.TensorInfo) => void): void {
+  const memory = backend.makeOutput([Math.ceil(byteLength / FLOAT_BYTES)], 'float32');
+  run(memory);
+  backend.disposeData(memory.dataId);
+}
+
+function attentionSizes({ inputs, attrs }: Arguments): [batch: number, context: number, heads: number, size: number] {
+  const [batch, context, packed] = inputs['qkv']!.shape as [number, number, number];
+  const heads = attrs['heads'] as number;
+  return [batch, context, heads, packed / (3 * heads)];
+}
+
+function attention(args: Arguments): tf.TensorInfo {
+  const { inputs, backend } = args;
+  const sizes = attentionSizes(args);
+  const [batch, context, heads, size] = sizes;
+  const { scratch, attentionBytes } = functionsOf(backend);
+  const y = backend.makeOutput([batch, context, heads * size], 'float32');
+  withMemory(backend, attentionBytes(context), (probabilities) =>
+    call(backend, 'attention', [y, inputs['qkv']!, probabilities, ...sizes, scratch]),
+  );
+  return y;
+}
+
+function attentionGradient(args: Arguments): tf.TensorInfo {
+  const { inputs, backend } = args;
+  const [qkv, dy] = [inputs['qkv']!, inputs['dy']!];
+  const sizes = attentionSizes(args);
+  const { scratch, attentionBytes } = functionsOf(backend);
+  const dqkv = backend.makeOutput(qkv.shape, 'float32');
+  withMemory(backend, 2 * attentionBytes(sizes[1]), (probabilities) =>
+    call(backend, 'attentionGradient', [dqkv, qkv, dy, probabilities, ...sizes, scratch]),
+  );
+  return dqkv;
+}
+
+function columnSum({ inputs: { x }, attrs, backend }: Arguments): tf.TensorInfo {
+  const { from, to } = attrs as { from: number; to: number };
+  const columns = x!.shape.at(-1)!;
+  const sums = backend.makeOutput([to - from], 'float32');
+  const first = { tensor: x!, at: FLOAT_BYTES * from };
+  call(backend, 'sumColumns', [sums, first, FLOAT_BYTES * columns, sizeOf(x!.shape) / columns, to - from]);
+  return sums;
+}
+
+/** Returns the sum of the losses, and [rows, 3] values for the gradient. */
+function crossEntropy({ inputs, backend }: Arguments): tf.TensorInfo[] {
+  const { logits, labels, weights } = inputs as Record<'logits' | 'labels' | 'weights', tf.TensorInfo>;
+  const [rows, classes] = logits.shape as [number, number];
+  const [sum, kept] = [backend.makeOutput([], 'float32'), backend.makeOutput([rows, 3], 'float32')];
+  call(backend, 'crossEntropy', [sum, kept, logits, labels, weights, rows, classes]);
+  return [sum, kept];
+}
+
+function crossEntropyGradient({ inputs, backend }: Arguments): tf.TensorInfo {
+  const logits = inputs['logits']!;
+  const [rows, classes] = logits.shape as [number, number];
+  const result = backend.makeOutput(logits.shape, 'float32');
+  const others = ['labels', 'weights', 'kept', 'dy'].map((name) => inputs[name]!);
+  call(backend, 'crossEntropyGradient', [result, logits, ...others, rows, classes]);
+  return result;
+}
+
+function normSizes({ inputs, attrs }: Arguments): [rows: number, columns: number, epsilon: number] {
+  const { shape } = inputs['x']!;
+  const columns = shape.at(-1)!;
+  return [sizeOf(shape) / columns, columns, attrs['epsilon'] as number];
+}
+
+function rmsNorm(args: Arguments): tf.TensorInfo {
+  const { inputs, backend } = args;
+  const y = backend.makeOutput(inputs['x']!.shape, 'float32');
+  call(backend, 'rmsNorm', [y, inputs['x']!, inputs['scale']!, ...normSizes(args)]);
+  return y;
+}
+
+function rmsNormGradient(args: Arguments): tf.TensorInfo {
+  const { inputs, backend } = args;
+  const dx = backend.makeOutput(inputs['x']!.shape, 'float32');
+  const [x, scale, dy] = [inputs['x']!, inputs['scale']!, inputs['dy']!];
+  call(backend, 'rmsNormGradient', [dx, x, scale, dy, inputs['dPassed'] ?? 0, ...normSizes(args)]);
+  return dx;
+}
+
+function rmsNormScaleProducts(args: Arguments): tf.TensorInfo {
+  const { inputs, backend } = args;
+  const [rows, columns, epsilon] = normSizes(args);
+  const products = backend.makeOutput([rows, columns], 'float32');
+  call(backend, 'rmsNormScaleProducts', [products, inputs['x']!, inputs['dy']!, rows, columns, epsilon]);
+  return products;
+}

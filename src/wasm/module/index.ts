@@ -1,0 +1,9 @@
+/**
+ * The kernels of this project on WebAssembly, in AssemblyScript. They compute in the memory of
+ * TensorFlow.js's module. Each function writes its first arguments, and all pointers are multiples
+ * of 4. `npm run kernels` compiles them.
+ */
+export { attention, attentionBytes, attentionGradient } from './attention';
+export { crossEntropy, crossEntropyGradient } from './crossEntropy';
+export { multiply, SCRATCH } from './product';
+export { rmsNorm, rmsNormGradient, rmsNormScaleProducts, sumColumns } from './rows';

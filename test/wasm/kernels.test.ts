@@ -1,0 +1,148 @@
+/** This project's kernels on WebAssembly. */
+import * as tf from '@tensorflow/tfjs';
+import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useWasm } from '../../src/engine/device/wasmBackend.ts';
+import { causalAttention, causalMask } from '../../src/gpu/kernels/attention/causalAttention.ts';
+import { columnSum } from '../../src/gpu/kernels/columnSum.ts';
+import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
+import { hasKernel } from '../../src/gpu/kernels/registry.ts';
+import { rmsNorm, rmsNormResidual } from '../../src/gpu/kernels/rmsNorm.ts';
+import { createRng } from '../../src/util/rng.ts';
+import { SOURCES } from '../../src/wasm/moduleBytes.ts';
+import { sourcesHash } from '../../tools/kernels/sources.ts';
+import { expectEqualsCpu, integers, uniform, type Input, type Op } from '../gpu/kernels/compare.ts';
+
+beforeAll(async () => {
+  tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
+  setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
+  expect(await useWasm()).toBe(true);
+});
+afterAll(() => tf.setBackend('cpu'));
+
+const expectLikeCpu = (op: Op, inputs: readonly Input[]): Promise<void> => expectEqualsCpu(op, inputs, 1e-5, 'wasm');
+
+test('the compiled module belongs to the sources', () => {
+  expect(SOURCES, 'run npm run kernels').toBe(sourcesHash());
+});
+
+test('the kernels are registered', async () => {
+  await tf.setBackend('wasm');
+  expect(['CausalAttention', 'CrossEntropySum', 'RmsNorm'].map(hasKernel)).toEqual([true, true, true]);
+});
+
+/** Sizes around those of tiles and of cached parts: 4 rows, 8 columns, 256 of the inner axis. */
+test.each([
+  [1, 1, 1],
+  [3, 5, 7],
+  [4, 8, 256],
+  [9, 17, 300],
+  [70, 30, 513],
+  [13, 1100, 33],
+])('a product of %i rows, %i columns and %i inner elements adds in their order', async (rows, columns, inner) => {
+  await tf.setBackend('wasm');
+  const rng = createRng(rows);
+  const [x, y] = [uniform(rng, rows, inner), uniform(rng, inner, columns)] as const;
+  const expected = Float32Array.from({ length: rows * columns }, (_, at) => {
+    const [row, column] = [Math.floor(at / columns), at % columns];
+    let sum = 0;
+    for (let k = 0; k < inner; k++) {
+      sum = Math.fround(sum + Math.fround(x.values[row * inner + k]! * y.values[k * columns + column]!));
+    }
+    return sum;
+  });
+  for (const [transposeA, transposeB] of [
+    [false, false],
+    [false, true],
+    [true, false],
+    [true, true],
+  ] as const) {
+    const product = tf.tidy(() => {
+      const a = tf.tensor2d(x.values, [rows, inner]);
+      const b = tf.tensor2d(y.values, [inner, columns]);
+      return tf.matMul(transposeA ? a.transpose() : a, transposeB ? b.transpose() : b, transposeA, transposeB);
+    });
+    expect(await product.data()).toEqual(expected);
+    product.dispose();
+  }
+});
+
+const attend =
+  (heads: number): Op =>
+  (qkv) =>
+    causalAttention(qkv as tf.Tensor3D, heads, causalMask(qkv.shape[1]!));
+
+/** A tile has 64 positions, and a vector 4. */
+test.each([
+  [1, 1, 1, 4],
+  [2, 3, 37, 8],
+  [1, 2, 64, 4],
+  [2, 1, 131, 12],
+])(
+  'attention of %i samples, %i heads and %i positions is like that of the CPU',
+  async (batch, heads, context, size) => {
+    const { shape, values } = uniform(createRng(context), batch, context, 3 * heads * size);
+    await expectLikeCpu(attend(heads), [{ shape, values: values.map((value) => 2 * value) }]);
+  },
+);
+
+test('attention is finite for large scores', async () => {
+  const { shape, values } = uniform(createRng(5), 1, 40, 36);
+  await expectEqualsCpu(attend(1), [{ shape, values: values.map((value) => 60 * value) }], 1e-3, 'wasm');
+});
+
+const loss: Op = (logits, labels, weights) =>
+  crossEntropySum(logits as tf.Tensor2D, labels as tf.Tensor1D, weights as tf.Tensor1D);
+
+test('cross-entropy and its gradients are like those of the CPU for 50 shapes', async () => {
+  const rng = createRng(1);
+  const shapes = Array.from({ length: 46 }, () => [1 + rng.below(70), 2 + rng.below(300)] as const);
+  for (const [rows, classes] of [[1, 2], [32, 10], [3, 9001], [70_000, 3], ...shapes] as const) {
+    const { shape, values } = uniform(rng, rows, classes);
+    const weights = uniform(rng, rows);
+    const logits = { shape, values: values.map((value) => 30 * value) };
+    const inputs = [logits, integers(rng, classes + 1, rows), { ...weights, values: weights.values.map(Math.abs) }];
+    await expectLikeCpu(loss, inputs);
+  }
+});
+
+test.each([NaN, Infinity])('a logit of %d makes the loss and the gradient of its row NaN', async (lost) => {
+  await tf.setBackend('wasm');
+  const gradient = tf.tidy(() => {
+    const logits = tf.tensor2d([1, 2, lost, 4, 5, 6], [2, 3]);
+    return tf.grad((x) => loss(x, tf.tensor1d([0, 1], 'int32'), tf.ones([2])))(logits);
+  });
+  expect([...(await gradient.data())].map(Number.isNaN)).toEqual([true, true, true, false, false, false]);
+  gradient.dispose();
+});
+
+const residual: Op = (x, scale) => {
+  const [normed, passed] = rmsNormResidual(x, scale, 1e-5);
+  return normed.add(passed.mul(0.5));
+};
+
+test('RMS normalization and its gradients are like those of the CPU for 50 shapes', async () => {
+  const rng = createRng(1);
+  const shapes = Array.from({ length: 46 }, () => [1 + rng.below(70), 2 + rng.below(150)]);
+  for (const [i, shape] of [[1, 2], [3, 5, 64], [2, 9001], [70_000, 3], ...shapes].entries()) {
+    const op: Op = i % 2 === 0 ? residual : (x, scale) => rmsNorm(x, scale, 1e-5);
+    await expectLikeCpu(op, [uniform(rng, ...shape), uniform(rng, shape.at(-1)!)]);
+  }
+});
+
+test('sums of columns are those in double precision up to rounding', async () => {
+  await tf.setBackend('wasm');
+  const rng = createRng(1);
+  for (let run = 0; run < 20; run++) {
+    const [rows, columns] = [1 + rng.below(3000), 1 + rng.below(40)];
+    const from = rng.below(columns);
+    const { values } = uniform(rng, rows, columns);
+    const sums = tf.tidy(() => columnSum(tf.tensor(values, [rows, columns]), from).dataSync());
+    expect(sums).toHaveLength(columns - from);
+    for (const [i, sum] of sums.entries()) {
+      const column = Array.from({ length: rows }, (_, row) => values[row * columns + from + i]!);
+      const magnitude = column.reduce((all, value) => all + Math.abs(value), 0);
+      expect(Math.abs(sum - column.reduce((all, value) => all + value, 0)) / magnitude).toBeLessThan(1e-6);
+    }
+  }
+});
