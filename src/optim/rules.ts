@@ -13,6 +13,7 @@
 import type { OptimizerName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
+import { updateByVectors } from './adamVectors.ts';
 
 /** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
 export type Config = Readonly<Record<string, unknown>>;
@@ -243,7 +244,9 @@ function adam(
   const epsilon = value('epsilon') * root2;
   const keep = isDecoupled ? 1 - rate * value('weightDecay') : 1;
   const decay = isDecoupled ? 0 : value('weightDecay');
+  const coefficients = { beta1, take1, beta2, take2, stepSize, epsilon, keep, decay, squaresFirst };
   for (const { start, end } of ranges) {
+    if (updateByVectors([params, gradient, mean, square], start, end, coefficients)) continue;
     for (let i = start; i < end; i++) {
       const p = params[i]!;
       const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;

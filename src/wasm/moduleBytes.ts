@@ -1,6 +1,6 @@
-/** The compiled kernels of `module`, which `npm run kernels` writes. Do not edit. */
+/** The compiled sources in `module`, which `npm run kernels` writes. Do not edit. */
 
-/** SHA-256 of their sources. */
+/** SHA-256 of the sources. */
 export const SOURCES = '7642eaf6c46bfa46cdfa96b978d0cf686ffc14de39cedae1f4a7d955f4b21e97';
 
 /** The WebAssembly module, in base64. */
