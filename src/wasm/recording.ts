@@ -44,8 +44,9 @@ export type WasmEvent =
 
 /** Kernels whose results depend on the shapes of their inputs only. */
 const CONSTANT: ReadonlySet<string> = new Set(['OnesLike', 'ZerosLike']);
-/** Fills the memory of new tensors while a pass is recorded. */
+/** Fills the memory of new tensors while a pass is recorded: a byte, and four of them. */
 const UNWRITTEN = 0xa5;
+const UNWRITTEN_WORD = 0xa5a5a5a5;
 
 /** Values of a tensor that exists before the pass. */
 export interface Constant extends RecordedTensor {
@@ -93,8 +94,11 @@ class WasmRecorder {
     if (this.#created === null) return;
     const { id, offset, bytes } = this.#created;
     this.#created = null;
-    const values = this.#backend.wasm.HEAPU8.slice(offset, offset + bytes);
-    if (values.some((byte) => byte !== UNWRITTEN)) this.events.push({ kind: 'write', id, values });
+    const { buffer } = this.#backend.wasm.HEAPU8;
+    const isUnwritten =
+      new Uint32Array(buffer, offset, Math.floor(bytes / 4)).every((word) => word === UNWRITTEN_WORD) &&
+      new Uint8Array(buffer, offset, bytes).subarray(-4).every((byte) => byte === UNWRITTEN);
+    if (!isUnwritten) this.events.push({ kind: 'write', id, values: new Uint8Array(buffer, offset, bytes).slice() });
   }
 
   /**
