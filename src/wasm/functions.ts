@@ -12,6 +12,8 @@ const NAMES = [
   'attentionGradient',
   'crossEntropy',
   'crossEntropyGradient',
+  'filterGradient',
+  'inputGradient',
   'multiply',
   'rmsNorm',
   'rmsNormGradient',
@@ -25,6 +27,7 @@ interface Functions {
   /** Address of memory that functions write and that nobody reads later. */
   scratch: number;
   attentionBytes: (context: number) => number;
+  windowBytes: (outHeight: number, outWidth: number, taps: number) => number;
 }
 
 const bytes = Uint8Array.from(atob(MODULE), (character) => character.codePointAt(0)!);
@@ -50,6 +53,7 @@ export function functionsOf(backend: WasmBackend): Functions {
     run: exports as unknown as Functions['run'],
     scratch,
     attentionBytes: exports['attentionBytes'] as Functions['attentionBytes'],
+    windowBytes: exports['windowBytes'] as Functions['windowBytes'],
   };
   instances.set(backend, functions);
   return functions;

@@ -1,9 +1,10 @@
 /** This project's kernels for TensorFlow.js's WebAssembly backend. They are deterministic. */
 import * as tf from '@tensorflow/tfjs';
 import { useGradients } from '../gpu/kernels/index.ts';
+import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
 import type { WasmBackend } from './backend.ts';
-import { call, canCompute, functionsOf } from './functions.ts';
+import { call, functionsOf } from './functions.ts';
 import type { Pointer } from './recording.ts';
 
 const FLOAT_BYTES = 4;
@@ -22,6 +23,8 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
   CausalAttention: attention,
   CausalAttentionGradient: attentionGradient,
   ColumnSum: columnSum,
+  Conv2DBackpropFilter: filterGradient,
+  Conv2DBackpropInput: inputGradient,
   CrossEntropySum: crossEntropy,
   CrossEntropyGradient: crossEntropyGradient,
   RmsNorm: rmsNorm,
@@ -34,9 +37,8 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
   RmsNormScaleGradient: rmsNormScaleProducts,
 };
 
-/** Registers the kernels, unless the browser cannot run them. */
+/** Registers the kernels. */
 export function registerKernels(): void {
-  if (!canCompute()) return;
   for (const [kernelName, run] of Object.entries(KERNELS)) {
     const stock = tf.getKernel(kernelName, 'wasm') as tf.KernelConfig | undefined;
     if (stock) tf.unregisterKernel(kernelName, 'wasm');
@@ -130,6 +132,54 @@ function attentionGradient(args: Arguments): tf.TensorInfo {
     call(backend, 'attentionGradient', [dqkv, qkv, dy, probabilities, ...sizes, scratch]),
   );
   return dqkv;
+}
+
+interface ConvolutionAttributes {
+  strides: number | [number, number];
+  pad: 'valid' | 'same' | number;
+  dataFormat: 'NHWC' | 'NCHW';
+  dimRoundingMode?: 'floor' | 'round' | 'ceil';
+}
+
+type Shape4 = [number, number, number, number];
+
+/** The sizes that both gradients of a convolution receive, and the bytes of gathered windows. */
+function convolutionSizes(x: tf.TensorInfo['shape'], filter: tf.TensorInfo['shape'], { attrs, backend }: Arguments) {
+  const { strides, pad, dataFormat, dimRoundingMode } = attrs as unknown as ConvolutionAttributes;
+  if (dataFormat === 'NCHW') throw new UsageError('A convolution on WebAssembly has the channels last: use NHWC.');
+  const info = tf.backend_util.computeConv2DInfo(x as Shape4, filter as Shape4, strides, 1, pad, dimRoundingMode);
+  const { batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels } = info;
+  const { filterHeight, filterWidth, strideHeight, strideWidth, padInfo } = info;
+  const taps = filterHeight * filterWidth * inChannels;
+  return {
+    bytes: functionsOf(backend).windowBytes(outHeight, outWidth, taps),
+    sizes: [
+      ...[batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels],
+      ...[filterHeight, filterWidth, strideHeight, strideWidth, padInfo.top, padInfo.left],
+    ],
+  };
+}
+
+function filterGradient(args: Arguments): tf.TensorInfo {
+  const { inputs, attrs, backend } = args;
+  const [x, dy, shape] = [inputs['x']!, inputs['dy']!, attrs['filterShape'] as number[]];
+  const { bytes, sizes } = convolutionSizes(x.shape, shape, args);
+  const result = backend.makeOutput(shape, 'float32');
+  withMemory(backend, bytes, (rows) =>
+    call(backend, 'filterGradient', [result, x, dy, rows, ...sizes, functionsOf(backend).scratch]),
+  );
+  return result;
+}
+
+function inputGradient(args: Arguments): tf.TensorInfo {
+  const { inputs, attrs, backend } = args;
+  const [dy, filter, shape] = [inputs['dy']!, inputs['filter']!, attrs['inputShape'] as number[]];
+  const { bytes, sizes } = convolutionSizes(shape, filter.shape, args);
+  const result = backend.makeOutput(shape, 'float32');
+  withMemory(backend, bytes, (rows) =>
+    call(backend, 'inputGradient', [result, dy, filter, rows, ...sizes, functionsOf(backend).scratch]),
+  );
+  return result;
 }
 
 function columnSum({ inputs: { x }, attrs, backend }: Arguments): tf.TensorInfo {

@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { UsageError } from '../../util/errors.ts';
-import { floatsOf, registerWasmKernel, resultOf, viewOf, type WasmKernel } from './wasmRegistry.ts';
+import { floatsOf, registerWasmKernel, type WasmKernel } from './wasmRegistry.ts';
 
 const { computeConv2DInfo, computeConv3DInfo, computePool2DInfo, computePool3DInfo } = tf.backend_util;
 type Conv2DInfo = tf.backend_util.Conv2DInfo;
@@ -35,7 +35,6 @@ type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
 export function registerWindowKernels(): void {
   for (const [name, isDepthwise] of CONVOLUTIONS) padExplicitly(name, isDepthwise);
   for (const name of ['AvgPool', 'MaxPool']) checkPooling(name);
-  registerWasmKernel('Conv2DBackpropFilter', convolutionFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient);
   // TensorFlow.js starts a maximum at the smallest positive float, not at the lowest float. So
@@ -128,47 +127,6 @@ function checkShape(kernelName: string, info: Conv2DInfo): void {
       "Pass `pad` as 'same', 'valid' or [[0, 0], [top, bottom], [left, right], [0, 0]], and 'floor' or nothing as `dimRoundingMode`.",
   );
 }
-
-/**
- * Computes the gradient of a convolution's filter, for which TensorFlow.js 4.22 has no wasm kernel.
- * The gradient of one filter weight is a sum of products: each input under that weight times the
- * gradient of the output. The inputs are gathered into columns, so that one matMul computes all
- * sums.
- *
- * @param inputs `x` float32 [batch, height, width, in], `dy` float32 [batch, outHeight, outWidth,
- *   out]; NHWC
- * @returns float32 `filterShape`
- */
-const convolutionFilterGradient: WasmKernel<Attributes> = (
-  inputs,
-  { strides, pad, dimRoundingMode, filterShape },
-  backend,
-) =>
-  resultOf(backend, () => {
-    const [x, dy] = [inputs['x'], inputs['dy']].map((info) => viewOf(info!, backend)) as [tf.Tensor4D, tf.Tensor4D];
-    const { batchSize, outHeight, outWidth, strideHeight, strideWidth, padInfo, inChannels, outChannels } =
-      computeConv2DInfo(x.shape, filterShape, strides, 1, pad, dimRoundingMode);
-    const { top, bottom, left, right } = padInfo;
-    const padded = tf.pad(x, [
-      [0, 0],
-      [top, bottom],
-      [left, right],
-      [0, 0],
-    ]);
-    const [filterHeight, filterWidth] = filterShape;
-    const under = Array.from({ length: filterHeight * filterWidth }, (_, at) => {
-      const [row, column] = [Math.floor(at / filterWidth), at % filterWidth];
-      const end = [
-        ...[batchSize, row + (outHeight - 1) * strideHeight + 1],
-        ...[column + (outWidth - 1) * strideWidth + 1, inChannels],
-      ];
-      return tf.stridedSlice(padded, [0, row, column, 0], end, [1, strideHeight, strideWidth, 1]);
-    });
-    const positions = batchSize * outHeight * outWidth;
-    const columns = tf.concat(under, 3).reshape<tf.Tensor2D>([positions, -1]);
-    const outputs = dy.reshape<tf.Tensor2D>([positions, outChannels]);
-    return tf.matMul(columns, outputs, true).reshape(filterShape);
-  });
 
 function depthwiseInfo(x: number[], filter: number[], attributes: Attributes): Conv2DInfo {
   const { strides, dilations, pad, dimRoundingMode } = attributes;

@@ -4,6 +4,7 @@
  * of 4. `npm run kernels` compiles them.
  */
 export { attention, attentionBytes, attentionGradient } from './attention';
+export { filterGradient, inputGradient, windowBytes } from './convolution';
 export { crossEntropy, crossEntropyGradient } from './crossEntropy';
 export { multiply, SCRATCH } from './product';
 export { rmsNorm, rmsNormGradient, rmsNormScaleProducts, sumColumns } from './rows';
