@@ -1,5 +1,6 @@
 /** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
 import type * as tf from '@tensorflow/tfjs';
+import { backendOfCpu } from '../util/fallbackBackend.ts';
 import { allocate, type WasmBackend } from './backend.ts';
 import { MODULE } from './moduleBytes.ts';
 import { compute, type Pointer } from './recording.ts';
@@ -30,11 +31,9 @@ interface Functions {
   windowBytes: (outHeight: number, outWidth: number, taps: number) => number;
 }
 
-const bytes = Uint8Array.from(atob(MODULE), (character) => character.codePointAt(0)!);
-
-/** Whether the browser can run the module. It needs vectors of 128 bits (SIMD). */
+/** Whether the browser can run the module, which uses SIMD instructions. */
 export function canCompute(): boolean {
-  return WebAssembly.validate(bytes);
+  return backendOfCpu() === 'simd';
 }
 
 let compiled: WebAssembly.Module | null = null;
@@ -44,7 +43,7 @@ const instances = new WeakMap<WasmBackend, Functions>();
 export function functionsOf(backend: WasmBackend): Functions {
   const known = instances.get(backend);
   if (known) return known;
-  compiled ??= new WebAssembly.Module(bytes);
+  compiled ??= new WebAssembly.Module(Uint8Array.from(atob(MODULE), (character) => character.codePointAt(0)!));
   const { exports } = new WebAssembly.Instance(compiled, { env: { memory: backend.wasm.asm.memory } });
   const scratchBytes = (exports['SCRATCH'] as WebAssembly.Global).value as number;
   const scratch = allocate(backend, scratchBytes);

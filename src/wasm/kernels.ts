@@ -37,7 +37,7 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
   RmsNormScaleGradient: rmsNormScaleProducts,
 };
 
-/** Registers the kernels. */
+/** Registers the kernels. The browser must be able to run them: see {@link canCompute}. */
 export function registerKernels(): void {
   for (const [kernelName, run] of Object.entries(KERNELS)) {
     const stock = tf.getKernel(kernelName, 'wasm') as tf.KernelConfig | undefined;

@@ -1,27 +1,23 @@
 /** TensorFlow.js's WebAssembly backend with kernels for training. */
 import * as tf from '@tensorflow/tfjs';
 import { wasmBackend } from '../../wasm/backend.ts';
-import { canCompute } from '../../wasm/functions.ts';
 import { observeKernels } from '../../wasm/recording.ts';
 import { registerTrainingKernels } from './wasmKernels.ts';
 import { ownKernels } from './wasmRegistry.ts';
 
-/**
- * Registers the kernels, and returns `true`, if `@tensorflow/tfjs-backend-wasm` is imported and the
- * browser can run the kernels.
- */
+/** Registers the kernels, and returns `true`, if `@tensorflow/tfjs-backend-wasm` is imported. */
 export function prepareWasm(): boolean {
-  const isUsable = tf.findBackendFactory('wasm') !== null && canCompute();
-  if (isUsable) registerTrainingKernels();
-  return isUsable;
+  const isImported = tf.findBackendFactory('wasm') !== null;
+  if (isImported) registerTrainingKernels();
+  return isImported;
 }
 
 /** Kernels that check their inputs in JavaScript. A replay runs them as a whole. */
 const CHECKING = ['GatherV2'];
 
 /**
- * Makes WebAssembly the backend of TensorFlow.js, if {@link prepareWasm} succeeds. Returns whether
- * that succeeded.
+ * Makes WebAssembly the backend of TensorFlow.js, if `@tensorflow/tfjs-backend-wasm` is imported.
+ * Returns whether that succeeded.
  */
 export async function useWasm(): Promise<boolean> {
   const isOpen = prepareWasm() && (await tf.setBackend('wasm').catch(() => false));

@@ -5,6 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
+import { canCompute } from '../../wasm/functions.ts';
 import { registerKernels } from '../../wasm/kernels.ts';
 import { floatsOf, registerWasmKernel, resultOf, viewOf } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';
@@ -20,7 +21,7 @@ export function registerTrainingKernels(): void {
   isRegistered = true;
   registerWindowKernels();
   registerSegmentSum();
-  registerKernels();
+  if (canCompute()) registerKernels();
   registerLookUp();
   registerPrelu();
   for (const [name, input, dtype] of WRONG_TYPES) refuse(name, input, dtype);

@@ -5,6 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { UsageError } from '../../util/errors.ts';
+import { canCompute } from '../../wasm/functions.ts';
 import { floatsOf, registerWasmKernel, type WasmKernel } from './wasmRegistry.ts';
 
 const { computeConv2DInfo, computeConv3DInfo, computePool2DInfo, computePool3DInfo } = tf.backend_util;
@@ -35,6 +36,8 @@ type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
 export function registerWindowKernels(): void {
   for (const [name, isDepthwise] of CONVOLUTIONS) padExplicitly(name, isDepthwise);
   for (const name of ['AvgPool', 'MaxPool']) checkPooling(name);
+  // Other browsers have a faster kernel of this project for the gradient, which TensorFlow.js lacks.
+  if (!canCompute()) registerWasmKernel('Conv2DBackpropFilter', convolutionFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient);
   // TensorFlow.js starts a maximum at the smallest positive float, not at the lowest float. So
@@ -171,11 +174,28 @@ const depthwiseInputGradient: WasmKernel<Attributes> = ({ dy: output, filter: we
   return result;
 };
 
-/** Filters are float32 [depth, height, width, in, out]. */
-const convolution3DFilterGradient: WasmKernel<Attributes3D> = (inputs, { strides, pad, filterShape }, backend) => {
-  const info = computeConv3DInfo(inputs['x']!.shape as Shape5, filterShape, strides, 1, pad);
+const convolutionFilterGradient: WasmKernel<Attributes> = (
+  inputs,
+  { strides, pad, dimRoundingMode, filterShape },
+  backend,
+) =>
+  filterGradient(
+    computeConv2DInfo(inputs['x']!.shape as Shape4, filterShape, strides, 1, pad, dimRoundingMode),
+    inputs,
+    backend,
+  );
+
+const convolution3DFilterGradient: WasmKernel<Attributes3D> = (inputs, { strides, pad, filterShape }, backend) =>
+  filterGradient(computeConv3DInfo(inputs['x']!.shape as Shape5, filterShape, strides, 1, pad), inputs, backend);
+
+/** Filters are float32 [height, width, in, out], in 3D with the depth before the height. */
+function filterGradient(
+  info: Conv2DInfo | Conv3DInfo,
+  inputs: tf.NamedTensorInfoMap,
+  backend: BackendWasm,
+): tf.TensorInfo {
   const { inChannels, outChannels } = info;
-  const result = backend.makeOutput(filterShape, 'float32');
+  const result = backend.makeOutput(info.filterShape, 'float32');
   const [x, dy, gradient] = floatsOf(backend, inputs['x']!, inputs['dy']!, result);
   const sums = new Float64Array(gradient!.length);
   forEachTap(info, (from, to, tap) => {
@@ -186,7 +206,7 @@ const convolution3DFilterGradient: WasmKernel<Attributes3D> = (inputs, { strides
   });
   gradient!.set(sums);
   return result;
-};
+}
 
 const convolution3DInputGradient: WasmKernel<Attributes3D> = (inputs, { strides, pad, inputShape }, backend) => {
   const info = computeConv3DInfo(inputShape, inputs['filter']!.shape as Shape5, strides, 1, pad);
