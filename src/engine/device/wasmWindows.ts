@@ -36,7 +36,7 @@ type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
 export function registerWindowKernels(): void {
   for (const [name, isDepthwise] of CONVOLUTIONS) padExplicitly(name, isDepthwise);
   for (const name of ['AvgPool', 'MaxPool']) checkPooling(name);
-  // Other browsers have a faster kernel of this project for the gradient, which TensorFlow.js lacks.
+  // TensorFlow.js lacks this gradient. With SIMD instructions, wasm/kernels.ts has a faster one.
   if (!canCompute()) registerWasmKernel('Conv2DBackpropFilter', convolutionFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient);
   registerWasmKernel('DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient);
