@@ -5,8 +5,10 @@ import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { registerTrainingKernels } from '../../src/engine/device/wasmKernels.ts';
+import { useWasm } from '../../src/engine/device/wasmBackend.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
+import { variablesOf } from '../../src/parallel/backward/flatten.ts';
+import { declareInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { createPortLink } from '../../src/transport/portLink.ts';
@@ -19,8 +21,7 @@ const [inputs, hidden, classes] = sizes;
 // The backend is opened as in a tab that is not isolated: one thread.
 tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
 setWasmPaths(`${path.resolve(import.meta.dirname, '../../node_modules/@tensorflow/tfjs-backend-wasm/dist')}/`);
-registerTrainingKernels();
-await tf.setBackend('wasm');
+await useWasm();
 
 const links = new Map([[1 - rank, createPortLink(port)]]);
 const group = new ProcessGroup(new Mesh({ rank, worldSize, generation: 1, links }));
@@ -37,11 +38,16 @@ const ys = tf.oneHot(
 );
 const ddp = await DistributedDataParallel.create(model, group);
 const optimizer = createOptimizer('momentum', { learningRate: 0.01, momentum: 0.9 }, ddp.layout.size);
+// As in a run, passes are recorded in the first steps and then replayed.
+const captures = PassCaptures.of(variablesOf(model), (reason) => {
+  throw new Error(reason);
+});
+const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.apply(xs) as tf.Tensor).asScalar();
+const pass = declareInputs([xs, ys], loss);
 const times: StepTimes[] = [];
 for (let step = -warmUpSteps; step < steps; step++) {
   const startedAt = performance.now();
-  const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.apply(xs) as tf.Tensor).asScalar();
-  const { compute, readback, communicate, exposed } = await ddp.backward(loss, { samples: batch });
+  const { compute, readback, communicate, exposed } = await ddp.backward(pass, { samples: batch, captures });
   const reducedAt = performance.now();
   ddp.step(optimizer);
   const now = performance.now();
