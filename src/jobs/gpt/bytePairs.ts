@@ -5,15 +5,13 @@
  * belongs to the word.
  */
 import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
+import { systemClock, Yielder } from '../../util/clock.ts';
 import { codePointsOf } from './text.ts';
 import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
 import { Words } from './words.ts';
 
-/** A word of the text with its current tokens and its number of occurrences. */
-interface Word {
-  tokens: number[];
-  count: number;
-}
+/** Longest time without a yield, ms. */
+const STRETCH_MS = 50;
 
 export class BytePairs implements Tokenizer {
   /** For each learned token: the two tokens that it replaces. Token 256 has index 0. */
@@ -35,16 +33,16 @@ export class BytePairs implements Tokenizer {
    * Learns pairs from the words of a text until there are `vocabulary` tokens or no pair occurs
    * twice.
    */
-  static of(words: Words, vocabulary: number): BytePairs {
-    const counts = new PairCounts(
-      words.counts.map((count, number) => ({ tokens: Array.from(words.bytesOf(number)), count })),
-    );
+  static async of(words: Words, vocabulary: number): Promise<BytePairs> {
+    const yielder = new Yielder(systemClock, STRETCH_MS);
+    const counts = await PairCounts.of(words, yielder);
     const pairs: [number, number][] = [];
     while (BYTES + pairs.length < vocabulary) {
       const best = counts.mostFrequent();
       if (best === null) break;
       counts.merge(best, BYTES + pairs.length);
       pairs.push(best);
+      await yielder.yieldIfDue();
     }
     return new BytePairs(pairs);
   }
@@ -61,21 +59,21 @@ export class BytePairs implements Tokenizer {
     const words = new Words();
     words.add(codePointsOf(text));
     words.end();
-    return this.encodeWords(words);
+    return joined(
+      words,
+      words.counts.map((_, number) => this.#encodeWord(words.bytesOf(number))),
+    );
   }
 
   /** Encodes the text of `words`. */
-  encodeWords(words: Words): Uint16Array {
-    const encoded = words.counts.map((_, number) => this.#encodeWord(words.bytesOf(number)));
-    const out = new Uint16Array(words.counts.reduce((sum, count, i) => sum + count * encoded[i]!.length, 0));
-    let at = 0;
-    for (const numbers of words.numbers()) {
-      for (let i = 0; i < numbers.length; i++) {
-        const tokens = encoded[numbers[i]!]!;
-        for (let k = 0; k < tokens.length; k++) out[at++] = tokens[k]!;
-      }
+  async encodeWords(words: Words): Promise<Uint16Array> {
+    const yielder = new Yielder(systemClock, STRETCH_MS);
+    const encoded: number[][] = [];
+    for (const number of words.counts.keys()) {
+      encoded.push(this.#encodeWord(words.bytesOf(number)));
+      await yielder.yieldIfDue();
     }
-    return out;
+    return joined(words, encoded);
   }
 
   /** Decodes tokens. Invalid UTF-8, which a model may generate, becomes U+FFFD. */
@@ -87,15 +85,30 @@ export class BytePairs implements Tokenizer {
 
   /** Encodes a word: merges its pairs in the order in which they were learned. */
   #encodeWord(word: Uint8Array): number[] {
-    let tokens = Array.from(word);
+    const tokens = Array.from(word);
+    /** For each token, the token that replaces it and the following one; `Infinity` if none does. */
+    const merged = tokens.map((_, i) => this.#merged(tokens, i));
     for (;;) {
       let first = Infinity;
-      for (let i = 0; i + 1 < tokens.length; i++) {
-        first = Math.min(first, this.#tokens.get(keyOf(tokens[i]!, tokens[i + 1]!)) ?? Infinity);
-      }
+      for (let i = 0; i < merged.length; i++) if (merged[i]! < first) first = merged[i]!;
       if (first === Infinity) return tokens;
-      tokens = merge(tokens, ...this.#pairs[first - BYTES]!, first);
+      let length = 0;
+      for (let i = 0; i < tokens.length; i++, length++) {
+        const isMerged = merged[i] === first;
+        tokens[length] = isMerged ? first : tokens[i]!;
+        // The pair that begins with this token has changed if the next token is merged.
+        merged[length] = isMerged ? -1 : merged[i]!;
+        if (isMerged) i++;
+      }
+      tokens.length = merged.length = length;
+      for (let i = 0; i < length; i++) {
+        if (merged[i] === -1 || merged[i + 1] === -1) merged[i] = this.#merged(tokens, i);
+      }
     }
+  }
+
+  #merged(tokens: readonly number[], at: number): number {
+    return (at + 1 < tokens.length && this.#tokens.get(keyOf(tokens[at]!, tokens[at + 1]!))) || Infinity;
   }
 }
 
@@ -113,33 +126,70 @@ export class WordReader implements TokenReader {
     this.#words.add(characters);
   }
 
-  finish(vocabulary: Vocabulary | null): { tokenizer: Tokenizer; tokens: Tokens } {
+  async finish(vocabulary: Vocabulary | null): Promise<{ tokenizer: Tokenizer; tokens: Tokens }> {
     this.#words.end();
     const isOwn = vocabulary?.tokens === 'byte-pairs';
-    const tokenizer = isOwn ? new BytePairs(vocabulary.pairs) : BytePairs.of(this.#words, this.#vocabulary);
-    return { tokenizer, tokens: tokenizer.encodeWords(this.#words) };
+    const tokenizer = isOwn ? new BytePairs(vocabulary.pairs) : await BytePairs.of(this.#words, this.#vocabulary);
+    return { tokenizer, tokens: await tokenizer.encodeWords(this.#words) };
   }
 }
 
+/** A pair of tokens in the words of a text. */
+interface Pair {
+  readonly key: number;
+  /** Number of occurrences in the text. */
+  count: number;
+  /** The positions where the pair is or was before, in ascending order. */
+  readonly positions: number[];
+}
+
+/** Marks bytes at which no token begins or ends. */
+const NO_TOKEN = -1;
+
 /**
- * The number of occurrences of each pair. A merge visits only the words that have the pair, so
- * thousands of pairs are learned in seconds.
+ * The occurrences of each pair. A merge visits only the occurrences of its pair and the tokens
+ * beside them, so thousands of pairs are learned in seconds, also from long words.
  */
 class PairCounts {
-  readonly #words: readonly Word[];
-  readonly #counts = new Map<number, number>();
-  /** For each pair: the words that have it or had it before. */
-  readonly #wordsOf = new Map<number, Set<number>>();
+  /**
+   * The different words one after the other, with a {@link NO_TOKEN} after each of them. A token is
+   * at the positions of its first and its last byte.
+   */
+  readonly #tokens: Int32Array;
+  /** For each position: how often its word occurs. */
+  readonly #occurrences: Uint32Array;
+  #end = 0;
+  /** Number of bytes of each token. */
+  readonly #lengths = Array.from({ length: BYTES }, () => 1);
+  readonly #pairs = new Map<number, Pair>();
   /**
    * Pairs by number of occurrences, as a binary heap. A pair may have several entries. An entry is
    * out of date if its number differs from the pair's current number.
    */
   readonly #heap: { key: number; count: number }[] = [];
 
-  constructor(words: readonly Word[]) {
-    this.#words = words;
-    for (const index of words.keys()) this.#add(index, 1);
-    for (const [key, count] of this.#counts) this.#push({ key, count });
+  private constructor(words: Words) {
+    this.#tokens = new Int32Array(words.bytes + words.counts.length).fill(NO_TOKEN);
+    this.#occurrences = new Uint32Array(this.#tokens.length);
+  }
+
+  static async of(words: Words, yielder: Yielder): Promise<PairCounts> {
+    const counts = new PairCounts(words);
+    for (const [number, count] of words.counts.entries()) {
+      counts.#add(words.bytesOf(number), count);
+      await yielder.yieldIfDue();
+    }
+    for (const pair of counts.#pairs.values()) counts.#push(pair);
+    return counts;
+  }
+
+  /** Adds a word that occurs `count` times. */
+  #add(word: Uint8Array, count: number): void {
+    const [start, end] = [this.#end, this.#end + word.length];
+    this.#tokens.set(word, start);
+    this.#occurrences.fill(count, start, end);
+    for (let at = start; at + 1 < end; at++) this.#count(this.#tokens[at]!, this.#tokens[at + 1]!, at);
+    this.#end = end + 1;
   }
 
   /**
@@ -148,7 +198,7 @@ class PairCounts {
    */
   mostFrequent(): [number, number] | null {
     for (let top = this.#heap[0]; top; top = this.#heap[0]) {
-      const count = this.#counts.get(top.key) ?? 0;
+      const count = this.#pairs.get(top.key)?.count;
       if (count === top.count) return count > 1 ? [Math.floor(top.key / KEY), top.key % KEY] : null;
       this.#pop();
     }
@@ -157,36 +207,49 @@ class PairCounts {
 
   /** Replaces a pair by `token` in all words. */
   merge([left, right]: readonly [number, number], token: number): void {
-    const changed = new Set<number>();
-    for (const index of this.#wordsOf.get(keyOf(left, right)) ?? []) {
-      const word = this.#words[index]!;
-      const merged = merge(word.tokens, left, right, token);
-      if (merged === word.tokens) continue;
-      for (const key of this.#add(index, -1)) changed.add(key);
-      word.tokens = merged;
-      for (const key of this.#add(index, 1)) changed.add(key);
+    const [tokens, lengths, key] = [this.#tokens, this.#lengths, keyOf(left, right)];
+    const changed = new Set<Pair>();
+    const length = (lengths[token] = lengths[left]! + lengths[right]!);
+    for (const at of this.#pairs.get(key)!.positions) {
+      const middle = at + lengths[left]!;
+      if (tokens[at] !== left || tokens[middle] !== right) continue;
+      const end = at + length;
+      const [before, after] = [tokens[at - 1] ?? NO_TOKEN, tokens[end]!];
+      tokens[middle - 1] = tokens[middle] = NO_TOKEN;
+      tokens[at] = tokens[end - 1] = token;
+      if (before !== NO_TOKEN) {
+        const start = at - lengths[before]!;
+        changed.add(this.#discount(before, left, at));
+        changed.add(this.#count(before, token, start));
+      }
+      if (after !== NO_TOKEN) {
+        changed.add(this.#discount(right, after, at));
+        changed.add(this.#count(token, after, at));
+      }
     }
-    for (const key of changed) this.#push({ key, count: this.#counts.get(key)! });
+    this.#pairs.delete(key);
+    for (const pair of changed) this.#push(pair);
   }
 
-  /** Adds the pairs of a word to the counts, or subtracts them. Returns the keys of the pairs. */
-  #add(index: number, sign: 1 | -1): number[] {
-    const { tokens, count } = this.#words[index]!;
-    const keys: number[] = [];
-    for (let i = 0; i + 1 < tokens.length; i++) {
-      const key = keyOf(tokens[i]!, tokens[i + 1]!);
-      keys.push(key);
-      this.#counts.set(key, (this.#counts.get(key) ?? 0) + sign * count);
-      const words = this.#wordsOf.get(key);
-      if (words) words.add(index);
-      else this.#wordsOf.set(key, new Set([index]));
-    }
-    return keys;
+  /** Counts a pair whose first token is at position `at`. */
+  #count(left: number, right: number, at: number): Pair {
+    const key = keyOf(left, right);
+    let pair = this.#pairs.get(key);
+    if (pair === undefined) this.#pairs.set(key, (pair = { key, count: 0, positions: [] }));
+    pair.count += this.#occurrences[at]!;
+    pair.positions.push(at);
+    return pair;
   }
 
-  #push(entry: { key: number; count: number }): void {
+  /** Subtracts an occurrence of a pair in the word at position `at`. */
+  #discount(left: number, right: number, at: number): Pair {
+    const pair = this.#pairs.get(keyOf(left, right))!;
+    pair.count -= this.#occurrences[at]!;
+    return pair;
+  }
+  #push({ key, count }: Pair): void {
     const heap = this.#heap;
-    let at = heap.push(entry) - 1;
+    let at = heap.push({ key, count }) - 1;
     while (at > 0) {
       const parent = (at - 1) >> 1;
       if (!isBefore(heap[at]!, heap[parent]!)) return;
@@ -216,18 +279,17 @@ function isBefore(a: { key: number; count: number }, b: { key: number; count: nu
   return a.count > b.count || (a.count === b.count && a.key < b.key);
 }
 
-/** Replaces each pair of tokens (`left`, `right`) with `token`. */
-function merge(tokens: number[], left: number, right: number, token: number): number[] {
-  const out: number[] = [];
-  for (let i = 0; i < tokens.length; i++) {
-    if (tokens[i] === left && tokens[i + 1] === right) {
-      out.push(token);
-      i += 1;
-    } else {
-      out.push(tokens[i]!);
+/** Returns the tokens of a text, of which `encoded` has those of each different word. */
+function joined(words: Words, encoded: readonly (readonly number[])[]): Uint16Array {
+  const out = new Uint16Array(words.counts.reduce((sum, count, i) => sum + count * encoded[i]!.length, 0));
+  let at = 0;
+  for (const numbers of words.numbers()) {
+    for (let i = 0; i < numbers.length; i++) {
+      const tokens = encoded[numbers[i]!]!;
+      for (let k = 0; k < tokens.length; k++) out[at++] = tokens[k]!;
     }
   }
-  return out.length === tokens.length ? tokens : out;
+  return out;
 }
 
 /** Factor of {@link keyOf}; it is larger than any token. */

@@ -69,7 +69,7 @@ export class CharacterReader implements TokenReader {
     this.#length += numbers.length;
   }
 
-  finish(vocabulary: Vocabulary | null): { tokenizer: Tokenizer; tokens: Tokens } {
+  async finish(vocabulary: Vocabulary | null): Promise<{ tokenizer: Tokenizer; tokens: Tokens }> {
     const { codes } = this.#counts;
     const isOwn = vocabulary?.tokens === 'characters';
     const tokenizer = new Characters(isOwn ? vocabulary.characters : this.#counts.different());

@@ -97,7 +97,7 @@ export async function createCorpus(
   const { length, heldOut } = await readOnce(text, { counts, reader, onprogress });
   const held = counts.numbersOf(heldOut);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, counts.different());
-  const { tokenizer, tokens } = reader.finish(vocabulary);
+  const { tokenizer, tokens } = await reader.finish(vocabulary);
   const train = new Windows(tokens, context, counts.counted);
   const test = new Windows(tokenizer.encode(stringOf(heldOut)), context, held.length);
   if (train.size === 0 || test.size === 0) {

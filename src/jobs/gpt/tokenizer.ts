@@ -25,7 +25,7 @@ export interface TokenReader {
   add(characters: Uint32Array, numbers: Int32Array): void;
   /**
    * @param vocabulary the vocabulary of the tokenizer; `null`: one is created for the text.
-   * @throws DataError if the text has too many different characters.
+   * @throws (rejects) DataError if the text has too many different characters.
    */
-  finish(vocabulary: Vocabulary | null): { tokenizer: Tokenizer; tokens: Tokens };
+  finish(vocabulary: Vocabulary | null): Promise<{ tokenizer: Tokenizer; tokens: Tokens }>;
 }

@@ -1,6 +1,6 @@
 /**
  * Splits a text into words and numbers them. A word has the space before it; any other whitespace
- * character is a word of its own. Words are found in a hash table by their bytes in UTF-8, because
+ * character is a word of its own. A text without spaces is cut into words of the maximum length. Words are found in a hash table by their bytes in UTF-8, because
  * strings of them would take several times as long.
  */
 import { encodeUtf8, MAX_CHARACTER_BYTES } from '../../formats/utf8.ts';
@@ -12,6 +12,8 @@ IS_WHITESPACE.fill(1, 0x9, 0xe).fill(1, 0x2000, 0x200b);
 for (const code of [SPACE, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff]) IS_WHITESPACE[code] = 1;
 /** Constants of the hash FNV-1a. */
 const [FNV_START, FNV_PRIME] = [0x811c9dc5 | 0, 0x01000193];
+/** Maximum number of characters of a word. The time for encoding a word grows with its square. */
+const MAX_CHARACTERS = 256;
 /** Number of words in one array. */
 const CHUNK = 4096;
 
@@ -28,6 +30,8 @@ export class Words {
   #end = 0;
   readonly #hashes: number[] = [];
   #hash = FNV_START;
+  /** Number of characters of the word that has begun. */
+  #characters = 0;
   /** A hash table: numbers of words plus 1, or 0. */
   #table = new Uint32Array(256);
 
@@ -35,11 +39,11 @@ export class Words {
   add(characters: Uint32Array): void {
     const most = this.#end + MAX_CHARACTER_BYTES * characters.length;
     if (most > this.#bytes.length) this.#bytes = enlarged(this.#bytes, 2 * most);
-    let [end, hash] = [this.#end, this.#hash];
+    let [end, hash, length] = [this.#end, this.#hash, this.#characters];
     const endWord = (): void => {
       [this.#end, this.#hash] = [end, hash];
       this.end();
-      [end, hash] = [this.#end, this.#hash];
+      [end, hash, length] = [this.#end, this.#hash, 0];
     };
     for (let i = 0; i < characters.length; i++) {
       const code = characters[i]!;
@@ -47,9 +51,9 @@ export class Words {
       if (isWhitespace) endWord();
       end = encodeUtf8(code, this.#bytes, end);
       hash = Math.imul(hash ^ code, FNV_PRIME);
-      if (isWhitespace && code !== SPACE) endWord();
+      if ((isWhitespace && code !== SPACE) || ++length === MAX_CHARACTERS) endWord();
     }
-    [this.#end, this.#hash] = [end, hash];
+    [this.#end, this.#hash, this.#characters] = [end, hash, length];
   }
 
   /** Ends the last word. */
@@ -65,6 +69,11 @@ export class Words {
     this.#chunks.at(-1)![this.#filled++] = number;
     this.#end = this.#starts.at(-1)!;
     this.#hash = FNV_START;
+  }
+
+  /** Number of bytes of all different words. */
+  get bytes(): number {
+    return this.#starts.at(-1)!;
   }
 
   /** Returns the bytes of a word in UTF-8. */
