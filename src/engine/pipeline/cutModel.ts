@@ -63,7 +63,7 @@ async function cutModel(
 
 /** Measures the layers with one sample. */
 async function costsOf(task: PipelineTask, clock: Clock): Promise<number[]> {
-  const batch = await task.load(Uint32Array.of(0), 1, { step: 0, epoch: 0 });
+  const batch = await task.load(Uint32Array.of(0), 1, { step: 0, epoch: 0 }, true);
   try {
     return await measureLayers(task.createModel().layers, batch.inputs, clock);
   } finally {

@@ -76,6 +76,11 @@ export class PipelineGrid {
     return this.groups?.pipeline.rank ?? null;
   }
 
+  /** Whether this rank has the first or the last layer, which use inputs and labels. */
+  get usesSamples(): boolean {
+    return this.stage === 0 || this.stage === this.stages - 1;
+  }
+
   /** Number of samples in a step, over all replicas. */
   get stepSamples(): number {
     return this.#job.batchSize * this.stages * this.replicas;

@@ -215,10 +215,10 @@ export class PipelineModelStage {
 
   /** Loads the micro-batches of this replica's samples. Missing samples have weight 0. */
   #load(indices: Uint32Array, at: StepOfEpoch | null): Promise<MicroBatch[]> {
-    const { rows, microBatches } = this.#grid;
+    const { rows, microBatches, usesSamples } = this.#grid;
     return Promise.all(
       Array.from({ length: microBatches }, (_, i) =>
-        this.#task.load(indices.subarray(i * rows, (i + 1) * rows), rows, at),
+        this.#task.load(indices.subarray(i * rows, (i + 1) * rows), rows, at, usesSamples),
       ),
     );
   }

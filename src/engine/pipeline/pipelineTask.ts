@@ -92,8 +92,10 @@ export interface PipelineTask extends Pick<
    * Loads samples `indices` (at most `size`) as tensors of a fixed shape.
    *
    * @param at the step that learns from the samples; `null`: the samples are held-out samples.
+   * @param usesSamples whether this rank uses inputs or losses. If not, samples in files are not
+   *   read.
    */
-  load(indices: Uint32Array, size: number, at: StepOfEpoch | null): Promise<MicroBatch>;
+  load(indices: Uint32Array, size: number, at: StepOfEpoch | null, usesSamples: boolean): Promise<MicroBatch>;
 }
 
 /**
@@ -134,9 +136,10 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
       cost: null,
       outputWeights: null,
     }),
-    load: async (indices, size, at) => {
+    load: async (indices, size, at, usesSamples) => {
       const batch = new Batch(at === null ? test : train, size);
-      const loaded = await batch.load(indices, (pixels) => at && augment(pixels, indices, at.epoch));
+      const read = usesSamples ? indices : new Uint32Array();
+      const loaded = await batch.load(read, (pixels) => at && augment(pixels, read, at.epoch));
       const { inputs, labels } = loaded;
       let { weights } = loaded;
       const masks = at && dropoutMasks({ dropout }, job.seed, indices, size, at.step);
@@ -144,7 +147,7 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
         inputs,
         mask: maskOf(masks),
         losses: () => [(logits) => scores.loss(logits as tf.Tensor2D, { labels, weights })],
-        leftOut: [...indices.keys()].filter((row) => batch.weights[row] === 0),
+        leftOut: [...read.keys()].filter((row) => batch.weights[row] === 0),
         leaveOut: (rows) => {
           for (const row of rows) batch.weights[row] = 0;
           weights.dispose();

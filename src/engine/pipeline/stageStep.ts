@@ -247,7 +247,7 @@ export class StageStep implements RankStep {
     const { task, plan } = this.#options;
     const { grid } = this.#agreed;
     const { ahead = 0 } = task;
-    if (ahead === 0 || grid.replica === null) return;
+    if (ahead === 0 || !grid.usesSamples) return;
     const steps = this.progress.totalSteps(this.samples) - this.progress.now.step - 1;
     const most = Math.min(ahead, steps * plan.batchSize * grid.stages);
     const following = takeAhead(next, most, (at) => {

@@ -170,6 +170,38 @@ test('all stages are told the samples of their next steps, and report how long t
   expect(Math.min(...waits)).toBeGreaterThan(10);
 });
 
+test('a stage between the first and the last reads no samples, and is told of none', async () => {
+  const job = parseJob({ ...FILES_JOB, strategy: 'pipeline', stages: 3, microBatches: 2, batchSize: 2 });
+  const told: number[][][] = [[], [], []];
+  const read = [0, 0, 0];
+  const results = await runWorld(3, async (group) => {
+    const files = filesOf([3], told[group.rank]);
+    const counted: Dataset = {
+      ...files,
+      read: (indices, ...rest) => {
+        read[group.rank]! += indices.length;
+        return files.read(indices, ...rest);
+      },
+    };
+    const task = samplesPipelineTask(job, { train: counted, test: counted });
+    const { result, outputs } = await trainStage(group, job, { task });
+    outputs.dispose();
+    return result;
+  });
+  expect(results[0]!.pipeline!.layers.map((layers) => layers.length)).toEqual([1, 1, 1]);
+  expect([read[1], told[1]]).toEqual([0, []]);
+  expect(Math.min(read[0]!, read[2]!, told[0]!.length, told[2]!.length)).toBeGreaterThan(0);
+  const whole = parseJob({ ...FILES_JOB, batchSize: 6 });
+  const expected = await runWorld(1, async (group) => {
+    const files = filesOf([3]);
+    const task = await createJobTask(whole, { train: files, test: files }, 1);
+    const result = await trainWhole(group, whole, task);
+    task.dispose();
+    return result;
+  });
+  expectEqualLosses(results, expected);
+});
+
 test('two replicas of two stages learn the same as one rank, and a fifth rank waits', async () => {
   const plan = { job: 'gpt', gpt, maxSteps: 4 };
   const results = await run(5, { ...plan, batchSize: 2, strategy: 'pipeline', stages: 2, microBatches: 3 });
