@@ -81,6 +81,7 @@ export interface PipelineTask extends Pick<
   | 'contents'
   | 'ahead'
   | 'expect'
+  | 'expectHeldOut'
 > {
   /** The data with which a language model writes texts; `null` for other models. */
   text: { tokenizer: Tokenizer; size: NetworkSize; bigramLoss: number } | null;
@@ -123,6 +124,7 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
     contents: train.contents ?? null,
     ahead: train.ahead,
     expect: (next) => train.expect?.(next),
+    expectHeldOut: (next) => test.expect?.(next),
     classifies: scores.classifies,
     classes: scores.classes,
     score: scores.metrics,

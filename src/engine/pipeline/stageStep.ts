@@ -321,13 +321,17 @@ export class StageStep implements RankStep {
   }
 
   /** The ranks of a replica evaluate the same samples together. */
-  #heldOutTask({ testSamples, classifies, classes, score }: PipelineTask): HeldOutTask {
+  #heldOutTask({ testSamples, classifies, classes, score, ahead, expectHeldOut }: PipelineTask): HeldOutTask {
     const grid = (): PipelineGrid => this.#agreed.grid;
     return {
       testSamples,
       classifies,
       classes,
       score,
+      ahead,
+      expectHeldOut: (next) => {
+        if (grid().usesSamples) expectHeldOut?.(next);
+      },
       get testBatch() {
         const { rows, microBatches } = grid();
         return rows * microBatches;

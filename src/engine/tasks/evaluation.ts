@@ -109,7 +109,7 @@ export interface EvaluationResult {
 /** The evaluation of held-out samples. */
 export interface HeldOutTask extends Pick<
   Task,
-  'testSamples' | 'testBatch' | 'classifies' | 'classes' | 'score' | 'isShard' | 'evaluate'
+  'testSamples' | 'testBatch' | 'classifies' | 'classes' | 'score' | 'isShard' | 'evaluate' | 'ahead' | 'expectHeldOut'
 > {
   /**
    * How the samples are divided among ranks that have the same samples. By default each rank
@@ -169,6 +169,29 @@ export class HeldOutTests {
 /** Seed of the order in which held-out samples are chosen. */
 const ORDER_SEED = 1;
 
+/** Returns the samples that this rank evaluates of `samples` held-out samples; see {@link testHeldOut}. */
+export function heldOutShare(
+  group: Pick<ProcessGroup, 'rank' | 'worldSize'>,
+  task: HeldOutTask,
+  samples: number,
+  total: number,
+): Uint32Array {
+  const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
+  // Held-out samples may be sorted by class, or the classes may take turns.
+  const indices = permutation(task.testSamples, ORDER_SEED).subarray(0, count).sort();
+  const { index, of } = task.share ?? { index: group.rank, of: group.worldSize };
+  return task.isShard ? indices : splitWindow(indices, index, of);
+}
+
+/**
+ * Lets the task read the first samples of a share.
+ *
+ * @param batch the number of samples that are needed at once. Others are read ahead.
+ */
+export function expectShare({ ahead = 0, expectHeldOut }: HeldOutTask, share: Uint32Array, batch = 0): void {
+  if (ahead > 0) expectHeldOut?.([...share.subarray(0, batch + ahead)]);
+}
+
 /**
  * Evaluates `samples` of the held-out samples. Each rank evaluates its share, and an all-reduce
  * adds the sums. If each rank has held-out samples of its own, every rank evaluates the same
@@ -184,17 +207,15 @@ export async function testHeldOut(
   report: (done: number, share: number) => void | Promise<void> = () => {},
   total = task.testSamples,
 ): Promise<EvaluationResult | null> {
-  const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
-  // Held-out samples may be sorted by class, or the classes may take turns.
-  const indices = permutation(task.testSamples, ORDER_SEED).subarray(0, count).sort();
-  const { index, of, counts: isCounted } = task.share ?? { index: group.rank, of: group.worldSize, counts: true };
-  const share = task.isShard ? indices : splitWindow(indices, index, of);
+  const isCounted = task.share?.counts ?? true;
+  const share = heldOutShare(group, task, samples, total);
   const classes = samples === total ? (task.classes ?? []) : [];
   const { score } = task;
   const first = 3 + (score?.sums ?? 0);
   const own = new Float64Array(first + classes.length ** 2);
   own[0] = isCounted ? share.length : 0;
   for (let at = 0; at < share.length; at += task.testBatch) {
+    expectShare(task, share.subarray(at), task.testBatch);
     const scores = await task.evaluate(share.subarray(at, at + task.testBatch));
     const { leftOut = 0, lossSum, correct, sums = [], confusion = [] } = scores;
     if (isCounted) own[0] -= leftOut;

@@ -108,6 +108,7 @@ export async function createJobTask(
     contents: shard === undefined ? (train.contents ?? null) : null,
     ahead: train.ahead,
     expect: (next) => train.expect?.(next),
+    expectHeldOut: (next) => test.expect?.(next),
     classifies: scores.classifies,
     classes: scores.classes,
     score: scores.metrics,

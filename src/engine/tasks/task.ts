@@ -72,6 +72,8 @@ export interface Task {
   /** See `Dataset`. */
   readonly ahead?: number | undefined;
   expect?(next: readonly number[]): void;
+  /** Like {@link expect}, for held-out samples. */
+  expectHeldOut?(next: readonly number[]): void;
   /**
    * Returns the summed loss of held-out samples `indices`, and the number of correct outputs. That
    * number is 0 if the task does not classify. If a sample has several outputs, such as a sequence,

@@ -6,7 +6,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Yielder } from '../../util/clock.ts';
-import { HeldOutTests, type EvaluationResult } from '../tasks/evaluation.ts';
+import { expectShare, heldOutShare, HeldOutTests, type EvaluationResult } from '../tasks/evaluation.ts';
 import type { RankStep } from './rankStep.ts';
 import { StateComparison } from './stateComparison.ts';
 import { StepLosses } from './stepLosses.ts';
@@ -46,6 +46,16 @@ export class RunDuties {
     const { strategy, progress } = this.#rank;
     if (strategy.reportsAllRanks) progress.now.losses.push(loss);
     else if (!strategy.elastic) this.#losses.add(loss, samples);
+  }
+
+  /** Lets the task read the samples of the next evaluation, if it is due soon. */
+  readAhead(group: ProcessGroup): void {
+    const { heldOut, progress, samples } = this.#rank;
+    const { test } = samples.totals;
+    const { ahead = 0 } = heldOut;
+    if (ahead === 0 || this.#plan.measure !== null) return;
+    const due = progress.evaluatedWithin(Math.ceil(ahead / this.#plan.batchSize), samples);
+    expectShare(heldOut, due === 0 ? new Uint32Array() : heldOutShare(group, heldOut, Math.min(due, test), test));
   }
 
   /** Does the duties, if all ranks have the same state now. Every rank must call it. */

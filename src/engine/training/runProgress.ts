@@ -75,6 +75,19 @@ export class RunProgress {
     return Math.min(step + left, this.#bounds.maxSteps ?? Infinity);
   }
 
+  /** Returns the number of held-out samples of the next evaluation; 0 if it is not due in `steps`. */
+  evaluatedWithin(steps: number, samples: ScheduledSamples): number {
+    const { step, position } = this.now;
+    const ofEpoch = samples.assigner.stepsLeft(position, position.epoch + 1);
+    const last = this.totalSteps(samples);
+    for (let i = 1; i <= Math.min(steps, ofEpoch, last - step); i++) {
+      const after = { ...this.now, step: step + i, position: { ...position, offset: i === ofEpoch ? 0 : 1 } };
+      const { samples: due } = dutiesAfter(after, this.#plan, step + i === last);
+      if (due > 0) return due;
+    }
+    return 0;
+  }
+
   /**
    * Continues from a saved state. It is not known whether the duties after its latest step were
    * done. So they are done now. Doing them twice does no harm.

@@ -155,6 +155,7 @@ export class TrainingLoop {
     const { progress, figures, strategy, samples } = this.#rank;
     const { step, trainedMs } = progress.now;
     const next = await this.#rank.next(group);
+    this.#duties.readAhead(group);
     if (plan.maxMinutes !== null && strategy.isSynchronized) {
       await this.#rate.measure(group, trainedMs);
       figures.skipBytes();

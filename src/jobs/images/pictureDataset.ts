@@ -36,7 +36,10 @@ export class PictureDataset implements Dataset {
   }
 
   expect(next: readonly number[]): void {
-    this.#pictures.expect(next.map((index) => this.#chosen[index]!));
+    this.#pictures.expect(
+      next.map((index) => this.#chosen[index]!),
+      this,
+    );
   }
 
   async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<number[]> {

@@ -36,7 +36,9 @@ export class Pictures implements FileContents {
   /** Pictures that are requested, or that were read ahead and have no room in `#kept`. */
   readonly #requested = new Map<number, Promise<ReadPicture>>();
   readonly #undecoded = new Set<number>();
-  /** The pictures that are needed next, in order. */
+  /** For each data set: the pictures that it needs next, in order. */
+  readonly #lists = new Map<object, readonly number[]>();
+  /** The pictures that are read ahead, in order. */
   #expected: readonly number[] = [];
   #requests = 0;
   readonly #onundecoded: (problem: string) => void;
@@ -80,10 +82,19 @@ export class Pictures implements FileContents {
     return this.folders.pictures[file]!.path;
   }
 
-  /** Reads ahead the pictures that are needed next, in their order. Earlier expectations end. */
-  expect(next: readonly number[]): void {
-    this.#expected = next;
-    const needed = new Set(next);
+  /**
+   * Reads ahead the pictures that are needed next, in their order. Earlier expectations of the same
+   * data set end. Data sets that expect pictures at the same time share the budget.
+   *
+   * @param by the data set.
+   */
+  expect(next: readonly number[], by: object = this): void {
+    if (next.length > 0) this.#lists.set(by, next);
+    else this.#lists.delete(by);
+    const lists = [...this.#lists.values()];
+    const most = lists.length > 1 ? Math.ceil(this.ahead / lists.length) : Infinity;
+    this.#expected = lists.flatMap((list) => list.slice(0, most));
+    const needed = new Set(lists.flat());
     for (const at of this.#requested.keys()) if (!needed.has(at)) this.#requested.delete(at);
     this.#readAhead();
   }
@@ -159,7 +170,8 @@ export class Pictures implements FileContents {
   }
 
   #readAhead(): void {
-    while (this.#requests < REQUESTS) {
+    const most = Math.max(...[...this.#lists.values()].map(({ length }) => length));
+    while (this.#requests < REQUESTS && this.#requested.size < most) {
       const next = this.#chunkOf(this.#expected.filter((at) => !this.#kept.has(at) && !this.#requested.has(at)));
       if (next.length === 0) return;
       this.#requests++;

@@ -85,6 +85,19 @@ test.each([
   },
 );
 
+test('the samples of the next batches are expected while a batch is evaluated', async () => {
+  const evaluated: number[] = [];
+  const expected: number[][] = [];
+  const task: HeldOutTask = {
+    ...heldOutTask(200, evaluated),
+    ahead: 100,
+    expectHeldOut: (next) => void expected.push([...next]),
+  };
+  await runWorld(1, (group) => testHeldOut(group, task, 180));
+  const following = (from: number): number[] => evaluated.slice(from, from + 64 + 100);
+  expect(expected).toEqual([following(0), following(64), following(128)]);
+});
+
 test('ranks with samples of their own evaluate the same fraction of them', async () => {
   const evaluated = [[], []] as [number[], number[]];
   await runWorld(2, (group) =>

@@ -27,6 +27,40 @@ function readingTask(crcOf: (file: number) => number, stated: Uint32Array | null
   };
 }
 
+test.each([1, 2])('%i ranks are told the samples of an evaluation before the steps that precede it', async (n) => {
+  const calls: unknown[] = [];
+  const watched = (): Task => {
+    const task = { ...createCountingTask({ samples: SAMPLES }), testSamples: 40, testBatch: 5 };
+    return {
+      ...task,
+      ahead: 12,
+      expectHeldOut: (next) => void calls.push(['expect', ...next]),
+      withBatch: (indices, use, at, size) => {
+        calls.push('step');
+        return task.withBatch(indices, use, at, size);
+      },
+      evaluate: (indices) => {
+        calls.push(['evaluate', ...indices]);
+        return task.evaluate(indices);
+      },
+    };
+  };
+  const others = Array.from({ length: n - 1 }, () => ({
+    ...createCountingTask({ samples: SAMPLES }),
+    testSamples: 40,
+    testBatch: 5,
+  }));
+  await train([watched(), ...others], { epochs: 1 });
+  // The first pass is the warm-up.
+  const [, ...all] = calls as (string | [string, ...number[]])[];
+  const last = all.lastIndexOf('step');
+  const evaluations = all.slice(last + 1).flatMap((call) => (call[0] === 'evaluate' ? [call.slice(1)] : []));
+  expect(evaluations.flat()).toHaveLength(40 / n);
+  // Twelve samples may be read ahead, and a step has two.
+  for (const call of [all[last - 1], all[last - 3]])
+    expect(call).toEqual(['expect', ...evaluations.flat().slice(0, 12)]);
+});
+
 async function train(tasks: readonly Task[], fields = {}): Promise<unknown[]> {
   const plan = { ...COUNTING_PLAN, epochs: 3, ...fields };
   const members = await Promise.all(tasks.map((task, i) => createMember(`rank ${i}`, task, plan)));

@@ -73,6 +73,47 @@ test('pictures that are no longer expected are not read', async () => {
   expect(asked.slice(3)).toEqual([upTo(210, 200)]);
 });
 
+test('two data sets of the same pictures share the budget, and neither ends what the other one expects', async () => {
+  const { pictures, asked, answer } = picturesOf(3000);
+  const [train, held] = [{}, {}];
+  pictures.expect(upTo(1100), train);
+  pictures.expect(upTo(3000, 1100), held);
+  for (let i = 0; i < asked.length; i++) {
+    answer(i);
+    await settled();
+  }
+  const half = pictures.ahead / 2;
+  expect(asked.flat()).toEqual([...upTo(half), ...upTo(1100 + half, 1100)]);
+  pictures.expect([], held);
+  expect(asked.flat().slice(2 * half)).toEqual(upTo(half + 3 * 64, half));
+});
+
+test('pictures that have no room in memory are read ahead for a second data set when the first one has used some', async () => {
+  const { pictures, asked, answer } = picturesOf(1700, { side: 256, channels: 3 });
+  const first = pictures.read(upTo(1365));
+  for (let i = 0; i < asked.length; i++) answer(i);
+  await first;
+  const before = asked.length;
+  const answerAll = async (): Promise<void> => {
+    for (let i = before; i < asked.length; i++) {
+      answer(i);
+      await settled();
+    }
+  };
+  const [train, held] = [{}, {}];
+  const longest = upTo(1365 + pictures.ahead + 8, 1365);
+  pictures.expect(longest, train);
+  await answerAll();
+  pictures.expect(upTo(1700, 1600), held);
+  expect(asked.slice(before).flat()).toEqual(longest);
+  await pictures.read(upTo(1373, 1365));
+  pictures.expect(
+    longest.map((at) => at + 8),
+    train,
+  );
+  expect(asked.slice(before).flat().slice(longest.length)).toEqual(upTo(1621, 1600));
+});
+
 test('a picture that was awaited when it is no longer expected is still returned', async () => {
   const { pictures, answer } = picturesOf(20);
   const read = pictures.read([7]);
