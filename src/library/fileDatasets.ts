@@ -26,7 +26,8 @@ export interface FileDataset extends Dataset {
 export interface ImageFolderOptions extends Partial<Pick<JobSpec, 'side' | 'channels' | 'seed'>> {
   /**
    * Called once for each picture that cannot be decoded, with the reason. Batches then leave it
-   * out. By default, such a picture ends the iteration with a DataError.
+   * out. By default, such a picture ends the iteration with a DataError, unless it was found when
+   * the folder was opened: `notes` then name it, and batches leave it out.
    */
   onundecoded?: (problem: string) => void;
 }
@@ -62,14 +63,19 @@ export interface TableOptions extends Partial<Pick<JobSpec, 'target' | 'task' | 
  */
 export async function imageFolder(
   files: Iterable<File | { path: string; file: File }>,
-  { onundecoded = fail, ...fields }: ImageFolderOptions = {},
+  { onundecoded, ...fields }: ImageFolderOptions = {},
 ): Promise<FileDataset> {
   const job = jobOf('imageFolder', { ...fields, job: 'images' });
   const given = Array.from(files, (one) => {
     const { path, file } = 'file' in one ? one : { path: one.webkitRelativePath || one.name, file: one };
     return { ...storedFile(file), path };
   });
-  const images = await openImages(given, job, { onundecoded });
+  let isOpen = false;
+  const endIteration = (problem: string): void => {
+    if (isOpen) throw new DataError(problem);
+  };
+  const images = await openImages(given, job, { onundecoded: onundecoded ?? endIteration });
+  isOpen = true;
   const { all, train, test } = images.load();
   if (all === null) {
     throw new DataError(
@@ -121,8 +127,4 @@ function jobOf(caller: string, fields: Partial<JobSpec>): JobSpec {
   const checked = checkJob({ ...fields, data: { kind: 'files' } });
   if ('job' in checked) return checked.job;
   throw new UsageError(`The options of ${caller} are not valid: ${sentenceOf(checked.problem)}.`);
-}
-
-function fail(problem: string): never {
-  throw new DataError(problem);
 }

@@ -210,6 +210,18 @@ test('a broken picture ends the loop with its name, or is left out of its batch'
   expect(problems).toHaveLength(1);
 });
 
+test('a broken picture that is found when the folder is opened is named in the notes, and is left out', async () => {
+  const files = pets();
+  files[0] = Object.defineProperty(new File(['broken'], '0.png'), 'webkitRelativePath', { value: 'pets/cat/0.png' });
+  const data = await imageFolder(files);
+  expect(data.notes).toEqual([expect.stringContaining('(pets/cat/0.png)')]);
+  const [batch] = await valuesOf(new DataLoader(data, { sampler: inOrder(40), batchSize: 40 }));
+  expect(batch!.ys).toEqual([...Array(19).fill(0), ...Array(20).fill(1)]);
+  const problems: string[] = [];
+  await imageFolder(files, { onundecoded: (problem) => problems.push(problem) });
+  expect(problems).toEqual([expect.stringContaining('pets/cat/0.png (6 bytes) cannot be decoded')]);
+});
+
 test('files and options that do not fit are rejected with what to do', async () => {
   await expect(imageFolder([])).rejects.toThrow('The choice has no pictures');
   await expect(imageFolder(chosen(['1.png', '2.png']))).rejects.toThrow('1.png is not in a folder');
