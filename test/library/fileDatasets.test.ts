@@ -217,6 +217,8 @@ test('a broken picture that is found when the folder is opened is named in the n
   expect(data.notes).toEqual([expect.stringContaining('(pets/cat/0.png)')]);
   const [batch] = await valuesOf(new DataLoader(data, { sampler: inOrder(40), batchSize: 40 }));
   expect(batch!.ys).toEqual([...Array(19).fill(0), ...Array(20).fill(1)]);
+  const [none] = await valuesOf(new DataLoader(data, { sampler: [0], batchSize: 1 }));
+  expect([none!.shape, none!.ys]).toEqual([[0, 32, 32, 3], []]);
   const problems: string[] = [];
   await imageFolder(files, { onundecoded: (problem) => problems.push(problem) });
   expect(problems).toEqual([expect.stringContaining('pets/cat/0.png (6 bytes) cannot be decoded')]);
