@@ -79,10 +79,13 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
   return all;
 }
 
-/** Reads a range. Resolves with no part if the server does not send the range. */
+/**
+ * Reads a range. Resolves with no part if the server does not send the range. If the file has become
+ * shorter, the part is shorter, too.
+ */
 async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part[]> {
   const bytes = await retried(() => requestRange(url, range, bytesOf, { signal }));
-  return bytes?.length === range.end - range.start ? [{ start: range.start, bytes }] : [];
+  return bytes !== null && bytes.length <= range.end - range.start ? [{ start: range.start, bytes }] : [];
 }
 
 /**

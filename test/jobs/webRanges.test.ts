@@ -103,6 +103,26 @@ test.each([
   await expect(readFiles(files)).rejects.toThrow(`cats/1.png in ${url} has changed since it was listed`);
 });
 
+test.each([
+  ['alone', []],
+  ['with others', [{ path: 'dogs/1.png', start: 20, end: 23 }]],
+])('if files whose ranges touch are requested %s, the first one that is missing is named', async (_, others) => {
+  const length = 6;
+  const { url } = await serve((range, response) => {
+    const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
+    if (from === undefined || Number(from) >= length) response.writeHead(416).end();
+    else response.writeHead(206).end(CONTENT.slice(Number(from), Math.min(length, Number(last) + 1)));
+  });
+  const files = [
+    { path: 'cats/1.png', start: 2, end: 4 },
+    { path: 'cats/2.png', start: 4, end: 7 },
+    { path: 'cats/3.png', start: 7, end: 9 },
+    ...others,
+  ];
+  const reading = readFiles(files.map(({ path, ...range }) => ({ path, place: { in: 'web', url, range } })));
+  await expect(reading).rejects.toThrow(`cats/2.png in ${url} has changed since it was listed`);
+});
+
 test('a file that has become shorter is reported', async () => {
   const { url } = await serve((range, response) => {
     const [, from] = /^bytes=(\d+)-/.exec(range)!;
