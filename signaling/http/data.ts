@@ -146,14 +146,18 @@ export class DataFiles {
       // Files may have been added since the client received its list.
       const known = of === null ? listed : this.#lists.get(of);
       if (known === undefined) return false;
-      await answer(req, res, { size: known.total, read: (from, to) => this.#contents(known, from, to) });
+      await answer(req, res, {
+        size: known.total,
+        read: (from, to) => this.#contents(known, from, to),
+        isOfSeveral: (from, to) => known.starts.some((start) => from < start && start < to),
+      });
       return true;
     }
     if (name === null || !listed.sizes.has(name)) return false;
     const file = this.#pathOf(name, listed);
     const read = (start: number, to: number): AsyncIterable<Uint8Array, undefined> =>
       createReadStream(file, { start, end: to - 1 }) as AsyncIterable<Uint8Array, undefined>;
-    await answer(req, res, { size: (await stat(file)).size, read });
+    await answer(req, res, { size: (await stat(file)).size, read, isOfSeveral: () => false });
     return true;
   }
 
@@ -164,7 +168,7 @@ export class DataFiles {
   /**
    * Yields bytes from..to-1 of all files together.
    *
-   * @throws (rejects) if a file has changed since it was listed. The answer then ends early.
+   * @throws (rejects) if a file has changed since it was listed.
    */
   async *#contents(listed: Listed, from: number, to: number): AsyncGenerator<Uint8Array, undefined> {
     const { names, starts, sizes } = listed;
@@ -213,6 +217,8 @@ interface Content {
   size: number;
   /** Yields bytes from..to-1. */
   read: (from: number, to: number) => AsyncIterable<Uint8Array, undefined>;
+  /** Returns whether bytes from..to-1 are in several files. */
+  isOfSeveral: (from: number, to: number) => boolean;
 }
 
 /** Separates the parts of an answer. No file that a job reads contains it by accident. */
@@ -223,11 +229,13 @@ const MAX_RANGES = 256;
 const PARTS_AHEAD = 16;
 
 /**
- * Answers with the whole content, or with the ranges of it that a request wants.
+ * Answers with the whole content, or with the ranges of it that a request wants. If one of the
+ * files has changed, the answer of ranges ends before it, so that the client can name it.
  *
  * Source: RFC 9110, sections 14 and 15.3.7.
  */
-async function answer(req: IncomingMessage, res: ServerResponse, { size, read }: Content): Promise<void> {
+async function answer(req: IncomingMessage, res: ServerResponse, content: Content): Promise<void> {
+  const { size, read } = content;
   res.setHeader('accept-ranges', 'bytes');
   const ranges = rangesOf(req.headers.range, size);
   const type = 'application/octet-stream';
@@ -239,19 +247,33 @@ async function answer(req: IncomingMessage, res: ServerResponse, { size, read }:
     res.writeHead(200, { 'content-type': type, 'content-length': size });
     body = () => (size === 0 ? [] : read(0, size));
   } else if (ranges.length === 1) {
-    const { from, to } = first;
-    res.writeHead(206, {
-      'content-type': type,
-      'content-range': `bytes ${from}-${to - 1}/${size}`,
-      'content-length': to - from,
-    });
-    body = () => read(from, to);
+    body = () => rangeOf(first, content, res);
   } else {
     res.writeHead(206, { 'content-type': `multipart/byteranges; boundary=${BOUNDARY}` });
-    body = () => partsOf(ranges, { size, read });
+    body = () => partsOf(ranges, content);
   }
   if (req.method === 'HEAD') res.end();
   else await pipeline(body(), res);
+}
+
+/** Yields a range. The status is 404 if its first file has changed. */
+async function* rangeOf({ from, to }: Range, content: Content, res: ServerResponse): AsyncGenerator<Uint8Array> {
+  const mayEndEarly = content.isOfSeveral(from, to);
+  try {
+    for await (const chunk of content.read(from, to)) {
+      if (!res.headersSent) {
+        res.writeHead(206, {
+          'content-type': 'application/octet-stream',
+          'content-range': `bytes ${from}-${to - 1}/${content.size}`,
+          ...(!mayEndEarly && { 'content-length': to - from }),
+        });
+      }
+      yield chunk;
+    }
+  } catch (error) {
+    if (!res.headersSent) res.writeHead(404);
+    else if (!mayEndEarly) throw error;
+  }
 }
 
 async function* partsOf(ranges: readonly Range[], { size, read }: Content): AsyncGenerator<Uint8Array> {
@@ -275,6 +297,8 @@ async function* partsOf(ranges: readonly Range[], { size, read }: Content): Asyn
       if (next < ranges.length) begun.push(begin(ranges[next]!));
     }
     yield Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
+  } catch {
+    // The client requests the files that it has not received one by one.
   } finally {
     await Promise.all(begun.map(async ({ chunks }) => chunks.return?.()));
   }

@@ -60,11 +60,15 @@ export async function readRanges(
   if (sentSingly.has(url)) {
     parts.push(...(await mapConcurrently(wanted, REQUESTS, (range) => readOne(url, range, signal))).flat());
   }
+  const partOf = ({ start, end }: ByteRange): Part | undefined =>
+    parts.find((one) => one.start <= start && end <= one.start + one.bytes.length);
+  // One file that is missing may have ended the answer for others.
+  const missing = ranges.filter((range) => partOf(range) === undefined);
+  parts.push(...(await mapConcurrently(missing, REQUESTS, (range) => readOne(url, range, signal))).flat());
   return ranges.map((range) => {
-    const { start, end } = range;
-    const part = parts.find((one) => one.start <= start && end <= one.start + one.bytes.length);
+    const part = partOf(range);
     if (part === undefined) throw changed(url, range);
-    return part.bytes.subarray(start - part.start, end - part.start);
+    return part.bytes.subarray(range.start - part.start, range.end - part.start);
   });
 }
 

@@ -1,3 +1,5 @@
+import { listFiles } from '../../../src/jobs/fileSource.ts';
+import { readFiles } from '../../../src/jobs/storedFile.ts';
 import { readRanges } from '../../../src/jobs/webRanges.ts';
 import { hashOfList, type DataFileEntry } from '../../../src/spec/dataFiles.ts';
 import { once } from 'node:events';
@@ -214,6 +216,23 @@ describe('the HTTP server', () => {
     expect(await (await fetch(`${one.url}/data/top.png`)).text()).toBe('top.png');
     expect((await fetch(`${one.url}/data/cats/a%201.png`)).status).toBe(404);
     await one.close();
+  });
+
+  test.each([
+    ['has vanished', 'adjacent', (file: string) => rm(file), [0, 1, 2, 3]],
+    ['has vanished', 'apart', (file: string) => rm(file), [0, 2, 4]],
+    ['has become shorter', 'apart', (file: string) => writeFile(file, 'x'), [0, 2, 3]],
+    ['has vanished', 'alone', (file: string) => rm(file), [2]],
+  ])('a file that %s is named, if files are requested that are %s', async (what, how, change, requested) => {
+    const place = path.join(folder, `${what} ${how}`);
+    await mkdir(path.join(place, 'cats'), { recursive: true });
+    for (let i = 0; i < 5; i++) await writeFile(path.join(place, `cats/${i}.png`), `picture ${i}`);
+    const cats = await startSignaling({ data: place, logLevel: 'silent' });
+    const listed = await listFiles(`${cats.url}/data/`, { baseUrl: '' });
+    await change(path.join(place, 'cats/2.png'));
+    const reading = readFiles(requested.map((i) => listed[i]!));
+    await expect(reading).rejects.toThrow(/^cats\/2\.png in .* has changed since it was listed/);
+    await cats.close();
   });
 
   test('serves a data folder again after it could not be read for a moment', async () => {
