@@ -156,6 +156,21 @@ test.each([
   expect(isFast({ read }, () => time)).toBe(isUsed);
 });
 
+test.each([0.1, 1, 50 / 3, 100])('a clock that advances by %d ms at once gives the same decision', (tick) => {
+  const decisions = (ms: number): Set<boolean> =>
+    new Set(
+      Array.from({ length: 20 }, (_, i) => {
+        let time = (i * tick) / 20;
+        const read = (): number => {
+          time += ms;
+          return 0;
+        };
+        return isFast({ read }, () => Math.floor(time / tick) * tick);
+      }),
+    );
+  expect([0.02, 0.3, 0.8, 2].map((ms) => [...decisions(ms)])).toEqual([[true], [true], [false], [false]]);
+});
+
 test('a file is used although other work delays most of its accesses', () => {
   let [time, accesses] = [0, 0];
   const read = (): number => {
