@@ -7,6 +7,7 @@ import { deferred } from '../../src/util/deferred.ts';
 import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
 import { ensureBrowser } from './findBrowser.ts';
+import { createProfile, removeAbandonedProfiles, removeProfile } from './profiles.ts';
 
 export type { Browser };
 
@@ -221,11 +222,11 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   if (process.getuid?.() === 0) args.push('--no-sandbox');
   // The user's flags come last: of a flag with several values, Chromium takes the last.
   args.push(...(process.env['PEERGRAD_BROWSER_FLAGS'] ?? '').split(/\s+/).filter((flag) => flag !== ''));
-  const { chromium } = await import('playwright-core');
+  const [{ chromium }] = await Promise.all([import('playwright-core'), removeAbandonedProfiles()]);
+  // In a private profile, every access to a stored file takes milliseconds.
+  const profile = createProfile();
   try {
-    // The profile is in a temporary directory, which is removed at the end. In a private profile,
-    // every access to a stored file takes milliseconds.
-    const profile = await chromium.launchPersistentContext('', {
+    const context = await chromium.launchPersistentContext(profile, {
       executablePath: executable,
       headless: !headed,
       args,
@@ -236,8 +237,9 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
       handleSIGTERM: false,
       handleSIGHUP: false,
     });
-    return profile.browser()!;
+    return context.browser()!.on('disconnected', () => removeProfile(profile));
   } catch (error) {
+    removeProfile(profile);
     throw new PeergradError(`The browser ${executable} did not start: ${whyNotStarted(messageOf(error))}`);
   }
 }

@@ -1,0 +1,51 @@
+/**
+ * Profiles of browsers, in the temporary folder. A launcher that is killed cannot remove its
+ * profiles, in which pages may have stored gigabytes. The next launcher removes them.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
+import path from 'node:path';
+
+/**
+ * The start of the names of profiles of this machine's launchers. The id of the owner's process
+ * follows. Machines and containers may share a temporary folder, but not their process ids.
+ */
+const PREFIX = `peergrad-profile-${hostname()
+  .replaceAll(/[^a-z\d]/gi, '')
+  .slice(0, 16)}-`;
+/** Attempts to remove a profile. On Windows, files of a browser that has just ended are locked. */
+const ATTEMPTS = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 } as const;
+
+/** Creates an empty profile, which belongs to process `pid`. */
+export function createProfile(folder = tmpdir(), pid = process.pid): string {
+  return mkdtempSync(path.join(folder, `${PREFIX}${pid}-`));
+}
+
+/** Removes a profile, without waiting, because this process may be about to end. */
+export function removeProfile(profile: string): void {
+  try {
+    rmSync(profile, ATTEMPTS);
+  } catch {
+    // A process of the browser still uses it. The next launcher removes it.
+  }
+}
+
+/** Removes the profiles whose owners have ended. Another launcher may do the same. */
+export async function removeAbandonedProfiles(folder = tmpdir()): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  const abandoned = names.filter((name) => {
+    const [, pid] = name.startsWith(PREFIX) ? (/^(\d+)-\w+$/.exec(name.slice(PREFIX.length)) ?? []) : [];
+    return pid !== undefined && !isRunning(Number(pid));
+  });
+  await Promise.all(abandoned.map((name) => rm(path.join(folder, name), ATTEMPTS).catch(() => {})));
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // Processes of other users cannot be signalled.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
