@@ -84,8 +84,8 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
 }
 
 /**
- * Reads a range. Resolves with no part if the server does not send the range. If the file has become
- * shorter, the part is shorter, too.
+ * Reads a range. Resolves with no part if the server does not send the range. If the file has
+ * become shorter, the part is shorter, too.
  */
 async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part[]> {
   const bytes = await retried(() => requestRange(url, range, bytesOf, { signal }));

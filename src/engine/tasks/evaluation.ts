@@ -169,7 +169,7 @@ export class HeldOutTests {
 /** Seed of the order in which held-out samples are chosen. */
 const ORDER_SEED = 1;
 
-/** Returns the samples that this rank evaluates of `samples` held-out samples; see {@link testHeldOut}. */
+/** Returns this rank's share of `samples` held-out samples; see {@link testHeldOut}. */
 export function heldOutShare(
   group: Pick<ProcessGroup, 'rank' | 'worldSize'>,
   task: HeldOutTask,

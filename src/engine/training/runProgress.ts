@@ -75,7 +75,7 @@ export class RunProgress {
     return Math.min(step + left, this.#bounds.maxSteps ?? Infinity);
   }
 
-  /** Returns the number of held-out samples of the next evaluation; 0 if it is not due in `steps`. */
+  /** Returns the number of held-out samples that are evaluated next, within `steps` steps; or 0. */
   evaluatedWithin(steps: number, samples: ScheduledSamples): number {
     const { step, position } = this.now;
     const ofEpoch = samples.assigner.stepsLeft(position, position.epoch + 1);

@@ -86,7 +86,7 @@ export class BytePairs implements Tokenizer {
   /** Encodes a word: merges its pairs in the order in which they were learned. */
   #encodeWord(word: Uint8Array): number[] {
     const tokens = Array.from(word);
-    /** For each token, the token that replaces it and the following one; `Infinity` if none does. */
+    /** For each token: the token that replaces it and the next one; `Infinity` if none does. */
     const merged = tokens.map((_, i) => this.#merged(tokens, i));
     for (;;) {
       let first = Infinity;

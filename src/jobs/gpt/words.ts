@@ -1,7 +1,8 @@
 /**
  * Splits a text into words and numbers them. A word has the space before it; any other whitespace
- * character is a word of its own. A text without spaces is cut into words of the maximum length. Words are found in a hash table by their bytes in UTF-8, because
- * strings of them would take several times as long.
+ * character is a word of its own. A text without spaces is cut into words of the maximum length.
+ * Words are found in a hash table by their bytes in UTF-8, because strings of them would take
+ * several times as long.
  */
 import { encodeUtf8, MAX_CHARACTER_BYTES } from '../../formats/utf8.ts';
 

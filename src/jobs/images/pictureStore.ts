@@ -100,7 +100,7 @@ export class PictureStore {
 const [PROBES, MOST_MS] = [16, 0.5];
 /** No measurement begins after this number of milliseconds. */
 const MEASURED_MS = 400;
-/** If the clock is too coarse for one access, accesses are timed together, for some of its ticks. */
+/** If the clock is too coarse for one access, accesses are timed together, for some ticks. */
 const [TICKS, MOST_TOGETHER] = [4, 1000];
 
 /**
