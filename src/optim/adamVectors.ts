@@ -36,17 +36,27 @@ interface Vectors {
 
 let vectors: Vectors | null | undefined;
 
-/** Returns `null` if the browser has no WebAssembly with SIMD instructions. */
+/** Returns `null` if the browser has no WebAssembly with SIMD, or if the page forbids it. */
 function openVectors(): Vectors | null {
   if (backendOfCpu() !== 'simd') return null;
-  const bytes = Uint8Array.from(atob(MODULE), (character) => character.codePointAt(0)!);
+  const compiled = compile();
+  if (compiled === null) return null;
   const memory = new WebAssembly.Memory({ initial: Math.ceil((4 * 4 * CHUNK) / PAGE_BYTES) });
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } });
+  const { exports } = new WebAssembly.Instance(compiled, { env: { memory } });
   const all = new Float32Array(memory.buffer);
   return {
     run: exports['adam'] as unknown as Run,
     parts: [0, 1, 2, 3].map((part) => all.subarray(part * CHUNK, (part + 1) * CHUNK)),
   };
+}
+
+function compile(): WebAssembly.Module | null {
+  try {
+    return new WebAssembly.Module(Uint8Array.from(atob(MODULE), (character) => character.codePointAt(0)!));
+  } catch {
+    // A Content-Security-Policy forbids it. The error has another class in Safari than elsewhere.
+    return null;
+  }
 }
 
 /**

@@ -21,8 +21,10 @@ async function bitsAfterSteps(create: Create, size: number): Promise<Uint32Array
   return [params, ...optimizer.state().slots].map((one) => new Uint32Array(one.buffer));
 }
 
+const adam: Create = ({ createOptimizer }, size) => createOptimizer('adam', { learningRate: 0.01 }, size);
+
 test.each<[name: string, create: Create]>([
-  ['adam', ({ createOptimizer }, size) => createOptimizer('adam', { learningRate: 0.01 }, size)],
+  ['adam', adam],
   [
     'adam with weight decay',
     ({ createOptimizer }, size) => createOptimizer('adam', { learningRate: 0.01, weightDecay: 0.1 }, size),
@@ -40,4 +42,13 @@ test.each<[name: string, create: Create]>([
     expect(await bitsAfterSteps(create, size)).toEqual(fast);
     vi.restoreAllMocks();
   }
+});
+
+test('Adam runs in JavaScript on a page whose Content-Security-Policy forbids WebAssembly', async () => {
+  const fast = await bitsAfterSteps(adam, 9);
+  const compile = vi.spyOn(WebAssembly, 'Module').mockImplementation(function () {
+    throw new WebAssembly.CompileError('violates the Content Security Policy');
+  });
+  expect(await bitsAfterSteps(adam, 9)).toEqual(fast);
+  expect(compile).toHaveBeenCalledOnce();
 });
