@@ -31,9 +31,12 @@ interface Functions {
   windowBytes: (outHeight: number, outWidth: number, taps: number) => number;
 }
 
-/** Whether the browser can run the module, which uses SIMD instructions. */
+/**
+ * Whether the browser can run the module, which uses SIMD instructions. TensorFlow.js's module has
+ * threads and shared memory on a page that is isolated from other origins. This module has neither.
+ */
 export function canCompute(): boolean {
-  return backendOfCpu() === 'simd';
+  return backendOfCpu() === 'simd' && !globalThis.crossOriginIsolated;
 }
 
 let compiled: WebAssembly.Module | null = null;

@@ -69,15 +69,19 @@ function multiply({ inputs, attrs, backend }: Arguments): tf.TensorInfo | null {
   const [heightA, widthA] = a.shape.slice(-2) as [number, number];
   const [heightB, widthB] = b.shape.slice(-2) as [number, number];
   const [rows, depth] = transposeA ? [widthA, heightA] : [heightA, widthA];
-  const columns = transposeB ? heightB : widthB;
-  const [batchesA, batchesB] = [sizeOf(a.shape.slice(0, -2)), sizeOf(b.shape.slice(0, -2))];
+  const [depthB, columns] = transposeB ? [widthB, heightB] : [heightB, widthB];
+  const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
+  const [batchesA, batchesB] = [sizeOf(outerA), sizeOf(outerB)];
   const areFloats = a.dtype === 'float32' && b.dtype === 'float32';
-  const isBroadcast =
-    batchesA !== 1 && batchesB !== 1 && !tf.util.arraysEqual(a.shape.slice(0, -2), b.shape.slice(0, -2));
-  const batches = Math.max(batchesA, batchesB);
-  if (!areFloats || isBroadcast || depth === 0) return null;
-  const outer = (batchesA >= batchesB && a.shape.length >= b.shape.length ? a : b).shape.slice(0, -2);
-  const result = backend.makeOutput([...outer, rows, columns], 'float32');
+  const areAlike = batchesA === 1 || batchesB === 1 || tf.util.arraysEqual(outerA, outerB);
+  // TensorFlow.js's kernel also has the error message for matrices that do not fit.
+  if (!areFloats || !areAlike || depth !== depthB) return null;
+  const outer = tf.broadcast_util.assertAndGetBroadcastShape(outerA, outerB);
+  const batches = sizeOf(outer);
+  const shape = [...outer, rows, columns];
+  // The function writes nothing if there is nothing to add.
+  const zeros = depth === 0 ? new Float32Array(sizeOf(shape)) : undefined;
+  const result = backend.makeOutput(shape, 'float32', undefined, zeros);
   const { scratch } = functionsOf(backend);
   for (let i = 0; i < batches; i++) {
     call(backend, 'multiply', [

@@ -1,7 +1,7 @@
 /** This project's kernels on WebAssembly. */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { useWasm } from '../../src/engine/device/wasmBackend.ts';
 import { causalAttention, causalMask } from '../../src/gpu/kernels/attention/causalAttention.ts';
 import { columnSum } from '../../src/gpu/kernels/columnSum.ts';
@@ -9,6 +9,7 @@ import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { hasKernel } from '../../src/gpu/kernels/registry.ts';
 import { rmsNorm, rmsNormResidual } from '../../src/gpu/kernels/rmsNorm.ts';
 import { createRng } from '../../src/util/rng.ts';
+import { canCompute } from '../../src/wasm/functions.ts';
 import { MODULES, sourcesHash } from '../../tools/kernels/sources.ts';
 import { expectEqualsCpu, integers, uniform, type Input, type Op } from '../gpu/kernels/compare.ts';
 
@@ -20,6 +21,13 @@ beforeAll(async () => {
 afterAll(() => tf.setBackend('cpu'));
 
 const expectLikeCpu = (op: Op, inputs: readonly Input[]): Promise<void> => expectEqualsCpu(op, inputs, 1e-5, 'wasm');
+
+test('a page with threads computes without the module, which cannot use shared memory', () => {
+  vi.stubGlobal('crossOriginIsolated', true);
+  expect(canCompute()).toBe(false);
+  vi.unstubAllGlobals();
+  expect(canCompute()).toBe(true);
+});
 
 test.each(MODULES)('the compiled module $output belongs to its sources', async ({ folder, output }) => {
   const { SOURCES } = (await import(`../../${output}`)) as { SOURCES: string };
@@ -65,6 +73,72 @@ test.each([
     expect(await product.data()).toEqual(expected);
     product.dispose();
   }
+});
+
+async function productOn(backend: string, a: Input, b: Input): Promise<[shape: number[], values: Float32Array]> {
+  await tf.setBackend(backend);
+  const result = tf.tidy(() => tf.matMul(tf.tensor(a.values, a.shape), tf.tensor(b.values, b.shape)));
+  // The CPU backend returns more values than an empty tensor has.
+  const values = result.dataSync<'float32'>().slice(0, result.size);
+  result.dispose();
+  return [result.shape, values];
+}
+
+test.each<[a: number[], b: number[]]>([
+  [
+    [1, 1, 2, 3],
+    [4, 3, 5],
+  ],
+  [
+    [4, 2, 3],
+    [1, 1, 3, 5],
+  ],
+  [
+    [0, 2, 3],
+    [3, 5],
+  ],
+  [
+    [1, 2, 3],
+    [0, 3, 5],
+  ],
+  [
+    [4, 0],
+    [0, 5],
+  ],
+])('a product of %j and %j has the shape and values of the CPU', async (a, b) => {
+  const rng = createRng(1);
+  const [x, y] = [uniform(rng, ...a), uniform(rng, ...b)] as const;
+  const [shape, values] = await productOn('wasm', x, y);
+  const [expectedShape, expected] = await productOn('cpu', x, y);
+  expect(shape).toEqual(expectedShape);
+  expect(values).toHaveLength(expected.length);
+  const largest = Math.max(0, ...values.map((value, i) => Math.abs(value - expected[i]!)));
+  expect(largest).toBeLessThan(1e-5);
+});
+
+test('matrices that do not fit are not multiplied', async () => {
+  await tf.setBackend('wasm');
+  tf.tidy(() => {
+    expect(() => tf.matMul(tf.ones([2, 3]), tf.ones([4, 5]))).toThrow('inner shapes (3) and (4)');
+  });
+});
+
+function gradientOf(kernelName: string, inputs: tf.NamedTensorMap, shapes: tf.NamedAttrMap): Float32Array {
+  const attributes = { strides: 1, pad: 'valid', dataFormat: 'NHWC', ...shapes };
+  const gradient = tf.engine().runKernel(kernelName, inputs, attributes) as tf.Tensor;
+  const values = gradient.dataSync<'float32'>();
+  gradient.dispose();
+  return values;
+}
+
+test('gradients of a convolution without windows are 0', async () => {
+  await tf.setBackend('wasm');
+  const [x, filter, dy] = [tf.ones([1, 4, 4, 1]), tf.ones([3, 5, 1, 1]), tf.ones([1, 2, 0, 1])];
+  const dx = gradientOf('Conv2DBackpropInput', { dy, filter }, { inputShape: x.shape });
+  const dfilter = gradientOf('Conv2DBackpropFilter', { x, dy }, { filterShape: filter.shape });
+  tf.dispose([x, filter, dy]);
+  expect(dx).toEqual(new Float32Array(16));
+  expect(dfilter).toEqual(new Float32Array(15));
 });
 
 const attend =

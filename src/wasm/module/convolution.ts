@@ -10,7 +10,7 @@ import { multiply } from './product';
 const GROUP: i32 = 256;
 
 function linesOf(outHeight: i32, outWidth: i32): i32 {
-  return max(1, min(outHeight, GROUP / outWidth));
+  return max(1, min(outHeight, GROUP / max(1, outWidth)));
 }
 
 /** Bytes of `rows` in the gradients. */
