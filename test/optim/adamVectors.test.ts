@@ -1,9 +1,9 @@
 /** Adam's loop in WebAssembly and in JavaScript. */
 import { afterEach, expect, test, vi } from 'vitest';
-import type { Optimizer } from '../../src/optim/index.ts';
+import type * as optim from '../../src/optim/index.ts';
 import { createRng } from '../../src/util/rng.ts';
 
-type Create = (module: typeof import('../../src/optim/index.ts'), size: number) => Optimizer;
+type Create = (module: typeof optim, size: number) => optim.Optimizer;
 
 afterEach(() => vi.restoreAllMocks());
 
