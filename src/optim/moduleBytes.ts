@@ -1,7 +1,7 @@
 /** The compiled sources in `module`, which `npm run kernels` writes. Do not edit. */
 
 /** SHA-256 of the sources. */
-export const SOURCES = '76fb661c6a7c15736d228370699b2002a788ef0823ecaa062c730d4a59961c70';
+export const SOURCES = '1c71486665cf12dc10989686ebbb6d6289630b598f4c36ae0f806d8a9a70f447';
 
 /** The WebAssembly module, in base64. */
 export const MODULE =

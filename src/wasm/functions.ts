@@ -1,6 +1,6 @@
 /** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
 import type * as tf from '@tensorflow/tfjs';
-import { backendOfCpu } from '../util/fallbackBackend.ts';
+import { compileSimd } from '../util/simdModule.ts';
 import { allocate, type WasmBackend } from './backend.ts';
 import { MODULE } from './moduleBytes.ts';
 import { compute, type Pointer } from './recording.ts';
@@ -32,22 +32,26 @@ interface Functions {
 }
 
 /**
- * Whether the browser can run the module, which uses SIMD instructions. TensorFlow.js's module has
+ * Whether the browser can run the module; see {@link compileSimd}. TensorFlow.js's module has
  * threads and shared memory on a page that is isolated from other origins. This module has neither.
  */
 export function canCompute(): boolean {
-  return backendOfCpu() === 'simd' && !globalThis.crossOriginIsolated;
+  return !globalThis.crossOriginIsolated && compiledModule() !== null;
 }
 
 let compiled: WebAssembly.Module | null = null;
+
+function compiledModule(): WebAssembly.Module | null {
+  return (compiled ??= compileSimd(MODULE));
+}
+
 const instances = new WeakMap<WasmBackend, Functions>();
 
 /** @throws Error if there is no memory for the scratch memory. */
 export function functionsOf(backend: WasmBackend): Functions {
   const known = instances.get(backend);
   if (known) return known;
-  compiled ??= new WebAssembly.Module(Uint8Array.from(atob(MODULE), (character) => character.codePointAt(0)!));
-  const { exports } = new WebAssembly.Instance(compiled, { env: { memory: backend.wasm.asm.memory } });
+  const { exports } = new WebAssembly.Instance(compiledModule()!, { env: { memory: backend.wasm.asm.memory } });
   const scratchBytes = (exports['SCRATCH'] as WebAssembly.Global).value as number;
   const scratch = allocate(backend, scratchBytes);
   if (scratch === 0) throw new Error(`WebAssembly has no memory for ${scratchBytes} bytes`);

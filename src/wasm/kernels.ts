@@ -62,7 +62,10 @@ function partOf(tensor: tf.TensorInfo, i: number, batches: number): Pointer {
   return { tensor, at: batches === 1 ? 0 : (i * FLOAT_BYTES * sizeOf(tensor.shape)) / batches };
 }
 
-/** Products of matrices or of batches of matrices; one of them may be a single matrix. */
+/**
+ * Products of matrices, or of batches with equal axes. A single matrix is used for each matrix of
+ * the other batch.
+ */
 function multiply({ inputs, attrs, backend }: Arguments): tf.TensorInfo | null {
   const { a, b } = inputs as { a: tf.TensorInfo; b: tf.TensorInfo };
   const { transposeA, transposeB } = attrs as { transposeA: boolean; transposeB: boolean };
@@ -140,7 +143,7 @@ function attentionGradient(args: Arguments): tf.TensorInfo {
 
 interface ConvolutionAttributes {
   strides: number | [number, number];
-  pad: 'valid' | 'same' | number;
+  pad: 'valid' | 'same' | number | tf.backend_util.ExplicitPadding;
   dataFormat: 'NHWC' | 'NCHW';
   dimRoundingMode?: 'floor' | 'round' | 'ceil';
 }
@@ -150,7 +153,8 @@ type Shape4 = [number, number, number, number];
 /** The sizes that both gradients of a convolution receive, and the bytes of gathered windows. */
 function convolutionSizes(x: tf.TensorInfo['shape'], filter: tf.TensorInfo['shape'], { attrs, backend }: Arguments) {
   const { strides, pad, dataFormat, dimRoundingMode } = attrs as unknown as ConvolutionAttributes;
-  if (dataFormat === 'NCHW') throw new UsageError('A convolution on WebAssembly has the channels last: use NHWC.');
+  if (dataFormat === 'NCHW')
+    throw new UsageError('The gradient of a convolution needs channels-last tensors on WebAssembly: use NHWC.');
   const info = tf.backend_util.computeConv2DInfo(x as Shape4, filter as Shape4, strides, 1, pad, dimRoundingMode);
   const { batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels } = info;
   const { filterHeight, filterWidth, strideHeight, strideWidth, padInfo } = info;
@@ -165,23 +169,27 @@ function convolutionSizes(x: tf.TensorInfo['shape'], filter: tf.TensorInfo['shap
 }
 
 function filterGradient(args: Arguments): tf.TensorInfo {
-  const { inputs, attrs, backend } = args;
+  const { inputs, attrs } = args;
   const [x, dy, shape] = [inputs['x']!, inputs['dy']!, attrs['filterShape'] as number[]];
-  const { bytes, sizes } = convolutionSizes(x.shape, shape, args);
-  const result = backend.makeOutput(shape, 'float32');
-  withMemory(backend, bytes, (rows) =>
-    call(backend, 'filterGradient', [result, x, dy, rows, ...sizes, functionsOf(backend).scratch]),
-  );
-  return result;
+  return convolutionGradient('filterGradient', args, shape, [x, dy], convolutionSizes(x.shape, shape, args));
 }
 
 function inputGradient(args: Arguments): tf.TensorInfo {
-  const { inputs, attrs, backend } = args;
+  const { inputs, attrs } = args;
   const [dy, filter, shape] = [inputs['dy']!, inputs['filter']!, attrs['inputShape'] as number[]];
-  const { bytes, sizes } = convolutionSizes(shape, filter.shape, args);
+  return convolutionGradient('inputGradient', args, shape, [dy, filter], convolutionSizes(shape, filter.shape, args));
+}
+
+function convolutionGradient(
+  name: 'filterGradient' | 'inputGradient',
+  { backend }: Arguments,
+  shape: number[],
+  inputs: readonly tf.TensorInfo[],
+  { bytes, sizes }: ReturnType<typeof convolutionSizes>,
+): tf.TensorInfo {
   const result = backend.makeOutput(shape, 'float32');
   withMemory(backend, bytes, (rows) =>
-    call(backend, 'inputGradient', [result, dy, filter, rows, ...sizes, functionsOf(backend).scratch]),
+    call(backend, name, [result, ...inputs, rows, ...sizes, functionsOf(backend).scratch]),
   );
   return result;
 }

@@ -1,7 +1,7 @@
 /** The compiled sources in `module`, which `npm run kernels` writes. Do not edit. */
 
 /** SHA-256 of the sources. */
-export const SOURCES = '635adc3d3aa82060f5f6f2299981f329ce6c7d324a16c3db25c162cf03e00f65';
+export const SOURCES = '077685179cacca5e6b3cb546d1ec5a0eb5f82492391245a19735dc548c58d6ec';
 
 /** The WebAssembly module, in base64. */
 export const MODULE =

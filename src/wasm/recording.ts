@@ -124,8 +124,8 @@ class WasmRecorder {
     if (creations.length === 0) return result;
     this.events.length = start;
     const isCopy = kernel.kernelName === 'Identity' || kernel.kernelName === 'Cast';
+    // `Cast` to the same type copies, too. Tensors do not change in a pass, so a replay needs none.
     if (isCopy && infos[0]!.dtype === given[0]![1].dtype) {
-      // Tensors do not change in a pass, so a replay needs no copy.
       const [[, input], output] = [inputs[0]!, outputs[0]!];
       this.events.push({ kind: 'view', id: output.id, of: input.id, at: 0, size: tf.util.sizeFromShape(output.shape) });
       return result;

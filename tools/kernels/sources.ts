@@ -8,9 +8,16 @@ export const MODULES = [
   { folder: 'src/wasm/module', output: 'src/wasm/moduleBytes.ts' },
 ] as const;
 
-/** Returns the SHA-256 of the names and texts of a module's sources, in hexadecimal digits. */
+export const COMPILER = 'assemblyscript@0.28.20';
+// AS112 warns of exported functions with vectors; only functions of the entry file are exported.
+export const OPTIONS = '-O3 --noAssert --runtime stub --importMemory --enable simd --disableWarning 112'.split(' ');
+
+/**
+ * Returns the SHA-256 of what a compiled module depends on: the compiler, its options, and the
+ * names and texts of the sources. In hexadecimal digits.
+ */
 export function sourcesHash(folder: string): string {
-  const hash = createHash('sha256');
+  const hash = createHash('sha256').update([COMPILER, ...OPTIONS].join(' '));
   for (const name of readdirSync(folder).toSorted()) {
     hash.update(`${name}\n${readFileSync(`${folder}/${name}`, 'utf8')}\n`);
   }

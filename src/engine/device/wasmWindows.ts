@@ -124,7 +124,7 @@ function checkShape(kernelName: string, info: Conv2DInfo): void {
   const { inWidth, outWidth, strideWidth, effectiveFilterWidth } = info;
   const rows = Math.floor((inHeight + padInfo.top + padInfo.bottom - effectiveFilterHeight) / strideHeight) + 1;
   const columns = Math.floor((inWidth + padInfo.left + padInfo.right - effectiveFilterWidth) / strideWidth) + 1;
-  if (rows === outHeight && columns === outWidth) return;
+  if (rows === outHeight && columns === outWidth && rows > 0 && columns > 0) return;
   throw new UsageError(
     `${kernelName}: WebAssembly computes an output of ${rows} x ${columns}, but TensorFlow.js expects ${outHeight} x ${outWidth}. ` +
       "Pass `pad` as 'same', 'valid' or [[0, 0], [top, bottom], [left, right], [0, 0]], and 'floor' or nothing as `dimRoundingMode`.",

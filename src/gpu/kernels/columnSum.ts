@@ -16,8 +16,8 @@ const MOST_COLUMNS = 64;
 const ROWS_PER_THREAD = 32;
 
 /**
- * Sums each column of `x`. Only for kernels and gradients, on WebGPU with own kernels. It has no
- * gradient itself.
+ * Sums each column of `x`. Only for kernels and gradients, on backends that have the kernel. It
+ * has no gradient itself.
  *
  * @param x float32 [..., columns]
  * @param from, to the columns to sum are `from` to `to` - 1; by default all.

@@ -26,7 +26,8 @@ import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction
  * @param weights float32 [rows], >= 0
  */
 export function crossEntropySum(logits: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D): tf.Scalar {
-  if (!hasKernel('CrossEntropySum')) return composed(logits, labels, weights);
+  const areFloats = logits.dtype === 'float32' && weights.dtype === 'float32';
+  if (!areFloats || !hasKernel('CrossEntropySum')) return composed(logits, labels, weights);
   return tf.tidy(() => {
     const inputs = { logits, labels, weights };
     const [sum] = tf.engine().runKernel('CrossEntropySum', inputs) as [tf.Scalar, tf.Tensor];

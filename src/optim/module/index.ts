@@ -33,13 +33,13 @@ export function adam(
     let newV = newP;
     for (let half = 0; half < 2; half++) {
       const isLow = half == 0;
-      const p2 = upper(p, isLow);
-      const given = upper(g, isLow);
+      const p2 = halfOf(p, isLow);
+      const given = halfOf(g, isLow);
       const g2 = decay == 0 ? given : f64x2.add(given, f64x2.mul(f64x2.splat(decay), p2));
-      const m2 = f64x2.add(f64x2.mul(f64x2.splat(beta1), upper(m, isLow)), f64x2.mul(f64x2.splat(take1), g2));
+      const m2 = f64x2.add(f64x2.mul(f64x2.splat(beta1), halfOf(m, isLow)), f64x2.mul(f64x2.splat(take1), g2));
       const taken = f64x2.splat(take2);
       const added = squaresFirst ? f64x2.mul(taken, f64x2.mul(g2, g2)) : f64x2.mul(f64x2.mul(taken, g2), g2);
-      const v2 = f64x2.add(f64x2.mul(f64x2.splat(beta2), upper(v, isLow)), added);
+      const v2 = f64x2.add(f64x2.mul(f64x2.splat(beta2), halfOf(v, isLow)), added);
       const root = f64x2.add(f64x2.sqrt(v2), f64x2.splat(epsilon));
       const moved = f64x2.div(f64x2.mul(f64x2.splat(stepSize), m2), root);
       newP = joined(newP, f64x2.sub(f64x2.mul(p2, f64x2.splat(keep)), moved), isLow);
@@ -57,7 +57,7 @@ export function adam(
 }
 
 /** Two of the four floats as float64. */
-function upper(value: v128, isLow: bool): v128 {
+function halfOf(value: v128, isLow: bool): v128 {
   return f64x2.promote_low_f32x4(isLow ? value : v128.shuffle<i64>(value, value, 1, 1));
 }
 

@@ -2,7 +2,8 @@
  * Gradients of two-dimensional convolutions of pictures [batch, height, width, channels]. The
  * elements under each window of a picture are gathered into a row, so that one product computes the
  * sums over all windows (Chellapilla et al., "High Performance Convolutional Neural Networks for
- * Document Processing", 2006). Windows are taken in groups, whose rows stay in the cache.
+ * Document Processing", 2006). Windows are taken in groups, whose rows stay in the cache unless
+ * a line of windows is long.
  */
 import { multiply } from './product';
 

@@ -1,7 +1,7 @@
 /**
  * The kernels of this project on WebAssembly, in AssemblyScript. They compute in the memory of
- * TensorFlow.js's module. Each function writes its first arguments, and all pointers are multiples
- * of 4. `npm run kernels` compiles them.
+ * TensorFlow.js's module. The first arguments of a function are what it writes, and all pointers
+ * are multiples of 4. `npm run kernels` compiles them.
  */
 export { attention, attentionBytes, attentionGradient } from './attention';
 export { filterGradient, inputGradient, windowBytes } from './convolution';

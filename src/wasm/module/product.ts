@@ -77,7 +77,7 @@ function packColumns(to: usize, a: usize, step: usize, depth: i32, rows: i32): v
 
 /**
  * c [rows, columns] = a [rows, depth] . b [depth, columns], or that plus c if `isAdded`. Steps
- * between elements are in bytes. `depth` is at least 1.
+ * between elements are in bytes. Nothing is written if `depth` is 0.
  *
  * @param scratch memory of SCRATCH bytes.
  */
