@@ -15,6 +15,7 @@ import { gpu } from '../gpu/benchmark.ts';
 import { input } from '../input/benchmark.ts';
 import { link } from '../link/benchmark.ts';
 import { methods } from '../methods.ts';
+import { peers } from '../peers/benchmark.ts';
 import { pipeline } from '../pipeline/benchmark.ts';
 import { scale } from '../scale/benchmark.ts';
 import { signaling } from '../signaling/benchmark.ts';
@@ -110,6 +111,7 @@ const PARTS: readonly (readonly [Benchmark, (needs: Needs) => readonly string[],
   [link, () => []],
   [step, ({ hosts }) => [...optionFor('--hosts', hosts), '--picture', 'docs/buckets.png']],
   [gpu, () => ['--picture', 'docs/gpu.png']],
+  [peers, () => []],
   [methods, ({ data }) => optionFor('--data', data)],
   [strategies, () => []],
   [scale, () => ['--picture', 'docs/scale.png']],

@@ -29,7 +29,7 @@ const gpt = (size: PresetName): Record<string, unknown> => ({
   data: { kind: 'built-in' },
 });
 
-const JOBS: Record<GpuModel, Record<string, unknown>> = {
+export const JOBS: Record<GpuModel, Record<string, unknown>> = {
   mlp: { job: 'digits', model: 'mlp', hidden: 64 },
   'mlp-1024': { job: 'digits', model: WIDE_MLP },
   cnn: { job: 'digits', model: 'cnn' },

@@ -1,0 +1,206 @@
+/**
+ * `bench peers`: training steps of peergrad, jax-js, TensorFlow.js and PyTorch, which take turns.
+ * All train the same model on the same batches from the same weights.
+ */
+import { launchBrowser, closeBrowser } from '../../launcher/browser/browser.ts';
+import { loadPage } from '../../launcher/browser/tabs.ts';
+import type { Io } from '../../launcher/io.ts';
+import { wholeNumber } from '../../launcher/options/jobOptions.ts';
+import { startSignaling } from '../../signaling/index.ts';
+import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { median } from '../../src/util/statistics.ts';
+import { buildPage } from '../../tools/buildPage.ts';
+import { table } from '../../tools/report/table.ts';
+import { findTorch } from '../../tools/torch-parity/python.ts';
+import { defineBenchmark } from '../command/defineBenchmark.ts';
+import { listOf, oneOf, option } from '../command/options.ts';
+import {
+  BACKENDS,
+  MODEL_NAMES,
+  MODELS,
+  PEERS,
+  TAB_PEERS,
+  type ModelName,
+  type PeerBackend,
+  type PeerName,
+  type Problem,
+  type TabPeer,
+  type Turn,
+} from './args.ts';
+import { openPyTorch } from './pytorch.ts';
+
+interface PeersOptions {
+  model: readonly ModelName[];
+  backend: readonly PeerBackend[];
+  rounds: number;
+  json?: true;
+}
+
+type Other = Exclude<PeerName, 'peergrad'>;
+
+export interface PeersRow {
+  model: ModelName;
+  backend: PeerBackend;
+  /** Median milliseconds of a step; `null`: the library cannot train this model, see `notes`. */
+  ms: Record<PeerName, number | null>;
+  /** Time of the other library divided by peergrad's. */
+  ratio: Record<Other, number | null>;
+  /** Largest difference of a loss from peergrad's in the first steps, in nats. */
+  lossDifference: number;
+  /** Sentences about libraries that are left out. */
+  notes: string[];
+}
+
+/** Steps whose losses are compared. */
+const COMPARED_STEPS = 4;
+/** Enough for float32 rounding in another order, too little for another model or optimizer. */
+const TOLERANCE_NATS = 1e-3;
+/** Steps before the first turn. peergrad records, compares and then replays its passes in them. */
+const WARM_UP_STEPS = 8;
+/** Milliseconds that a turn takes, if a step is shorter, and the most steps of a turn. */
+const TURN_MS = 250;
+const MOST_STEPS = 50;
+
+const PAGE = 'bench/peers/page.html';
+const OTHERS = PEERS.filter((peer): peer is Other => peer !== 'peergrad');
+
+/** Takes a number of steps. */
+type TakeTurn = (steps: number) => Promise<Turn>;
+
+/** The opened libraries. */
+interface Opened {
+  turns: Map<PeerName, TakeTurn>;
+  notes: string[];
+  close: () => void;
+}
+
+type Call = (peer: TabPeer, name: string, args: unknown) => Promise<unknown>;
+
+/** Opens the libraries of a page, and PyTorch unless `python` is `null`. */
+async function open(model: ModelName, backend: PeerBackend, call: Call, python: string | null): Promise<Opened> {
+  const turns = new Map<PeerName, TakeTurn>();
+  const notes: string[] = [];
+  let problem: Problem | null = null;
+  for (const peer of TAB_PEERS) {
+    const opened = (await call(peer, 'open', { peer, model, backend, problem })) as Problem | null;
+    problem ??= opened;
+    turns.set(peer, (steps) => call(peer, 'turn', { steps }) as Promise<Turn>);
+  }
+  if (backend !== 'wasm') return { turns, notes, close: () => {} };
+  if (python === null) {
+    notes.push('pytorch: PyTorch is not installed (Debian: apt install python3-torch).');
+    return { turns, notes, close: () => {} };
+  }
+  const { turn, close } = openPyTorch(python, problem!);
+  turns.set('pytorch', turn);
+  return { turns, notes, close };
+}
+
+/** Compares the losses of the first steps, and then measures all libraries in turn. */
+export async function measure({ turns, notes }: Opened, rounds: number): Promise<Omit<PeersRow, 'model' | 'backend'>> {
+  const losses = new Map<PeerName, readonly number[]>();
+  const steps = new Map<PeerName, number>();
+  for (const [peer, turn] of turns) {
+    try {
+      losses.set(peer, (await turn(COMPARED_STEPS)).losses);
+    } catch (error) {
+      if (peer === 'peergrad') throw error;
+      notes.push(`${peer}: ${messageOf(error).split('\n', 1)[0]!}`);
+      continue;
+    }
+    await turn(WARM_UP_STEPS);
+    const { ms } = await turn(1);
+    steps.set(peer, Math.min(MOST_STEPS, Math.max(1, Math.round(TURN_MS / ms))));
+  }
+  const times = new Map<PeerName, number[]>([...steps.keys()].map((peer) => [peer, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const [peer, count] of steps) times.get(peer)!.push((await turns.get(peer)!(count)).ms);
+  }
+  const msOf = (peer: PeerName): number | null => (times.has(peer) ? median(times.get(peer)!) : null);
+  const ms = Object.fromEntries(PEERS.map((peer) => [peer, msOf(peer)])) as PeersRow['ms'];
+  const ratioOf = (peer: Other): number | null => (ms[peer] === null ? null : ms[peer] / ms.peergrad!);
+  const ratio = Object.fromEntries(OTHERS.map((peer) => [peer, ratioOf(peer)])) as PeersRow['ratio'];
+  const own = losses.get('peergrad')!;
+  const differences = [...losses.values()].flatMap((other) => other.map((loss, i) => Math.abs(loss - own[i]!)));
+  return { ms, ratio, lossDifference: Math.max(...differences), notes };
+}
+
+async function benchPeers({ model: models, backend: backends, rounds, json }: PeersOptions, io: Io): Promise<void> {
+  const python = findTorch()?.python ?? null;
+  const rows: PeersRow[] = [];
+  const { dist, remove } = await buildPage(PAGE);
+  const server = await startSignaling({ dist });
+  try {
+    for (const backend of backends) {
+      const browser = await launchBrowser({ backend });
+      try {
+        for (const model of models.filter((name) => MODELS[name].backends.includes(backend))) {
+          io.err(`${model}, ${backend} ...`);
+          const page = await browser.newPage();
+          await loadPage(page, `${server.url}/${PAGE}`);
+          // Text, because the transpiler would add helpers that the page lacks.
+          const call: Call = (...args) => page.evaluate(`callPeer(...${JSON.stringify(args)})`);
+          const opened = await open(model, backend, call, python);
+          try {
+            const row = { model, backend, ...(await measure(opened, rounds)) };
+            rows.push(row);
+            if (json === undefined) io.out(lines([row]));
+          } finally {
+            opened.close();
+            await page.close();
+          }
+        }
+      } finally {
+        await closeBrowser(browser);
+      }
+    }
+  } finally {
+    await server.close();
+    await remove();
+  }
+  if (json !== undefined) io.out(JSON.stringify(rows));
+  const different = rows.filter(({ lossDifference }) => !(lossDifference <= TOLERANCE_NATS));
+  if (different.length > 0) {
+    const named = different.map(({ model, backend, lossDifference }) => `${model} on ${backend}: ${lossDifference}`);
+    throw new PeergradError(`Losses of the libraries differ by more than ${TOLERANCE_NATS} nats. ${named.join(', ')}.`);
+  }
+}
+
+const show = (value: number | null, format: (value: number) => string): string =>
+  value === null ? '-' : format(value);
+
+/** A table, and the rows' notes. */
+export function lines(rows: readonly PeersRow[]): string {
+  const shown = table(
+    ['model, backend', ...PEERS.map((peer) => `${peer}, ms`), ...OTHERS.map((peer) => `${peer} / peergrad`), 'losses'],
+    rows.map(({ model, backend, ms, ratio, lossDifference }) => [
+      `${model}, ${backend}`,
+      ...PEERS.map((peer) => show(ms[peer], (value) => value.toFixed(2))),
+      ...OTHERS.map((peer) => show(ratio[peer], (value) => value.toFixed(2))),
+      lossDifference.toExponential(0),
+    ]),
+  );
+  const notes = rows.flatMap(({ model, backend, notes: own }) => own.map((note) => `${model}, ${backend}: ${note}`));
+  return [shown, ...notes].join('\n\n');
+}
+
+export function section(rows: readonly PeersRow[]): string {
+  return `## Beside other libraries
+
+\`npm run -s bench -- peers\`: training steps.
+
+${lines(rows)}
+`;
+}
+
+export const peers = defineBenchmark({
+  name: 'peers',
+  description: 'compare a training step with jax-js, TensorFlow.js and PyTorch; fails if losses differ',
+  options: [
+    option('--model <name,..>', 'models', listOf(oneOf(MODEL_NAMES)), [...MODEL_NAMES]),
+    option('--backend <name,..>', 'backends of the tab', listOf(oneOf(BACKENDS)), [...BACKENDS]),
+    option('--rounds <n>', 'turns of each library', wholeNumber(1, 100), 9),
+  ],
+  run: benchPeers,
+  section,
+});
