@@ -54,7 +54,7 @@ export interface PeersRow {
 /** Steps whose losses are compared. */
 const COMPARED_STEPS = 4;
 /** Enough for float32 rounding in another order, too little for another model or optimizer. */
-const TOLERANCE_NATS = 1e-3;
+const TOLERANCE_NATS = 3e-4;
 /** Steps before the first turn. peergrad records, compares and then replays its passes in them. */
 const WARM_UP_STEPS = 8;
 /** Milliseconds that a turn takes, if a step is shorter, and the most steps of a turn. */
@@ -105,7 +105,11 @@ export async function measure({ turns, notes }: Opened, rounds: number): Promise
       losses.set(peer, (await turn(COMPARED_STEPS)).losses);
     } catch (error) {
       if (peer === 'peergrad') throw error;
-      notes.push(`${peer}: ${messageOf(error).split('\n', 1)[0]!}`);
+      notes.push(
+        `${peer}: ${messageOf(error)
+          .split('\n', 1)[0]!
+          .replace(/^page.evaluate: (\w+Error: )?/, '')}`,
+      );
       continue;
     }
     await turn(WARM_UP_STEPS);

@@ -33,7 +33,8 @@ export interface BenchTask {
 }
 
 export async function loadTask(model: ModelName): Promise<BenchTask> {
-  const job = parseJob({ ...FIELDS[model], optimizer: 'adam', learningRate: ADAM.learningRate });
+  const { learningRate } = ADAM;
+  const job = parseJob({ ...FIELDS[model], optimizer: 'adam', learningRate, clipNorm: null });
   const options = { files: [], baseUrl: globalThis.location.origin };
   const size = BATCHES * MODELS[model].batch;
   const all = Uint32Array.from({ length: size }, (_, i) => i);
