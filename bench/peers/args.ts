@@ -35,10 +35,13 @@ export const BATCHES = 8;
 /** Adam's settings in all libraries. */
 export const ADAM = { learningRate: 0.001, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 } as const;
 
-/** What libraries that do not share peergrad's model compute with. Arrays are in base64. */
+/**
+ * What libraries that do not share peergrad's model compute with. Arrays are in base64; pictures and
+ * kernels are [channels, height, width].
+ */
 export interface Problem {
   model: ModelName;
-  /** Shape of each parameter, in the order in which the forward pass uses them. */
+  /** Shape of each parameter, in forward order. */
   shapes: number[][];
   /** float32: the parameters one after the other. */
   weights: string;

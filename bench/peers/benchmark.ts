@@ -91,9 +91,9 @@ async function open(model: ModelName, backend: PeerBackend, call: Call, python: 
     notes.push('pytorch: PyTorch is not installed (Debian: apt install python3-torch).');
     return { turns, notes, close: () => {} };
   }
-  const { turn, close } = openPyTorch(python, problem!);
-  turns.set('pytorch', turn);
-  return { turns, notes, close };
+  const pytorch = openPyTorch(python, problem!);
+  turns.set('pytorch', (steps) => pytorch.turn(steps));
+  return { turns, notes, close: () => pytorch.close() };
 }
 
 /** Compares the losses of the first steps, and then measures all libraries in turn. */
@@ -191,7 +191,11 @@ export function lines(rows: readonly PeersRow[]): string {
 export function section(rows: readonly PeersRow[]): string {
   return `## Beside other libraries
 
-\`npm run -s bench -- peers\`: training steps.
+\`npm run -s bench -- peers\`: a training step of peergrad, jax-js, TensorFlow.js and PyTorch with the same model, batches, first weights and
+Adam, without dropout and clipping. They take turns; times are medians. Each library in the tab has a worker with one thread. Each
+step copies its samples to the device and reads its loss. *peergrad* is the step of a rank that is alone: it reads all gradients and updates on
+the CPU. *jaxjs* is one jitted function with Adam. *tfjs* is \`variableGrads\` and \`tf.train.adam\` with TensorFlow.js's own kernels. *pytorch* computes on one thread of the CPU.
+*losses* is the largest difference of a loss from peergrad's in the first ${COMPARED_STEPS} steps, in nats.
 
 ${lines(rows)}
 `;

@@ -32,7 +32,7 @@ const transformer: Forward = ([table, positions, ...rest], tokens, heads) => {
   const width = table!.shape[1]!;
   let x = np.matmul(nn.oneHot(tokens, table!.shape[0]!), table!.ref).add(positions!);
   for (let i = 0; i + 6 < rest.length; i += 6) {
-    const [norm1, attend, project, norm2, expand, contract] = rest.slice(i, i + 6) as [...Parameters, np.Array];
+    const [norm1, attend, project, norm2, expand, contract] = rest.slice(i, i + 6);
     const qkv = np.matmul(rmsNorm(x.ref, norm1!), attend!);
     const split = np.split(qkv, 3, -1).map((one) => one.reshape([batch, context, heads, width / heads]));
     const attended = nn.dotProductAttention(split[0]!, split[1]!, split[2]!, { isCausal: true });
@@ -91,20 +91,13 @@ export async function openJax({ model, backend, problem }: OpenArgs): Promise<Pe
 
   const weights = new Float32Array(fromBase64url(arrays.weights).buffer);
   let read = 0;
-  const parameters = shapes.map((shape) => {
-    const values = np.array(weights.slice(read, (read += sizeOf(shape))), { shape });
-    return channelsFirst(values, shapes);
-  });
-  const zeros = (): Parameters => shapes.map((_, i) => np.zeros(parameters[i]!.shape));
+  const parameters = shapes.map((shape) => np.array(weights.slice(read, (read += sizeOf(shape))), { shape }));
+  const zeros = (): Parameters => shapes.map((shape) => np.zeros(shape));
   let state: State = { parameters, means: zeros(), squares: zeros(), powers: [np.array(1), np.array(1)] };
   const { batch } = MODELS[model];
   const bytes = fromBase64url(arrays.inputs).buffer;
   const inputs = heads > 0 ? new Int32Array(bytes) : new Float32Array(bytes);
   const labels = new Int32Array(fromBase64url(arrays.labels).buffer);
-  const partOf = <Values extends typeof inputs>(values: Values, i: number): Values => {
-    const length = (values.length / BATCHES) | 0;
-    return values.slice(i * length, (i + 1) * length) as Values;
-  };
   return {
     step: async (i) => {
       const x = np.array(partOf(inputs, i)).reshape(heads > 0 ? [batch, -1] : [batch, 1, 28, 28]);
@@ -115,12 +108,8 @@ export async function openJax({ model, backend, problem }: OpenArgs): Promise<Pe
   };
 }
 
-/** jax-js convolves pictures of [channels, height, width] only. */
-function channelsFirst(values: np.Array, shapes: readonly number[][]): np.Array {
-  if (values.ndim === 4) return values.transpose([3, 2, 0, 1]);
-  const isDense = values.ndim === 2 && shapes[0]!.length === 4;
-  if (!isDense) return values;
-  const [inputs, outputs] = values.shape as [number, number];
-  const side = Math.sqrt(inputs / shapes[2]![3]!);
-  return values.reshape([side, side, -1, outputs]).transpose([2, 0, 1, 3]).reshape([inputs, outputs]);
+/** Returns batch `i`. */
+function partOf<Values extends Float32Array | Int32Array>(values: Values, i: number): Values {
+  const length = values.length / BATCHES;
+  return values.slice(i * length, (i + 1) * length) as Values;
 }

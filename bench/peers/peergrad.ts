@@ -10,10 +10,11 @@ import { MODELS, type OpenArgs, type Peer } from './args.ts';
 import { loadTask } from './task.ts';
 
 export async function openPeergrad({ model, backend }: OpenArgs): Promise<Peer> {
-  const { device, note, check } = await openAppDevice(clock, 'own');
+  const own = await openAppDevice(clock, 'own');
+  const { device, note } = own;
   if (device.backend !== backend) throw new DeviceError(`the tab computes on ${device.backend}. ${note}`);
   const { job, task, indicesOf, problem } = await loadTask(model);
-  const strategy = await createRunStrategy(job, { task, clock, checkDevice: check, emit: () => {} });
+  const strategy = await createRunStrategy(job, { task, clock, checkDevice: () => own.check(), emit: () => {} });
   // A slow step must not be measured as if it were the usual one.
   const captures = PassCaptures.of(variablesOf(task.model), (reason) => (notReplayed = reason));
   let notReplayed: string | null = null;

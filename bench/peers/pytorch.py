@@ -18,7 +18,8 @@ import torch.nn.functional as F
 torch.set_num_threads(1)
 # Debian's PyTorch multiplies with the BLAS that is installed.
 with open("/proc/self/maps") as maps:
-    if not any(name in maps.read() for name in ("openblas", "mkl")):
+    mapped = maps.read()
+    if "libopenblas" not in mapped and "libmkl_" not in mapped:
         print("PyTorch multiplies slowly here: install libopenblas0, which takes a seventh of libblas3's time.", file=sys.stderr)
 
 
@@ -61,13 +62,7 @@ problem = json.loads(sys.stdin.readline())
 adam, batches, heads = problem["adam"], problem["batches"], problem["heads"]
 sizes = [math.prod(shape) for shape in problem["shapes"]]
 parameters = [part.view(shape) for part, shape in zip(array(problem["weights"], torch.float32).split(sizes), problem["shapes"])]
-if parameters[0].dim() == 4:
-    # PyTorch convolves pictures of [channels, height, width].
-    channels = parameters[2].shape[3]
-    parameters = [one.permute(3, 2, 0, 1) if one.dim() == 4 else one for one in parameters]
-    side = math.isqrt(len(parameters[4]) // channels)
-    parameters[4] = parameters[4].view(side, side, channels, -1).permute(2, 0, 1, 3).reshape(parameters[4].shape)
-parameters = [one.contiguous().clone().requires_grad_() for one in parameters]
+parameters = [one.clone().requires_grad_() for one in parameters]
 labels = array(problem["labels"], torch.int32).long().view(batches, -1)
 if heads > 0:
     context = len(parameters[1])

@@ -1,4 +1,5 @@
 /** The tasks of `bench peers`: jobs of this project, whose samples are in memory. */
+import * as tf from '@tensorflow/tfjs';
 import { loadCorpus, loadData, sampleLength, type Dataset } from '../../src/jobs/index.ts';
 import { createGptTask } from '../../src/engine/tasks/gptTask.ts';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
@@ -35,7 +36,7 @@ export interface BenchTask {
 export async function loadTask(model: ModelName): Promise<BenchTask> {
   const { learningRate } = ADAM;
   const job = parseJob({ ...FIELDS[model], optimizer: 'adam', learningRate, clipNorm: null });
-  const options = { files: [], baseUrl: globalThis.location.origin };
+  const options = { files: [], baseUrl: '' };
   const size = BATCHES * MODELS[model].batch;
   const all = Uint32Array.from({ length: size }, (_, i) => i);
   let task: Task;
@@ -73,14 +74,32 @@ export async function loadTask(model: ModelName): Promise<BenchTask> {
     task,
     indicesOf: (i) => all.subarray(i * batch, (i + 1) * batch),
     problem: async () => {
-      const values = await Promise.all(parameters.map((parameter) => parameter.data()));
+      const tensors = tf.tidy(() => parameters.map((parameter, i) => channelsFirst(parameter, parameters[i - 2])));
+      const values = await Promise.all(tensors.map((tensor) => tensor.data()));
       const weights = Float32Array.from(values.flatMap((one) => Array.from(one)));
+      const shapes = tensors.map(({ shape }) => [...shape]);
+      tf.dispose(tensors);
       return {
-        ...{ model, shapes: parameters.map(({ shape }) => [...shape]), weights: toBase64(weights) },
-        ...{ heads: job.job === 'gpt' ? job.gpt.heads : 0, inputs: toBase64(inputs), labels: toBase64(labels) },
+        ...{ model, shapes, weights: toBase64(weights), heads: job.job === 'gpt' ? job.gpt.heads : 0 },
+        ...{ inputs: toBase64(inputs), labels: toBase64(labels) },
       };
     },
   };
+}
+
+/**
+ * jax-js and PyTorch convolve [channels, height, width]. A dense layer after a convolution of these
+ * has its rows in another order.
+ */
+function channelsFirst(kernel: tf.Tensor, before?: tf.Tensor): tf.Tensor {
+  if (kernel.rank === 4) return kernel.transpose([3, 2, 0, 1]);
+  if (before?.rank !== 4) return kernel.clone();
+  const channels = before.shape[3]!;
+  const [inputs, outputs] = kernel.shape as [number, number];
+  return kernel
+    .reshape([inputs / channels, channels, outputs])
+    .transpose([1, 0, 2])
+    .reshape([inputs, outputs]);
 }
 
 function toBase64({ buffer }: Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer>): string {
