@@ -51,12 +51,10 @@ export interface PeersRow {
   notes: string[];
 }
 
-/** Steps whose losses are compared. */
-const COMPARED_STEPS = 4;
-/** Enough for float32 rounding in another order, too little for another model or optimizer. */
-const TOLERANCE_NATS = 3e-4;
 /** Steps before the first turn. peergrad records, compares and then replays its passes in them. */
-const WARM_UP_STEPS = 8;
+const FIRST_STEPS = 12;
+/** Enough for float32 rounding in another order, too little for another model or optimizer. */
+const TOLERANCE_NATS = 1e-3;
 /** Milliseconds that a turn takes, if a step is shorter, and the most steps of a turn. */
 const TURN_MS = 250;
 const MOST_STEPS = 50;
@@ -86,14 +84,11 @@ async function open(model: ModelName, backend: PeerBackend, call: Call, python: 
     problem ??= opened;
     turns.set(peer, (steps) => call(peer, 'turn', { steps }) as Promise<Turn>);
   }
-  if (backend !== 'wasm') return { turns, notes, close: () => {} };
-  if (python === null) {
-    notes.push('pytorch: PyTorch is not installed (Debian: apt install python3-torch).');
-    return { turns, notes, close: () => {} };
-  }
-  const pytorch = openPyTorch(python, problem!);
-  turns.set('pytorch', (steps) => pytorch.turn(steps));
-  return { turns, notes, close: () => pytorch.close() };
+  const pytorch = backend === 'wasm' && python !== null ? openPyTorch(python, problem!) : null;
+  if (pytorch) turns.set('pytorch', (steps) => pytorch.turn(steps));
+  else if (backend === 'wasm')
+    notes.push('pytorch: it is not installed (Debian: apt install python3-torch libopenblas0).');
+  return { turns, notes, close: () => pytorch?.close() };
 }
 
 /** Compares the losses of the first steps, and then measures all libraries in turn. */
@@ -102,17 +97,13 @@ export async function measure({ turns, notes }: Opened, rounds: number): Promise
   const steps = new Map<PeerName, number>();
   for (const [peer, turn] of turns) {
     try {
-      losses.set(peer, (await turn(COMPARED_STEPS)).losses);
+      losses.set(peer, (await turn(FIRST_STEPS)).losses);
     } catch (error) {
       if (peer === 'peergrad') throw error;
-      notes.push(
-        `${peer}: ${messageOf(error)
-          .split('\n', 1)[0]!
-          .replace(/^page.evaluate: (\w+Error: )?/, '')}`,
-      );
+      const [sentence] = messageOf(error).split('\n', 1);
+      notes.push(`${peer}: ${sentence!.replace(/^page.evaluate: (\w+Error: )?/, '')}`);
       continue;
     }
-    await turn(WARM_UP_STEPS);
     const { ms } = await turn(1);
     steps.set(peer, Math.min(MOST_STEPS, Math.max(1, Math.round(TURN_MS / ms))));
   }
@@ -120,8 +111,9 @@ export async function measure({ turns, notes }: Opened, rounds: number): Promise
   for (let round = 0; round < rounds; round++) {
     for (const [peer, count] of steps) times.get(peer)!.push((await turns.get(peer)!(count)).ms);
   }
-  const msOf = (peer: PeerName): number | null => (times.has(peer) ? median(times.get(peer)!) : null);
-  const ms = Object.fromEntries(PEERS.map((peer) => [peer, msOf(peer)])) as PeersRow['ms'];
+  const ms = Object.fromEntries(
+    PEERS.map((peer) => [peer, times.has(peer) ? median(times.get(peer)!) : null]),
+  ) as PeersRow['ms'];
   const ratioOf = (peer: Other): number | null => (ms[peer] === null ? null : ms[peer] / ms.peergrad!);
   const ratio = Object.fromEntries(OTHERS.map((peer) => [peer, ratioOf(peer)])) as PeersRow['ratio'];
   const own = losses.get('peergrad')!;
@@ -195,7 +187,7 @@ export function section(rows: readonly PeersRow[]): string {
 Adam, without dropout and clipping. They take turns; times are medians. Each library in the tab has a worker with one thread. Each
 step copies its samples to the device and reads its loss. *peergrad* is the step of a rank that is alone: it reads all gradients and updates on
 the CPU. *jaxjs* is one jitted function with Adam. *tfjs* is \`variableGrads\` and \`tf.train.adam\` with TensorFlow.js's own kernels. *pytorch* computes on one thread of the CPU.
-*losses* is the largest difference of a loss from peergrad's in the first ${COMPARED_STEPS} steps, in nats.
+*losses* is the largest difference of a loss from peergrad's in the first ${FIRST_STEPS} steps, in nats.
 
 ${lines(rows)}
 `;

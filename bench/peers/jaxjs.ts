@@ -30,7 +30,7 @@ function rmsNorm(x: np.Array, scale: np.Array): np.Array {
 const transformer: Forward = ([table, positions, ...rest], tokens, heads) => {
   const [batch, context] = tokens.shape as [number, number];
   const width = table!.shape[1]!;
-  let x = np.matmul(nn.oneHot(tokens, table!.shape[0]!), table!.ref).add(positions!);
+  let x = np.take(table!.ref, tokens, 0).add(positions!);
   for (let i = 0; i + 6 < rest.length; i += 6) {
     const [norm1, attend, project, norm2, expand, contract] = rest.slice(i, i + 6);
     const qkv = np.matmul(rmsNorm(x.ref, norm1!), attend!);
@@ -74,18 +74,12 @@ export async function openJax({ model, backend, problem }: OpenArgs): Promise<Pe
   const lossOf = (parameters: Parameters, x: np.Array, labels: np.Array): np.Array => {
     const logits = forward(parameters, x, heads);
     const [rows, classes] = logits.shape as [number, number];
-    return nn
-      .logSoftmax(logits)
-      .mul(nn.oneHot(labels, classes))
-      .sum()
-      .mul(-1 / rows);
+    const chosen = nn.logSoftmax(logits).mul(nn.oneHot(labels, classes));
+    return chosen.sum().mul(-1 / rows);
   };
   const step = jit((state: State, x: np.Array, labels: np.Array): [np.Array, State] => {
-    const [loss, gradients] = valueAndGrad(lossOf)(
-      state.parameters.map((one) => one.ref),
-      x,
-      labels,
-    );
+    const kept = state.parameters.map((one) => one.ref);
+    const [loss, gradients] = valueAndGrad(lossOf)(kept, x, labels);
     return [loss, adam(state, gradients)];
   });
 
