@@ -53,8 +53,11 @@ export interface PeersRow {
 
 /** Steps before the first turn. peergrad records, compares and then replays its passes in them. */
 const FIRST_STEPS = 12;
-/** Enough for float32 rounding in another order, too little for another model or optimizer. */
-const TOLERANCE_NATS = 1e-3;
+/**
+ * Too little for another model or optimizer, enough for float32: losses of jax-js differ by 4e-6 in
+ * the first step of mlp-1024, and by 8e-4 in the last.
+ */
+const TOLERANCE_NATS = 2e-3;
 /** Milliseconds that a turn takes, if a step is shorter, and the most steps of a turn. */
 const TURN_MS = 250;
 const MOST_STEPS = 50;
