@@ -3,6 +3,7 @@
  * tensors on the GPU always have the same shapes.
  */
 import * as tf from '@tensorflow/tfjs';
+import { wasmBackend } from '../../wasm/backend.ts';
 import { sampleLength, type Dataset, type Labels } from '../../jobs/index.ts';
 
 export interface BatchTensors {
@@ -61,9 +62,10 @@ export class Batch {
     const leftOut = await this.#data.read(indices, this.#inputs, this.labels);
     for (const at of leftOut ?? []) this.weights[at] = 0;
     change?.(this.#inputs);
-    // Copies the arrays, because a tensor shares memory with its array until it is uploaded.
+    // Copies the arrays, because a tensor shares memory with its array until it is uploaded. The
+    // WebAssembly backend copies at once.
     return {
-      inputs: tf.tensor(this.#inputs.slice(), [this.size, ...this.#data.inputShape]),
+      inputs: tf.tensor(wasmBackend() ? this.#inputs : this.#inputs.slice(), [this.size, ...this.#data.inputShape]),
       labels: tf.tensor1d(this.labels.slice(), this.labels instanceof Int32Array ? 'int32' : 'float32'),
       weights: tf.tensor1d(this.weights.slice()),
     };
