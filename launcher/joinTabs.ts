@@ -223,8 +223,8 @@ class BrowserPool {
   }
 
   async #createSlot(browser: Browser): Promise<TabSlot> {
-    const { remote = false } = this.#options;
+    const { remote = false, headed = false } = this.#options;
     const onevent = (page: Page, event: unknown): void => this.#visits.get(page)?.(event as EngineEvent);
-    return { browser, profile: await ownProfile(browser, { remote, onevent }) };
+    return { browser, profile: await ownProfile(browser, { remote, isSeen: headed, onevent }) };
   }
 }

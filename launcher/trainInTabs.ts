@@ -112,6 +112,7 @@ export async function trainInTabs(options: SessionOptions, io: Io): Promise<Trai
       onerror,
       origin,
       waitsForCheckpoints,
+      isSeen: (options.headed ?? false) || options.screenshot !== null,
     }).then(
       (opened) => (camera.tabs = pages = opened),
       (error: unknown) => watch.abort(error),

@@ -6,8 +6,9 @@ export const BINDING = 'peergradToLauncher';
 
 /**
  * Returns a script that runs before those of the page. The app calls `peergradReport` with every
- * engine event. Events wait while a batch is on its way, so a busy process receives a few large
- * batches, and not more messages than it can handle.
+ * engine event. The events of one task are a batch: the engine sends those of several steps together
+ * (`src/engine/eventBatches.ts`). Events also wait while a batch is on its way, so a busy process
+ * receives a few large batches, and not more messages than it can handle.
  *
  * @param omitted types of events that are not reported.
  */
@@ -18,6 +19,7 @@ export function reportScript(omitted: readonly EngineEvent['type'][] = []): stri
     let isSending = false;
     const send = async () => {
       isSending = true;
+      await null;
       while (waiting.length > 0) await window.${BINDING}(waiting.splice(0)).catch(() => {});
       isSending = false;
     };

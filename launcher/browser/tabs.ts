@@ -8,7 +8,7 @@ import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import { VIEWPORT, type LaunchOptions } from './browser.ts';
 import { BINDING, reportScript } from './pageEvents.ts';
 
-interface TabsOptions extends Pick<LaunchOptions, 'remote'> {
+interface TabsOptions extends Pick<ProfileOptions, 'remote' | 'isSeen'> {
   /** Name and URL of each tab. */
   tabs: readonly { name: string; url: string }[];
   onevent: (tab: string, event: EngineEvent) => void;
@@ -118,6 +118,8 @@ async function openShare(browser: Browser, options: TabsOptions, pages: Map<stri
 }
 
 interface ProfileOptions extends Pick<LaunchOptions, 'remote'> {
+  /** Whether somebody sees the pages, or a picture of them. Default: nobody does. */
+  isSeen?: boolean;
   /** Receives the engine events of the profile's pages. */
   onevent: (page: Page, event: unknown) => void;
 }
@@ -135,7 +137,10 @@ export async function openProfile(browser: Browser, options: ProfileOptions): Pr
   return prepare(await browser.newContext({ viewport: VIEWPORT }), options);
 }
 
-async function prepare(context: BrowserContext, { remote = false, onevent }: ProfileOptions): Promise<BrowserContext> {
+async function prepare(
+  context: BrowserContext,
+  { remote = false, isSeen = false, onevent }: ProfileOptions,
+): Promise<BrowserContext> {
   // Chromium uses all network interfaces for WebRTC only if the page may use the microphone.
   // Otherwise it finds no interface but that of the default route.
   if (!remote) await context.grantPermissions(['microphone']);
@@ -143,6 +148,7 @@ async function prepare(context: BrowserContext, { remote = false, onevent }: Pro
     for (const event of events) onevent(page, event);
   });
   await context.addInitScript(reportScript(OF_ANIMATION));
+  if (!isSeen) await context.addInitScript('globalThis.peergradUnseen = true;');
   // If DEBUG turns on the debug log of this process, it also turns on the debug logs of the tabs.
   // Their lines contain the tab's rank and member id.
   const patterns = process.env['DEBUG'];

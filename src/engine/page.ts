@@ -44,7 +44,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   });
   opening.catch((error: unknown) => fail(messageOf(error)));
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
-    if (data.type === 'event') return onevent(data.event);
+    if (data.type === 'events') return data.events.forEach(onevent);
     // If simple-peer could not be loaded, that failure was reported above.
     void opening.then(
       (host) => host.receive(data.request),

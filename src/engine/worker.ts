@@ -13,6 +13,7 @@ import { browserId } from './membership/browserId.ts';
 import { whileAlone } from './storage/browserLock.ts';
 import { Checkpoints } from './storage/checkpoints.ts';
 import { openAppDevice } from './device/appDevice.ts';
+import { EventBatches } from './eventBatches.ts';
 import { pulseSockets } from './membership/pulseSocket.ts';
 import { createRelayedConnector, type RelayReply, type RelayRequest } from './membership/peerRelay.ts';
 import { Session } from './session.ts';
@@ -24,9 +25,10 @@ export type ToWorker =
   /** The patterns of the debug log. */
   | { type: 'debug'; patterns: string };
 /** Worker to page. */
-export type FromWorker = { type: 'event'; event: EngineEvent } | { type: 'relay'; request: RelayRequest };
+export type FromWorker = { type: 'events'; events: readonly EngineEvent[] } | { type: 'relay'; request: RelayRequest };
 
 const post = (message: FromWorker): void => globalThis.postMessage(message);
+const events = new EventBatches(systemClock, (batch) => post({ type: 'events', events: batch }));
 const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
 const activity = new Activity(systemClock);
 const session = new Session({
@@ -42,12 +44,14 @@ const session = new Session({
   connectPeer: relay.connect,
   connectTab: (options) => connectTab(relay.requestTabPort, options),
   connectServer: (options) => connectServer({ ...options, openSocket: (url) => new WebSocket(url), crypto }),
-  emit: (event) => post({ type: 'event', event }),
+  emit: (event) => events.add(event),
   baseUrl: globalThis.location.origin,
 });
 
 globalThis.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
-  if (data.type === 'command') session.command(data.command);
-  else if (data.type === 'debug') setDebugPatterns(data.patterns);
+  if (data.type === 'command') {
+    if (data.command.type === 'visibility') events.isWatched = data.command.isWatched;
+    session.command(data.command);
+  } else if (data.type === 'debug') setDebugPatterns(data.patterns);
   else relay.receive(data.reply);
 });

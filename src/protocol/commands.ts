@@ -51,8 +51,11 @@ export type EngineCommand =
   | { type: 'files'; files: File[] }
   /** Lesson only. A tab that does not lead the lesson may only edit its own numbers. */
   | { type: 'lesson'; order: LessonOrder }
-  /** Whether this page is hidden. The engine sends this to the other ranks. */
-  | { type: 'visibility'; isHidden: boolean }
+  /**
+   * Whether this page is hidden, which the engine sends to the other ranks, and whether somebody may
+   * see it: the page of a launcher may be visible to nobody.
+   */
+  | { type: 'visibility'; isHidden: boolean; isWatched: boolean }
   /** The machine may have slept, or its network may have changed. */
   | { type: 'wake' }
   /** Requests the flight recording. */

@@ -349,7 +349,7 @@ describe('a run', () => {
 
   test('reports hidden pages to all ranks', async () => {
     const tabs = await world.room(['Ada', 'Bo']);
-    tabs[1]!.command({ type: 'visibility', isHidden: true });
+    tabs[1]!.command({ type: 'visibility', isHidden: true, isWatched: false });
     tabs[0]!.command({ type: 'start' });
     await world.finished(tabs);
     expect(tabs[0]!.last('telemetry')!.ranks.map(({ isHidden }) => isHidden)).toEqual([false, true]);

@@ -60,6 +60,8 @@ export function publishSoon(next: View): void {
 }
 
 function schedule(): void {
+  // Only the lobby is drawn: there a launcher chooses data files, as a user does.
+  if (globalThis.peergradUnseen && latest.run !== null) return;
   // A hidden tab only updates its title.
   if (pageHidden.peek()) {
     retitling ??= setTimeout(() => {

@@ -39,6 +39,9 @@ declare global {
   /** For the launcher: makes this tab's engine export the model. */
   // oxlint-disable-next-line no-var
   var peergradExport: ((format: ModelFormat) => void) | undefined;
+  /** Set by a launcher whose browser has no window: nobody sees this page. */
+  // oxlint-disable-next-line no-var
+  var peergradUnseen: boolean | undefined;
   /** Set by a launcher that stores checkpoints: the run waits until each one is stored. */
   // oxlint-disable-next-line no-var
   var peergradCheckpointBarrier: boolean | undefined;
@@ -254,9 +257,13 @@ export function followTitle(): void {
   });
 }
 
-/** Tells the engine whether this page is hidden. */
+/** Tells the engine whether this page is hidden, and whether somebody may see it. */
 export function followVisibility(): void {
-  effect(() => send({ type: 'visibility', isHidden: pageHidden.value }));
+  effect(() => send(visibilityOf(pageHidden.value)));
+}
+
+function visibilityOf(isHidden: boolean): EngineCommand {
+  return { type: 'visibility', isHidden, isWatched: !isHidden && !globalThis.peergradUnseen };
 }
 
 /**
@@ -312,7 +319,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
   });
   if (globalThis.peergradCheckpointBarrier) send({ type: 'checkpoint-barrier' });
   engine.send(command);
-  send({ type: 'visibility', isHidden: pageHidden.peek() });
+  send(visibilityOf(pageHidden.peek()));
 }
 
 function onevent(event: EngineEvent): void {
