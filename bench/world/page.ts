@@ -25,13 +25,14 @@ declare global {
   interface Window {
     rankPage: RankPage;
     /** bench/world/world.ts defines this function, as the launcher does in its pages. */
-    peergradToLauncher: (messages: { to: number; signal: TabSignal }[]) => Promise<void>;
+    peergradToLauncher: (messages: string) => Promise<void>;
   }
 }
 
 const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
 const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
-const sendSignal = (to: number, signal: TabSignal): void => void window.peergradToLauncher([{ to, signal }]);
+const sendSignal = (to: number, signal: TabSignal): void =>
+  void window.peergradToLauncher(JSON.stringify([{ to, signal }]));
 const peers = new PeerHost(
   (options) => openPeerConnection({ ...options, connections: setup.connections }),
   requestTabPort,

@@ -6,7 +6,7 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import { VIEWPORT, type LaunchOptions } from './browser.ts';
-import { BINDING, reportScript } from './pageEvents.ts';
+import { BINDING, eventsOf, reportScript } from './pageEvents.ts';
 
 interface TabsOptions extends Pick<ProfileOptions, 'remote' | 'isSeen'> {
   /** Name and URL of each tab. */
@@ -144,8 +144,8 @@ async function prepare(
   // Chromium uses all network interfaces for WebRTC only if the page may use the microphone.
   // Otherwise it finds no interface but that of the default route.
   if (!remote) await context.grantPermissions(['microphone']);
-  await context.exposeBinding(BINDING, ({ page }, events: readonly unknown[]) => {
-    for (const event of events) onevent(page, event);
+  await context.exposeBinding(BINDING, ({ page }, batch: string) => {
+    for (const event of eventsOf(batch)) onevent(page, event);
   });
   await context.addInitScript(reportScript(OF_ANIMATION));
   if (!isSeen) await context.addInitScript('globalThis.peergradUnseen = true;');

@@ -1,8 +1,7 @@
 /** Firefox for tests. */
 import type { Browser, Page } from 'puppeteer-core';
 import { describe, test } from 'vitest';
-import { BINDING, reportScript } from '../../launcher/browser/pageEvents.ts';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import { BINDING, eventsOf, reportScript } from '../../launcher/browser/pageEvents.ts';
 import { findFirefox, launchFirefox, type Preferences } from '../../tools/firefox.ts';
 import { EventLog } from '../tabs/harness/eventLog.ts';
 
@@ -61,7 +60,7 @@ export class Firefox {
     const page = await context.newPage();
     page.setDefaultTimeout(COMMAND_MS);
     const tab = new FirefoxTab(page);
-    await page.exposeFunction(BINDING, (events: readonly EngineEvent[]) => tab.receive(events));
+    await page.exposeFunction(BINDING, (batch: string) => tab.receive(eventsOf(batch)));
     await page.evaluateOnNewDocument(reportScript());
     await page.goto(url);
     return tab;

@@ -3,9 +3,8 @@
  * run. The tour and tests use it. It navigates by the visible labels on the pages.
  */
 import type { Browser, Page } from 'playwright-core';
-import type { EngineEvent } from '../../src/protocol/events.ts';
 import { deferred } from '../../src/util/deferred.ts';
-import { BINDING, reportScript } from '../../launcher/browser/pageEvents.ts';
+import { BINDING, eventsOf, reportScript } from '../../launcher/browser/pageEvents.ts';
 
 /** A page to visit. */
 export interface Stop {
@@ -139,8 +138,8 @@ export async function visitEveryPage(options: VisitOptions): Promise<void> {
 
   const begun = deferred();
   const ben = await open(`#${code}?name=${NAMES[1]}`, async (page) => {
-    await page.exposeBinding(BINDING, (_source, events: readonly EngineEvent[]) => {
-      if (events.some((event) => event.type === 'step' && event.step >= firstLook)) begun.resolve();
+    await page.exposeBinding(BINDING, (_source, batch: string) => {
+      if (eventsOf(batch).some((event) => event.type === 'step' && event.step >= firstLook)) begun.resolve();
     });
     await page.addInitScript(reportScript());
   });
