@@ -46,6 +46,8 @@ export interface Issue<T> extends Values {
   after?: PromiseLike<unknown> | undefined;
   /** Writes the op's input to its arrays. Called when the op is launched. */
   before?: (() => void) | undefined;
+  /** Whether every rank's result contains data of all ranks. Default: if it is a sum of elements. */
+  needsEveryRank?: boolean;
   /** Creates the result when the op is done. */
   result: () => T;
   /** The algorithm of an all-reduce. If it is set, the op's work has a trace. */
@@ -150,8 +152,8 @@ export class InFlightOp {
       const { kind, peer, step } = receive.move;
       if (kind === 'receive') this.#receives.set(transferKey(peer, step), receive);
     }
-    this.#lanes = createLanes(this.#moves, (elements) => this.#payload.bytesOf(elements), EAGER_BYTES);
-    this.#agreement = createAgreement(descriptor, group.rank, ranks.length);
+    this.#lanes = createLanes(this.#moves, (move) => this.#unexpectedBytesOf(move), EAGER_BYTES);
+    this.#agreement = createAgreement(descriptor, group.rank, ranks.length, issue.needsEveryRank);
     const scheduledAt = clock.now();
     this.record = recorder.add(
       {
@@ -413,11 +415,19 @@ export class InFlightOp {
   /** Allows a rank to send more than the eager bytes, if it has more. */
   #makeReady(peer: number): void {
     const bytes = this.#moves.reduce(
-      (sum, { move }) =>
-        move.kind === 'receive' && move.peer === peer ? sum + this.#payload.bytesOf(lengthOf(move)) : sum,
+      (sum, { move }) => (move.kind === 'receive' && move.peer === peer ? sum + this.#unexpectedBytesOf(move) : sum),
       0,
     );
     if (bytes > EAGER_BYTES) this.#announce(FrameKind.READY, peer);
+  }
+
+  /**
+   * Returns the bytes of a move that may arrive before the receiver has called the op. The sums that
+   * an all-reduce copies contain data of all ranks, so their receivers have called it.
+   */
+  #unexpectedBytesOf(move: Move): number {
+    const isSum = this.#descriptor.op === OpCode.ALL_REDUCE && move.how === 'copy';
+    return isSum ? 0 : this.#payload.bytesOf(lengthOf(move));
   }
 
   #announce(kind: FrameKind, to: number, step = 0): void {

@@ -134,6 +134,7 @@ export function allGatherOp<T extends TypedArray>(caller: Caller, tensor: T, opt
   });
   return {
     ...op,
+    needsEveryRank: sizes.every((size) => size > 0),
     before: () => copyInto(parts, tensor, displacements[caller.rank]!),
     result: () => splitAtDisplacements(parts, displacements),
   };

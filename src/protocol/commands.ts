@@ -52,8 +52,8 @@ export type EngineCommand =
   /** Lesson only. A tab that does not lead the lesson may only edit its own numbers. */
   | { type: 'lesson'; order: LessonOrder }
   /**
-   * Whether this page is hidden, which the engine sends to the other ranks, and whether somebody may
-   * see it: the page of a launcher may be visible to nobody.
+   * Whether this page is hidden, which the engine sends to the other ranks, and whether somebody
+   * may see it: the page of a launcher may be visible to nobody.
    */
   | { type: 'visibility'; isHidden: boolean; isWatched: boolean }
   /** The machine may have slept, or its network may have changed. */

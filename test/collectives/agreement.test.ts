@@ -158,10 +158,12 @@ test.each([
   ['barrier', { op: OpCode.BARRIER, count: 1 }, true],
   ['an empty all-reduce', { op: OpCode.ALL_REDUCE, count: 0 }, false],
   ['reduce', { op: OpCode.REDUCE }, false],
+  ['an all-gather of non-empty parts', { op: OpCode.ALL_GATHER }, true, true],
+  ['an all-gather with an empty part', { op: OpCode.ALL_GATHER }, false, false],
 ])(
   'agreement needs no frames if the data already prove that all ranks have called: %s (%o): %s',
-  (_name, fields, isSelfEvident) => {
-    const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4);
+  (_name, fields, isSelfEvident, needsEveryRank?: boolean) => {
+    const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4, needsEveryRank);
     expect(agreement.isReached).toBe(isSelfEvident);
     expect(agreement.takeCalls().length === 0).toBe(isSelfEvident);
   },

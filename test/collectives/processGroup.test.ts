@@ -7,10 +7,12 @@ import { EAGER_BYTES } from '../../src/collectives/inFlightOp.ts';
 import {
   Algorithm,
   createFrame,
-  emptyHeader,
-  FrameKind,
-  OpCode,
   DtypeCode,
+  emptyHeader,
+  FRAME_HEADER_BYTES,
+  FrameKind,
+  MAX_FRAME_BYTES,
+  OpCode,
   ReduceOp,
 } from '../../src/protocol/frame.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -162,6 +164,17 @@ describe('allReduce', () => {
     await Promise.all(works);
     expect(mine.counters.bytesReceived).toBe(theirs.counters.bytesReceived);
   });
+});
+
+test('an all-reduce with few bytes before its sums, and an all-gather of non-empty parts, send only data', async () => {
+  const links = createMemoryLinkPair();
+  const groups = links.map((link, rank) => oneOfTwo(rank, link));
+  const chunk = EAGER_BYTES / Float32Array.BYTES_PER_ELEMENT;
+  await Promise.all(groups.map((group) => group.allReduce(new Float32Array(2 * chunk))));
+  const frames = Math.ceil(EAGER_BYTES / (MAX_FRAME_BYTES - FRAME_HEADER_BYTES));
+  expect(links.map(({ counters }) => counters.framesSent)).toEqual([2 * frames, 2 * frames]);
+  await Promise.all(groups.map((group) => group.allGather(Float32Array.of(group.rank))));
+  expect(links.map(({ counters }) => counters.framesSent)).toEqual([2 * frames + 1, 2 * frames + 1]);
 });
 
 describe('broadcast', () => {

@@ -2,9 +2,9 @@
  * Agreement is the protocol by which a rank learns that all others have called the same op. A CALL
  * frame states that its sender, and a number of ranks behind its sender, have called the op.
  * Usually CALL frames travel round the ring in both directions. For the algorithms `tree` and
- * `doubling`, CALL frames also go to distant ranks and need only log2(n) steps. Barriers and
- * all-reduces of non-empty tensors need no CALL frames, because their result depends on data of all
- * ranks.
+ * `doubling`, CALL frames also go to distant ranks and need only log2(n) steps. Barriers,
+ * all-reduces of non-empty tensors, and all-gathers of non-empty parts need no CALL frames, because
+ * their result depends on data of all ranks.
  */
 import { Algorithm, OpCode } from '../../protocol/frame.ts';
 import type { OpDescriptor } from './descriptor.ts';
@@ -20,12 +20,19 @@ export interface Agreement {
   readonly isReached: boolean;
 }
 
-/** Creates the agreement of `rank`, which has called an op of `n` ranks. */
-export function createAgreement({ op, count, algorithm }: OpDescriptor, rank: number, n: number): Agreement {
-  const isReduction = op === OpCode.ALL_REDUCE || op === OpCode.BARRIER;
-  // The result of a reduction needs data of all ranks, so a rank that has the result knows that all
-  // ranks have called the op.
-  if (isReduction && count > 0) return SELF_EVIDENT;
+/**
+ * Creates the agreement of `rank`, which has called an op of `n` ranks.
+ *
+ * @param needsEveryRank whether every rank's result contains data of all ranks. Then a rank that
+ *   has the result knows that all ranks have called the op. By default, this is so for reductions.
+ */
+export function createAgreement(
+  { op, count, algorithm }: OpDescriptor,
+  rank: number,
+  n: number,
+  needsEveryRank = op === OpCode.ALL_REDUCE || op === OpCode.BARRIER,
+): Agreement {
+  if (needsEveryRank && count > 0) return SELF_EVIDENT;
   const takesLogSteps = algorithm === Algorithm.TREE || algorithm === Algorithm.DOUBLING;
   return takesLogSteps ? new LogStepAgreement(rank, n) : new RingAgreement(rank, n);
 }

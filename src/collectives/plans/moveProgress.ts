@@ -79,11 +79,12 @@ export function createProgress(plan: Plan, isInPlace: boolean): MoveState[] {
 /**
  * Returns the lanes of the sends, by peer.
  *
+ * @param bytesOf returns the bytes of a move that may arrive before the peer is ready.
  * @param eagerBytes number of bytes that a peer may receive before it is ready.
  */
 export function createLanes(
   moves: readonly MoveState[],
-  bytesOf: (elements: number) => number,
+  bytesOf: (move: Move) => number,
   eagerBytes: number,
 ): Map<number, Lane> {
   const lanes = new Map<number, Lane>();
@@ -103,7 +104,7 @@ export function createLanes(
       });
   }
   for (const lane of lanes.values()) {
-    const bytes = lane.sends.reduce((sum, { move }) => sum + bytesOf(lengthOf(move)), 0);
+    const bytes = lane.sends.reduce((sum, { move }) => sum + bytesOf(move), 0);
     lane.isReady = bytes <= eagerBytes;
   }
   return lanes;
