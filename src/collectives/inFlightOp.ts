@@ -46,7 +46,7 @@ export interface Issue<T> extends Values {
   after?: PromiseLike<unknown> | undefined;
   /** Writes the op's input to its arrays. Called when the op is launched. */
   before?: (() => void) | undefined;
-  /** Whether every rank's result contains data of all ranks. Default: if it is a sum of elements. */
+  /** Whether every rank's result contains data of all ranks. See {@link createAgreement}. */
   needsEveryRank?: boolean;
   /** Creates the result when the op is done. */
   result: () => T;
@@ -422,8 +422,8 @@ export class InFlightOp {
   }
 
   /**
-   * Returns the bytes of a move that may arrive before the receiver has called the op. The sums that
-   * an all-reduce copies contain data of all ranks, so their receivers have called it.
+   * Returns the bytes of a move that may arrive before the receiver has called the op. The sums
+   * that an all-reduce copies contain data of all ranks, so their receivers have called it.
    */
   #unexpectedBytesOf(move: Move): number {
     const isSum = this.#descriptor.op === OpCode.ALL_REDUCE && move.how === 'copy';
