@@ -8,6 +8,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import send from 'send';
 import { clientAddress, isLoopback } from './address.ts';
+import { acceptsGzip, CompressedAssets } from './compressedAssets.ts';
 import { DATA_PATH, DataFiles, INDEX_PATH } from './data.ts';
 import { SIGNALING_PATH } from '../../src/protocol/control.ts';
 import { pageHeaders } from './headers.ts';
@@ -46,6 +47,7 @@ const IMMUTABLE = 'public,max-age=31536000,immutable';
 export function createHttpHandler(options: HttpOptions) {
   const { dist, health, isReady, metrics, metricsToken, trustProxy, isTls, hosts, origins } = options;
   const data = options.data === null ? null : new DataFiles(options.data);
+  const compressed = dist === null ? null : new CompressedAssets(path.join(dist, HASHED));
 
   function mayReadMetrics(req: IncomingMessage): boolean {
     const bearer = /^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1];
@@ -104,7 +106,25 @@ export function createHttpHandler(options: HttpOptions) {
     // any case.
     if (pathname === INDEX_PATH) return json(res, 200, []);
     if (dist === null) return nothingHere(res);
+    if (await serveCompressed(pathname, req, res)) return;
     serveApp(dist, pathname, req, res);
+  }
+
+  /** Pages on this machine gain nothing by compression. Resolves with `false` without an answer. */
+  async function serveCompressed(pathname: string, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
+    const [, folder, name] = /^\/([^/]+)\/([^/%]+)$/.exec(pathname) ?? [];
+    if (folder !== HASHED || isFromThisMachine(req) || !acceptsGzip(req.headers['accept-encoding'])) return false;
+    const asset = await compressed!.file(name!);
+    if (asset === null) return false;
+    res.writeHead(200, {
+      'content-type': asset.type,
+      'content-encoding': 'gzip',
+      'content-length': asset.content.length,
+      'cache-control': IMMUTABLE,
+      vary: 'accept-encoding',
+    });
+    res.end(req.method === 'HEAD' ? undefined : asset.content);
+    return true;
   }
 
   return (req: IncomingMessage, res: ServerResponse): void => {
@@ -120,7 +140,9 @@ function serveApp(dist: string, pathname: string, req: IncomingMessage, res: Ser
   // No file of the page is large enough for requests of byte ranges.
   send(req, pathname, { root: dist, acceptRanges: false, cacheControl: false })
     .on('headers', (_: ServerResponse, file: string) => {
-      res.setHeader('cache-control', path.dirname(file) === path.resolve(dist, HASHED) ? IMMUTABLE : 'no-cache');
+      const isHashed = path.dirname(file) === path.resolve(dist, HASHED);
+      res.setHeader('cache-control', isHashed ? IMMUTABLE : 'no-cache');
+      if (isHashed) res.setHeader('vary', 'accept-encoding');
     })
     .on('directory', () => nothingHere(res))
     .on('error', ({ status }: { status: number }) => (status < 500 ? nothingHere(res) : unreadable(res)))

@@ -98,6 +98,21 @@ describe('the HTTP server', () => {
     expect(script.headers.get('content-type')).toContain('javascript');
   });
 
+  test('compresses scripts for tabs of other machines that accept it', async () => {
+    const ask = async (name: string, headers: Record<string, string>, method = 'GET') => {
+      const response = await fetch(`${server.url}/assets/${name}`, { method, headers });
+      return [response.headers.get('content-encoding'), response.status, await response.text()];
+    };
+    const remote = { 'x-forwarded-for': '203.0.113.7' };
+    const script = 'app-1a2b.js';
+    expect(await ask(script, { ...remote, 'accept-encoding': 'br, gzip' })).toEqual(['gzip', 200, '1']);
+    expect(await ask(script, { ...remote, 'accept-encoding': 'br, gzip' }, 'HEAD')).toEqual(['gzip', 200, '']);
+    expect(await ask(script, { ...remote, 'accept-encoding': 'gzip;q=0, identity' })).toEqual([null, 200, '1']);
+    expect(await ask(script, { 'accept-encoding': 'gzip' })).toEqual([null, 200, '1']);
+    const [encoding, status] = await ask('other-1a2b.js', { ...remote, 'accept-encoding': 'gzip' });
+    expect([encoding, status]).toEqual([null, 404]);
+  });
+
   test('serves only the IDX files of a data folder, lists all visible files, and sends bytes unchanged', async () => {
     const index = await fetch(`${server.url}/data/index.json`);
     expect(await index.json()).toEqual([

@@ -1,0 +1,54 @@
+/** Compresses files of the built page for tabs of other machines, each when it is first requested. */
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+
+/** Content types of files that compression makes smaller, by the ends of their names. */
+const TYPES = new Map([
+  ['.js', 'text/javascript; charset=utf-8'],
+  ['.css', 'text/css; charset=utf-8'],
+  ['.svg', 'image/svg+xml'],
+  ['.wasm', 'application/wasm'],
+]);
+const COMPRESS = promisify(gzip);
+/** `gzip;q=0` refuses it. */
+const ACCEPTS_GZIP = /(?:^|[\s,])gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i;
+
+export interface CompressedAsset {
+  type: string;
+  content: Buffer;
+}
+
+export function acceptsGzip(acceptEncoding: string | undefined): boolean {
+  return ACCEPTS_GZIP.test(acceptEncoding ?? '');
+}
+
+export class CompressedAssets {
+  readonly #folder: string;
+  /** By name. The content of a file with a hash in its name never changes. */
+  readonly #contents = new Map<string, Promise<Buffer>>();
+
+  /** @param folder whose files have a hash of their content in their names. */
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Returns a file of the folder; `null` if it is not to be compressed or cannot be read. */
+  async file(name: string): Promise<CompressedAsset | null> {
+    const type = TYPES.get(path.extname(name));
+    if (type === undefined || path.basename(name) !== name || name.startsWith('.')) return null;
+    let content = this.#contents.get(name);
+    if (content === undefined) {
+      content = readFile(path.join(this.#folder, name)).then((bytes) => COMPRESS(bytes));
+      this.#contents.set(name, content);
+    }
+    try {
+      return { type, content: await content };
+    } catch {
+      // It is not kept, so that requests for files that do not exist do not fill the memory.
+      this.#contents.delete(name);
+      return null;
+    }
+  }
+}
