@@ -1,6 +1,7 @@
-/** Builds the pages with Vite if they are missing or older than their sources. */
+/** Builds the pages with Vite if they are missing or were built from other sources. */
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { messageOf, PeergradError } from '../src/util/errors.ts';
@@ -9,22 +10,46 @@ import type { Io } from './io.ts';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Folder of the built pages. */
 export const DIST = path.join(ROOT, 'dist');
+/**
+ * The hash of the sources from which the pages were built. Vite removes the file with the pages when
+ * it builds others.
+ */
+const BUILT_FROM = path.join(DIST, '.sources');
 const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'examples'];
 
 /** Builds {@link DIST} if it is out of date. @throws (rejects) PeergradError if the build fails. */
 export async function ensureBuilt(io: Io): Promise<void> {
   // The npm package contains the built pages without their sources, so there is nothing to build.
   if (!existsSync(path.join(ROOT, 'index.html'))) return;
-  const changes = await Promise.all(SOURCES.map((name) => changedAt(path.join(ROOT, name))));
-  if ((await changedAt(path.join(DIST, 'index.html'))) >= Math.max(...changes)) return;
+  const sources = SOURCES.map((name) => path.join(ROOT, name));
+  const page = path.join(DIST, 'index.html');
+  if ((await changedAt(page)) >= Math.max(...(await Promise.all(sources.map(changedAt))))) return;
+  // A checkout gives files of the same content new times.
+  const hash = await hashOfFiles(sources);
+  if (hash === (await readFile(BUILT_FROM, 'utf8').catch(() => null))) return utimes(page, new Date(), new Date());
   io.err('Building the page ...');
   try {
     // Vite is loaded only when needed, because loading it takes longer than most commands.
     const { build } = await import('vite');
     await build({ root: ROOT, logLevel: 'warn', build: { rolldownOptions: { checks: { bundlerTimings: false } } } });
+    await writeFile(BUILT_FROM, hash);
   } catch (error) {
     throw new PeergradError(`The page could not be built: ${messageOf(error)}`);
   }
+}
+
+/** Returns a hash of the names and contents of files, and of all files in folders. */
+export async function hashOfFiles(paths: readonly string[]): Promise<string> {
+  const hash = createHash('sha256');
+  const add = async (file: string): Promise<void> => {
+    if (!(await stat(file)).isDirectory())
+      return void hash.update(`${path.basename(file)}\n`).update(await readFile(file));
+    hash.update(`${path.basename(file)}/\n`);
+    for (const name of (await readdir(file)).sort()) await add(path.join(file, name));
+    hash.update('..\n');
+  };
+  for (const file of paths) await add(file);
+  return hash.digest('hex');
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Compresses files of the built page for tabs of other machines, each when it is first requested. */
+/** Compresses files of the built page for tabs of other machines, each at its first request. */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
