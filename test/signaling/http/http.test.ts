@@ -81,6 +81,12 @@ function openFiles(): number {
   return targets.filter((target) => target.startsWith(folder)).length;
 }
 
+/** Resolves with the encoding, status and text of the answer for a file of the page. */
+async function encodingOf(name: string, headers: Record<string, string>, method = 'GET'): Promise<unknown[]> {
+  const response = await fetch(`${server.url}/assets/${name}`, { method, headers });
+  return [response.headers.get('content-encoding'), response.status, await response.text()];
+}
+
 describe('the HTTP server', () => {
   test('reports at /healthz that it is healthy', async () => {
     const response = await fetch(`${server.url}/healthz`);
@@ -99,17 +105,13 @@ describe('the HTTP server', () => {
   });
 
   test('compresses scripts for tabs of other machines that accept it', async () => {
-    const ask = async (name: string, headers: Record<string, string>, method = 'GET') => {
-      const response = await fetch(`${server.url}/assets/${name}`, { method, headers });
-      return [response.headers.get('content-encoding'), response.status, await response.text()];
-    };
     const remote = { 'x-forwarded-for': '203.0.113.7' };
     const script = 'app-1a2b.js';
-    expect(await ask(script, { ...remote, 'accept-encoding': 'br, gzip' })).toEqual(['gzip', 200, '1']);
-    expect(await ask(script, { ...remote, 'accept-encoding': 'br, gzip' }, 'HEAD')).toEqual(['gzip', 200, '']);
-    expect(await ask(script, { ...remote, 'accept-encoding': 'gzip;q=0, identity' })).toEqual([null, 200, '1']);
-    expect(await ask(script, { 'accept-encoding': 'gzip' })).toEqual([null, 200, '1']);
-    const [encoding, status] = await ask('other-1a2b.js', { ...remote, 'accept-encoding': 'gzip' });
+    expect(await encodingOf(script, { ...remote, 'accept-encoding': 'br, gzip' })).toEqual(['gzip', 200, '1']);
+    expect(await encodingOf(script, { ...remote, 'accept-encoding': 'br, gzip' }, 'HEAD')).toEqual(['gzip', 200, '']);
+    expect(await encodingOf(script, { ...remote, 'accept-encoding': 'gzip;q=0, identity' })).toEqual([null, 200, '1']);
+    expect(await encodingOf(script, { 'accept-encoding': 'gzip' })).toEqual([null, 200, '1']);
+    const [encoding, status] = await encodingOf('other-1a2b.js', { ...remote, 'accept-encoding': 'gzip' });
     expect([encoding, status]).toEqual([null, 404]);
   });
 
