@@ -11,8 +11,8 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Folder of the built pages. */
 export const DIST = path.join(ROOT, 'dist');
 /**
- * The hash of the sources from which the pages were built. Vite removes the file with the pages when
- * it builds others.
+ * The hash of the sources from which the pages were built. Vite removes the file with the pages
+ * when it builds others.
  */
 const BUILT_FROM = path.join(DIST, '.sources');
 const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'examples'];

@@ -10,8 +10,8 @@ export const BINDING = 'peergradToLauncher';
 /**
  * Returns a script that runs before those of the page. The app calls `peergradReport` with every
  * engine event. The events of one task are a batch: the engine sends those of several steps
- * together (`src/engine/eventBatches.ts`). Events also wait while a batch is on its way, so a busy process
- * receives a few large batches, and not more messages than it can handle.
+ * together (`src/engine/eventBatches.ts`). Events also wait while a batch is on its way, so a busy
+ * process receives a few large batches, and not more messages than it can handle.
  *
  * @param omitted types of events that are not reported.
  */
