@@ -9,7 +9,7 @@ describe('parseControl', () => {
   test('accepts all messages of the protocol', () => {
     const create = {
       type: 'create',
-      version: 18,
+      version: 19,
       name: 'Ada',
       job: DEFAULT_JOB,
       startAt: 4,
@@ -22,12 +22,12 @@ describe('parseControl', () => {
     ['text that is not JSON', 'hello', /was not JSON/],
     ['an unknown type', '{"type":"nonsense"}', /type/],
     ['another version', '{"type":"join","version":1,"room":"K7F3QX","name":"a"}', /version/],
-    ['a room code with an invalid character', '{"type":"join","version":18,"room":"K7F30X","name":"a"}', /room/],
+    ['a room code with an invalid character', '{"type":"join","version":19,"room":"K7F30X","name":"a"}', /room/],
     [
       'a smallest world size above the largest',
       JSON.stringify({
         type: 'create',
-        version: 18,
+        version: 19,
         name: 'a',
         job: DEFAULT_JOB,
         startAt: null,
@@ -35,18 +35,18 @@ describe('parseControl', () => {
       }),
       /nodes: min must not be above max/,
     ],
-    ['a short token', '{"type":"reconnect","version":18,"room":"K7F3QX","name":"a","token":"x"}', /member|token/],
+    ['a short token', '{"type":"reconnect","version":19,"room":"K7F3QX","name":"a","token":"x"}', /member|token/],
     ['an unknown field', '{"type":"heartbeat","admin":true}', /admin/],
-    ['a rank above the limit', '{"type":"join","version":18,"room":"K7F3QX","name":"a","rank":256}', /rank/],
-    ['a rank that is not a number', '{"type":"join","version":18,"room":"K7F3QX","name":"a","rank":null}', /rank/],
-    ['a short browser id', '{"type":"join","version":18,"room":"K7F3QX","name":"a","browser":"1"}', /browser/],
+    ['a rank above the limit', '{"type":"join","version":19,"room":"K7F3QX","name":"a","rank":256}', /rank/],
+    ['a rank that is not a number', '{"type":"join","version":19,"room":"K7F3QX","name":"a","rank":null}', /rank/],
+    ['a short browser id', '{"type":"join","version":19,"room":"K7F3QX","name":"a","browser":"1"}', /browser/],
     ['a generation that does not fit into a frame', '{"type":"linked","generation":4294967296}', /generation/],
     [
       'a run number above the limit',
       '{"type":"ready","device":{"backend":"cpu","adapter":""},"stateOfRun":4294967296}',
       /stateOfRun/,
     ],
-    ['a name of spaces', '{"type":"join","version":18,"room":"K7F3QX","name":"   "}', /name/],
+    ['a name of spaces', '{"type":"join","version":19,"room":"K7F3QX","name":"   "}', /name/],
   ])('rejects, with the name of the field, %s', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
