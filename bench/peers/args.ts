@@ -36,8 +36,8 @@ export const BATCHES = 8;
 export const ADAM = { learningRate: 0.001, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 } as const;
 
 /**
- * What libraries that do not share peergrad's model compute with. Arrays are in base64; pictures and
- * kernels are [channels, height, width].
+ * What libraries that do not share peergrad's model compute with. Arrays are in base64; pictures
+ * and kernels are [channels, height, width].
  */
 export interface Problem {
   model: ModelName;
