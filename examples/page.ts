@@ -13,7 +13,7 @@ import { drawPlot } from './plot.ts';
 
 declare global {
   /** Sends events to the launcher; undefined if no launcher opened the page. */
-  var peergradToLauncher: ((events: readonly ExampleEvent[]) => Promise<void>) | undefined;
+  var peergradToLauncher: ((batch: string) => Promise<void>) | undefined;
 }
 
 /** Functions that load each example. An example is loaded only when it runs. */
@@ -35,7 +35,7 @@ function show(id: string, text: string): void {
 
 function report(event: ExampleEvent): void {
   // A launcher that is closing receives no more events, so errors are ignored.
-  globalThis.peergradToLauncher?.([event]).catch(() => {});
+  globalThis.peergradToLauncher?.(JSON.stringify([event])).catch(() => {});
 }
 
 function list(): void {
