@@ -7,21 +7,18 @@ import { compute, type Pointer } from './recording.ts';
 
 type Run = (...args: number[]) => void;
 
-/** Functions that kernels call. `module/index.ts` describes them. */
-const NAMES = [
-  'attention',
-  'attentionGradient',
-  'crossEntropy',
-  'crossEntropyGradient',
-  'filterGradient',
-  'inputGradient',
-  'multiply',
-  'rmsNorm',
-  'rmsNormGradient',
-  'rmsNormScaleProducts',
-  'sumColumns',
-] as const;
-export type FunctionName = (typeof NAMES)[number];
+/** Names of functions that kernels call. `module/index.ts` describes them. */
+export type FunctionName =
+  | 'attention'
+  | 'attentionGradient'
+  | 'convolutionGradient'
+  | 'crossEntropy'
+  | 'crossEntropyGradient'
+  | 'multiply'
+  | 'rmsNorm'
+  | 'rmsNormGradient'
+  | 'rmsNormScaleProducts'
+  | 'sumColumns';
 
 interface Functions {
   run: Readonly<Record<FunctionName, Run>>;

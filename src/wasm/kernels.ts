@@ -150,46 +150,38 @@ interface ConvolutionAttributes {
 
 type Shape4 = [number, number, number, number];
 
-/** The sizes that both gradients of a convolution receive, and the bytes of gathered windows. */
-function convolutionSizes(x: tf.TensorInfo['shape'], filter: tf.TensorInfo['shape'], { attrs, backend }: Arguments) {
-  const { strides, pad, dataFormat, dimRoundingMode } = attrs as unknown as ConvolutionAttributes;
-  if (dataFormat === 'NCHW')
-    throw new UsageError('The gradient of a convolution needs channels-last tensors on WebAssembly: use NHWC.');
-  const info = tf.backend_util.computeConv2DInfo(x as Shape4, filter as Shape4, strides, 1, pad, dimRoundingMode);
-  const { batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels } = info;
-  const { filterHeight, filterWidth, strideHeight, strideWidth, padInfo } = info;
-  const taps = filterHeight * filterWidth * inChannels;
-  return {
-    bytes: functionsOf(backend).windowBytes(outHeight, outWidth, taps),
-    sizes: [
-      ...[batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels],
-      ...[filterHeight, filterWidth, strideHeight, strideWidth, padInfo.top, padInfo.left],
-    ],
-  };
-}
-
 function filterGradient(args: Arguments): tf.TensorInfo {
-  const { inputs, attrs } = args;
-  const [x, dy, shape] = [inputs['x']!, inputs['dy']!, attrs['filterShape'] as number[]];
-  return convolutionGradient('filterGradient', args, shape, [x, dy], convolutionSizes(x.shape, shape, args));
+  const { inputs, attrs, backend } = args;
+  const filter = backend.makeOutput(attrs['filterShape'] as number[], 'float32');
+  return convolutionGradient(args, { result: filter, pictures: inputs['x']!, filter });
 }
 
 function inputGradient(args: Arguments): tf.TensorInfo {
-  const { inputs, attrs } = args;
-  const [dy, filter, shape] = [inputs['dy']!, inputs['filter']!, attrs['inputShape'] as number[]];
-  return convolutionGradient('inputGradient', args, shape, [dy, filter], convolutionSizes(shape, filter.shape, args));
+  const { inputs, attrs, backend } = args;
+  const pictures = backend.makeOutput(attrs['inputShape'] as number[], 'float32');
+  return convolutionGradient(args, { result: pictures, pictures, filter: inputs['filter']! });
 }
 
+/** Computes the gradient of the pictures or of the filter, whichever is the result. */
 function convolutionGradient(
-  name: 'filterGradient' | 'inputGradient',
-  { backend }: Arguments,
-  shape: number[],
-  inputs: readonly tf.TensorInfo[],
-  { bytes, sizes }: ReturnType<typeof convolutionSizes>,
+  { inputs, attrs, backend }: Arguments,
+  { result, pictures, filter }: Record<'result' | 'pictures' | 'filter', tf.TensorInfo>,
 ): tf.TensorInfo {
-  const result = backend.makeOutput(shape, 'float32');
-  withMemory(backend, bytes, (rows) =>
-    call(backend, name, [result, ...inputs, rows, ...sizes, functionsOf(backend).scratch]),
+  const { strides, pad, dataFormat, dimRoundingMode } = attrs as unknown as ConvolutionAttributes;
+  if (dataFormat === 'NCHW') {
+    throw new UsageError('The gradient of a convolution needs channels-last tensors on WebAssembly: use NHWC.');
+  }
+  const shapes = [pictures.shape, filter.shape] as [Shape4, Shape4];
+  const info = tf.backend_util.computeConv2DInfo(...shapes, strides, 1, pad, dimRoundingMode);
+  const { batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels } = info;
+  const { filterHeight, filterWidth, strideHeight, strideWidth, padInfo } = info;
+  const { scratch, windowBytes } = functionsOf(backend);
+  withMemory(backend, windowBytes(outHeight, outWidth, filterHeight * filterWidth * inChannels), (rows) =>
+    call(backend, 'convolutionGradient', [
+      ...[result === filter ? 1 : 0, pictures, filter, inputs['dy']!, rows],
+      ...[batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels],
+      ...[filterHeight, filterWidth, strideHeight, strideWidth, padInfo.top, padInfo.left, scratch],
+    ]),
   );
   return result;
 }

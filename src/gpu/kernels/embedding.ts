@@ -6,7 +6,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';
 import { FLAT_WORKGROUP, runProgram, spread, type Program } from '../program.ts';
-import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
+import { hasKernel, usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
 import { loadWidthOf, elementCode } from './rows.ts';
 
 /**
@@ -38,7 +38,7 @@ export function embed(tokens: tf.Tensor2D, table: tf.Tensor, positions: tf.Tenso
 export const LOOK_UP = 'LookUp';
 
 function lookUp(tokens: tf.Tensor1D, table: tf.Tensor): tf.Tensor {
-  if (tf.getKernel(LOOK_UP, tf.getBackend())) return tf.engine().runKernel(LOOK_UP, { tokens, table }) as tf.Tensor;
+  if (hasKernel(LOOK_UP)) return tf.engine().runKernel(LOOK_UP, { tokens, table }) as tf.Tensor;
   return tf.matMul(tf.cast(tf.oneHot(tokens, table.shape[0]), 'float32'), table);
 }
 

@@ -14,7 +14,7 @@ function linesOf(outHeight: i32, outWidth: i32): i32 {
   return max(1, min(outHeight, GROUP / max(1, outWidth)));
 }
 
-/** Bytes of `rows` in the gradients. */
+/** Bytes of `rows` in {@link convolutionGradient}. */
 export function windowBytes(outHeight: i32, outWidth: i32, taps: i32): i32 {
   return 4 * linesOf(outHeight, outWidth) * outWidth * taps;
 }
@@ -68,64 +68,18 @@ function moveWindows(
   }
 }
 
-/** Computes the gradient of the filter [windowHeight, windowWidth, channels, outChannels]. */
-export function filterGradient(
-  dfilter: usize,
-  x: usize,
-  dy: usize,
-  rows: usize,
-  batch: i32,
-  height: i32,
-  width: i32,
-  channels: i32,
-  outHeight: i32,
-  outWidth: i32,
-  outChannels: i32,
-  windowHeight: i32,
-  windowWidth: i32,
-  strideHeight: i32,
-  strideWidth: i32,
-  top: i32,
-  left: i32,
-  scratch: usize,
-): void {
-  const taps = windowHeight * windowWidth * channels;
-  const group = linesOf(outHeight, outWidth);
-  memory.fill(dfilter, 0, 4 * taps * outChannels);
-  for (let sample = 0; sample < batch; sample++) {
-    for (let first = 0; first < outHeight; first += group) {
-      const lines = min(group, outHeight - first);
-      const windows = lines * outWidth;
-      moveWindows(
-        false,
-        rows,
-        x,
-        first,
-        lines,
-        height,
-        width,
-        channels,
-        outWidth,
-        windowHeight,
-        windowWidth,
-        strideHeight,
-        strideWidth,
-        top,
-        left,
-      );
-      const step = 4 * outChannels;
-      multiply(dfilter, step, rows, 4, 4 * taps, dy, step, 4, taps, outChannels, windows, true, scratch);
-      dy += step * windows;
-    }
-    x += 4 * height * width * channels;
-  }
-}
-
-/** Computes the gradient of the pictures. */
-export function inputGradient(
-  dx: usize,
-  dy: usize,
+/**
+ * Computes the gradient of `filter` [windowHeight, windowWidth, channels, outChannels] from
+ * `pictures`, or else the gradient of `pictures` from `filter`.
+ *
+ * @param dy gradient of the result, [batch, outHeight, outWidth, outChannels].
+ * @param rows memory of {@link windowBytes} bytes.
+ */
+export function convolutionGradient(
+  ofFilter: bool,
+  pictures: usize,
   filter: usize,
+  dy: usize,
   rows: usize,
   batch: i32,
   height: i32,
@@ -143,18 +97,22 @@ export function inputGradient(
   scratch: usize,
 ): void {
   const taps = windowHeight * windowWidth * channels;
-  const group = linesOf(outHeight, outWidth);
+  const pictureBytes = 4 * height * width * channels;
   const step = 4 * outChannels;
-  memory.fill(dx, 0, 4 * batch * height * width * channels);
+  const group = linesOf(outHeight, outWidth);
+  if (ofFilter) memory.fill(filter, 0, step * taps);
+  else memory.fill(pictures, 0, batch * pictureBytes);
   for (let sample = 0; sample < batch; sample++) {
     for (let first = 0; first < outHeight; first += group) {
       const lines = min(group, outHeight - first);
       const windows = lines * outWidth;
-      multiply(rows, 4 * taps, dy, step, 4, filter, 4, step, windows, taps, outChannels, false, scratch);
+      if (!ofFilter) {
+        multiply(rows, 4 * taps, dy, step, 4, filter, 4, step, windows, taps, outChannels, false, scratch);
+      }
       moveWindows(
-        true,
+        !ofFilter,
         rows,
-        dx,
+        pictures,
         first,
         lines,
         height,
@@ -168,8 +126,9 @@ export function inputGradient(
         top,
         left,
       );
+      if (ofFilter) multiply(filter, step, rows, 4, 4 * taps, dy, step, 4, taps, outChannels, windows, true, scratch);
       dy += step * windows;
     }
-    dx += 4 * height * width * channels;
+    pictures += pictureBytes;
   }
 }

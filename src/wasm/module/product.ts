@@ -114,15 +114,14 @@ export function multiply(
         const last = rows - 1 - i;
         let a0 = a + aStep * start + aRowStep * i;
         let step = aStep;
-        let rowStep = aRowStep;
         if (aRowStep == 4) {
           packColumns(packedRows, a0, aStep, some, last + 1);
           a0 = packedRows;
           step = 16;
         }
-        const a1 = a0 + rowStep * min(1, last);
-        const a2 = a0 + rowStep * min(2, last);
-        const a3 = a0 + rowStep * min(3, last);
+        const a1 = a0 + aRowStep * min(1, last);
+        const a2 = a0 + aRowStep * min(2, last);
+        const a3 = a0 + aRowStep * min(3, last);
         let panel = isPacked ? scratch : b + bRowStep * start + 4 * first;
         const panelStep: usize = isPacked ? 32 : bRowStep;
         for (let j = first; j < end; j += COLUMNS) {
