@@ -7,6 +7,9 @@ import type { EngineEvent } from '../../src/protocol/events.ts';
  */
 export const BINDING = 'peergradToLauncher';
 
+/** Key of the object by which a batch represents NaN or an infinite number, which JSON lacks. */
+const NUMBER = 'peergradNumber';
+
 /**
  * Returns a script that runs before those of the page. The app calls `peergradReport` with every
  * engine event. The events of one task are a batch: the engine sends those of several steps
@@ -20,10 +23,12 @@ export function reportScript(omitted: readonly EngineEvent['type'][] = []): stri
     const omitted = new Set(${JSON.stringify(omitted)});
     let waiting = [];
     let isSending = false;
+    const textOf = (key, value) =>
+      typeof value === 'number' && !Number.isFinite(value) ? { ${NUMBER}: String(value) } : value;
     const send = async () => {
       isSending = true;
       await null;
-      while (waiting.length > 0) await window.${BINDING}(JSON.stringify(waiting.splice(0))).catch(() => {});
+      while (waiting.length > 0) await window.${BINDING}(JSON.stringify(waiting.splice(0), textOf)).catch(() => {});
       isSending = false;
     };
     window.peergradReport = (event) => {
@@ -36,5 +41,8 @@ export function reportScript(omitted: readonly EngineEvent['type'][] = []): stri
 
 /** Returns the events of a batch that a page passed to {@link BINDING}. */
 export function eventsOf(batch: string): EngineEvent[] {
-  return JSON.parse(batch) as EngineEvent[];
+  return JSON.parse(batch, (_key, value: { [NUMBER]?: string } | null) => {
+    const number = value?.[NUMBER];
+    return number === undefined ? value : Number(number);
+  }) as EngineEvent[];
 }
