@@ -2,7 +2,7 @@
  * Profiles of browsers, in the temporary folder. A launcher that is killed cannot remove its
  * profiles, in which pages may have stored gigabytes. The next launcher removes them.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readlinkSync, rmSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,9 +11,7 @@ import path from 'node:path';
  * The start of the names of profiles of this machine's launchers. The id of the owner's process
  * follows. Machines and containers may share a temporary folder, but not their process ids.
  */
-const PREFIX = `peergrad-profile-${hostname()
-  .replaceAll(/[^a-z\d]/gi, '')
-  .slice(0, 16)}-`;
+const PREFIX = `peergrad-profile-${lettersOf(hostname()).slice(0, 16)}-${processNamespace()}`;
 /** Attempts to remove a profile. On Windows, files of a browser that has just ended are locked. */
 const ATTEMPTS = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 } as const;
 
@@ -48,4 +46,17 @@ function isRunning(pid: number): boolean {
     // Processes of other users cannot be signalled.
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
+}
+
+/** Containers may have the host name of their machine, but have process ids of their own. */
+function processNamespace(): string {
+  try {
+    return `${lettersOf(readlinkSync('/proc/self/ns/pid'))}-`;
+  } catch {
+    return '';
+  }
+}
+
+function lettersOf(name: string): string {
+  return name.replaceAll(/[^a-z\d]/gi, '');
 }

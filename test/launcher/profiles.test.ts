@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readlink, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -44,3 +44,16 @@ test('a profile is removed with its files, and may be removed twice', async () =
 test('without a temporary folder, nothing is removed and nothing fails', async () => {
   await expect(removeAbandonedProfiles(path.join(folder, 'missing'))).resolves.toBeUndefined();
 });
+
+test.runIf(process.platform === 'linux')(
+  'profiles of another container with the same host name are kept, because its processes are not known here',
+  async () => {
+    const ended = spawnSync(process.execPath, ['--version']).pid;
+    const own = path.basename(createProfile(folder, ended));
+    const namespace = /\d+/.exec(await readlink('/proc/self/ns/pid'))![0];
+    const elsewhere = own.replace(namespace, `${Number(namespace) + 1}`);
+    await mkdir(path.join(folder, elsewhere));
+    await removeAbandonedProfiles(folder);
+    expect(await readdir(folder)).toEqual([elsewhere]);
+  },
+);
