@@ -38,8 +38,6 @@ export class Pictures implements FileContents {
   readonly #undecoded = new Set<number>();
   /** For each data set: the pictures that it needs next, in order. */
   readonly #lists = new Map<object, readonly number[]>();
-  /** The pictures that are read ahead, in order. */
-  #expected: readonly number[] = [];
   #requests = 0;
   readonly #onundecoded: (problem: string) => void;
   readonly #store: string | null;
@@ -89,12 +87,8 @@ export class Pictures implements FileContents {
    * @param by the data set.
    */
   expect(next: readonly number[], by: object = this): void {
-    if (next.length > 0) this.#lists.set(by, next);
-    else this.#lists.delete(by);
-    const lists = [...this.#lists.values()];
-    const most = lists.length > 1 ? Math.ceil(this.ahead / lists.length) : Infinity;
-    this.#expected = lists.flatMap((list) => list.slice(0, most));
-    const needed = new Set(lists.flat());
+    this.#setList(by, next);
+    const needed = new Set([...this.#lists.values()].flat());
     for (const at of this.#requested.keys()) if (!needed.has(at)) this.#requested.delete(at);
     this.#readAhead();
   }
@@ -110,7 +104,12 @@ export class Pictures implements FileContents {
 
   async #take(wanted: readonly number[], store: string | null): Promise<(Uint8Array | null)[]> {
     const now = new Set(wanted);
-    this.#expected = this.#expected.filter((at) => !now.has(at));
+    for (const [by, list] of this.#lists) {
+      this.#setList(
+        by,
+        list.filter((at) => !now.has(at)),
+      );
+    }
     const missing = wanted.filter((at) => !this.#kept.has(at) && !this.#requested.has(at));
     for (let rest = [...new Set(missing)]; rest.length > 0;) {
       const some = this.#chunkOf(rest);
@@ -155,6 +154,18 @@ export class Pictures implements FileContents {
       const label = this.folders.classes[this.folders.pictures[at]!.label]!;
       return [{ at, picture: { pixels: pixels.slice(), height: side, width: side, channels, label } }];
     });
+  }
+
+  #setList(by: object, next: readonly number[]): void {
+    if (next.length > 0) this.#lists.set(by, next);
+    else this.#lists.delete(by);
+  }
+
+  /** The pictures that are read ahead, in order. */
+  get #expected(): number[] {
+    const lists = [...this.#lists.values()];
+    const most = lists.length > 1 ? Math.ceil(this.ahead / lists.length) : Infinity;
+    return lists.flatMap((list) => list.slice(0, most));
   }
 
   /** Returns the first pictures of a list, as many as are read with one request. */

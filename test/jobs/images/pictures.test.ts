@@ -114,6 +114,21 @@ test('pictures that have no room in memory are read ahead for a second data set 
   expect(asked.slice(before).flat().slice(longest.length)).toEqual(upTo(1621, 1600));
 });
 
+test('pictures that were used are not read ahead again when another data set expects others', async () => {
+  const { pictures, asked, answer } = picturesOf(1700, { side: 256, channels: 3 });
+  const full = pictures.read(upTo(1365));
+  for (let i = 0; i < asked.length; i++) answer(i);
+  await full;
+  const before = asked.length;
+  const [train, held] = [{}, {}];
+  pictures.expect(upTo(1420, 1400), held);
+  const used = pictures.read(upTo(1420, 1400));
+  for (let i = before; i < asked.length; i++) answer(i);
+  await used;
+  pictures.expect(upTo(1505, 1500), train);
+  expect(asked.slice(before).flat()).toEqual([...upTo(1420, 1400), ...upTo(1505, 1500)]);
+});
+
 test('a picture that was awaited when it is no longer expected is still returned', async () => {
   const { pictures, answer } = picturesOf(20);
   const read = pictures.read([7]);
