@@ -2,7 +2,7 @@
  * Opens the pages of a run in one or more browsers, and forwards their events. Each page is a rank.
  */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import type { EngineEvent } from '../../src/protocol/events.ts';
+import { OF_ANIMATION, type EngineEvent } from '../../src/protocol/events.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import { VIEWPORT, type LaunchOptions } from './browser.ts';
@@ -48,10 +48,10 @@ const STORAGE_BYTES = 8 * 1024 ** 3;
 const LOAD_MS = 120_000;
 
 /**
- * Types of events that pages do not report. Only a page's animation needs them, and reporting so
- * many events would slow down the run.
+ * Types of events that pages do not report. Only a page draws them, and reporting so many events
+ * would slow down the run.
  */
-const OF_ANIMATION = ['begin', 'trace', 'segments'] as const;
+const NOT_REPORTED = [...OF_ANIMATION, 'segments'] as const;
 
 /**
  * A line of the debug log as a console receives it, with the styles of its parts: `%cSCOPE %c%s%c
@@ -147,7 +147,7 @@ async function prepare(
   await context.exposeBinding(BINDING, ({ page }, batch: string) => {
     for (const event of eventsOf(batch)) onevent(page, event);
   });
-  await context.addInitScript(reportScript(OF_ANIMATION));
+  await context.addInitScript(reportScript(NOT_REPORTED));
   if (!isSeen) await context.addInitScript('globalThis.peergradUnseen = true;');
   // If DEBUG turns on the debug log of this process, it also turns on the debug logs of the tabs.
   // Their lines contain the tab's rank and member id.

@@ -2,7 +2,7 @@
  * Sends the events of an engine to its page in batches. A message between threads, and from the
  * page to a launcher, costs more than the events in it.
  */
-import type { EngineEvent } from '../protocol/events.ts';
+import { OF_ANIMATION, type EngineEvent, type EventOf } from '../protocol/events.ts';
 import type { Clock } from '../util/clock.ts';
 
 /** Milliseconds for which an event of {@link FREQUENT} may wait. The page draws no faster. */
@@ -22,7 +22,7 @@ const FREQUENT: ReadonlySet<EngineEvent['type']> = new Set([
 ]);
 
 /** Types of events that only a page that somebody sees needs. */
-const OF_ANIMATION: ReadonlySet<EngineEvent['type']> = new Set(['begin', 'trace']);
+const DROPPED: ReadonlySet<EngineEvent['type']> = new Set(OF_ANIMATION);
 
 /**
  * Events keep their order. An event of another type, such as the end of a run or a failure, is sent
@@ -30,10 +30,11 @@ const OF_ANIMATION: ReadonlySet<EngineEvent['type']> = new Set(['begin', 'trace'
  * has sent everything but the frequent events of its last {@link BATCH_MS} milliseconds.
  */
 export class EventBatches {
-  /** Whether somebody may see the page. If not, events for its animation are dropped. */
-  isWatched = true;
   readonly #clock: Clock;
   readonly #send: (events: readonly EngineEvent[]) => void;
+  #isWatched = true;
+  /** The traces of the latest step that nobody has seen. */
+  #unseen: EventOf<'trace'>[] = [];
   #waiting: EngineEvent[] = [];
   #sentAt = Number.NEGATIVE_INFINITY;
   #cancelTimer: (() => void) | null = null;
@@ -45,8 +46,25 @@ export class EventBatches {
     this.#send = send;
   }
 
+  /**
+   * Whether somebody may see the page. If not, events for its animation are dropped. A page that is
+   * seen again receives the traces of the latest step: the run may be over.
+   */
+  get isWatched(): boolean {
+    return this.#isWatched;
+  }
+
+  set isWatched(isWatched: boolean) {
+    this.#isWatched = isWatched;
+    if (isWatched) for (const trace of this.#unseen.splice(0)) this.add(trace);
+  }
+
   add(event: EngineEvent): void {
-    if (!this.isWatched && OF_ANIMATION.has(event.type)) return;
+    if (event.type === 'generation') this.#unseen = [];
+    if (!this.#isWatched && DROPPED.has(event.type)) {
+      if (event.type === 'trace') this.#unseen = [...this.#unseen.filter(({ step }) => step === event.step), event];
+      return;
+    }
     this.#waiting.push(event);
     const isFirstStep = event.type === 'step' && !this.#hasStepped;
     if (event.type === 'generation' || event.type === 'step') this.#hasStepped = event.type === 'step';

@@ -227,3 +227,6 @@ export type EngineEvent =
 
 /** Engine events of these types. */
 export type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
+
+/** Types of events that only the animation of a page needs. */
+export const OF_ANIMATION = ['begin', 'trace'] as const satisfies readonly EngineEvent['type'][];

@@ -67,6 +67,31 @@ test('an event is not delayed by a timer that is late', () => {
   expect(sent).toEqual([['step 0'], ['step 1', 'step 2']]);
 });
 
+function trace(n: number, bucket = 0): EventOf<'trace'> {
+  return { type: 'trace', step: n, bucket, bytes: 8, algorithm: 'ring', startedAt: n, hops: [] };
+}
+
+test('a page that is seen again receives the traces of the latest step, also after the run', () => {
+  batches.isWatched = false;
+  add(generation, trace(0), step(0), trace(1, 0), trace(1, 1), step(1), failed);
+  batches.isWatched = true;
+  clock.advance(BATCH_MS);
+  batches.isWatched = true;
+  clock.advance(BATCH_MS);
+  expect(sent.slice(2)).toEqual([
+    ['step 1', 'failed'],
+    ['trace 1', 'trace 1'],
+  ]);
+});
+
+test('traces of an earlier generation are not sent, because its ranks have other numbers', () => {
+  batches.isWatched = false;
+  add(generation, trace(0), step(0), generation);
+  batches.isWatched = true;
+  clock.advance(BATCH_MS);
+  expect(sent).toEqual([['generation'], ['step 0'], ['generation']]);
+});
+
 test('a page that nobody sees receives no events for its animation', () => {
   batches.isWatched = false;
   add(generation, begin(0), step(0));
