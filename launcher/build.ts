@@ -38,14 +38,16 @@ export async function ensureBuilt(io: Io): Promise<void> {
   }
 }
 
-/** Returns a hash of the names and contents of files, and of all files in folders. */
+/** Returns a hash of the names and contents of files, and of all visible files in folders. */
 export async function hashOfFiles(paths: readonly string[]): Promise<string> {
   const hash = createHash('sha256');
   const add = async (file: string): Promise<void> => {
     if (!(await stat(file)).isDirectory())
       return void hash.update(`${path.basename(file)}\n`).update(await readFile(file));
     hash.update(`${path.basename(file)}/\n`);
-    for (const name of (await readdir(file)).sort()) await add(path.join(file, name));
+    // Editors lock a file with a hidden link to nothing.
+    const names = (await readdir(file)).filter((name) => !name.startsWith('.'));
+    for (const name of names.sort()) await add(path.join(file, name));
     hash.update('..\n');
   };
   for (const file of paths) await add(file);

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rename, rm, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -25,4 +25,10 @@ test('a page is built again if a name or the content of a source changes, but no
   await rename(inFolder('src', 'app', 'a.ts'), inFolder('src', 'a.ts'));
   const third = await hashOfFiles(sources);
   expect(new Set([first, second, third]).size).toBe(3);
+});
+
+test('hidden files, such as the locks of editors, are no sources', async () => {
+  const before = await hashOfFiles([inFolder('src')]);
+  await symlink('user@host.1234', inFolder('src', '.#a.ts'));
+  expect(await hashOfFiles([inFolder('src')])).toBe(before);
 });
