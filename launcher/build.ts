@@ -11,10 +11,10 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Folder of the built pages. */
 export const DIST = path.join(ROOT, 'dist');
 /**
- * The hash of the sources from which the pages were built. Vite removes the file with the pages
- * when it builds others.
+ * Name of the file with the hash of the sources from which the pages were built. Vite removes the
+ * file with the pages when it builds others.
  */
-const BUILT_FROM = path.join(DIST, '.sources');
+const BUILT_FROM = '.sources';
 const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'examples'];
 
 /** Builds {@link DIST} if it is out of date. @throws (rejects) PeergradError if the build fails. */
@@ -26,16 +26,23 @@ export async function ensureBuilt(io: Io): Promise<void> {
   if ((await changedAt(page)) >= Math.max(...(await Promise.all(sources.map(changedAt))))) return;
   // A checkout gives files of the same content new times.
   const hash = await hashOfFiles(sources);
-  if (hash === (await readFile(BUILT_FROM, 'utf8').catch(() => null))) return utimes(page, new Date(), new Date());
+  if (await isBuiltFrom(DIST, hash)) return utimes(page, new Date(), new Date());
   io.err('Building the page ...');
   try {
     // Vite is loaded only when needed, because loading it takes longer than most commands.
     const { build } = await import('vite');
     await build({ root: ROOT, logLevel: 'warn', build: { rolldownOptions: { checks: { bundlerTimings: false } } } });
-    await writeFile(BUILT_FROM, hash);
+    await writeFile(path.join(DIST, BUILT_FROM), hash);
   } catch (error) {
     throw new PeergradError(`The page could not be built: ${messageOf(error)}`);
   }
+}
+
+/** Resolves with whether a folder has the pages that were built from the sources of this hash. */
+export async function isBuiltFrom(dist: string, hash: string): Promise<boolean> {
+  // `rm -r dist/*` leaves the hidden file.
+  if (!existsSync(path.join(dist, 'index.html'))) return false;
+  return hash === (await readFile(path.join(dist, BUILT_FROM), 'utf8').catch(() => null));
 }
 
 /** Returns a hash of the names and contents of files, and of all visible files in folders. */

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { hashOfFiles } from '../../launcher/build.ts';
+import { hashOfFiles, isBuiltFrom } from '../../launcher/build.ts';
 
 let folder: string;
 const inFolder = (...names: string[]): string => path.join(folder, ...names);
@@ -31,4 +31,15 @@ test('hidden files, such as the locks of editors, are no sources', async () => {
   const before = await hashOfFiles([inFolder('src')]);
   await symlink('user@host.1234', inFolder('src', '.#a.ts'));
   expect(await hashOfFiles([inFolder('src')])).toBe(before);
+});
+
+test('a folder has the pages of its sources only if it has a page', async () => {
+  const dist = inFolder('dist');
+  await mkdir(dist);
+  await writeFile(path.join(dist, 'index.html'), 'page');
+  expect(await isBuiltFrom(dist, 'a1')).toBe(false);
+  await writeFile(path.join(dist, '.sources'), 'a1');
+  expect([await isBuiltFrom(dist, 'a1'), await isBuiltFrom(dist, 'b2')]).toEqual([true, false]);
+  await rm(path.join(dist, 'index.html'));
+  expect(await isBuiltFrom(dist, 'a1')).toBe(false);
 });
