@@ -247,6 +247,7 @@ class PairCounts {
     pair.count -= this.#occurrences[at]!;
     return pair;
   }
+
   #push({ key, count }: Pair): void {
     const heap = this.#heap;
     let at = heap.push({ key, count }) - 1;
