@@ -15,9 +15,14 @@ const PREFIX = `peergrad-profile-${lettersOf(hostname()).slice(0, 16)}-${process
 /** Attempts to remove a profile. On Windows, files of a browser that has just ended are locked. */
 const ATTEMPTS = { recursive: true, force: true, maxRetries: 5, retryDelay: 100 } as const;
 
+/** Names of the profiles that this process has created. */
+const own = new Set<string>();
+
 /** Creates an empty profile, which belongs to process `pid`. */
 export function createProfile(folder = tmpdir(), pid = process.pid): string {
-  return mkdtempSync(path.join(folder, `${PREFIX}${pid}-`));
+  const profile = mkdtempSync(path.join(folder, `${PREFIX}${pid}-`));
+  own.add(path.basename(profile));
+  return profile;
 }
 
 /** Removes a profile, without waiting, because this process may be about to end. */
@@ -34,7 +39,9 @@ export async function removeAbandonedProfiles(folder = tmpdir()): Promise<void> 
   const names = await readdir(folder).catch(() => []);
   const abandoned = names.filter((name) => {
     const [, pid] = name.startsWith(PREFIX) ? (/^(\d+)-\w+$/.exec(name.slice(PREFIX.length)) ?? []) : [];
-    return pid !== undefined && !isRunning(Number(pid));
+    if (pid === undefined) return false;
+    // An earlier process may have had this id: the first process of a container has id 1.
+    return Number(pid) === process.pid ? !own.has(name) : !isRunning(Number(pid));
   });
   await Promise.all(abandoned.map((name) => rm(path.join(folder, name), ATTEMPTS).catch(() => {})));
 }

@@ -57,3 +57,11 @@ test.runIf(process.platform === 'linux')(
     expect(await readdir(folder)).toEqual([elsewhere]);
   },
 );
+
+test('a profile of an earlier process with the same id is removed: the first process of a container always has id 1', async () => {
+  const own = await profileOf(process.pid);
+  const earlier = own.replace(/\w+$/, 'Aa0000');
+  await mkdir(path.join(folder, earlier));
+  await removeAbandonedProfiles(folder);
+  expect(await readdir(folder)).toEqual([own]);
+});
