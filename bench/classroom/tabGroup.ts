@@ -49,6 +49,8 @@ export class TabGroup {
     const pid = processInfo.find(({ type }) => type === 'browser')!.id;
     const pages = new Map<Page, string>();
     const profile = await ownProfile(browser, {
+      // Pupils see their pages.
+      isSeen: true,
       onevent: (page, event) => listener.onevent(pages.get(page) ?? '?', event as EngineEvent),
     });
     return new TabGroup(browser, pid, { profile, pages, listener });
