@@ -8,6 +8,7 @@ import { call, functionsOf } from './functions.ts';
 import type { Pointer } from './recording.ts';
 
 const FLOAT_BYTES = 4;
+const DOUBLE_BYTES = 8;
 
 interface Arguments {
   inputs: tf.NamedTensorInfoMap;
@@ -19,6 +20,8 @@ interface Arguments {
 type Kernel = (args: Arguments) => tf.TensorInfo | tf.TensorInfo[] | null;
 
 const KERNELS: Readonly<Record<string, Kernel>> = {
+  AvgPool3DGrad: (args) => poolGradient(args, pool3D(args)),
+  AvgPoolGrad: (args) => poolGradient(args, pool2D(args)),
   BatchMatMul: multiply,
   CausalAttention: attention,
   CausalAttentionGradient: attentionGradient,
@@ -27,6 +30,10 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
   Conv2DBackpropInput: inputGradient,
   CrossEntropySum: crossEntropy,
   CrossEntropyGradient: crossEntropyGradient,
+  DepthwiseConv2dNativeBackpropFilter: depthwiseFilterGradient,
+  DepthwiseConv2dNativeBackpropInput: depthwiseInputGradient,
+  MaxPool3DGrad: (args) => poolGradient(args, pool3D(args), true),
+  MaxPoolGrad: (args) => poolGradient(args, pool2D(args), true),
   RmsNorm: rmsNorm,
   RmsNormResidual: (args) => {
     const { dataId, shape, dtype } = args.inputs['x']!;
@@ -149,6 +156,7 @@ interface ConvolutionAttributes {
 }
 
 type Shape4 = [number, number, number, number];
+type Shape5 = [number, number, number, number, number];
 
 function filterGradient(args: Arguments): tf.TensorInfo {
   const { inputs, attrs, backend } = args;
@@ -184,6 +192,79 @@ function convolutionGradient(
     ]),
   );
   return result;
+}
+
+interface DepthwiseAttributes extends Pick<ConvolutionAttributes, 'strides' | 'pad' | 'dimRoundingMode'> {
+  dilations: number | [number, number] | null;
+}
+
+/** Returns the arguments that both gradients of a depthwise convolution have. */
+function depthwiseSizes(shapes: [pictures: number[], filter: number[]], attrs: tf.NamedAttrMap): number[] {
+  const { strides, dilations, pad, dimRoundingMode } = attrs as unknown as DepthwiseAttributes;
+  const [pictures, filter] = shapes as [Shape4, Shape4];
+  const all = [pictures, filter, strides, dilations ?? 1, pad, dimRoundingMode, true] as const;
+  const info = tf.backend_util.computeConv2DInfo(...all);
+  const { inHeight, outHeight, filterHeight, strideHeight, dilationHeight, padInfo } = info;
+  const { inWidth, outWidth, filterWidth, strideWidth, dilationWidth } = info;
+  return [
+    ...[info.batchSize, info.inChannels, filter[3]],
+    ...[inHeight, outHeight, filterHeight, strideHeight, dilationHeight, padInfo.top],
+    ...[inWidth, outWidth, filterWidth, strideWidth, dilationWidth, padInfo.left],
+  ];
+}
+
+function depthwiseFilterGradient({ inputs, attrs, backend }: Arguments): tf.TensorInfo {
+  const { x, dy } = inputs as Record<'x' | 'dy', tf.TensorInfo>;
+  const filter = backend.makeOutput(attrs['filterShape'] as number[], 'float32');
+  const sizes = depthwiseSizes([x.shape, filter.shape], attrs);
+  withMemory(backend, DOUBLE_BYTES * sizeOf(filter.shape), (sums) =>
+    call(backend, 'depthwiseFilterGradient', [filter, x, dy, sums, ...sizes]),
+  );
+  return filter;
+}
+
+function depthwiseInputGradient({ inputs, attrs, backend }: Arguments): tf.TensorInfo {
+  const { filter, dy } = inputs as Record<'filter' | 'dy', tf.TensorInfo>;
+  const dx = backend.makeOutput(attrs['inputShape'] as number[], 'float32');
+  const sizes = depthwiseSizes([dx.shape, filter.shape], attrs);
+  call(backend, 'depthwiseInputGradient', [dx, filter, dy, ...sizes]);
+  return dx;
+}
+
+interface PoolAttributes<Sides> extends Pick<ConvolutionAttributes, 'dimRoundingMode'> {
+  filterSize: number | Sides;
+  strides: number | Sides;
+  pad: 'valid' | 'same' | number;
+}
+
+function pool2D({ inputs: { input }, attrs }: Arguments): tf.backend_util.Conv2DInfo {
+  const { filterSize, strides, pad, dimRoundingMode } = attrs as unknown as PoolAttributes<[number, number]>;
+  return tf.backend_util.computePool2DInfo(input!.shape as Shape4, filterSize, strides, 1, pad, dimRoundingMode);
+}
+
+function pool3D({ inputs: { input }, attrs }: Arguments): tf.backend_util.Conv3DInfo {
+  const { filterSize, strides, pad, dimRoundingMode } = attrs as unknown as PoolAttributes<[number, number, number]>;
+  return tf.backend_util.computePool3DInfo(input!.shape as Shape5, filterSize, strides, 1, pad, dimRoundingMode);
+}
+
+function poolGradient(
+  { inputs, backend }: Arguments,
+  info: tf.backend_util.Conv2DInfo | tf.backend_util.Conv3DInfo,
+  ofMaximum = false,
+): tf.TensorInfo {
+  const { input, dy } = inputs as Record<'input' | 'dy', tf.TensorInfo>;
+  const { batchSize, inChannels, padInfo } = info;
+  const { inHeight, outHeight, filterHeight, strideHeight, inWidth, outWidth, filterWidth, strideWidth } = info;
+  const dx = backend.makeOutput(input.shape, 'float32');
+  call(backend, 'poolGradient', [
+    ...[ofMaximum ? 1 : 0, dx, input, dy, batchSize, inChannels],
+    ...('inDepth' in info
+      ? [info.inDepth, info.outDepth, info.filterDepth, info.strideDepth, info.padInfo.front]
+      : [1, 1, 1, 1, 0]),
+    ...[inHeight, outHeight, filterHeight, strideHeight, padInfo.top],
+    ...[inWidth, outWidth, filterWidth, strideWidth, padInfo.left],
+  ]);
+  return dx;
 }
 
 function columnSum({ inputs: { x }, attrs, backend }: Arguments): tf.TensorInfo {

@@ -36,31 +36,15 @@ type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
 export function registerWindowKernels(): void {
   for (const [name, isDepthwise] of CONVOLUTIONS) padExplicitly(name, isDepthwise);
   for (const name of ['AvgPool', 'MaxPool']) checkPooling(name);
-  // TensorFlow.js lacks this gradient. With SIMD instructions, wasm/kernels.ts has a faster one.
-  if (!canCompute()) registerWasmKernel('Conv2DBackpropFilter', convolutionFilterGradient);
-  registerWasmKernel('DepthwiseConv2dNativeBackpropFilter', depthwiseFilterGradient);
-  registerWasmKernel('DepthwiseConv2dNativeBackpropInput', depthwiseInputGradient);
   // TensorFlow.js starts a maximum at the smallest positive float, not at the lowest float. So
   // windows without a positive element have the maximum 0 and no gradient.
   registerWasmKernel('MaxPool3D', maxPool3D);
-  registerWasmKernel('MaxPoolGrad', (inputs, { filterSize, strides, pad, dimRoundingMode }: Attributes, backend) =>
-    maxPoolGradient(
-      computePool2DInfo(inputs['input']!.shape as Shape4, filterSize, strides, 1, pad, dimRoundingMode),
-      inputs,
-      backend,
-    ),
-  );
-  registerWasmKernel('MaxPool3DGrad', (inputs, { filterSize, strides, pad, dimRoundingMode }: Attributes3D, backend) =>
-    maxPoolGradient(
-      computePool3DInfo(inputs['input']!.shape as Shape5, filterSize, strides, 1, pad, dimRoundingMode),
-      inputs,
-      backend,
-    ),
-  );
   // TensorFlow.js's 3D convolution has a wrong gradient of the input. Its gradient of the filter is
   // wrong unless all strides are 1.
   registerWasmKernel('Conv3DBackpropFilterV2', convolution3DFilterGradient);
   registerWasmKernel('Conv3DBackpropInputV2', convolution3DInputGradient);
+  if (canCompute()) return;
+  for (const [name, kernel] of Object.entries(GRADIENTS_IN_JAVASCRIPT)) registerWasmKernel(name, kernel);
 }
 
 const CONVOLUTIONS = [
@@ -240,27 +224,58 @@ const maxPool3D: WasmKernel<Attributes3D> = (inputs, { filterSize, strides, pad,
   return result;
 };
 
-/** The gradient of a window belongs to the first of its elements that equals the maximum. */
+/**
+ * The gradient of a window belongs to the first of its elements that is greater than all before it.
+ * NaN is not greater.
+ */
 function maxPoolGradient(
   info: Conv2DInfo | Conv3DInfo,
   inputs: tf.NamedTensorInfoMap,
   backend: BackendWasm,
 ): tf.TensorInfo {
   const result = backend.makeOutput(info.inShape, 'float32');
-  const [x, y, dy, dx] = floatsOf(backend, inputs['input']!, inputs['output']!, inputs['dy']!, result);
-  dx!.fill(0);
-  const isFound = new Uint8Array(y!.length);
+  const [x, dy, dx] = floatsOf(backend, inputs['input']!, inputs['dy']!, result);
+  const largest = new Float32Array(dy!.length).fill(-Infinity);
+  const places = new Int32Array(dy!.length).fill(-1);
   const channels = info.inChannels;
   forEachTap(info, (input, output) => {
     for (let c = 0; c < channels; c++) {
       const [from, to] = [output * channels + c, input * channels + c];
-      if (isFound[from] !== 0 || x![to] !== y![from]) continue;
-      isFound[from] = 1;
-      dx![to]! += dy![from]!;
+      if (!(x![to]! > largest[from]!)) continue;
+      largest[from] = x![to]!;
+      places[from] = to;
     }
   });
+  dx!.fill(0);
+  for (const [from, to] of places.entries()) if (to >= 0) dx![to]! += dy![from]!;
   return result;
 }
+
+const maxPool2DGradient: WasmKernel<Attributes> = (inputs, { filterSize, strides, pad, dimRoundingMode }, backend) => {
+  const shape = inputs['input']!.shape as Shape4;
+  return maxPoolGradient(computePool2DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode), inputs, backend);
+};
+
+const maxPool3DGradient: WasmKernel<Attributes3D> = (
+  inputs,
+  { filterSize, strides, pad, dimRoundingMode },
+  backend,
+) => {
+  const shape = inputs['input']!.shape as Shape5;
+  return maxPoolGradient(computePool3DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode), inputs, backend);
+};
+
+/**
+ * Gradients that TensorFlow.js lacks or computes wrongly, for browsers that cannot run the kernels
+ * of wasm/kernels.ts.
+ */
+export const GRADIENTS_IN_JAVASCRIPT: Readonly<Record<string, WasmKernel<never>>> = {
+  Conv2DBackpropFilter: convolutionFilterGradient,
+  DepthwiseConv2dNativeBackpropFilter: depthwiseFilterGradient,
+  DepthwiseConv2dNativeBackpropInput: depthwiseInputGradient,
+  MaxPoolGrad: maxPool2DGradient,
+  MaxPool3DGrad: maxPool3DGradient,
+};
 
 /**
  * Goes through the windows of all samples, and calls `visit` for each element of a window that lies

@@ -8,3 +8,4 @@ export { convolutionGradient, windowBytes } from './convolution';
 export { crossEntropy, crossEntropyGradient } from './crossEntropy';
 export { multiply, SCRATCH } from './product';
 export { rmsNorm, rmsNormGradient, rmsNormScaleProducts, sumColumns } from './rows';
+export { depthwiseFilterGradient, depthwiseInputGradient, poolGradient } from './windows';
