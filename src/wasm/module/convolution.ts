@@ -49,23 +49,38 @@ function moveWindows(
       const end = min(windowWidth, width - x) * channels;
       for (let tap = 0; tap < windowHeight; tap++) {
         const y = line * strideHeight + tap - top;
-        const isInside = y >= 0 && y < height;
+        const isInside = y >= 0 && y < height && start < end;
         const from = picture + 4 * ((y * width + x) * channels);
         if (isAdded) {
-          if (isInside) {
-            for (let i = start; i < end; i++) {
-              store<f32>(from + 4 * i, load<f32>(from + 4 * i) + load<f32>(rows + 4 * i));
-            }
-          }
-        } else {
-          for (let i = 0; i < run; i++) {
-            store<f32>(rows + 4 * i, isInside && i >= start && i < end ? load<f32>(from + 4 * i) : 0);
-          }
-        }
+          if (isInside) addFloats(from + 4 * start, rows + 4 * start, end - start);
+        } else if (isInside) {
+          fillZeros(rows, start);
+          copyFloats(rows + 4 * start, from + 4 * start, end - start);
+          fillZeros(rows + 4 * end, run - end);
+        } else fillZeros(rows, run);
         rows += 4 * run;
       }
     }
   }
+}
+
+function fillZeros(to: usize, count: i32): void {
+  for (let i = 0; i < count; i++) store<f32>(to + 4 * i, 0);
+}
+
+function copyFloats(to: usize, from: usize, count: i32): void {
+  const vectors = count & ~3;
+  for (let i = 0; i < vectors; i += 4) v128.store(to + 4 * i, v128.load(from + 4 * i));
+  for (let i = vectors; i < count; i++) store<f32>(to + 4 * i, load<f32>(from + 4 * i));
+}
+
+function addFloats(to: usize, from: usize, count: i32): void {
+  const vectors = count & ~3;
+  for (let i = 0; i < vectors; i += 4) {
+    const at = to + 4 * i;
+    v128.store(at, f32x4.add(v128.load(at), v128.load(from + 4 * i)));
+  }
+  for (let i = vectors; i < count; i++) store<f32>(to + 4 * i, load<f32>(to + 4 * i) + load<f32>(from + 4 * i));
 }
 
 /**
