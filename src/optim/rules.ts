@@ -13,7 +13,7 @@
 import type { OptimizerName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import type { Range } from '../util/range.ts';
-import { updateByVectors } from './adamVectors.ts';
+import { updateByVectors } from './vectors.ts';
 
 /** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
 export type Config = Readonly<Record<string, unknown>>;

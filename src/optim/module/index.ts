@@ -1,11 +1,12 @@
 /**
- * Adam's loop with vectors of two float64 numbers, in AssemblyScript: the operations of `adam` in
- * `rules.ts` in the same order, so the results have the same bits. `npm run kernels` compiles it.
+ * Loops over flat arrays, in AssemblyScript. They have the operations of the loops in JavaScript in
+ * the same order, so the results have the same bits. `npm run kernels` compiles them.
  */
 
 /**
- * Updates `count` float32 parameters and their averages, which are `mean` and `square`. Memory up
- * to the next multiple of 4 is written too.
+ * Updates `count` float32 parameters and their averages, which are `mean` and `square`: the loop
+ * `adam` in `rules.ts`, with vectors of two float64 numbers. Memory up to the next multiple of 4 is
+ * written too.
  */
 export function adam(
   params: usize,
@@ -53,6 +54,18 @@ export function adam(
     gradient += 16;
     mean += 16;
     square += 16;
+  }
+}
+
+/**
+ * Divides `count` float32 numbers. JavaScript divides them as float64 and then rounds, which has
+ * the same bits. Memory up to the next multiple of 4 is written too.
+ */
+export function divide(values: usize, count: i32, by: f32): void {
+  const divisor = f32x4.splat(by);
+  for (let i = 0; i < count; i += 4) {
+    v128.store(values, f32x4.div(v128.load(values), divisor));
+    values += 16;
   }
 }
 

@@ -7,7 +7,7 @@ import { codecOf } from '../../collectives/codecs.ts';
 import type { CodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OpTrace } from '../../collectives/work.ts';
-import { divide } from '../../util/divide.ts';
+import { divide } from '../../optim/index.ts';
 import type { Range } from '../../util/range.ts';
 import { rangesOf, rearrange, type FlatLayout } from '../flat/buckets.ts';
 import { gradBuckets, type CommHook } from './commHooks.ts';

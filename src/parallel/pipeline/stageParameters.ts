@@ -12,7 +12,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { divide } from '../../util/divide.ts';
+import { divide } from '../../optim/index.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from '../backward/flatten.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { fill, piecesOf, rangesOf, type PieceHash, type Pieces, type ReadPiece } from './layerState.ts';

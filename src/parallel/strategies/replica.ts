@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
-import { divide } from '../../util/divide.ts';
+import { divide } from '../../optim/index.ts';
 import { createLayout, type Slot } from '../flat/buckets.ts';
 import { clipGradNorm } from '../flat/clip.ts';
 import {

@@ -1,4 +1,7 @@
-/** Adam's loop in WebAssembly, about three times as fast as in JavaScript, with the same bits. */
+/**
+ * Loops over flat arrays in WebAssembly, about three times as fast as in JavaScript, with the same
+ * bits.
+ */
 import { compileSimd } from '../util/simdModule.ts';
 import { MODULE } from './moduleBytes.ts';
 
@@ -15,7 +18,7 @@ export interface AdamCoefficients {
   squaresFirst: boolean;
 }
 
-type Run = (
+type Adam = (
   params: number,
   gradient: number,
   mean: number,
@@ -31,7 +34,8 @@ const FEWEST = 512;
 const PAGE_BYTES = 65_536;
 
 interface Vectors {
-  run: Run;
+  adam: Adam;
+  divide: (values: number, count: number, by: number) => void;
   /** The module's memory: parts of {@link CHUNK} elements, and their addresses. */
   parts: readonly Float32Array[];
   addresses: readonly [params: number, gradient: number, mean: number, square: number];
@@ -39,7 +43,13 @@ interface Vectors {
 
 let vectors: Vectors | null | undefined;
 
-/** Returns `null` if the browser cannot run the module. */
+/** Returns `null` if there are too few elements, or if the browser cannot run the module. */
+function vectorsFor(count: number): Vectors | null {
+  if (count < FEWEST) return null;
+  if (vectors === undefined) vectors = openVectors();
+  return vectors;
+}
+
 function openVectors(): Vectors | null {
   const compiled = compileSimd(MODULE);
   if (compiled === null) return null;
@@ -47,7 +57,8 @@ function openVectors(): Vectors | null {
   const { exports } = new WebAssembly.Instance(compiled, { env: { memory } });
   const all = new Float32Array(memory.buffer);
   return {
-    run: exports['adam'] as unknown as Run,
+    adam: exports['adam'] as unknown as Adam,
+    divide: exports['divide'] as unknown as Vectors['divide'],
     parts: [0, 1, 2, 3].map((part) => all.subarray(part * CHUNK, (part + 1) * CHUNK)),
     addresses: [0, 4 * CHUNK, 8 * CHUNK, 12 * CHUNK],
   };
@@ -63,20 +74,37 @@ export function updateByVectors(
   end: number,
   c: AdamCoefficients,
 ): boolean {
-  if (end - start < FEWEST) return false;
-  if (vectors === undefined) vectors = openVectors();
-  if (vectors === null) return false;
-  const { run, parts, addresses } = vectors;
+  const found = vectorsFor(end - start);
+  if (found === null) return false;
+  const { adam, parts, addresses } = found;
   const { beta1, take1, beta2, take2, stepSize, epsilon, keep, decay } = c;
   for (let at = start; at < end; at += CHUNK) {
     const next = Math.min(end, at + CHUNK);
     const count = next - at;
     for (const [i, array] of arrays.entries()) parts[i]!.set(array.subarray(at, next));
-    run(
+    adam(
       ...([...addresses, count, beta1, take1, beta2, take2] as const),
       ...[stepSize, epsilon, keep, decay, c.squaresFirst ? 1 : 0],
     );
     for (const [i, array] of arrays.entries()) if (i !== 1) array.set(parts[i]!.subarray(0, count), at);
+  }
+  return true;
+}
+
+/**
+ * Divides all values in place. Returns whether it did: not if the browser cannot, if there are few
+ * values, or if `by` is no float32 number, because then the quotient needs float64.
+ */
+export function divideByVectors(values: Float32Array, by: number): boolean {
+  const found = Math.fround(by) === by ? vectorsFor(values.length) : null;
+  if (found === null) return false;
+  const { divide, parts, addresses } = found;
+  const part = parts[0]!;
+  for (let at = 0; at < values.length; at += CHUNK) {
+    const count = Math.min(CHUNK, values.length - at);
+    part.set(values.subarray(at, at + count));
+    divide(addresses[0], count, by);
+    values.set(part.subarray(0, count), at);
   }
   return true;
 }

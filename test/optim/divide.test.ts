@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest';
-import { divide } from '../../src/util/divide.ts';
+import { divide } from '../../src/optim/index.ts';
 import { createRng } from '../../src/util/rng.ts';
 
-test.each([1, 2, 3, 32, 0.25, 1.5, 2 ** 20])('divide has the bits of a quotient by %d', (by) => {
+/** With few values, and with a divisor that is no float32 number, JavaScript divides. */
+test.each(
+  [1, 2, 3, 32, 0.25, 1.5, 0.1, 2 ** 20].flatMap((by) => [7, 1000, 4093, 9001].map((length) => [by, length] as const)),
+)('divide has the bits of a quotient by %d for %i values', (by, length) => {
   const rng = createRng(1);
-  const random = Array.from({ length: 1000 }, () => (rng.next() - 0.5) * 10 ** (rng.below(80) - 42));
+  const random = Array.from({ length }, () => (rng.next() - 0.5) * 10 ** (rng.below(80) - 42));
   const values = Float32Array.from([...random, 1e-45, Infinity, -0]);
   const expected = values.map((value) => value / by);
   divide(values, by);
