@@ -9,6 +9,7 @@ type Run = (...args: number[]) => void;
 
 /** Names of functions that kernels call. `module/index.ts` describes them. */
 export type FunctionName =
+  | 'addRow'
   | 'attention'
   | 'attentionGradient'
   | 'convolutionGradient'
@@ -21,7 +22,8 @@ export type FunctionName =
   | 'rmsNorm'
   | 'rmsNormGradient'
   | 'rmsNormScaleProducts'
-  | 'sumColumns';
+  | 'sumColumns'
+  | 'sumRows';
 
 interface Functions {
   run: Readonly<Record<FunctionName, Run>>;

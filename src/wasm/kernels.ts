@@ -20,6 +20,7 @@ interface Arguments {
 type Kernel = (args: Arguments) => tf.TensorInfo | tf.TensorInfo[] | null;
 
 const KERNELS: Readonly<Record<string, Kernel>> = {
+  Add: addRow,
   AvgPool3DGrad: (args) => poolGradient(args, pool3D(args)),
   AvgPoolGrad: (args) => poolGradient(args, pool2D(args)),
   BatchMatMul: multiply,
@@ -42,6 +43,7 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
   },
   RmsNormGradient: rmsNormGradient,
   RmsNormScaleGradient: rmsNormScaleProducts,
+  Sum: sumRows,
 };
 
 /** Registers the kernels. The browser must be able to run them: see {@link canCompute}. */
@@ -265,6 +267,35 @@ function poolGradient(
     ...[inWidth, outWidth, filterWidth, strideWidth, padInfo.left],
   ]);
   return dx;
+}
+
+/** Adds one row, such as a bias, to each row. TensorFlow.js calls a function for each of them. */
+function addRow({ inputs: { a, b }, backend }: Arguments): tf.TensorInfo | null {
+  const [x, row] = a!.shape.length < b!.shape.length ? [b!, a!] : [a!, b!];
+  const columns = sizeOf(row.shape);
+  const areFloats = x.dtype === 'float32' && row.dtype === 'float32';
+  const isRow = row.shape.length === 1 && x.shape.length > 1 && x.shape.at(-1) === columns && columns > 0;
+  if (!areFloats || !isRow) return null;
+  const y = backend.makeOutput(x.shape, 'float32');
+  call(backend, 'addRow', [y, x, row, sizeOf(x.shape) / columns, columns]);
+  return y;
+}
+
+/**
+ * Sums all axes except the last one, as the gradient of {@link addRow} does. TensorFlow.js
+ * transposes the tensor first, and does not write the sum of no rows.
+ */
+function sumRows({ inputs, attrs, backend }: Arguments): tf.TensorInfo | null {
+  const x = inputs['x']!;
+  const { axis, keepDims } = attrs as { axis: number | number[]; keepDims: boolean };
+  const axes = tf.util.parseAxisParam(axis, x.shape);
+  const last = x.shape.length - 1;
+  const areOthers = x.shape.every((_, i) => axes.includes(i) === i < last);
+  const columns = x.shape[last]!;
+  if (x.dtype !== 'float32' || !areOthers || last < 1 || columns === 0) return null;
+  const sum = backend.makeOutput([columns], 'float32');
+  call(backend, 'sumRows', [sum, x, sizeOf(x.shape) / columns, columns]);
+  return keepDims ? { ...sum, shape: tf.backend_util.expandShapeToKeepDim([columns], axes) } : sum;
 }
 
 function columnSum({ inputs: { x }, attrs, backend }: Arguments): tf.TensorInfo {

@@ -8,7 +8,7 @@ import { columnSum } from '../../src/gpu/kernels/columnSum.ts';
 import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { hasKernel } from '../../src/gpu/kernels/registry.ts';
 import { rmsNorm, rmsNormResidual } from '../../src/gpu/kernels/rmsNorm.ts';
-import { createRng } from '../../src/util/rng.ts';
+import { createRng, type Rng } from '../../src/util/rng.ts';
 import { canCompute } from '../../src/wasm/functions.ts';
 import { MODULES, sourcesHash } from '../../tools/kernels/sources.ts';
 import { expectEqualsCpu, integers, uniform, type Input, type Op } from '../gpu/kernels/compare.ts';
@@ -219,4 +219,49 @@ test('sums of columns are those in double precision up to rounding', async () =>
       expect(Math.abs(sum - column.reduce((all, value) => all + value, 0)) / magnitude).toBeLessThan(1e-6);
     }
   }
+});
+
+/** Shapes with 1 to 40 columns. */
+function shapesOf(rng: Rng): number[][] {
+  return Array.from({ length: 60 }, (_, i) => [
+    ...Array.from({ length: 1 + (i % 3) }, () => 1 + rng.below(12)),
+    1 + rng.below(40),
+  ]);
+}
+
+test('a row is added to each row like single numbers', async () => {
+  await tf.setBackend('wasm');
+  const rng = createRng(1);
+  for (const [i, shape] of [...shapesOf(rng), [0, 5], [3, 0]].entries()) {
+    const columns = shape.at(-1)!;
+    const [x, row] = [uniform(rng, ...shape), uniform(rng, columns)];
+    if (i % 5 === 0) x.values.fill(NaN, 0, 1);
+    const y = tf.tidy(() => {
+      const [all, one] = [tf.tensor(x.values, shape), tf.tensor(row.values)];
+      return (i % 2 === 0 ? tf.add(all, one) : tf.add(one, all)).dataSync<'float32'>();
+    });
+    expect(y).toEqual(Float32Array.from(x.values, (value, at) => value + row.values[at % columns]!));
+  }
+});
+
+test('rows are summed in their order', async () => {
+  await tf.setBackend('wasm');
+  const rng = createRng(1);
+  for (const [i, shape] of shapesOf(rng).entries()) {
+    const columns = shape.at(-1)!;
+    const { values } = uniform(rng, ...shape);
+    const others = shape.slice(1).map((_, axis) => (i % 2 === 0 ? axis : axis - shape.length));
+    const sum = tf.tidy(() => tf.sum(tf.tensor(values, shape), others, i % 4 === 0));
+    const expected = new Float32Array(columns);
+    for (const [at, value] of values.entries()) expected[at % columns]! += value;
+    expect(sum.shape).toEqual(i % 4 === 0 ? [...others.map(() => 1), columns] : [columns]);
+    expect(await sum.data()).toEqual(expected);
+    sum.dispose();
+  }
+});
+
+test('a sum of no rows is 0', async () => {
+  await tf.setBackend('wasm');
+  const sum = tf.tidy(() => tf.sum(tf.zeros([0, 3]), 0).dataSync());
+  expect(sum).toEqual(new Float32Array(3));
 });

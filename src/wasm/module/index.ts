@@ -7,5 +7,5 @@ export { attention, attentionBytes, attentionGradient } from './attention';
 export { convolutionGradient, windowBytes } from './convolution';
 export { crossEntropy, crossEntropyGradient } from './crossEntropy';
 export { multiply, SCRATCH } from './product';
-export { rmsNorm, rmsNormGradient, rmsNormScaleProducts, sumColumns } from './rows';
+export { addRow, rmsNorm, rmsNormGradient, rmsNormScaleProducts, sumColumns, sumRows } from './rows';
 export { depthwiseFilterGradient, depthwiseInputGradient, poolGradient } from './windows';

@@ -1,4 +1,4 @@
-/** Functions of the rows of a matrix: RMS normalization, and sums of columns. */
+/** Functions of the rows of a matrix: RMS normalization, sums of rows, and a row for each row. */
 import { loadSome, storeSome, sumOf } from './lanes';
 
 /** Rows that are added before they are added to the sum of other rows, which keeps errors small. */
@@ -99,5 +99,44 @@ export function sumColumns(sums: usize, x: usize, step: usize, rows: i32, column
       sum = f32x4.add(sum, part);
     }
     storeSome(sums + 4 * j, sum, some);
+  }
+}
+
+/** y = x + row, for each row of x. */
+export function addRow(y: usize, x: usize, row: usize, rows: i32, columns: i32): void {
+  for (let i = 0; i < rows; i++) {
+    for (let j = 0; j < columns; j += 4) {
+      const some = columns - j;
+      storeSome(y + 4 * j, f32x4.add(loadSome(x + 4 * j, some), loadSome(row + 4 * j, some)), some);
+    }
+    x += 4 * columns;
+    y += 4 * columns;
+  }
+}
+
+/**
+ * Adds the rows of x in their order. {@link sumColumns} has smaller errors, but other bits than
+ * TensorFlow.js's sum of a transposed matrix.
+ */
+export function sumRows(sum: usize, x: usize, rows: i32, columns: i32): void {
+  const step = 4 * columns;
+  for (let j = 0; j < columns; j += 16) {
+    const some = columns - j;
+    let at = x + 4 * j;
+    let a = f32x4.splat(0);
+    let b = a;
+    let c = a;
+    let d = a;
+    for (let i = 0; i < rows; i++) {
+      a = f32x4.add(a, loadSome(at, some));
+      if (some > 4) b = f32x4.add(b, loadSome(at + 16, some - 4));
+      if (some > 8) c = f32x4.add(c, loadSome(at + 32, some - 8));
+      if (some > 12) d = f32x4.add(d, loadSome(at + 48, some - 12));
+      at += step;
+    }
+    storeSome(sum + 4 * j, a, some);
+    storeSome(sum + 4 * j + 16, b, some - 4);
+    storeSome(sum + 4 * j + 32, c, some - 8);
+    storeSome(sum + 4 * j + 48, d, some - 12);
   }
 }
