@@ -19,8 +19,8 @@ const ALIGNMENT = 16;
  */
 export function layoutOf(events: readonly WasmEvent[], before: readonly RecordedTensor[]): BlockLayout {
   const offsets = new Map<number, number>();
-  /** For each tensor and view: the memory that it uses. */
-  const memories = new Map<number, { offset: number; length: number; users: number }>();
+  /** For each tensor: the memory that it uses. */
+  const memories = new Map<number, { offset: number; length: number }>();
   /** Free parts of the block before its end, by offset. */
   let gaps: { offset: number; length: number }[] = [];
   let bytes = 0;
@@ -34,23 +34,14 @@ export function layoutOf(events: readonly WasmEvent[], before: readonly Recorded
       gap.length -= length;
     }
     offsets.set(id, offset);
-    memories.set(id, { offset, length, users: 1 });
+    memories.set(id, { offset, length });
   };
   for (const one of before) add(one.id, bytesOf(one));
   for (const event of events) {
     if (event.kind === 'create') add(event.id, event.bytes);
-    else if (event.kind === 'view') {
-      // A view of a parameter is not in the block.
-      const memory = memories.get(event.of);
-      if (memory === undefined) continue;
-      memory.users += 1;
-      memories.set(event.id, memory);
-      offsets.set(event.id, offsets.get(event.of)! + event.at);
-    } else if (event.kind === 'free') {
+    else if (event.kind === 'free') {
       const memory = memories.get(event.id);
-      if (memory === undefined) continue;
-      memory.users -= 1;
-      if (memory.users === 0) gaps = joined([...gaps, memory]);
+      if (memory !== undefined) gaps = joined([...gaps, memory]);
     }
   }
   return { offsets, bytes };

@@ -97,8 +97,7 @@ function problemIn(events: readonly WasmEvent[]): string | null {
     if (event.kind === 'create') {
       if (event.size > 0 && event.bytes === 0) return 'a kernel allocates its result itself';
       created.add(event.id);
-    } else if (event.kind === 'view') created.add(event.id);
-    else if (event.kind === 'free' && !created.has(event.id)) return 'it frees a tensor that exists before it';
+    } else if (event.kind === 'free' && !created.has(event.id)) return 'it frees a tensor that exists before it';
   }
   return null;
 }
@@ -135,9 +134,6 @@ function differenceBetween(
     const at = `at command ${i}`;
     if (a.kind === 'create' && b.kind === 'create') {
       if (a.bytes !== b.bytes) return `${at}, a tensor has another size`;
-      partners.set(a.id, b.id);
-    } else if (a.kind === 'view' && b.kind === 'view') {
-      if (!isSame(a.of, b.of) || a.at !== b.at || a.size !== b.size) return `${at}, another part is used`;
       partners.set(a.id, b.id);
     } else if (a.kind === 'write' && b.kind === 'write') {
       if (!isSame(a.id, b.id) || !areEqual(a.values, b.values)) return `${at}, values that JavaScript computes changed`;

@@ -25,8 +25,6 @@ export type WasmEvent =
   /** A function of this project's module computes. */
   | { kind: 'compute'; run: (...args: number[]) => void; args: readonly (number | RecordedPointer)[] }
   | { kind: 'create'; id: number; size: number; bytes: number }
-  /** A tensor is a part of another one, from the byte `at`. It may be freed later than that. */
-  | { kind: 'view'; id: number; of: number; at: number; size: number }
   | { kind: 'free'; id: number }
   /** JavaScript writes values that do not depend on other tensors. */
   | { kind: 'write'; id: number; values: Uint8Array }
@@ -123,13 +121,6 @@ class WasmRecorder {
     // A kernel such as Reshape returns the memory of its input.
     if (creations.length === 0) return result;
     this.events.length = start;
-    const isCopy = kernel.kernelName === 'Identity' || kernel.kernelName === 'Cast';
-    // `Cast` to the same type copies, too. Tensors do not change in a pass, so a replay needs none.
-    if (isCopy && infos[0]!.dtype === given[0]![1].dtype) {
-      const [[, input], output] = [inputs[0]!, outputs[0]!];
-      this.events.push({ kind: 'view', id: output.id, of: input.id, at: 0, size: tf.util.sizeFromShape(output.shape) });
-      return result;
-    }
     const all = Array.isArray(params.inputs) ? inputs.map(([, input]) => input) : Object.fromEntries(inputs);
     const event = { run: kernel.kernelFunc, inputs: all, attrs: params.attrs ?? {}, outputs };
     this.events.push(...creations, { kind: 'kernel', ...event });

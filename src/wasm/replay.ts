@@ -51,7 +51,6 @@ export class WasmReplay implements PassReplay {
       ...pinned.parameters.map(({ id, memoryOffset }) => [id, memoryOffset] as const),
     ]);
     for (const event of events) {
-      if (event.kind === 'view') this.#offsets.set(event.id, this.#offsets.get(event.of)! + event.at);
       if (event.kind === 'compute') {
         const addresses = event.args.map((one) =>
           typeof one === 'number' ? one : this.#offsets.get(one.id)! + one.at,
@@ -101,7 +100,6 @@ export class WasmReplay implements PassReplay {
           event.run(...this.#addresses.get(event)!);
           break;
         case 'create':
-        case 'view':
           tfjs.registerTensor(event.id, event.size, offsets.get(event.id)!);
           break;
         case 'free':

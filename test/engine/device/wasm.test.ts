@@ -5,6 +5,7 @@ import { openWasm } from '../../../src/engine/device/wasm.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { embed } from '../../../src/gpu/kernels/embedding.ts';
+import { writeVariables } from '../../../src/parallel/backward/flatten.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { differencesOf, jobCases, stockCases } from '../../layerCases.ts';
 
@@ -79,6 +80,21 @@ test('the wasm backend looks up embeddings and adds their gradients like the cpu
   const [actual, expected] = await onBoth(compute);
   expect([...expected![0]!.subarray(18, 24)].some((value) => value !== 0)).toBe(true);
   expectClose([actual!, expected!]);
+});
+
+test('a clone and a cast to the same type share memory with a variable until it is written', async () => {
+  await tf.setBackend('wasm');
+  const variable = tf.variable(tf.tensor1d([1, 2]));
+  const { numDataBuffers } = tf.memory();
+  const copies = [variable.clone(), tf.cast(variable, 'float32')];
+  expect(tf.memory().numDataBuffers).toBe(numDataBuffers);
+  writeVariables([variable], [{ parameter: 0, offset: 0, size: 2 }], Float32Array.of(3, 4));
+  expect([variable, ...copies].map((tensor) => [...tensor.dataSync()])).toEqual([
+    [3, 4],
+    [1, 2],
+    [1, 2],
+  ]);
+  tf.dispose([variable, ...copies]);
 });
 
 test('the wasm backend embeds tokens without another tensor as large as the vocabulary', () => {
