@@ -17,8 +17,21 @@ const WITH_WEBGPU = {
   'dom.webgpu.workers.enabled': true,
   'gfx.webgpu.ignore-blocklist': true,
 };
+/**
+ * WebDriver listens for new workers. While it does, one of about fifty workers that another worker
+ * creates never starts, and blocks its creator (Firefox 153). No test needs these events.
+ */
+const UNREGISTER_WORKER_LISTENER = `ChromeUtils.importESModule(
+  'chrome://remote/content/shared/js-process-actors/WebDriverWorkerListenerActor.sys.mjs',
+).unregisterWebDriverWorkerListenerActor()`;
+
 /** A machine without a network can connect tabs, too. */
 const LOOPBACK = { 'media.peerconnection.ice.loopback': true };
+
+/** The part of a BiDi browser that puppeteer does not declare. */
+interface WithConnection {
+  connection: { send(method: string, params: object): Promise<{ result: unknown }> };
+}
 
 export type Preferences = Record<string, boolean | number | string>;
 
@@ -48,14 +61,29 @@ export async function launchFirefox(commandMs: number, preferences: Preferences 
   const installed = findFirefox();
   if (!installed) throw new UsageError('Install firefox-esr and mesa-vulkan-drivers to use Firefox.');
   const { firefox, driver } = installed;
-  return puppeteer.launch({
+  const browser = await puppeteer.launch({
     browser: 'firefox',
     executablePath: firefox,
     headless: true,
+    args: ['--remote-allow-system-access'],
     timeout: START_MS,
     protocolTimeout: commandMs,
     env: { ...process.env, VK_DRIVER_FILES: driver, VK_ICD_FILENAMES: driver },
     extraPrefsFirefox: { ...LOOPBACK, ...preferences },
+  });
+  await stopListeningForWorkers(browser);
+  return browser;
+}
+
+/** Does nothing in versions of Firefox without this listener. */
+async function stopListeningForWorkers(browser: Browser): Promise<void> {
+  const { connection } = browser as unknown as WithConnection;
+  const { result } = await connection.send('browsingContext.getTree', { 'moz:scope': 'chrome' });
+  const [{ context }] = (result as { contexts: [{ context: string }] }).contexts;
+  await connection.send('script.evaluate', {
+    target: { context },
+    expression: UNREGISTER_WORKER_LISTENER,
+    awaitPromise: false,
   });
 }
 
