@@ -67,7 +67,7 @@ export class FileDistribution {
     this.leave();
     shared.begin();
     try {
-      const order = await this.#agree(group);
+      const order = await this.#agree(group, { opensFiles: true });
       await this.#distribute(group, members, { order: openingOf(order) });
       if (order.opening === order.slices.length) return this.#complete();
       this.#continue(group, await group.newGroup(group.ranks, BACKGROUND), members, order);
@@ -89,7 +89,7 @@ export class FileDistribution {
     members: readonly RosterEntry[],
     emit: FileDistributionOptions['emit'],
   ): Promise<void> {
-    const order = await this.#agree(group);
+    const order = await this.#agree(group, { opensFiles: false });
     await this.#distribute(group, members, { order: order.slices, allowsMissing: true }, { needs: order, emit });
   }
 
@@ -129,17 +129,19 @@ export class FileDistribution {
   }
 
   /**
-   * Agrees on the order of slices: that of the first rank that knows one, or of the first rank that
-   * has all files. If all ranks have all files, nothing is left for later.
+   * Agrees on the order of slices: that of the first rank that knows one. If no rank knows one, the
+   * first rank that has all files determines it, or, unless `opensFiles`, it is the order of the
+   * manifest: a feeder trains, and the newcomer receives all of its slices anyway. If all ranks
+   * have all files, nothing is left for later.
    */
-  async #agree(group: ProcessGroup): Promise<SliceOrder> {
+  async #agree(group: ProcessGroup, { opensFiles }: { opensFiles: boolean }): Promise<SliceOrder> {
     const { shared, orderOf } = this.#options;
     const { isWhole } = shared;
     const hash = this.#order && hashState([this.#order.slices, Uint32Array.of(this.#order.opening)]);
     const ranks = await group.allGatherObject({ isWhole, hash });
     const whole = ranks.findIndex((rank) => rank.isWhole);
     const knowing = ranks.findIndex((rank) => rank.hash !== null);
-    const from = knowing < 0 ? whole : knowing;
+    const from = knowing < 0 && opensFiles ? whole : knowing;
     if (from < 0 || ranks.every((rank) => rank.isWhole)) return wholeFiles(shared.count);
     if (group.rank === from) this.#order ??= await orderOf();
     if (knowing < 0 || ranks.some((rank) => rank.hash !== ranks[from]!.hash)) {
