@@ -1,6 +1,6 @@
 /** The order in which a run needs slices of distributed files. */
 import { randomBytes } from 'node:crypto';
-import { expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
 import { sliceOrder, wholeFiles } from '../../../src/engine/files/sliceOrder.ts';
 import { loadData, type Dataset } from '../../../src/jobs/index.ts';
@@ -11,7 +11,8 @@ import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
 
-vi.stubGlobal('navigator', { hardwareConcurrency: 2 });
+beforeAll(() => void vi.stubGlobal('navigator', { hardwareConcurrency: 2 }));
+afterAll(() => void vi.unstubAllGlobals());
 
 const SIDE = 8;
 const BATCH = 4;

@@ -1,7 +1,7 @@
 /** Training on pictures that arrive while the run trains. Memory links, the CPU backend. */
 import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
 import { sliceOrder } from '../../../src/engine/files/sliceOrder.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
@@ -45,6 +45,7 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
   fakeDecoder();
 });
+afterAll(() => void vi.unstubAllGlobals());
 
 async function pets(): Promise<SharedFiles> {
   const names = Array.from({ length: PICTURES }, (_, i) => `pets/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`);
