@@ -28,6 +28,8 @@ export interface ZipEntryFacts {
 
 /** The header before an entry's bytes has this length, and then a name and an extra field. */
 const HEADER_BYTES = 30;
+/** The largest length of a header with name and extra field, whose lengths have two bytes each. */
+export const MAX_HEADER_BYTES = HEADER_BYTES + 2 * 0xffff;
 const HEADER_MARK = 0x04034b50;
 /** An entry's packed bytes may begin with tables of codes, which have less than this length. */
 const CODES_BYTES = 1024;

@@ -3,7 +3,7 @@
  * files on a web server, and files that other ranks send. Their places can be sent to another
  * thread, which then reads them; those of files that other ranks send only after {@link arrived}.
  */
-import { unpackEntry, entryBytes, headerBytes, type ZipEntryFacts } from '../formats/zipEntry.ts';
+import { unpackEntry, entryBytes, headerBytes, MAX_HEADER_BYTES, type ZipEntryFacts } from '../formats/zipEntry.ts';
 import type { Bytes } from '../formats/partialFile.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { readRanges, type ByteRange, type FileRange } from './webRanges.ts';
@@ -111,12 +111,16 @@ export async function arrived(place: FilePlace): Promise<FilePlace> {
   const found = sharedRange(place);
   if (found === null) return place;
   const { file, range } = found;
-  const blob = await file.range(range.start, range.end);
-  if (place.in !== 'zip') return { in: 'blob', blob };
+  const { start } = range;
+  if (place.in !== 'zip') return { in: 'blob', blob: await file.range(start, range.end) };
   const { entry } = place;
-  const end = Math.min(file.size, range.start + (await headerBytes(blob)) + entry.packedSize);
-  const whole = end <= range.end ? blob : await file.range(range.start, end);
-  return { in: 'zip', zip: { in: 'part', blob: whole, start: range.start, size: file.size }, entry };
+  const partOf = (blob: Blob): FilePlace => ({ in: 'zip', zip: { in: 'part', blob, start, size: file.size }, entry });
+  const endAfter = (header: number): number => Math.min(file.size, start + header + entry.packedSize);
+  const longest = endAfter(MAX_HEADER_BYTES);
+  if (file.has(start, longest)) return partOf(await file.range(start, longest));
+  const usual = await file.range(start, range.end);
+  const end = endAfter(await headerBytes(usual));
+  return partOf(end <= range.end ? usual : await file.range(start, end));
 }
 
 /**

@@ -19,7 +19,7 @@ import {
   type ManifestFile,
 } from '../../spec/fileManifest.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import { DataError, messageOf } from '../../util/errors.ts';
+import { DataError, messageOf, PeergradError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
 /**
@@ -50,8 +50,8 @@ export class SharedFiles implements FileSlices {
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
   /** Missing slices for which a read waits. The keys are slice numbers. */
   readonly #awaited = new Map<number, Deferred<void>>();
-  /** Why no more slices arrive; `null` while they are distributed. */
-  #ended: Error | null = null;
+  /** Why no slices arrive; `null` while they are distributed. */
+  #ended: Error | null = new PeergradError('The files of this run have not been distributed yet.');
 
   private constructor(manifest: readonly ManifestFile[], digests: string | null) {
     this.manifest = manifest;

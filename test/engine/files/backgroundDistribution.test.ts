@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
-import type { SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
+import { wholeFiles, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
@@ -26,6 +26,8 @@ class Rank {
   readonly put: number[] = [];
   readonly events: EventOf<'distribution'>[] = [];
   readonly name: string;
+  /** How often this rank has opened the files to determine the order. */
+  opened = 0;
 
   constructor(name: string, shared: SharedFiles) {
     this.name = name;
@@ -34,7 +36,10 @@ class Rank {
       shared,
       clock: systemClock,
       emit: this.emit,
-      orderOf: () => Promise.resolve(ORDER),
+      orderOf: () => {
+        this.opened++;
+        return Promise.resolve(ORDER);
+      },
     });
     const put = shared.put.bind(shared);
     shared.put = (slice, bytes) => {
@@ -125,6 +130,20 @@ test('a newcomer in the middle receives what its feeder has, and the rest in the
   await next.run();
   await until(areWhole([ann, ben]));
   expect([ann.put, ben.put]).toEqual([Array.from(ORDER.slices), Array.from(ORDER.slices)]);
+  next.close();
+});
+
+test('a feeder that has all files and knows no order gives them in their own order, without opening them', async () => {
+  const first = await host();
+  const ann = guest('ann', first);
+  const feed = open([first, ann]);
+  await feed.feed();
+  expect(ann.put).toEqual(Array.from(wholeFiles(SLICES).slices));
+  expect(first.opened).toBe(0);
+  feed.groups.forEach((group) => group.destroy());
+  const next = open([first, ann]);
+  await next.run();
+  expect(first.opened).toBe(0);
   next.close();
 });
 

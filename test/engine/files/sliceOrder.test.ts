@@ -47,6 +47,7 @@ const chosen = (...files: File[]): Promise<SharedFiles> => SharedFiles.chosen(fi
 async function partOf(source: SharedFiles, slices: Iterable<number>): Promise<SharedFiles> {
   const shared = SharedFiles.awaited(source.manifest);
   shared.setDigests(source.digests!);
+  shared.begin();
   for (const slice of slices) shared.put(slice, (await source.read(slice))!);
   return shared;
 }
