@@ -11,7 +11,7 @@ import { systemClock } from '../../../src/util/clock.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
 import { permutation } from '../../../src/util/rng.ts';
 import { gatedLinks } from './gatedLinks.ts';
-import { fileOf } from './testFiles.ts';
+import { changingFile, fileOf } from './testFiles.ts';
 
 const SLICES = 20;
 const OPENING = 3;
@@ -217,5 +217,23 @@ test('a slice that arrives damaged three times while the run trains ends the run
   await expect(read).rejects.toThrow(/arrived damaged 3 times from rank 0/);
   const errors = await Promise.all(world.groups.map(({ failed }) => failed));
   for (const { message } of errors) expect(message).toMatch(/arrived damaged 3 times from rank 0/);
+  world.close();
+});
+
+test('a file that changes on the host while the run trains ends the run on all ranks, after they have received its other slices', async () => {
+  const { file, change } = changingFile('pets.zip', TOTAL);
+  const first = new Rank('host', await SharedFiles.chosen([file], () => {}));
+  const ann = guest('ann', first);
+  // The beginning of the file cannot be read any more.
+  expect(OF_OPENING).not.toContain(0);
+  const world = open([first, ann], OPENING);
+  await world.run();
+  change();
+  world.openLinks();
+  for (const { message } of await Promise.all(world.groups.map(({ failed }) => failed))) {
+    expect(message).toMatch(/No rank has all of pets\.zip: 1 of 20 slices are missing/);
+  }
+  expect(first.shared.spoilt).toEqual(['pets.zip']);
+  expect(ann.held).toHaveLength(SLICES - 1);
   world.close();
 });
