@@ -28,6 +28,8 @@ export interface ZipEntryFacts {
 
 /** The header before an entry's bytes has this length, and then a name and an extra field. */
 const HEADER_BYTES = 30;
+/** The largest length of a header with name and extra field, whose lengths have two bytes each. */
+export const MAX_HEADER_BYTES = HEADER_BYTES + 2 * 0xffff;
 const HEADER_MARK = 0x04034b50;
 /** An entry's packed bytes may begin with tables of codes, which have less than this length. */
 const CODES_BYTES = 1024;
@@ -66,6 +68,24 @@ export function entryBytes(entry: ZipEntryFacts, most: number): number {
   return HEADER_BYTES + new TextEncoder().encode(entry.filename).length + EXTRA_BYTES + packedBytes(entry, most);
 }
 
+/**
+ * Returns the length of the header before an entry's bytes. Returns 0 if `blob` cannot be read, or
+ * does not begin with a header.
+ */
+export async function headerBytes(blob: Blob): Promise<number> {
+  const bytes = await blob
+    .slice(0, HEADER_BYTES)
+    .arrayBuffer()
+    .catch(() => new ArrayBuffer(0));
+  return headerLength(new DataView(bytes)) ?? 0;
+}
+
+/** Returns the length of an entry's header; `null` if there is no header. */
+function headerLength(header: DataView): number | null {
+  if (header.byteLength < HEADER_BYTES || header.getUint32(0, true) !== HEADER_MARK) return null;
+  return HEADER_BYTES + header.getUint16(26, true) + header.getUint16(28, true);
+}
+
 /** Returns how many packed bytes are needed to unpack the first `most` bytes. */
 function packedBytes({ packedSize, size }: ZipEntryFacts, most: number): number {
   return most < size ? Math.min(packedSize, most + CODES_BYTES) : packedSize;
@@ -89,11 +109,10 @@ export async function unpackEntry(
   const { zip, offset, size, method, crc } = entry;
   const needed = packedBytes(entry, most);
   let bytes = await read(entryBytes(entry, most));
-  const header = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (bytes.length < HEADER_BYTES || header.getUint32(0, true) !== HEADER_MARK) {
+  const start = headerLength(new DataView(bytes.buffer, bytes.byteOffset, bytes.length));
+  if (start === null) {
     throw entryError(entry, offset, 'is missing. The file is damaged. Download it or create it again.');
   }
-  const start = HEADER_BYTES + header.getUint16(26, true) + header.getUint16(28, true);
   if (bytes.length < start + needed) bytes = await read(start + needed);
   const packed = bytes.subarray(start, start + needed);
   if (packed.length < needed) {

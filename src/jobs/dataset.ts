@@ -2,6 +2,7 @@
 import type { SampleFacts } from '../spec/dataFacts.ts';
 import { UsageError } from '../util/errors.ts';
 import { sizeOf } from '../util/shape.ts';
+import type { FilePlace } from './storedFile.ts';
 
 /**
  * Labelled samples. A sample has the same bits on every machine. Only pictures may differ, because
@@ -52,6 +53,8 @@ export interface Dataset {
   readonly ahead?: number;
   /** The files of samples that are read from files, to compare them with those of other ranks. */
   readonly contents?: FileContents;
+  /** Returns the place of a sample's file, if each sample is read from a file of its own. */
+  placeOf?(index: number): FilePlace;
   /**
    * Reads samples before they are needed.
    *

@@ -15,9 +15,14 @@ const MAX_FILE_BYTES = 512 * 1024 * 1024;
 export interface LoadDataOptions {
   /**
    * For data of kind `files`: the files that the user of this tab picked. For data of kind
-   * `shared`: the files that this rank received from another tab.
+   * `shared`: the files that this rank received from another tab, unless the job reads `shared`.
    */
   files?: readonly File[];
+  /**
+   * For images in data of kind `shared`: the files that this rank receives from another tab, some
+   * of them while it trains.
+   */
+  shared?: readonly StoredFile[];
   /**
    * The page's address; relative URLs are resolved against it. It is empty if all URLs are
    * absolute.

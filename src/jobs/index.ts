@@ -71,7 +71,9 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
     case 'files':
     case 'shared':
       if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
-      if (job.job === 'images') return loadImages(job, (options.files ?? []).map(storedFile), options);
+      if (job.job === 'images') {
+        return loadImages(job, options.shared ?? (options.files ?? []).map(storedFile), options);
+      }
       if (job.job !== 'table') break;
       return loadTable(job, options.files ?? [], options);
     case 'built-in':

@@ -1,8 +1,9 @@
 /**
- * Files that are read when they are needed: files of the user's device, entries of a zip file, and
- * files on a web server. Their places can be sent to another thread, which then reads them.
+ * Files that are read when they are needed: files of the user's device, entries of a zip file,
+ * files on a web server, and files that other ranks send. Their places can be sent to another
+ * thread, which then reads them; those of files that other ranks send only after {@link arrived}.
  */
-import { unpackEntry, entryBytes, type ZipEntryFacts } from '../formats/zipEntry.ts';
+import { unpackEntry, entryBytes, headerBytes, MAX_HEADER_BYTES, type ZipEntryFacts } from '../formats/zipEntry.ts';
 import type { Bytes } from '../formats/partialFile.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { readRanges, type ByteRange, type FileRange } from './webRanges.ts';
@@ -28,7 +29,24 @@ export type FilePlace =
   | { readonly in: 'blob'; readonly blob: Blob }
   /** A range of bytes of a file on a web server. */
   | { readonly in: 'web'; readonly url: string; readonly range: ByteRange }
+  /** A file that other ranks send while it is read. */
+  | { readonly in: 'shared'; readonly file: SharedFile }
+  /** The bytes of a file of `size` bytes from byte `start` on, as far as they are in `blob`. */
+  | { readonly in: 'part'; readonly blob: Blob; readonly start: number; readonly size: number }
   | { readonly in: 'zip'; readonly zip: Exclude<FilePlace, { in: 'zip' }>; readonly entry: ZipEntryFacts };
+
+/** A file whose bytes arrive from other ranks. */
+export interface SharedFile {
+  readonly size: number;
+  /** Returns whether bytes start..end-1 are here. */
+  has(start: number, end: number): boolean;
+  /**
+   * Resolves with bytes start..end-1 as soon as they are here.
+   *
+   * @throws (rejects) the error that has ended the distribution, if they are not here by then.
+   */
+  range(start: number, end: number): Promise<Blob>;
+}
 
 export function storedFile(file: File): StoredFile {
   return {
@@ -44,14 +62,65 @@ export function storedFile(file: File): StoredFile {
 /** Returns the bytes at a place, which are read when they are needed. */
 export function bytesAt(place: Exclude<FilePlace, { in: 'zip' }>): Bytes {
   if (place.in === 'blob') return place.blob;
+  if (place.in === 'part') {
+    const { blob, start, size } = place;
+    return bytesOf(size, (range) => blob.slice(range.start - start, range.end - start).arrayBuffer());
+  }
+  if (place.in === 'shared') {
+    const { file } = place;
+    return bytesOf(file.size, async ({ start, end }) => (await file.range(start, end)).arrayBuffer());
+  }
   const { url, range } = place;
-  const size = range.end - range.start;
+  return bytesOf(range.end - range.start, async ({ start, end }) => {
+    const [bytes] = await readRanges(url, [{ start: range.start + start, end: range.start + end }]);
+    return bytes!.slice().buffer;
+  });
+}
+
+function bytesOf(
+  size: number,
+  read: (range: ByteRange) => Promise<ArrayBuffer>,
+  range: ByteRange = { start: 0, end: size },
+): Bytes {
+  const at = (offset: number): number => Math.min(range.start + offset, range.end);
   return {
-    size,
-    slice: (start, end) =>
-      bytesAt({ in: 'web', url, range: { start: range.start + start, end: range.start + Math.min(end, size) } }),
-    arrayBuffer: async () => (await readRanges(url, [range]))[0]!.slice().buffer,
+    size: range.end - range.start,
+    slice: (start, end) => bytesOf(size, read, { start: at(start), end: at(end) }),
+    arrayBuffer: () => read(range),
   };
+}
+
+/**
+ * Returns the bytes of a {@link SharedFile} that usually contain the file at a place; `null` if the
+ * place is not in such a file.
+ */
+export function sharedRange(place: FilePlace): { file: SharedFile; range: ByteRange } | null {
+  if (place.in === 'shared') return { file: place.file, range: { start: 0, end: place.file.size } };
+  if (place.in !== 'zip' || place.zip.in !== 'shared') return null;
+  const { file } = place.zip;
+  const { offset } = place.entry;
+  return { file, range: { start: offset, end: Math.min(file.size, offset + entryBytes(place.entry, Infinity)) } };
+}
+
+/**
+ * Waits for the bytes at a place, and returns a place that any thread can read.
+ *
+ * @throws (rejects) as {@link SharedFile.range}.
+ */
+export async function arrived(place: FilePlace): Promise<FilePlace> {
+  const found = sharedRange(place);
+  if (found === null) return place;
+  const { file, range } = found;
+  const { start } = range;
+  if (place.in !== 'zip') return { in: 'blob', blob: await file.range(start, range.end) };
+  const { entry } = place;
+  const partOf = (blob: Blob): FilePlace => ({ in: 'zip', zip: { in: 'part', blob, start, size: file.size }, entry });
+  const endAfter = (header: number): number => Math.min(file.size, start + header + entry.packedSize);
+  const longest = endAfter(MAX_HEADER_BYTES);
+  if (file.has(start, longest)) return partOf(await file.range(start, longest));
+  const usual = await file.range(start, range.end);
+  const end = endAfter(await headerBytes(usual));
+  return partOf(end <= range.end ? usual : await file.range(start, end));
 }
 
 /**
@@ -99,7 +168,7 @@ function webRangeOf(place: FilePlace, most: number): { url: string; range: ByteR
     const { start, end } = place.range;
     return { url: place.url, range: { start, end: Math.min(end, start + most) } };
   }
-  if (place.in === 'blob' || place.zip.in === 'blob') return null;
+  if (place.in !== 'zip' || place.zip.in !== 'web') return null;
   const { url, range } = place.zip;
   const start = range.start + place.entry.offset;
   return { url, range: { start, end: Math.min(range.end, start + entryBytes(place.entry, most)) } };
@@ -112,7 +181,10 @@ async function contentOf(
   most: number,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (place.in === 'web') return received!;
-  if (place.in === 'blob') return new Uint8Array(await place.blob.slice(0, most).arrayBuffer());
+  if (place.in !== 'zip') {
+    const whole = bytesAt(place);
+    return new Uint8Array(await whole.slice(0, Math.min(most, whole.size)).arrayBuffer());
+  }
   const { zip, entry } = place;
   const bytes = bytesAt(zip);
   return unpackEntry(

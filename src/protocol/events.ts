@@ -146,8 +146,8 @@ export type EngineEvent =
    */
   | { type: 'reading'; bytes: number; total: number }
   /**
-   * Progress of distributing the job's files to all ranks, or the state to ranks that lack it: how
-   * many of the `total` bytes each rank has.
+   * Progress of distributing the job's files to all ranks, also while the run trains, or the state
+   * to ranks that lack it: how many of the `total` bytes each rank has.
    */
   | {
       type: 'distribution';

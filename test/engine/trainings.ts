@@ -1,6 +1,7 @@
 /** Runs of ranks, which enter generations over memory links. */
 import { Run, type RunOptions } from '../../src/engine/run/run.ts';
 import { createMeshes } from '../../src/testing/index.ts';
+import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
 import { Activity } from '../../src/util/activity.ts';
@@ -22,8 +23,9 @@ export async function inGeneration<T>(
   generation: number,
   job: RunOptions['job'],
   meanwhile: (training: Run) => T | Promise<T>,
+  createPair?: () => [Link, Link],
 ): Promise<(T | Error)[]> {
-  const { meshes, links, close } = createMeshes(trainings.length, undefined, generation);
+  const { meshes, links, close } = createMeshes(trainings.length, createPair, generation);
   const members = trainings.map((_, i) => ({ member: `m${i}`, name: `m${i}`, device: null, browser: 0, rank: null }));
   const over = new AbortController();
   const results = await Promise.all(

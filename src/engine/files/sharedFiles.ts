@@ -7,6 +7,7 @@
  * in the wrong order. Hashes do not stop attackers. An attacker could ruin a run with wrong
  * gradients anyway.
  */
+import type { FilePlace, StoredFile } from '../../jobs/storedFile.ts';
 import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
 import {
@@ -17,7 +18,8 @@ import {
   totalBytes,
   type ManifestFile,
 } from '../../spec/fileManifest.ts';
-import { DataError, messageOf } from '../../util/errors.ts';
+import { deferred, type Deferred } from '../../util/deferred.ts';
+import { DataError, messageOf, PeergradError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
 /**
@@ -38,17 +40,25 @@ interface SliceRange {
 export class SharedFiles implements FileSlices {
   readonly manifest: readonly ManifestFile[];
   readonly #places: readonly SliceRange[];
+  /** For each file: the number of its first slice. */
+  readonly #firsts: readonly number[];
   readonly #parts: (Blob | null)[];
   #digests: string | null;
   #heldBytes = 0;
   readonly #spoilt = new Set<string>();
   /** The most recently received slices. The keys are slice numbers. */
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
+  /** Missing slices for which a read waits. The keys are slice numbers. */
+  readonly #awaited = new Map<number, Deferred<void>>();
+  /** Why no slices arrive; `null` while they are distributed. */
+  #ended: Error | null = new PeergradError('The files of this run have not been distributed yet.');
 
   private constructor(manifest: readonly ManifestFile[], digests: string | null) {
     this.manifest = manifest;
     this.#digests = digests;
     this.#places = placesOf(manifest);
+    let first = 0;
+    this.#firsts = manifest.map(({ size }) => (first += sliceCount(size)) - sliceCount(size));
     this.#parts = this.#places.map(() => null);
   }
 
@@ -133,6 +143,39 @@ export class SharedFiles implements FileSlices {
     });
   }
 
+  /**
+   * The files for data sets that read parts of files. While slices are distributed, a read waits
+   * until its slices are here. It rejects with the error of {@link end} if they do not arrive.
+   */
+  stored(): (StoredFile & { place: Extract<FilePlace, { in: 'shared' }> })[] {
+    return this.manifest.map(({ name, size }, at) => {
+      const range = (start: number, end: number): Promise<Blob> => this.#range(at, start, end);
+      const has = (start: number, end: number): boolean =>
+        this.slicesOf(at, start, end).every((slice) => this.has(slice));
+      return { path: name, size, place: { in: 'shared', file: { size, has, range } }, blob: () => range(0, size) };
+    });
+  }
+
+  /** Returns the slices that contain bytes start..end-1 of a file. */
+  slicesOf(file: number, start: number, end: number): number[] {
+    const count = Math.min(Math.ceil(end / SLICE_BYTES), sliceCount(this.manifest[file]!.size));
+    const slices: number[] = [];
+    for (let at = Math.floor(start / SLICE_BYTES); at < count; at++) slices.push(this.#firsts[file]! + at);
+    return slices;
+  }
+
+  /** Called when a distribution begins: from now on, reads wait for missing slices. */
+  begin(): void {
+    this.#ended = null;
+  }
+
+  /** Called when a distribution ends. Reads of missing slices reject with `error`. */
+  end(error: Error): void {
+    this.#ended = error;
+    for (const { reject } of this.#awaited.values()) reject(error);
+    this.#awaited.clear();
+  }
+
   bytesOf(slice: number): number {
     const { start, end } = this.#places[slice]!;
     return end - start;
@@ -161,6 +204,8 @@ export class SharedFiles implements FileSlices {
     if (!this.has(slice)) {
       this.#parts[slice] = new Blob([bytes]);
       this.#heldBytes += bytes.length;
+      this.#awaited.get(slice)?.resolve();
+      this.#awaited.delete(slice);
     }
     this.#keepAtHand(slice, bytes);
     return true;
@@ -178,6 +223,24 @@ export class SharedFiles implements FileSlices {
     this.#parts[slice] = null;
     this.#spoilt.add(this.manifest[this.#places[slice]!.file]!.name);
     return null;
+  }
+
+  async #range(file: number, start: number, end: number): Promise<Blob> {
+    const slices = this.slicesOf(file, start, end);
+    for (;;) {
+      const missing = slices.find((slice) => !this.has(slice));
+      if (missing === undefined) break;
+      await this.#arrival(missing);
+    }
+    const from = Math.floor(start / SLICE_BYTES) * SLICE_BYTES;
+    return new Blob(slices.map((slice) => this.#parts[slice]!)).slice(start - from, end - from);
+  }
+
+  #arrival(slice: number): Promise<void> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    const awaited = this.#awaited.get(slice) ?? deferred();
+    this.#awaited.set(slice, awaited);
+    return awaited.promise;
   }
 
   #isIntact(slice: number, bytes: Uint8Array): boolean {

@@ -208,7 +208,8 @@ export function dataSource({
   };
   const isPreviewed = job.data.kind !== 'url' && job.data.kind !== 'shared';
   return {
-    files: shared?.files() ?? files,
+    // Only images are read in parts, while other parts arrive.
+    ...(shared && job.job === 'images' ? { shared: shared.stored() } : { files: shared?.files() ?? files }),
     baseUrl,
     onprogress,
     onundecoded: (problem) => emit({ type: 'note', message: `A picture is left out: ${problem}` }),

@@ -16,6 +16,7 @@ import { unlessAborted } from '../../util/deadline.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
+import { sliceOrder } from '../files/sliceOrder.ts';
 import { emitLinks, inGroupOf, openGroup, type Generation } from '../membership/generation.ts';
 import type { StateReport } from '../membership/membership.ts';
 import { transportOf } from '../membership/transport.ts';
@@ -74,7 +75,13 @@ export class Run {
   private constructor(options: RunOptions) {
     const { job, files, shared, from, weights, carryOver } = options;
     this.#options = { ...options, emit: advancing(options) };
-    this.#fileDistribution = shared && new FileDistribution({ ...this.#options, shared });
+    this.#fileDistribution =
+      shared &&
+      new FileDistribution({
+        ...this.#options,
+        shared,
+        orderOf: () => options.activity.during('order the files', () => sliceOrder(shared, job, options.worldSize)),
+      });
     const origin = { agreed: from?.agreed, vocabulary: weights?.vocabulary };
     this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, origin) : null;
     this.#hasState = from !== null || weights !== null;
@@ -106,7 +113,7 @@ export class Run {
    * @throws (rejects) as `buildRank`.
    */
   async prepareAhead(): Promise<void> {
-    const hasData = this.#shard ? this.#reached !== null : (this.#options.shared?.isWhole ?? true);
+    const hasData = this.#shard ? this.#reached !== null : (this.#fileDistribution?.canOpen ?? true);
     if (hasData) await this.#build();
   }
 
@@ -182,8 +189,9 @@ export class Run {
   }
 
   /**
-   * Runs in SYNCING. Creates the generation's process group, distributes the job's files if there
-   * are any, and synchronizes this rank's state with the other ranks.
+   * Runs in SYNCING. Creates the generation's process group, distributes the parts of the job's
+   * files that are needed before the first step, and synchronizes this rank's state with the other
+   * ranks.
    */
   async enter(generation: Generation): Promise<StateReport> {
     const { emit, clock } = this.#options;
@@ -216,9 +224,9 @@ export class Run {
    * are needed.
    */
   get canCatchUp(): boolean {
-    const { job, shared } = this.#options;
+    const { job } = this.#options;
     if (!hasCheckpoints(job) || job.data.kind === 'federated') return false;
-    return shared?.isWhole === false || (this.#built?.rank.feed?.stateBytes ?? 0) > SLICE_BYTES;
+    return this.#fileDistribution?.canOpen === false || (this.#built?.rank.feed?.stateBytes ?? 0) > SLICE_BYTES;
   }
 
   /**
@@ -228,10 +236,10 @@ export class Run {
    * @throws (rejects) errors of the group, and the reason of the feed's signal.
    */
   async feed(feed: Generation, hooks: FeedHooks): Promise<void> {
-    const { clock, shared, emit } = this.#options;
+    const { clock, emit } = this.#options;
     const own = feed.rank === FEEDER ? () => {} : emit;
     await inGroupOf(feed, clock, async (group) => {
-      if (shared) await new FileDistribution({ shared, clock, emit: own }).run(group, feed.members);
+      await this.#fileDistribution?.feed(group, feed.members, own);
       await unlessAborted(feed.signal, this.prepareAhead());
       await this.#feedState(group, hooks);
     });
@@ -375,6 +383,7 @@ export class Run {
   }
 
   #leaveGroup(): void {
+    this.#fileDistribution?.leave();
     this.#group?.destroy();
     this.#group = null;
   }

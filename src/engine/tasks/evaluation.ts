@@ -169,6 +169,11 @@ export class HeldOutTests {
 /** Seed of the order in which held-out samples are chosen. */
 const ORDER_SEED = 1;
 
+/** Returns held-out samples in the order in which evaluations of some of them use them. */
+export function heldOutOrder(count: number): Uint32Array {
+  return permutation(count, ORDER_SEED);
+}
+
 /** Returns this rank's share of `samples` held-out samples; see {@link testHeldOut}. */
 export function heldOutShare(
   group: Pick<ProcessGroup, 'rank' | 'worldSize'>,
@@ -178,7 +183,7 @@ export function heldOutShare(
 ): Uint32Array {
   const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
   // Held-out samples may be sorted by class, or the classes may take turns.
-  const indices = permutation(task.testSamples, ORDER_SEED).subarray(0, count).sort();
+  const indices = heldOutOrder(task.testSamples).subarray(0, count).sort();
   const { index, of } = task.share ?? { index: group.rank, of: group.worldSize };
   return task.isShard ? indices : splitWindow(indices, index, of);
 }

@@ -1,6 +1,7 @@
 /** Selected pictures as samples. */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { checkRead, sampleLength, type Dataset, type FileContents, type Labels } from '../dataset.ts';
+import type { FilePlace } from '../storedFile.ts';
 import type { Pictures } from './pictures.ts';
 
 /** Selected pictures as samples. Pixels 0 .. 255 are read as 0.0 .. 1.0. */
@@ -33,6 +34,10 @@ export class PictureDataset implements Dataset {
     this.#labels = pictures.folders.classes.map((name) => classes.indexOf(name));
     this.#pictures = pictures;
     this.#chosen = chosen;
+  }
+
+  placeOf(index: number): FilePlace {
+    return this.#pictures.folders.pictures[this.#chosen[index]!]!.place;
   }
 
   expect(next: readonly number[]): void {

@@ -8,8 +8,9 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { FileContents } from '../dataset.ts';
 import { keptBytes } from '../sampleMemory.ts';
+import { arrived, sharedRange, type FilePlace } from '../storedFile.ts';
 import type { ClassFolders } from './pictureFolders.ts';
-import type { ReadPicture, ReadPictures } from './readPictures.ts';
+import type { PictureRequest, ReadPicture, ReadPictures } from './readPictures.ts';
 
 /** Maximum number of bytes of decoded pictures that are read ahead. */
 const AHEAD_BYTES = 32 * 1024 * 1024;
@@ -168,14 +169,19 @@ export class Pictures implements FileContents {
     return lists.flatMap((list) => list.slice(0, most));
   }
 
-  /** Returns the first pictures of a list, as many as are read with one request. */
+  /**
+   * Returns the first pictures of a list, as many as are read with one request. Those whose bytes
+   * other ranks still send are not requested together with others, which would wait for them.
+   */
   #chunkOf(list: readonly number[]): number[] {
     const { side, channels } = this.size;
+    const isHere = (at: number): boolean => hasArrived(this.folders.pictures[at]!.place);
     let bytes = 0;
     const most = list.findIndex((at, i) => {
       bytes += this.folders.pictures[at]!.size;
       const decodedBytes = (i + 1) * side * side * channels;
-      return i > 0 && (i === CHUNK.pictures || bytes > CHUNK.bytes || decodedBytes > CHUNK.decodedBytes);
+      const isFull = i === CHUNK.pictures || bytes > CHUNK.bytes || decodedBytes > CHUNK.decodedBytes;
+      return i > 0 && (isFull || !isHere(at) || (i === 1 && !isHere(list[0]!)));
     });
     return list.slice(0, most === -1 ? undefined : most);
   }
@@ -203,7 +209,7 @@ export class Pictures implements FileContents {
       const { path, place } = pictures[at]!;
       return { at, path, place };
     });
-    const all = this.#readAll({ files, size: this.size, store });
+    const all = this.#readArrived({ files, size: this.size, store });
     for (const [i, at] of next.entries()) {
       const one = all.then((read) => read[i]!);
       // A picture that nobody waits for is requested again when it is needed.
@@ -219,6 +225,19 @@ export class Pictures implements FileContents {
     }
     return read.length > 0;
   }
+
+  /** Reads pictures as soon as their bytes are here. */
+  async #readArrived({ files, ...request }: PictureRequest): Promise<ReadPicture[]> {
+    if (files.every(({ place }) => sharedRange(place) === null)) return this.#readAll({ files, ...request });
+    const here = files.map(async (file) => ({ ...file, place: await arrived(file.place) }));
+    return this.#readAll({ files: await Promise.all(here), ...request });
+  }
+}
+
+/** Returns whether no other rank still sends the bytes at a place. */
+function hasArrived(place: FilePlace): boolean {
+  const shared = sharedRange(place);
+  return shared === null || shared.file.has(shared.range.start, shared.range.end);
 }
 
 /**

@@ -34,7 +34,7 @@ export interface FileSlices {
   read(slice: number): Promise<Uint8Array<ArrayBuffer> | null>;
 }
 
-interface DistributeFilesOptions {
+export interface DistributeFilesOptions {
   clock: Clock;
   /**
    * Called on all ranks at the start of each round, and then twice a second, with the number of
@@ -48,6 +48,13 @@ interface DistributeFilesOptions {
    * file took 10 % longer.
    */
   ahead?: number;
+  /**
+   * The slices to transfer, each once, in the order in which they are needed; equal on all ranks.
+   * By default all slices.
+   */
+  order?: Iterable<number>;
+  /** Whether slices are transferred although no rank has some other slices. */
+  allowsMissing?: boolean;
 }
 
 /** Message tag of slices. No other message at the beginning of a generation uses this tag. */
@@ -70,11 +77,11 @@ const MAX_TRIES = 3;
 const WATCHED = Infinity;
 
 /**
- * Gives all ranks of a group all slices. Sends nothing if there is a slice that no rank has. Every
- * rank must call this function.
+ * Gives all ranks of a group all slices, or those in `order`. Unless `allowsMissing`, sends nothing
+ * if there is a slice that no rank has. Every rank must call this function.
  *
  * @returns the slices that no rank has, or all slices if no rank knows the digests. The result is
- *   equal on all ranks. It is empty if every rank has all slices now.
+ *   equal on all ranks. If it is empty, every rank has the transferred slices now.
  * @throws (rejects) PeergradError if a slice arrives damaged again and again; TimeoutError if there
  *   is no progress; errors of collectives. After an error, received slices remain in `slices`.
  */
@@ -84,8 +91,9 @@ export async function distributeFiles(
   options: DistributeFilesOptions,
 ): Promise<readonly number[]> {
   const damaged = new Damaged(group, slices);
+  const all = Array.from({ length: slices.count }, (_, slice) => slice);
+  const order = [...(options.order ?? all)];
   for (;;) {
-    const all = Array.from({ length: slices.count }, (_, slice) => slice);
     const has = Uint8Array.from(all, (slice) => Number(slices.has(slice)));
     const { mayHave = false } = slices;
     const reports = await group.allGatherObject({
@@ -102,18 +110,17 @@ export async function distributeFiles(
       if (reports.some((report) => report.mayHave)) continue;
     }
     options.onprogress(reports.map((report) => bytesIn(report, slices)));
-    const plan = planDistribution(group.rank, reports);
-    if (plan.missing.length > 0 || reports.every((report) => isWhole(report))) return plan.missing;
-    if (await execute(group, slices, plan, damaged, options)) return [];
+    const plan = planDistribution(group.rank, reports, order);
+    const { missing } = plan;
+    if (missing.length > 0 && !options.allowsMissing) return missing;
+    const gone = new Set(missing);
+    const isDone = order.every((slice) => gone.has(slice) || reports.every((report) => report.has[slice] === 1));
+    if (isDone || (await execute(group, slices, plan, damaged, options))) return missing;
   }
 }
 
 function bytesIn({ has }: SliceReport, slices: FileSlices): number {
   return has.reduce((sum, isHeld, slice) => sum + (isHeld === 1 ? slices.bytesOf(slice) : 0), 0);
-}
-
-function isWhole({ has }: SliceReport): boolean {
-  return has.every((isHeld) => isHeld === 1);
 }
 
 /** @returns whether every rank has received all slices of its plan. */

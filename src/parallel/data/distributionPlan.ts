@@ -21,19 +21,17 @@ export interface SliceTransfer {
   readonly slice: number;
   readonly from: number;
   readonly to: number;
-  /**
-   * Number of transfers, including this one, by which the slice comes from the rank that already
-   * has it to rank `to`. Transfers with a lower number run first, so that no transfer waits for a
-   * later one.
-   */
-  readonly hops: number;
 }
 
 export interface DistributionPlan {
-  /** Transfers to and from one rank, in the order that both ends of a link use. */
+  /**
+   * Transfers to and from one rank, by the priority of their slices. Both ends of a link use this
+   * order. A rank forwards a slice after it has received it, and all links use the same order, so
+   * no transfer waits for a later one.
+   */
   readonly receives: readonly SliceTransfer[];
   readonly sends: readonly SliceTransfer[];
-  /** Slices that no rank has. */
+  /** Slices that no rank has, also those that are not transferred. */
   readonly missing: readonly number[];
 }
 
@@ -41,38 +39,33 @@ export interface DistributionPlan {
  * Plans the transfers of one rank.
  *
  * @param reports one for each rank, in rank order.
+ * @param order the slices to transfer, each once, by priority; equal on all ranks.
  */
-export function planDistribution(rank: number, reports: readonly SliceReport[]): DistributionPlan {
+export function planDistribution(
+  rank: number,
+  reports: readonly SliceReport[],
+  order: Iterable<number>,
+): DistributionPlan {
   const n = reports.length;
   const damaged = reports.map(damageBySlice);
   const receives: SliceTransfer[] = [];
   const sends: SliceTransfer[] = [];
-  const missing: number[] = [];
-  for (let slice = 0; slice < reports[0]!.has.length; slice++) {
+  for (const slice of order) {
     const holders = reports.flatMap(({ has }, holder) => (has[slice] === 1 ? [holder] : []));
     const [first] = holders;
-    if (first === undefined) {
-      missing.push(slice);
-      continue;
-    }
-    if (holders.length === n) continue;
-    let hops = 0;
+    if (first === undefined || holders.length === n) continue;
     for (let i = 1; i < n; i++) {
       const to = modulo(first + i, n);
-      if (reports[to]!.has[slice] === 1) {
-        hops = 0;
-        continue;
-      }
+      if (reports[to]!.has[slice] === 1) continue;
       const bad = damaged[to]!.get(slice);
       const from = bad === undefined ? modulo(to - 1, n) : mostReliable(holders, bad, to, n);
-      hops = bad === undefined ? hops + 1 : 1;
-      const transfer = { slice, from, to, hops };
+      const transfer = { slice, from, to };
       if (to === rank) receives.push(transfer);
       else if (from === rank) sends.push(transfer);
     }
   }
-  const inOrder = (a: SliceTransfer, b: SliceTransfer): number => a.hops - b.hops || a.slice - b.slice;
-  return { receives: receives.sort(inOrder), sends: sends.sort(inOrder), missing };
+  const missing = [...reports[0]!.has.keys()].filter((slice) => reports.every(({ has }) => has[slice] === 0));
+  return { receives, sends, missing };
 }
 
 type Times = ReadonlyMap<number, number>;

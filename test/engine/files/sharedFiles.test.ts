@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { DataError } from '../../../src/util/errors.ts';
@@ -71,4 +71,64 @@ test('too many files, files with equal names, and too long names are rejected', 
   await expect(chosen(...many)).rejects.toThrow(/65 files, but at most 64/);
   await expect(chosen(fileOf('a', 1), fileOf('a', 2))).rejects.toThrow(/Two files are called a/);
   await expect(chosen(fileOf('a'.repeat(201), 1))).rejects.toThrow(/longer than 200/);
+});
+
+const fileAt = (shared: SharedFiles, at: number) => shared.stored()[at]!.place.file;
+
+describe('a part of a file', () => {
+  const SIZE = 3 * SLICE_BYTES + 100;
+
+  async function pair(): Promise<{ source: SharedFiles; shared: SharedFiles; give: (slice: number) => Promise<void> }> {
+    const source = await chosen(fileOf('a', SLICE_BYTES + 1), fileOf('b', SIZE, 2));
+    const shared = SharedFiles.awaited(source.manifest);
+    shared.setDigests(source.digests!);
+    shared.begin();
+    const give = async (slice: number): Promise<void> => void shared.put(slice, (await source.read(slice))!);
+    return { source, shared, give };
+  }
+
+  test('is read as soon as its slices are here', async () => {
+    const { shared, give } = await pair();
+    const file = fileAt(shared, 1);
+    const [start, end] = [SLICE_BYTES - 1, SLICE_BYTES + 1];
+    const read = file.range(start, end).then(contentOf);
+    await give(3);
+    expect(file.has(start, end)).toBe(false);
+    await give(2);
+    expect(file.has(start, end)).toBe(true);
+    expect(await read).toBe(await contentOf(fileOf('b', SIZE, 2).slice(start, end)));
+    expect((await file.range(0, 0)).size).toBe(0);
+  });
+
+  test('is the whole file at the most', async () => {
+    const { source } = await pair();
+    const [, b] = source.stored();
+    expect(await contentOf(await b!.blob())).toBe(await contentOf(fileOf('b', SIZE, 2)));
+    expect(await contentOf(await b!.place.file.range(SLICE_BYTES, SIZE))).toBe(
+      await contentOf(fileOf('b', SIZE, 2).slice(SLICE_BYTES)),
+    );
+  });
+
+  test('cannot be read after the distribution has ended without it, until another one begins', async () => {
+    const { shared, give } = await pair();
+    const file = fileAt(shared, 0);
+    const ended = new Error('The distribution has ended.');
+    const early = file.range(0, 10);
+    shared.end(ended);
+    await expect(early).rejects.toBe(ended);
+    await expect(file.range(0, 10)).rejects.toBe(ended);
+    shared.begin();
+    const later = file.range(0, 10);
+    await give(0);
+    expect((await later).size).toBe(10);
+  });
+
+  test('of a changed file is not read once the change was found', async () => {
+    const { file, change } = changingFile('a', 2 * SLICE_BYTES);
+    const shared = await chosen(file);
+    shared.end(new DataError('Choose the files again.'));
+    change();
+    await shared.read(0);
+    await expect(fileAt(shared, 0).range(0, 10)).rejects.toThrow('Choose the files again.');
+  });
 });

@@ -58,6 +58,24 @@ test('the room separates two ranks whose link is reported as slow, and each samp
   }
 });
 
+/** Returns a report that rank 1 has some of the 2 bytes of all files. */
+const arrival = (bytes: number): EngineEvent => ({
+  ...{ type: 'distribution', what: 'files', generation: 1, total: 2 },
+  bytesPerRank: [2, bytes, 2, 2],
+});
+
+test('a link is not reported while slices of files cross it, but after they have arrived', async () => {
+  const room = Play.running(4, { nodes: { min: 1, max: 4 } });
+  const all = await Promise.all(
+    room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),
+  );
+  await runGeneration(all, { clock, slow: SLOW, end: { rank: 0, step: 6, frame: 5 } });
+  const { events } = all[SLOW.rank]!;
+  expect(reportsOf(SLOW.rank, room, [arrival(1), ...events])).toEqual([]);
+  expect(reportsOf(SLOW.rank, room, [arrival(1), arrival(2), ...events])).toHaveLength(1);
+  for (const member of all) member.dispose();
+});
+
 test('no link is reported if all links are equally fast', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { classFolders } from '../../../src/jobs/images/pictureFolders.ts';
 import { Pictures } from '../../../src/jobs/images/pictures.ts';
 import type { PictureRequest, ReadPicture } from '../../../src/jobs/images/readPictures.ts';
-import { storedFile } from '../../../src/jobs/storedFile.ts';
+import { storedFile, type FilePlace } from '../../../src/jobs/storedFile.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 
 const SIDE = 8;
@@ -18,10 +18,12 @@ function picturesOf(
   count: number,
   size = { side: SIDE, channels: 1 as 1 | 3 },
   bytes = 1,
+  placeOf?: (i: number) => FilePlace,
 ): { pictures: Pictures } & Reads {
   const files = Array.from({ length: count }, (_, i) => ({
     ...storedFile(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)),
     size: bytes,
+    ...(placeOf && { place: placeOf(i) }),
   }));
   const found = { pictures: files, others: [], undecoded: [], hidden: [] };
   const folders = classFolders('The folder', found, { seed: 1, isShard: false });
@@ -172,4 +174,52 @@ test('the checksums of the files that were read are known', async () => {
     [2, 2],
   ]);
   expect(pictures.stated).toBeNull();
+});
+
+test('a picture whose bytes another rank still sends delays no other picture', async () => {
+  const here = new Set(upTo(40));
+  const waits = new Map<number, Deferred<void>>();
+  const { pictures, asked, answer } = picturesOf(60, undefined, 1, (i) => ({
+    in: 'shared',
+    file: {
+      size: 1,
+      has: () => here.has(i),
+      range: async () => {
+        if (!here.has(i)) await (waits.get(i) ?? waits.set(i, deferred()).get(i)!).promise;
+        return new Blob(['x']);
+      },
+    },
+  }));
+  const [late, last] = pictures.folders.pictures.flatMap(({ path }, at) =>
+    path.endsWith('/40.png') || path.endsWith('/41.png') ? [at] : [],
+  );
+  const early = upTo(60).filter((at) => at !== late && at !== last);
+  pictures.expect([early[0]!, late!, early[1]!, last!]);
+  await settled();
+  expect(asked).toEqual([[early[0]], [early[1]]]);
+  expect([...waits.keys()]).toEqual([40]);
+  answer(0);
+  await settled();
+  expect([...waits.keys()]).toEqual([40, 41]);
+  waits.get(40)!.resolve();
+  await settled();
+  expect(asked.at(-1)).toEqual([late]);
+  answer(2);
+  expect(firstOf(await pictures.read([late!]))).toEqual([late]);
+});
+
+test('an error of the distribution is the error of pictures that wait for it, and they are read after the next one begins', async () => {
+  const ended = new Error('A rank has left.');
+  let range = (): Promise<Blob> => Promise.reject(ended);
+  const { pictures, answer } = picturesOf(20, undefined, 1, () => ({
+    in: 'shared',
+    file: { size: 1, has: () => false, range: () => range() },
+  }));
+  pictures.expect([0]);
+  await expect(pictures.read([0])).rejects.toBe(ended);
+  range = () => Promise.resolve(new Blob(['x']));
+  const read = pictures.read([0]);
+  await settled();
+  answer(0);
+  expect(firstOf(await read)).toEqual([0]);
 });

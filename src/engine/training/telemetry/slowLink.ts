@@ -24,6 +24,8 @@ export class SlowLinkDetector {
   #generation: EventOf<'generation'> | null = null;
   #statistics: EventOf<'ranks'>['ranks'] = [];
   #times = 0;
+  /** Whether slices of files cross the links, which then are slow for a while. */
+  #isBusy = false;
 
   /**
    * Receives the run's events in order.
@@ -35,6 +37,10 @@ export class SlowLinkDetector {
     if (event.type === 'generation') {
       this.#generation = event;
       this.#times = 0;
+      this.#isBusy = false;
+    }
+    if (event.type === 'distribution' && event.what === 'files' && event.generation === this.#generation?.generation) {
+      this.#isBusy = event.bytesPerRank.some((bytes) => bytes < event.total);
     }
     if (event.type === 'ranks') this.#statistics = event.ranks;
     if (event.type !== 'telemetry' || this.#generation === null) return null;
@@ -42,7 +48,7 @@ export class SlowLinkDetector {
     const found = findStragglers(this.#statistics, event.ranks).find(
       (finding) => finding.kind === 'link' && finding.from === rank,
     );
-    this.#times = found && found.ratio >= RATIO ? this.#times + 1 : 0;
+    this.#times = found && found.ratio >= RATIO && !this.#isBusy ? this.#times + 1 : 0;
     return this.#times === LASTING ? { generation, peer: members[rightOf(rank, members.length)]!.member } : null;
   }
 }

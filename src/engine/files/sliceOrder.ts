@@ -1,0 +1,94 @@
+/**
+ * The order in which a run needs the slices of distributed files. Pictures are read while the run
+ * trains, so their slices have the order of the first epoch. All other data are read before.
+ */
+import { loadData } from '../../jobs/index.ts';
+import type { Dataset } from '../../jobs/dataset.ts';
+import { sharedRange, type SharedFile } from '../../jobs/storedFile.ts';
+import { EpochOrders } from '../../parallel/data/cursor.ts';
+import { startOfRun } from '../../parallel/recovery/progress.ts';
+import type { JobSpec } from '../../spec/job.ts';
+import { isPipeline } from '../../spec/pipeline.ts';
+import { DataError } from '../../util/errors.ts';
+import { dutiesAfter, heldOutOrder, testInterval } from '../tasks/evaluation.ts';
+import type { SharedFiles } from './sharedFiles.ts';
+
+export interface SliceOrder {
+  /** All slices, each once, by the time at which ranks need them. */
+  readonly slices: Uint32Array;
+  /** The number of first slices that are needed before the first step. */
+  readonly opening: number;
+}
+
+/** Returns the order of files that are needed as a whole before the first step. */
+export function wholeFiles(count: number): SliceOrder {
+  return { slices: Uint32Array.from({ length: count }, (_, slice) => slice), opening: count };
+}
+
+/**
+ * Determines the order on a rank that has all files. Opens the data to find out which slices that
+ * needs.
+ *
+ * @param worldSize the number of ranks that train.
+ * @throws (rejects) errors that are not about the files. For files that cannot be used, returns
+ *   {@link wholeFiles}: ranks report the problem when they open the data.
+ */
+export async function sliceOrder(shared: SharedFiles, job: JobSpec, worldSize: number): Promise<SliceOrder> {
+  const all = wholeFiles(shared.count);
+  // Slices that are sent at the same time would disturb measurements of links.
+  const isMeasuring = job.measure !== null || job.codec === 'auto';
+  if (job.job !== 'images' || isPipeline(job) || isMeasuring) return all;
+  const order = new Set<number>();
+  const numbers = new Map<SharedFile, number>();
+  const need = (file: number, start: number, end: number): void => {
+    for (const slice of shared.slicesOf(file, start, end)) order.add(slice);
+  };
+  const observed = shared.stored().map((one, at) => {
+    const range = (start: number, end: number): Promise<Blob> => {
+      need(at, start, end);
+      return one.place.file.range(start, end);
+    };
+    const file: SharedFile = { ...one.place.file, range };
+    numbers.set(file, at);
+    return { ...one, place: { in: 'shared', file } as const, blob: () => range(0, one.size) };
+  });
+  const data = await loadData(job, { shared: observed, baseUrl: '' }).catch((error: unknown) => {
+    if (error instanceof DataError) return null;
+    throw error;
+  });
+  if (!data?.train.placeOf) return all;
+  const { train, test } = data;
+  const needSample = (of: Dataset, index: number): void => {
+    const found = sharedRange(of.placeOf!(index))!;
+    need(numbers.get(found.file)!, found.range.start, found.range.end);
+  };
+  // The warm-up computes a batch of the first samples.
+  for (let i = 0; i < Math.min(job.batchSize, train.size); i++) needSample(train, i);
+  const opening = order.size;
+  for (const [of, index] of firstEpoch(job, { train: train.size, test: test.size }, worldSize)) {
+    needSample(of === 'train' ? train : test, index);
+  }
+  for (const slice of all.slices) order.add(slice);
+  return { slices: Uint32Array.from(order), opening };
+}
+
+/** Yields the samples of the first epoch's steps and evaluations, in their order. */
+function* firstEpoch(
+  plan: Pick<JobSpec, 'seed' | 'batchSize' | 'epochs' | 'maxSteps' | 'patience' | 'hashEvery'>,
+  totals: { train: number; test: number },
+  worldSize: number,
+): Generator<[of: 'train' | 'test', index: number]> {
+  const window = plan.batchSize * worldSize;
+  const ofEpoch = Math.ceil(totals.train / window);
+  const last = Math.min(plan.maxSteps ?? Infinity, plan.epochs * ofEpoch);
+  const evaluateEvery = testInterval(totals, plan, window, last);
+  const trained = new EpochOrders(totals.train, plan.seed).of(0);
+  const heldOut = heldOutOrder(totals.test);
+  let tested = 0;
+  for (let step = 1; step <= Math.min(ofEpoch, last); step++) {
+    for (const index of trained.subarray((step - 1) * window, step * window)) yield ['train', index];
+    const position = { epoch: 0, offset: step === ofEpoch ? 0 : step };
+    const { samples } = dutiesAfter({ ...startOfRun(), step, position, evaluateEvery }, plan, step === last);
+    for (; tested < Math.min(samples, totals.test); tested++) yield ['test', heldOut[tested]!];
+  }
+}

@@ -1,0 +1,122 @@
+/** The order in which a run needs slices of distributed files. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { sliceOrder, wholeFiles } from '../../../src/engine/files/sliceOrder.ts';
+import { loadData, type Dataset } from '../../../src/jobs/index.ts';
+import { sharedRange, type StoredFile } from '../../../src/jobs/storedFile.ts';
+import { EpochOrders } from '../../../src/parallel/data/cursor.ts';
+import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
+import { zipFile } from '../../formats/zipFiles.ts';
+
+beforeAll(() => void vi.stubGlobal('navigator', { hardwareConcurrency: 2 }));
+afterAll(() => void vi.unstubAllGlobals());
+
+const SIDE = 8;
+const BATCH = 4;
+const WORLD = 2;
+
+const jobOn = (shared: SharedFiles, fields: Record<string, unknown> = {}): JobSpec =>
+  parseJob({
+    ...{ job: 'images', model: 'mlp', side: SIDE, channels: 1, batchSize: BATCH, epochs: 2 },
+    data: { kind: 'shared', files: shared.manifest },
+    ...fields,
+  });
+
+/** Returns a zip file of pictures of 100 kB, which are in two folders. */
+async function pets(): Promise<SharedFiles> {
+  const names = Array.from({ length: 120 }, (_, i) => `pets/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`);
+  const zip = zipFile(Object.fromEntries(names.map((name) => [name, randomBytes(100_000)])));
+  return SharedFiles.chosen([new File([zip], 'pets.zip')], () => {});
+}
+
+function folders(): Promise<SharedFiles> {
+  const names = Array.from({ length: 60 }, (_, i) => `${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`);
+  return chosen(...names.map((name) => new File([randomBytes(SLICE_BYTES + 1)], name)));
+}
+
+async function read(data: Dataset, indices: readonly number[]): Promise<void> {
+  await data.read(indices, new Float32Array(indices.length * SIDE ** 2), new Int32Array(indices.length));
+}
+
+const chosen = (...files: File[]): Promise<SharedFiles> => SharedFiles.chosen(files, () => {});
+
+/** Returns the same files on another rank, which has only some slices. */
+async function partOf(source: SharedFiles, slices: Iterable<number>): Promise<SharedFiles> {
+  const shared = SharedFiles.awaited(source.manifest);
+  shared.setDigests(source.digests!);
+  shared.begin();
+  for (const slice of slices) shared.put(slice, (await source.read(slice))!);
+  return shared;
+}
+
+/** Returns the slices of the first steps' samples, each once, without those that are known. */
+function slicesOfSteps(source: SharedFiles, job: JobSpec, train: Dataset, stored: StoredFile[], known: Uint32Array) {
+  const window = new EpochOrders(train.size, job.seed).of(0).subarray(0, BATCH * WORLD);
+  const all = Array.from(window).flatMap((index) => {
+    const { file, range } = sharedRange(train.placeOf!(index))!;
+    const at = stored.findIndex(({ place }) => place.in === 'shared' && place.file === file);
+    return source.slicesOf(at, range.start, range.end);
+  });
+  return [...new Set(all)].filter((slice) => !known.includes(slice));
+}
+
+test.each([
+  ['a zip file', pets],
+  ['folders', folders],
+])('pictures in %s have the order of the first epoch, after what is needed to open them', async (_, create) => {
+  const source = await create();
+  const job = jobOn(source);
+  const { slices, opening } = await sliceOrder(source, job, WORLD);
+  expect(slices.toSorted()).toEqual(wholeFiles(source.count).slices);
+  expect(opening).toBeLessThan(source.count / 2);
+  const first = slices.subarray(0, opening);
+  // A rank opens the data and warms up with these slices alone.
+  const part = await partOf(source, first);
+  const stored = part.stored();
+  const { train } = await loadData(job, { shared: stored, baseUrl: '' });
+  await read(train, [0, 1, 2, 3]);
+  const next = slicesOfSteps(source, job, train, stored, first);
+  expect(Array.from(slices.subarray(opening, opening + next.length))).toEqual(next);
+});
+
+test('a step waits for its slices only, and the evaluation after the first step follows its samples', async () => {
+  const source = await pets();
+  const job = jobOn(source);
+  const { slices, opening } = await sliceOrder(source, job, WORLD);
+  const part = await partOf(source, slices.subarray(0, opening));
+  const { train, test: held } = await loadData(job, { shared: part.stored(), baseUrl: '' });
+  let had = opening;
+  const order = new EpochOrders(train.size, job.seed).of(0);
+  for (const [data, indices] of [
+    [train, order.subarray(0, BATCH * WORLD)],
+    [held, Uint32Array.from({ length: held.size }, (_, i) => i)],
+  ] as const) {
+    const over = new AbortController();
+    const reading = read(data, Array.from(indices)).finally(() => over.abort());
+    while (!over.signal.aborted) {
+      await new Promise((resolve) => setTimeout(resolve));
+      if (!over.signal.aborted && had < slices.length) part.put(slices[had]!, (await source.read(slices[had++]!))!);
+    }
+    await reading;
+    expect(had).toBeLessThan(source.count);
+  }
+});
+
+test('other data, and runs that measure links, need all slices before the first step', async () => {
+  const table = await chosen(new File(['rooms,price\n1,2\n'], 'a.csv'), new File([new Uint8Array(SLICE_BYTES)], 'b'));
+  expect(await sliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFiles(2));
+  const idx = await chosen(
+    new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
+    new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
+  );
+  expect(await sliceOrder(idx, jobOn(idx), WORLD)).toEqual(wholeFiles(2));
+  const broken = await chosen(new File(['abc'], 'a.zip'));
+  expect(await sliceOrder(broken, jobOn(broken), WORLD)).toEqual(wholeFiles(1));
+  const pictures = await pets();
+  const all = wholeFiles(pictures.count);
+  expect(await sliceOrder(pictures, jobOn(pictures, { codec: 'auto' }), WORLD)).toEqual(all);
+  expect(await sliceOrder(pictures, jobOn(pictures, { measure: 'methods', maxSteps: null }), WORLD)).toEqual(all);
+});
