@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ClientMessage, parseControl, ServerMessage } from '../../src/protocol/control.ts';
+import { ClientMessage, parseControl, PROTOCOL_VERSION, ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeOf } from '../../src/protocol/roomCode.ts';
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
@@ -9,7 +9,7 @@ describe('parseControl', () => {
   test('accepts all messages of the protocol', () => {
     const create = {
       type: 'create',
-      version: 19,
+      version: PROTOCOL_VERSION,
       name: 'Ada',
       job: DEFAULT_JOB,
       startAt: 4,
@@ -22,12 +22,16 @@ describe('parseControl', () => {
     ['text that is not JSON', 'hello', /was not JSON/],
     ['an unknown type', '{"type":"nonsense"}', /type/],
     ['another version', '{"type":"join","version":1,"room":"K7F3QX","name":"a"}', /version/],
-    ['a room code with an invalid character', '{"type":"join","version":19,"room":"K7F30X","name":"a"}', /room/],
+    [
+      'a room code with an invalid character',
+      `{"type":"join","version":${PROTOCOL_VERSION},"room":"K7F30X","name":"a"}`,
+      /room/,
+    ],
     [
       'a smallest world size above the largest',
       JSON.stringify({
         type: 'create',
-        version: 19,
+        version: PROTOCOL_VERSION,
         name: 'a',
         job: DEFAULT_JOB,
         startAt: null,
@@ -35,18 +39,34 @@ describe('parseControl', () => {
       }),
       /nodes: min must not be above max/,
     ],
-    ['a short token', '{"type":"reconnect","version":19,"room":"K7F3QX","name":"a","token":"x"}', /member|token/],
+    [
+      'a short token',
+      `{"type":"reconnect","version":${PROTOCOL_VERSION},"room":"K7F3QX","name":"a","token":"x"}`,
+      /member|token/,
+    ],
     ['an unknown field', '{"type":"heartbeat","admin":true}', /admin/],
-    ['a rank above the limit', '{"type":"join","version":19,"room":"K7F3QX","name":"a","rank":256}', /rank/],
-    ['a rank that is not a number', '{"type":"join","version":19,"room":"K7F3QX","name":"a","rank":null}', /rank/],
-    ['a short browser id', '{"type":"join","version":19,"room":"K7F3QX","name":"a","browser":"1"}', /browser/],
+    [
+      'a rank above the limit',
+      `{"type":"join","version":${PROTOCOL_VERSION},"room":"K7F3QX","name":"a","rank":256}`,
+      /rank/,
+    ],
+    [
+      'a rank that is not a number',
+      `{"type":"join","version":${PROTOCOL_VERSION},"room":"K7F3QX","name":"a","rank":null}`,
+      /rank/,
+    ],
+    [
+      'a short browser id',
+      `{"type":"join","version":${PROTOCOL_VERSION},"room":"K7F3QX","name":"a","browser":"1"}`,
+      /browser/,
+    ],
     ['a generation that does not fit into a frame', '{"type":"linked","generation":4294967296}', /generation/],
     [
       'a run number above the limit',
       '{"type":"ready","device":{"backend":"cpu","adapter":""},"stateOfRun":4294967296}',
       /stateOfRun/,
     ],
-    ['a name of spaces', '{"type":"join","version":19,"room":"K7F3QX","name":"   "}', /name/],
+    ['a name of spaces', `{"type":"join","version":${PROTOCOL_VERSION},"room":"K7F3QX","name":"   "}`, /name/],
   ])('rejects, with the name of the field, %s', (_name, data, message) => {
     expect(() => parseControl(ClientMessage, data)).toThrow(message);
   });
