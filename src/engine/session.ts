@@ -12,7 +12,7 @@ import { FEEDER } from '../parallel/recovery/stateFeed.ts';
 import { messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
-import { readOriginOf, type Origin } from './model/modelFiles.ts';
+import { readOriginOf, type Origin } from './model/origin.ts';
 import { ModelQueries } from './model/modelQueries.ts';
 import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
@@ -168,6 +168,7 @@ export class Session {
     this.#dispatch({ type: 'entered', isSpectator: command.isSpectator ?? false });
     this.#rendezvous = this.#createRendezvous(command.server, helloOf(command));
     void this.#rendezvous.start();
+    if (this.#spectator === null) this.#current.load();
   }
 
   #createRendezvous(server: string, hello: RendezvousOptions['hello']): Rendezvous {

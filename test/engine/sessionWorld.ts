@@ -11,6 +11,11 @@ import { DeviceError } from '../../src/util/errors.ts';
 import type { KernelChoice } from '../../src/spec/names.ts';
 import { SignalingWorld, type Port } from './signalingWorld.ts';
 import { Activity } from '../../src/util/activity.ts';
+// A session loads these files when it needs them. The tests' clock would not wait for that.
+import '../../src/engine/model/modelFiles.ts';
+import '../../src/engine/run/run.ts';
+import '../../src/engine/tasks/inspection.ts';
+import '../../src/jobs/index.ts';
 
 /** Milliseconds that a device takes to open. */
 const DEVICE_MS = 500;

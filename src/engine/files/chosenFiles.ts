@@ -2,7 +2,6 @@
  * The files that this tab's user has chosen, and this tab's part of the files that the ranks of a
  * job distribute.
  */
-import { inspectFiles } from '../../jobs/index.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { ManifestFile } from '../../spec/fileManifest.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -57,6 +56,7 @@ export class ChosenFiles {
     const files = this.#files;
     const isLatest = (): boolean => this.#files === files && isCurrent();
     let percent = -1;
+    const { inspectFiles } = await import('../../jobs/index.ts');
     const found = await inspectFiles(job, files, (loading) => {
       const reached = Math.floor((100 * loading.done) / loading.total);
       if (reached === percent || !isLatest()) return;

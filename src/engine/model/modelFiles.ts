@@ -1,19 +1,14 @@
-/**
- * Exports a run's model or training state as a file. Reads such files: a room's first run can start
- * from one.
- */
-import { encodeWeights, openWeights, type NamedTensor, type WeightsFile } from '../../formats/weights/weightsFile.ts';
-import { decodeCheckpoint, encodeCheckpoint, type CheckpointMeta } from '../../formats/checkpoint.ts';
+/** Exports a run's model or training state as a file. */
+import { encodeWeights, type NamedTensor } from '../../formats/weights/weightsFile.ts';
+import { encodeCheckpoint } from '../../formats/checkpoint.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
-import { looksLikeState } from '../../formats/stateFile.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { checkModelFileSize, modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
-import { DataError, messageOf, PeergradError, UsageError } from '../../util/errors.ts';
+import { modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
+import { messageOf, UsageError } from '../../util/errors.ts';
 import { TextGenerator } from '../tasks/textGenerator.ts';
 import type { Answerer } from '../tasks/inspection.ts';
-import type { Checkpoints } from '../storage/checkpoints.ts';
-import { fromCheckpoint, toCheckpoint, type About } from '../storage/runCheckpoint.ts';
+import { toCheckpoint, type About } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../storage/runState.ts';
 import { aboutModel } from './aboutModel.ts';
 import { readTensors } from './modelWeights.ts';
@@ -42,14 +37,6 @@ export interface OpenRun {
   /** This tab's member id. It is part of the checkpoint's name. */
   member: string;
 }
-
-/** The checkpoint or the weights from which a room's first run starts. */
-export type Origin =
-  | { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState }
-  | { kind: 'weights'; weights: WeightsFile };
-
-/** This many bytes at the start of a file show which kind of file it is. */
-const HEAD_BYTES = 32;
 
 /**
  * Returns the event that answers an `export` command. The file contains the state after the latest
@@ -113,47 +100,4 @@ export async function copyModel({ model, progress }: Answerer): Promise<ModelCop
   // state.
   const { steps, stateHash } = progress();
   return { tensors: await readTensors(model.jobModel), steps, stateHash };
-}
-
-/**
- * Returns the checkpoint or weights that a command names for the room's first run; `null` if the
- * command names neither.
- *
- * @throws (rejects) DataError if the file cannot be read, or if this browser has no such
- *   checkpoint.
- */
-export async function readOriginOf(
-  command: Extract<EngineCommand, { type: 'create' | 'join' }>,
-  openCheckpoints: () => Promise<Pick<Checkpoints, 'load'>>,
-): Promise<Origin | null> {
-  if (command.type === 'create' && command.resume !== undefined) {
-    const checkpoint = await (await openCheckpoints()).load(command.resume);
-    return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
-  }
-  return command.origin ? readOrigin(command.origin) : null;
-}
-
-/**
- * Reads a checkpoint or weights.
- *
- * @throws (rejects) DataError if `file` cannot be read, is truncated or damaged, or is neither a
- *   checkpoint nor weights.
- */
-export async function readOrigin(file: File): Promise<Origin> {
-  try {
-    const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
-    if (looksLikeState(head)) {
-      checkModelFileSize(file.name, file.size);
-      const checkpoint = await decodeCheckpoint(file.name, file);
-      return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
-    }
-    return { kind: 'weights', weights: await openWeights(file.name, file) };
-  } catch (error) {
-    if (error instanceof PeergradError) throw error;
-    throw new DataError(
-      `${file.name} could not be read (${messageOf(error)}). Choose the file again.`,
-      {},
-      { cause: error },
-    );
-  }
 }

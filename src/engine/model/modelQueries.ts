@@ -1,9 +1,8 @@
 /** Answers the page's queries about the model, one after the other. */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
-import { exportModel, type OpenRun, type TrainedModel } from './modelFiles.ts';
-import { PipelineOutputs } from './pipelineOutputs.ts';
-import { answer } from '../tasks/inspection.ts';
+import type { OpenRun, TrainedModel } from './modelFiles.ts';
+import type { PipelineOutputs } from './pipelineOutputs.ts';
 
 type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
 
@@ -36,12 +35,15 @@ export class ModelQueries {
 
   async #answer(query: ModelQuery): Promise<EngineEvent> {
     const { model } = this.#run;
-    const [whole, staged] = model instanceof PipelineOutputs ? [null, model] : [model, null];
+    const [whole, staged] = model === null || 'model' in model ? [model, null] : [null, model];
     if (query.type === 'export') {
-      return staged && query.format !== 'checkpoint'
-        ? staged.answer(query)
-        : exportModel(query, whole, this.#run.openRun);
+      if (staged && query.format !== 'checkpoint') return staged.answer(query);
+      const { openRun } = this.#run;
+      const { exportModel } = await import('./modelFiles.ts');
+      return exportModel(query, whole, openRun);
     }
-    return staged && query.type === 'generate' ? staged.answer(query) : answer(query, whole);
+    if (staged && query.type === 'generate') return staged.answer(query);
+    const { answer } = await import('../tasks/inspection.ts');
+    return answer(query, whole);
   }
 }

@@ -15,18 +15,19 @@ import { RunOverError } from '../../util/errors.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
-import type { OpenRun, Origin, TrainedModel } from '../model/modelFiles.ts';
+import type { OpenRun, TrainedModel } from '../model/modelFiles.ts';
+import type { Origin } from '../model/origin.ts';
 import { LessonRun } from '../lesson/lesson.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { RoomMessage } from '../readiness.ts';
-import { PipelineOutputs } from '../model/pipelineOutputs.ts';
+import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
 import type { whileAlone } from '../storage/browserLock.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from '../training/checkpointBarrier.ts';
-import { Run, type RunOptions } from './run.ts';
+import type { Run, RunOptions } from './run.ts';
 import { SlowLinkDetector } from '../training/telemetry/slowLink.ts';
 
 /**
@@ -114,7 +115,7 @@ export class CurrentRun {
 
   /** This tab's part in a run that trains a model. */
   get run(): Run | null {
-    return this.#part instanceof Run ? this.#part : null;
+    return this.#part instanceof LessonRun ? null : this.#part;
   }
 
   get lesson(): LessonRun | null {
@@ -153,14 +154,20 @@ export class CurrentRun {
     return JSON.stringify({ ...origin.meta.job, shardOptimizer }) === JSON.stringify(job) ? origin : null;
   }
 
+  /** Begins to load the code of runs. A failure is reported when the device is opened. */
+  load(): void {
+    import('./run.ts').catch(() => {});
+  }
+
   /**
    * Opens the device. A later call opens it again only if opening has failed or the GPU was lost.
    */
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, kernels, emit } = this.#options;
     if (this.#device) return this.#device;
-    const opening = open(clock, kernels()).then(
-      (opened) => {
+    // With the code of runs, because it should not be loaded at the start of a run.
+    const opening = Promise.all([open(clock, kernels()), import('./run.ts')]).then(
+      ([opened]) => {
         emit({ type: 'device', device: opened.device, note: opened.note });
         return opened;
       },
@@ -194,9 +201,9 @@ export class CurrentRun {
     const stateOfNext = this.#originOf(job) === null ? null : run + 1;
     if (phase === 'FORMING') return { device, stateOfRun: stateOfNext, isBehind: false };
     const part = await this.#prepare(run, job, members.length);
-    if (part instanceof Run) await part.prepareAhead();
-    const isBehind = part instanceof Run && part.canCatchUp;
-    return { device, stateOfRun: part.hasState ? run : null, isBehind };
+    if (part instanceof LessonRun) return { device, stateOfRun: part.hasState ? run : null, isBehind: false };
+    await part.prepareAhead();
+    return { device, stateOfRun: part.hasState ? run : null, isBehind: part.canCatchUp };
   }
 
   async enter(generation: Generation): Promise<StateReport> {
@@ -213,7 +220,7 @@ export class CurrentRun {
     const state = await part.train();
     // Spectators receive the result now, because the server forwards updates only while this rank
     // is in a generation.
-    if (part instanceof Run && part.result) {
+    if (!(part instanceof LessonRun) && part.result) {
       this.#spectatorFeed.observe({ type: 'finished', result: part.result });
     }
     return state;
@@ -280,8 +287,8 @@ export class CurrentRun {
     this.#spectatorFeed.stop();
     this.#recording = this.recording;
     this.#part?.dispose();
-    if (this.#retired instanceof PipelineOutputs) this.#retired.dispose();
-    else this.#retired?.model.dispose();
+    if (this.#retired !== null && 'model' in this.#retired) this.#retired.model.dispose();
+    else this.#retired?.dispose();
     this.#part = null;
     this.#retired = null;
     this.#prepared = null;
@@ -352,7 +359,7 @@ export class CurrentRun {
     const { files, baseUrl, clock, activity, isHidden } = this.#options;
     const chosen = files.files;
     const shared = files.sharedOf(options.job);
-    const opened = await this.#openDevice();
+    const [opened, { Run }] = await Promise.all([this.#openDevice(), import('./run.ts')]);
     return Run.prepare({
       ...options,
       ...{ files: chosen, shared, baseUrl, opened, clock, activity, isHidden },

@@ -4,7 +4,8 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { exportModel, readOrigin } from '../../../src/engine/model/modelFiles.ts';
+import { exportModel } from '../../../src/engine/model/modelFiles.ts';
+import { readOrigin } from '../../../src/engine/model/origin.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';

@@ -5,7 +5,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
-import { exportModel, readOrigin, type OpenRun } from '../../../src/engine/model/modelFiles.ts';
+import { exportModel, type OpenRun } from '../../../src/engine/model/modelFiles.ts';
+import { readOrigin } from '../../../src/engine/model/origin.ts';
 import { Run } from '../../../src/engine/run/run.ts';
 import { openWeights, type WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';

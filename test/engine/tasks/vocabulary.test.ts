@@ -5,7 +5,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
-import { exportModel, readOrigin, type Origin } from '../../../src/engine/model/modelFiles.ts';
+import { exportModel } from '../../../src/engine/model/modelFiles.ts';
+import { readOrigin, type Origin } from '../../../src/engine/model/origin.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';

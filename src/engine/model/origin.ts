@@ -1,0 +1,64 @@
+/**
+ * Reads the checkpoint or the weights from which a room's first run starts. A tab reads them before
+ * it joins, so this file imports nothing that computes.
+ */
+import { decodeCheckpoint, type CheckpointMeta } from '../../formats/checkpoint.ts';
+import { looksLikeState } from '../../formats/stateFile.ts';
+import { openWeights, type WeightsFile } from '../../formats/weights/weightsFile.ts';
+import type { EngineCommand } from '../../protocol/commands.ts';
+import { checkModelFileSize } from '../../spec/modelFile.ts';
+import { DataError, messageOf, PeergradError } from '../../util/errors.ts';
+import type { Checkpoints } from '../storage/checkpoints.ts';
+import { fromCheckpoint } from '../storage/runCheckpoint.ts';
+import type { RunState } from '../storage/runState.ts';
+
+/** The checkpoint or the weights from which a room's first run starts. */
+export type Origin =
+  | { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState }
+  | { kind: 'weights'; weights: WeightsFile };
+
+/** This many bytes at the start of a file show which kind of file it is. */
+const HEAD_BYTES = 32;
+
+/**
+ * Returns the checkpoint or weights that a command names for the room's first run; `null` if the
+ * command names neither.
+ *
+ * @throws (rejects) DataError if the file cannot be read, or if this browser has no such
+ *   checkpoint.
+ */
+export async function readOriginOf(
+  command: Extract<EngineCommand, { type: 'create' | 'join' }>,
+  openCheckpoints: () => Promise<Pick<Checkpoints, 'load'>>,
+): Promise<Origin | null> {
+  if (command.type === 'create' && command.resume !== undefined) {
+    const checkpoint = await (await openCheckpoints()).load(command.resume);
+    return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+  }
+  return command.origin ? readOrigin(command.origin) : null;
+}
+
+/**
+ * Reads a checkpoint or weights.
+ *
+ * @throws (rejects) DataError if `file` cannot be read, is truncated or damaged, or is neither a
+ *   checkpoint nor weights.
+ */
+export async function readOrigin(file: File): Promise<Origin> {
+  try {
+    const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
+    if (looksLikeState(head)) {
+      checkModelFileSize(file.name, file.size);
+      const checkpoint = await decodeCheckpoint(file.name, file);
+      return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+    }
+    return { kind: 'weights', weights: await openWeights(file.name, file) };
+  } catch (error) {
+    if (error instanceof PeergradError) throw error;
+    throw new DataError(
+      `${file.name} could not be read (${messageOf(error)}). Choose the file again.`,
+      {},
+      { cause: error },
+    );
+  }
+}
