@@ -10,7 +10,7 @@ import { requestTabPort } from '../transport/broker.ts';
 import { watchDebugPatterns } from '../util/debugLog.ts';
 import { messageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
-import { PeerHost } from './membership/peerRelay.ts';
+import type { PeerHost } from './membership/peerRelay.ts';
 import { onPulse } from './membership/pulseSocket.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
@@ -35,17 +35,25 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     onevent({ type: 'note', ...noticeText({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
   });
   let peers: PeerHost | null = null;
-  // simple-peer is loaded with the engine, because the front page does not need it.
-  const opening = import('../transport/peerLink.ts').then(({ openPeerConnection }) => {
-    peers = new PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
+  let opening: Promise<PeerHost> | null = null;
+  const openHost = async (): Promise<PeerHost> => {
+    const [{ openPeerConnection }, relay] = await Promise.all([
+      import('../transport/peerLink.ts'),
+      import('./membership/peerRelay.ts'),
+    ]);
+    peers = new relay.PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
       post({ type: 'relay', reply }, transfer),
     );
     return peers;
-  });
-  opening.catch((error: unknown) => fail(messageOf(error)));
+  };
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+    // WebRTC's code is loaded after the worker, because a tab joins a room without it.
+    if (opening === null) {
+      opening = openHost();
+      opening.catch((error: unknown) => fail(messageOf(error)));
+    }
     if (data.type === 'events') return data.events.forEach(onevent);
-    // If simple-peer could not be loaded, that failure was reported above.
+    // If that code could not be loaded, the failure was reported above.
     void opening.then(
       (host) => host.receive(data.request),
       () => {},

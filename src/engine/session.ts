@@ -12,7 +12,7 @@ import { FEEDER } from '../parallel/recovery/stateFeed.ts';
 import { messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
-import { readOriginOf, type Origin } from './model/origin.ts';
+import type { Origin } from './model/origin.ts';
 import { ModelQueries } from './model/modelQueries.ts';
 import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
@@ -148,9 +148,11 @@ export class Session {
     this.#entries += 1;
     const entry = this.#entries;
     this.#kernels = command.kernels ?? 'own';
-    let origin: Origin | null;
+    const source = command.type === 'create' ? (command.resume ?? command.origin) : command.origin;
+    let origin: Origin | null = null;
     try {
-      origin = await readOriginOf(command, openCheckpoints);
+      // Most rooms start without such a file, and then join without the code that reads it.
+      if (source !== undefined) origin = await (await import('./model/origin.ts')).loadOrigin(source, openCheckpoints);
     } catch (error) {
       if (this.#entries === entry) this.#fail(error, true);
       return;

@@ -13,6 +13,7 @@ import { SignalingWorld, type Port } from './signalingWorld.ts';
 import { Activity } from '../../src/util/activity.ts';
 // A session loads these files when it needs them. The tests' clock would not wait for that.
 import '../../src/engine/model/modelFiles.ts';
+import '../../src/engine/model/origin.ts';
 import '../../src/engine/run/run.ts';
 import '../../src/engine/tasks/inspection.ts';
 import '../../src/jobs/index.ts';

@@ -1,11 +1,7 @@
-/**
- * Reads the checkpoint or the weights from which a room's first run starts. A tab reads them before
- * it joins, so this file imports nothing that computes.
- */
+/** Reads the checkpoint or the weights from which a room's first run starts. */
 import { decodeCheckpoint, type CheckpointMeta } from '../../formats/checkpoint.ts';
 import { looksLikeState } from '../../formats/stateFile.ts';
 import { openWeights, type WeightsFile } from '../../formats/weights/weightsFile.ts';
-import type { EngineCommand } from '../../protocol/commands.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { DataError, messageOf, PeergradError } from '../../util/errors.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
@@ -21,21 +17,19 @@ export type Origin =
 const HEAD_BYTES = 32;
 
 /**
- * Returns the checkpoint or weights that a command names for the room's first run; `null` if the
- * command names neither.
+ * Loads the checkpoint or the weights from which a room's first run starts.
  *
+ * @param source a file, or the id of a checkpoint in this browser.
  * @throws (rejects) DataError if the file cannot be read, or if this browser has no such
  *   checkpoint.
  */
-export async function readOriginOf(
-  command: Extract<EngineCommand, { type: 'create' | 'join' }>,
+export async function loadOrigin(
+  source: File | string,
   openCheckpoints: () => Promise<Pick<Checkpoints, 'load'>>,
-): Promise<Origin | null> {
-  if (command.type === 'create' && command.resume !== undefined) {
-    const checkpoint = await (await openCheckpoints()).load(command.resume);
-    return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
-  }
-  return command.origin ? readOrigin(command.origin) : null;
+): Promise<Origin> {
+  if (typeof source !== 'string') return readOrigin(source);
+  const checkpoint = await (await openCheckpoints()).load(source);
+  return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
 }
 
 /**
