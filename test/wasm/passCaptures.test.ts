@@ -97,6 +97,20 @@ test('inputs that share their memory keep it', async () => {
 
 test('a tensor from before the pass is a constant: its owner may free it, and a change makes passes eager', async () => {
   const weights = tf.tidy(() => tf.variable(values([4, 3], 3)));
+test.each(['another input', 'a parameter'])('an input may share the memory of %s in some steps only', async (other) => {
+  const weights = tf.tidy(() => tf.variable(values([4, 3], 3)));
+  const before = await weights.data();
+  const loss = ([x, y]: tf.Tensor[]): tf.Scalar => tf.sum(tf.sub(tf.mul(x!, weights), y!).square());
+  const inputsOf = (step: number): tf.Tensor[] => {
+    const x = values([4, 3], step);
+    if (step >= 3) return [x, values([4, 3], step + 100)];
+    return [x, other === 'another input' ? x.clone() : weights.clone()];
+  };
+  expect(await checkedSteps(variablesOf([weights]), inputsOf, loss)).toEqual({ runs: 6, reasons: [] });
+  expect(await weights.data()).toEqual(before);
+  weights.dispose();
+});
+
   const run = (mask: (step: number) => tf.Tensor): ReturnType<typeof checkedSteps> => {
     const masks = Array.from({ length: 6 }, (_, step) => mask(step));
     let step = 0;
