@@ -73,11 +73,13 @@ test('a gradient of one unit follows residuals that change their signs only in a
   tf.dispose([kernel, bias]);
 });
 
-test('gradients that share their memory are replayed', async () => {
+test('gradients that share their memory are replayed, and freed at the end', async () => {
+  const before = tf.memory();
   const all = tf.tidy(() => [tf.variable(values([20, 30], 1)), tf.variable(values([20, 30], 2))]);
   const loss = ([x]: tf.Tensor[]): tf.Scalar => tf.sum(tf.mul(tf.add(all[0]!, all[1]!), x!));
   expect(await checkedSteps(variablesOf(all), (step) => [values([20, 30], step)], loss)).toEqual(REPLAYED);
   tf.dispose(all);
+  expect(tf.memory()).toEqual(before);
 });
 
 test('inputs that share their memory keep it', async () => {
@@ -95,8 +97,6 @@ test('inputs that share their memory keep it', async () => {
   weights.dispose();
 });
 
-test('a tensor from before the pass is a constant: its owner may free it, and a change makes passes eager', async () => {
-  const weights = tf.tidy(() => tf.variable(values([4, 3], 3)));
 test.each(['another input', 'a parameter'])('an input may share the memory of %s in some steps only', async (other) => {
   const weights = tf.tidy(() => tf.variable(values([4, 3], 3)));
   const before = await weights.data();
@@ -111,6 +111,8 @@ test.each(['another input', 'a parameter'])('an input may share the memory of %s
   weights.dispose();
 });
 
+test('a tensor from before the pass is a constant: its owner may free it, and a change makes passes eager', async () => {
+  const weights = tf.tidy(() => tf.variable(values([4, 3], 3)));
   const run = (mask: (step: number) => tf.Tensor): ReturnType<typeof checkedSteps> => {
     const masks = Array.from({ length: 6 }, (_, step) => mask(step));
     let step = 0;
