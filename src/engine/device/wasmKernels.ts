@@ -8,7 +8,7 @@ import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
 import { canCompute } from '../../wasm/functions.ts';
 import { registerKernels } from '../../wasm/kernels.ts';
-import { floatsOf, registerWasmKernel, resultOf, viewOf } from './wasmRegistry.ts';
+import { floatsOf, registerWasmKernel, replaceKernel, resultOf, viewOf } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';
 
 let isRegistered = false;
@@ -48,16 +48,11 @@ function registerPrelu(): void {
  */
 function shareMemory(): void {
   for (const kernelName of ['Identity', 'Cast']) {
-    const original = tf.getKernel(kernelName, 'wasm');
-    tf.unregisterKernel(kernelName, 'wasm');
-    tf.registerKernel({
-      ...original,
-      kernelFunc: (params) => {
-        const { dataId, shape, dtype } = params.inputs['x']!;
-        if (kernelName === 'Cast' && params.attrs!['dtype'] !== dtype) return original.kernelFunc(params);
-        (params.backend as tf.KernelBackend & BackendWasm).incRef(dataId);
-        return { dataId, shape, dtype };
-      },
+    replaceKernel(kernelName, (params, original) => {
+      const { dataId, shape, dtype } = params.inputs['x']!;
+      if (kernelName === 'Cast' && params.attrs!['dtype'] !== dtype) return original(params);
+      (params.backend as tf.KernelBackend & BackendWasm).incRef(dataId);
+      return { dataId, shape, dtype };
     });
   }
 }
@@ -79,16 +74,11 @@ const WRONG_TYPES = [
 
 /** Makes a kernel reject inputs of a type for which its result would be wrong. */
 function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
-  const original = tf.getKernel(kernelName, 'wasm');
-  tf.unregisterKernel(kernelName, 'wasm');
-  tf.registerKernel({
-    ...original,
-    kernelFunc: (params) => {
-      if (params.inputs[input]!.dtype !== dtype) return original.kernelFunc(params);
-      throw new UsageError(
-        `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 first.`,
-      );
-    },
+  replaceKernel(kernelName, (params, original) => {
+    if (params.inputs[input]!.dtype !== dtype) return original(params);
+    throw new UsageError(
+      `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 first.`,
+    );
   });
 }
 
