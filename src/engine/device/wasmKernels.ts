@@ -25,6 +25,7 @@ export function registerTrainingKernels(): void {
   if (canCompute()) registerKernels();
   registerLookUp();
   registerPrelu();
+  for (const name of ['Sum', 'Mean']) reduceNothing(name);
   shareMemory();
   for (const [name, input, dtype] of WRONG_TYPES) refuse(name, input, dtype);
 }
@@ -40,6 +41,21 @@ function registerPrelu(): void {
       return tf.relu(x).sub(tf.relu(tf.neg(x)).mul(alpha));
     }),
   );
+}
+
+/** TensorFlow.js does not write the results for tensors without elements. */
+function reduceNothing(kernelName: string): void {
+  replaceKernel(kernelName, (params, original) => {
+    const x = params.inputs['x']!;
+    if (tf.util.sizeFromShape(x.shape) > 0) return original(params);
+    const { axis, keepDims } = params.attrs as { axis: number | number[]; keepDims: boolean };
+    const axes = tf.util.parseAxisParam(axis, x.shape);
+    const [shape] = tf.backend_util.computeOutAndReduceShapes(x.shape, axes);
+    const zeros = new Float32Array(tf.util.sizeFromShape(shape));
+    const dtype = kernelName === 'Mean' ? 'float32' : x.dtype;
+    const result = (params.backend as BackendWasm).makeOutput(shape, dtype, undefined, zeros);
+    return keepDims ? { ...result, shape: tf.backend_util.expandShapeToKeepDim(shape, axes) } : result;
+  });
 }
 
 /**

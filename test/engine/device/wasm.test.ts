@@ -97,6 +97,25 @@ test('a clone and a cast to the same type share memory with a variable until it 
   tf.dispose([variable, ...copies]);
 });
 
+test.each<[string, () => tf.Tensor]>([
+  ['sum', () => tf.sum(tf.zeros([0, 3]))],
+  ['sum over the last axis', () => tf.sum(tf.zeros([3, 0]), 1)],
+  ['sum over an axis in the middle', () => tf.sum(tf.zeros([2, 0, 3], 'int32'), 1, true)],
+  ['mean', () => tf.mean(tf.zeros([0, 3]))],
+  ['mean over the first axis', () => tf.mean(tf.zeros([0, 3]), 0, true)],
+])('the wasm backend computes the %s of no numbers like the cpu backend', async (_, compute) => {
+  const all: [number[], number[]][] = [];
+  for (const backend of ['wasm', 'cpu']) {
+    await tf.setBackend(backend);
+    // New memory may have these values.
+    tf.tidy(() => Array.from({ length: 9 }, () => tf.ones([3])));
+    const result = tf.tidy(compute);
+    all.push([result.shape, [...(await result.data())]]);
+    result.dispose();
+  }
+  expect(all[0]).toEqual(all[1]);
+});
+
 test('the wasm backend embeds tokens without another tensor as large as the vocabulary', () => {
   const { numBytes } = tf.memory();
   const table = tf.zeros([4096, 2]);
