@@ -26,6 +26,7 @@ export function registerTrainingKernels(): void {
   registerLookUp();
   registerPrelu();
   for (const name of ['Sum', 'Mean']) reduceNothing(name);
+  castToBool();
   shareMemory();
   for (const [name, input, dtype] of WRONG_TYPES) refuse(name, input, dtype);
 }
@@ -55,6 +56,18 @@ function reduceNothing(kernelName: string): void {
     const dtype = kernelName === 'Mean' ? 'float32' : x.dtype;
     const result = (params.backend as BackendWasm).makeOutput(shape, dtype, undefined, zeros);
     return keepDims ? { ...result, shape: tf.backend_util.expandShapeToKeepDim(shape, axes) } : result;
+  });
+}
+
+/** TensorFlow.js converts numbers to bytes, so 256 and 0.5 are false, and 2 remains 2. */
+function castToBool(): void {
+  replaceKernel('Cast', (params, original) => {
+    if (params.attrs!['dtype'] !== 'bool') return original(params);
+    const [x, backend] = [params.inputs['x']!, params.backend as BackendWasm];
+    const result = backend.makeOutput(x.shape, 'bool');
+    const to = backend.typedArrayFromHeap(result);
+    for (const [i, value] of backend.typedArrayFromHeap(x).entries()) to[i] = value === 0 ? 0 : 1;
+    return result;
   });
 }
 

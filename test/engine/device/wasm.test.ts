@@ -116,6 +116,14 @@ test.each<[string, () => tf.Tensor]>([
   expect(all[0]).toEqual(all[1]);
 });
 
+test('the wasm backend casts numbers to truth values like the cpu backend', async () => {
+  const [actual, expected] = await onBoth(() => [
+    tf.cast(tf.tensor1d([0, -0, 0.5, 256, 2, NaN, -1]), 'bool'),
+    tf.cast(tf.tensor1d([0, 256, -512, 1], 'int32'), 'bool'),
+  ]);
+  expect(actual).toEqual(expected);
+});
+
 test('the wasm backend embeds tokens without another tensor as large as the vocabulary', () => {
   const { numBytes } = tf.memory();
   const table = tf.zeros([4096, 2]);
