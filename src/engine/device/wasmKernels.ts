@@ -99,6 +99,8 @@ const WRONG_TYPES = [
   ['Reverse', 'x', 'bool'],
   ['StridedSlice', 'x', 'bool'],
   ['Select', 't', 'bool'],
+  ['MaxPool3DGrad', 'input', 'int32'],
+  ['MaxPool3DGrad', 'input', 'bool'],
 ] as const;
 
 /** Makes a kernel reject inputs of a type for which its result would be wrong. */

@@ -260,6 +260,8 @@ test.each([
 
 const picture = (): tf.Tensor4D => tf.ones([1, 7, 6, 2]);
 const bools = (): tf.Tensor => tf.tensor1d([1, 0, 1], 'bool');
+const volumeGradient = (dtype: 'int32' | 'bool'): tf.Tensor =>
+  tf.grad((x: tf.Tensor) => tf.maxPool3d(tf.cast(x, dtype) as tf.Tensor5D, 2, 1, 'valid'))(tf.ones([1, 2, 2, 2, 1]));
 const ints = (): tf.Tensor => tf.tensor1d([5, -5], 'int32');
 
 describe('the wasm backend rejects, with the name of the kernel,', () => {
@@ -286,6 +288,12 @@ describe('the wasm backend rejects, with the name of the kernel,', () => {
     ['the search for NaN in integers', /^IsNan: /, () => tf.isNaN(ints())],
     ['reversed truth values', /^Reverse: .*bool/, () => tf.reverse(bools())],
     ['steps through truth values', /^StridedSlice: .*bool/, () => tf.stridedSlice(bools(), [0], [3], [2])],
+    [
+      'gradients of maxima of integers in volumes',
+      /^MaxPool3DGrad: .*int32.*Cast input/,
+      () => volumeGradient('int32'),
+    ],
+    ['gradients of maxima of truth values in volumes', /^MaxPool3DGrad: .*bool/, () => volumeGradient('bool')],
     ['a choice between truth values', /^Select: .*bool.*Cast t/, () => tf.where(bools(), bools(), bools())],
   ])('%s', async (_, message, compute) => {
     await tf.setBackend('wasm');
