@@ -283,7 +283,7 @@ function addRow({ inputs: { a, b }, backend }: Arguments): tf.TensorInfo | null 
 
 /**
  * Sums all axes except the last one, as the gradient of {@link addRow} does. TensorFlow.js
- * transposes the tensor first, and does not write the sum of no rows.
+ * transposes the tensor first.
  */
 function sumRows({ inputs, attrs, backend }: Arguments): tf.TensorInfo | null {
   const x = inputs['x']!;

@@ -30,6 +30,8 @@ export class WasmReplay implements PassReplay {
   readonly #addresses = new Map<WasmEvent, readonly number[]>();
   /** The tensors that kernels receive, by number. */
   readonly #infos = new Map<number, tf.TensorInfo>();
+  /** The data ids of outputs and of tensors that kernels receive. */
+  readonly #dataIds: object[] = [];
 
   /** @throws Error if there is not enough memory. */
   constructor(
@@ -77,7 +79,8 @@ export class WasmReplay implements PassReplay {
       const { id, memoryOffset } = placeOf(backend, result);
       wasm.tfjs.registerTensor(id, result.size, memoryOffset);
     }
-    this.outputs = recorded.map((one) => tf.keep(tf.engine().makeTensorFromTensorInfo(this.#infoOf(one))));
+    // Outputs may share memory. TensorFlow.js counts each of them only if it has its own data id.
+    this.outputs = recorded.map((one) => tf.keep(tf.engine().makeTensorFromTensorInfo(this.#register(one))));
   }
 
   replay(inputs: readonly tf.Tensor[], onmark: (value: number) => void): void {
@@ -123,7 +126,7 @@ export class WasmReplay implements PassReplay {
   dispose(): void {
     const { dataIdMap, wasm } = this.#backend;
     // TensorFlow.js would free the memory of each tensor.
-    for (const { dataId } of this.#infos.values()) dataIdMap.delete(dataId);
+    for (const dataId of this.#dataIds) dataIdMap.delete(dataId);
     tf.dispose([...this.outputs]);
     for (const id of this.#ids) wasm.tfjs.disposeData(id);
     free(this.#backend, this.#block);
@@ -142,14 +145,20 @@ export class WasmReplay implements PassReplay {
     }
   }
 
-  #infoOf({ id, shape, dtype }: RecordedTensor): tf.TensorInfo {
-    const known = this.#infos.get(id) ?? { dataId: {}, shape, dtype };
-    if (!this.#infos.has(id)) {
-      this.#infos.set(id, known);
-      const memoryOffset = this.#offsets.get(id)!;
-      // The reference of this replay keeps TensorFlow.js from freeing the memory.
-      this.#backend.dataIdMap.set(known.dataId, { id, memoryOffset, shape: [...shape], dtype, refCount: 1 });
-    }
+  #infoOf(tensor: RecordedTensor): tf.TensorInfo {
+    const { id, shape, dtype } = tensor;
+    const known = this.#infos.get(id) ?? this.#register(tensor);
+    this.#infos.set(id, known);
     return { dataId: known.dataId, shape, dtype };
+  }
+
+  /** Gives a tensor of the replay a data id, by which TensorFlow.js finds its memory. */
+  #register({ id, shape, dtype }: RecordedTensor): tf.TensorInfo {
+    const dataId = {};
+    this.#dataIds.push(dataId);
+    const memoryOffset = this.#offsets.get(id)!;
+    // The reference of this replay keeps TensorFlow.js from freeing the memory.
+    this.#backend.dataIdMap.set(dataId, { id, memoryOffset, shape: [...shape], dtype, refCount: 1 });
+    return { dataId, shape, dtype };
   }
 }

@@ -73,11 +73,13 @@ test('a gradient of one unit follows residuals that change their signs only in a
   tf.dispose([kernel, bias]);
 });
 
-test('gradients that share their memory are replayed', async () => {
+test('gradients that share their memory are replayed, and freed at the end', async () => {
+  const before = tf.memory();
   const all = tf.tidy(() => [tf.variable(values([20, 30], 1)), tf.variable(values([20, 30], 2))]);
   const loss = ([x]: tf.Tensor[]): tf.Scalar => tf.sum(tf.mul(tf.add(all[0]!, all[1]!), x!));
   expect(await checkedSteps(variablesOf(all), (step) => [values([20, 30], step)], loss)).toEqual(REPLAYED);
   tf.dispose(all);
+  expect(tf.memory()).toEqual(before);
 });
 
 test('inputs that share their memory keep it', async () => {
@@ -92,6 +94,20 @@ test('inputs that share their memory keep it', async () => {
     loss,
   );
   expect(await run).toEqual(REPLAYED);
+  weights.dispose();
+});
+
+test.each(['another input', 'a parameter'])('an input may share the memory of %s in some steps only', async (other) => {
+  const weights = tf.tidy(() => tf.variable(values([4, 3], 3)));
+  const before = await weights.data();
+  const loss = ([x, y]: tf.Tensor[]): tf.Scalar => tf.sum(tf.sub(tf.mul(x!, weights), y!).square());
+  const inputsOf = (step: number): tf.Tensor[] => {
+    const x = values([4, 3], step);
+    if (step >= 3) return [x, values([4, 3], step + 100)];
+    return [x, other === 'another input' ? x.clone() : weights.clone()];
+  };
+  expect(await checkedSteps(variablesOf([weights]), inputsOf, loss)).toEqual({ runs: 6, reasons: [] });
+  expect(await weights.data()).toEqual(before);
   weights.dispose();
 });
 

@@ -8,7 +8,7 @@ import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
 import { canCompute } from '../../wasm/functions.ts';
 import { registerKernels } from '../../wasm/kernels.ts';
-import { floatsOf, registerWasmKernel, resultOf, viewOf } from './wasmRegistry.ts';
+import { floatsOf, registerWasmKernel, replaceKernel, resultOf, viewOf } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';
 
 let isRegistered = false;
@@ -25,6 +25,8 @@ export function registerTrainingKernels(): void {
   if (canCompute()) registerKernels();
   registerLookUp();
   registerPrelu();
+  for (const name of ['Sum', 'Mean']) reduceNothing(name);
+  castToBool();
   shareMemory();
   for (const [name, input, dtype] of WRONG_TYPES) refuse(name, input, dtype);
 }
@@ -42,22 +44,44 @@ function registerPrelu(): void {
   );
 }
 
+/** TensorFlow.js does not write the results for tensors without elements. */
+function reduceNothing(kernelName: string): void {
+  replaceKernel(kernelName, (params, original) => {
+    const x = params.inputs['x']!;
+    if (tf.util.sizeFromShape(x.shape) > 0) return original(params);
+    const { axis, keepDims } = params.attrs as { axis: number | number[]; keepDims: boolean };
+    const axes = tf.util.parseAxisParam(axis, x.shape);
+    const [shape] = tf.backend_util.computeOutAndReduceShapes(x.shape, axes);
+    const zeros = new Float32Array(tf.util.sizeFromShape(shape));
+    const dtype = kernelName === 'Mean' ? 'float32' : x.dtype;
+    const result = (params.backend as BackendWasm).makeOutput(shape, dtype, undefined, zeros);
+    return keepDims ? { ...result, shape: tf.backend_util.expandShapeToKeepDim(shape, axes) } : result;
+  });
+}
+
+/** TensorFlow.js converts numbers to bytes, so 256 and 0.5 are false, and 2 remains 2. */
+function castToBool(): void {
+  replaceKernel('Cast', (params, original) => {
+    if (params.attrs!['dtype'] !== 'bool') return original(params);
+    const [x, backend] = [params.inputs['x']!, params.backend as BackendWasm];
+    const result = backend.makeOutput(x.shape, 'bool');
+    const to = backend.typedArrayFromHeap(result);
+    for (const [i, value] of backend.typedArrayFromHeap(x).entries()) to[i] = value === 0 ? 0 : 1;
+    return result;
+  });
+}
+
 /**
  * Makes clones, and casts to the same type, share the memory of a tensor, as on other backends.
  * TensorFlow.js copies, which takes a tenth of a pass of convolutions of large pictures.
  */
 function shareMemory(): void {
   for (const kernelName of ['Identity', 'Cast']) {
-    const original = tf.getKernel(kernelName, 'wasm');
-    tf.unregisterKernel(kernelName, 'wasm');
-    tf.registerKernel({
-      ...original,
-      kernelFunc: (params) => {
-        const { dataId, shape, dtype } = params.inputs['x']!;
-        if (kernelName === 'Cast' && params.attrs!['dtype'] !== dtype) return original.kernelFunc(params);
-        (params.backend as tf.KernelBackend & BackendWasm).incRef(dataId);
-        return { dataId, shape, dtype };
-      },
+    replaceKernel(kernelName, (params, original) => {
+      const { dataId, shape, dtype } = params.inputs['x']!;
+      if (kernelName === 'Cast' && params.attrs!['dtype'] !== dtype) return original(params);
+      (params.backend as tf.KernelBackend & BackendWasm).incRef(dataId);
+      return { dataId, shape, dtype };
     });
   }
 }
@@ -75,20 +99,17 @@ const WRONG_TYPES = [
   ['Reverse', 'x', 'bool'],
   ['StridedSlice', 'x', 'bool'],
   ['Select', 't', 'bool'],
+  ['MaxPool3DGrad', 'input', 'int32'],
+  ['MaxPool3DGrad', 'input', 'bool'],
 ] as const;
 
 /** Makes a kernel reject inputs of a type for which its result would be wrong. */
 function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
-  const original = tf.getKernel(kernelName, 'wasm');
-  tf.unregisterKernel(kernelName, 'wasm');
-  tf.registerKernel({
-    ...original,
-    kernelFunc: (params) => {
-      if (params.inputs[input]!.dtype !== dtype) return original.kernelFunc(params);
-      throw new UsageError(
-        `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 first.`,
-      );
-    },
+  replaceKernel(kernelName, (params, original) => {
+    if (params.inputs[input]!.dtype !== dtype) return original(params);
+    throw new UsageError(
+      `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 first.`,
+    );
   });
 }
 

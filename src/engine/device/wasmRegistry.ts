@@ -23,6 +23,15 @@ export function registerWasmKernel<Attributes>(kernelName: string, kernel: WasmK
   });
 }
 
+type Kernel = (params: Parameters<tf.KernelFunc>[0], original: tf.KernelFunc) => ReturnType<tf.KernelFunc>;
+
+/** Registers a kernel in place of another one, the original, which it may call. */
+export function replaceKernel(kernelName: string, kernel: Kernel): void {
+  const original = tf.getKernel(kernelName, 'wasm');
+  tf.unregisterKernel(kernelName, 'wasm');
+  tf.registerKernel({ ...original, kernelFunc: (params) => kernel(params, original.kernelFunc) });
+}
+
 /**
  * Returns views of the tensors' floats. Make them after the kernel's output is allocated, because
  * an allocation may move the memory.

@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { UsageError } from '../../util/errors.ts';
 import { canCompute } from '../../wasm/functions.ts';
-import { floatsOf, registerWasmKernel, type WasmKernel } from './wasmRegistry.ts';
+import { floatsOf, registerWasmKernel, replaceKernel, type WasmKernel } from './wasmRegistry.ts';
 
 const { computeConv2DInfo, computeConv3DInfo, computePool2DInfo, computePool3DInfo } = tf.backend_util;
 type Conv2DInfo = tf.backend_util.Conv2DInfo;
@@ -61,39 +61,29 @@ const CONVOLUTIONS = [
  * the failure, so the result would be zeros.
  */
 function padExplicitly(kernelName: string, isDepthwise: boolean): void {
-  const original = tf.getKernel(kernelName, 'wasm');
-  tf.unregisterKernel(kernelName, 'wasm');
-  tf.registerKernel({
-    ...original,
-    kernelFunc: (params) => {
-      const { strides, dilations, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
-      const [x, filter] = [params.inputs['x']!.shape as Shape4, params.inputs['filter']!.shape as Shape4];
-      const info = computeConv2DInfo(x, filter, strides, dilations ?? 1, pad, dimRoundingMode, isDepthwise);
-      checkShape(kernelName, info);
-      if (pad !== 'same') return original.kernelFunc(params);
-      const { top, bottom, left, right } = info.padInfo;
-      const explicit = [
-        [0, 0],
-        [top, bottom],
-        [left, right],
-        [0, 0],
-      ];
-      return original.kernelFunc({ ...params, attrs: { ...params.attrs, pad: explicit } });
-    },
+  replaceKernel(kernelName, (params, original) => {
+    const { strides, dilations, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
+    const [x, filter] = [params.inputs['x']!.shape as Shape4, params.inputs['filter']!.shape as Shape4];
+    const info = computeConv2DInfo(x, filter, strides, dilations ?? 1, pad, dimRoundingMode, isDepthwise);
+    checkShape(kernelName, info);
+    if (pad !== 'same') return original(params);
+    const { top, bottom, left, right } = info.padInfo;
+    const explicit = [
+      [0, 0],
+      [top, bottom],
+      [left, right],
+      [0, 0],
+    ];
+    return original({ ...params, attrs: { ...params.attrs, pad: explicit } });
   });
 }
 
 function checkPooling(kernelName: string): void {
-  const original = tf.getKernel(kernelName, 'wasm');
-  tf.unregisterKernel(kernelName, 'wasm');
-  tf.registerKernel({
-    ...original,
-    kernelFunc: (params) => {
-      const { filterSize, strides, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
-      const shape = params.inputs['x']!.shape as Shape4;
-      checkShape(kernelName, computePool2DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode));
-      return original.kernelFunc(params);
-    },
+  replaceKernel(kernelName, (params, original) => {
+    const { filterSize, strides, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
+    const shape = params.inputs['x']!.shape as Shape4;
+    checkShape(kernelName, computePool2DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode));
+    return original(params);
   });
 }
 

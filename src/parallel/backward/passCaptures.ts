@@ -67,7 +67,7 @@ interface Replayable {
   replays: number;
 }
 
-/** Passes with inputs of the same shapes, and with the same kernels. */
+/** Passes with the same kernels, whose inputs have the same shapes and share the same memory. */
 interface Shape {
   recordings: number;
   last: PassRecording | null;
@@ -144,7 +144,11 @@ export class PassCaptures {
         return null;
       }
     }
-    const key = JSON.stringify([chosenKernels(), scale, inputs.map(({ shape, dtype }) => [shape, dtype])]);
+    const all = [...this.#variables, ...inputs].map(({ dataId }) => dataId);
+    // A recording in which tensors share memory, such as a tensor and its clone, has one place for
+    // them. For other tensors, a replay would read one of them twice, or write to a parameter.
+    const tensors = inputs.map(({ shape, dtype, dataId }) => [shape, dtype, all.indexOf(dataId)]);
+    const key = JSON.stringify([chosenKernels(), scale, tensors]);
     const known = this.#shapes.get(key);
     if (known) return known;
     if (this.#shapes.size === MOST_SHAPES) return null;

@@ -97,6 +97,33 @@ test('a clone and a cast to the same type share memory with a variable until it 
   tf.dispose([variable, ...copies]);
 });
 
+test.each<[string, () => tf.Tensor]>([
+  ['sum', () => tf.sum(tf.zeros([0, 3]))],
+  ['sum over the last axis', () => tf.sum(tf.zeros([3, 0]), 1)],
+  ['sum over an axis in the middle', () => tf.sum(tf.zeros([2, 0, 3], 'int32'), 1, true)],
+  ['mean', () => tf.mean(tf.zeros([0, 3]))],
+  ['mean over the first axis', () => tf.mean(tf.zeros([0, 3]), 0, true)],
+])('the wasm backend computes the %s of no numbers like the cpu backend', async (_, compute) => {
+  const all: [number[], number[]][] = [];
+  for (const backend of ['wasm', 'cpu']) {
+    await tf.setBackend(backend);
+    // New memory may have these values.
+    tf.tidy(() => Array.from({ length: 9 }, () => tf.ones([3])));
+    const result = tf.tidy(compute);
+    all.push([result.shape, [...(await result.data())]]);
+    result.dispose();
+  }
+  expect(all[0]).toEqual(all[1]);
+});
+
+test('the wasm backend casts numbers to truth values like the cpu backend', async () => {
+  const [actual, expected] = await onBoth(() => [
+    tf.cast(tf.tensor1d([0, -0, 0.5, 256, 2, NaN, -1]), 'bool'),
+    tf.cast(tf.tensor1d([0, 256, -512, 1], 'int32'), 'bool'),
+  ]);
+  expect(actual).toEqual(expected);
+});
+
 test('the wasm backend embeds tokens without another tensor as large as the vocabulary', () => {
   const { numBytes } = tf.memory();
   const table = tf.zeros([4096, 2]);
@@ -233,6 +260,8 @@ test.each([
 
 const picture = (): tf.Tensor4D => tf.ones([1, 7, 6, 2]);
 const bools = (): tf.Tensor => tf.tensor1d([1, 0, 1], 'bool');
+const volumeGradient = (dtype: 'int32' | 'bool'): tf.Tensor =>
+  tf.grad((x: tf.Tensor) => tf.maxPool3d(tf.cast(x, dtype) as tf.Tensor5D, 2, 1, 'valid'))(tf.ones([1, 2, 2, 2, 1]));
 const ints = (): tf.Tensor => tf.tensor1d([5, -5], 'int32');
 
 describe('the wasm backend rejects, with the name of the kernel,', () => {
@@ -259,6 +288,12 @@ describe('the wasm backend rejects, with the name of the kernel,', () => {
     ['the search for NaN in integers', /^IsNan: /, () => tf.isNaN(ints())],
     ['reversed truth values', /^Reverse: .*bool/, () => tf.reverse(bools())],
     ['steps through truth values', /^StridedSlice: .*bool/, () => tf.stridedSlice(bools(), [0], [3], [2])],
+    [
+      'gradients of maxima of integers in volumes',
+      /^MaxPool3DGrad: .*int32.*Cast input/,
+      () => volumeGradient('int32'),
+    ],
+    ['gradients of maxima of truth values in volumes', /^MaxPool3DGrad: .*bool/, () => volumeGradient('bool')],
     ['a choice between truth values', /^Select: .*bool.*Cast t/, () => tf.where(bools(), bools(), bools())],
   ])('%s', async (_, message, compute) => {
     await tf.setBackend('wasm');
