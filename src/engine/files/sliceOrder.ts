@@ -74,7 +74,7 @@ export async function sliceOrder(shared: SharedFiles, job: JobSpec, worldSize: n
 
 /** Yields the samples of the first epoch's steps and evaluations, in their order. */
 function* firstEpoch(
-  plan: Pick<JobSpec, 'seed' | 'batchSize' | 'epochs' | 'maxSteps' | 'patience' | 'hashEvery'>,
+  plan: Pick<JobSpec, 'seed' | 'batchSize' | 'epochs' | 'maxSteps' | 'maxMinutes' | 'patience' | 'hashEvery'>,
   totals: { train: number; test: number },
   worldSize: number,
 ): Generator<[of: 'train' | 'test', index: number]> {

@@ -82,6 +82,21 @@ test.each([
   expect(Array.from(slices.subarray(opening, opening + next.length))).toEqual(next);
 });
 
+test('held-out pictures of a run with a time limit are in time for its evaluations', async () => {
+  const pictures = ['train', 'test'].flatMap((part) =>
+    Array.from({ length: part === 'train' ? 160 : 34 }, (_, i): [string, Uint8Array] => [
+      `${part}/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`,
+      // A held-out picture has slices of its own.
+      randomBytes(part === 'train' ? SLICE_BYTES : 3 * SLICE_BYTES),
+    ]),
+  );
+  const source = await chosen(new File([zipFile(Object.fromEntries(pictures))], 'pets.zip'));
+  const orderOf = (limits: Record<string, unknown>) =>
+    sliceOrder(source, jobOn(source, { batchSize: 1, epochs: 1000, ...limits }), WORLD);
+  // Such a run evaluates as often as one of 400 steps.
+  expect(await orderOf({ maxMinutes: 1 })).toEqual(await orderOf({ maxSteps: 400 }));
+});
+
 test('a step waits for its slices only, and the evaluation after the first step follows its samples', async () => {
   const source = await pets();
   const job = jobOn(source);
