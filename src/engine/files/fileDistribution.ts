@@ -95,30 +95,34 @@ export class FileDistribution {
 
   /** Ends the distribution in the background. A later {@link run} continues it. */
   leave(): void {
-    const background = this.#background;
-    if (background === null) return;
-    this.#background = null;
-    this.#options.shared.end(
-      new PeergradError('The run has ended, or continues with other ranks, before all files have arrived.'),
-    );
-    background.destroy();
+    this.#stop(new PeergradError('The run has ended, or continues with other ranks, before all files have arrived.'));
   }
 
   /** Distributes the slices that are not needed to open the data, while the run trains. */
   #continue(group: ProcessGroup, background: ProcessGroup, members: readonly RosterEntry[], order: SliceOrder): void {
-    const { shared } = this.#options;
+    const isCurrent = (): boolean => this.#background === background;
     this.#background = background;
-    void group.failed.then((error) => background.abort(error));
+    // Every rank learns from its own group that the generation has failed.
+    void group.failed.then((error) => isCurrent() && this.#stop(error));
     this.#distribute(background, members, { order: order.slices, ahead: AHEAD }).then(
       () => {
-        if (this.#background === background) this.#complete();
+        if (isCurrent()) this.#complete();
       },
       (error: unknown) => {
-        if (this.#background !== background) return;
-        shared.end(asError(error));
+        if (!isCurrent()) return;
+        this.#stop(asError(error));
         group.abort(asError(error));
       },
     );
+  }
+
+  /** Ends the distribution in the background. Reads that wait reject with `error`. */
+  #stop(error: Error): void {
+    const background = this.#background;
+    if (background === null) return;
+    this.#background = null;
+    this.#options.shared.end(error);
+    background.destroy();
   }
 
   /** Called when all slices are here. They only become missing if a chosen file changes. */

@@ -1,12 +1,13 @@
 /**
  * The order in which a run needs the slices of distributed files. Pictures are read while the run
- * trains, so their slices have the order of the first epoch. All other data are read before.
+ * trains, so their slices have the order of the first epoch, or of the epoch in which a saved run
+ * continues. All other data are read before.
  */
 import { loadData } from '../../jobs/index.ts';
 import type { Dataset } from '../../jobs/dataset.ts';
 import { sharedRange, type SharedFile } from '../../jobs/storedFile.ts';
-import { EpochOrders } from '../../parallel/data/cursor.ts';
-import { startOfRun } from '../../parallel/recovery/progress.ts';
+import { GlobalCursor } from '../../parallel/data/cursor.ts';
+import { startOfRun, type Progress } from '../../parallel/recovery/progress.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { DataError } from '../../util/errors.ts';
@@ -30,10 +31,16 @@ export function wholeFiles(count: number): SliceOrder {
  * needs.
  *
  * @param worldSize the number of ranks that train.
+ * @param from the progress of this rank's state.
  * @throws (rejects) errors that are not about the files. For files that cannot be used, returns
  *   {@link wholeFiles}: ranks report the problem when they open the data.
  */
-export async function sliceOrder(shared: SharedFiles, job: JobSpec, worldSize: number): Promise<SliceOrder> {
+export async function sliceOrder(
+  shared: SharedFiles,
+  job: JobSpec,
+  worldSize: number,
+  from: Progress = startOfRun(),
+): Promise<SliceOrder> {
   const all = wholeFiles(shared.count);
   // Slices that are sent at the same time would disturb measurements of links.
   const isMeasuring = job.measure !== null || job.codec === 'auto';
@@ -65,30 +72,33 @@ export async function sliceOrder(shared: SharedFiles, job: JobSpec, worldSize: n
   // The warm-up computes a batch of the first samples.
   for (let i = 0; i < Math.min(job.batchSize, train.size); i++) needSample(train, i);
   const opening = order.size;
-  for (const [of, index] of firstEpoch(job, { train: train.size, test: test.size }, worldSize)) {
+  for (const [of, index] of restOfEpoch(job, { train: train.size, test: test.size }, worldSize, from)) {
     needSample(of === 'train' ? train : test, index);
   }
   for (const slice of all.slices) order.add(slice);
   return { slices: Uint32Array.from(order), opening };
 }
 
-/** Yields the samples of the first epoch's steps and evaluations, in their order. */
-function* firstEpoch(
-  plan: Pick<JobSpec, 'seed' | 'batchSize' | 'epochs' | 'maxSteps' | 'patience' | 'hashEvery'>,
+/** Yields the samples of the steps and evaluations until the end of an epoch, in their order. */
+function* restOfEpoch(
+  plan: Pick<JobSpec, 'seed' | 'batchSize' | 'epochs' | 'maxSteps' | 'maxMinutes' | 'patience' | 'hashEvery'>,
   totals: { train: number; test: number },
   worldSize: number,
+  from: Progress,
 ): Generator<[of: 'train' | 'test', index: number]> {
   const window = plan.batchSize * worldSize;
-  const ofEpoch = Math.ceil(totals.train / window);
-  const last = Math.min(plan.maxSteps ?? Infinity, plan.epochs * ofEpoch);
-  const evaluateEvery = testInterval(totals, plan, window, last);
-  const trained = new EpochOrders(totals.train, plan.seed).of(0);
+  const cursor = new GlobalCursor({ datasetSize: totals.train, seed: plan.seed });
+  const last = Math.min(plan.maxSteps ?? Infinity, from.step + cursor.stepsLeft(from.position, plan.epochs, window));
+  const evaluateEvery = from.evaluateEvery || testInterval(totals, plan, window, last);
   const heldOut = heldOutOrder(totals.test);
   let tested = 0;
-  for (let step = 1; step <= Math.min(ofEpoch, last); step++) {
-    for (const index of trained.subarray((step - 1) * window, step * window)) yield ['train', index];
-    const position = { epoch: 0, offset: step === ofEpoch ? 0 : step };
-    const { samples } = dutiesAfter({ ...startOfRun(), step, position, evaluateEvery }, plan, step === last);
+  for (let { step, position } = from; ; step++) {
+    // A run that continues evaluates its state first, if an evaluation is due then.
+    const { samples } = dutiesAfter({ ...from, step, position, evaluateEvery }, plan, step >= last);
     for (; tested < Math.min(samples, totals.test); tested++) yield ['test', heldOut[tested]!];
+    if (step >= last || position.epoch > from.position.epoch) return;
+    const { indices, next } = cursor.windowAt(position, window);
+    for (const index of indices) yield ['train', index];
+    position = next;
   }
 }

@@ -80,7 +80,10 @@ export class Run {
       new FileDistribution({
         ...this.#options,
         shared,
-        orderOf: () => options.activity.during('order the files', () => sliceOrder(shared, job, options.worldSize)),
+        orderOf: () => {
+          const reached = this.#built?.rank.progress.now ?? this.#from?.progress;
+          return options.activity.during('order the files', () => sliceOrder(shared, job, options.worldSize, reached));
+        },
       });
     const origin = { agreed: from?.agreed, vocabulary: weights?.vocabulary };
     this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, origin) : null;

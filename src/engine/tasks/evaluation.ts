@@ -29,6 +29,12 @@ const RHYTHM = { perRun: 20, trained: 4 };
 const PATIENT_RHYTHM = { perRun: 8, trained: 1 };
 
 /**
+ * A run with a time limit is assumed to have at most this many steps. The assumption determines the
+ * interval between evaluations.
+ */
+const TIMED_STEPS = 400;
+
+/**
  * The smallest number of samples in an evaluation. With fewer, the accuracy would be mostly chance.
  */
 const LEAST_SAMPLES = 32;
@@ -73,15 +79,16 @@ export function dutiesAfter(
  */
 export function testInterval(
   { train, test }: { train: number; test: number },
-  { patience }: Pick<TrainingPlan, 'patience'>,
+  { patience, maxMinutes }: Pick<TrainingPlan, 'patience' | 'maxMinutes'>,
   globalBatch: number,
   totalSteps: number,
 ): number {
+  const steps = maxMinutes === null ? totalSteps : Math.min(totalSteps, TIMED_STEPS);
   const stepsPerEpoch = Math.ceil(train / globalBatch);
   const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
   const { perRun, trained } = patience === null ? RHYTHM : PATIENT_RHYTHM;
   const leastSteps = Math.ceil((tested * trained) / globalBatch);
-  return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(totalSteps / perRun)));
+  return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(steps / perRun)));
 }
 
 /** Returns duties that include the duties of both `a` and `b`. */

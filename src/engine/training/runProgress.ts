@@ -10,12 +10,6 @@ import type { SampleAssigner } from './data/sampleAssigner.ts';
 import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
 
-/**
- * A run with a time limit is assumed to have at most this many steps. The assumption determines the
- * interval between evaluations.
- */
-const TIMED_STEPS = 400;
-
 /** The samples of a run. */
 export interface ScheduledSamples {
   /** The numbers of training samples and of held-out samples, on all ranks together. */
@@ -128,8 +122,7 @@ export class RunProgress {
   #schedule(samples: ScheduledSamples): void {
     if (this.now.evaluateEvery > 0) return;
     const totalSteps = this.totalSteps(samples);
-    const steps = this.#plan.maxMinutes === null ? totalSteps : Math.min(totalSteps, TIMED_STEPS);
-    this.now.evaluateEvery = testInterval(samples.totals, this.#plan, samples.assigner.stepSamples, steps);
+    this.now.evaluateEvery = testInterval(samples.totals, this.#plan, samples.assigner.stepSamples, totalSteps);
   }
 
   get #dutiesNow(): Duties {

@@ -182,6 +182,23 @@ test('if the host is lost in the middle, reads that wait fail with the generatio
   next.close();
 });
 
+test('if the generation fails, reads reject with its error, and no rank tells the others that the distribution has failed, too', async () => {
+  const first = await host();
+  const ranks = [first, guest('ann', first), guest('ben', first)];
+  const world = open(ranks, OPENING + 1);
+  await world.run();
+  await until(() => ranks[2]!.put.length === OPENING + 1);
+  const reads = ranks.slice(1).map(({ shared }) => shared.stored()[0]!.place.file.range(0, TOTAL));
+  const abort = vi.spyOn(ProcessGroup.prototype, 'abort');
+  world.groups[1]!.abort(new Error('Ann has stopped.'));
+  for (const read of await Promise.allSettled(reads)) {
+    expect(read).toMatchObject({ reason: { message: expect.stringContaining('Ann has stopped.') as string } });
+  }
+  expect(abort).toHaveBeenCalledTimes(1);
+  abort.mockRestore();
+  world.close();
+});
+
 test('if a rank is lost in the middle, the next generation sends the rest', async () => {
   const first = await host();
   const [ann, ben] = [guest('ann', first), guest('ben', first)];

@@ -6,6 +6,7 @@ import { sliceOrder, wholeFiles } from '../../../src/engine/files/sliceOrder.ts'
 import { loadData, type Dataset } from '../../../src/jobs/index.ts';
 import { sharedRange, type StoredFile } from '../../../src/jobs/storedFile.ts';
 import { EpochOrders } from '../../../src/parallel/data/cursor.ts';
+import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
@@ -52,9 +53,16 @@ async function partOf(source: SharedFiles, slices: Iterable<number>): Promise<Sh
   return shared;
 }
 
-/** Returns the slices of the first steps' samples, each once, without those that are known. */
-function slicesOfSteps(source: SharedFiles, job: JobSpec, train: Dataset, stored: StoredFile[], known: Uint32Array) {
-  const window = new EpochOrders(train.size, job.seed).of(0).subarray(0, BATCH * WORLD);
+/** Returns the slices of the next step's samples, each once, without those that are known. */
+function slicesOfSteps(
+  source: SharedFiles,
+  job: JobSpec,
+  train: Dataset,
+  stored: StoredFile[],
+  known: Uint32Array,
+  { epoch, offset } = { epoch: 0, offset: 0 },
+) {
+  const window = new EpochOrders(train.size, job.seed).of(epoch).subarray(offset, offset + BATCH * WORLD);
   const all = Array.from(window).flatMap((index) => {
     const { file, range } = sharedRange(train.placeOf!(index))!;
     const at = stored.findIndex(({ place }) => place.in === 'shared' && place.file === file);
@@ -80,6 +88,33 @@ test.each([
   await read(train, [0, 1, 2, 3]);
   const next = slicesOfSteps(source, job, train, stored, first);
   expect(Array.from(slices.subarray(opening, opening + next.length))).toEqual(next);
+});
+
+test('a run that continues in a later epoch receives the pictures of its next steps first', async () => {
+  const source = await pets();
+  const job = jobOn(source);
+  const position = { epoch: 1, offset: 24 };
+  const { slices, opening } = await sliceOrder(source, job, WORLD, { ...startOfRun(), step: 15, position });
+  const stored = source.stored();
+  const { train } = await loadData(job, { shared: stored, baseUrl: '' });
+  const next = slicesOfSteps(source, job, train, stored, slices.subarray(0, opening), position);
+  expect(Array.from(slices.subarray(opening, opening + next.length))).toEqual(next);
+  expect(slices.toSorted()).toEqual(wholeFiles(source.count).slices);
+});
+
+test('held-out pictures of a run with a time limit are in time for its evaluations', async () => {
+  const pictures = ['train', 'test'].flatMap((part) =>
+    Array.from({ length: part === 'train' ? 160 : 34 }, (_, i): [string, Uint8Array] => [
+      `${part}/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`,
+      // A held-out picture has slices of its own.
+      randomBytes(part === 'train' ? SLICE_BYTES : 3 * SLICE_BYTES),
+    ]),
+  );
+  const source = await chosen(new File([zipFile(Object.fromEntries(pictures))], 'pets.zip'));
+  const orderOf = (limits: Record<string, unknown>) =>
+    sliceOrder(source, jobOn(source, { batchSize: 1, epochs: 1000, ...limits }), WORLD);
+  // Such a run evaluates as often as one of 400 steps.
+  expect(await orderOf({ maxMinutes: 1 })).toEqual(await orderOf({ maxSteps: 400 }));
 });
 
 test('a step waits for its slices only, and the evaluation after the first step follows its samples', async () => {

@@ -16,12 +16,12 @@ import { systemClock, Yielder } from '../../../src/util/clock.ts';
 
 test('within an epoch, a run evaluates no more samples than it trains on, even if each evaluation is on all held-out samples', () => {
   const task = { train: 60_000, test: 10_000 };
-  expect(testInterval(task, { patience: null }, 32, 2000)).toBe(100);
+  expect(testInterval(task, { patience: null, maxMinutes: null }, 32, 2000)).toBe(100);
   // 64 steps train on four times the 500 samples of an evaluation.
-  expect(testInterval(task, { patience: null }, 32, 400)).toBe(63);
-  expect(testInterval(task, { patience: 3 }, 32, 400)).toBe(Math.ceil(10_000 / 32));
+  expect(testInterval(task, { patience: null, maxMinutes: null }, 32, 400)).toBe(63);
+  expect(testInterval(task, { patience: 3, maxMinutes: null }, 32, 400)).toBe(Math.ceil(10_000 / 32));
   // An epoch always ends with an evaluation.
-  expect(testInterval({ train: 64, test: 10_000 }, { patience: 3 }, 32, 400)).toBe(2);
+  expect(testInterval({ train: 64, test: 10_000 }, { patience: 3, maxMinutes: null }, 32, 400)).toBe(2);
 });
 
 test('evaluations happen after the first step and then at regular steps, the early ones on fewer samples', () => {
