@@ -29,9 +29,12 @@ interface InputRun {
   count: number;
   /** Seconds from the moment at which the last tab has a device to the first step. */
   firstStepS: number;
-  /** Samples of all tabs together per second, in the first epoch and in the last one. */
-  firstEpoch: number | null;
-  lastEpoch: number | null;
+  /**
+   * Samples of all tabs together per second in the first epoch, and in later ones; `null` if the
+   * steps end in the first.
+   */
+  firstEpoch: number;
+  lastEpochs: number | null;
   /** Median milliseconds of a step, and the part in which a rank waited for its samples. */
   stepMs: number;
   dataMs: number;
@@ -49,6 +52,8 @@ const LOOK_MS = 2000;
 /** Seconds after which a run fails. */
 const TIMEOUT_S = 1200;
 const BATCH = 128;
+/** Epochs of a second run, which measures the later ones. */
+const EPOCHS = 5;
 
 /** @throws (rejects) the errors of `train`. */
 async function benchInput({ tabs, kinds, count, steps, json }: InputOptions, io: Io): Promise<void> {
@@ -67,13 +72,6 @@ async function benchInput({ tabs, kinds, count, steps, json }: InputOptions, io:
   io.out(json === undefined ? inputTable(result) : JSON.stringify(result));
 }
 
-interface StepTime {
-  at: number;
-  step: number;
-  epoch: number;
-  samples: number;
-}
-
 async function measure(
   { name, job, unit }: InputKind,
   data: string,
@@ -81,10 +79,10 @@ async function measure(
   io: Io,
 ): Promise<InputRun> {
   let readyAt = 0;
-  const taken: StepTime[] = [];
-  const logEvent = (event: string, fields: object): void => {
+  let firstStepAt = 0;
+  const logEvent = (event: string): void => {
     if (event === 'device') readyAt = performance.now();
-    if (event === 'step') taken.push({ at: performance.now(), ...(fields as Omit<StepTime, 'at'>) });
+    if (event === 'step') firstStepAt ||= performance.now();
   };
   let memory = 0;
   const look = setInterval(() => {
@@ -94,31 +92,25 @@ async function measure(
     );
   }, LOOK_MS);
   try {
-    const trained = { tabs, data, job, model: 'mlp', batch: BATCH, steps, epochs: 1000, hashEvery: 50 };
+    const trained = { tabs, data, job, model: 'mlp', batch: BATCH, steps, hashEvery: 50 };
     const launched = { backend: 'wasm', gpu: 'auto', kernels: 'own', timeout: TIMEOUT_S, maxRestarts: 0 } as const;
-    const { stepMs } = await train({ ...trained, ...launched }, { ...io, logEvent }, {});
-    const epochs = taken.at(-1)!.epoch;
+    const first = await train({ ...trained, ...launched, epochs: 1 }, { ...io, logEvent }, {});
+    const firstStepS = (firstStepAt - readyAt) / 1000;
+    const all = first.steps < steps ? await train({ ...trained, ...launched, epochs: EPOCHS }, io, {}) : null;
     return {
       kind: name,
       unit,
       count: units,
-      firstStepS: (taken[0]!.at - readyAt) / 1000,
-      firstEpoch: perSecond(taken.filter(({ epoch }) => epoch === 0)),
-      lastEpoch: epochs === 0 ? null : perSecond(taken.filter(({ epoch }) => epoch > 0)),
-      stepMs: stepMs.median,
-      dataMs: stepMs.data,
+      firstStepS,
+      firstEpoch: (first.steps * tabs * BATCH * 1000) / first.ms,
+      lastEpochs: all && ((all.steps - first.steps) * tabs * BATCH * 1000) / (all.ms - first.ms),
+      stepMs: (all ?? first).stepMs.median,
+      dataMs: (all ?? first).stepMs.data,
       memoryMb: memory / 1e6,
     };
   } finally {
     clearInterval(look);
   }
-}
-
-/** Returns the samples per second between the first and the last of these steps. */
-function perSecond(steps: readonly StepTime[]): number | null {
-  const [first, last] = [steps[0], steps.at(-1)];
-  if (first === undefined || last === undefined || last.step === first.step) return null;
-  return ((last.step - first.step) * first.samples * 1000) / (last.at - first.at);
 }
 
 function rate(value: number | null): string {
@@ -128,11 +120,11 @@ function rate(value: number | null): string {
 function inputTable({ tabs, runs }: InputResult): string {
   return table(
     ['data', 'first step, s', 'samples/s, epoch 1', 'later', 'step, ms', 'of that reading', 'memory, MB'],
-    runs.map(({ kind, unit, count, firstStepS, firstEpoch, lastEpoch, stepMs, dataMs, memoryMb }) => [
+    runs.map(({ kind, unit, count, firstStepS, firstEpoch, lastEpochs, stepMs, dataMs, memoryMb }) => [
       `${kind}, ${count} ${unit}, ${tabs} tabs`,
       firstStepS.toFixed(1),
       rate(firstEpoch),
-      rate(lastEpoch),
+      rate(lastEpochs),
       stepMs.toFixed(0),
       dataMs.toFixed(0),
       memoryMb.toFixed(0),
@@ -152,7 +144,7 @@ export const input = defineBenchmark<InputOptions, InputResult>({
       INPUT_KINDS.map(({ name }) => name),
     ),
     option('--count <n>', 'pictures, rows or characters (default: as many as the kind has)', wholeNumber(1, 1e9)),
-    option('--steps <n>', 'steps of a run', wholeNumber(1, 1e6), 300),
+    option('--steps <n>', 'largest number of steps of a run', wholeNumber(1, 1e6), 300),
   ],
   run: benchInput,
   section: (result) => `## Large data
