@@ -210,10 +210,18 @@ const IMPORT = /(?:^|[\s;])(?:import|export)\s(?:[^'"]*?\sfrom\s)?['"]([^'"]+)['
 const importsOf = (file: string): string[] =>
   Array.from(readFileSync(path.join(ROOT, file), 'utf8').matchAll(IMPORT), (match) => match[1] ?? match[2]!);
 
-const projectImportsOf = (file: string): string[] =>
-  importsOf(file)
+const VALUE_IMPORT = /^(?:import|export)\s(?!type\s)(?:[^'"]*?\sfrom\s)?['"]([^'"]+)['"]/gm;
+
+/** Returns what is loaded with a file: its imports, without types and `import()`. */
+const loadedWith = (file: string): string[] =>
+  Array.from(readFileSync(path.join(ROOT, file), 'utf8').matchAll(VALUE_IMPORT), (match) => match[1]!);
+
+const inProject = (file: string, specifiers: readonly string[]): string[] =>
+  specifiers
     .filter((specifier) => specifier.startsWith('.'))
     .map((specifier) => path.posix.normalize(path.posix.join(path.posix.dirname(file), specifier)));
+
+const projectImportsOf = (file: string): string[] => inProject(file, importsOf(file));
 
 describe('imports', () => {
   test('are found in the sources', () => {
@@ -239,6 +247,14 @@ describe('imports', () => {
         }
       }
     }
+  });
+
+  test('let a tab join a room without TensorFlow.js, WebRTC and archives', () => {
+    const loaded = new Set(['src/engine/worker.ts', 'src/engine/page.ts']);
+    for (const file of loaded) for (const target of inProject(file, loadedWith(file))) loaded.add(target);
+    expect(loaded).toContain('src/engine/membership/membership.ts');
+    const packages = [...loaded].flatMap(loadedWith).filter((specifier) => !specifier.startsWith('.'));
+    expect(new Set(packages)).toEqual(new Set(['valibot', 'debug', 'devalue']));
   });
 
   test('form no cycle between files', () => {

@@ -71,11 +71,20 @@ export async function launchFirefox(commandMs: number, preferences: Preferences 
     env: { ...process.env, VK_DRIVER_FILES: driver, VK_ICD_FILENAMES: driver },
     extraPrefsFirefox: { ...LOOPBACK, ...preferences },
   });
-  await stopListeningForWorkers(browser);
+  try {
+    await stopListeningForWorkers(browser);
+  } catch (error) {
+    await browser.close();
+    throw error;
+  }
   return browser;
 }
 
-/** Does nothing in versions of Firefox without this listener. */
+/**
+ * Does nothing in versions of Firefox without this listener.
+ *
+ * @throws (rejects) if Firefox has no access to its own windows by WebDriver.
+ */
 async function stopListeningForWorkers(browser: Browser): Promise<void> {
   const { connection } = browser as unknown as WithConnection;
   const { result } = await connection.send('browsingContext.getTree', { 'moz:scope': 'chrome' });

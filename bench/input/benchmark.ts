@@ -150,7 +150,8 @@ export const input = defineBenchmark<InputOptions, InputResult>({
   section: (result) => `## Large data
 
 \`npm run -s bench -- input\`: tabs of one browser train the mlp on pictures of 96 x 96 pixels, on a table and on a text, with 128 samples per tab
-and step. The first step is counted from the moment at which the last tab has a device.
+and step. The first step is counted from the moment at which the last tab has a device. *later* is the rate of epochs 2 to 5, in
+a second run; – if the steps end in the first epoch. *of that reading* is the part of a step in which a rank waits for samples.
 
 ${inputTable(result)}`,
 });

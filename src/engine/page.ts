@@ -10,7 +10,7 @@ import { requestTabPort } from '../transport/broker.ts';
 import { watchDebugPatterns } from '../util/debugLog.ts';
 import { messageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
-import type { PeerHost } from './membership/peerRelay.ts';
+import type { PeerHost, RelayRequest } from './membership/peerRelay.ts';
 import { onPulse } from './membership/pulseSocket.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
@@ -34,35 +34,44 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     if (isWorking(pulse)) return onevent({ type: 'working', task, ms });
     onevent({ type: 'note', ...noticeText({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
   });
-  let peers: PeerHost | null = null;
+  let isStopped = false;
   let opening: Promise<PeerHost> | null = null;
   const openHost = async (): Promise<PeerHost> => {
     const [{ openPeerConnection }, relay] = await Promise.all([
       import('../transport/peerLink.ts'),
       import('./membership/peerRelay.ts'),
     ]);
-    peers = new relay.PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
+    return new relay.PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
       post({ type: 'relay', reply }, transfer),
     );
-    return peers;
   };
-  worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
-    // WebRTC's code is loaded after the worker, because a tab joins a room without it.
+  const host = (): Promise<PeerHost> => {
     if (opening === null) {
       opening = openHost();
-      opening.catch((error: unknown) => fail(messageOf(error)));
+      opening.catch((error: unknown) => {
+        if (!isStopped) fail(messageOf(error));
+      });
     }
-    if (data.type === 'events') return data.events.forEach(onevent);
-    // If that code could not be loaded, the failure was reported above.
-    void opening.then(
-      (host) => host.receive(data.request),
-      () => {},
-    );
+    return opening;
+  };
+  const receive = async (request: RelayRequest): Promise<void> => {
+    // If WebRTC's code could not be loaded, the failure was reported above.
+    (await host().catch(() => null))?.receive(request);
+  };
+  worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+    if (data.type === 'relay') return void receive(data.request);
+    // A tab joins a room without WebRTC's code, and spectators never need it.
+    if (data.events.some(({ type }) => type === 'device')) void host();
+    data.events.forEach(onevent);
   });
   worker.addEventListener('error', ({ message }) => fail(message || 'it could not be loaded'));
   const stop = (): void => {
     globalThis.removeEventListener('pagehide', stop);
-    peers?.close();
+    isStopped = true;
+    opening?.then(
+      (peers) => peers.close(),
+      () => {},
+    );
     deafen();
     unwatch();
     worker.terminate();

@@ -9,6 +9,7 @@ import type { ServerMessage } from '../protocol/control.ts';
 import type { Device } from '../protocol/room.ts';
 import { isChosenByTabs, type JobSpec } from '../spec/job.ts';
 import { demandsOf, hasPreview } from '../spec/preview.ts';
+import { LoadError } from './loadCode.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
 import { avoidedAfter, mayBeFed } from './membership/feederChoice.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
@@ -94,6 +95,7 @@ export type ReadinessEvent =
   /** The user has chosen files. */
   | { type: 'files'; files: readonly ChosenFile[] }
   | { type: 'inspected'; id: number; isFit: boolean }
+  | { type: 'uninspected'; id: number; error: unknown }
   /**
    * The effect `prepare` is done. `stateOfRun` is the run whose state this tab has. `isBehind`: the
    * others would have to wait until this tab has received the run's present state.
@@ -181,6 +183,8 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
       if (inspection?.id !== event.id) return stay(state);
       return consider({ ...state, inspection: { ...inspection, isFit: event.isFit } });
     }
+    case 'uninspected':
+      return state.inspection?.id === event.id ? giveUp(state, event.error) : stay(state);
     case 'prepared': {
       const { id, device, stateOfRun, isBehind } = event;
       if (state.announcement?.id !== id) return stay(state);
@@ -199,7 +203,8 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
       const { id, error } = event;
       if (state.announcement?.id !== id) return stay(state);
       const out = { ...state, announcement: null, isOut: true };
-      return error instanceof DeviceError ? giveUp(out, error) : stay(out, [{ type: 'fail', error, isFatal: false }]);
+      const isOver = error instanceof DeviceError || error instanceof LoadError;
+      return isOver ? giveUp(out, error) : stay(out, [{ type: 'fail', error, isFatal: false }]);
     }
     case 'failed':
       return onFailed(state, event.error);
@@ -225,14 +230,15 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
 
 /**
  * Returns what an error of this rank means for the other ranks.
- * - `rank`: this rank is out. Its GPU has failed, its own data are invalid, its data or model
- *   differs from most ranks, or its state was divergent more than MAX_DIVERGENCES times.
+ * - `rank`: this rank is out. Its GPU has failed, a part of its page is missing, its own data are
+ *   invalid, its data or model differs from most ranks, or its state was divergent more than
+ *   MAX_DIVERGENCES times.
  * - `generation`: only the generation ends. Another rank is divergent, or this rank has a divergent
  *   state that will be replaced.
  * - `run`: any other error ends the run.
  */
 export function scopeOf({ room, divergences }: ReadinessState, error: unknown): Scope {
-  if (error instanceof DeviceError) return 'rank';
+  if (error instanceof DeviceError || error instanceof LoadError) return 'rank';
   const { divergent, rank } = error instanceof PeergradError ? error.context : {};
   if (divergent === undefined) {
     // Distributed files are the same on all ranks, so an error in them is not this rank's own.

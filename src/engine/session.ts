@@ -12,6 +12,7 @@ import { FEEDER } from '../parallel/recovery/stateFeed.ts';
 import { messageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
+import { loadCode } from './loadCode.ts';
 import type { Origin } from './model/origin.ts';
 import { ModelQueries } from './model/modelQueries.ts';
 import { FEED_RETRY_MS } from './membership/feederChoice.ts';
@@ -152,7 +153,8 @@ export class Session {
     let origin: Origin | null = null;
     try {
       // Most rooms start without such a file, and then join without the code that reads it.
-      if (source !== undefined) origin = await (await import('./model/origin.ts')).loadOrigin(source, openCheckpoints);
+      if (source !== undefined)
+        origin = await (await loadCode(() => import('./model/origin.ts'))).loadOrigin(source, openCheckpoints);
     } catch (error) {
       if (this.#entries === entry) this.#fail(error, true);
       return;
@@ -170,7 +172,6 @@ export class Session {
     this.#dispatch({ type: 'entered', isSpectator: command.isSpectator ?? false });
     this.#rendezvous = this.#createRendezvous(command.server, helloOf(command));
     void this.#rendezvous.start();
-    if (this.#spectator === null) this.#current.load();
   }
 
   #createRendezvous(server: string, hello: RendezvousOptions['hello']): Rendezvous {
@@ -184,6 +185,7 @@ export class Session {
         this.#code = room;
         emit({ type: 'admitted', member, room, hostKey });
         this.#dispatch({ type: 'admitted', member });
+        if (spectator === null) this.#current.load();
       },
       onhostkey: (room, hostKey) => emit({ type: 'hostKey', room, hostKey }),
       onroom: (message) => this.#onRoom(message),
@@ -271,8 +273,12 @@ export class Session {
   }
 
   async #inspect({ id, job }: Extract<ReadinessEffect, { type: 'inspect' }>): Promise<void> {
-    const isFit = await this.#files.inspect(job, () => this.#readiness.inspection?.id === id);
-    if (isFit !== null) this.#dispatch({ type: 'inspected', id, isFit });
+    try {
+      const isFit = await this.#files.inspect(job, () => this.#readiness.inspection?.id === id);
+      if (isFit !== null) this.#dispatch({ type: 'inspected', id, isFit });
+    } catch (error) {
+      this.#dispatch({ type: 'uninspected', id, error });
+    }
   }
 
   async #prepare({ id, room }: Extract<ReadinessEffect, { type: 'prepare' }>): Promise<void> {

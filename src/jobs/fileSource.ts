@@ -14,12 +14,12 @@ import { readRange } from './webRanges.ts';
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
 export interface LoadDataOptions {
   /**
-   * For data of kind `files`: the files that the user of this tab picked. For data of kind
-   * `shared`: the files that this rank received from another tab, unless the job reads `shared`.
+   * For data of kind `files`: the files that the user of this tab picked. For data of kind `shared`
+   * other than images: the files that this rank received from other tabs.
    */
   files?: readonly File[];
   /**
-   * For images in data of kind `shared`: the files that this rank receives from another tab, some
+   * For images in data of kind `shared`: the files that this rank receives from other tabs, some
    * of them while it trains.
    */
   shared?: readonly StoredFile[];

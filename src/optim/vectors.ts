@@ -69,7 +69,8 @@ function openVectors(): Vectors | null {
 
 /**
  * Updates the elements from `start` to `end` - 1 of the arrays: parameters, gradient, mean and mean
- * square. Returns whether it did: not if the browser cannot, or if there are few elements.
+ * square. Returns false, and changes nothing, if the browser cannot run the module or there are few
+ * elements.
  */
 export function updateByVectors(
   arrays: readonly [params: Float32Array, gradient: Float32Array, mean: Float32Array, square: Float32Array],
@@ -95,8 +96,9 @@ export function updateByVectors(
 }
 
 /**
- * Divides all values in place. Returns whether it did: not if the browser cannot, if there are few
- * values, or if `by` is no float32 number, because then the quotient needs float64.
+ * Divides all values in place. Returns false, and changes nothing, if the browser cannot run the
+ * module, if there are few values, or if `by` is no float32 number, for which the quotient needs
+ * float64.
  */
 export function divideByVectors(values: Float32Array, by: number): boolean {
   const found = Math.fround(by) === by ? vectorsFor(values.length) : null;

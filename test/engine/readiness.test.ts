@@ -9,6 +9,7 @@ import {
   type ReadinessState,
   type RoomMessage,
 } from '../../src/engine/readiness.ts';
+import { LoadError } from '../../src/engine/loadCode.ts';
 import type { Device } from '../../src/protocol/room.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError, DeviceError, DivergenceError, MismatchError, PeergradError } from '../../src/util/errors.ts';
@@ -205,6 +206,27 @@ describe('chosen files', () => {
     expect(tab.room({ job: TABLE, phase: 'RUNNING', run: 1 })).toEqual([]);
     expect(typesOf(tab.files())).toEqual(['discard', 'inspect']);
     expect(typesOf(tab.inspected(true))).toEqual(['prepare']);
+  });
+});
+
+describe('a tab that cannot load a part of its page', () => {
+  const error = new LoadError('Offline.');
+  const LEFT = [{ type: 'fail', error, isFatal: true }, { type: 'leave' }];
+
+  test('leaves the room instead of letting the others wait, when it prepares for the run', () => {
+    const tab = admitted();
+    tab.room();
+    expect(tab.take({ type: 'unprepared', id: tab.announcement, error })).toEqual(LEFT);
+  });
+
+  test('leaves the room when it inspects its files, unless other files were chosen meanwhile', () => {
+    const tab = admitted();
+    tab.room({ job: TABLE });
+    tab.files();
+    const first = tab.state.inspection!.id;
+    tab.files();
+    expect(tab.take({ type: 'uninspected', id: first, error })).toEqual([]);
+    expect(tab.take({ type: 'uninspected', id: tab.state.inspection!.id, error })).toEqual(LEFT);
   });
 });
 

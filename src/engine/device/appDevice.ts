@@ -1,10 +1,11 @@
 /** Opens the device in the app, whose bundle includes the files of WebAssembly. */
 import type { Clock } from '../../util/clock.ts';
 import type { KernelChoice } from '../../spec/names.ts';
+import { loadCode } from '../loadCode.ts';
 import type { OpenedDevice } from './device.ts';
 
 /** Loads TensorFlow.js with the device, because a tab joins a room without it. */
 export async function openAppDevice(clock: Clock, kernels: KernelChoice): Promise<OpenedDevice> {
-  const { openDevice } = await import('./device.ts');
-  return openDevice(clock, async () => (await import('./wasm.ts')).openWasm(), kernels);
+  const { openDevice } = await loadCode(() => import('./device.ts'));
+  return openDevice(clock, async () => (await loadCode(() => import('./wasm.ts'))).openWasm(), kernels);
 }

@@ -6,6 +6,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { ManifestFile } from '../../spec/fileManifest.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError } from '../../util/errors.ts';
+import { loadCode } from '../loadCode.ts';
 import type { RoomMessage } from '../readiness.ts';
 import { SharedFiles } from './sharedFiles.ts';
 
@@ -51,12 +52,14 @@ export class ChosenFiles {
    * Emits the progress of reading the files, then a preview of them for `job`. Returns whether the
    * job can be trained on the files; `null` if the user has chosen other files in the meantime, or
    * if `isCurrent` returns false.
+   *
+   * @throws (rejects) LoadError.
    */
   async inspect(job: JobSpec, isCurrent: () => boolean): Promise<boolean | null> {
     const files = this.#files;
     const isLatest = (): boolean => this.#files === files && isCurrent();
     let percent = -1;
-    const { inspectFiles } = await import('../../jobs/index.ts');
+    const { inspectFiles } = await loadCode(() => import('../../jobs/index.ts'));
     const found = await inspectFiles(job, files, (loading) => {
       const reached = Math.floor((100 * loading.done) / loading.total);
       if (reached === percent || !isLatest()) return;

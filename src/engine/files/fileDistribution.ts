@@ -22,7 +22,10 @@ const MOST_NAMED = 4;
  */
 const AHEAD = 4;
 
-/** Options of the group in which slices arrive while the run trains. */
+/**
+ * Options of the group in which slices arrive while the run trains. It is created in SYNCING, whose
+ * longer timeout it would have otherwise.
+ */
 const BACKGROUND = { timeoutMs: DEFAULT_OP_TIMEOUT_MS };
 
 interface FileDistributionOptions {

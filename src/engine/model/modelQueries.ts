@@ -1,6 +1,8 @@
 /** Answers the page's queries about the model, one after the other. */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
+import { asError, messageOf } from '../../util/errors.ts';
+import { loadCode } from '../loadCode.ts';
 import type { OpenRun, TrainedModel } from './modelFiles.ts';
 import type { PipelineOutputs } from './pipelineOutputs.ts';
 
@@ -29,21 +31,25 @@ export class ModelQueries {
 
   ask(query: ModelQuery): void {
     this.#answered = this.#answered.then(async () => {
-      this.#emit(await this.#answer(query));
+      try {
+        this.#emit(await this.#answer(query));
+      } catch (error) {
+        this.#emit({ type: 'failed', name: asError(error).name, message: messageOf(error), fatal: false });
+      }
     });
   }
 
   async #answer(query: ModelQuery): Promise<EngineEvent> {
+    const [{ exportModel }, { answer }] = await loadCode(() =>
+      Promise.all([import('./modelFiles.ts'), import('../tasks/inspection.ts')]),
+    );
     const { model } = this.#run;
     const [whole, staged] = model === null || 'model' in model ? [model, null] : [null, model];
     if (query.type === 'export') {
       if (staged && query.format !== 'checkpoint') return staged.answer(query);
-      const { openRun } = this.#run;
-      const { exportModel } = await import('./modelFiles.ts');
-      return exportModel(query, whole, openRun);
+      return exportModel(query, whole, this.#run.openRun);
     }
     if (staged && query.type === 'generate') return staged.answer(query);
-    const { answer } = await import('../tasks/inspection.ts');
     return answer(query, whole);
   }
 }

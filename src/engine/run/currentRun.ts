@@ -18,6 +18,7 @@ import type { ChosenFiles } from '../files/chosenFiles.ts';
 import type { OpenRun, TrainedModel } from '../model/modelFiles.ts';
 import type { Origin } from '../model/origin.ts';
 import { LessonRun } from '../lesson/lesson.ts';
+import { loadCode } from '../loadCode.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { RoomMessage } from '../readiness.ts';
@@ -37,6 +38,8 @@ const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 
 /** Milliseconds between two messages that say how much of the state this tab has received. */
 const RECEIVED_EVERY_MS = 5_000;
+
+const loadRun = (): Promise<typeof import('./run.ts')> => loadCode(() => import('./run.ts'));
 
 /** This tab's part in a run. */
 type RunPart = Run | LessonRun;
@@ -154,9 +157,9 @@ export class CurrentRun {
     return JSON.stringify({ ...origin.meta.job, shardOptimizer }) === JSON.stringify(job) ? origin : null;
   }
 
-  /** Begins to load the code of runs. A failure is reported when the device is opened. */
+  /** Begins to load the code of runs. A failure is reported when a run needs the code. */
   load(): void {
-    import('./run.ts').catch(() => {});
+    loadRun().catch(() => {});
   }
 
   /**
@@ -166,7 +169,7 @@ export class CurrentRun {
     const { openDevice: open, clock, kernels, emit } = this.#options;
     if (this.#device) return this.#device;
     // With the code of runs, because it should not be loaded at the start of a run.
-    const opening = Promise.all([open(clock, kernels()), import('./run.ts')]).then(
+    const opening = Promise.all([open(clock, kernels()), loadRun()]).then(
       ([opened]) => {
         emit({ type: 'device', device: opened.device, note: opened.note });
         return opened;
@@ -359,7 +362,7 @@ export class CurrentRun {
     const { files, baseUrl, clock, activity, isHidden } = this.#options;
     const chosen = files.files;
     const shared = files.sharedOf(options.job);
-    const [opened, { Run }] = await Promise.all([this.#openDevice(), import('./run.ts')]);
+    const [opened, { Run }] = await Promise.all([this.#openDevice(), loadRun()]);
     return Run.prepare({
       ...options,
       ...{ files: chosen, shared, baseUrl, opened, clock, activity, isHidden },

@@ -82,7 +82,7 @@ export class Run {
         shared,
         orderOf: () => {
           const reached = this.#built?.rank.progress.now ?? this.#from?.progress;
-          return options.activity.during('order the files', () => sliceOrder(shared, job, options.worldSize, reached));
+          return options.activity.during('order the files', () => sliceOrder(shared, job, this.worldSize, reached));
         },
       });
     const origin = { agreed: from?.agreed, vocabulary: weights?.vocabulary };

@@ -57,7 +57,10 @@ export interface DistributeFilesOptions {
   allowsMissing?: boolean;
 }
 
-/** Message tag of slices. No other message at the beginning of a generation uses this tag. */
+/**
+ * Message tag of slices. No other message of their group uses it: at the beginning of a generation,
+ * or in the group in which slices arrive while the run trains.
+ */
 const TAG = 2000;
 const AHEAD = 24;
 /** Interval of progress reports between ranks, in milliseconds. */
@@ -81,7 +84,8 @@ const WATCHED = Infinity;
  * if there is a slice that no rank has. Every rank must call this function.
  *
  * @returns the slices that no rank has, or all slices if no rank knows the digests. The result is
- *   equal on all ranks. If it is empty, every rank has the transferred slices now.
+ *   equal on all ranks. Every rank now has each slice of `order` that any rank has; without
+ *   `allowsMissing`, only if the result is empty.
  * @throws (rejects) PeergradError if a slice arrives damaged again and again; TimeoutError if there
  *   is no progress; errors of collectives. After an error, received slices remain in `slices`.
  */

@@ -1,0 +1,27 @@
+/**
+ * Loads code that a tab does not need before it has joined its room. Until then, the engine's
+ * worker imports nothing that computes.
+ */
+import { messageOf, PeergradError } from '../util/errors.ts';
+
+/** A part of the page could not be loaded. Browsers may not try again before a reload. */
+export class LoadError extends PeergradError {
+  override readonly name = 'LoadError';
+}
+
+/**
+ * Resolves with the module that `load` imports.
+ *
+ * @throws (rejects) LoadError.
+ */
+export async function loadCode<T>(load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (cause) {
+    throw new LoadError(
+      `A part of the page could not be loaded (${messageOf(cause)}). The connection is broken, or the server has another version of the page now. Reload the page.`,
+      {},
+      { cause },
+    );
+  }
+}
