@@ -59,10 +59,13 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     (await host().catch(() => null))?.receive(request);
   };
   worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
-    if (data.type === 'relay') return void receive(data.request);
-    // A tab joins a room without WebRTC's code, and spectators never need it.
-    if (data.events.some(({ type }) => type === 'device')) void host();
-    data.events.forEach(onevent);
+    if (data.type === 'relay') {
+      void receive(data.request);
+    } else {
+      // A tab joins a room without WebRTC's code, and spectators never need it.
+      if (data.events.some(({ type }) => type === 'device')) void host();
+      data.events.forEach(onevent);
+    }
   });
   worker.addEventListener('error', ({ message }) => fail(message || 'it could not be loaded'));
   const stop = (): void => {

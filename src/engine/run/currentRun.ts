@@ -39,7 +39,8 @@ const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 /** Milliseconds between two messages that say how much of the state this tab has received. */
 const RECEIVED_EVERY_MS = 5_000;
 
-const loadRun = (): Promise<typeof import('./run.ts')> => loadCode(() => import('./run.ts'));
+/** Loads the code of runs. */
+const loadRun = async (): Promise<typeof Run> => (await loadCode(() => import('./run.ts'))).Run;
 
 /** This tab's part in a run. */
 type RunPart = Run | LessonRun;
@@ -362,8 +363,8 @@ export class CurrentRun {
     const { files, baseUrl, clock, activity, isHidden } = this.#options;
     const chosen = files.files;
     const shared = files.sharedOf(options.job);
-    const [opened, { Run }] = await Promise.all([this.#openDevice(), loadRun()]);
-    return Run.prepare({
+    const opened = await this.#openDevice();
+    return (await loadRun()).prepare({
       ...options,
       ...{ files: chosen, shared, baseUrl, opened, clock, activity, isHidden },
       onagreed: async (step) => this.#barrier?.until(step),
