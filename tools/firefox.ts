@@ -9,14 +9,6 @@ import { UsageError } from '../src/util/errors.ts';
 
 const START_MS = 60_000;
 
-const DRIVERS = '/usr/share/vulkan/icd.d';
-const NAMES = ['firefox', 'firefox-esr'];
-
-const WITH_WEBGPU = {
-  'dom.webgpu.enabled': true,
-  'dom.webgpu.workers.enabled': true,
-  'gfx.webgpu.ignore-blocklist': true,
-};
 /**
  * WebDriver listens for new workers. While it does, one of about fifty workers that another worker
  * creates never starts, and blocks its creator (Firefox 153). No test needs these events.
@@ -25,6 +17,14 @@ const UNREGISTER_WORKER_LISTENER = `ChromeUtils.importESModule(
   'chrome://remote/content/shared/js-process-actors/WebDriverWorkerListenerActor.sys.mjs',
 ).unregisterWebDriverWorkerListenerActor()`;
 
+const DRIVERS = '/usr/share/vulkan/icd.d';
+const NAMES = ['firefox', 'firefox-esr'];
+
+const WITH_WEBGPU = {
+  'dom.webgpu.enabled': true,
+  'dom.webgpu.workers.enabled': true,
+  'gfx.webgpu.ignore-blocklist': true,
+};
 /** A machine without a network can connect tabs, too. */
 const LOOPBACK = { 'media.peerconnection.ice.loopback': true };
 

@@ -91,7 +91,7 @@ export class Session {
       kernels: () => this.#kernels,
       send: (message) => this.#rendezvous?.send(message),
     });
-    this.#queries = new ModelQueries(this.#current, emit);
+    this.#queries = new ModelQueries(this.#current, emit, (error) => this.#fail(error, false));
   }
 
   command(command: EngineCommand): void {

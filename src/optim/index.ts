@@ -5,10 +5,10 @@ import type { Range } from '../util/range.ts';
 import { copyState, type Optimizer, type OptimizerOptions, type OptimizerState } from './optimizer.ts';
 import { settingOf, TENSORFLOW, TORCH, type Config, type Library } from './rules.ts';
 
-export { divide } from './divide.ts';
 export type { OptimizerName } from '../spec/names.ts';
 export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts';
 export { DEFAULT_EPSILON, type Config } from './rules.ts';
+export { divide } from './vectors.ts';
 
 /**
  * Creates an optimizer for `size` parameters, with averages of zero.

@@ -96,20 +96,23 @@ export function updateByVectors(
 }
 
 /**
- * Divides all values in place. Returns false, and changes nothing, if the browser cannot run the
- * module, if there are few values, or if `by` is no float32 number, for which the quotient needs
- * float64.
+ * Divides all `values` in place by `by`; does nothing if `by` is 0. IEEE division returns the same
+ * bits on every machine.
  */
-export function divideByVectors(values: Float32Array, by: number): boolean {
+export function divide(values: Float32Array, by: number): void {
+  if (!(by > 0) || by === 1) return;
+  // If `by` is no float32 number, the quotient needs float64.
   const found = Math.fround(by) === by ? vectorsFor(values.length) : null;
-  if (found === null) return false;
-  const { divide, parts, addresses } = found;
+  if (found === null) {
+    for (let i = 0; i < values.length; i++) values[i]! /= by;
+    return;
+  }
+  const { divide: divideInModule, parts, addresses } = found;
   const part = parts[0]!;
   for (let at = 0; at < values.length; at += CHUNK) {
     const count = Math.min(CHUNK, values.length - at);
     part.set(values.subarray(at, at + count));
-    divide(addresses[0], count, by);
+    divideInModule(addresses[0], count, by);
     values.set(part.subarray(0, count), at);
   }
-  return true;
 }

@@ -6,6 +6,7 @@ import { sizeOf } from '../util/shape.ts';
 import type { WasmBackend } from './backend.ts';
 import { call, functionsOf } from './functions.ts';
 import type { Pointer } from './recording.ts';
+import { depthwiseInfo, pool2DInfo, pool3DInfo, type Conv2DInfo, type Conv3DInfo, type Shape4 } from './windowInfo.ts';
 
 const FLOAT_BYTES = 4;
 const DOUBLE_BYTES = 8;
@@ -21,8 +22,8 @@ type Kernel = (args: Arguments) => tf.TensorInfo | tf.TensorInfo[] | null;
 
 const KERNELS: Readonly<Record<string, Kernel>> = {
   Add: addRow,
-  AvgPool3DGrad: (args) => poolGradient(args, pool3D(args)),
-  AvgPoolGrad: (args) => poolGradient(args, pool2D(args)),
+  AvgPool3DGrad: (args) => poolGradient(args, pool3DInfo),
+  AvgPoolGrad: (args) => poolGradient(args, pool2DInfo),
   BatchMatMul: multiply,
   CausalAttention: attention,
   CausalAttentionGradient: attentionGradient,
@@ -33,8 +34,8 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
   CrossEntropyGradient: crossEntropyGradient,
   DepthwiseConv2dNativeBackpropFilter: depthwiseFilterGradient,
   DepthwiseConv2dNativeBackpropInput: depthwiseInputGradient,
-  MaxPool3DGrad: (args) => poolGradient(args, pool3D(args), true),
-  MaxPoolGrad: (args) => poolGradient(args, pool2D(args), true),
+  MaxPool3DGrad: (args) => poolGradient(args, pool3DInfo, true),
+  MaxPoolGrad: (args) => poolGradient(args, pool2DInfo, true),
   RmsNorm: rmsNorm,
   RmsNormResidual: (args) => {
     const { dataId, shape, dtype } = args.inputs['x']!;
@@ -157,9 +158,6 @@ interface ConvolutionAttributes {
   dimRoundingMode?: 'floor' | 'round' | 'ceil';
 }
 
-type Shape4 = [number, number, number, number];
-type Shape5 = [number, number, number, number, number];
-
 function filterGradient(args: Arguments): tf.TensorInfo {
   const { inputs, attrs, backend } = args;
   const filter = backend.makeOutput(attrs['filterShape'] as number[], 'float32');
@@ -196,20 +194,13 @@ function convolutionGradient(
   return result;
 }
 
-interface DepthwiseAttributes extends Pick<ConvolutionAttributes, 'strides' | 'pad' | 'dimRoundingMode'> {
-  dilations: number | [number, number] | null;
-}
-
 /** Returns the arguments that both gradients of a depthwise convolution have. */
-function depthwiseSizes(shapes: [pictures: number[], filter: number[]], attrs: tf.NamedAttrMap): number[] {
-  const { strides, dilations, pad, dimRoundingMode } = attrs as unknown as DepthwiseAttributes;
-  const [pictures, filter] = shapes as [Shape4, Shape4];
-  const all = [pictures, filter, strides, dilations ?? 1, pad, dimRoundingMode, true] as const;
-  const info = tf.backend_util.computeConv2DInfo(...all);
+function depthwiseSizes(pictures: tf.TensorInfo, filter: tf.TensorInfo, attrs: tf.NamedAttrMap): number[] {
+  const info = depthwiseInfo(pictures.shape, filter.shape, attrs);
   const { inHeight, outHeight, filterHeight, strideHeight, dilationHeight, padInfo } = info;
   const { inWidth, outWidth, filterWidth, strideWidth, dilationWidth } = info;
   return [
-    ...[info.batchSize, info.inChannels, filter[3]],
+    ...[info.batchSize, info.inChannels, filter.shape[3]!],
     ...[inHeight, outHeight, filterHeight, strideHeight, dilationHeight, padInfo.top],
     ...[inWidth, outWidth, filterWidth, strideWidth, dilationWidth, padInfo.left],
   ];
@@ -218,7 +209,7 @@ function depthwiseSizes(shapes: [pictures: number[], filter: number[]], attrs: t
 function depthwiseFilterGradient({ inputs, attrs, backend }: Arguments): tf.TensorInfo {
   const { x, dy } = inputs as Record<'x' | 'dy', tf.TensorInfo>;
   const filter = backend.makeOutput(attrs['filterShape'] as number[], 'float32');
-  const sizes = depthwiseSizes([x.shape, filter.shape], attrs);
+  const sizes = depthwiseSizes(x, filter, attrs);
   withMemory(backend, DOUBLE_BYTES * sizeOf(filter.shape), (sums) =>
     call(backend, 'depthwiseFilterGradient', [filter, x, dy, sums, ...sizes]),
   );
@@ -228,33 +219,18 @@ function depthwiseFilterGradient({ inputs, attrs, backend }: Arguments): tf.Tens
 function depthwiseInputGradient({ inputs, attrs, backend }: Arguments): tf.TensorInfo {
   const { filter, dy } = inputs as Record<'filter' | 'dy', tf.TensorInfo>;
   const dx = backend.makeOutput(attrs['inputShape'] as number[], 'float32');
-  const sizes = depthwiseSizes([dx.shape, filter.shape], attrs);
+  const sizes = depthwiseSizes(dx, filter, attrs);
   call(backend, 'depthwiseInputGradient', [dx, filter, dy, ...sizes]);
   return dx;
 }
 
-interface PoolAttributes<Sides> extends Pick<ConvolutionAttributes, 'dimRoundingMode'> {
-  filterSize: number | Sides;
-  strides: number | Sides;
-  pad: 'valid' | 'same' | number;
-}
-
-function pool2D({ inputs: { input }, attrs }: Arguments): tf.backend_util.Conv2DInfo {
-  const { filterSize, strides, pad, dimRoundingMode } = attrs as unknown as PoolAttributes<[number, number]>;
-  return tf.backend_util.computePool2DInfo(input!.shape as Shape4, filterSize, strides, 1, pad, dimRoundingMode);
-}
-
-function pool3D({ inputs: { input }, attrs }: Arguments): tf.backend_util.Conv3DInfo {
-  const { filterSize, strides, pad, dimRoundingMode } = attrs as unknown as PoolAttributes<[number, number, number]>;
-  return tf.backend_util.computePool3DInfo(input!.shape as Shape5, filterSize, strides, 1, pad, dimRoundingMode);
-}
-
 function poolGradient(
-  { inputs, backend }: Arguments,
-  info: tf.backend_util.Conv2DInfo | tf.backend_util.Conv3DInfo,
+  { inputs, attrs, backend }: Arguments,
+  infoOf: (shape: number[], attrs: object) => Conv2DInfo | Conv3DInfo,
   ofMaximum = false,
 ): tf.TensorInfo {
   const { input, dy } = inputs as Record<'input' | 'dy', tf.TensorInfo>;
+  const info = infoOf(input.shape, attrs);
   const { batchSize, inChannels, padInfo } = info;
   const { inHeight, outHeight, filterHeight, strideHeight, inWidth, outWidth, filterWidth, strideWidth } = info;
   const dx = backend.makeOutput(input.shape, 'float32');

@@ -26,8 +26,7 @@ export function registerTrainingKernels(): void {
   registerLookUp();
   registerPrelu();
   for (const name of ['Sum', 'Mean']) reduceNothing(name);
-  castToBool();
-  shareMemory();
+  registerCopies();
   for (const [name, input, dtype] of WRONG_TYPES) refuse(name, input, dtype);
 }
 
@@ -59,31 +58,33 @@ function reduceNothing(kernelName: string): void {
   });
 }
 
-/** TensorFlow.js converts numbers to bytes, so 256 and 0.5 are false, and 2 remains 2. */
-function castToBool(): void {
-  replaceKernel('Cast', (params, original) => {
-    if (params.attrs!['dtype'] !== 'bool') return original(params);
-    const [x, backend] = [params.inputs['x']!, params.backend as BackendWasm];
-    const result = backend.makeOutput(x.shape, 'bool');
-    const to = backend.typedArrayFromHeap(result);
-    for (const [i, value] of backend.typedArrayFromHeap(x).entries()) to[i] = value === 0 ? 0 : 1;
-    return result;
-  });
-}
-
 /**
  * Makes clones, and casts to the same type, share the memory of a tensor, as on other backends.
  * TensorFlow.js copies, which takes a tenth of a pass of convolutions of large pictures.
  */
-function shareMemory(): void {
-  for (const kernelName of ['Identity', 'Cast']) {
-    replaceKernel(kernelName, (params, original) => {
-      const { dataId, shape, dtype } = params.inputs['x']!;
-      if (kernelName === 'Cast' && params.attrs!['dtype'] !== dtype) return original(params);
-      (params.backend as tf.KernelBackend & BackendWasm).incRef(dataId);
-      return { dataId, shape, dtype };
-    });
-  }
+function registerCopies(): void {
+  replaceKernel('Identity', ({ inputs, backend }) => share(inputs['x']!, backend as SharingBackend));
+  replaceKernel('Cast', (params, original) => {
+    const [x, backend] = [params.inputs['x']!, params.backend as SharingBackend];
+    const dtype = params.attrs!['dtype'];
+    if (dtype === x.dtype) return share(x, backend);
+    return dtype === 'bool' ? castToBool(x, backend) : original(params);
+  });
+}
+
+type SharingBackend = tf.KernelBackend & BackendWasm;
+
+function share({ dataId, shape, dtype }: tf.TensorInfo, backend: SharingBackend): tf.TensorInfo {
+  backend.incRef(dataId);
+  return { dataId, shape, dtype };
+}
+
+/** TensorFlow.js converts numbers to bytes, so 256 and 0.5 are false, and 2 remains 2. */
+function castToBool(x: tf.TensorInfo, backend: BackendWasm): tf.TensorInfo {
+  const result = backend.makeOutput(x.shape, 'bool');
+  const to = backend.typedArrayFromHeap(result);
+  for (const [i, value] of backend.typedArrayFromHeap(x).entries()) to[i] = value === 0 ? 0 : 1;
+  return result;
 }
 
 /**
@@ -108,7 +109,7 @@ function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
   replaceKernel(kernelName, (params, original) => {
     if (params.inputs[input]!.dtype !== dtype) return original(params);
     throw new UsageError(
-      `${kernelName}: TensorFlow.js computes wrong results for ${dtype} on WebAssembly. Cast ${input} to float32 first.`,
+      `${kernelName}: WebAssembly cannot compute this for ${dtype}. Cast ${input} to float32 first.`,
     );
   });
 }

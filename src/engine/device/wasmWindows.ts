@@ -6,14 +6,18 @@ import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { UsageError } from '../../util/errors.ts';
 import { canCompute } from '../../wasm/functions.ts';
+import {
+  depthwiseInfo,
+  pool2DInfo,
+  pool3DInfo,
+  type Conv2DInfo,
+  type Conv3DInfo,
+  type Shape4,
+  type Shape5,
+} from '../../wasm/windowInfo.ts';
 import { floatsOf, registerWasmKernel, replaceKernel, type WasmKernel } from './wasmRegistry.ts';
 
-const { computeConv2DInfo, computeConv3DInfo, computePool2DInfo, computePool3DInfo } = tf.backend_util;
-type Conv2DInfo = tf.backend_util.Conv2DInfo;
-type Conv3DInfo = tf.backend_util.Conv3DInfo;
-
-type Shape4 = [number, number, number, number];
-type Shape5 = [number, number, number, number, number];
+const { computeConv2DInfo, computeConv3DInfo } = tf.backend_util;
 
 /** The attributes of these kernels. Each kernel has only some of them. */
 interface Attributes {
@@ -23,13 +27,11 @@ interface Attributes {
   dimRoundingMode?: 'floor' | 'round' | 'ceil';
   filterShape: Shape4;
   inputShape: Shape4;
-  filterSize: number | [number, number];
 }
 type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
   strides: number | [number, number, number];
   filterShape: Shape5;
   inputShape: Shape5;
-  filterSize: number | [number, number, number];
 };
 
 /** Registers the kernels in place of TensorFlow.js's. */
@@ -80,9 +82,7 @@ function padExplicitly(kernelName: string, isDepthwise: boolean): void {
 
 function checkPooling(kernelName: string): void {
   replaceKernel(kernelName, (params, original) => {
-    const { filterSize, strides, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
-    const shape = params.inputs['x']!.shape as Shape4;
-    checkShape(kernelName, computePool2DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode));
+    checkShape(kernelName, pool2DInfo(params.inputs['x']!.shape, params.attrs!));
     return original(params);
   });
 }
@@ -103,11 +103,6 @@ function checkShape(kernelName: string, info: Conv2DInfo): void {
     `${kernelName}: WebAssembly computes an output of ${rows} x ${columns}, but TensorFlow.js expects ${outHeight} x ${outWidth}. ` +
       "Pass `pad` as 'same', 'valid' or [[0, 0], [top, bottom], [left, right], [0, 0]], and 'floor' or nothing as `dimRoundingMode`.",
   );
-}
-
-function depthwiseInfo(x: number[], filter: number[], attributes: Attributes): Conv2DInfo {
-  const { strides, dilations, pad, dimRoundingMode } = attributes;
-  return computeConv2DInfo(x as Shape4, filter as Shape4, strides, dilations ?? 1, pad, dimRoundingMode, true);
 }
 
 /**
@@ -199,9 +194,8 @@ const convolution3DInputGradient: WasmKernel<Attributes3D> = (inputs, { strides,
   return result;
 };
 
-const maxPool3D: WasmKernel<Attributes3D> = (inputs, { filterSize, strides, pad, dimRoundingMode }, backend) => {
-  const shape = inputs['x']!.shape as Shape5;
-  const info = computePool3DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode);
+const maxPool3D: WasmKernel<object> = (inputs, attributes, backend) => {
+  const info = pool3DInfo(inputs['x']!.shape, attributes);
   const result = backend.makeOutput(info.outShape, inputs['x']!.dtype);
   const [x, y] = floatsOf(backend, inputs['x']!, result);
   y!.fill(-Infinity);
@@ -241,19 +235,11 @@ function maxPoolGradient(
   return result;
 }
 
-const maxPool2DGradient: WasmKernel<Attributes> = (inputs, { filterSize, strides, pad, dimRoundingMode }, backend) => {
-  const shape = inputs['input']!.shape as Shape4;
-  return maxPoolGradient(computePool2DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode), inputs, backend);
-};
+const maxPool2DGradient: WasmKernel<object> = (inputs, attributes, backend) =>
+  maxPoolGradient(pool2DInfo(inputs['input']!.shape, attributes), inputs, backend);
 
-const maxPool3DGradient: WasmKernel<Attributes3D> = (
-  inputs,
-  { filterSize, strides, pad, dimRoundingMode },
-  backend,
-) => {
-  const shape = inputs['input']!.shape as Shape5;
-  return maxPoolGradient(computePool3DInfo(shape, filterSize, strides, 1, pad, dimRoundingMode), inputs, backend);
-};
+const maxPool3DGradient: WasmKernel<object> = (inputs, attributes, backend) =>
+  maxPoolGradient(pool3DInfo(inputs['input']!.shape, attributes), inputs, backend);
 
 /**
  * Gradients that TensorFlow.js lacks or computes wrongly, for browsers that cannot run the kernels

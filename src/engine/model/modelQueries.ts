@@ -1,7 +1,6 @@
 /** Answers the page's queries about the model, one after the other. */
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
-import { asError, messageOf } from '../../util/errors.ts';
 import { loadCode } from '../loadCode.ts';
 import type { OpenRun, TrainedModel } from './modelFiles.ts';
 import type { PipelineOutputs } from './pipelineOutputs.ts';
@@ -18,15 +17,18 @@ interface QueriedRun {
 export class ModelQueries {
   readonly #run: QueriedRun;
   readonly #emit: (event: EngineEvent) => void;
+  readonly #onfailure: (error: unknown) => void;
   /**
    * Settles once all queries so far are answered. Queries run one at a time because they share the
    * model's staging buffers.
    */
   #answered: Promise<void> = Promise.resolve();
 
-  constructor(run: QueriedRun, emit: (event: EngineEvent) => void) {
+  /** @param onfailure receives the error if a query cannot be answered. */
+  constructor(run: QueriedRun, emit: (event: EngineEvent) => void, onfailure: (error: unknown) => void) {
     this.#run = run;
     this.#emit = emit;
+    this.#onfailure = onfailure;
   }
 
   ask(query: ModelQuery): void {
@@ -34,7 +36,7 @@ export class ModelQueries {
       try {
         this.#emit(await this.#answer(query));
       } catch (error) {
-        this.#emit({ type: 'failed', name: asError(error).name, message: messageOf(error), fatal: false });
+        this.#onfailure(error);
       }
     });
   }
