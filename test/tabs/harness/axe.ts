@@ -5,10 +5,12 @@ import type { AxeResults } from 'axe-core';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** In the middle of a transition, colours may have less contrast than before and after. */
-const TRANSITIONS = `Promise.allSettled(
-  document.getAnimations().filter((one) => one instanceof CSSTransition).map(({ finished }) => finished),
-).then(() => {})`;
+/** Ends transitions: in the middle of one, colours may have less contrast than before and after. */
+const WITHOUT_TRANSITIONS = `{
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync('*, *::before, *::after { transition: none !important }');
+  document.adoptedStyleSheets.push(sheet);
+}`;
 
 /**
  * Returns the violations that axe finds on a page, one text for each.
@@ -19,7 +21,7 @@ export async function violationsOn(
   page: { evaluate: (script: string) => Promise<unknown> },
   scope = ':root',
 ): Promise<string[]> {
-  await page.evaluate(TRANSITIONS);
+  await page.evaluate(WITHOUT_TRANSITIONS);
   await page.evaluate(AXE);
   const found = (await page.evaluate(`axe.run(${JSON.stringify(scope)})`)) as AxeResults;
   return found.violations.map(
