@@ -28,6 +28,8 @@ export default defineConfig({
     include: ['simple-peer/simplepeer.min.js'],
   },
   server: {
+    // As the signaling server does, so that WebAssembly has threads.
+    headers: { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp' },
     // `npm run dev` shows the page as it is edited; run `npm start` beside it for rooms and data.
     proxy: {
       '/signal': { target: 'ws://127.0.0.1:8080', ws: true },

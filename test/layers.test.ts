@@ -11,7 +11,7 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 const ALLOWED: Record<string, string[]> = {
   'src/util': [],
   'src/gpu': ['src/spec', 'src/util'],
-  'src/wasm': ['src/gpu', 'src/util'],
+  'src/wasm': ['src/optim', 'src/gpu', 'src/util'],
   'src/spec': ['src/util'],
   'src/protocol': ['src/spec', 'src/util'],
   'src/transport': ['src/protocol', 'src/util'],

@@ -63,7 +63,8 @@ export function createHttpHandler(options: HttpOptions) {
   }
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    res.setHeaders(new Headers(pageHeaders(req, isTls)));
+    const isSecure = isTls || (trustProxy && req.headers['x-forwarded-proto'] === 'https');
+    res.setHeaders(new Headers(pageHeaders(req, isSecure)));
     const refusal = hosts.refusalOf(req);
     if (refusal !== null) return plain(res, 421, refusal);
     if (req.method !== 'GET' && req.method !== 'HEAD') return plain(res, 405, 'Only GET is served here.');

@@ -12,31 +12,33 @@ const HOST = /^[\w.-]+(:\d+)?$/;
  * Returns the security headers of a page. Strict-Transport-Security is not among them. With it,
  * browsers would use https for every port of the host for months, but this server has no http port
  * that redirects to https. A reverse proxy that has such a port can add the header.
+ *
+ * @param isSecure whether the browser loads the page over https.
  */
-export function pageHeaders(req: IncomingMessage, isTls: boolean): Record<string, string> {
+export function pageHeaders(req: IncomingMessage, isSecure: boolean): Record<string, string> {
   const host = HOST.test(req.headers.host ?? '') ? req.headers.host! : null;
   return {
-    'content-security-policy': contentSecurityPolicy(host, isTls),
+    'content-security-policy': contentSecurityPolicy(host, isSecure),
     'referrer-policy': 'no-referrer',
     // The page never uses the microphone. But Chromium uses all network interfaces for WebRTC only
     // if the page may use the microphone. On machines without a network, the launcher's tabs need
     // this permission to connect. The wake lock keeps the display on during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
-    // If the origin is neither https nor loopback, browsers ignore the header
-    // Cross-Origin-Opener-Policy and log an error.
-    ...(isTls || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
-      ? { 'cross-origin-opener-policy': 'same-origin' }
+    // Together they isolate the page, so that WebAssembly may have threads. If the origin is
+    // neither https nor loopback, browsers ignore the opener's policy and log an error.
+    ...(isSecure || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
+      ? { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp' }
       : {}),
   };
 }
 
-function contentSecurityPolicy(host: string | null, isTls: boolean): string {
+function contentSecurityPolicy(host: string | null, isSecure: boolean): string {
   // In Safari before 15.4, 'self' does not include WebSockets of the page's own host, so they are
   // added.
   const sockets = host === null ? '' : ` ws://${host} wss://${host}`;
   // A job may load data from any web server. A page over https can fetch data over https only.
-  const data = isTls ? ' https:' : ' https: http:';
+  const data = isSecure ? ' https:' : ' https: http:';
   return [
     "default-src 'none'",
     // TensorFlow.js uses WebAssembly if there is no GPU. 'wasm-unsafe-eval' allows WebAssembly, but

@@ -62,7 +62,7 @@ async function open(): Promise<OpenedDevice> {
         'first tensor, or dispose of all tensors.',
     );
   }
-  const opened = await openBestDevice(systemClock, useWasm);
+  const opened = await openBestDevice(systemClock, async () => ((await useWasm()) ? {} : null));
   openedDevices.set(tf.backend(), opened);
   return opened;
 }

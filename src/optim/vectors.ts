@@ -36,15 +36,23 @@ const CHUNK = 4096;
 const FEWEST = 512;
 const PAGE_BYTES = 65_536;
 
-interface Vectors {
+/** Functions of the module, and a part of its memory. */
+export interface Vectors {
   adam: Adam;
   divide: (values: number, count: number, by: number) => void;
-  /** The module's memory: parts of {@link CHUNK} elements, and their addresses. */
+  /** Four arrays of equal length in the module's memory, and their addresses. */
   parts: readonly Float32Array[];
   addresses: readonly [params: number, gradient: number, mean: number, square: number];
+  /** Elements that are copied to the arrays at a time. */
+  chunk: number;
 }
 
 let vectors: Vectors | null | undefined;
+
+/** From now on, arrays are updated with these functions, which return the same bits. */
+export function useVectors(others: Vectors): void {
+  vectors = others;
+}
 
 /** Returns `null` if there are too few elements, or if the browser cannot run the module. */
 function vectorsFor(count: number): Vectors | null {
@@ -56,14 +64,27 @@ function vectorsFor(count: number): Vectors | null {
 function openVectors(): Vectors | null {
   const compiled = compileSimd(MODULE);
   if (compiled === null) return null;
-  const memory = new WebAssembly.Memory({ initial: Math.ceil((4 * 4 * CHUNK) / PAGE_BYTES) });
+  const pages = Math.ceil((4 * 4 * CHUNK) / PAGE_BYTES);
+  const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
   const { exports } = new WebAssembly.Instance(compiled, { env: { memory } });
-  const all = new Float32Array(memory.buffer);
   return {
     adam: exports['adam'] as unknown as Adam,
     divide: exports['divide'] as unknown as Vectors['divide'],
-    parts: [0, 1, 2, 3].map((part) => all.subarray(part * CHUNK, (part + 1) * CHUNK)),
-    addresses: [0, 4 * CHUNK, 8 * CHUNK, 12 * CHUNK],
+    ...vectorParts(memory, 0, CHUNK),
+  };
+}
+
+/** Returns four arrays of `chunk` elements from `address` on. */
+export function vectorParts(
+  memory: WebAssembly.Memory,
+  address: number,
+  chunk: number,
+): Pick<Vectors, 'parts' | 'addresses' | 'chunk'> {
+  const addresses = [0, 1, 2, 3].map((part) => address + 4 * chunk * part);
+  return {
+    parts: addresses.map((at) => new Float32Array(memory.buffer, at, chunk)),
+    addresses: addresses as unknown as Vectors['addresses'],
+    chunk,
   };
 }
 
@@ -80,10 +101,10 @@ export function updateByVectors(
 ): boolean {
   const found = vectorsFor(end - start);
   if (found === null) return false;
-  const { adam, parts, addresses } = found;
+  const { adam, parts, addresses, chunk } = found;
   const { beta1, take1, beta2, take2, stepSize, epsilon, keep, decay } = c;
-  for (let at = start; at < end; at += CHUNK) {
-    const next = Math.min(end, at + CHUNK);
+  for (let at = start; at < end; at += chunk) {
+    const next = Math.min(end, at + chunk);
     const count = next - at;
     for (const [i, array] of arrays.entries()) parts[i]!.set(array.subarray(at, next));
     adam(
@@ -107,10 +128,10 @@ export function divide(values: Float32Array, by: number): void {
     for (let i = 0; i < values.length; i++) values[i]! /= by;
     return;
   }
-  const { divide: divideInModule, parts, addresses } = found;
+  const { divide: divideInModule, parts, addresses, chunk } = found;
   const part = parts[0]!;
-  for (let at = 0; at < values.length; at += CHUNK) {
-    const count = Math.min(CHUNK, values.length - at);
+  for (let at = 0; at < values.length; at += chunk) {
+    const count = Math.min(chunk, values.length - at);
     part.set(values.subarray(at, at + count));
     divideInModule(addresses[0], count, by);
     values.set(part.subarray(0, count), at);

@@ -1,44 +1,31 @@
 /** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
 import type * as tf from '@tensorflow/tfjs';
+import { MODULE as OPTIM_MODULE } from '../optim/moduleBytes.ts';
+import { useVectors, vectorParts } from '../optim/vectors.ts';
 import { compileSimd } from '../util/simdModule.ts';
-import { allocate, type WasmBackend } from './backend.ts';
+import { allocate, memoryOf, type WasmBackend } from './backend.ts';
+import { DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
+import { instantiate, type AllFunctions, type FunctionName, type ModuleFunctions } from './instance.ts';
 import { MODULE } from './moduleBytes.ts';
 import { compute, type Pointer } from './recording.ts';
+import { withSharedMemory } from './sharedMemory.ts';
+import { MAX_THREADS, Threads, type ThreadStart } from './threads.ts';
 
-type Run = (...args: number[]) => void;
-
-/** Names of functions that kernels call. `module/index.ts` describes them. */
-export type FunctionName =
-  | 'addRow'
-  | 'attention'
-  | 'attentionGradient'
-  | 'convolutionGradient'
-  | 'crossEntropy'
-  | 'crossEntropyGradient'
-  | 'depthwiseFilterGradient'
-  | 'depthwiseInputGradient'
-  | 'multiply'
-  | 'poolGradient'
-  | 'rmsNorm'
-  | 'rmsNormGradient'
-  | 'rmsNormScaleProducts'
-  | 'sumColumns'
-  | 'sumRows';
+const FLOAT_BYTES = 4;
+/** Elements that threads update together. */
+const CHUNK = 16_384;
 
 interface Functions {
-  run: Readonly<Record<FunctionName, Run>>;
+  run: ModuleFunctions;
   /** Address of memory that functions write and that nobody reads later. */
   scratch: number;
   attentionBytes: (context: number) => number;
   windowBytes: (outHeight: number, outWidth: number, taps: number) => number;
 }
 
-/**
- * Whether the browser can run the module; see {@link compileSimd}. TensorFlow.js's module has
- * threads and shared memory on a page that is isolated from other origins. This module has neither.
- */
+/** Whether the browser can run the module; see {@link compileSimd}. */
 export function canCompute(): boolean {
-  return !globalThis.crossOriginIsolated && compiledModule() !== null;
+  return compiledModule() !== null;
 }
 
 let compiled: WebAssembly.Module | null = null;
@@ -53,18 +40,56 @@ const instances = new WeakMap<WasmBackend, Functions>();
 export function functionsOf(backend: WasmBackend): Functions {
   const known = instances.get(backend);
   if (known) return known;
-  const { exports } = new WebAssembly.Instance(compiledModule()!, { env: { memory: backend.wasm.asm.memory } });
-  const scratchBytes = (exports['SCRATCH'] as WebAssembly.Global).value as number;
-  const scratch = allocate(backend, scratchBytes);
-  if (scratch === 0) throw new Error(`WebAssembly has no memory for ${scratchBytes} bytes`);
-  const functions = {
-    run: exports as unknown as Functions['run'],
-    scratch,
-    attentionBytes: exports['attentionBytes'] as Functions['attentionBytes'],
-    windowBytes: exports['windowBytes'] as Functions['windowBytes'],
+  const memory = memoryOf(backend);
+  const module = isShared(memory) ? compileSimd(MODULE, withSharedMemory) : compiledModule();
+  const { functions, sizes } = instantiate(module!, memory);
+  const opened = { run: functions, ...memoryFor(1, backend, sizes) };
+  instances.set(backend, opened);
+  return opened;
+}
+
+function isShared({ buffer }: WebAssembly.Memory): boolean {
+  return typeof SharedArrayBuffer !== 'undefined' && buffer instanceof SharedArrayBuffer;
+}
+
+function memoryFor(
+  threads: number,
+  backend: WasmBackend,
+  { scratchBytes, attentionBytes, windowBytes }: ModuleSizes,
+): Omit<Functions, 'run'> {
+  return {
+    scratch: reserve(backend, threads * scratchBytes),
+    attentionBytes: (context) => threads * attentionBytes(context),
+    windowBytes: (outHeight, outWidth, taps) => threads * windowBytes(outHeight, outWidth, taps),
   };
-  instances.set(backend, functions);
-  return functions;
+}
+
+function reserve(backend: WasmBackend, bytes: number): number {
+  const address = allocate(backend, bytes);
+  if (address === 0) throw new Error(`WebAssembly has no memory for ${bytes} bytes`);
+  return address;
+}
+
+/**
+ * Lets threads compute the functions and the updates of optimizers. Must be called before the first
+ * kernel runs. The backend's memory must be shared.
+ *
+ * @param create starts a thread.
+ * @returns the threads: only the calling one, until their number is set.
+ */
+export function openThreads(backend: WasmBackend, create: (start: ThreadStart) => void): Threads {
+  const memory = memoryOf(backend);
+  const kernels = compileSimd(MODULE, withSharedMemory)!;
+  const optim = compileSimd(OPTIM_MODULE, withSharedMemory)!;
+  const threads = new Threads({ kernels, optim }, memory, create);
+  const { functions, sizes } = threads.instance;
+  const names = Object.keys(DIVISIONS) as DividedName[];
+  const divided = names.map((name) => [name, (...args: number[]) => threads.run(name, args)] as const);
+  const run = { ...functions, ...(Object.fromEntries(divided) as Pick<AllFunctions, DividedName>) };
+  instances.set(backend, { run, ...memoryFor(MAX_THREADS, backend, sizes) });
+  const parts = vectorParts(memory, reserve(backend, 4 * FLOAT_BYTES * CHUNK), CHUNK);
+  useVectors({ adam: run.adam, divide: run.divide, ...parts });
+  return threads;
 }
 
 /** Calls a function; see {@link compute}. */

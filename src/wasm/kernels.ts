@@ -121,20 +121,23 @@ function withMemory(backend: WasmBackend, byteLength: number, run: (memory: tf.T
   backend.disposeData(memory.dataId);
 }
 
-function attentionSizes({ inputs, attrs }: Arguments): [batch: number, context: number, heads: number, size: number] {
+function attentionSizes({
+  inputs,
+  attrs,
+}: Arguments): [allHeads: number, context: number, heads: number, size: number] {
   const [batch, context, packed] = inputs['qkv']!.shape as [number, number, number];
   const heads = attrs['heads'] as number;
-  return [batch, context, heads, packed / (3 * heads)];
+  return [batch * heads, context, heads, packed / (3 * heads)];
 }
 
 function attention(args: Arguments): tf.TensorInfo {
   const { inputs, backend } = args;
   const sizes = attentionSizes(args);
-  const [batch, context, heads, size] = sizes;
+  const [allHeads, context, heads, size] = sizes;
   const { scratch, attentionBytes } = functionsOf(backend);
-  const y = backend.makeOutput([batch, context, heads * size], 'float32');
+  const y = backend.makeOutput([allHeads / heads, context, heads * size], 'float32');
   withMemory(backend, attentionBytes(context), (probabilities) =>
-    call(backend, 'attention', [y, inputs['qkv']!, probabilities, ...sizes, scratch]),
+    call(backend, 'attention', [y, inputs['qkv']!, probabilities, 0, ...sizes, scratch]),
   );
   return y;
 }
@@ -146,7 +149,7 @@ function attentionGradient(args: Arguments): tf.TensorInfo {
   const { scratch, attentionBytes } = functionsOf(backend);
   const dqkv = backend.makeOutput(qkv.shape, 'float32');
   withMemory(backend, 2 * attentionBytes(sizes[1]), (probabilities) =>
-    call(backend, 'attentionGradient', [dqkv, qkv, dy, probabilities, ...sizes, scratch]),
+    call(backend, 'attentionGradient', [dqkv, qkv, dy, probabilities, 0, ...sizes, scratch]),
   );
   return dqkv;
 }

@@ -59,7 +59,7 @@ async function train(gradScaler: GradScaler | null): Promise<number[]> {
 }
 
 globalThis.measureHalfPrecision = async () => {
-  const device = await openDevice(systemClock, () => Promise.resolve(false));
+  const device = await openDevice(systemClock, () => Promise.resolve(null));
   const factors = [normal(1, 40, 70), normal(2, 70, 50)];
   const one = tf.ones([1, 1]);
   const large = inHalfPrecision(() => [65504, ...LARGE].map((factor) => tf.matMul(tf.tensor2d([[factor]]), one)));

@@ -1,7 +1,7 @@
 /** This project's kernels on WebAssembly. */
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useWasm } from '../../src/engine/device/wasmBackend.ts';
 import { causalAttention, causalMask } from '../../src/gpu/kernels/attention/causalAttention.ts';
 import { columnSum } from '../../src/gpu/kernels/columnSum.ts';
@@ -9,7 +9,6 @@ import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { hasKernel } from '../../src/gpu/kernels/registry.ts';
 import { rmsNorm, rmsNormResidual } from '../../src/gpu/kernels/rmsNorm.ts';
 import { createRng, type Rng } from '../../src/util/rng.ts';
-import { canCompute } from '../../src/wasm/functions.ts';
 import { MODULES, sourcesHash } from '../../tools/kernels/sources.ts';
 import { expectEqualsCpu, integers, uniform, type Input, type Op } from '../gpu/kernels/compare.ts';
 
@@ -21,13 +20,6 @@ beforeAll(async () => {
 afterAll(() => tf.setBackend('cpu'));
 
 const expectLikeCpu = (op: Op, inputs: readonly Input[]): Promise<void> => expectEqualsCpu(op, inputs, 1e-5, 'wasm');
-
-test('a page with threads computes without the module, which cannot use shared memory', () => {
-  vi.stubGlobal('crossOriginIsolated', true);
-  expect(canCompute()).toBe(false);
-  vi.unstubAllGlobals();
-  expect(canCompute()).toBe(true);
-});
 
 test.each(MODULES)('the compiled module $output belongs to its sources', async ({ folder, output }) => {
   const { SOURCES } = (await import(`../../${output}`)) as { SOURCES: string };

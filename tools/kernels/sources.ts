@@ -9,8 +9,13 @@ export const MODULES = [
 ] as const;
 
 export const COMPILER = 'assemblyscript@0.28.20';
-// AS112 warns of exported functions with vectors; only functions of the entry file are exported.
-export const OPTIONS = '-O3 --noAssert --runtime stub --importMemory --enable simd --disableWarning 112'.split(' ');
+// The memory has a maximum size, so that it can be shared. Tables are below address 1024, where
+// TensorFlow.js's module has nothing. AS112 warns of exported functions with vectors; only those of
+// the entry file are exported.
+export const OPTIONS =
+  '-O3 --noAssert --runtime stub --importMemory --maximumMemory 65536 --memoryBase 256 --enable simd --disableWarning 112'.split(
+    ' ',
+  );
 
 /**
  * Returns the SHA-256 of what a compiled module depends on: the compiler, its options, and the

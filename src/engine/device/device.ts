@@ -39,6 +39,20 @@ export interface OpenedDevice {
    * After such a failure all results are invalid, but TensorFlow.js does not report it.
    */
   check(): void;
+  /**
+   * Divides the machine's cores among ranks that compute on them. Absent if the device is a GPU, or
+   * has only one thread.
+   *
+   * @param ranks number of ranks of this browser.
+   */
+  shareCores?: (ranks: number) => void;
+}
+
+/** The WebAssembly backend that `openDevice` has opened. */
+export interface OpenedWasm {
+  /** A sentence about its threads. */
+  note?: string;
+  shareCores?: OpenedDevice['shareCores'];
 }
 
 /**
@@ -64,12 +78,12 @@ const WANTED_FEATURES = ['shader-f16', 'timestamp-query'] as const satisfies rea
 /**
  * Opens the fastest available backend and makes it the current backend of TensorFlow.js.
  *
- * @param openWasm makes WebAssembly the backend. Returns whether that succeeded.
+ * @param openWasm makes WebAssembly the backend. Returns `null` if that fails.
  * @param kernels the kernels of the WebGPU backend.
  */
 export async function openDevice(
   clock: Clock,
-  openWasm: () => Promise<boolean>,
+  openWasm: () => Promise<OpenedWasm | null>,
   kernels: KernelChoice = 'own',
 ): Promise<OpenedDevice> {
   let reason: string;
@@ -83,13 +97,19 @@ export async function openDevice(
     return { device: { backend: 'webgl', adapter: 'WebGL' }, note, check: () => {} };
   }
   const onCpu = backendOfCpu();
-  if (onCpu !== 'javascript' && (await openWasm())) {
-    const note = `Training on the CPU, which is slower than a GPU. The reason: ${reason}`;
-    if (onCpu === 'simd') return { device: { backend: 'wasm', adapter: 'CPU (WebAssembly)' }, note, check: () => {} };
+  const wasm = onCpu === 'javascript' ? null : await openWasm();
+  if (wasm !== null) {
+    const hasSimd = onCpu === 'simd';
+    const sentences = [
+      `Training on the CPU, which is slower than a GPU. The reason: ${reason}`,
+      ...(hasSimd ? [] : [WITHOUT_SIMD]),
+      ...(wasm.note === undefined ? [] : [wasm.note]),
+    ];
     return {
-      device: { backend: 'wasm', adapter: 'CPU (WebAssembly without SIMD)' },
-      note: `${note} ${WITHOUT_SIMD}`,
+      device: { backend: 'wasm', adapter: hasSimd ? 'CPU (WebAssembly)' : 'CPU (WebAssembly without SIMD)' },
+      note: sentences.join(' '),
       check: () => {},
+      ...(wasm.shareCores && { shareCores: wasm.shareCores }),
     };
   }
   await tf.setBackend('cpu');

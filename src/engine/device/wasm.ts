@@ -7,17 +7,52 @@ import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import plain from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url';
 import simd from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url';
+import { wasmBackend } from '../../wasm/backend.ts';
+import { canCompute, openThreads } from '../../wasm/functions.ts';
+import { withSharedMemory } from '../../wasm/sharedMemory.ts';
+import type { ThreadStart } from '../../wasm/threads.ts';
+import type { OpenedWasm } from './device.ts';
 import { useWasm } from './wasmBackend.ts';
 
-/** Makes WebAssembly the backend of TensorFlow.js. Returns whether that succeeded. */
-export function openWasm(): Promise<boolean> {
-  // Threads need a page that is isolated from other origins (COEP), but this page is not isolated.
+const WITHOUT_THREADS =
+  'Only pages over https or on localhost have threads, and only in browsers that isolate them from other pages.';
+
+/** Makes WebAssembly the backend of TensorFlow.js. Returns `null` if that fails. */
+export async function openWasm(): Promise<OpenedWasm | null> {
+  // TensorFlow.js's own module with threads computes only its own kernels with them.
   tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
-  setWasmPaths({
+  const hasThreads = globalThis.crossOriginIsolated && canCompute();
+  const paths = {
     'tfjs-backend-wasm.wasm': plain,
     'tfjs-backend-wasm-simd.wasm': simd,
     // TensorFlow.js requires a path for the file with threads, but never loads it here.
     'tfjs-backend-wasm-threaded-simd.wasm': simd,
-  });
-  return useWasm();
+  };
+  setWasmPaths(paths, hasThreads);
+  const isOpen = hasThreads ? await withSharedFiles(useWasm) : await useWasm();
+  if (!isOpen) return null;
+  const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
+  if (!hasThreads) return cores > 1 ? { note: `It uses one of ${cores} cores. ${WITHOUT_THREADS}` } : {};
+  const threads = openThreads(wasmBackend()!, startThread);
+  return { shareCores: (ranks) => (threads.count = Math.floor(cores / ranks)) };
+}
+
+/** While `open` runs, modules that TensorFlow.js fetches get shared memory. */
+async function withSharedFiles<T>(open: () => Promise<T>): Promise<T> {
+  const { platform } = tf.env();
+  const fetch = platform.fetch.bind(platform);
+  platform.fetch = async (...request) => {
+    const response = await fetch(...request);
+    return response.ok ? new Response(withSharedMemory(new Uint8Array(await response.arrayBuffer()))) : response;
+  };
+  try {
+    return await open();
+  } finally {
+    platform.fetch = fetch;
+  }
+}
+
+function startThread(start: ThreadStart): void {
+  const worker = new Worker(new URL('./wasmThread.ts', import.meta.url), { type: 'module', name: 'peergrad thread' });
+  worker.postMessage(start);
 }

@@ -197,11 +197,12 @@ export class Run {
    * ranks.
    */
   async enter(generation: Generation): Promise<StateReport> {
-    const { emit, clock } = this.#options;
+    const { emit, clock, opened } = this.#options;
     const { members, signal } = generation;
     this.#leaveGroup();
     const group = openGroup(generation, { clock, emit, timeoutMs: SYNCING_TIMEOUT_MS });
     this.#group = group;
+    opened.shareCores?.(group.localWorldSize);
     await emitLinks(generation, emit);
     return this.#withDevice(async () => {
       const transport = await transportOf(group);

@@ -59,12 +59,16 @@ function probabilitiesOf(
   }
 }
 
-/** y [batch, context, heads * size] = softmax(q k^T / sqrt(size)) v, over visible keys. */
+/**
+ * y [batch, context, heads * size] = softmax(q k^T / sqrt(size)) v, over visible keys. Computes the
+ * heads from `start` to `end` - 1 of all samples, which are numbered sample by sample.
+ */
 export function attention(
   y: usize,
   qkv: usize,
   probabilities: usize,
-  batch: i32,
+  start: i32,
+  end: i32,
   context: i32,
   heads: i32,
   size: i32,
@@ -73,29 +77,30 @@ export function attention(
   const width: usize = 4 * heads * size;
   const packed = width * 3;
   const step = stepOf(context);
-  for (let sample = 0; sample < batch; sample++) {
-    for (let head = 0; head < heads; head++) {
-      const q = qkv + packed * sample * context + 4 * size * head;
-      const k = q + width;
-      const v = k + width;
-      const to = y + width * sample * context + 4 * size * head;
-      for (let first = 0; first < context; first += TILE) {
-        const queries = min(TILE, context - first);
-        probabilitiesOf(probabilities, step, q + packed * first, k, packed, first, queries, size, scratch);
-        const keys = first + queries;
-        multiply(to + width * first, width, probabilities, step, 4, v, packed, 4, queries, size, keys, false, scratch);
-      }
+  for (let i = start; i < end; i++) {
+    const sample = i / heads;
+    const head = i % heads;
+    const q = qkv + packed * sample * context + 4 * size * head;
+    const k = q + width;
+    const v = k + width;
+    const to = y + width * sample * context + 4 * size * head;
+    for (let first = 0; first < context; first += TILE) {
+      const queries = min(TILE, context - first);
+      probabilitiesOf(probabilities, step, q + packed * first, k, packed, first, queries, size, scratch);
+      const keys = first + queries;
+      multiply(to + width * first, width, probabilities, step, 4, v, packed, 4, queries, size, keys, false, scratch);
     }
   }
 }
 
-/** Computes the gradient of qkv from the gradient of y. */
+/** Computes the gradient of qkv from the gradient of y, for heads as in {@link attention}. */
 export function attentionGradient(
   dqkv: usize,
   qkv: usize,
   dy: usize,
   probabilities: usize,
-  batch: i32,
+  start: i32,
+  end: i32,
   context: i32,
   heads: i32,
   size: i32,
@@ -106,43 +111,46 @@ export function attentionGradient(
   const step = stepOf(context);
   const scores = probabilities + step * TILE;
   const scale = f32x4.splat(1 / sqrt<f32>(size as f32));
-  memory.fill(dqkv, 0, packed * batch * context);
-  for (let sample = 0; sample < batch; sample++) {
-    for (let head = 0; head < heads; head++) {
-      const start = packed * sample * context + 4 * size * head;
-      const q = qkv + start;
-      const k = q + width;
-      const v = k + width;
-      const dq = dqkv + start;
-      const dk = dq + width;
-      const dv = dk + width;
-      const from = dy + width * sample * context + 4 * size * head;
-      for (let first = 0; first < context; first += TILE) {
-        const queries = min(TILE, context - first);
-        const keys = first + queries;
-        const dyTile = from + width * first;
-        const qTile = q + packed * first;
-        probabilitiesOf(probabilities, step, qTile, k, packed, first, queries, size, scratch);
-        multiply(dv, packed, probabilities, 4, step, dyTile, width, 4, keys, size, queries, true, scratch);
-        multiply(scores, step, dyTile, width, 4, v, 4, packed, queries, keys, size, false, scratch);
-        for (let i = 0; i < queries; i++) {
-          const p = probabilities + step * i;
-          const d = scores + step * i;
-          let sum = f32x4.splat(0);
-          for (let j = 0; j < keys; j += 4) {
-            // Probabilities are 0 where scores are not written.
-            const value = f32x4.mul(v128.load(p + 4 * j), loadSome(d + 4 * j, keys - j));
-            sum = f32x4.add(sum, value);
-          }
-          const mean = f32x4.splat(sumOf(sum));
-          for (let j = 0; j < keys; j += 4) {
-            const value = f32x4.sub(v128.load(d + 4 * j), mean);
-            v128.store(d + 4 * j, f32x4.mul(f32x4.mul(v128.load(p + 4 * j), value), scale));
-          }
+  for (let i = start; i < end; i++) {
+    const sample = i / heads;
+    const head = i % heads;
+    const at = packed * sample * context + 4 * size * head;
+    const q = qkv + at;
+    const k = q + width;
+    const v = k + width;
+    const dq = dqkv + at;
+    const dk = dq + width;
+    const dv = dk + width;
+    const from = dy + width * sample * context + 4 * size * head;
+    for (let row: usize = 0, bytes = packed * context; row < bytes; row += packed) {
+      memory.fill(dk + row, 0, 4 * size);
+      memory.fill(dv + row, 0, 4 * size);
+    }
+    for (let first = 0; first < context; first += TILE) {
+      const queries = min(TILE, context - first);
+      const keys = first + queries;
+      const dyTile = from + width * first;
+      const qTile = q + packed * first;
+      probabilitiesOf(probabilities, step, qTile, k, packed, first, queries, size, scratch);
+      multiply(dv, packed, probabilities, 4, step, dyTile, width, 4, keys, size, queries, true, scratch);
+      multiply(scores, step, dyTile, width, 4, v, 4, packed, queries, keys, size, false, scratch);
+      for (let query = 0; query < queries; query++) {
+        const p = probabilities + step * query;
+        const d = scores + step * query;
+        let sum = f32x4.splat(0);
+        for (let j = 0; j < keys; j += 4) {
+          // Probabilities are 0 where scores are not written.
+          const value = f32x4.mul(v128.load(p + 4 * j), loadSome(d + 4 * j, keys - j));
+          sum = f32x4.add(sum, value);
         }
-        multiply(dq + packed * first, packed, scores, step, 4, k, packed, 4, queries, size, keys, false, scratch);
-        multiply(dk, packed, scores, 4, step, qTile, packed, 4, keys, size, queries, true, scratch);
+        const mean = f32x4.splat(sumOf(sum));
+        for (let j = 0; j < keys; j += 4) {
+          const value = f32x4.sub(v128.load(d + 4 * j), mean);
+          v128.store(d + 4 * j, f32x4.mul(f32x4.mul(v128.load(p + 4 * j), value), scale));
+        }
       }
+      multiply(dq + packed * first, packed, scores, step, 4, k, packed, 4, queries, size, keys, false, scratch);
+      multiply(dk, packed, scores, 4, step, qTile, packed, 4, keys, size, queries, true, scratch);
     }
   }
 }

@@ -38,5 +38,5 @@ function open(): ReturnType<typeof openDevice> {
   const navigator = { gpu: create(DAWN_OPTIONS), userAgent: 'node' };
   // TensorFlow.js uses WebGPU only on a page or in a worker.
   Object.assign(globalThis, globals, { navigator, isSecureContext: true, WorkerGlobalScope: Object });
-  return openDevice(systemClock, () => Promise.resolve(false));
+  return openDevice(systemClock, () => Promise.resolve(null));
 }

@@ -11,21 +11,27 @@ const ORIGINS = ['https://class.example'];
 let folder: string;
 let plain: SignalingServer;
 let secure: SignalingServer;
+let behindProxy: SignalingServer;
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'peergrad-headers-'));
   plain = await startSignaling({ origins: ORIGINS, logLevel: 'silent' });
+  behindProxy = await startSignaling({ origins: ORIGINS, logLevel: 'silent', trustProxy: true });
   secure = await startSignaling({ origins: ORIGINS, logLevel: 'silent', tls: await selfSignedCertificate(folder) });
 });
 afterAll(async () => {
-  await Promise.all([plain.close(), secure.close()]);
+  await Promise.all([plain, secure, behindProxy].map((server) => server.close()));
   await rm(folder, { recursive: true });
 });
 
 /** Resolves with the headers of the response to a request whose Host header is `host`. */
-function headers({ url, port }: SignalingServer, host: string): Promise<Record<string, unknown>> {
+function headers(
+  { url, port }: SignalingServer,
+  host: string,
+  others: Record<string, string> = {},
+): Promise<Record<string, unknown>> {
   const ask = url.startsWith('https') ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
-    ask({ host: '127.0.0.1', port, headers: { host }, rejectUnauthorized: false, agent: false }, (res) => {
+    ask({ host: '127.0.0.1', port, headers: { host, ...others }, rejectUnauthorized: false, agent: false }, (res) => {
       res.resume();
       resolve(res.headers);
     })
@@ -66,9 +72,17 @@ test('pages send no referrer, may not use the camera, and may keep the screen on
   expect(all['permissions-policy']).toMatch(/camera=\(\).*screen-wake-lock=\(self\)/);
 });
 
-test('pages have their own browsing context group over https, and over http on localhost', async () => {
-  const name = 'cross-origin-opener-policy';
-  expect((await headers(plain, 'class.example:8080'))[name]).toBeUndefined();
-  expect((await headers(plain, 'localhost:8080'))[name]).toBe('same-origin');
-  expect((await headers(secure, 'class.example:8080'))[name]).toBe('same-origin');
+/** Resolves with the policies that isolate a page. */
+async function policies(...request: Parameters<typeof headers>): Promise<unknown[]> {
+  const all = await headers(...request);
+  return [all['cross-origin-opener-policy'], all['cross-origin-embedder-policy']];
+}
+
+test('pages are isolated from other origins over https, and over http on localhost', async () => {
+  expect(await policies(plain, 'class.example:8080')).toEqual([undefined, undefined]);
+  expect(await policies(plain, 'localhost:8080')).toEqual(['same-origin', 'require-corp']);
+  expect(await policies(secure, 'class.example:8080')).toEqual(['same-origin', 'require-corp']);
+  const forwarded = { 'x-forwarded-proto': 'https' };
+  expect(await policies(plain, 'class.example', forwarded)).toEqual([undefined, undefined]);
+  expect(await policies(behindProxy, 'class.example', forwarded)).toEqual(['same-origin', 'require-corp']);
 });

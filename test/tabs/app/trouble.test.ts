@@ -90,17 +90,26 @@ describe('problems:', () => {
   const address = Object.values(networkInterfaces())
     .flat()
     .find((each) => each && !each.internal && each.family === 'IPv4')?.address;
-  test.skipIf(address === undefined)('a page over plain http has no WebGPU, and trains with WebAssembly', async () => {
-    const room = world.createRoom({ model: 'cnn', maxSteps: 1, batchSize: 4 }, 1);
-    const tab = await world.open(`#${room}?name=ann`, { origin: `http://${address}:${world.server.port}` });
-    await shows(tab, /https/);
-    await tab.page.getByRole('button', { name: 'Join' }).click();
-    const { device, note } = await tab.event('device');
-    expect(note).toMatch(/not a secure context\. Open it over https/);
-    expect(device.backend).toBe('wasm');
-    await tab.event('finished');
-    expect(tab.violations).toEqual([]);
-  });
+  test.skipIf(address === undefined)(
+    'a page over plain http trains with WebAssembly in one thread, with the same bits as a page with several threads',
+    async () => {
+      const job = { model: 'cnn', maxSteps: 2, batchSize: 32 } as const;
+      const tab = await world.open(`#${world.createRoom(job, 1)}?name=ann`, {
+        origin: `http://${address}:${world.server.port}`,
+      });
+      await shows(tab, /https/);
+      await tab.page.getByRole('button', { name: 'Join' }).click();
+      const { device, note } = await tab.event('device');
+      expect(note).toMatch(/not a secure context\. Open it over https.* It uses one of \d+ cores\./);
+      expect(device.backend).toBe('wasm');
+      const isolated = await world.join(world.createRoom(job, 1), 'ben');
+      expect((await isolated.event('device')).note).not.toMatch(/cores/);
+      expect(await isolated.page.evaluate(() => crossOriginIsolated)).toBe(true);
+      const results = await Promise.all([tab, isolated].map(async (one) => (await one.event('finished')).result));
+      expect(results[0]!.stateHash).toEqual(results[1]!.stateHash);
+      expect([...tab.violations, ...isolated.violations]).toEqual([]);
+    },
+  );
 
   test('a run starts when the user has chosen valid files', async () => {
     const room = world.createRoom({ job: 'mnist', batchSize: 8, maxSteps: 2, data: { kind: 'files' } }, 1);

@@ -1,0 +1,58 @@
+/** This project's WebAssembly modules in the memory of TensorFlow.js's module, in any thread. */
+import type { ModuleSizes } from './divisions.ts';
+
+/** Names of functions that kernels call. `module/index.ts` describes them. */
+export type FunctionName =
+  | 'addRow'
+  | 'attention'
+  | 'attentionGradient'
+  | 'convolutionGradient'
+  | 'crossEntropy'
+  | 'crossEntropyGradient'
+  | 'depthwiseFilterGradient'
+  | 'depthwiseInputGradient'
+  | 'multiply'
+  | 'poolGradient'
+  | 'rmsNorm'
+  | 'rmsNormGradient'
+  | 'rmsNormScaleProducts'
+  | 'sumColumns'
+  | 'sumRows';
+
+export type ModuleFunctions = Readonly<Record<FunctionName, (...args: number[]) => void>>;
+
+export interface ModuleInstance<Functions = ModuleFunctions> {
+  functions: Functions;
+  sizes: ModuleSizes;
+}
+
+/** Functions of this folder's module and of `optim/module`. */
+export type AllFunctions = ModuleFunctions & Readonly<Record<'adam' | 'divide', (...args: number[]) => void>>;
+
+/** @param memory shared, or not, as the module requires. */
+export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memory): ModuleInstance {
+  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+  return {
+    functions: exports as unknown as ModuleFunctions,
+    sizes: {
+      scratchBytes: (exports['SCRATCH'] as WebAssembly.Global).value as number,
+      attentionBytes: exports['attentionBytes'] as ModuleSizes['attentionBytes'],
+      windowBytes: exports['windowBytes'] as ModuleSizes['windowBytes'],
+    },
+  };
+}
+
+/** The modules that threads run. */
+export interface ThreadModules {
+  kernels: WebAssembly.Module;
+  optim: WebAssembly.Module;
+}
+
+export function instantiateAll(
+  { kernels, optim }: ThreadModules,
+  memory: WebAssembly.Memory,
+): ModuleInstance<AllFunctions> {
+  const { functions, sizes } = instantiate(kernels, memory);
+  const { exports } = new WebAssembly.Instance(optim, { env: { memory } });
+  return { functions: { ...functions, ...exports } as AllFunctions, sizes };
+}

@@ -1,0 +1,169 @@
+/**
+ * Threads that compute parts of the calls of this project's module, in shared memory. The thread
+ * that calls a function computes parts too, and each part is taken by a thread that is free. So a
+ * thread that has not started yet, or that the machine has paused, delays only a part that it has
+ * taken.
+ */
+import { DeviceError } from '../util/errors.ts';
+import { DIVISIONS, type DividedName } from './divisions.ts';
+import { instantiateAll, type AllFunctions, type ModuleInstance, type ThreadModules } from './instance.ts';
+
+/** More threads gain little with the matrices that tabs multiply. */
+export const MAX_THREADS = 8;
+/** With more parts than threads, a slower thread takes fewer of them. */
+const PARTS_PER_THREAD = 2;
+/** Multiplications of a call that is divided. Smaller calls end before another thread wakes up. */
+const LEAST_WORK = 2 ** 18;
+/** How often a thread looks for a part before it sleeps. */
+const LOOKS = 4000;
+/** A part takes milliseconds. */
+const PART_TIMEOUT_MS = 60_000;
+
+/** Positions of the integers in a control block. */
+const POSITION = { call: 0, untaken: 1, unfinished: 2, name: 3, parts: 4, units: 5, threads: 6 } as const;
+const INTEGERS = 8;
+const MOST_ARGUMENTS = 20;
+const NAMES = Object.keys(DIVISIONS) as readonly DividedName[];
+
+/** Memory in which threads find the call that is divided. */
+class ControlBlock {
+  readonly integers: Int32Array;
+  readonly args: Float64Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    this.integers = new Int32Array(buffer, 0, INTEGERS);
+    this.args = new Float64Array(buffer, INTEGERS * Int32Array.BYTES_PER_ELEMENT);
+  }
+}
+
+/** What a thread receives when it starts. */
+export interface ThreadStart {
+  /** With shared memory. */
+  modules: ThreadModules;
+  memory: WebAssembly.Memory;
+  control: SharedArrayBuffer;
+  /** Index of the thread. The one that calls the functions has 0. */
+  thread: number;
+}
+
+/** Computes parts until the thread is terminated. */
+export function serveParts({ modules, memory, control, thread }: ThreadStart): never {
+  const instance = instantiateAll(modules, memory);
+  const block = new ControlBlock(control);
+  const { integers } = block;
+  for (;;) {
+    const threads = Atomics.load(integers, POSITION.threads);
+    if (thread >= threads) {
+      Atomics.wait(integers, POSITION.threads, threads);
+      continue;
+    }
+    takeParts(block, instance, thread);
+    const call = Atomics.load(integers, POSITION.call);
+    let looks = 0;
+    while (looks < LOOKS && Atomics.load(integers, POSITION.untaken) === 0) looks++;
+    // Returns at once if a call has begun since `call` was read.
+    if (looks === LOOKS) Atomics.wait(integers, POSITION.call, call);
+  }
+}
+
+/** Computes parts until all are taken. */
+function takeParts(
+  { integers, args }: ControlBlock,
+  { functions, sizes }: ModuleInstance<AllFunctions>,
+  thread: number,
+): void {
+  for (;;) {
+    const untaken = Atomics.load(integers, POSITION.untaken);
+    if (untaken === 0) return;
+    if (Atomics.compareExchange(integers, POSITION.untaken, untaken, untaken - 1) !== untaken) continue;
+    // The next call begins when this part is finished, so all numbers belong to the same call.
+    const name = NAMES[integers[POSITION.name]!]!;
+    const [parts, units] = [integers[POSITION.parts]!, integers[POSITION.units]!];
+    const index = parts - untaken;
+    const from = Math.floor((units * index) / parts);
+    const to = Math.floor((units * (index + 1)) / parts);
+    functions[name](...DIVISIONS[name].part(Array.from(args), { from, to, thread, sizes }));
+    if (Atomics.sub(integers, POSITION.unfinished, 1) === 1) Atomics.notify(integers, POSITION.unfinished);
+  }
+}
+
+/** The calling thread's side. It must not be a page's main thread, which may not wait. */
+export class Threads {
+  readonly #start: Omit<ThreadStart, 'thread'>;
+  readonly #instance: ModuleInstance<AllFunctions>;
+  readonly #block: ControlBlock;
+  readonly #create: (start: ThreadStart) => void;
+  #created = 1;
+
+  /** @param create starts a thread that calls {@link serveParts}. */
+  constructor(modules: ThreadModules, memory: WebAssembly.Memory, create: (start: ThreadStart) => void) {
+    this.#instance = instantiateAll(modules, memory);
+    const bytes = INTEGERS * Int32Array.BYTES_PER_ELEMENT + MOST_ARGUMENTS * Float64Array.BYTES_PER_ELEMENT;
+    const control = new SharedArrayBuffer(bytes);
+    this.#start = { modules, memory, control };
+    this.#block = new ControlBlock(control);
+    this.#create = create;
+    this.count = 1;
+  }
+
+  get instance(): ModuleInstance<AllFunctions> {
+    return this.#instance;
+  }
+
+  /** Number of threads that compute, with the calling one. */
+  get count(): number {
+    return Atomics.load(this.#block.integers, POSITION.threads);
+  }
+
+  /**
+   * Sets the number of threads, which is at least 1 and at most {@link MAX_THREADS}. Threads that
+   * have started sleep when they are not needed.
+   */
+  set count(count: number) {
+    const threads = Math.max(1, Math.min(count, MAX_THREADS));
+    const { integers } = this.#block;
+    Atomics.store(integers, POSITION.threads, threads);
+    Atomics.notify(integers, POSITION.threads);
+    for (; this.#created < threads; this.#created++) this.#create({ ...this.#start, thread: this.#created });
+  }
+
+  /**
+   * Calls a function, in parts if that is faster.
+   *
+   * @throws DeviceError if a thread does not finish its part.
+   */
+  run(name: DividedName, args: readonly number[]): void {
+    const division = DIVISIONS[name];
+    const units = division.units(args);
+    const parts = Math.min(units, PARTS_PER_THREAD * this.count);
+    if (this.count === 1 || parts < 2 || division.work(args) < LEAST_WORK) {
+      this.#instance.functions[name](...args);
+      return;
+    }
+    const { integers } = this.#block;
+    this.#block.args.set(args);
+    integers[POSITION.name] = NAMES.indexOf(name);
+    integers[POSITION.parts] = parts;
+    integers[POSITION.units] = units;
+    Atomics.store(integers, POSITION.unfinished, parts);
+    Atomics.store(integers, POSITION.untaken, parts);
+    Atomics.add(integers, POSITION.call, 1);
+    Atomics.notify(integers, POSITION.call);
+    takeParts(this.#block, this.#instance, 0);
+    this.#waitForOthers(name);
+  }
+
+  #waitForOthers(name: DividedName): void {
+    const { integers } = this.#block;
+    for (let looks = 0; looks < LOOKS; looks++) if (Atomics.load(integers, POSITION.unfinished) === 0) return;
+    for (;;) {
+      const unfinished = Atomics.load(integers, POSITION.unfinished);
+      if (unfinished === 0) return;
+      if (Atomics.wait(integers, POSITION.unfinished, unfinished, PART_TIMEOUT_MS) === 'timed-out') {
+        throw new DeviceError(
+          `A thread has not finished its part of ${name} within ${PART_TIMEOUT_MS / 1000} s. Reload the page.`,
+        );
+      }
+    }
+  }
+}
