@@ -9,16 +9,10 @@ export type WasmBackend = BackendWasm & {
   /** `cwrap` returns a function of the module. An `array` is a Uint8Array. */
   wasm: {
     cwrap: (name: string, result: null, types: readonly ('number' | 'array')[]) => unknown;
-    /** Has no `memory` in TensorFlow.js's module with threads, where it is `wasmMemory`. */
+    /** TensorFlow.js's module with threads does not export its memory. */
     asm: { memory?: WebAssembly.Memory };
-    wasmMemory?: WebAssembly.Memory;
   };
 };
-
-/** Returns the memory of TensorFlow.js's module. */
-export function memoryOf({ wasm }: WasmBackend): WebAssembly.Memory {
-  return (wasm.asm.memory ?? wasm.wasmMemory)!;
-}
 
 /** Returns the WebAssembly backend if it is the current backend of TensorFlow.js. */
 export function wasmBackend(): WasmBackend | null {

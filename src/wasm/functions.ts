@@ -3,7 +3,7 @@ import type * as tf from '@tensorflow/tfjs';
 import { MODULE as OPTIM_MODULE } from '../optim/moduleBytes.ts';
 import { useVectors, vectorParts } from '../optim/vectors.ts';
 import { compileSimd } from '../util/simdModule.ts';
-import { allocate, memoryOf, type WasmBackend } from './backend.ts';
+import { allocate, wasmBackend, type WasmBackend } from './backend.ts';
 import { DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
 import { instantiate, type AllFunctions, type FunctionName, type ModuleFunctions } from './instance.ts';
 import { MODULE } from './moduleBytes.ts';
@@ -23,9 +23,13 @@ interface Functions {
   windowBytes: (outHeight: number, outWidth: number, taps: number) => number;
 }
 
-/** Whether the browser can run the module; see {@link compileSimd}. */
+/**
+ * Whether the browser can run the module; see {@link compileSimd}. It cannot if the page has opened
+ * TensorFlow.js's module with threads.
+ */
 export function canCompute(): boolean {
-  return compiledModule() !== null;
+  const backend = wasmBackend();
+  return (backend === null || backend.wasm.asm.memory !== undefined) && compiledModule() !== null;
 }
 
 let compiled: WebAssembly.Module | null = null;
@@ -40,7 +44,7 @@ const instances = new WeakMap<WasmBackend, Functions>();
 export function functionsOf(backend: WasmBackend): Functions {
   const known = instances.get(backend);
   if (known) return known;
-  const memory = memoryOf(backend);
+  const memory = backend.wasm.asm.memory!;
   const module = isShared(memory) ? compileSimd(MODULE, withSharedMemory) : compiledModule();
   const { functions, sizes } = instantiate(module!, memory);
   const opened = { run: functions, ...memoryFor(1, backend, sizes) };
@@ -78,7 +82,7 @@ function reserve(backend: WasmBackend, bytes: number): number {
  * @returns the threads: only the calling one, until their number is set.
  */
 export function openThreads(backend: WasmBackend, create: (start: ThreadStart) => void): Threads {
-  const memory = memoryOf(backend);
+  const memory = backend.wasm.asm.memory!;
   const kernels = compileSimd(MODULE, withSharedMemory)!;
   const optim = compileSimd(OPTIM_MODULE, withSharedMemory)!;
   const threads = new Threads({ kernels, optim }, memory, create);

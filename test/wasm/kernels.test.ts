@@ -13,7 +13,6 @@ import { MODULES, sourcesHash } from '../../tools/kernels/sources.ts';
 import { expectEqualsCpu, integers, uniform, type Input, type Op } from '../gpu/kernels/compare.ts';
 
 beforeAll(async () => {
-  tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
   expect(await useWasm()).toBe(true);
 });

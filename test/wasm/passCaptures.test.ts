@@ -10,7 +10,6 @@ import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
 import { mlpTask, read, testReplays, Trainer } from '../replayCases.ts';
 
 beforeAll(async () => {
-  tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
   expect(await useWasm()).toBe(true);
 });

@@ -12,7 +12,6 @@ import { wasmBackend } from '../../src/wasm/backend.ts';
 const stock = new Map(['AvgPoolGrad', 'AvgPool3DGrad'].map((name) => [name, tf.getKernel(name, 'wasm').kernelFunc]));
 
 beforeAll(async () => {
-  tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
   expect(await useWasm()).toBe(true);
 });

@@ -18,8 +18,6 @@ const { rank, port } = workerData as RankData;
 const { sizes, worldSize, batch, warmUpSteps, steps } = WORKLOAD;
 const [inputs, hidden, classes] = sizes;
 
-// The backend is opened as in a tab that is not isolated: one thread.
-tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
 setWasmPaths(`${path.resolve(import.meta.dirname, '../../node_modules/@tensorflow/tfjs-backend-wasm/dist')}/`);
 await useWasm();
 

@@ -19,8 +19,6 @@ const WITHOUT_THREADS =
 
 /** Makes WebAssembly the backend of TensorFlow.js. Returns `null` if that fails. */
 export async function openWasm(): Promise<OpenedWasm | null> {
-  // TensorFlow.js's own module with threads computes only its own kernels with them.
-  tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
   const hasThreads = globalThis.crossOriginIsolated && canCompute();
   const paths = {
     'tfjs-backend-wasm.wasm': plain,

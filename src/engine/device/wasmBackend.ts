@@ -5,11 +5,14 @@ import { observeKernels } from '../../wasm/recording.ts';
 import { registerTrainingKernels } from './wasmKernels.ts';
 import { ownKernels } from './wasmRegistry.ts';
 
-/** Registers the kernels, and returns `true`, if `@tensorflow/tfjs-backend-wasm` is imported. */
+/** Registers the kernels, and returns true, if `@tensorflow/tfjs-backend-wasm` is imported. */
 export function prepareWasm(): boolean {
-  const isImported = tf.findBackendFactory('wasm') !== null;
-  if (isImported) registerTrainingKernels();
-  return isImported;
+  if (tf.findBackendFactory('wasm') === null) return false;
+  // TensorFlow.js's module with threads does not work if a bundler has renamed its variables, and
+  // divides only TensorFlow.js's kernels.
+  tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
+  registerTrainingKernels();
+  return true;
 }
 
 /** Kernels that check their inputs in JavaScript. A replay runs them as a whole. */
