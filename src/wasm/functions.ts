@@ -47,9 +47,9 @@ export function functionsOf(backend: WasmBackend): Functions {
   const memory = backend.wasm.asm.memory!;
   const module = isShared(memory) ? compileSimd(MODULE, withSharedMemory) : compiledModule();
   const { functions, sizes } = instantiate(module!, memory);
-  const opened = { run: functions, ...memoryFor(1, backend, sizes) };
-  instances.set(backend, opened);
-  return opened;
+  const result = { run: functions, ...memoryFor(1, backend, sizes) };
+  instances.set(backend, result);
+  return result;
 }
 
 function isShared({ buffer }: WebAssembly.Memory): boolean {
@@ -74,15 +74,21 @@ function reserve(backend: WasmBackend, bytes: number): number {
   return address;
 }
 
+const opened = new WeakMap<WasmBackend, Threads>();
+
 /**
  * Lets threads compute the functions and the updates of optimizers. Must be called before the first
- * kernel runs. The backend's memory must be shared.
+ * kernel runs.
  *
  * @param create starts a thread.
- * @returns the threads: only the calling one, until their number is set.
+ * @returns the threads: only the calling one, until their number is set. `null` if the backend's
+ *   memory is not shared.
  */
-export function openThreads(backend: WasmBackend, create: (start: ThreadStart) => void): Threads {
+export function openThreads(backend: WasmBackend, create: (start: ThreadStart) => void): Threads | null {
   const memory = backend.wasm.asm.memory!;
+  if (!isShared(memory)) return null;
+  const before = opened.get(backend);
+  if (before) return before;
   const kernels = compileSimd(MODULE, withSharedMemory)!;
   const optim = compileSimd(OPTIM_MODULE, withSharedMemory)!;
   const threads = new Threads({ kernels, optim }, memory, create);
@@ -93,6 +99,7 @@ export function openThreads(backend: WasmBackend, create: (start: ThreadStart) =
   instances.set(backend, { run, ...memoryFor(MAX_THREADS, backend, sizes) });
   const parts = vectorParts(memory, reserve(backend, 4 * FLOAT_BYTES * CHUNK), CHUNK);
   useVectors({ adam: run.adam, divide: run.divide, ...parts });
+  opened.set(backend, threads);
   return threads;
 }
 

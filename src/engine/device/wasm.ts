@@ -14,39 +14,53 @@ import type { ThreadStart } from '../../wasm/threads.ts';
 import type { OpenedWasm } from './device.ts';
 import { useWasm } from './wasmBackend.ts';
 
+/** Pages of the largest memory of TensorFlow.js's module: 4 GiB. */
+const LARGEST_PAGES = 65_536;
 const WITHOUT_THREADS =
   'Only pages over https or on localhost have threads, and only in browsers that isolate them from other pages.';
 
 /** Makes WebAssembly the backend of TensorFlow.js. Returns `null` if that fails. */
 export async function openWasm(): Promise<OpenedWasm | null> {
-  const hasThreads = globalThis.crossOriginIsolated && canCompute();
+  const shared = globalThis.crossOriginIsolated && canCompute() && canReserve() ? await sharedModule() : null;
   const paths = {
     'tfjs-backend-wasm.wasm': plain,
     'tfjs-backend-wasm-simd.wasm': simd,
-    // TensorFlow.js requires a path for the file with threads, but never loads it here.
+    // TensorFlow.js requires a path for the file with threads, but never loads it.
     'tfjs-backend-wasm-threaded-simd.wasm': simd,
   };
-  setWasmPaths(paths, hasThreads);
-  const isOpen = hasThreads ? await withSharedFiles(useWasm) : await useWasm();
+  setWasmPaths(paths, shared !== null);
+  const isOpen = shared === null ? await useWasm() : await withModule(shared, useWasm);
   if (!isOpen) return null;
-  const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
-  if (!hasThreads) return cores > 1 ? { note: `It uses one of ${cores} cores. ${WITHOUT_THREADS}` } : {};
   const threads = openThreads(wasmBackend()!, startThread);
-  return { shareCores: (ranks) => (threads.count = Math.floor(cores / ranks)) };
+  const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
+  if (threads !== null) return { shareCores: (ranks) => (threads.count = Math.floor(cores / ranks)) };
+  return cores > 1 ? { note: `It uses one of ${cores} cores. ${WITHOUT_THREADS}` } : {};
 }
 
-/** While `open` runs, modules that TensorFlow.js fetches get shared memory. */
-async function withSharedFiles<T>(open: () => Promise<T>): Promise<T> {
+/** Returns TensorFlow.js's module with shared memory; `null` if it cannot be loaded. */
+async function sharedModule(): Promise<Uint8Array<ArrayBuffer> | null> {
+  const response = await fetch(simd).catch(() => null);
+  return response?.ok ? withSharedMemory(new Uint8Array(await response.arrayBuffer())) : null;
+}
+
+/** While `open` runs, TensorFlow.js receives this module instead of the file. */
+async function withModule<T>(module: Uint8Array<ArrayBuffer>, open: () => Promise<T>): Promise<T> {
   const { platform } = tf.env();
   const fetch = platform.fetch.bind(platform);
-  platform.fetch = async (...request) => {
-    const response = await fetch(...request);
-    return response.ok ? new Response(withSharedMemory(new Uint8Array(await response.arrayBuffer()))) : response;
-  };
+  platform.fetch = async () => new Response(module);
   try {
     return await open();
   } finally {
     platform.fetch = fetch;
+  }
+}
+
+/** A shared memory is reserved in its largest size, for which a 32-bit browser has no room. */
+function canReserve(): boolean {
+  try {
+    return new WebAssembly.Memory({ initial: 1, maximum: LARGEST_PAGES, shared: true }).buffer.byteLength > 0;
+  } catch {
+    return false;
   }
 }
 
