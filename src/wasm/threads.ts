@@ -16,8 +16,9 @@ const PARTS_PER_THREAD = 2;
 const LEAST_WORK = 2 ** 18;
 /** How often a thread looks for a part before it sleeps. */
 const LOOKS = 4000;
-/** A part takes milliseconds. */
-const PART_TIMEOUT_MS = 60_000;
+/** A part takes milliseconds. The time in which the machine sleeps counts as one of these waits. */
+const WAIT_MS = 1000;
+const MOST_WAITS = 60;
 
 /** Positions of the integers in a control block. */
 const POSITION = { call: 0, untaken: 1, unfinished: 2, name: 3, parts: 4, units: 5, threads: 6 } as const;
@@ -89,25 +90,21 @@ function takeParts(
 
 /** The calling thread's side. It must not be a page's main thread, which may not wait. */
 export class Threads {
+  readonly instance: ModuleInstance<AllFunctions>;
   readonly #start: Omit<ThreadStart, 'thread'>;
-  readonly #instance: ModuleInstance<AllFunctions>;
   readonly #block: ControlBlock;
   readonly #create: (start: ThreadStart) => void;
   #created = 1;
 
   /** @param create starts a thread that calls {@link serveParts}. */
   constructor(modules: ThreadModules, memory: WebAssembly.Memory, create: (start: ThreadStart) => void) {
-    this.#instance = instantiateAll(modules, memory);
+    this.instance = instantiateAll(modules, memory);
     const bytes = INTEGERS * Int32Array.BYTES_PER_ELEMENT + MOST_ARGUMENTS * Float64Array.BYTES_PER_ELEMENT;
     const control = new SharedArrayBuffer(bytes);
     this.#start = { modules, memory, control };
     this.#block = new ControlBlock(control);
     this.#create = create;
     this.count = 1;
-  }
-
-  get instance(): ModuleInstance<AllFunctions> {
-    return this.#instance;
   }
 
   /** Number of threads that compute, with the calling one. */
@@ -137,7 +134,7 @@ export class Threads {
     const units = division.units(args);
     const parts = Math.min(units, PARTS_PER_THREAD * this.count);
     if (this.count === 1 || parts < 2 || division.work(args) < LEAST_WORK) {
-      this.#instance.functions[name](...args);
+      this.instance.functions[name](...args);
       return;
     }
     const { integers } = this.#block;
@@ -149,21 +146,19 @@ export class Threads {
     Atomics.store(integers, POSITION.untaken, parts);
     Atomics.add(integers, POSITION.call, 1);
     Atomics.notify(integers, POSITION.call);
-    takeParts(this.#block, this.#instance, 0);
+    takeParts(this.#block, this.instance, 0);
     this.#waitForOthers(name);
   }
 
   #waitForOthers(name: DividedName): void {
     const { integers } = this.#block;
     for (let looks = 0; looks < LOOKS; looks++) if (Atomics.load(integers, POSITION.unfinished) === 0) return;
-    for (;;) {
+    for (let waits = 0; waits < MOST_WAITS;) {
       const unfinished = Atomics.load(integers, POSITION.unfinished);
       if (unfinished === 0) return;
-      if (Atomics.wait(integers, POSITION.unfinished, unfinished, PART_TIMEOUT_MS) === 'timed-out') {
-        throw new DeviceError(
-          `A thread has not finished its part of ${name} within ${PART_TIMEOUT_MS / 1000} s. Reload the page.`,
-        );
-      }
+      if (Atomics.wait(integers, POSITION.unfinished, unfinished, WAIT_MS) === 'timed-out') waits++;
     }
+    const seconds = (MOST_WAITS * WAIT_MS) / 1000;
+    throw new DeviceError(`A thread has not finished its part of ${name} within ${seconds} s. Reload the page.`);
   }
 }
