@@ -167,8 +167,6 @@ const ONLY_FILES: Record<string, string[]> = {
     'tools/report/plot.ts',
     'tools/report/table.ts',
     'tools/network/lineRelay.ts',
-    'tools/network/lines.ts',
-    'tools/network/overflows.ts',
     'tools/network/turnServer.ts',
     'tools/torch-parity/python.ts',
   ],
@@ -180,7 +178,7 @@ const ONLY_FILES: Record<string, string[]> = {
 const PACKAGE_OWNERS: Record<string, RegExp> = {
   'simple-peer': /^src\/transport\/(peerLink|simplepeer\.d)\.ts$/,
   '@tensorflow/':
-    /^(src\/(gpu\/|wasm\/|parallel\/(backward\/|data\/dataLoader\.ts$|flat\/optimizerOf\.ts$|pipeline\/)|engine\/|library\/|jobs\/|formats\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(blockedPage\/train\.ts$|fit\.ts$|gpu\/|peers\/|pipeline\/|step\/|training\/trial\.ts$))/,
+    /^(src\/(gpu\/|wasm\/|parallel\/(backward\/|data\/dataLoader\.ts$|flat\/optimizerOf\.ts$|pipeline\/)|engine\/|library\/|jobs\/|formats\/)|examples\/|tools\/(torch-parity|elastic)\/|bench\/(gpu\/|peers\/|pipeline\/|step\/|training\/trial\.ts$))/,
   // Only compared with: no part of the page or of a package.
   '@jax-js/': /^bench\/peers\//,
   // The clients of the signaling benchmark run in Node, so they need this package.
