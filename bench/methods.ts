@@ -5,7 +5,6 @@
 import { Option } from 'commander';
 import type { Io } from '../launcher/io.ts';
 import { wholeNumber } from '../launcher/options/jobOptions.ts';
-import { PeergradError } from '../src/util/errors.ts';
 import { mean } from '../src/util/statistics.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
 import { digitsOption, option, tabsOption } from './command/options.ts';
@@ -22,7 +21,6 @@ interface MethodsOptions {
   data?: string;
   /** Path of the language model's text. */
   text?: string;
-  json?: true;
 }
 
 /** Fields of all jobs. */
@@ -71,13 +69,10 @@ interface MethodRow {
   difference: number;
 }
 
-/** @throws (rejects) PeergradError if SparseLoCo misses a target, after the result is printed. */
-async function benchMethods(options: MethodsOptions, io: Io): Promise<void> {
-  const { json } = options;
-  const rows = [...(await classifiers(options, io)), ...(await languageModels(options, io))];
-  io.out(json === undefined ? methodsTable(rows) : JSON.stringify({ ...options, rows }));
-  const missed = shortfalls(rows);
-  if (missed.length > 0) throw new PeergradError(`SparseLoCo missed its targets: ${missed.join('; ')}.`);
+type MethodsResult = MethodsOptions & { rows: MethodRow[] };
+
+async function measure(options: MethodsOptions, io: Io): Promise<MethodsResult> {
+  return { ...options, rows: [...(await classifiers(options, io)), ...(await languageModels(options, io))] };
 }
 
 async function classifiers({ tabs, seeds, epochs, data }: MethodsOptions, io: Io): Promise<MethodRow[]> {
@@ -154,7 +149,7 @@ export function methodsTable(rows: readonly MethodRow[]): string {
   );
 }
 
-export function section(result: MethodsOptions & { rows: MethodRow[] }): string {
+export function section(result: MethodsResult): string {
   const { tabs, seeds, epochs, steps } = result;
   return `## Methods for slow networks
 
@@ -178,6 +173,7 @@ export const methods = defineBenchmark({
     digitsOption(),
     new Option('--text <file>', 'text file for the language model (default: built-in fables)'),
   ],
-  run: benchMethods,
+  measure,
+  problemsOf: ({ rows }) => shortfalls(rows),
   section,
 });

@@ -5,17 +5,15 @@
 import type { Io } from '../launcher/io.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import { STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../src/spec/job.ts';
-import { PeergradError } from '../src/util/errors.ts';
+import { train } from '../launcher/commands/run.ts';
 import { theoryBytes } from './allreduce/benchmark.ts';
 import { defineBenchmark } from './command/defineBenchmark.ts';
-import { listOf, oneOf, option, worldSizesOption } from './command/options.ts';
+import { listOf, oneOf, option, tabsOption } from './command/options.ts';
 import { table } from '../tools/report/table.ts';
-import { trainInTabs } from './training/trainInTabs.ts';
 
 interface StrategiesOptions {
-  tabs: readonly number[];
+  tabs: number;
   strategies: readonly StrategyName[];
-  json?: true;
 }
 
 /** Steps between two exchanges of periodic strategies. A run has two such periods. */
@@ -26,29 +24,25 @@ const STEPS = 2 * SYNC_EVERY;
  * without a GPU.
  */
 const BATCH = 4;
+/** Timeout of a run in seconds: ten times as long as the longest run on two cores without a GPU. */
+const TIMEOUT_S = 30 * 60;
 
-/**
- * @throws (rejects) PeergradError if the bytes of ddp or parameter-server differ from theory. The
- * result is printed before.
- */
-async function benchStrategies({ tabs, strategies, json }: StrategiesOptions, io: Io): Promise<void> {
+/** @throws (rejects) the errors of `train`. */
+async function measure({ tabs, strategies }: StrategiesOptions, io: Io): Promise<StrategiesResult> {
   const rows: StrategyRow[] = [];
   let adapter = '';
-  for (const n of tabs) {
-    for (const strategy of strategies) {
-      io.err(`${strategy} with ${n} ranks:`);
-      const period = STRATEGIES[strategy].settings.includes('syncEvery') && { syncEvery: SYNC_EVERY };
-      const job = { job: 'digits', strategy, ...period, steps: STEPS, batch: BATCH };
-      const result = await trainInTabs(n, job, io);
-      ({ adapter } = result);
-      rows.push(rowOf(result, SYNC_EVERY));
-    }
+  for (const strategy of strategies) {
+    io.err(`${strategy} with ${tabs} ranks:`);
+    const period = STRATEGIES[strategy].settings.includes('syncEvery') && { syncEvery: SYNC_EVERY };
+    const job = { job: 'digits', strategy, ...period, steps: STEPS, batch: BATCH };
+    // Tabs are linked by WebRTC as tabs of different machines are. Environment variables such as
+    // RANK are ignored.
+    const launched = { transport: 'webrtc', backend: 'webgpu', gpu: 'auto', kernels: 'own', maxRestarts: 0 } as const;
+    const result = await train({ ...job, ...launched, tabs, timeout: TIMEOUT_S }, io, {});
+    ({ adapter } = result);
+    rows.push(rowOf(result, SYNC_EVERY));
   }
-  const result = { strategies: rows, adapter };
-  io.out(json === undefined ? strategiesTable(result) : JSON.stringify(result));
-  const wrong = contradictions(rows);
-  if (wrong.length > 0)
-    throw new PeergradError(`Bytes differ from theory by more than the headers: ${wrong.join('; ')}.`);
+  return { strategies: rows, adapter };
 }
 
 /** Strategies that `bench methods` and `bench pipeline` measure. */
@@ -126,26 +120,20 @@ interface StrategiesResult {
   adapter: string;
 }
 
-function strategiesTable({ strategies }: StrategiesResult): string {
-  return table(
-    ['a step of the busiest rank', 'n', 'H', 'sent, kB', 'received, kB', 'theory, kB', 'ratio', 'step, ms'],
-    strategies.map(({ strategy, n, syncEvery, sentPerStep, receivedPerStep, theory, ratio, stepMs }) => [
-      ...[strategy, String(n), String(syncEvery), kilobytes(sentPerStep), kilobytes(receivedPerStep)],
-      ...[kilobytes(theory), ratio.toFixed(4), stepMs.toFixed(0)],
-    ]),
-  );
-}
-
 function section({ strategies, adapter }: StrategiesResult): string {
-  const largest = Math.max(...strategies.map(({ n }) => n));
-  const shown = strategies.filter(({ n }) => n === largest);
   return `## What strategies send
 
 \`npm run -s bench -- strategies\`: real tabs on ${adapter} train a model of ${kilobytes(strategies[0]!.K)} kB. *H* is the
 number of steps between two exchanges. *Theory* is the busiest rank's traffic according to docs/STRATEGIES.md: sent and received bytes for strategies with
 a server, sent bytes for others.
 
-${strategiesTable({ strategies: shown, adapter })}
+${table(
+  ['a step of the busiest rank', 'n', 'H', 'sent, kB', 'received, kB', 'theory, kB', 'ratio', 'step, ms'],
+  strategies.map(({ strategy, n, syncEvery, sentPerStep, receivedPerStep, theory, ratio, stepMs }) => [
+    ...[strategy, String(n), String(syncEvery), kilobytes(sentPerStep), kilobytes(receivedPerStep)],
+    ...[kilobytes(theory), ratio.toFixed(4), stepMs.toFixed(0)],
+  ]),
+)}
 `;
 }
 
@@ -158,9 +146,10 @@ export const strategies = defineBenchmark({
   description:
     "compare each strategy's bytes per step with theory; fails if those of ddp or parameter-server differ by more than 1 %",
   options: [
-    worldSizesOption(),
+    tabsOption(8),
     option('--strategies <name,..>', 'strategies to measure', listOf(oneOf(MEASURED)), MEASURED),
   ],
-  run: benchStrategies,
+  measure,
+  problemsOf: ({ strategies: rows }) => contradictions(rows),
   section,
 });

@@ -1,8 +1,7 @@
 /**
  * `bench allreduce`: measures all-reduces in real tabs, and compares them with bare data channels
  * that send the same bytes around the same ring. Both are measured alternately in the same tabs.
- * All-reduces through the server are compared with bare WebSockets over a relay.
- * Sizes and columns are those of nccl-tests.
+ * Columns are those of nccl-tests.
  */
 import { cpus } from 'node:os';
 import { Option } from 'commander';
@@ -12,33 +11,26 @@ import { TRANSPORT_NAMES, type TransportName } from '../../src/spec/names.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { median } from '../../src/util/statistics.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
-import { option, worldSizesOption } from '../command/options.ts';
+import { listOf, option, worldSizesOption } from '../command/options.ts';
 import { table } from '../../tools/report/table.ts';
-import type { RelayUse } from '../world/relays.ts';
 import { World } from '../world/world.ts';
+import type { AllReduceResult } from './allReduce.ts';
 
 interface AllReduceBenchOptions {
   tabs: readonly number[];
   transport: TransportName | 'server';
-  bytes?: number;
-  json?: true;
+  bytes: readonly number[];
 }
 
-interface AllReduceBenchResult {
+interface AllReduceBenchResult extends Pick<AllReduceBenchOptions, 'transport'> {
   rows: AllReduceRow[];
   cores: number;
 }
 
 const KIB = 1024;
 const BYTES_PER_MB = 1e6;
-/** Sizes in bytes, like `-b 1K -e 16M -f 4` of nccl-tests. */
-const SWEEP = [1, 4, 16, 64, 256, 1024, 4096, 16_384].map((kib) => kib * KIB);
-/**
- * Time budget in milliseconds for each kind of measurement: for each size of the sweep, and for a
- * single requested size.
- */
-const SWEEP_MS = 4_000;
-const SINGLE_MS = 45_000;
+/** Time budget in milliseconds for each size and kind of measurement. */
+const BUDGET_MS = 10_000;
 /**
  * All-reduces of each size and kind before the measurement. Meanwhile browsers compile code, and
  * SCTP estimates the line's rate.
@@ -49,86 +41,53 @@ const WARM_UP_OPS = 2;
  * @throws (rejects) UsageError for a size that is not a multiple of a float32, PeergradError if a
  *   tab fails.
  */
-async function benchAllReduce({ tabs, bytes, transport, json }: AllReduceBenchOptions, io: Io): Promise<void> {
-  if (bytes !== undefined && bytes % Float32Array.BYTES_PER_ELEMENT !== 0) {
-    throw new UsageError(`A float32 tensor cannot have ${bytes} bytes. Pass a multiple of 4 with --bytes.`);
+async function measure({ tabs, bytes, transport }: AllReduceBenchOptions, io: Io): Promise<AllReduceBenchResult> {
+  const odd = bytes.find((size) => size % Float32Array.BYTES_PER_ELEMENT !== 0);
+  if (odd !== undefined) {
+    throw new UsageError(`A float32 tensor cannot have ${odd} bytes. Pass multiples of 4 with --bytes.`);
   }
   const rows: AllReduceRow[] = [];
   for (const n of tabs) {
     const world = await World.open(n, { transport });
     try {
-      for (const size of bytes === undefined ? SWEEP : [bytes]) {
+      for (const size of bytes) {
         io.err(`${n} tabs all-reduce ${size} bytes ...`);
-        const places = bytes === undefined ? [true, false] : [true];
-        rows.push(...(await measure(world, size, places, bytes === undefined ? SWEEP_MS : SINGLE_MS)));
+        rows.push(await measureSize(world, size));
       }
     } finally {
       await world.close();
     }
   }
-  const result: AllReduceBenchResult = { rows, cores: cpus().length };
-  if (json === undefined) io.out(tablesOf(rows));
-  else io.out(JSON.stringify(bytes !== undefined && rows.length === 1 ? rows[0] : result));
+  return { transport, rows, cores: cpus().length };
 }
-
-type OursResult = { ms: number[]; wrong: number; bytesSent: number };
 
 /**
  * Measures all-reduces and bare channels alternately, and reverses their order in every second
  * round. Warm-up rounds determine the number of operations.
  */
-async function measure(
-  world: World,
-  bytes: number,
-  places: readonly boolean[],
-  budgetMs: number,
-): Promise<AllReduceRow[]> {
-  const bare = (ops: number): Promise<{ ms: number[] }[]> =>
-    world.run(world.relays === null ? 'bareRing' : 'relayRing', { bytes, ops });
-  const ours = (ops: number, isInPlace: boolean): Promise<OursResult[]> =>
-    world.run('allReduce', { bytes, ops, isInPlace });
+async function measureSize(world: World, bytes: number): Promise<AllReduceRow> {
+  const bare = (ops: number): Promise<{ ms: number[] }[]> => world.run('bareRing', { bytes, ops });
+  const ours = (ops: number): Promise<AllReduceResult[]> => world.run('allReduce', { bytes, ops });
+  const warm = [...(await bare(WARM_UP_OPS)), ...(await ours(WARM_UP_OPS))];
+  const { ops, rounds } = scheduleOf(Math.max(...warm.map(({ ms }) => ms.at(-1)!)), BUDGET_MS);
 
-  const warm = [await bare(WARM_UP_OPS)];
-  for (const isInPlace of places) warm.push(await ours(WARM_UP_OPS, isInPlace));
-  const { ops, rounds } = scheduleOf(Math.max(...warm.flat().map(({ ms }) => ms.at(-1)!)), budgetMs);
-
-  const before = await world.relays?.use();
+  const before = await world.serverCpuMs();
   const raw: { ms: number[] }[] = [];
-  const results = places.map((isInPlace) => ({ isInPlace, all: [] as OursResult[] }));
-  const turns = [
-    async () => void raw.push(...(await bare(ops))),
-    ...results.map(
-      ({ isInPlace, all }) =>
-        async () =>
-          void all.push(...(await ours(ops, isInPlace))),
-    ),
-  ];
+  const results: AllReduceResult[] = [];
+  const turns = [async () => raw.push(...(await bare(ops))), async () => results.push(...(await ours(ops)))];
   for (let round = 0; round < rounds; round++) {
     for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
   }
-  const after = await world.relays?.use();
+  const after = await world.serverCpuMs();
   const MB = (rounds * ops * world.size * theoryBytes(world.size, bytes)) / BYTES_PER_MB;
-  const relays = before &&
-    after && {
-      server: costOf(before.server, after.server, MB * places.length),
-      bare: costOf(before.bare, after.bare, MB),
-    };
-  return results.map(({ isInPlace, all }) => ({
-    ...rowOf({ n: world.size, bytes, isInPlace }, all, raw),
-    ...(relays && { relays }),
-  }));
-}
-
-/** Returns what it costs a process to forward `MB` bytes of tensors. */
-function costOf(before: RelayUse, { cpuMs, idleRss, peakRss }: RelayUse, MB: number): RelayCost {
-  return { cpuMsPerMB: (cpuMs - before.cpuMs) / MB, idleRss, peakRss };
+  const serverCpuMsPerMB = before === null ? null : (after! - before) / MB;
+  return { ...rowOf({ n: world.size, bytes }, results, raw), serverCpuMsPerMB };
 }
 
 /** The result for one world size and tensor size. */
 interface AllReduceRow {
   n: number;
   bytes: number;
-  isInPlace: boolean;
   /**
    * Median milliseconds of one all-reduce (`medianMs`), and of sending the same bytes around the
    * same ring over bare channels (`rawMedianMs`).
@@ -148,13 +107,11 @@ interface AllReduceRow {
   bytesSentPerRank: number;
   /** Number of wrong elements on all ranks. */
   wrong: number;
-  /** Costs of the server and of the bare relay, if tabs are linked through the server. */
-  relays?: { server: RelayCost; bare: RelayCost };
-}
-
-/** Processor time of a process that forwards tensors, and its resident memory in bytes. */
-interface RelayCost extends Pick<RelayUse, 'idleRss' | 'peakRss'> {
-  cpuMsPerMB: number;
+  /**
+   * Processor time of the server for a megabyte of a ring all-reduce; `null` if tabs are not linked
+   * through it.
+   */
+  serverCpuMsPerMB: number | null;
 }
 
 /**
@@ -184,102 +141,54 @@ export function theoryBytes(n: number, bytes: number): number {
 }
 
 export function rowOf(
-  { n, bytes, isInPlace }: Pick<AllReduceRow, 'n' | 'bytes' | 'isInPlace'>,
-  ours: readonly { ms: number[]; wrong: number; bytesSent: number }[],
+  { n, bytes }: Pick<AllReduceRow, 'n' | 'bytes'>,
+  ours: readonly AllReduceResult[],
   raw: readonly { ms: number[] }[],
-): AllReduceRow {
+): Omit<AllReduceRow, 'serverCpuMsPerMB'> {
   const medianMs = median(ours.flatMap(({ ms }) => ms));
   const rawMedianMs = median(raw.flatMap(({ ms }) => ms));
   const algorithmMBps = bytes / medianMs / 1000;
   return {
-    n,
-    bytes,
-    isInPlace,
-    medianMs,
-    rawMedianMs,
-    ratio: rawMedianMs / medianMs,
-    algorithmMBps,
-    busMBps: theoryBytes(n, algorithmMBps),
+    ...{ n, bytes, medianMs, rawMedianMs, ratio: rawMedianMs / medianMs },
+    ...{ algorithmMBps, busMBps: theoryBytes(n, algorithmMBps) },
     bytesSentPerRank: Math.max(...ours.map(({ bytesSent }) => bytesSent)),
     wrong: ours.reduce((sum, { wrong }) => sum + wrong, 0),
   };
 }
 
-/** Returns the table of all-reduces, and that of the relays if tabs were linked through them. */
-function tablesOf(rows: readonly AllReduceRow[]): string {
-  const costs = rows.flatMap(({ n, bytes, isInPlace, relays }) => {
-    if (relays === undefined || !isInPlace) return [];
-    const { server, bare } = relays;
-    return Object.entries({ server, 'bare relay': bare }).map(([name, { cpuMsPerMB, idleRss, peakRss }]) => [
-      ...[String(bytes), String(n), name, cpuMsPerMB.toFixed(2)],
-      ...[idleRss, peakRss].map((rss) => (rss / BYTES_PER_MB).toFixed(0)),
-    ]);
-  });
-  if (costs.length === 0) return tableOf(rows);
-  const header = ['tensor, bytes', 'n', 'process', 'CPU, ms/MB', 'memory without tabs, MB', 'most memory, MB'];
-  return `${tableOf(rows)}\n\n${table(header, costs)}`;
-}
-
-function tableOf(rows: readonly AllReduceRow[]): string {
+function tableOf({ rows, transport }: AllReduceBenchResult): string {
+  const rates = ['algorithm, MB/s', 'bus, MB/s', 'sent / theory', 'wrong'];
+  const cpu = transport === 'server' ? ['server CPU, ms/MB'] : [];
   return table(
-    [
-      'tensor, bytes',
-      'n',
-      'in place',
-      'ms',
-      'bare, ms',
-      'ratio',
-      'algorithm, MB/s',
-      'bus, MB/s',
-      'sent / theory',
-      'wrong',
-    ],
-    rows.map(
-      ({ n, bytes, isInPlace, medianMs, rawMedianMs, ratio, algorithmMBps, busMBps, bytesSentPerRank, wrong }) => [
-        ...[
-          String(bytes),
-          String(n),
-          isInPlace ? 'yes' : 'no',
-          medianMs.toFixed(1),
-          rawMedianMs.toFixed(1),
-          ratio.toFixed(2),
-        ],
-        ...[
-          algorithmMBps.toFixed(2),
-          busMBps.toFixed(2),
-          (bytesSentPerRank / theoryBytes(n, bytes)).toFixed(4),
-          String(wrong),
-        ],
-      ],
-    ),
+    ['tensor, bytes', 'n', 'ms', 'bare, ms', 'ratio', ...rates, ...cpu],
+    rows.map((row) => [
+      ...[String(row.bytes), String(row.n), row.medianMs.toFixed(1), row.rawMedianMs.toFixed(1), row.ratio.toFixed(2)],
+      ...[row.algorithmMBps.toFixed(2), row.busMBps.toFixed(2)],
+      ...[(row.bytesSentPerRank / theoryBytes(row.n, row.bytes)).toFixed(4), String(row.wrong)],
+      ...(row.serverCpuMsPerMB === null ? [] : [row.serverCpuMsPerMB.toFixed(2)]),
+    ]),
   );
 }
 
-/** Sizes in the document, bytes. */
-const SHOWN = [1, 1024, 16_384].map((kib) => kib * KIB);
+function section(result: AllReduceBenchResult): string {
+  const { transport, cores } = result;
+  if (transport === 'server') {
+    return `## All-reduce through the server
 
-function section({ rows, cores }: AllReduceBenchResult): string {
-  if (rows.some(({ relays }) => relays !== undefined)) return servedSection(rows, cores);
-  const shown = rows.filter(({ bytes, isInPlace }) => isInPlace && SHOWN.includes(bytes));
+\`npm run -s bench -- allreduce --transport server\`: as before, on ${cores} cores, but the tabs' workers are linked through a signaling
+server only, which is a process of its own. The ends of its links encrypt. The bare channels lead from page to page as before.
+The server's processor time is divided by the bytes that a ring all-reduce sends in theory.
+
+${tableOf(result)}
+`;
+  }
   return `## All-reduce
 
 \`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores. Two kinds are measured in turn: all-reduces of the process group in the
 tabs' workers, and bare data channels on their pages. The bare channels send the same bytes around the same ring, without sums,
 headers or worker. Times are medians over all ranks. *ratio* is the bare time divided by peergrad's. Algorithm and bus bandwidth are defined as in nccl-tests.
 
-${tableOf(shown)}
-`;
-}
-
-function servedSection(rows: readonly AllReduceRow[], cores: number): string {
-  return `## All-reduce through the server
-
-\`npm run -s bench -- allreduce --transport server\`: as before, on ${cores} cores, but the tabs' workers are linked through a signaling
-server only, and the reference is a bare relay. Its ends are WebSockets in the same workers. It forwards their messages and does
-nothing else. The ends of the server's links encrypt. Server and relay are processes of their own. Their processor
-time is divided by the bytes that a ring all-reduce sends in theory.
-
-${tablesOf(rows)}
+${tableOf(result)}
 `;
 }
 
@@ -293,11 +202,13 @@ export const allReduce = defineBenchmark({
   description: 'compare all-reduces with bare data channels that send the same bytes around the same ring',
   options: [
     worldSizesOption(),
-    option('--bytes <n>', 'size of the tensor in bytes (default: 1 KiB to 16 MiB)', wholeNumber(4, MAX_TENSOR_BYTES)),
+    option('--bytes <n,..>', 'sizes of the tensor', listOf(wholeNumber(4, MAX_TENSOR_BYTES)), [
+      ...[1, 1024, 16_384].map((kib) => kib * KIB),
+    ]),
     new Option('--transport <name>', 'how tabs are linked (auto: by message ports; server: through the server)')
       .choices([...TRANSPORT_NAMES, 'server'])
       .default('webrtc'),
   ],
-  run: benchAllReduce,
+  measure,
   section,
 });

@@ -9,11 +9,10 @@ import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/spec/algorithms.ts';
-import { PeergradError, UsageError } from '../../src/util/errors.ts';
-import { median } from '../../src/util/statistics.ts';
+import { UsageError } from '../../src/util/errors.ts';
+import { mediansOf } from '../../src/util/statistics.ts';
 import { reportOf, type Observation } from '../../tools/chaos/report.ts';
 import { Classroom } from './classroom.ts';
-import { survivingSteps } from './survivingSteps.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { listOf, oneOf, option } from '../command/options.ts';
 import { table } from '../../tools/report/table.ts';
@@ -21,7 +20,6 @@ import { table } from '../../tools/report/table.ts';
 interface ClassroomOptions {
   tabs: number;
   algorithms: readonly AlgorithmName[];
-  json?: true;
 }
 
 /** The algorithm of rooms that are opened on the page, and that of the library. */
@@ -34,21 +32,15 @@ const MEASURED = 20;
 /** The fewest tabs: a host, and guests in two browsers. */
 const MIN_TABS = 3;
 
-/**
- * @throws (rejects) UsageError if this is not Linux; PeergradError if a tab fails, or if samples
- *   were skipped or repeated, or states differed. The result is printed before.
- */
-async function benchClassroom({ tabs, algorithms, json }: ClassroomOptions, io: Io): Promise<void> {
+/** @throws (rejects) UsageError if this is not Linux; PeergradError if a tab fails. */
+async function measure({ tabs, algorithms }: ClassroomOptions, io: Io): Promise<ClassroomResult> {
   if (process.platform !== 'linux') {
     throw new UsageError('classroom reads the memory of processes from /proc, which only Linux has. Run it on Linux.');
   }
   await ensureBuilt(io);
   const runs: ClassRun[] = [];
-  for (const algorithm of algorithms) runs.push(await measure(tabs, algorithm, io));
-  const result: ClassroomResult = { tabs, runs };
-  io.out(json === undefined ? classroomTable(result) : JSON.stringify(result));
-  const wrong = problemsOf(result);
-  if (wrong.length > 0) throw new PeergradError(`The class did not train correctly: ${wrong.join('; ')}.`);
+  for (const algorithm of algorithms) runs.push(await runClass(tabs, algorithm, io));
+  return { tabs, runs };
 }
 
 export interface ClassRun {
@@ -57,15 +49,12 @@ export interface ClassRun {
   used: readonly string[];
   /** Seconds from the host's admission to the first step. All guests join in this time. */
   secondsToFirstStep: number;
-  /** Median milliseconds of a step, over all tabs and all steps before the churn. */
-  stepMs: number;
-  /** Medians of the step's parts. */
-  stepPartsMs: Omit<StepTimes, 'total'>;
+  /** Median milliseconds of a step and of its parts, over all tabs and steps before the churn. */
+  stepMs: StepTimes;
   /** Megabytes of all browsers' processes during the run, divided by the number of tabs. */
   memoryMbPerTab: number;
-  /** Numbers of tabs that left at once, and that joined afterwards. */
+  /** Number of tabs that left at once; as many joined afterwards. */
   left: number;
-  joined: number;
   /** Seconds until every remaining tab has taken a step without the tabs that left. */
   secondsAfterLeave: number;
   /** Seconds from the opening of the new tabs until all tabs have taken a step together. */
@@ -82,7 +71,7 @@ export interface ClassroomResult {
   runs: readonly ClassRun[];
 }
 
-async function measure(tabs: number, algorithm: AlgorithmName, io: Io): Promise<ClassRun> {
+async function runClass(tabs: number, algorithm: AlgorithmName, io: Io): Promise<ClassRun> {
   io.err(`A class of ${tabs} tabs trains with the algorithm ${algorithm}.`);
   // With few tabs, one browser with guests must remain.
   const groupSize = Math.min(CHURN, Math.floor((tabs - 1) / 2));
@@ -91,28 +80,18 @@ async function measure(tabs: number, algorithm: AlgorithmName, io: Io): Promise<
     const { register } = room;
     const secondsToFirstStep = await room.begin();
     await room.train(WARM_UP + MEASURED);
-    const times = stepTimesOf(register.observations);
+    const stepMs = stepTimesOf(register.observations);
     const memoryMbPerTab = room.memory() / tabs / 1e6;
     const { names, seconds: secondsAfterLeave } = await room.leave();
     const secondsAfterJoin = await room.grow(names.length);
-    const report = reportOf(survivingSteps(register.observations, new Set(names)), []);
-    const { total: stepMs, ...stepPartsMs } = times;
-    const { steps, samplesSkipped, samplesRepeated, hashMismatches } = report;
+    const { steps, samplesSkipped, samplesRepeated, hashMismatches } = reportOf(
+      survivingSteps(register.observations, new Set(names)),
+      [],
+    );
     return {
-      algorithm,
-      used: [...register.algorithms],
-      secondsToFirstStep,
-      stepMs,
-      stepPartsMs,
-      memoryMbPerTab,
-      left: names.length,
-      joined: names.length,
-      secondsAfterLeave,
-      secondsAfterJoin,
-      steps,
-      samplesSkipped,
-      samplesRepeated,
-      hashMismatches,
+      ...{ algorithm, used: [...register.algorithms], secondsToFirstStep, stepMs, memoryMbPerTab },
+      ...{ left: names.length, secondsAfterLeave, secondsAfterJoin },
+      ...{ steps, samplesSkipped, samplesRepeated, hashMismatches },
     };
   } finally {
     await room.close();
@@ -121,17 +100,33 @@ async function measure(tabs: number, algorithm: AlgorithmName, io: Io): Promise<
 
 /** Returns the medians of all tabs' steps after the warm-up. */
 export function stepTimesOf(observations: readonly Observation[]): StepTimes {
-  const times = observations.flatMap(({ event }) => (event.type === 'step' && event.step >= WARM_UP ? [event.ms] : []));
-  const of = (name: keyof StepTimes): number => median(times.map((ms) => ms[name]));
-  return {
-    total: of('total'),
-    data: of('data'),
-    compute: of('compute'),
-    readback: of('readback'),
-    communicate: of('communicate'),
-    exposed: of('exposed'),
-    update: of('update'),
-  };
+  return mediansOf(
+    observations.flatMap(({ event }) => (event.type === 'step' && event.step >= WARM_UP ? [event.ms] : [])),
+  );
+}
+
+/**
+ * Returns the observations without the steps that left together with tabs. A tab may receive the
+ * last part of a step's sum, apply the step and be killed, while the other ranks miss that part. No
+ * remaining tab then has this step: the remaining tabs take it again with a window of their own.
+ *
+ * @param gone names of the tabs that have left.
+ */
+export function survivingSteps(observations: readonly Observation[], gone: ReadonlySet<string>): Observation[] {
+  const kept = new Map<number, Set<string>>();
+  for (const { tab, event } of observations) {
+    if (event.type !== 'step' || gone.has(tab)) continue;
+    kept.set(event.step, (kept.get(event.step) ?? new Set()).add(windowOf(event)));
+  }
+  return observations.filter(({ tab, event }) => {
+    if (event.type !== 'step' || !gone.has(tab)) return true;
+    const windows = kept.get(event.step);
+    return windows === undefined || windows.has(windowOf(event));
+  });
+}
+
+function windowOf({ epoch, offset, samples }: { epoch: number; offset: number; samples: number }): string {
+  return [epoch, offset, samples].join(' ');
 }
 
 /** Returns a clause for each run that was not correct. */
@@ -150,10 +145,9 @@ function classroomTable({ runs }: ClassroomResult): string {
     [
       row('algorithm of the gradients', ({ used }) => used.join(', ')),
       row('first join to first step, s', ({ secondsToFirstStep }) => secondsToFirstStep.toFixed(1)),
-      row('step, ms', ({ stepMs }) => stepMs.toFixed(0)),
-      row('communicate, ms', ({ stepPartsMs }) => stepPartsMs.communicate.toFixed(0)),
+      row('step, ms', ({ stepMs }) => stepMs.total.toFixed(0)),
+      row('communicate, ms', ({ stepMs }) => stepMs.communicate.toFixed(0)),
       row('memory of a tab, MB', ({ memoryMbPerTab }) => memoryMbPerTab.toFixed(0)),
-      row('tabs that left, and joined', ({ left, joined }) => `${left}, ${joined}`),
       row('leaving to first step of all others, s', ({ secondsAfterLeave }) => secondsAfterLeave.toFixed(1)),
       row('joining to first step of all, s', ({ secondsAfterJoin }) => secondsAfterJoin.toFixed(1)),
       row('steps of the run', ({ steps }) => String(steps)),
@@ -186,6 +180,7 @@ export const classroom = defineBenchmark({
     option('--tabs <n>', 'number of tabs', wholeNumber(MIN_TABS, MAX_WORLD_SIZE), 30),
     option('--algorithms <name,..>', 'algorithms to measure', listOf(oneOf(ALGORITHM_NAMES)), [...ALGORITHMS]),
   ],
-  run: benchClassroom,
+  measure,
+  problemsOf,
   section,
 });

@@ -1,9 +1,10 @@
 /** `bench all`: runs all benchmarks and writes their results to docs/BENCHMARKS.md. */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { closeBrowser, launchBrowser } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
@@ -26,13 +27,11 @@ import { replaceSection, table } from '../../tools/report/table.ts';
 export interface AllOptions {
   /** Folder with MNIST's IDX files, for benchmarks that train on them. */
   data?: string;
-  /** Path of the tool that creates hosts on capped lines; needs root. */
-  hosts?: string;
   /** Names of the benchmarks to run. The sections of other benchmarks are not changed. */
   only?: readonly string[];
 }
 
-const BENCH = fileURLToPath(new URL('./bin.js', import.meta.url));
+const BENCH = fileURLToPath(new URL('./main.ts', import.meta.url));
 export const DOC = path.resolve(import.meta.dirname, '../../docs/BENCHMARKS.md');
 
 /**
@@ -67,31 +66,15 @@ async function put(name: string, content: string): Promise<void> {
  * Runs a benchmark. Resolves with its exit code and its last printed line, parsed as JSON; `null`
  * without output.
  */
-async function run({ argv }: Part, io: Io): Promise<{ code: number | null; result: unknown }> {
-  const child = spawn(process.execPath, [BENCH, ...argv, '--json'], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    signal: io.signal,
+async function run({ argv }: Part, { signal }: Io): Promise<{ code: number | null; result: unknown }> {
+  const child = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), BENCH, ...argv, '--json'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    signal,
   });
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.on('error', reject);
-    child.on('close', resolve);
-  });
-  createInterface(child.stderr).on('line', (line) => io.err(line));
-  let last: string | null = null;
-  createInterface(child.stdout).on('line', (line) => (last = line));
-  const code = await ended;
-  return { code, result: last === null ? null : JSON.parse(last) };
-}
-
-/**
- * Requirements that only some machines meet. If one is missing, the benchmarks that need it are
- * skipped.
- */
-interface Needs {
-  /** Folder with MNIST's IDX files. */
-  data?: string;
-  /** Path of the tool that creates hosts on capped lines; needs root. */
-  hosts?: string;
+  const closed = once(child, 'close') as Promise<[number | null]>;
+  const [output, [code]] = await Promise.all([text(child.stdout), closed]);
+  const last = output.trim().split('\n').at(-1)!;
+  return { code, result: last === '' ? null : JSON.parse(last) };
 }
 
 interface Part {
@@ -105,29 +88,28 @@ interface Part {
  * All benchmarks in the order of their sections, with the options that `all` passes to them. A
  * benchmark with two sections has a name for the second.
  */
-const PARTS: readonly (readonly [Benchmark, (needs: Needs) => readonly string[], name?: string])[] = [
-  [allReduce, () => []],
-  [allReduce, () => ['--transport', 'server', '--bytes', String(4 * 1024 * 1024)], 'served'],
-  [link, () => []],
-  [step, ({ hosts }) => [...optionFor('--hosts', hosts), '--picture', 'docs/buckets.png']],
-  [gpu, () => ['--picture', 'docs/gpu.png']],
-  [peers, () => []],
-  [methods, ({ data }) => optionFor('--data', data)],
-  [strategies, () => []],
-  [scale, () => ['--picture', 'docs/scale.png']],
-  [signaling, () => []],
-  [classroom, () => []],
-  [input, () => []],
-  [pipeline, () => ['--picture', 'docs/pipeline-idle.svg']],
+const PARTS: readonly (readonly [Benchmark, argv: readonly string[], name?: string])[] = [
+  [allReduce, []],
+  [allReduce, ['--transport', 'server', '--bytes', String(4 * 1024 * 1024)], 'served'],
+  [link, []],
+  [step, ['--rate', '15', '--picture', 'docs/buckets.png']],
+  [gpu, []],
+  [peers, []],
+  [methods, []],
+  [strategies, []],
+  [scale, ['--picture', 'docs/scale.png']],
+  [signaling, []],
+  [classroom, []],
+  [input, []],
+  [pipeline, []],
 ];
 
 export const BENCHMARKS = [...new Set(PARTS.map(([benchmark]) => benchmark))];
 
-const optionFor = (name: string, value: string | undefined): string[] => (value === undefined ? [] : [name, value]);
-
-export function partsOf(needs: Needs): Part[] {
-  return PARTS.map(([{ name: command, section }, options, name = command]) => {
-    return { name, argv: [command, ...options(needs)], section };
+export function partsOf({ data }: Pick<AllOptions, 'data'>): Part[] {
+  return PARTS.map(([{ name: command, section }, argv, name = command]) => {
+    const own = command === 'methods' && data !== undefined ? ['--data', data] : [];
+    return { name, argv: [command, ...argv, ...own], section };
   });
 }
 

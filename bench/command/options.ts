@@ -35,13 +35,6 @@ export function worldSizesOption(): Option {
   return option('--tabs <n,..>', 'world sizes', listOf(wholeNumber(2, MAX_WORLD_SIZE)), [2, 4, 8]);
 }
 
-export function hostsOption(): Option {
-  return new Option(
-    '--hosts <script>',
-    'path of the tool that creates hosts on capped lines (see bench/world/hosts.ts); needs root',
-  );
-}
-
 /** An option for a folder with MNIST's files. Without it, digits are generated. */
 export function digitsOption(): Option {
   return new Option('--data <folder>', "folder with MNIST's IDX files (default: generated digits)");

@@ -1,11 +1,11 @@
-/** Arguments and results of `bench gpu` in a worker. */
+/** What `bench gpu` measures in a worker, and its result. */
 
 /**
  * Training loops. `plain`: TensorFlow.js's `variableGrads` and `tf.train.adam` with its stock
- * kernels. `stock` and `ours`: DistributedDataParallel in a world of one rank with stock kernels
- * and with this project's kernels.
+ * kernels. `stock` and `own`: DistributedDataParallel in a world of one rank with stock kernels and
+ * with this project's kernels.
  */
-export const LOOPS = ['plain', 'stock', 'ours'] as const;
+export const LOOPS = ['plain', 'stock', 'own'] as const;
 export type LoopName = (typeof LOOPS)[number];
 export type ByLoop<T> = Record<LoopName, T>;
 
@@ -21,14 +21,6 @@ export interface Batch {
   batch: number;
 }
 
-export interface Turns {
-  /** The largest number of turns of each loop, and of measured steps in a turn. */
-  turns: number;
-  steps: number;
-  /** Milliseconds after which no turn begins, except in the first {@link MIN_TURNS} turns. */
-  limitMs: number;
-}
-
 /** What one step took. */
 export interface StepFigures {
   ms: number;
@@ -38,20 +30,18 @@ export interface StepFigures {
   readbackMs: number;
   dispatches: number;
   submits: number;
-  uploadedBytes: number;
-  readBytes: number;
 }
 
-export interface LoopFigures {
-  steps: StepFigures[];
+/** Medians of the steps of a loop. */
+export interface LoopFigures extends StepFigures {
+  /** 95th percentile of the steps' milliseconds. */
+  p95Ms: number;
   /** Milliseconds of the GPU in a step; `null` if the device has no timestamps. */
   gpuMs: number | null;
 }
 
 export interface ModelFigures {
   parameters: number;
-  /** Multiply-adds of the forward pass of one sample. */
-  multiplyAdds: number;
   /** Tokens of a sample; `null`: samples are not texts. */
   tokens: number | null;
   loops: ByLoop<LoopFigures>;
@@ -59,24 +49,42 @@ export interface ModelFigures {
   notReplayed: string | null;
 }
 
-/** The first steps of a loop in a browser that has compiled no shaders. */
-export interface FirstSteps {
-  firstMs: number;
-  /** Median of the steps after the first. */
-  laterMs: number;
-  /** Bytes of GPU buffers that TensorFlow.js holds after these steps, pooled buffers included. */
-  gpuBytes: number;
+export interface ModelResult extends Batch, ModelFigures {
+  /** Bytes of GPU buffers that TensorFlow.js holds after the first steps in a fresh browser. */
+  gpuBytes: ByLoop<number>;
 }
 
 /** A matrix product: `T` marks a transposed matrix. */
 export const PRODUCTS = ['NN', 'NT', 'TN'] as const;
-export type Product = (typeof PRODUCTS)[number];
 
 /** Speed of products of square matrices, 10^9 floating-point operations per second. */
 export interface MatMulFigures {
   /** Rows and columns of the matrices. */
   size: number;
-  kind: Product;
+  kind: (typeof PRODUCTS)[number];
   stockGflops: number;
-  oursGflops: number;
+  ownGflops: number;
+}
+
+/** A model, or products of matrices of one size, that was not measured. */
+export interface LeftOut {
+  name: string;
+  /** `software`: it takes too long on an adapter that computes in software. */
+  reason: 'software' | 'time limit' | 'failed';
+}
+
+export interface Adapter {
+  name: string;
+  /** WebGPU features that the adapter has and the engine requests, such as `shader-f16`. */
+  features: string[];
+}
+
+export interface GpuBenchResult {
+  adapter: Adapter;
+  /** Name and version. */
+  browser: string;
+  date: string;
+  leftOut: LeftOut[];
+  models: ModelResult[];
+  matmul: MatMulFigures[];
 }

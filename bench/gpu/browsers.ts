@@ -2,7 +2,7 @@
 import { closeBrowser, launchBrowser, type GpuMode } from '../../launcher/browser/browser.ts';
 import { loadPage } from '../../launcher/browser/tabs.ts';
 import { launchFirefox } from '../../tools/firefox.ts';
-import type { ArgsOf, FromWorker, MeasurementName, ResultOf } from './worker.ts';
+import type { ArgsOf, MeasurementName, ResultOf } from './worker.ts';
 
 /** Deadline of a command of Firefox in milliseconds. */
 const COMMAND_MS = 10 * 60_000;
@@ -16,18 +16,11 @@ const FLAGS = ['--enable-webgpu-developer-features'];
 /** Mesa and NVIDIA's driver keep compiled shaders in files: later runs would not compile them. */
 const WITHOUT_SHADER_FILES = { MESA_SHADER_CACHE_DISABLE: 'true', __GL_SHADER_DISK_CACHE: '0' };
 
-export interface Adapter {
-  name: string;
-  /** WebGPU features that the adapter has and the engine requests, such as `shader-f16`. */
-  features: string[];
-}
-
 /** A page in a browser of its own, whose GPU driver has compiled no shaders. */
 export interface GpuPage {
   /** Name and version. */
   readonly browser: string;
-  /** @throws (rejects) Error if the page has no WebGPU, or a measurement fails. */
-  adapter(): Promise<Adapter>;
+  /** @throws (rejects) Error if the page has no WebGPU, or the measurement fails. */
   measure<Name extends MeasurementName>(name: Name, args: ArgsOf<Name>): Promise<ResultOf<Name>>;
   close(): Promise<void>;
 }
@@ -50,8 +43,11 @@ async function openInChromium(url: string, options: { executable?: string; gpu: 
   try {
     const page = await browser.newPage();
     await loadPage(page, url);
-    const evaluate = (script: string) => page.evaluate<Measured>(script);
-    return pageOf(`Chromium ${browser.version()}`, evaluate, () => closeBrowser(browser));
+    return pageOf(
+      `Chromium ${browser.version()}`,
+      (script) => page.evaluate(script),
+      () => closeBrowser(browser),
+    );
   } catch (error) {
     await closeBrowser(browser);
     throw error;
@@ -63,28 +59,23 @@ async function openInFirefox(url: string): Promise<GpuPage> {
   try {
     const page = await browser.newPage();
     await page.goto(url);
-    const evaluate = (script: string) => page.evaluate(script) as Promise<Measured>;
-    return pageOf((await browser.version()).replace('/', ' '), evaluate, () => browser.close());
+    return pageOf(
+      (await browser.version()).replace('/', ' '),
+      (script) => page.evaluate(script),
+      () => browser.close(),
+    );
   } catch (error) {
     await browser.close();
     throw error;
   }
 }
 
-type Measured = Extract<FromWorker, { type: 'measured' }>;
-
 /** The code is passed as text, because the transpiler would add helpers that the page lacks. */
-function pageOf(browser: string, evaluate: (script: string) => Promise<Measured>, close: GpuPage['close']): GpuPage {
-  const call = (name: string, args: unknown): Promise<Measured> =>
-    evaluate(`measureGpu(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
+function pageOf(browser: string, evaluate: (script: string) => Promise<unknown>, close: GpuPage['close']): GpuPage {
   return {
     browser,
-    adapter: async () => {
-      const { adapter, result } = await call('features', null);
-      return { name: adapter, features: result as ResultOf<'features'> };
-    },
     measure: async <Name extends MeasurementName>(name: Name, args: ArgsOf<Name>) =>
-      (await call(name, args)).result as ResultOf<Name>,
+      (await evaluate(`measureGpu(${JSON.stringify(name)}, ${JSON.stringify(args)})`)) as ResultOf<Name>,
     close,
   };
 }

@@ -47,13 +47,13 @@ export class Loop {
 
   static async create(name: LoopName, modelName: GpuModel, batch: number): Promise<Loop> {
     const model = await loadModel(modelName);
-    const steps = name === 'plain' ? plainSteps(model.task, batch) : await ddpSteps(model.task, batch, name === 'ours');
+    const steps = name === 'plain' ? plainSteps(model.task, batch) : await ddpSteps(model.task, batch, name === 'own');
     return new Loop(name, model, batch, steps);
   }
 
   /** Takes one step with the loop's kernels. */
   async step(): Promise<StepFigures> {
-    useKernels(this.#name === 'ours' ? 'own' : 'stock');
+    useKernels(this.#name === 'own' ? 'own' : 'stock');
     const { task } = this.model;
     const first = (this.#step * this.#batch) % (task.trainSamples - this.#batch);
     const indices = Uint32Array.from({ length: this.#batch }, (_, i) => first + i);
@@ -65,14 +65,7 @@ export class Loop {
     const after = currentCounts()!;
     this.#step += 1;
     const since = (name: keyof CommandCounts): number => after[name] - before[name];
-    return {
-      ms,
-      ...times,
-      dispatches: since('dispatches'),
-      submits: since('submits'),
-      uploadedBytes: since('uploadedBytes'),
-      readBytes: since('readBytes'),
-    };
+    return { ms, ...times, dispatches: since('dispatches'), submits: since('submits') };
   }
 }
 
@@ -95,14 +88,14 @@ function plainSteps(task: Task, batch: number): Steps {
   return { take, notReplayed: null };
 }
 
-/** @param isOurs whether shaders are compiled in parallel and passes are replayed, as by a rank. */
-async function ddpSteps(task: Task, batch: number, isOurs: boolean): Promise<Steps> {
+/** @param isOwn whether shaders are compiled in parallel and passes are replayed, as by a rank. */
+async function ddpSteps(task: Task, batch: number, isOwn: boolean): Promise<Steps> {
   const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
   const ddp = await DistributedDataParallel.create(task.model, group, { keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
   const variables = variablesOf(task.model);
-  let isCompiled = !isOurs;
-  const captures = isOurs ? PassCaptures.of(variables, (reason) => (steps.notReplayed = reason)) : null;
+  let isCompiled = !isOwn;
+  const captures = isOwn ? PassCaptures.of(variables, (reason) => (steps.notReplayed = reason)) : null;
   const take: Steps['take'] = async (pass, startedAt) => {
     if (!isCompiled) await compileAhead(() => differentiateAlone(pass, variables).dispose(), { clock: systemClock });
     isCompiled = true;

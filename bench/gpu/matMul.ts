@@ -3,21 +3,21 @@ import * as tf from '@tensorflow/tfjs';
 import { useKernels } from '../../src/gpu/kernels/index.ts';
 import { KERNEL_CHOICES, type KernelChoice } from '../../src/spec/names.ts';
 import { median } from '../../src/util/statistics.ts';
-import { PRODUCTS, type MatMulFigures, type Product } from './args.ts';
+import { PRODUCTS, type MatMulFigures } from './args.ts';
 
 /** Milliseconds that a measured series of products takes at least, if one product is shorter. */
 const SERIES_MS = 40;
 const MAX_SERIES = 64;
 const TURNS = 5;
 
-/** Measures products of square matrices of each size. */
-export async function measureMatMul({ sizes }: { sizes: readonly number[] }): Promise<MatMulFigures[]> {
+/** Measures products of square matrices of this size. */
+export async function measureMatMul(size: number): Promise<MatMulFigures[]> {
   const figures: MatMulFigures[] = [];
-  for (const size of sizes) for (const kind of PRODUCTS) figures.push(await measure(size, kind));
+  for (const kind of PRODUCTS) figures.push(await measure(size, kind));
   return figures;
 }
 
-async function measure(size: number, kind: Product): Promise<MatMulFigures> {
+async function measure(size: number, kind: MatMulFigures['kind']): Promise<MatMulFigures> {
   const [a, b] = [0, 1].map((seed) => tf.randomUniform<tf.Rank.R2>([size, size], -1, 1, 'float32', seed));
   const series = async (kernels: KernelChoice, length: number): Promise<number> => {
     useKernels(kernels);
@@ -48,5 +48,5 @@ async function measure(size: number, kind: Product): Promise<MatMulFigures> {
   }
   tf.dispose([a!, b!]);
   const gflops = (kernels: KernelChoice): number => (2 * size ** 3) / median(times[kernels]) / 1e6;
-  return { size, kind, stockGflops: gflops('stock'), oursGflops: gflops('own') };
+  return { size, kind, stockGflops: gflops('stock'), ownGflops: gflops('own') };
 }

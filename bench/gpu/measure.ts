@@ -3,9 +3,8 @@ import type { Clock } from '../../src/util/clock.ts';
 import { within } from '../../src/util/deadline.ts';
 import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
-import { LOOPS, MODEL_NAMES, type ByLoop, type FirstSteps, type GpuModel, type LoopName } from './args.ts';
+import { LOOPS, MODEL_NAMES, type ByLoop, type GpuBenchResult, type GpuModel, type ModelResult } from './args.ts';
 import type { BrowserChoice, GpuPage } from './browsers.ts';
-import { modelResult, type GpuBenchResult, type LeftOut, type ModelResult } from './result.ts';
 
 /** Samples of a step on a GPU, as in training runs, and in software; `null`: not measured there. */
 const BATCHES: Record<GpuModel, { gpu: number; software: number | null }> = {
@@ -18,12 +17,10 @@ const BATCHES: Record<GpuModel, { gpu: number; software: number | null }> = {
   'gpt-large': { gpu: 16, software: null },
 };
 const MATRIX_SIZES = { gpu: [256, 512, 1024, 2048, 4096], software: [256, 512] };
-/** Turns of a model, limited so that all models fit into ten minutes. */
-const TURNS = { turns: 20, steps: 3, limitMs: 20_000 };
 /** A browser without a GPU driver may never answer. The engine waits 10 s for an adapter. */
 const ADAPTER_MS = 30_000;
 
-export interface MeasureOptions extends BrowserChoice {
+interface MeasureOptions extends Pick<BrowserChoice, 'gpu'> {
   /** Milliseconds after which the measurement in progress is abandoned, and none begins. */
   limitMs: number;
 }
@@ -45,12 +42,12 @@ interface Surroundings {
  *   adapter computes in software.
  */
 export async function measure(
-  { gpu, limitMs }: Pick<MeasureOptions, 'gpu' | 'limitMs'>,
+  { gpu, limitMs }: MeasureOptions,
   { open, clock, log, save }: Surroundings,
 ): Promise<GpuBenchResult> {
   const pages = new Pages(open, clock, limitMs);
   const { adapter, browser } = await pages.use(async (page) => ({
-    adapter: await within(clock, ADAPTER_MS, page.adapter(), noAdapter).catch((error: unknown) => {
+    adapter: await within(clock, ADAPTER_MS, page.measure('adapter', null), noAdapter).catch((error: unknown) => {
       throw gpu === 'hardware' ? noGpu(messageOf(error)) : error;
     }),
     browser: page.browser,
@@ -61,13 +58,9 @@ export async function measure(
     throw noGpu(`The browser's WebGPU adapter is ${adapter.name}, which computes in software.`);
   }
 
-  const models: ModelResult[] = [];
-  const matmul: GpuBenchResult['matmul'] = [];
-  const leftOut: LeftOut[] = [];
-  const result: GpuBenchResult = {
-    ...{ adapter: adapter.name, features: adapter.features, browser, date: new Date().toISOString().slice(0, 10) },
-    ...{ leftOut, models, matmul },
-  };
+  const date = new Date().toISOString().slice(0, 10);
+  const result: GpuBenchResult = { adapter, browser, date, leftOut: [], models: [], matmul: [] };
+  const { leftOut, models, matmul } = result;
   const attempt = async (name: string, isMeasured: boolean, work: () => Promise<void>): Promise<void> => {
     if (!isMeasured) leftOut.push({ name, reason: 'software' });
     else {
@@ -85,8 +78,7 @@ export async function measure(
 
   for (const size of MATRIX_SIZES.gpu) {
     await attempt(`products of ${size}`, MATRIX_SIZES[kind].includes(size), async () => {
-      const figures = await pages.use((page) => page.measure('measureMatMul', { sizes: [size] }));
-      matmul.push(...figures.map((one) => ({ ...one, ratio: one.oursGflops / one.stockGflops })));
+      matmul.push(...(await pages.use((page) => page.measure('measureMatMul', size))));
     });
   }
   for (const model of MODEL_NAMES) {
@@ -98,14 +90,13 @@ export async function measure(
   return result;
 }
 
-/** Measures the first steps of each loop in a fresh browser, and then all loops in turn. */
+/** Measures the memory of each loop in a fresh browser, and then all loops in turn. */
 async function measureModel(pages: Pages, model: GpuModel, batch: number): Promise<ModelResult> {
-  const first: [LoopName, FirstSteps][] = [];
+  const gpuBytes: ByLoop<number> = { plain: 0, stock: 0, own: 0 };
   for (const loop of LOOPS) {
-    first.push([loop, await pages.use((page) => page.measure('firstSteps', { loop, model, batch }))]);
+    gpuBytes[loop] = await pages.use((page) => page.measure('memoryOf', { loop, model, batch }));
   }
-  const figures = await pages.use((page) => page.measure('takeTurns', { model, batch, ...TURNS }));
-  return modelResult({ model, batch }, Object.fromEntries(first) as ByLoop<FirstSteps>, figures);
+  return { model, batch, ...(await pages.use((page) => page.measure('takeTurns', { model, batch }))), gpuBytes };
 }
 
 class OutOfTime extends TimeoutError {}

@@ -3,7 +3,7 @@ import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
 import type { Task } from '../../src/engine/tasks/task.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
 import { PRESETS, type PresetName } from '../../src/spec/gpt.ts';
-import { parseJob, type JobSpec } from '../../src/spec/job.ts';
+import { parseJob } from '../../src/spec/job.ts';
 import type { GpuModel } from './args.ts';
 
 const WIDE = 1024;
@@ -43,8 +43,6 @@ export interface BenchModel {
   task: Task;
   /** Number of parameters. */
   parameters: number;
-  /** Multiply-adds of the forward pass of one sample; see {@link multiplyAddsOf}. */
-  multiplyAdds: number;
   /** Tokens of a sample; `null`: samples are not texts. */
   tokens: number | null;
 }
@@ -52,39 +50,9 @@ export interface BenchModel {
 export async function loadModel(name: GpuModel): Promise<BenchModel> {
   const job = parseJob(JOBS[name]);
   const task = await loadJobTask(job, { files: [], baseUrl: globalThis.location.origin }, 1);
-  const shapes = variablesOf(task.model).parameters.map(({ shape }) => shape);
   return {
     task,
-    parameters: shapes.reduce((sum, shape) => sum + productOf(shape), 0),
-    multiplyAdds: multiplyAddsOf(job, shapes),
+    parameters: variablesOf(task.model).parameters.reduce((sum, { size }) => sum + size, 0),
     tokens: job.job === 'gpt' ? job.gpt.context : null,
   };
-}
-
-/** Output positions of the cnn's convolutions, which halve the sides of 28 x 28 pixels. */
-const CNN_POSITIONS = [14 * 14, 7 * 7];
-
-/**
- * Counts the multiply-adds of matrix products and convolutions in the forward pass of one sample.
- * Embeddings, normalizations, activations and losses are not counted. In a language model, each
- * token has one multiply-add per weight of its matrices, the output layer included, and 2 * context
- * * width in each layer's attention, masked positions included (Kaplan et al., "Scaling Laws for
- * Neural Language Models", 2020, table 1).
- */
-export function multiplyAddsOf(
-  { job, gpt: { layers, width, context } }: Pick<JobSpec, 'job' | 'gpt'>,
-  shapes: readonly (readonly number[])[],
-): number {
-  if (job !== 'gpt') {
-    const kernels = shapes.filter(({ length }) => length >= 2);
-    return kernels.reduce((sum, shape, i) => sum + productOf(shape) * (shape.length === 4 ? CNN_POSITIONS[i]! : 1), 0);
-  }
-  const [vocabulary, , ...rest] = shapes;
-  const matrices = [vocabulary!, ...rest.filter(({ length }) => length === 2)];
-  const weights = matrices.reduce((sum, shape) => sum + productOf(shape), 0);
-  return context * (weights + layers * 2 * context * width);
-}
-
-function productOf(shape: readonly number[]): number {
-  return shape.reduce((product, side) => product * side, 1);
 }

@@ -5,18 +5,18 @@ import type { FromWorker } from './worker.ts';
 
 declare global {
   /** Runs a measurement of the worker. Only one may run at a time. */
-  var measureGpu: (name: string, args: unknown) => Promise<Extract<FromWorker, { type: 'measured' }>>;
+  var measureGpu: (name: string, args: unknown) => Promise<unknown>;
 }
 
 const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
-let current: Deferred<Extract<FromWorker, { type: 'measured' }>> | null = null;
+let current: Deferred<unknown> | null = null;
 
 worker.addEventListener('error', ({ message }) =>
   current?.reject(new PeergradError(`The worker failed: ${message || 'it could not be loaded'}.`)),
 );
 worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
-  if (data.type === 'measured') current?.resolve(data);
-  else current?.reject(new PeergradError(data.message));
+  if ('message' in data) current?.reject(new PeergradError(data.message));
+  else current?.resolve(data.result);
 });
 
 globalThis.measureGpu = (name, args) => {

@@ -1,32 +1,62 @@
-/** Serves the built page of `bench gpu`, measures, and writes the result. */
+/** The command `bench gpu` without the build of its page, which a bundle has already. */
 import { rename, writeFile } from 'node:fs/promises';
+import { Option } from 'commander';
+import { GPU_MODES } from '../../launcher/browser/browser.ts';
 import type { Io } from '../../launcher/io.ts';
+import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { PeergradError } from '../../src/util/errors.ts';
-import { openGpuPage } from './browsers.ts';
+import type { Definition } from '../command/defineBenchmark.ts';
+import { option } from '../command/options.ts';
+import type { GpuBenchResult } from './args.ts';
+import { openGpuPage, type BrowserChoice } from './browsers.ts';
 import { measure } from './measure.ts';
-import type { GpuOptions } from './options.ts';
-import { tables } from './report.ts';
-import type { GpuBenchResult } from './result.ts';
+import { section, tables } from './report.ts';
+
+export interface GpuOptions extends BrowserChoice {
+  minutes: number;
+  /** File for the result, which is written again after each model. */
+  out?: string;
+}
 
 /** Path of the page in the project, and in the folder of the built page. */
 export const PAGE = 'bench/gpu/page.html';
 
 const MINUTE_MS = 60_000;
+const MAX_MINUTES = 24 * 60;
+
+export const GPU: Omit<Definition<GpuOptions, GpuBenchResult>, 'measure'> = {
+  name: 'gpu',
+  description:
+    "measure a training step on WebGPU: plain TensorFlow.js, and one rank with TensorFlow.js's kernels and with its own",
+  options: [
+    new Option('--browser <path>', 'path of Chrome, Chromium or Edge, or firefox (default: as of the launcher)'),
+    new Option('--gpu <mode>', 'device that WebGPU runs on; hardware fails if the adapter computes in software')
+      .choices(GPU_MODES)
+      .default('auto'),
+    option('--minutes <n>', 'time limit; what it leaves out is reported', wholeNumber(1, MAX_MINUTES), 10),
+    new Option('--out <file>', 'JSON file for the result, which is written again after each model'),
+  ],
+  section,
+  text: tables,
+  problemsOf: ({ leftOut }) =>
+    leftOut.filter(({ reason }) => reason === 'failed').map(({ name }) => `${name} failed, see above`),
+};
 
 /**
+ * Serves the built page and measures.
+ *
  * @param dist folder of the built page.
  * @throws (rejects) the errors of {@link measure}.
  */
 export async function runGpuBench(dist: string, options: GpuOptions, io: Io): Promise<GpuBenchResult> {
-  const { minutes, out, ...choice } = options;
+  const { gpu, minutes, out } = options;
   const server = await startSignaling({ dist });
   try {
     return await measure(
-      { gpu: choice.gpu, limitMs: minutes * MINUTE_MS },
+      { gpu, limitMs: minutes * MINUTE_MS },
       {
-        open: () => openGpuPage(`${server.url}/${PAGE}`, choice),
+        open: () => openGpuPage(`${server.url}/${PAGE}`, options),
         clock: systemClock,
         log: io.err,
         save: async (result) => {
@@ -37,17 +67,6 @@ export async function runGpuBench(dist: string, options: GpuOptions, io: Io): Pr
   } finally {
     await server.close();
   }
-}
-
-/**
- * Prints the tables, or the result as JSON.
- *
- * @throws PeergradError if a measurement failed.
- */
-export function printResult(result: GpuBenchResult, { json }: GpuOptions, io: Io): void {
-  io.out(json === undefined ? tables(result) : JSON.stringify(result));
-  const failed = result.leftOut.filter(({ reason }) => reason === 'failed').map(({ name }) => name);
-  if (failed.length > 0) throw new PeergradError(`These measurements failed: ${failed.join(', ')}. See above.`);
 }
 
 /** Replaces a file in one step, so that an interrupt never leaves a part of it. */

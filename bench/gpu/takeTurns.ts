@@ -1,22 +1,28 @@
 /** Runs the training loops in a worker. */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUMemoryInfo } from '@tensorflow/tfjs-backend-webgpu/dist/backend_webgpu';
-import { median } from '../../src/util/statistics.ts';
+import { mediansOf, quantile } from '../../src/util/statistics.ts';
 import { webgpuBackend } from '../../src/gpu/backend.ts';
 import {
   LOOPS,
   type Batch,
   type ByLoop,
-  type FirstSteps,
   type LoopFigures,
   type LoopName,
   type ModelFigures,
-  type Turns,
+  type StepFigures,
 } from './args.ts';
 import { gpuTimeOf } from './gpuTime.ts';
 import { Loop } from './loops.ts';
 
-/** Turns that are measured even if they take long. */
+/** Turns of each loop, and measured steps in a turn. */
+const TURNS = 20;
+const STEPS = 3;
+/**
+ * Milliseconds after which no turn begins, so that all models fit into ten minutes, and turns that
+ * are measured even if they take longer.
+ */
+const LIMIT_MS = 20_000;
 const MIN_TURNS = 2;
 /**
  * Shaders are compiled in the first step, and buckets have their order from the second step on.
@@ -25,42 +31,43 @@ const MIN_TURNS = 2;
 const WARM_UP_STEPS = 5;
 /** Steps with timestamps. */
 const TIMED_STEPS = 2;
-/** Steps after those of the warm-up in a fresh browser. */
-const LATER_STEPS = 3;
 
 /** Measures all loops in turn, a few steps each. */
-export async function takeTurns({ model, batch, turns, steps, limitMs }: Batch & Turns): Promise<ModelFigures> {
+export async function takeTurns({ model, batch }: Batch): Promise<ModelFigures> {
   const loops: [LoopName, Loop][] = [];
   for (const name of LOOPS) loops.push([name, await Loop.create(name, model, batch)]);
-  const figures = Object.fromEntries(
-    LOOPS.map((name) => [name, { steps: [], gpuMs: null }]),
-  ) as unknown as ByLoop<LoopFigures>;
-  for (const [, loop] of loops) for (let step = 0; step < WARM_UP_STEPS; step++) await loop.step();
+  for (const [, loop] of loops) await take(loop, WARM_UP_STEPS);
+  const taken: ByLoop<StepFigures[]> = { plain: [], stock: [], own: [] };
   const startedAt = performance.now();
-  for (let turn = 0; turn < turns; turn++) {
-    if (turn >= MIN_TURNS && performance.now() - startedAt > limitMs) break;
-    for (const [name, loop] of loops) {
-      for (let step = 0; step < steps; step++) figures[name].steps.push(await loop.step());
-    }
+  for (let turn = 0; turn < TURNS; turn++) {
+    if (turn >= MIN_TURNS && performance.now() - startedAt > LIMIT_MS) break;
+    for (const [name, loop] of loops) taken[name].push(...(await take(loop, STEPS)));
   }
+  const figures: [LoopName, LoopFigures][] = [];
   for (const [name, loop] of loops) {
-    const ms = await gpuTimeOf(webgpuBackend()!.device, async () => {
-      for (let step = 0; step < TIMED_STEPS; step++) await loop.step();
-    });
-    figures[name].gpuMs = ms === null ? null : ms / TIMED_STEPS;
+    const gpuMs = await gpuTimeOf(webgpuBackend()!.device, () => take(loop, TIMED_STEPS));
+    const p95Ms = quantile(
+      taken[name].map(({ ms }) => ms),
+      0.95,
+    );
+    figures.push([name, { ...mediansOf(taken[name]), p95Ms, gpuMs: gpuMs === null ? null : gpuMs / TIMED_STEPS }]);
   }
-  const { parameters, multiplyAdds, tokens } = loops[0]![1].model;
+  const { parameters, tokens } = loops[0]![1].model;
   const notReplayed = loops.map(([, loop]) => loop.notReplayed).find((reason) => reason !== null) ?? null;
-  return { parameters, multiplyAdds, tokens, loops: figures, notReplayed };
+  return { parameters, tokens, loops: Object.fromEntries(figures) as ByLoop<LoopFigures>, notReplayed };
 }
 
-/** Takes the first steps of one loop. Call it in a fresh browser, which has no pipelines. */
-export async function firstSteps({ loop: name, model, batch }: Batch & { loop: LoopName }): Promise<FirstSteps> {
-  const loop = await Loop.create(name, model, batch);
-  const { ms: firstMs } = await loop.step();
-  for (let step = 1; step < WARM_UP_STEPS; step++) await loop.step();
-  const later: number[] = [];
-  for (let step = 0; step < LATER_STEPS; step++) later.push((await loop.step()).ms);
-  const { numBytesAllocatedInGPU } = tf.memory() as unknown as WebGPUMemoryInfo;
-  return { firstMs, laterMs: median(later), gpuBytes: numBytesAllocatedInGPU };
+/**
+ * Takes the first steps of one loop, and returns the bytes of GPU buffers that TensorFlow.js holds
+ * then, pooled buffers included. Call it in a fresh browser, which has no other buffers.
+ */
+export async function memoryOf({ loop, model, batch }: Batch & { loop: LoopName }): Promise<number> {
+  await take(await Loop.create(loop, model, batch), WARM_UP_STEPS);
+  return (tf.memory() as unknown as WebGPUMemoryInfo).numBytesAllocatedInGPU;
+}
+
+async function take(loop: Loop, count: number): Promise<StepFigures[]> {
+  const steps: StepFigures[] = [];
+  for (let step = 0; step < count; step++) steps.push(await loop.step());
+  return steps;
 }

@@ -20,7 +20,6 @@ interface InputOptions {
   /** Number of pictures, rows or characters; by default the number of the kind. */
   count?: number;
   steps: number;
-  json?: true;
 }
 
 interface InputRun {
@@ -56,23 +55,22 @@ const BATCH = 128;
 const EPOCHS = 5;
 
 /** @throws (rejects) the errors of `train`. */
-async function benchInput({ tabs, kinds, count, steps, json }: InputOptions, io: Io): Promise<void> {
+async function measure({ tabs, kinds, count, steps }: InputOptions, io: Io): Promise<InputResult> {
   const runs: InputRun[] = [];
   for (const kind of INPUT_KINDS.filter(({ name }) => kinds.includes(name))) {
     const folder = await mkdtemp(path.join(tmpdir(), 'peergrad-input-'));
     try {
       const units = count ?? kind.count;
       io.err(`${kind.name}: writing ${units} ${kind.unit} ...`);
-      runs.push(await measure(kind, await kind.write(folder, units), { tabs, steps, units }, io));
+      runs.push(await measureKind(kind, await kind.write(folder, units), { tabs, steps, units }, io));
     } finally {
       await rm(folder, { recursive: true });
     }
   }
-  const result: InputResult = { tabs, runs };
-  io.out(json === undefined ? inputTable(result) : JSON.stringify(result));
+  return { tabs, runs };
 }
 
-async function measure(
+async function measureKind(
   { name, job, unit }: InputKind,
   data: string,
   { tabs, steps, units }: { tabs: number; steps: number; units: number },
@@ -113,26 +111,24 @@ async function measure(
   }
 }
 
-function rate(value: number | null): string {
-  return value === null ? '–' : value.toFixed(0);
+function section({ tabs, runs }: InputResult): string {
+  return `## Large data
+
+\`npm run -s bench -- input\`: tabs of one browser train the mlp on pictures of 96 x 96 pixels, on a table and on a text, with 128 samples per tab
+and step. The first step is counted from the moment at which the last tab has a device. *later* is the rate of epochs 2 to 5, in
+a second run; – if the steps end in the first epoch. *of that reading* is the part of a step in which a rank waits for samples.
+
+${table(
+  ['data', 'first step, s', 'samples/s, epoch 1', 'later', 'step, ms', 'of that reading', 'memory, MB'],
+  runs.map(({ kind, unit, count, firstStepS, firstEpoch, lastEpochs, stepMs, dataMs, memoryMb }) => [
+    ...[`${kind}, ${count} ${unit}, ${tabs} tabs`, firstStepS.toFixed(1), firstEpoch.toFixed(0)],
+    ...[lastEpochs?.toFixed(0) ?? '–', stepMs.toFixed(0), dataMs.toFixed(0), memoryMb.toFixed(0)],
+  ]),
+)}
+`;
 }
 
-function inputTable({ tabs, runs }: InputResult): string {
-  return table(
-    ['data', 'first step, s', 'samples/s, epoch 1', 'later', 'step, ms', 'of that reading', 'memory, MB'],
-    runs.map(({ kind, unit, count, firstStepS, firstEpoch, lastEpochs, stepMs, dataMs, memoryMb }) => [
-      `${kind}, ${count} ${unit}, ${tabs} tabs`,
-      firstStepS.toFixed(1),
-      rate(firstEpoch),
-      rate(lastEpochs),
-      stepMs.toFixed(0),
-      dataMs.toFixed(0),
-      memoryMb.toFixed(0),
-    ]),
-  );
-}
-
-export const input = defineBenchmark<InputOptions, InputResult>({
+export const input = defineBenchmark({
   name: 'input',
   description: 'measure how fast large data reach training, in tabs on WebAssembly',
   options: [
@@ -146,12 +142,6 @@ export const input = defineBenchmark<InputOptions, InputResult>({
     option('--count <n>', 'pictures, rows or characters (default: as many as the kind has)', wholeNumber(1, 1e9)),
     option('--steps <n>', 'largest number of steps of a run', wholeNumber(1, 1e6), 300),
   ],
-  run: benchInput,
-  section: (result) => `## Large data
-
-\`npm run -s bench -- input\`: tabs of one browser train the mlp on pictures of 96 x 96 pixels, on a table and on a text, with 128 samples per tab
-and step. The first step is counted from the moment at which the last tab has a device. *later* is the rate of epochs 2 to 5, in
-a second run; – if the steps end in the first epoch. *of that reading* is the part of a step in which a rank waits for samples.
-
-${inputTable(result)}`,
+  measure,
+  section,
 });

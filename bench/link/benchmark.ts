@@ -9,57 +9,42 @@ import type { LinkFigures } from './measureLink.ts';
 import { table } from '../../tools/report/table.ts';
 import { World } from '../world/world.ts';
 
-interface LinkBenchOptions {
-  json?: true;
-}
-
-/** The links by kind, and the bare connections with which they are compared. */
+/** The links by kind. The first is that with which the others are compared. */
 const LINKS = {
-  bareLink: { name: 'bare data channel, on the page', bare: 'bareLink' },
-  pageLink: { name: 'simple-peer link, on the page', bare: 'bareLink' },
-  workerLink: { name: 'simple-peer link, in the worker', bare: 'bareLink' },
-  portLink: { name: 'message port, from worker to worker', bare: 'bareLink' },
-  relayLink: { name: 'bare WebSocket over a relay, in the worker', bare: 'relayLink' },
-  serverLink: { name: 'link through the server, in the worker', bare: 'relayLink' },
+  bareLink: 'bare data channel, on the page',
+  workerLink: 'simple-peer link, in the worker',
+  portLink: 'message port, from worker to worker',
 } as const;
 type LinkKind = keyof typeof LINKS;
 const KINDS = Object.keys(LINKS) as LinkKind[];
-/** 256 frames are 16 MiB, which take more than a second on two cores. */
-const ARGS = { frames: 256, pings: 100 };
 const ROUNDS = 9;
 
 /** @throws (rejects) PeergradError if a tab fails. */
-async function benchLink({ json }: LinkBenchOptions, io: Io): Promise<void> {
+async function measure(_options: object, io: Io): Promise<LinkResult> {
   const world = await World.open(2);
   const ported = await World.open(2, { transport: 'auto' });
-  const served = await World.open(2, { transport: 'server' });
-  const turns = Object.fromEntries(KINDS.map((kind) => [kind, [] as LinkFigures[]])) as LinkTurns;
-  const measure = (kind: LinkKind) => {
-    if (kind === 'portLink') return ported.run('workerLink', ARGS);
-    if (kind === 'serverLink') return served.run('workerLink', ARGS);
-    return kind === 'relayLink' ? served.run(kind, ARGS) : world.run(kind, ARGS);
-  };
+  const turns: LinkTurns = { bareLink: [], workerLink: [], portLink: [] };
+  const measureOne = (kind: LinkKind) => (kind === 'portLink' ? ported.run('workerLink', null) : world.run(kind, null));
   try {
-    for (const kind of KINDS) await measure(kind);
+    for (const kind of KINDS) await measureOne(kind);
     for (let round = 0; round < ROUNDS; round++) {
       io.err(`round ${round + 1} of ${ROUNDS} ...`);
       for (const kind of round % 2 === 0 ? KINDS : KINDS.toReversed()) {
-        const [figures] = await measure(kind);
+        const [figures] = await measureOne(kind);
         turns[kind].push(figures!);
       }
     }
   } finally {
-    await Promise.all([world, ported, served].map((one) => one.close()));
+    await Promise.all([world.close(), ported.close()]);
   }
-  const result = summaryOf(turns);
-  io.out(json === undefined ? tableOf(result) : JSON.stringify(result));
+  return summaryOf(turns);
 }
 
 type LinkTurns = Record<LinkKind, LinkFigures[]>;
 
 interface LinkRow extends LinkFigures {
   kind: LinkKind;
-  /** Throughput divided by that of the bare connection. */
+  /** Throughput divided by that of the bare channel. */
   ratio: number;
 }
 
@@ -72,40 +57,33 @@ export function summaryOf(turns: LinkTurns): LinkResult {
   const rateOf = (kind: LinkKind): number => median(turns[kind].map(({ MBps }) => MBps));
   const rows = KINDS.map((kind) => {
     const MBps = rateOf(kind);
-    const ratio = MBps / rateOf(LINKS[kind].bare);
-    return { kind, MBps, ratio, roundTripMs: median(turns[kind].map((turn) => turn.roundTripMs)) };
+    const roundTripMs = median(turns[kind].map((turn) => turn.roundTripMs));
+    return { kind, MBps, ratio: MBps / rateOf('bareLink'), roundTripMs };
   });
   return { rows };
 }
 
-function tableOf({ rows }: LinkResult): string {
-  return table(
-    ['link', 'MB/s', 'of bare', 'round trip, ms'],
-    rows.map(({ kind, MBps, ratio, roundTripMs }) => [
-      ...[LINKS[kind].name, MBps.toFixed(1), ratio.toFixed(2), roundTripMs.toFixed(2)],
-    ]),
-  );
-}
-
-function section(result: LinkResult): string {
+function section({ rows }: LinkResult): string {
   return `## One link
 
 \`npm run -s bench -- link\`: two tabs of one browser. One tab sends 16 MiB in frames of 64 KiB to the other. Then a frame of 32 bytes
-travels there and back 100 times. The links are measured in turn, nine times; figures are medians. *of bare* compares the link through
-the server with the bare WebSocket, and other links with the bare data channel.
+travels there and back 100 times. The links are measured in turn, nine times; figures are medians.
 
-${tableOf(result)}
+${table(
+  ['link', 'MB/s', 'of bare', 'round trip, ms'],
+  rows.map(({ kind, MBps, ratio, roundTripMs }) => [
+    ...[LINKS[kind], MBps.toFixed(1), ratio.toFixed(2), roundTripMs.toFixed(2)],
+  ]),
+)}
 
-\`--transport auto\` links tabs of one browser by message ports. The server and the relay are processes of their own. The relay
-forwards the messages of two WebSockets to each other. The server does so too, and the ends of its link encrypt frames.
+\`--transport auto\` links tabs of one browser by message ports.
 `;
 }
 
 export const link = defineBenchmark({
   name: 'link',
-  description:
-    'measure one link: bare connections, a simple-peer link on the page and in a worker, a message port, and through the server',
+  description: 'measure one link: a bare data channel, a simple-peer link in a worker, and a message port',
   options: [],
-  run: benchLink,
+  measure,
   section,
 });

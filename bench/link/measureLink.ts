@@ -5,16 +5,15 @@ import { median } from '../../src/util/statistics.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from '../world/bareChannels.ts';
 import { LINK_GENERATION } from '../world/links.ts';
+import type { PageRank, WorkerRank } from '../world/rank.ts';
 
 /** Send buffer size in bytes at which `send` waits. The bare ring has the same limit. */
 const HIGH_BYTES = 1024 * 1024;
 
-export interface LinkArgs {
-  /** Number of 64 KiB frames that rank 0 sends. */
-  frames: number;
-  /** Number of consecutive round trips of a frame without payload. */
-  pings: number;
-}
+/** Number of frames that rank 0 sends: 16 MiB, which take more than a second on two cores. */
+const FRAMES = 256;
+/** Number of consecutive round trips of a frame without payload. */
+const PINGS = 100;
 
 /** Results of rank 0. On rank 1 they are zeros. */
 export interface LinkFigures {
@@ -23,13 +22,27 @@ export interface LinkFigures {
 }
 
 /** A link or a bare channel. `send` resolves when the next frame may be sent. */
-export interface Sender {
+interface Sender {
   send(frame: ArrayBuffer): Promise<void>;
   onframe: Link['onframe'];
 }
 
+/** Runs in the worker: measures a link, like the links of collectives. */
+export async function workerLink({ rank, group, spareLinkTo }: WorkerRank, _args: null): Promise<LinkFigures> {
+  const link = spareLinkTo(1 - rank);
+  // The barrier lets both ranks begin together: without a handler, a link queues only a limited
+  // number of frames.
+  await group.barrier();
+  return measure(link, rank);
+}
+
+/** Runs on the page: measures a bare data channel. */
+export async function bareLink(page: PageRank, _args: null): Promise<LinkFigures> {
+  return measure(senderOver(await page.channelTo(1 - page.rank)), page.rank);
+}
+
 /** Returns a sender over a bare channel that adds only backpressure. */
-export function senderOver(bare: BareChannel): Sender {
+function senderOver(bare: BareChannel): Sender {
   const { channel } = bare;
   return {
     async send(frame) {
@@ -45,19 +58,19 @@ export function senderOver(bare: BareChannel): Sender {
   };
 }
 
-export async function measureLink(link: Sender, rank: number, { frames, pings }: LinkArgs): Promise<LinkFigures> {
-  return rank === 0 ? lead(link, frames, pings) : follow(link, frames, pings);
+function measure(link: Sender, rank: number): Promise<LinkFigures> {
+  return rank === 0 ? lead(link) : follow(link);
 }
 
-async function lead(link: Sender, frames: number, pings: number): Promise<LinkFigures> {
+async function lead(link: Sender): Promise<LinkFigures> {
   let answered = deferred();
   link.onframe = () => answered.resolve();
   const startedAt = performance.now();
-  for (let i = 0; i < frames; i++) await link.send(frameOf(MAX_FRAME_BYTES));
+  for (let i = 0; i < FRAMES; i++) await link.send(frameOf(MAX_FRAME_BYTES));
   await answered.promise;
-  const MBps = (frames * MAX_FRAME_BYTES) / (performance.now() - startedAt) / 1000;
+  const MBps = (FRAMES * MAX_FRAME_BYTES) / (performance.now() - startedAt) / 1000;
   const times: number[] = [];
-  for (let i = 0; i < pings; i++) {
+  for (let i = 0; i < PINGS; i++) {
     answered = deferred();
     const sentAt = performance.now();
     await link.send(frameOf(FRAME_HEADER_BYTES));
@@ -69,13 +82,13 @@ async function lead(link: Sender, frames: number, pings: number): Promise<LinkFi
 }
 
 /** Runs on rank 1: sends an answer to the last 64 KiB frame and to every ping. */
-async function follow(link: Sender, frames: number, pings: number): Promise<LinkFigures> {
+async function follow(link: Sender): Promise<LinkFigures> {
   const done = deferred();
   let received = 0;
   link.onframe = () => {
     received += 1;
-    if (received >= frames) link.send(frameOf(FRAME_HEADER_BYTES)).catch(done.reject);
-    if (received < frames + pings) return;
+    if (received >= FRAMES) link.send(frameOf(FRAME_HEADER_BYTES)).catch(done.reject);
+    if (received < FRAMES + PINGS) return;
     link.onframe = null;
     done.resolve();
   };

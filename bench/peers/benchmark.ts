@@ -7,7 +7,7 @@ import { loadPage } from '../../launcher/browser/tabs.ts';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
-import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { messageOf } from '../../src/util/errors.ts';
 import { median } from '../../src/util/statistics.ts';
 import { buildPage } from '../../tools/buildPage.ts';
 import { table } from '../../tools/report/table.ts';
@@ -33,7 +33,6 @@ interface PeersOptions {
   model: readonly ModelName[];
   backend: readonly PeerBackend[];
   rounds: number;
-  json?: true;
 }
 
 type Other = Exclude<PeerName, 'peergrad'>;
@@ -95,7 +94,7 @@ async function open(model: ModelName, backend: PeerBackend, call: Call, python: 
 }
 
 /** Compares the losses of the first steps, and then measures all libraries in turn. */
-export async function measure({ turns, notes }: Opened, rounds: number): Promise<Omit<PeersRow, 'model' | 'backend'>> {
+export async function compare({ turns, notes }: Opened, rounds: number): Promise<Omit<PeersRow, 'model' | 'backend'>> {
   const losses = new Map<PeerName, readonly number[]>();
   const steps = new Map<PeerName, number>();
   for (const [peer, turn] of turns) {
@@ -124,7 +123,7 @@ export async function measure({ turns, notes }: Opened, rounds: number): Promise
   return { ms, ratio, lossDifference: Math.max(...differences), notes };
 }
 
-async function benchPeers({ model: models, backend: backends, rounds, json }: PeersOptions, io: Io): Promise<void> {
+async function measure({ model: models, backend: backends, rounds }: PeersOptions, io: Io): Promise<PeersRow[]> {
   const python = findTorch()?.python ?? null;
   const rows: PeersRow[] = [];
   const { dist, remove } = await buildPage(PAGE);
@@ -141,9 +140,7 @@ async function benchPeers({ model: models, backend: backends, rounds, json }: Pe
           const call: Call = (...args) => page.evaluate(`callPeer(...${JSON.stringify(args)})`);
           const opened = await open(model, backend, call, python);
           try {
-            const row = { model, backend, ...(await measure(opened, rounds)) };
-            rows.push(row);
-            if (json === undefined) io.out(lines([row]));
+            rows.push({ model, backend, ...(await compare(opened, rounds)) });
           } finally {
             opened.close();
             await page.close();
@@ -157,25 +154,24 @@ async function benchPeers({ model: models, backend: backends, rounds, json }: Pe
     await server.close();
     await remove();
   }
-  if (json !== undefined) io.out(JSON.stringify(rows));
-  const different = rows.filter(({ lossDifference }) => !(lossDifference <= TOLERANCE_NATS));
-  if (different.length > 0) {
-    const named = different.map(({ model, backend, lossDifference }) => `${model} on ${backend}: ${lossDifference}`);
-    throw new PeergradError(`Losses of the libraries differ by more than ${TOLERANCE_NATS} nats. ${named.join(', ')}.`);
-  }
+  return rows;
 }
 
-const show = (value: number | null, format: (value: number) => string): string =>
-  value === null ? '-' : format(value);
+/** Returns a clause for each model whose losses differ by more than {@link TOLERANCE_NATS}. */
+function problemsOf(rows: readonly PeersRow[]): string[] {
+  return rows
+    .filter(({ lossDifference }) => !(lossDifference <= TOLERANCE_NATS))
+    .map(({ model, backend, lossDifference }) => `losses of ${model} on ${backend} differ by ${lossDifference} nats`);
+}
 
 /** A table, and the rows' notes. */
-export function lines(rows: readonly PeersRow[]): string {
+function lines(rows: readonly PeersRow[]): string {
   const shown = table(
     ['model, backend', ...PEERS.map((peer) => `${peer}, ms`), ...OTHERS.map((peer) => `${peer} / peergrad`), 'losses'],
     rows.map(({ model, backend, ms, ratio, lossDifference }) => [
       `${model}, ${backend}`,
-      ...PEERS.map((peer) => show(ms[peer], (value) => value.toFixed(2))),
-      ...OTHERS.map((peer) => show(ratio[peer], (value) => value.toFixed(2))),
+      ...PEERS.map((peer) => ms[peer]?.toFixed(2) ?? '-'),
+      ...OTHERS.map((peer) => ratio[peer]?.toFixed(2) ?? '-'),
       lossDifference.toExponential(0),
     ]),
   );
@@ -204,6 +200,7 @@ export const peers = defineBenchmark({
     option('--backend <name,..>', 'backends of the tab', listOf(oneOf(BACKENDS)), [...BACKENDS]),
     option('--rounds <n>', 'turns of each library', wholeNumber(1, 100), 9),
   ],
-  run: benchPeers,
+  measure,
+  problemsOf,
   section,
 });

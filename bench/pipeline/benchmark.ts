@@ -1,92 +1,121 @@
 /**
- * `bench pipeline`: measures the time in which stages wait, and compares tabs that hold stages with
- * a tab that holds the whole model: losses, bytes, memory.
+ * `bench pipeline`: measures the time in which stages wait, in real tabs whose passes have equal
+ * lengths, and compares it with the plan.
  */
-import { writeFile } from 'node:fs/promises';
-import { InvalidArgumentError, Option } from 'commander';
-import { ensureBuilt } from '../../launcher/build.ts';
 import type { Io } from '../../launcher/io.ts';
+import { idleShare, timePlan, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
 import { PIPELINE_SCHEDULES } from '../../src/spec/pipeline.ts';
-import { PeergradError } from '../../src/util/errors.ts';
+import { median } from '../../src/util/statistics.ts';
+import { table } from '../../tools/report/table.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
-import { listOf, option } from '../command/options.ts';
-import { measureIdle, type IdleRow, type Timeline } from './idle.ts';
-import { timelineSvg } from './picture.ts';
-import { problemsOf, report, section, type PipelineResult } from './report.ts';
-import { lossesOfOneTab, TAB_RUNS, trainTabs, type TabRow } from './tabRuns.ts';
+import { tabsOption } from '../command/options.ts';
 import { World } from '../world/world.ts';
+import { PASS_MS, SCHEDULES, STEPS, type Schedule, type WaitingStep } from './waitingStages.ts';
 
-const PARTS = ['idle', 'tabs'] as const;
-type Part = (typeof PARTS)[number];
+const MICRO_BATCHES = [4, 8, 16];
 
-interface PipelineBenchOptions {
-  parts: readonly Part[];
-  picture?: string;
-  json?: true;
+interface IdleRow {
+  schedule: Schedule;
+  microBatches: number;
+  /** Share of time in which ranks wait: the median of the measured steps, and (S-1)/(M+S-1). */
+  measured: number;
+  plan: number;
+  /** Median milliseconds for which a value travels to a rank that waits for it. */
+  transferMs: number;
+  /** The share of the plan if every value travels for so long. */
+  withTransfer: number;
+  /** Median milliseconds of a step, and those of the plan with passes of equal length. */
+  stepMs: number;
+  planMs: number;
 }
 
-const IDLE_STAGES = 4;
-const IDLE_MICRO_BATCHES = [4, 8, 16];
-/** The step that the picture shows. */
-const PICTURE = { schedule: '1f1b', microBatches: 8 };
-
-/**
- * @throws (rejects) PeergradError if a loss or a number of bytes is wrong; the result is printed
- *   before.
- */
-async function benchPipeline({ parts, picture, json }: PipelineBenchOptions, io: Io): Promise<void> {
-  const result: PipelineResult = {};
-  if (parts.includes('idle')) result.idle = await idle(picture, io);
-  if (parts.includes('tabs')) result.tabs = await tabs(io);
-  io.out(json === undefined ? report(result) : JSON.stringify(result));
-  const wrong = problemsOf(result);
-  if (wrong.length > 0) throw new PeergradError(`Pipelines are not exact: ${wrong.join('; ')}.`);
-}
-
-async function idle(picture: string | undefined, io: Io): Promise<IdleRow[]> {
+/** @throws (rejects) PeergradError if a tab fails. */
+async function measure({ tabs }: { tabs: number }, io: Io): Promise<IdleRow[]> {
   const rows: IdleRow[] = [];
-  let shown: Timeline | null = null;
-  const world = await World.open(IDLE_STAGES);
+  const world = await World.open(tabs);
   try {
     for (const schedule of PIPELINE_SCHEDULES) {
-      for (const microBatches of IDLE_MICRO_BATCHES) {
-        io.err(`${IDLE_STAGES} stages that wait, ${microBatches} micro-batches, ${schedule} ...`);
-        const { row, timeline } = await measureIdle(world, schedule, microBatches);
-        rows.push(row);
-        if (schedule === PICTURE.schedule && microBatches === PICTURE.microBatches) shown = timeline;
+      for (const microBatches of MICRO_BATCHES) {
+        io.err(`${tabs} stages that wait, ${microBatches} micro-batches, ${schedule} ...`);
+        rows.push(await measureIdle(world, schedule, microBatches));
       }
     }
   } finally {
     await world.close();
   }
-  if (picture !== undefined) {
-    const { schedule, microBatches } = PICTURE;
-    await writeFile(picture, timelineSvg(shown!, `${schedule}, ${IDLE_STAGES} stages, ${microBatches} micro-batches`));
-  }
   return rows;
 }
 
-async function tabs(io: Io): Promise<TabRow[]> {
-  await ensureBuilt(io);
-  const expected = await lossesOfOneTab(io);
-  const rows: TabRow[] = [];
-  for (const run of TAB_RUNS) rows.push(await trainTabs(run, expected, io));
-  return rows;
+async function measureIdle(world: World, schedule: Schedule, microBatches: number): Promise<IdleRow> {
+  const plan = SCHEDULES[schedule](world.size, microBatches);
+  const ranks = await world.run('waitingStages', { schedule, microBatches });
+  const steps = Array.from({ length: STEPS }, (_, step) => ranks.map((own) => own[step]!));
+  const transferMs = median(steps.flatMap((own) => transfersOf(own, plan.stages)));
+  const delayed = timePlan(
+    plan,
+    () => PASS_MS,
+    () => transferMs,
+  );
+  const end = Math.max(...delayed.flat().map((pass) => pass.end));
+  return {
+    ...{ schedule, microBatches, measured: median(steps.map(shareOf)), plan: idleShare(plan), transferMs },
+    withTransfer: shareOf(delayed.map((passes) => ({ start: 0, end, passes }))),
+    ...{ stepMs: median(steps.map(lengthOf)), planMs: plan.ticks * PASS_MS },
+  };
 }
 
-function partOf(text: string): Part {
-  const part = PARTS.find((name) => name === text);
-  if (part === undefined) throw new InvalidArgumentError(`The parts are ${PARTS.join(', ')}.`);
-  return part;
+/** Returns the share of a step in which ranks computed nothing, as in `RunResult.pipeline.idle`. */
+export function shareOf(ranks: readonly WaitingStep[]): number {
+  const busy = ranks.flatMap(({ passes }) => passes).reduce((sum, { start, end }) => sum + end - start, 0);
+  return 1 - busy / (lengthOf(ranks) * ranks.length);
+}
+
+function lengthOf(ranks: readonly WaitingStep[]): number {
+  return Math.max(...ranks.map(({ start, end }) => end - start));
+}
+
+/**
+ * Returns the times from the end of a pass to the start of the pass on another rank that waited for
+ * its result.
+ *
+ * @param ranks each has one stage.
+ */
+export function transfersOf(ranks: readonly { passes: readonly TimedPass[] }[], stages: number): number[] {
+  return ranks.flatMap(({ passes }, rank) =>
+    passes.flatMap(({ kind, microBatch, start }, i) => {
+      const source = kind === 'forward' ? rank - 1 : rank + 1;
+      if (source < 0 || source >= stages) return [];
+      const sent = ranks[source]!.passes.find((pass) => pass.kind === kind && pass.microBatch === microBatch)!.end;
+      const freeAt = passes[i - 1]?.end ?? 0;
+      return sent > freeAt ? [start - sent] : [];
+    }),
+  );
+}
+
+const percent = (share: number): string => (100 * share).toFixed(1);
+const seconds = (ms: number): string => (ms / 1000).toFixed(2);
+
+export function section(rows: readonly IdleRow[]): string {
+  return `## Pipelines
+
+\`npm run -s bench -- pipeline\`: **the passes of a stage wait instead of computing**: ${PASS_MS} ms, forward and backward, by a timer in the tab's worker. Messages and WebRTC
+links are those of a training run. *M* is the number of micro-batches. *Idle* is the share of time in which ranks compute nothing. *Transfer* is the median time between the passes of two stages.
+*Plan with transfer* is the idle share of the plan if every value travels for so long. See [features/pipeline.md](features/pipeline.md).
+
+${table(
+  ['schedule', 'M', 'idle, %', '(S-1)/(M+S-1), %', 'transfer, ms', 'plan with transfer, %', 'step, s', 'plan, s'],
+  rows.map(({ schedule, microBatches, measured, plan, transferMs, withTransfer, stepMs, planMs }) => [
+    ...[schedule, String(microBatches), percent(measured), percent(plan), transferMs.toFixed(0)],
+    ...[percent(withTransfer), seconds(stepMs), seconds(planMs)],
+  ]),
+)}
+`;
 }
 
 export const pipeline = defineBenchmark({
   name: 'pipeline',
-  description: 'measure the time in which stages wait, and compare pipelines with whole models: losses, bytes, memory',
-  options: [
-    option('--parts <name,..>', `parts to measure: ${PARTS.join(', ')}`, listOf(partOf), [...PARTS]),
-    new Option('--picture <file>', 'SVG file for the passes of a step, planned and measured'),
-  ],
-  run: benchPipeline,
+  description: 'measure the time in which the stages of a pipeline wait, and compare it with the plan',
+  options: [tabsOption(4, 'number of stages, each in a tab')],
+  measure,
   section,
 });

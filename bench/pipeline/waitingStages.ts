@@ -7,21 +7,20 @@
 import * as tf from '@tensorflow/tfjs';
 import { Boundary } from '../../src/parallel/pipeline/boundary.ts';
 import { runPlan } from '../../src/parallel/pipeline/runPlan.ts';
-import type { TimedPass } from '../../src/parallel/pipeline/schedules.ts';
+import { gpipe, oneForwardOneBackward, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
+import type { PIPELINE_SCHEDULES } from '../../src/spec/pipeline.ts';
 import { systemClock, Yielder } from '../../src/util/clock.ts';
 import type { WorkerRank } from '../world/rank.ts';
-import { SCHEDULES, type Schedule } from './schedules.ts';
 
-export interface WaitingArgs {
-  schedule: Schedule;
-  microBatches: number;
-  /** Milliseconds of a pass, forward or backward. */
-  passMs: number;
-  /** Shape of the value of a micro-batch between two stages. */
-  shape: readonly number[];
-  /** Measured steps. A step before them, whose passes do not wait, is not measured. */
-  steps: number;
-}
+export type Schedule = (typeof PIPELINE_SCHEDULES)[number];
+export const SCHEDULES = { gpipe, '1f1b': oneForwardOneBackward } as const satisfies Record<Schedule, unknown>;
+
+/** Milliseconds of a pass. It is long, because messages take longer while other programs run. */
+export const PASS_MS = 400;
+/** Measured steps. A step before them, whose passes do not wait, is not measured. */
+export const STEPS = 3;
+/** Shape of the value of a micro-batch between two stages: 64 KiB. */
+const SHAPE = [1, 128, 128];
 
 /** A step of one rank, in milliseconds of the machine's clock. */
 export interface WaitingStep {
@@ -35,8 +34,10 @@ const TIMEOUT_MS = 60_000;
 const YIELD_MS = 4;
 
 /** Resolves with the steps of this rank. */
-export async function waitingStages({ group }: WorkerRank, args: WaitingArgs): Promise<WaitingStep[]> {
-  const { schedule, microBatches, passMs, shape, steps } = args;
+export async function waitingStages(
+  { group }: WorkerRank,
+  { schedule, microBatches }: { schedule: Schedule; microBatches: number },
+): Promise<WaitingStep[]> {
   await tf.setBackend('cpu');
   const plan = SCHEDULES[schedule](group.worldSize, microBatches);
   const boundary = new Boundary(group, 'fp32', TIMEOUT_MS);
@@ -46,11 +47,11 @@ export async function waitingStages({ group }: WorkerRank, args: WaitingArgs): P
   const pass = async (input: readonly tf.Tensor[] | null, isEnd: boolean): Promise<tf.Tensor[] | null> => {
     tf.dispose([...(input ?? [])]);
     await new Promise<void>((resolve) => systemClock.after(waitMs, resolve));
-    return isEnd ? null : [tf.zeros([...shape])];
+    return isEnd ? null : [tf.zeros(SHAPE)];
   };
   const taken: WaitingStep[] = [];
   try {
-    for (let step = 0; step <= steps; step++) {
+    for (let step = 0; step <= STEPS; step++) {
       await group.barrier();
       const start = systemClock.now();
       const passes = await runPlan({
@@ -59,13 +60,13 @@ export async function waitingStages({ group }: WorkerRank, args: WaitingArgs): P
         boundary,
         clock: systemClock,
         yielder: new Yielder(systemClock, YIELD_MS),
-        shapesBefore: () => ({ value: shape, padding: null }),
+        shapesBefore: () => ({ value: SHAPE, padding: null }),
         forward: (stage, _, x) => pass(x, stage === plan.stages - 1),
         backward: (stage, _, dy) => pass(dy, stage === 0),
       });
       const end = systemClock.now();
       const timed = passes.map((each) => ({ ...each, start: toMachine + each.start, end: toMachine + each.end }));
-      waitMs = passMs;
+      waitMs = PASS_MS;
       if (step > 0) taken.push({ start: toMachine + start, end: toMachine + end, passes: timed });
     }
     return taken;

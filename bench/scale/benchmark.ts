@@ -3,32 +3,27 @@
  * fitted to rings of 2 to 8 tabs, and checked with tensor sizes that were left out of the fit. With
  * the fitted costs, larger worlds on other networks are simulated.
  */
-import { Option } from 'commander';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import type { Costs } from '../../src/collectives/plans/costModel.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option } from '../command/options.ts';
-import { drawPanels, type Panel } from '../../tools/report/plot.ts';
-import { crossValidate, fitCosts, type Prediction, type Sample, worstError } from './fit.ts';
+import { drawPanels } from '../../tools/report/plot.ts';
+import { table } from '../../tools/report/table.ts';
+import { crossValidate, fitCosts, type Sample } from './fit.ts';
 import {
+  ALGORITHM_NAMES,
   type AlgorithmName,
-  ALGORITHMS,
-  type Crossover,
-  crossovers,
+  fastestOf,
   type GrowthRow,
   NETWORKS,
-  fastestOf,
   simulateGrowth,
   WORLDS,
 } from './growth.ts';
-import { measure } from './measure.ts';
-import { table } from '../../tools/report/table.ts';
+import { measureRings } from './measure.ts';
 
 interface ScaleOptions {
   ranks: number;
-  picture?: string;
-  json?: true;
 }
 
 const TABS = [2, 3, 4, 6, 8];
@@ -36,31 +31,19 @@ const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
 const FIFTH = 0.2;
 
 /** @throws (rejects) PeergradError if a tab fails. */
-async function benchScale({ ranks, picture, json }: ScaleOptions, io: Io): Promise<void> {
+async function measure({ ranks }: ScaleOptions, io: Io): Promise<ScaleResult> {
   const log = (line: string): void => io.err(line);
-  const { samples, combineMsPerByte } = await measure(TABS, SIZES, log);
+  const { samples, combineMsPerByte } = await measureRings(TABS, SIZES, log);
   const costs = fitCosts(samples, combineMsPerByte);
-  const predictions = crossValidate(samples, combineMsPerByte);
-  const within = predictions.filter(({ error }) => Math.abs(error) <= FIFTH);
-  const growth = simulateGrowth(
-    costs,
-    WORLDS.filter((n) => n <= ranks),
-    log,
-  );
-  const result: ScaleResult = {
-    costs,
-    samples,
-    predictions,
-    worstError: worstError(predictions),
-    withinFifth: within.length / predictions.length,
-    growth,
-    crossovers: crossovers(growth),
+  const errors = crossValidate(samples, combineMsPerByte).map(({ error }) => Math.abs(error));
+  const worlds = WORLDS.filter((n) => n <= ranks);
+  return {
+    ...{ costs, samples, worstError: Math.max(...errors) },
+    withinFifth: errors.filter((error) => error <= FIFTH).length / errors.length,
+    growth: simulateGrowth(costs, worlds, log),
   };
-  if (picture !== undefined) await drawPanels(panelsOf(growth), picture);
-  io.out(json === undefined ? report(result) : JSON.stringify(result));
 }
 
-const DRAWN_BYTES = 4_000_000;
 const COLOURS: Record<AlgorithmName, string> = {
   ring: '#1f6feb',
   'two-level': '#2da44e',
@@ -68,49 +51,43 @@ const COLOURS: Record<AlgorithmName, string> = {
   doubling: '#9a6700',
 };
 
-function panelsOf(growth: readonly GrowthRow[]): Panel[] {
-  return NETWORKS.map((network) => {
-    const rows = growth.filter((row) => row.network === network && row.bytes === DRAWN_BYTES);
+function draw({ growth }: ScaleResult, file: string): Promise<void> {
+  const panels = NETWORKS.map((network) => {
+    const rows = growth.filter((row) => row.network === network);
     return {
-      title: `All-reduce of 4 MB, ${network}`,
-      x: 'ranks',
-      y: 'seconds',
-      isLogarithmic: true,
+      ...{ title: `All-reduce of 4 MB, ${network}`, x: 'ranks', y: 'seconds', isLogarithmic: true as const },
       xs: rows.map(({ n }) => n),
-      curves: (Object.keys(ALGORITHMS) as AlgorithmName[]).map((label) => ({
-        label,
-        colour: COLOURS[label],
-        width: 2,
-        dash: [],
-        values: rows.map(({ ms }) => ms[label]! / 1000),
+      curves: ALGORITHM_NAMES.map((label) => ({
+        ...{ label, colour: COLOURS[label], width: 2, dash: [] },
+        values: rows.map(({ ms }) => ms[label] / 1000),
       })),
     };
   });
+  return drawPanels(panels, file);
 }
 
 interface ScaleResult {
   costs: Costs;
   samples: Sample[];
   /**
-   * Predictions for each size except the smallest and the largest, from a fit to the other sizes.
+   * Largest relative error of the predictions for each size except the smallest and the largest,
+   * from a fit to the other sizes, and the fraction of errors of at most 20 %.
    */
-  predictions: Prediction[];
   worstError: number;
-  /** Fraction of the predictions whose error is at most 20 %. */
   withinFifth: number;
   growth: GrowthRow[];
-  crossovers: Crossover[];
 }
 
-/** World sizes and tensor size in the table of times. */
+/** World sizes in the section. */
 const SHOWN = [8, 256];
-const SHOWN_BYTES = 4_000_000;
 
-export function section(result: ScaleResult): string {
-  const { costs, worstError: worst, withinFifth } = result;
+const nanoseconds = (msPerByte: number): string => `${(1e6 * msPerByte).toFixed(1)} ns`;
+const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
+
+export function section({ costs, samples, worstError, withinFifth, growth }: ScaleResult): string {
   return [
     '## Growth',
-    `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors to ${result.samples.length} ` +
+    `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors to ${samples.length} ` +
       'medians of all-reduces around rings of tabs on this machine. Each size except the smallest and the largest is predicted by a fit to all other sizes. Larger worlds on ' +
       'other networks are simulated with the plans that ranks run: a LAN with 1 Gbit/s and 0.3 ms; campus Wi-Fi with 75 Mbit/s, which the 16 ranks of an access point share, and 5 ms; home ' +
       'uplinks with 15 Mbit/s up, 100 Mbit/s down, and 30 ms. (`npm run -s bench -- scale`)',
@@ -125,70 +102,19 @@ export function section(result: ScaleResult): string {
         ['addition of a byte to the sum', nanoseconds(costs.combineMsPerByte)],
       ],
     ),
-    `${percent(withinFifth)} of the predictions differ from the measured time by at most 20 %. The largest error is ${percent(worst)}.`,
-    ...NETWORKS.map((network) => {
-      const rows = result.growth.filter(
-        (row) => row.network === network && row.bytes === SHOWN_BYTES && SHOWN.includes(row.n),
-      );
-      const names = Object.keys(ALGORITHMS) as AlgorithmName[];
-      return table(
-        [`${network}, 4 MB: ms`, ...names, 'fastest'],
-        rows.map((row) => [`${row.n} ranks`, ...names.map((name) => cell(row, name)), fastestOf(row).algorithm]),
-      );
-    }),
+    `${percent(withinFifth)} of the predictions differ from the measured time by at most 20 %. The largest error is ${percent(worstError)}.`,
+    ...NETWORKS.map((network) =>
+      table(
+        [`${network}, 4 MB: ms`, ...ALGORITHM_NAMES, 'fastest'],
+        growth
+          .filter((row) => row.network === network && SHOWN.includes(row.n))
+          .map((row) => [
+            ...[`${row.n} ranks`, ...ALGORITHM_NAMES.map((name) => row.ms[name].toFixed(0)), fastestOf(row)],
+          ]),
+      ),
+    ),
     'The constants are valid for two cores that all tabs share. In the simulation, connections have their full speed.',
   ].join('\n\n');
-}
-
-/** Returns the section with the predictions, and with the world sizes that each algorithm suits. */
-function report(result: ScaleResult): string {
-  const { predictions } = result;
-  return [
-    section(result),
-    table(
-      ['tabs', ...sizesOf(result).map((bytes) => `${bytes / 1024} KiB: ms`), 'worst error'],
-      worldsOf(result).map((n) => {
-        const own = predictions.filter((prediction) => prediction.n === n);
-        const errors = own.map(({ error }) => Math.abs(error));
-        return [
-          String(n),
-          ...own.map(({ ms, predictedMs }) => `${ms.toFixed(1)} (${predictedMs.toFixed(1)})`),
-          percent(Math.max(...errors)),
-        ];
-      }),
-    ),
-    'The table has measured times, and predicted times in brackets.',
-    table(
-      ['ring at most 10 % slower than the fastest', 'gradient', 'up to', 'two-level is fastest from'],
-      result.crossovers
-
-        .map(({ network, bytes, ringPaysTo, twoLevelFrom }) => [
-          ...[network, `${bytes / 1e6} MB`, `${ringPaysTo} ranks`],
-          twoLevelFrom === null ? 'never' : `${twoLevelFrom} ranks`,
-        ]),
-    ),
-  ].join('\n\n');
-}
-
-function cell({ ms }: GrowthRow, name: AlgorithmName): string {
-  const value = ms[name];
-  return value === null ? '-' : value.toFixed(0);
-}
-
-function nanoseconds(msPerByte: number): string {
-  return `${(1e6 * msPerByte).toFixed(1)} ns`;
-}
-
-function percent(share: number): string {
-  return `${(100 * share).toFixed(0)} %`;
-}
-
-function sizesOf({ predictions }: ScaleResult): number[] {
-  return [...new Set(predictions.map(({ bytes }) => bytes))];
-}
-
-function worldsOf({ predictions }: ScaleResult): number[] {
-  return [...new Set(predictions.map(({ n }) => n))];
 }
 
 /** Maximum world size that can be simulated in reasonable time. */
@@ -198,10 +124,8 @@ export const scale = defineBenchmark({
   name: 'scale',
   description:
     'measure how the time of an all-reduce grows with the world size: fit the cost model to tabs, and simulate larger worlds',
-  options: [
-    option('--ranks <n>', 'largest world size to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED),
-    new Option('--picture <file>', 'PNG file for a chart of the result'),
-  ],
-  run: benchScale,
+  options: [option('--ranks <n>', 'largest world size to simulate', wholeNumber(2, MAX_SIMULATED), MAX_SIMULATED)],
+  measure,
+  draw,
   section,
 });

@@ -12,8 +12,7 @@ export interface Sample {
   ms: number;
 }
 
-export interface Prediction extends Sample {
-  predictedMs: number;
+interface Prediction extends Sample {
   /** (predicted - measured) / measured. */
   error: number;
 }
@@ -34,6 +33,8 @@ const GUESS: Fitted = {
  * few.
  */
 const ROUNDS = 20;
+/** Iterations of the least squares. */
+const SWEEPS = 20_000;
 
 /** Returns the milliseconds that the model predicts for a ring all-reduce. */
 export function predict(n: number, bytes: number, costs: Costs): number {
@@ -77,15 +78,9 @@ export function crossValidate(samples: readonly Sample[], combineMsPerByte: numb
       return samples
         .filter(({ bytes }) => bytes === size)
         .map((sample) => {
-          const predictedMs = predict(sample.n, sample.bytes, costs);
-          return { ...sample, predictedMs, error: predictedMs / sample.ms - 1 };
+          return { ...sample, error: predict(sample.n, sample.bytes, costs) / sample.ms - 1 };
         });
     });
-}
-
-/** Returns the largest absolute error. */
-export function worstError(predictions: readonly Prediction[]): number {
-  return Math.max(...predictions.map(({ error }) => Math.abs(error)));
 }
 
 function squares(samples: readonly Sample[], costs: Costs): number {
@@ -108,49 +103,23 @@ function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
 }
 
 /**
- * Solves non-negative least squares: tries every set of unknowns that may be 0. This is exact, and
- * fast for so few unknowns.
+ * Solves non-negative least squares by coordinate descent: chooses the best value of one unknown
+ * after the other, until the values are stable.
  *
  * @param rows equations: the coefficients of the unknowns, and then the value on the right side.
  */
 function nonNegative(rows: readonly number[][]): number[] {
   const unknowns = rows[0]!.length - 1;
-  let best: { residual: number; solution: number[] } = { residual: Infinity, solution: [] };
-  for (let chosen = 1; chosen < 2 ** unknowns; chosen++) {
-    const columns = Array.from({ length: unknowns }, (_, i) => i).filter((i) => (chosen >> i) & 1);
-    const found = normalEquations(rows, columns);
-    if (found === null || found.some((value) => value < 0)) continue;
-    const solution = Array.from({ length: unknowns }, (_, i) => found[columns.indexOf(i)] ?? 0);
-    const residual = rows.reduce((sum, row) => {
-      const value = solution.reduce((total, x, i) => total + x * row[i]!, 0);
-      return sum + (value - row[unknowns]!) ** 2;
-    }, 0);
-    if (residual < best.residual) best = { residual, solution };
-  }
-  return best.solution;
-}
-
-/**
- * Solves the normal equations by Gauss-Jordan elimination. Returns `null` if there is no unique
- * solution.
- */
-function normalEquations(rows: readonly number[][], columns: readonly number[]): number[] | null {
-  const last = rows[0]!.length - 1;
-  // Columns are scaled, because a byte costs about a millionth of a hop.
-  const scales = columns.map((column) => Math.hypot(...rows.map((row) => row[column]!)) || 1);
-  const matrix = columns.map((a, i) =>
-    [...columns, last].map((b, j) =>
-      rows.reduce((sum, row) => sum + (row[a]! * row[b]!) / (scales[i]! * (scales[j] ?? 1)), 0),
-    ),
+  /** Products of columns, the right side included. */
+  const products = Array.from({ length: unknowns }, (_, i) =>
+    rows[0]!.map((__, j) => rows.reduce((sum, row) => sum + row[i]! * row[j]!, 0)),
   );
-  for (const [i, row] of matrix.entries()) {
-    const pivot = row[i]!;
-    if (Math.abs(pivot) < 1e-9) return null;
-    for (let k = i; k < row.length; k++) row[k]! /= pivot;
-    for (const [j, other] of matrix.entries()) {
-      const factor = other[i]!;
-      if (j !== i) for (let k = i; k < row.length; k++) other[k]! -= factor * row[k]!;
+  const solution = Array.from({ length: unknowns }, () => 0);
+  for (let sweep = 0; sweep < SWEEPS; sweep++) {
+    for (const [i, own] of products.entries()) {
+      const explained = solution.reduce((sum, x, j) => sum + x * own[j]!, 0);
+      solution[i] = Math.max(0, solution[i]! + (own[unknowns]! - explained) / (own[i]! || 1));
     }
   }
-  return matrix.map((row, i) => row.at(-1)! / scales[i]!);
+  return solution;
 }

@@ -17,7 +17,7 @@ const ROUNDS = 3;
 const OPS = { least: 2, most: 30 };
 
 /** @param log receives lines of progress. */
-export async function measure(
+export async function measureRings(
   worlds: readonly number[],
   sizes: readonly number[],
   log: (line: string) => void,
@@ -35,7 +35,7 @@ export async function measure(
        * measured.
        */
       const run = async (bytes: number, ops: number): Promise<number[]> => {
-        const [first] = await world.run('allReduce', { bytes, ops: ops + 1, isInPlace: true });
+        const [first] = await world.run('allReduce', { bytes, ops: ops + 1 });
         return first!.ms.slice(1);
       };
       for (let round = 0; round < ROUNDS; round++) {

@@ -7,23 +7,20 @@
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
-import { PeergradError, UsageError } from '../../src/util/errors.ts';
+import { UsageError } from '../../src/util/errors.ts';
 import { median, quantile } from '../../src/util/statistics.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option } from '../command/options.ts';
 import { LoadGenerator } from './child.ts';
-import type { ClientsIn, ClientsOrder } from './clients.ts';
-import { relayTimes } from './relay.ts';
-import type { ChangeCost, RoomOrder } from './roomClients.ts';
-import type { ServerOptions, ServerReply } from './serverProcess.ts';
-import type { ServerCpu, ServerMemory } from './usage.ts';
+import type { ChangeCost, CrowdOrder, CrowdReply, RoomOrder } from './clients.ts';
+import { relayTimes } from './members.ts';
+import type { ServerCpu, ServerMemory, ServerOptions, ServerReply } from './serverProcess.ts';
 import { table } from '../../tools/report/table.ts';
 
 interface SignalingBenchOptions {
   clients: number;
   storm: number;
   members: number;
-  json?: true;
 }
 
 /**
@@ -42,11 +39,7 @@ const STORM_MS = 5_000;
 /** Number of files that a process opens in addition to the sockets of clients. */
 const OTHER_FILES = 100;
 
-/**
- * @throws (rejects) PeergradError if clients were not admitted, or too late. The result is printed
- * before.
- */
-async function benchSignaling({ clients, storm, members, json }: SignalingBenchOptions, io: Io): Promise<void> {
+async function measure({ clients, storm, members }: SignalingBenchOptions, io: Io): Promise<SignalingResult> {
   checkOpenFiles(clients + storm);
   const room = await measureRoom(members, io);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
@@ -70,25 +63,22 @@ async function benchSignaling({ clients, storm, members, json }: SignalingBenchO
     await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
     const before = await server.ask<ServerMemory>({});
     io.err(`${clients} clients join ${idleRooms} rooms ...`);
-    const idleOrder: ClientsOrder = { url, rooms: idle, clients, atOnce: ARRIVING };
-    const gathered = await crowd.ask<ClientsIn>(idleOrder);
+    const gather = (crowdOrder: Omit<CrowdOrder, 'type' | 'url'>): Promise<CrowdReply> =>
+      crowd.ask<CrowdReply>({ type: 'crowd', url, ...crowdOrder } satisfies CrowdOrder);
+    const gathered = await gather({ rooms: idle, clients, atOnce: ARRIVING });
     const after = await server.ask<ServerMemory>({});
     io.err('Two other clients exchange signals ...');
     const times = await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
     io.err(`${storm} more clients join at once ...`);
-    const stormed = await crowd.ask<ClientsIn>({ url, rooms: fresh, clients: storm, atOnce: storm });
-    const result: SignalingResult = {
-      clients: clients - gathered.failures,
+    const stormed = await gather({ rooms: fresh, clients: storm, atOnce: storm });
+    return {
+      clients,
+      failures: gathered.failures,
       bytesPerConnection: Math.round((after.rss - before.rss) / clients),
       relayMs: { median: median(times), p99: quantile(times, 0.99) },
       joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
       room,
     };
-    io.out(json === undefined ? `${signalingTable(result)}\n\n${roomTable(room)}` : JSON.stringify(result));
-    const failures = gathered.failures + stormed.failures;
-    if (failures > 0) throw new PeergradError(`The server did not admit ${failures} clients.`);
-    if (stormed.ms > STORM_MS)
-      throw new PeergradError(`The join of ${storm} clients took more than ${STORM_MS / 1000} s.`);
   } finally {
     await Promise.all([crowd.stop(), server.stop()]);
   }
@@ -98,8 +88,8 @@ async function benchSignaling({ clients, storm, members, json }: SignalingBenchO
 async function measureRoom(members: number, io: Io): Promise<RoomCost> {
   const order: ServerOptions = { rooms: 1, startAt: null };
   const server = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
-  const crowd = new LoadGenerator('./roomClients.ts');
-  const measure = async (change: RoomOrder): Promise<ChangeFigures> => {
+  const crowd = new LoadGenerator('./clients.ts');
+  const costOf = async (change: RoomOrder): Promise<ChangeFigures> => {
     const before = await server.ask<ServerCpu>({ type: 'cpu' });
     const costs = await crowd.ask<ChangeCost[]>(change);
     const after = await server.ask<ServerCpu>({ type: 'cpu' });
@@ -113,8 +103,8 @@ async function measureRoom(members: number, io: Io): Promise<RoomCost> {
   try {
     const { url, rooms } = await server.next<ServerReply>();
     io.err(`${members} members join one room and leave it ...`);
-    const join = await measure({ type: 'join', url, room: rooms[0]!, members });
-    return { members, join, leave: await measure({ type: 'leave' }) };
+    const join = await costOf({ type: 'join', url, room: rooms[0]!, members });
+    return { members, join, leave: await costOf({ type: 'leave' }) };
   } finally {
     await Promise.all([crowd.stop(), server.stop()]);
   }
@@ -134,8 +124,9 @@ function checkOpenFiles(sockets: number): void {
 }
 
 interface SignalingResult {
-  /** Number of clients that are connected during the measurement. */
+  /** Number of clients that stay connected, and number of those that were not admitted. */
   clients: number;
+  failures: number;
   bytesPerConnection: number;
   /** Milliseconds of a signal from one client to another through the server. */
   relayMs: { median: number; p99: number };
@@ -163,11 +154,22 @@ interface ChangeFigures {
   serverCpuMs: number;
 }
 
-function signalingTable({ clients, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
+/** Returns a clause for clients that were not admitted, or too late. */
+function problemsOf({ failures, joinStorm }: SignalingResult): string[] {
+  const missing = failures + joinStorm.failures;
+  return [
+    ...(missing > 0 ? [`the server did not admit ${missing} clients`] : []),
+    ...(joinStorm.ms > STORM_MS
+      ? [`the join of ${joinStorm.clients} clients took more than ${STORM_MS / 1000} s`]
+      : []),
+  ];
+}
+
+function signalingTable({ clients, failures, bytesPerConnection, relayMs, joinStorm }: SignalingResult): string {
   return table(
     ['signaling', 'value'],
     [
-      ['clients connected', String(clients)],
+      ['clients connected', String(clients - failures)],
       ['bytes per connection', String(bytesPerConnection)],
       ['relay, median, ms', relayMs.median.toFixed(3)],
       ['relay, p99, ms', relayMs.p99.toFixed(3)],
@@ -225,6 +227,7 @@ export const signaling = defineBenchmark({
       MAX_WORLD_SIZE,
     ),
   ],
-  run: benchSignaling,
+  measure,
+  problemsOf,
   section,
 });

@@ -1,125 +1,120 @@
 /**
  * `bench step`: measures the parts of a step's time on several ranks with different bucket sizes,
- * over capped lines if there are hosts.
+ * over lines of a limited rate if one is given.
  */
-import { Option } from 'commander';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
+import { NO_ICE } from '../../signaling/ice.ts';
 import { FIRST_BUCKET_BYTES } from '../../src/parallel/flat/buckets.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
-import { median } from '../../src/util/statistics.ts';
+import { systemClock } from '../../src/util/clock.ts';
+import { median, mediansOf } from '../../src/util/statistics.ts';
+import { LineRelay } from '../../tools/network/lineRelay.ts';
+import { TurnServer } from '../../tools/network/turnServer.ts';
+import { drawPanels } from '../../tools/report/plot.ts';
+import { table } from '../../tools/report/table.ts';
 import { theoryBytes } from '../allreduce/benchmark.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
-import { hostsOption, option, tabsOption } from '../command/options.ts';
-import { drawPanels } from '../../tools/report/plot.ts';
-import type { BucketTimes, StepKind, StepResult, TakenStep } from './args.ts';
-import { table } from '../../tools/report/table.ts';
-import { withHosts } from '../world/hosts.ts';
-import { type Hosts, World } from '../world/world.ts';
+import { option, tabsOption } from '../command/options.ts';
+import { World } from '../world/world.ts';
+import type { StepsOfSize } from './takeSteps.ts';
 
 interface StepBenchOptions {
   tabs: number;
-  hosts?: string;
-  /**
-   * Rate of the hosts' lines in megabits per second. By default, the rate is chosen so that
-   * communication takes as long as computation.
-   */
+  /** Rate of the tabs' lines in megabits per second. Default: not limited. */
   rate?: number;
-  picture?: string;
-  json?: true;
 }
 
 /** Batch size of a rank. A step takes at most a second without a GPU. */
 const BATCH = 64;
-/** Enough steps for medians. Without a GPU they take one or two minutes. */
-const TOGETHER = { turns: 3, steps: 2 };
-/** Steps on uncapped lines, to measure how long computation takes. */
-const UNCAPPED = { turns: 2, steps: 2 };
 /**
  * Bytes on the line per byte of frames. Packets of 1191 bytes have headers of SCTP, DTLS, UDP and
  * IP.
  */
 const PACKET_OVERHEAD = 1.08;
 const KIB = 1024;
-/** A bucket size that is larger than every model here. */
+/** A bucket size that is larger than the model. */
 const WHOLE_BYTES = 1024 * KIB * KIB;
 /**
  * Bucket sizes to compare. The weights of a layer have 256 KiB. `null`: one bucket for everything.
  */
 const CAPS = [256 * KIB, 512 * KIB, 1024 * KIB, null];
 
-async function benchStep({ tabs, hosts, rate, picture, json }: StepBenchOptions, io: Io): Promise<void> {
-  const result =
-    hosts === undefined
-      ? await measureTogether(tabs, null, io)
-      : await withHosts({ tool: hosts, count: tabs }, (on, limit) =>
-          measureTogether(tabs, { on, limit, ...(rate !== undefined && { rate }) }, io),
-        );
-  if (picture !== undefined) await draw(result, picture);
-  io.out(json === undefined ? capsTable(result) : JSON.stringify(result));
-}
-
-interface Lines {
-  on: Hosts;
-  limit: (rate: string) => Promise<void>;
-  rate?: number;
-}
-
-async function measureTogether(tabs: number, lines: Lines | null, io: Io): Promise<StepBenchResult> {
-  const world = await World.open(tabs, { hosts: lines?.on ?? null });
+/**
+ * @throws (rejects) PeergradError if a tab fails, or if there is a rate and coturn is not
+ *   installed.
+ */
+async function measure({ tabs, rate }: StepBenchOptions, io: Io): Promise<StepBenchResult> {
+  io.err(`${tabs} tabs, ${rate === undefined ? '' : `lines of ${rate} Mbit/s, `}${CAPS.length} sizes of buckets ...`);
+  const lines = rate === undefined ? null : await Lines.open(rate);
   try {
-    const line = lines && (await capped(world, lines));
-    io.err(`${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s, ` : ''}${CAPS.length} sizes of buckets ...`);
-    const [taken] = await world.run('takeSteps', { ...TOGETHER, batch: BATCH, kinds: CAPS.map(kindOf) });
-    const byCap = resultsByCap(CAPS, taken!, line?.ms ?? null);
-    const { adapter, parameters } = taken!;
-    return { adapter, together: { tabs, batch: BATCH, parameters, line, byCap } };
+    const world = await World.open(tabs, lines ? { ice: lines.ice } : {});
+    try {
+      const sizes = CAPS.map((cap) => ({
+        firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES,
+        bucketCapBytes: cap ?? WHOLE_BYTES,
+      }));
+      lines?.limit();
+      const [taken] = await world.run('takeSteps', { batch: BATCH, sizes });
+      const { adapter, parameters, bySize } = taken!;
+      const kilobits = (theoryBytes(tabs, parameters * 4) * PACKET_OVERHEAD * 8) / 1000;
+      const line = rate === undefined ? null : { rateMbit: rate, ms: kilobits / rate };
+      return { adapter, tabs, batch: BATCH, parameters, line, byCap: resultsByCap(CAPS, bySize, line?.ms ?? null) };
+    } finally {
+      await world.close();
+    }
   } finally {
-    await world.close();
+    await lines?.close();
   }
 }
 
-/**
- * Limits the rate of the lines: to `rate`, or by default to the rate at which the gradient of a
- * step takes as long as its computation.
- */
-async function capped(world: World, { limit, rate }: Lines): Promise<Together['line']> {
-  const [taken] = await world.run('takeSteps', { ...UNCAPPED, batch: BATCH, kinds: [kindOf(null)] });
-  const { bucketBytes, ms } = resultsByCap([null], taken!, null)[0]!;
-  const kilobits = (theoryBytes(world.size, bucketBytes[0]!) * PACKET_OVERHEAD * 8) / 1000;
-  const rateMbit = rate ?? Number((kilobits / ms.compute).toFixed(1));
-  await limit(`${rateMbit}mbit`);
-  return { rateMbit, ms: kilobits / rateMbit };
-}
+const SECRET = 'a-secret-of-this-benchmark';
 
-function kindOf(cap: number | null): StepKind {
-  const bucketCapBytes = cap ?? WHOLE_BYTES;
-  return { firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES, bucketCapBytes };
-}
+/** Lines of a limited rate for all tabs, which connect over a TURN server only. */
+class Lines {
+  readonly #rateMbit: number;
+  readonly #turn: TurnServer;
+  readonly #relay: LineRelay;
 
-function curve(label: string, colour: string, values: number[]) {
-  return { label, colour, width: 2.5, dash: [], values };
+  private constructor(rateMbit: number, turn: TurnServer, relay: LineRelay) {
+    this.#rateMbit = rateMbit;
+    this.#turn = turn;
+    this.#relay = relay;
+  }
+
+  static async open(rateMbit: number): Promise<Lines> {
+    const turn = await TurnServer.start(SECRET);
+    const relay = await LineRelay.start({ turnPort: turn.port, clock: systemClock, seed: 1 });
+    return new Lines(rateMbit, turn, relay);
+  }
+
+  get ice() {
+    return { ...NO_ICE, turn: [`turn:127.0.0.1:${this.#relay.port}`], turnSecret: SECRET, relayOnly: true };
+  }
+
+  /** Limits the rate from now on. */
+  limit(): void {
+    const kbit = 1000 * this.#rateMbit;
+    this.#relay.setLines({ upKbit: kbit, downKbit: kbit, roundTripMs: 0, jitterMs: 0, loss: 0 });
+  }
+
+  async close(): Promise<void> {
+    this.#relay.close();
+    await this.#turn.stop();
+  }
 }
 
 /** Draws a chart of the step time and its parts by bucket size. */
-async function draw({ together: { tabs, line, byCap } }: StepBenchResult, file: string): Promise<void> {
+async function draw({ tabs, line, byCap }: StepBenchResult, file: string): Promise<void> {
   const title = `${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s` : 'uncapped'}`;
+  const curve = (label: string, colour: string, part: keyof StepTimes) => ({
+    ...{ label, colour, width: 2.5, dash: [] },
+    values: byCap.map(({ ms }) => ms[part]),
+  });
   const curves = [
-    curve(
-      'step',
-      '#2563eb',
-      byCap.map(({ ms }) => ms.total),
-    ),
-    curve(
-      'communication',
-      '#ea580c',
-      byCap.map(({ ms }) => ms.communicate),
-    ),
-    curve(
-      'exposed',
-      '#dc2626',
-      byCap.map(({ ms }) => ms.exposed),
-    ),
+    curve('step', '#2563eb', 'total'),
+    curve('communication', '#ea580c', 'communicate'),
+    curve('exposed', '#dc2626', 'exposed'),
   ];
   const names = byCap.map(({ capBytes }) => nameOf(capBytes));
   await drawPanels([{ title, x: 'bucket cap', y: 'ms', names, curves }], file);
@@ -128,10 +123,8 @@ async function draw({ together: { tabs, line, byCap } }: StepBenchResult, file: 
 interface CapResult {
   /** Maximum size of a bucket in bytes; `null`: one bucket for everything. */
   capBytes: number | null;
-  bucketBytes: number[];
+  buckets: number;
   ms: StepTimes;
-  /** Median times of each bucket. */
-  buckets: BucketTimes[];
   /** Fraction of the communication that does not overlap with computation. */
   exposedShare: number;
   /**
@@ -141,21 +134,17 @@ interface CapResult {
   leastShare: number;
 }
 
-interface Together {
+interface StepBenchResult {
+  adapter: string;
   tabs: number;
   parameters: number;
   batch: number;
   /**
    * Rate of the lines in megabits per second, and the milliseconds that a line needs for the bytes
-   * of a step; `null` if the lines are not capped.
+   * of a step; `null` if the lines are not limited.
    */
   line: { rateMbit: number; ms: number } | null;
   byCap: CapResult[];
-}
-
-interface StepBenchResult {
-  adapter: string;
-  together: Together;
 }
 
 /**
@@ -170,58 +159,30 @@ export function leastExposed(readyMs: readonly number[], bytes: readonly number[
 }
 
 /**
- * @param caps maximum bucket size of each kind. The last kind has everything in one bucket.
+ * @param caps maximum bucket sizes. The last one is that of one bucket for everything.
  * @param lineMs milliseconds that a line needs for all bytes; `null`: use the time that was
  * measured with one bucket.
  */
 export function resultsByCap(
   caps: readonly (number | null)[],
-  { kinds }: StepResult,
+  bySize: readonly StepsOfSize[],
   lineMs: number | null,
 ): CapResult[] {
-  const wholeMs = mediansOf(kinds.at(-1)!.steps).communicate;
-  return kinds.map(({ steps, bucketBytes }, i) => {
-    const ms = mediansOf(steps);
-    const buckets = bucketBytes.map((_, bucket) => ({
-      readyMs: median(steps.map((step) => step.buckets[bucket]!.readyMs)),
-      doneMs: median(steps.map((step) => step.buckets[bucket]!.doneMs)),
-    }));
-    const ready = buckets.map(({ readyMs }) => readyMs);
+  const wholeMs = mediansOf(bySize.at(-1)!.steps.map(({ ms }) => ms)).communicate;
+  return bySize.map(({ steps, bucketBytes }, i) => {
+    const ms = mediansOf(steps.map((one) => one.ms));
+    const ready = bucketBytes.map((_, bucket) => median(steps.map(({ readyMs }) => readyMs[bucket]!)));
     const leastShare = leastExposed(ready, bucketBytes, lineMs ?? wholeMs);
-    return { capBytes: caps[i]!, bucketBytes, ms, buckets, exposedShare: ms.exposed / ms.communicate, leastShare };
+    const exposedShare = ms.exposed / ms.communicate;
+    return { capBytes: caps[i]!, buckets: bucketBytes.length, ms, exposedShare, leastShare };
   });
-}
-
-function mediansOf(steps: readonly TakenStep[]): StepTimes {
-  const medianOf = (part: keyof StepTimes): number => median(steps.map(({ ms }) => ms[part]));
-  return {
-    total: medianOf('total'),
-    data: medianOf('data'),
-    compute: medianOf('compute'),
-    readback: medianOf('readback'),
-    communicate: medianOf('communicate'),
-    exposed: medianOf('exposed'),
-    update: medianOf('update'),
-  };
 }
 
 const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepTimes)[];
 
-function capsTable({ together }: StepBenchResult): string {
-  return table(
-    ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %', 'least, %'],
-    together.byCap.map(({ capBytes, bucketBytes, ms, exposedShare, leastShare }) => [
-      ...[nameOf(capBytes), String(bucketBytes.length), ms.total.toFixed(0)],
-      ...PARTS.map((part) => ms[part].toFixed(0)),
-      ...[exposedShare, leastShare].map((share) => (100 * share).toFixed(0)),
-    ]),
-  );
-}
-
-export function section(result: StepBenchResult): string {
-  const { adapter, together } = result;
-  const { tabs, line, parameters, batch } = together;
-  const whole = together.byCap.at(-1)!.ms;
+export function section({ adapter, tabs, line, parameters, batch, byCap }: StepBenchResult): string {
+  const whole = byCap.at(-1)!.ms;
+  const timesCompute = (ms: number): string => `${(ms / whole.compute).toFixed(2)} times as long as compute`;
   return `## What a step costs
 
 \`npm run -s bench -- step\`, on ${adapter}: ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'} train an mlp of equal layers with ${parameters} parameters, ${batch} samples per
@@ -229,9 +190,16 @@ rank, and buckets of several sizes, which are measured in turn. Times are median
 \`readback\` when the last has been read. \`communicate\` is the time of all all-reduces, \`exposed\` the part of it after the last bucket
 has been read. \`least\` is the percentage that would be exposed on an ideal line, without gaps.
 
-${capsTable(result)}
+${table(
+  ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %', 'least, %'],
+  byCap.map(({ capBytes, buckets, ms, exposedShare, leastShare }) => [
+    ...[nameOf(capBytes), String(buckets), ms.total.toFixed(0)],
+    ...PARTS.map((part) => ms[part].toFixed(0)),
+    ...[exposedShare, leastShare].map((share) => (100 * share).toFixed(0)),
+  ]),
+)}
 
-With one bucket for everything, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute${line ? `. The line alone needs ${(line.ms / whole.compute).toFixed(2)} times as long as compute` : ''}.
+With one bucket for everything, communication takes ${timesCompute(whole.communicate)}${line ? `. The line alone needs ${timesCompute(line.ms)}` : ''}.
 
 ![Step time over the size of buckets](buckets.png)
 `;
@@ -245,15 +213,14 @@ export const step = defineBenchmark({
   name: 'step',
   description: 'measure the parts of the step time on several ranks with different bucket sizes',
   options: [
-    tabsOption(2, 'world size of the measurements with several ranks'),
-    hostsOption(),
+    tabsOption(2),
     option(
       '--rate <mbit>',
-      "rate of the hosts' lines in Mbit/s (default: communication takes as long as computation)",
+      "rate of the tabs' lines in Mbit/s, which needs coturn (default: not limited)",
       wholeNumber(1, 1000),
     ),
-    new Option('--picture <file>', 'PNG file for a chart of step time by bucket size'),
   ],
-  run: benchStep,
+  measure,
+  draw,
   section,
 });

@@ -4,93 +4,133 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { openAppDevice } from '../../src/engine/device/appDevice.ts';
-import type { OpenedDevice } from '../../src/engine/device/device.ts';
+import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
-import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import type { OpTrace } from '../../src/collectives/work.ts';
+import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
 import type { WorkerRank } from '../world/rank.ts';
-import type { BucketTimes, StepArgs, StepKind, StepResult, TakenStep } from './args.ts';
-import { CLASSES, deepModel, INPUT_SHAPE } from './deepModel.ts';
 
-const LEARNING_RATE = 0.001;
-
-interface Loop {
-  /** Takes one training step, which began at `startedAt`. */
-  step(startedAt: number, loss: (logits: (inputs: tf.Tensor) => tf.Tensor2D) => tf.Scalar): Promise<TakenStep>;
-  bucketBytes(): number[];
+/** Bucket sizes of DistributedDataParallel. */
+interface BucketSizes {
+  firstBucketBytes: number;
+  bucketCapBytes: number;
 }
 
-/** The device of this worker, which all runs use. */
-let opened: Promise<OpenedDevice> | undefined;
+export interface StepArgs {
+  /** Samples of this rank in a step. */
+  batch: number;
+  /** Loops, which are measured in turn. Each has its own model. */
+  sizes: readonly BucketSizes[];
+}
 
-export async function takeSteps({ group }: WorkerRank, args: StepArgs): Promise<StepResult> {
-  const { batch, kinds, turns, steps } = args;
-  const { device } = await (opened ??= openAppDevice(systemClock, 'own'));
+export interface TakenStep {
+  /** Parts of the step time. */
+  ms: StepTimes;
+  /**
+   * When the gradients of each bucket had been read, in milliseconds since the step began, in the
+   * order of the buckets' all-reduces.
+   */
+  readyMs: number[];
+}
+
+/** The steps with buckets of one size. */
+export interface StepsOfSize {
+  steps: TakenStep[];
+  bucketBytes: number[];
+}
+
+interface StepResult {
+  adapter: string;
+  parameters: number;
+  /** In the order of `StepArgs.sizes`. */
+  bySize: StepsOfSize[];
+}
+
+const LEARNING_RATE = 0.001;
+/** Shape of a sample, which is that of a USPS digit. */
+const INPUT_SHAPE = [16, 16, 1];
+const CLASSES = 10;
+/** Equal layers, all with as many inputs as units. Their parameters have 2 MB. */
+const LAYERS = 8;
+const UNITS = 256;
+/**
+ * Shaders are compiled in the first step. From the second step on, buckets have their final order.
+ */
+const WARM_UP_STEPS = 2;
+/** Enough steps for medians. Without a GPU they take one or two minutes. */
+const TURNS = 3;
+const STEPS = 2;
+
+export async function takeSteps({ group }: WorkerRank, { batch, sizes }: StepArgs): Promise<StepResult> {
+  const { device } = await openAppDevice(systemClock, 'own');
   const rng = createRng(group.rank + 1);
-  const { variables } = deepModel();
-  const parameters = variables.reduce((sum, variable) => sum + variable.size, 0);
-  tf.dispose([...variables]);
-  const size = INPUT_SHAPE.reduce<number>((product, side) => product * side, batch);
+  const size = INPUT_SHAPE.reduce((product, side) => product * side, batch);
   const pixels = Float32Array.from({ length: size }, () => rng.next());
   const labels = Int32Array.from({ length: batch }, () => rng.below(CLASSES));
   const ones = new Float32Array(batch).fill(1);
 
-  const loops: Loop[] = [];
-  for (const kind of kinds) loops.push(await ddpLoop(batch, group, kind));
-  const taken: TakenStep[][] = kinds.map(() => []);
-  // Turn -1 is a warm-up: kernels are compiled.
-  for (let turn = -1; turn < turns; turn++) {
+  const loops: Awaited<ReturnType<typeof ddpLoop>>[] = [];
+  for (const one of sizes) loops.push(await ddpLoop(batch, group, one));
+  const taken: TakenStep[][] = sizes.map(() => []);
+  // Turn -1 is a warm-up.
+  for (let turn = -1; turn < TURNS; turn++) {
     for (const [i, loop] of loops.entries()) {
-      for (let step = 0; step < (turn < 0 ? WARM_UP_STEPS : steps); step++) {
+      for (let step = 0; step < (turn < 0 ? WARM_UP_STEPS : STEPS); step++) {
         const startedAt = performance.now();
         // Each batch is created from arrays on the CPU, as in a training run.
         const inputs = tf.tensor(pixels, [batch, ...INPUT_SHAPE]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
-        const takenStep = await loop.step(startedAt, (logits) => crossEntropySum(logits(inputs), targets, weights));
+        const takenStep = await loop.step(startedAt, (model) =>
+          crossEntropySum(model.apply(inputs, { training: true }) as tf.Tensor2D, targets, weights),
+        );
         tf.dispose([inputs, targets, weights]);
         takenStep.ms.total = performance.now() - startedAt;
         if (turn >= 0) taken[i]!.push(takenStep);
       }
     }
   }
-  return {
-    backend: device.backend,
-    adapter: device.adapter,
-    parameters,
-    kinds: loops.map((loop, i) => ({ steps: taken[i]!, bucketBytes: loop.bucketBytes() })),
-  };
+  const { adapter } = device;
+  const bySize = loops.map(({ ddp }, i) => ({ steps: taken[i]!, bucketBytes: ddp.bucketBytes }));
+  return { adapter, parameters: loops[0]!.parameters, bySize };
 }
 
-/**
- * Shaders are compiled in the first step. From the second step on, buckets have their final order.
- */
-const WARM_UP_STEPS = 2;
-
-async function ddpLoop(batch: number, group: ProcessGroup, options: StepKind): Promise<Loop> {
-  const { variables, logits } = deepModel();
-  const ddp = await DistributedDataParallel.create(variables, group, { ...options, keepGradients: true });
+async function ddpLoop(batch: number, group: ProcessGroup, sizes: BucketSizes) {
+  const model = deepModel();
+  const variables = model.trainableWeights.map((weight) => weight.read() as tf.Variable);
+  const ddp = await DistributedDataParallel.create(variables, group, { ...sizes, keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
   return {
-    async step(startedAt, lossOf) {
-      const reduced = await ddp.backward(() => lossOf(logits), { samples: batch, reduction: 'sum' });
+    ddp,
+    parameters: model.countParams(),
+    /** Takes one training step, which began at `startedAt`. */
+    async step(startedAt: number, lossOf: (model: tf.Sequential) => tf.Scalar): Promise<TakenStep> {
+      const reduced = await ddp.backward(() => lossOf(model), { samples: batch, reduction: 'sum' });
       const reducedAt = performance.now();
       ddp.step(optimizer);
       const { compute, readback, communicate, exposed } = reduced;
       const update = performance.now() - reducedAt;
       return {
         ms: { total: 0, data: 0, compute, readback, communicate, exposed, update },
-        buckets: reduced.traces.flatMap((trace) => (trace ? [timesOf(trace, startedAt)] : [])),
+        readyMs: reduced.traces.flatMap((trace) => (trace ? [trace.startedAt - startedAt] : [])),
       };
     },
-    bucketBytes: () => ddp.bucketBytes,
   };
 }
 
-function timesOf({ startedAt, hops }: OpTrace, since: number): BucketTimes {
-  return { readyMs: startedAt - since, doneMs: Math.max(...hops.map(({ receivedAt }) => receivedAt ?? 0)) - since };
+/** Creates a model that is large enough for several buckets. */
+function deepModel(): tf.Sequential {
+  const initializer = tf.initializers.glorotUniform({ seed: 1 });
+  return tf.sequential({
+    layers: [
+      tf.layers.flatten({ inputShape: INPUT_SHAPE }),
+      ...Array.from({ length: LAYERS }, () =>
+        tf.layers.dense({ units: UNITS, activation: 'relu', kernelInitializer: initializer }),
+      ),
+      tf.layers.dense({ units: CLASSES, kernelInitializer: initializer }),
+    ],
+  });
 }

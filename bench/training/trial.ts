@@ -30,11 +30,8 @@ export interface TrialResult {
   /** Results for held-out samples; `accuracy` is `null` if the job does not classify. */
   accuracy: number | null;
   valLoss: number;
-  loss: number;
-  steps: number;
   /** Bytes that the busiest rank sent for gradients in the whole run. */
   bytes: number;
-  stepMs: number;
 }
 
 const backend = createRequire(import.meta.url).resolve('@tensorflow/tfjs-backend-wasm');
@@ -64,17 +61,10 @@ async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialR
     task.dispose();
     return result;
   });
-  const { accuracy, valLoss, loss, steps, bytesSentPerRank, stateHash, stepMs } = results[0]!;
+  const { accuracy, valLoss, bytesSentPerRank, stateHash } = results[0]!;
   if (new Set(stateHash).size > 1)
     throw new PeergradError(`Ranks ended in different states. Their hashes: ${stateHash.join(', ')}.`);
-  return {
-    accuracy: accuracy ?? null,
-    valLoss: valLoss!,
-    loss,
-    steps,
-    bytes: Math.max(...bytesSentPerRank),
-    stepMs: stepMs.median,
-  };
+  return { accuracy: accuracy ?? null, valLoss: valLoss!, bytes: Math.max(...bytesSentPerRank) };
 }
 
 process.on('message', (order: TrialOrder) => {

@@ -1,7 +1,12 @@
 /** Data channels without simple-peer and frames. Benchmarks compare links with them. */
 import type { FrameChannel } from '../../src/transport/frameChannel.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
-import type { PageSignal } from './signals.ts';
+
+/** A signal between two pages that open a bare channel. */
+export type PageSignal = { for: 'page' } & (
+  | { description: RTCSessionDescriptionInit }
+  | { candidate: RTCIceCandidateInit }
+);
 
 type RawChannel = Pick<
   FrameChannel,

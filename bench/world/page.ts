@@ -7,10 +7,8 @@ import { requestTabPort } from '../../src/transport/broker.ts';
 import { openPeerConnection } from '../../src/transport/peerLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { BareChannels } from './bareChannels.ts';
-import { PageLinks } from './pageLinks.ts';
 import { ON_PAGES } from './experiments.ts';
-import type { Experiment, FromRank, PageRank, RankSetup, ToRank } from './rank.ts';
-import type { TabSignal } from './signals.ts';
+import type { Experiment, FromRank, PageRank, RankSetup, TabSignal, ToRank } from './rank.ts';
 
 /** Functions that the process that opened the tab can call. */
 interface RankPage {
@@ -33,14 +31,11 @@ const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'modu
 const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
 const sendSignal = (to: number, signal: TabSignal): void =>
   void window.peergradToLauncher(JSON.stringify([{ to, signal }]));
-const peers = new PeerHost(
-  (options) => openPeerConnection({ ...options, connections: setup.connections }),
-  requestTabPort,
-  (reply, transfer) => post({ type: 'relay', reply }, transfer),
+const peers = new PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
+  post({ type: 'relay', reply }, transfer),
 );
 let setup: RankSetup;
 let channels: BareChannels;
-let links: PageLinks;
 /** The current request to the worker. */
 let asked: Deferred<unknown> = deferred<unknown>();
 
@@ -72,17 +67,15 @@ window.rankPage = {
   async start(given) {
     setup = given;
     channels = new BareChannels(given.rank, sendSignal);
-    links = new PageLinks(given.rank, sendSignal);
     await ask({ type: 'start', ...given });
   },
   async receiveSignal(from, signal) {
     if (signal.for === 'page') await channels.receiveSignal(from, signal);
-    else if (signal.for === 'page-link') links.receiveSignal(from, signal);
     else post({ type: 'signal', from, signal });
   },
   run(name, args) {
     if (!(name in ON_PAGES)) return ask({ type: 'run', name, args });
     const experiment = ON_PAGES[name as keyof typeof ON_PAGES] as Experiment<PageRank, unknown>;
-    return experiment({ ...setup, channelTo: (peer) => channels.to(peer), linkTo: (peer) => links.to(peer) }, args);
+    return experiment({ ...setup, channelTo: (peer) => channels.to(peer) }, args);
   },
 };

@@ -1,14 +1,11 @@
 /**
- * Runs on a rank's page, or in its worker: receives bytes from the left neighbour and sends bytes
- * to the right neighbour over bare channels, without frames.
+ * Runs on a rank's page: receives bytes from the left neighbour and sends bytes to the right
+ * neighbour over bare channels, without frames.
  */
 import { leftOf, rightOf } from '../../src/collectives/plans/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { PageRank } from './rank.ts';
-
-/** A rank with bare channels. */
-export type ChannelRank = Pick<PageRank, 'rank' | 'worldSize' | 'channelTo'>;
 
 /** Numbers of bytes that a rank sends, receives and forwards. */
 export interface Share {
@@ -30,7 +27,7 @@ const HIGH_BYTES = 1024 * 1024;
 const LOW_BYTES = 0;
 
 /** Resolves with the channels to both ring neighbours. */
-export async function neighboursOf(page: ChannelRank): Promise<[BareChannel, BareChannel]> {
+export async function neighboursOf(page: PageRank): Promise<[BareChannel, BareChannel]> {
   const { rank, worldSize } = page;
   return Promise.all([page.channelTo(leftOf(rank, worldSize)), page.channelTo(rightOf(rank, worldSize))]);
 }

@@ -2,10 +2,17 @@
 import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import type { RelayReply, RelayRequest } from '../../src/engine/membership/peerRelay.ts';
 import type { IceServer } from '../../src/protocol/control.ts';
+import type { LinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { TransportName } from '../../src/spec/names.ts';
 import type { Link } from '../../src/transport/link.ts';
-import type { BareChannel } from './bareChannels.ts';
-import type { WorkerSignal } from './signals.ts';
+import type { BareChannel, PageSignal } from './bareChannels.ts';
+
+/**
+ * A signal between the tabs of two ranks, sent through the process that opened the tabs. It belongs
+ * to a link of the engine, or to a bare channel of the page.
+ */
+export type TabSignal = WorkerSignal | PageSignal;
+type WorkerSignal = { for: 'worker'; attempt: number; signal: LinkSignal };
 
 /** What an experiment in a rank's worker can use. The links are real, as in a training run. */
 export interface WorkerRank {
@@ -17,11 +24,6 @@ export interface WorkerRank {
    * frames must have LINK_GENERATION.
    */
   readonly spareLinkTo: (peer: number) => Link;
-  /**
-   * Resolves with the channel over the bare relay to another rank. Later calls return the same
-   * channel. Only tabs that are linked through the server have a relay.
-   */
-  readonly relayTo: (peer: number) => Promise<BareChannel>;
 }
 
 /** What an experiment on a rank's page can use. */
@@ -33,8 +35,6 @@ export interface PageRank {
    * this function, and later calls return the same channel.
    */
   channelTo(peer: number): Promise<BareChannel>;
-  /** Resolves with a simple-peer link to another rank. It is opened like the channel. */
-  linkTo(peer: number): Promise<Link>;
 }
 
 /**
@@ -53,8 +53,6 @@ export interface RankSetup {
   iceServers: readonly IceServer[];
   /** Whether connections must go through a TURN server. */
   relayOnly: boolean;
-  /** Number of WebRTC connections of a link; `null`: depends on the distance. */
-  connections: number | null;
 }
 
 /** A rank that is linked through the server only. */
@@ -65,8 +63,6 @@ export interface ServedRank {
   /** Ids of the members in the order of ranks, and the token of this rank's member. */
   members: readonly string[];
   token: string;
-  /** URL of the bare relay. */
-  relay: string;
 }
 
 /** Messages from the page to the worker. */

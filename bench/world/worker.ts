@@ -4,7 +4,6 @@ import { createRelayedConnector } from '../../src/engine/membership/peerRelay.ts
 import { connectTab } from '../../src/transport/tabLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { messageOf } from '../../src/util/errors.ts';
-import { bareSockets } from './bareSockets.ts';
 import { IN_WORKERS } from './experiments.ts';
 import { linksOfRank, type RankLinks } from './links.ts';
 import type { Experiment, FromRank, RankSetup, ToRank, WorkerRank } from './rank.ts';
@@ -22,8 +21,7 @@ async function start(setup: RankSetup): Promise<void> {
     (to, attempt, signal) => post({ type: 'signal', to, signal: { for: 'worker', attempt, signal } }),
   );
   const { mesh } = await own.links.open();
-  const relayTo = bareSockets(setup.served?.relay ?? '', setup.rank);
-  started.resolve({ ...setup, group: new ProcessGroup(mesh), spareLinkTo: own.spareLinkTo, relayTo });
+  started.resolve({ ...setup, group: new ProcessGroup(mesh), spareLinkTo: own.spareLinkTo });
   post({ type: 'started' });
 }
 

@@ -8,33 +8,19 @@ import path from 'node:path';
 import { closeBrowser, launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { loadPage, ownProfile } from '../../launcher/browser/tabs.ts';
 import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
-import { selfSignedCertificate } from '../../signaling/index.ts';
 import type { TransportName } from '../../src/spec/names.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
-import type { RankSetup } from './rank.ts';
-import { Relays } from './relays.ts';
-import type { TabSignal } from './signals.ts';
+import type { RankSetup, TabSignal } from './rank.ts';
+import { ServedRoom } from './servedRoom.ts';
 
 type Page = Parameters<typeof loadPage>[0];
 
 interface WorldOptions {
-  /** Hosts for the tabs. By default, all tabs are in one browser. */
-  hosts?: Hosts | null;
   /** Default: `webrtc`. `server`: only through a signaling server, which runs on this machine. */
   transport?: TransportName | 'server';
   /** TURN server of the tabs. Default: none. */
   ice?: IceOptions;
-  /** Number of WebRTC connections of a link. Default: depends on the distance. */
-  connections?: number | null;
-}
-
-/** Test hosts, one for each tab. */
-export interface Hosts {
-  /** Executables that start a browser on a host, one for each tab. */
-  executables: readonly string[];
-  /** Address of this machine in the network of the hosts. */
-  address: string;
 }
 
 /**
@@ -43,47 +29,43 @@ export interface Hosts {
  */
 const LOAD_MS = 120_000;
 
+const HOST = '127.0.0.1';
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 export class World {
   /** `null` if ranks are not linked through a server. */
-  readonly relays: Relays | null;
+  readonly #room: ServedRoom | null;
   readonly #server: ViteDevServer;
-  readonly #browsers: Browser[] = [];
+  readonly #browser: Browser;
   /** By rank. */
   readonly #pages: Page[] = [];
 
-  private constructor(server: ViteDevServer, relays: Relays | null) {
+  private constructor(browser: Browser, server: ViteDevServer, room: ServedRoom | null) {
+    this.#browser = browser;
     this.#server = server;
-    this.relays = relays;
+    this.#room = room;
   }
 
   /**
-   * Opens a world of `tabs` ranks and links them to their neighbours. All are in one browser, or
-   * each is in its own browser on `hosts`.
+   * Opens a world of `tabs` ranks in one browser and links them to their neighbours.
    *
-   * @throws (rejects) PeergradError if a browser or a page fails. All browsers are closed then.
+   * @throws (rejects) PeergradError if the browser or a page fails. The browser is closed then.
    */
-  static async open(
-    tabs: number,
-    { hosts = null, transport = 'webrtc', ice = NO_ICE, connections = null }: WorldOptions = {},
-  ): Promise<World> {
-    const address = hosts?.address ?? '127.0.0.1';
+  static async open(tabs: number, { transport = 'webrtc', ice = NO_ICE }: WorldOptions = {}): Promise<World> {
     const server = await createServer({
       root: ROOT,
       configFile: path.join(ROOT, 'vite.config.ts'),
       logLevel: 'error',
-      server: { port: 0, host: address, hmr: false, watch: null, ...(hosts && { https: await tlsOf() }) },
+      server: { port: 0, host: HOST, hmr: false, watch: null },
       // All entries are listed here, because Vite would otherwise find a package later, bundle it,
       // and reload all pages while they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
-    const world = new World(server, transport === 'server' ? new Relays(tabs) : null);
+    const world = new World(await launchBrowser(), server, transport === 'server' ? new ServedRoom(tabs) : null);
     try {
       await server.listen();
-      const scheme = hosts ? 'https' : 'http';
-      const url = `${scheme}://${address}:${portOf(server)}/bench/world/page.html`;
-      await world.#openTabs(url, tabs, { hosts, transport, ice, connections });
+      const { port } = server.httpServer!.address() as { port: number };
+      await world.#openTabs(`http://${HOST}:${port}/bench/world/page.html`, tabs, { transport, ice });
       return world;
     } catch (error) {
       await world.close();
@@ -104,11 +86,15 @@ export class World {
     return this.#onAll<ResultOf<Name>>(() => `rankPage.run(${JSON.stringify(name)}, ${JSON.stringify(args)})`);
   }
 
-  async #openTabs(
-    url: string,
-    tabs: number,
-    { hosts, transport, ice, connections }: Required<WorldOptions>,
-  ): Promise<void> {
+  /**
+   * Resolves with the processor time of the server that links ranks, in milliseconds since it
+   * began; `null` if ranks are not linked through a server.
+   */
+  async serverCpuMs(): Promise<number | null> {
+    return this.#room && this.#room.cpuMs();
+  }
+
+  async #openTabs(url: string, tabs: number, { transport, ice }: Required<WorldOptions>): Promise<void> {
     const onevent = (page: Page, message: unknown): void => {
       const { to, signal } = message as { to: number; signal: TabSignal };
       // Errors are ignored, because a closed tab needs no signals.
@@ -116,22 +102,14 @@ export class World {
         () => {},
       );
     };
-    const openProfileOf = async (executable?: string) => {
-      const browser = await launchBrowser({
-        anyCertificate: hosts !== null,
-        ...(executable !== undefined && { executable }),
-      });
-      this.#browsers.push(browser);
-      return ownProfile(browser, { onevent });
-    };
-    const profiles = await Promise.all(hosts ? hosts.executables.map(openProfileOf) : [openProfileOf()]);
+    const profile = await ownProfile(this.#browser, { onevent });
     for (let rank = 0; rank < tabs; rank++) {
-      const page = await profiles[rank % profiles.length]!.newPage();
+      const page = await profile.newPage();
       this.#pages.push(page);
       await loadPage(page, url);
       await page.waitForFunction('"rankPage" in window', undefined, { timeout: LOAD_MS });
     }
-    const served = await this.relays?.open();
+    const served = await this.#room?.open();
     await this.#onAll((rank) => {
       const iceServers = iceServersFor(`rank-${rank}`, ice, Date.now());
       const setup: RankSetup = {
@@ -141,7 +119,6 @@ export class World {
         served: served?.[rank] ?? null,
         iceServers,
         relayOnly: ice.relayOnly,
-        connections,
       };
       return `rankPage.start(${JSON.stringify(setup)})`;
     });
@@ -160,21 +137,8 @@ export class World {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#browsers.map(closeBrowser));
-    await this.relays?.close();
+    await closeBrowser(this.#browser);
+    await this.#room?.close();
     await this.#server.close();
   }
-}
-
-/**
- * Creates a certificate. WebGPU needs a secure context, and a page over plain http from another
- * machine has none.
- */
-async function tlsOf(): Promise<{ key: string; cert: string }> {
-  const { key, cert } = await selfSignedCertificate();
-  return { key, cert };
-}
-
-function portOf({ httpServer }: ViteDevServer): number {
-  return (httpServer!.address() as { port: number }).port;
 }

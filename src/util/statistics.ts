@@ -11,6 +11,12 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
+/** Returns the median of each field of rows that all have the same fields. */
+export function mediansOf<Row extends Record<keyof Row, number>>(rows: readonly Row[]): Row {
+  const names = Object.keys(rows[0] ?? {}) as (keyof Row)[];
+  return Object.fromEntries(names.map((name) => [name, median(rows.map((row) => row[name]))])) as Row;
+}
+
 /** Returns the arithmetic mean; 0 for an empty list. */
 export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);

@@ -2,10 +2,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { type ClassRun, problemsOf, section, stepTimesOf } from '../../bench/classroom/benchmark.ts';
+import { type ClassRun, problemsOf, section, stepTimesOf, survivingSteps } from '../../bench/classroom/benchmark.ts';
 import { killTree, memoryOf, processTree } from '../../bench/classroom/processes.ts';
 import { Register } from '../../bench/classroom/register.ts';
-import { survivingSteps } from '../../bench/classroom/survivingSteps.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { reportOf, type Observation } from '../../tools/chaos/report.ts';
 
@@ -59,10 +58,9 @@ const RUN: ClassRun = {
   algorithm: 'ring',
   used: ['ring'],
   secondsToFirstStep: 30,
-  stepMs: 1000,
-  stepPartsMs: { data: 0, compute: 100, readback: 0, communicate: 900, exposed: 900, update: 1 },
+  stepMs: { total: 1000, data: 0, compute: 100, readback: 0, communicate: 900, exposed: 900, update: 1 },
   memoryMbPerTab: 150,
-  ...{ left: 5, joined: 5, secondsAfterLeave: 5, secondsAfterJoin: 20, steps: 60 },
+  ...{ left: 5, secondsAfterLeave: 5, secondsAfterJoin: 20, steps: 60 },
   ...{ samplesSkipped: 0, samplesRepeated: 0, hashMismatches: 0 },
 };
 

@@ -1,22 +1,21 @@
 /** Runs the measurements of `bench gpu` on a page that returns figures at once. */
 import { expect, test } from 'vitest';
-import type { ByLoop, FirstSteps, LoopFigures } from '../../bench/gpu/args.ts';
+import type { LoopFigures } from '../../bench/gpu/args.ts';
 import type { GpuPage } from '../../bench/gpu/browsers.ts';
 import { measure } from '../../bench/gpu/measure.ts';
 import { ManualClock } from '../manualClock.ts';
 
 const LIMIT_MS = 60_000;
 
-const FIRST: FirstSteps = { firstMs: 20, laterMs: 10, gpuBytes: 1 };
-const LOOP: LoopFigures = {
-  steps: [{ ms: 10, jsMs: 1, readbackMs: 1, dispatches: 1, submits: 1, uploadedBytes: 1, readBytes: 1 }],
-  gpuMs: null,
-};
-const LOOPS: ByLoop<LoopFigures> = { plain: LOOP, stock: LOOP, ours: LOOP };
+const LOOP: LoopFigures = { ms: 10, p95Ms: 12, jsMs: 1, readbackMs: 1, dispatches: 1, submits: 1, gpuMs: null };
+const LOOPS = { plain: LOOP, stock: LOOP, own: LOOP };
 
 type OnModel = (model: string) => Promise<void>;
 
-/** Measures on the named adapter. `onModel` runs before the first steps of each loop of a model. */
+/**
+ * Measures on the named adapter. `onModel` runs before the memory of each loop of a model is
+ * measured.
+ */
 async function measureOn(
   adapter: string | Promise<string>,
   onModel: OnModel = async () => {},
@@ -24,17 +23,17 @@ async function measureOn(
 ) {
   const saved: number[] = [];
   const answers = {
-    measureMatMul: ({ sizes }: { sizes: number[] }) => [{ size: sizes[0], kind: 'NN', stockGflops: 1, oursGflops: 2 }],
-    firstSteps: () => FIRST,
-    takeTurns: () => ({ parameters: 1, multiplyAdds: 1, tokens: null, loops: LOOPS, notReplayed: null }),
+    adapter: async () => ({ name: await adapter, features: ['shader-f16'] }),
+    measureMatMul: () => [{ size: 256, kind: 'NN', stockGflops: 1, ownGflops: 2 }],
+    memoryOf: () => 1,
+    takeTurns: () => ({ parameters: 1, tokens: null, loops: LOOPS, notReplayed: null }),
   };
   let open = 0;
   const page = {
     browser: 'Chromium 1',
-    adapter: async () => ({ name: await adapter, features: ['shader-f16'] }),
-    async measure(name: keyof typeof answers, args: { model: string; sizes: number[] }) {
-      if (name === 'firstSteps') await onModel(args.model);
-      return answers[name](args);
+    async measure(name: keyof typeof answers, args: { model: string }) {
+      if (name === 'memoryOf') await onModel(args.model);
+      return answers[name]();
     },
     async close() {
       open -= 1;
@@ -57,7 +56,7 @@ async function measureOn(
 
 test('all models are measured on a GPU, and the result is saved after each model', async () => {
   const { result, saved, open } = await measureOn('NVIDIA H100');
-  expect(result).toMatchObject({ adapter: 'NVIDIA H100', features: ['shader-f16'], leftOut: [] });
+  expect(result).toMatchObject({ adapter: { name: 'NVIDIA H100', features: ['shader-f16'] }, leftOut: [] });
   expect([result.models.length, result.matmul.length, open]).toEqual([7, 5, 0]);
   expect(saved).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
 });
@@ -90,7 +89,7 @@ test('when the time limit is reached, the unfinished model and all later models 
     },
     { clock },
   );
-  expect(result.models.map(({ name }) => name)).toEqual(['mlp', 'mlp-1024', 'cnn', 'gpt-tiny']);
+  expect(result.models.map(({ model }) => model)).toEqual(['mlp', 'mlp-1024', 'cnn', 'gpt-tiny']);
   expect(result.leftOut).toEqual(
     ['gpt-small', 'gpt-medium', 'gpt-large'].map((name) => ({ name, reason: 'time limit' })),
   );

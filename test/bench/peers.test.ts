@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { MODEL_NAMES, MODELS, type PeerName } from '../../bench/peers/args.ts';
-import { measure, section, type PeersRow } from '../../bench/peers/benchmark.ts';
+import { compare, section, type PeersRow } from '../../bench/peers/benchmark.ts';
 import { openJax } from '../../bench/peers/jaxjs.ts';
 import { loadTask } from '../../bench/peers/task.ts';
 import { runBench } from '../../bench/command/cli.ts';
@@ -18,7 +18,7 @@ test('a row has median times, ratios to peergrad, and the largest difference of 
     ['jaxjs', takesTurns(asked, 'jaxjs', 25, 2.00001)],
     ['tfjs', () => Promise.reject(new Error("page.evaluate: PeergradError: Kernel 'A' is missing\n  at x"))],
   ]);
-  const row = await measure({ turns, notes: ['pytorch: absent'], close: () => {} }, 2);
+  const row = await compare({ turns, notes: ['pytorch: absent'], close: () => {} }, 2);
   expect(row).toEqual({
     ms: { peergrad: 10, jaxjs: 25, tfjs: null, pytorch: null },
     ratio: { jaxjs: 2.5, tfjs: null, pytorch: null },

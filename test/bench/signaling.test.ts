@@ -4,8 +4,6 @@
  */
 import { expect, test } from 'vitest';
 import { runBench } from '../../bench/command/cli.ts';
-import { LoadGenerator } from '../../bench/signaling/child.ts';
-import type { ServerCpu } from '../../bench/signaling/usage.ts';
 
 async function bench(line: string): Promise<{ code: number; out: string[]; err: string }> {
   const [out, err]: [string[], string[]] = [[], []];
@@ -41,16 +39,3 @@ test.each(['signaling --clients 0', 'signaling --clients many', 'signaling --sto
     expect(err).toMatch(/whole number from 1 to 20000/);
   },
 );
-
-test('the largest memory of a process does not include that of its parent', async () => {
-  const memory = Buffer.alloc(500e6, 1);
-  const relay = new LoadGenerator('./bareRelay.ts');
-  try {
-    await relay.next();
-    const { peakRss } = await relay.ask<ServerCpu>({ type: 'cpu' });
-    expect(peakRss).toBeGreaterThan(20e6);
-    expect(peakRss).toBeLessThan(memory.length);
-  } finally {
-    await relay.stop();
-  }
-});

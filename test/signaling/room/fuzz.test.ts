@@ -10,8 +10,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { LoadGenerator } from '../../../bench/signaling/child.ts';
-import type { ServerOptions, ServerReply } from '../../../bench/signaling/serverProcess.ts';
-import type { ServerMemory } from '../../../bench/signaling/usage.ts';
+import type { ServerMemory, ServerOptions, ServerReply } from '../../../bench/signaling/serverProcess.ts';
 import { SIGNALING_PATH } from '../../../src/protocol/control.ts';
 import type { BulkResult } from './fuzzBulk.ts';
 import { FuzzArena, type FuzzKind, type FuzzMember } from './fuzzArena.ts';

@@ -38,7 +38,8 @@ test('an all-reduce in tabs is correct and sends as many bytes as theory predict
   expect(await runBench(line, io), err.join('\n')).toBe(0);
   // Each rank sends a frame in each of two ring steps: half of the tensor, and a header of 32
   // bytes.
-  expect(JSON.parse(out.at(-1)!)).toMatchObject({ n: 2, bytes: 4096, bytesSentPerRank: 4096 + 2 * 32, wrong: 0 });
+  const row = { n: 2, bytes: 4096, bytesSentPerRank: 4096 + 2 * 32, wrong: 0 };
+  expect(JSON.parse(out.at(-1)!)).toMatchObject({ rows: [row] });
 });
 
 test('drawPanels draws panels side by side into a PNG file', async () => {

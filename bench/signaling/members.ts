@@ -1,6 +1,5 @@
-/**
- * Joins members to a room, and measures how long a signal takes from one of them to another.
- */
+/** Members of a room of the signaling server, in Node. */
+import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
@@ -16,10 +15,19 @@ import { DEFAULT_LIMITS } from '../../signaling/limits.ts';
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
+/** Opens a WebSocket to the server at the http address `url`. */
+export function socketTo(url: string): WebSocket {
+  return new WebSocket(url.replace(/^http/, 'ws') + SIGNALING_PATH, { perMessageDeflate: false });
+}
+
 /** The WebSocket of a member. */
-class Member {
+export class Member {
   readonly #socket: WebSocket;
   #awaited: { type: string; resolve: (message: ServerMessage) => void; reject: (error: Error) => void } | null = null;
+  /** Number of members of the room, as far as this member knows. */
+  known = 0;
+  /** Receives the length of each message, except answers to heartbeats, in bytes. */
+  onmessage: (bytes: number) => void = () => {};
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -27,7 +35,9 @@ class Member {
     const decoder = new DeltaDecoder();
     socket.on('message', (data: Buffer) => {
       const message = decoder.decode(JSON.parse(data.toString()) as SentMessage);
+      if (message.type === 'room') this.known = message.members.length;
       if (message.type === this.#awaited?.type) this.#awaited.resolve(message);
+      if (message.type !== 'heartbeat') this.onmessage(data.length);
     });
     socket.on('close', (code, reason) => {
       clearInterval(heartbeats);
@@ -36,11 +46,8 @@ class Member {
   }
 
   static async connect(url: string): Promise<Member> {
-    const socket = new WebSocket(url.replace(/^http/, 'ws') + SIGNALING_PATH, { perMessageDeflate: false });
-    await new Promise((resolve, reject) => {
-      socket.once('open', resolve);
-      socket.once('error', reject);
-    });
+    const socket = socketTo(url);
+    await once(socket, 'open');
     return new Member(socket);
   }
 
