@@ -71,7 +71,7 @@ async function dataOf(
   return { data: job.data.kind === 'url' ? job.data.url : undefined, served };
 }
 
-export interface ExampleRun {
+interface ExampleRun {
   /** Address of the server. */
   server: string;
   name: string;

@@ -337,7 +337,7 @@ async function checkFiles(data: string, what: string, expected: string): Promise
  *
  * @throws (rejects) UsageError unless `folder` contains at least one pair of images and labels.
  */
-export async function checkDataFolder(folder: string): Promise<string> {
+async function checkDataFolder(folder: string): Promise<string> {
   const expected =
     'Pass a folder with train-images-idx3-ubyte and train-labels-idx1-ubyte, or with the two files whose names begin with t10k. They may be compressed (.gz)';
   let files: string[];

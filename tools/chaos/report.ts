@@ -24,7 +24,7 @@ export interface Observation {
 }
 
 /** A summary of times in milliseconds. */
-export interface Summary {
+interface Summary {
   median: number;
   max: number;
 }

@@ -17,12 +17,8 @@ export interface LineSpec {
 
 export const LINES = {
   campus: { upKbit: 200_000, downKbit: 200_000, roundTripMs: 2, jitterMs: 0, loss: 0 },
-  continent: { upKbit: 50_000, downKbit: 50_000, roundTripMs: 80, jitterMs: 1, loss: 0.0005 },
   home: { upKbit: 15_000, downKbit: 100_000, roundTripMs: 30, jitterMs: 1, loss: 0.001 },
-  phone: { upKbit: 5000, downKbit: 20_000, roundTripMs: 60, jitterMs: 5, loss: 0.005 },
 } as const satisfies Record<string, LineSpec>;
-
-export type LineName = keyof typeof LINES;
 
 /** Returns both directions of a line. A packet passes two lines: up on one, down on the other. */
 export function directionsOf({ upKbit, downKbit, roundTripMs, jitterMs, loss }: LineSpec): {

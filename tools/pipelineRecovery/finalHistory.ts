@@ -4,7 +4,7 @@
  */
 import type { Observation } from '../chaos/report.ts';
 
-export interface FinalHistory {
+interface FinalHistory {
   /** The events without steps that were undone later, and without the states after them. */
   observations: Observation[];
   /** The largest number of steps that a tab has taken and that were undone. */

@@ -23,7 +23,7 @@ export interface PipelineRecoveryOptions {
 }
 
 /** The report of the command. */
-export interface PipelineRecoveryReport {
+interface PipelineRecoveryReport {
   seeds: number;
   tabs: number;
   stages: number;
