@@ -29,8 +29,8 @@ const CHANGE_MS = 600_000;
 
 /** Name of the tab that opens the room. */
 const HOST = 'host';
-/** The run does not end by itself. Ranks compare their states often. */
-const JOB = { job: 'digits', model: 'mlp', batchSize: '8', epochs: '1000', hashEvery: '5', transport: 'webrtc' };
+/** The run does not end by itself. */
+const JOB = { job: 'digits', model: 'mlp', batchSize: '8', epochs: '1000', transport: 'webrtc' };
 
 export class Classroom {
   readonly register: Register;
@@ -84,8 +84,7 @@ export class Classroom {
     this.#io.err('All tabs are ready. The host starts the run ...');
     await click('Start');
     await this.register.all('took a step', STEPS_MS, ({ steps }) => steps > 0);
-    const first = this.register.observations.find(({ event }) => event.type === 'step')!;
-    return (first.at - admittedAt) / 1000;
+    return (this.register.steps[0]!.seenAt - admittedAt) / 1000;
   }
 
   /** Resolves when every tab has taken this number of steps in its world. */
@@ -115,7 +114,7 @@ export class Classroom {
 
   /**
    * Opens `count` tabs in a new browser. Resolves with the seconds until all tabs have taken a step
-   * together, after they have also compared their states.
+   * together.
    */
   async grow(count: number): Promise<number> {
     this.#io.err(`${count} tabs join ...`);
@@ -126,9 +125,7 @@ export class Classroom {
       Array.from({ length: count }, (_, i) => `late-${i + 1}`),
     );
     await this.#stepTogether();
-    const seconds = (systemClock.now() - openedAt) / 1000;
-    await this.register.all('compared their states', STEPS_MS, ({ comparisons }) => comparisons > 0);
-    return seconds;
+    return (systemClock.now() - openedAt) / 1000;
   }
 
   /** Kills all browsers and stops the server. */

@@ -1,5 +1,4 @@
 /** The events of a class's tabs, and waits for what all tabs of the class must do. */
-import { isReported, type Observation } from '../../tools/chaos/report.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { unlessAborted, within } from '../../src/util/deadline.ts';
@@ -14,16 +13,14 @@ export interface TabRecord {
   worldSize: number;
   /** Steps in the tab's generation. */
   steps: number;
-  /** Comparisons of all ranks' states in the tab's generation. */
-  comparisons: number;
 }
 
 /** Names of the tabs that have not done something yet. */
 type Missing = () => readonly string[];
 
 export class Register {
-  /** In the order of time. */
-  readonly observations: Observation[] = [];
+  /** Steps of all tabs in the order of time, with that time in milliseconds. */
+  readonly steps: (Extract<EngineEvent, { type: 'step' }> & { seenAt: number })[] = [];
   /** Algorithms that tabs reported, in the order of their first report. */
   readonly algorithms = new Set<string>();
   readonly #tabs = new Map<string, TabRecord>();
@@ -41,7 +38,7 @@ export class Register {
   }
 
   add(name: string): void {
-    this.#tabs.set(name, { detail: 'loading the page', worldSize: 0, steps: 0, comparisons: 0 });
+    this.#tabs.set(name, { detail: 'loading the page', worldSize: 0, steps: 0 });
   }
 
   /** Removes a tab. Its later events are ignored. */
@@ -52,12 +49,13 @@ export class Register {
   on(name: string, event: EngineEvent): void {
     const tab = this.#tabs.get(name);
     if (tab === undefined) return;
-    if (isReported(event)) this.observations.push({ at: systemClock.now(), tab: name, event });
     if (event.type === 'state') tab.detail = event.detail;
-    if (event.type === 'generation') Object.assign(tab, { worldSize: event.worldSize, steps: 0, comparisons: 0 });
-    if (event.type === 'hashes') tab.comparisons += 1;
+    if (event.type === 'generation') Object.assign(tab, { worldSize: event.worldSize, steps: 0 });
     if (event.type === 'algorithm') this.algorithms.add(event.algorithm);
-    if (event.type === 'step') tab.steps += 1;
+    if (event.type === 'step') {
+      tab.steps += 1;
+      this.steps.push({ ...event, seenAt: systemClock.now() });
+    }
     if (event.type === 'failed' && event.fatal) this.fail(name, event.message);
     this.#check();
   }
