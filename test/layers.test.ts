@@ -131,8 +131,8 @@ const ALLOWED: Record<string, string[]> = {
  * estimates of all-reduces, the engine's client, its network check, the list of checkpoints, the
  * lesson for one tab, the pen of generated digits, the shapes of the language model, the rates of a
  * range test, the sizes of buckets, and the schedules of pipelines. The launcher uses the names and
- * events of the examples. Benchmarks count samples and states like the tool chaos, and share
- * tables, charts, the build of a page and Firefox with the tools.
+ * events of the examples. Benchmarks share tables, charts, lines of a limited rate, the build of a
+ * page and Firefox with the tools.
  */
 const ONLY_FILES: Record<string, string[]> = {
   'src/app -> src/collectives': [
@@ -161,7 +161,6 @@ const ONLY_FILES: Record<string, string[]> = {
   'src/optim -> src/spec': ['src/spec/names.ts'],
   'bench -> tools': [
     'tools/buildPage.ts',
-    'tools/chaos/report.ts',
     'tools/firefox.ts',
     'tools/packages/licences.ts',
     'tools/report/plot.ts',

@@ -1,7 +1,6 @@
 /**
  * `bench allreduce`: measures all-reduces in real tabs, and compares them with bare data channels
  * that send the same bytes around the same ring. Both are measured alternately in the same tabs.
- * Columns are those of nccl-tests.
  */
 import { cpus } from 'node:os';
 import { Option } from 'commander';
@@ -17,9 +16,10 @@ import { World } from '../world/world.ts';
 import type { AllReduceResult } from './allReduce.ts';
 
 interface AllReduceBenchOptions {
+  /** World sizes, and sizes of the tensor. */
   tabs: readonly number[];
-  transport: TransportName | 'server';
   bytes: readonly number[];
+  transport: TransportName | 'server';
 }
 
 interface AllReduceBenchResult extends Pick<AllReduceBenchOptions, 'transport'> {
@@ -41,35 +41,44 @@ const WARM_UP_OPS = 2;
  * @throws (rejects) UsageError for a size that is not a multiple of a float32, PeergradError if a
  *   tab fails.
  */
-async function measure({ tabs, bytes, transport }: AllReduceBenchOptions, io: Io): Promise<AllReduceBenchResult> {
+async function measure(options: AllReduceBenchOptions, io: Io): Promise<AllReduceBenchResult> {
+  const { transport, bytes } = options;
   const odd = bytes.find((size) => size % Float32Array.BYTES_PER_ELEMENT !== 0);
   if (odd !== undefined) {
     throw new UsageError(`A float32 tensor cannot have ${odd} bytes. Pass multiples of 4 with --bytes.`);
   }
+  return { transport, rows: await measureRings({ ...options, budgetMs: BUDGET_MS }, io), cores: cpus().length };
+}
+
+/** @param options `budgetMs`: time budget for each size and kind of measurement. */
+export async function measureRings(
+  { tabs, bytes, transport, budgetMs }: AllReduceBenchOptions & { budgetMs: number },
+  io: Io,
+): Promise<AllReduceRow[]> {
   const rows: AllReduceRow[] = [];
   for (const n of tabs) {
     const world = await World.open(n, { transport });
     try {
       for (const size of bytes) {
         io.err(`${n} tabs all-reduce ${size} bytes ...`);
-        rows.push(await measureSize(world, size));
+        rows.push(await measureSize(world, size, budgetMs));
       }
     } finally {
       await world.close();
     }
   }
-  return { transport, rows, cores: cpus().length };
+  return rows;
 }
 
 /**
  * Measures all-reduces and bare channels alternately, and reverses their order in every second
  * round. Warm-up rounds determine the number of operations.
  */
-async function measureSize(world: World, bytes: number): Promise<AllReduceRow> {
+async function measureSize(world: World, bytes: number, budgetMs: number): Promise<AllReduceRow> {
   const bare = (ops: number): Promise<{ ms: number[] }[]> => world.run('bareRing', { bytes, ops });
   const ours = (ops: number): Promise<AllReduceResult[]> => world.run('allReduce', { bytes, ops });
   const warm = [...(await bare(WARM_UP_OPS)), ...(await ours(WARM_UP_OPS))];
-  const { ops, rounds } = scheduleOf(Math.max(...warm.map(({ ms }) => ms.at(-1)!)), BUDGET_MS);
+  const { ops, rounds } = scheduleOf(Math.max(...warm.map(({ ms }) => ms.at(-1)!)), budgetMs);
 
   const before = await world.serverCpuMs();
   const raw: { ms: number[] }[] = [];
@@ -97,11 +106,9 @@ interface AllReduceRow {
   /** rawMedianMs / medianMs. */
   ratio: number;
   /**
-   * Algorithm and bus bandwidth as in nccl-tests, in MB/s. Algorithm bandwidth is the tensor's
-   * bytes divided by the time. Bus bandwidth is algorithm bandwidth times 2(n-1)/n, the rate on
-   * each rank's line.
+   * Bus bandwidth as in nccl-tests, in MB/s: 2(n-1)/n of the tensor's bytes divided by the time,
+   * which is the rate on each rank's line.
    */
-  algorithmMBps: number;
   busMBps: number;
   /** Bytes that the busiest rank sends in one all-reduce, headers included. */
   bytesSentPerRank: number;
@@ -147,24 +154,28 @@ export function rowOf(
 ): Omit<AllReduceRow, 'serverCpuMsPerMB'> {
   const medianMs = median(ours.flatMap(({ ms }) => ms));
   const rawMedianMs = median(raw.flatMap(({ ms }) => ms));
-  const algorithmMBps = bytes / medianMs / 1000;
   return {
     ...{ n, bytes, medianMs, rawMedianMs, ratio: rawMedianMs / medianMs },
-    ...{ algorithmMBps, busMBps: theoryBytes(n, algorithmMBps) },
+    busMBps: theoryBytes(n, bytes) / medianMs / 1000,
     bytesSentPerRank: Math.max(...ours.map(({ bytesSent }) => bytesSent)),
     wrong: ours.reduce((sum, { wrong }) => sum + wrong, 0),
   };
 }
 
+/** Returns a clause for each row with wrong sums. */
+function problemsOf({ rows }: AllReduceBenchResult): string[] {
+  return rows
+    .filter(({ wrong }) => wrong > 0)
+    .map(({ n, bytes, wrong }) => `${wrong} elements of a sum of ${bytes} bytes by ${n} tabs`);
+}
+
 function tableOf({ rows, transport }: AllReduceBenchResult): string {
-  const rates = ['algorithm, MB/s', 'bus, MB/s', 'sent / theory', 'wrong'];
   const cpu = transport === 'server' ? ['server CPU, ms/MB'] : [];
   return table(
-    ['tensor, bytes', 'n', 'ms', 'bare, ms', 'ratio', ...rates, ...cpu],
+    ['tensor, bytes', 'n', 'ms', 'bare, ms', 'ratio', 'bus, MB/s', 'sent / theory', ...cpu],
     rows.map((row) => [
       ...[String(row.bytes), String(row.n), row.medianMs.toFixed(1), row.rawMedianMs.toFixed(1), row.ratio.toFixed(2)],
-      ...[row.algorithmMBps.toFixed(2), row.busMBps.toFixed(2)],
-      ...[(row.bytesSentPerRank / theoryBytes(row.n, row.bytes)).toFixed(4), String(row.wrong)],
+      ...[row.busMBps.toFixed(2), (row.bytesSentPerRank / theoryBytes(row.n, row.bytes)).toFixed(4)],
       ...(row.serverCpuMsPerMB === null ? [] : [row.serverCpuMsPerMB.toFixed(2)]),
     ]),
   );
@@ -176,17 +187,15 @@ function section(result: AllReduceBenchResult): string {
     return `## All-reduce through the server
 
 \`npm run -s bench -- allreduce --transport server\`: as before, on ${cores} cores, but the tabs' workers are linked through a signaling
-server only, which is a process of its own. The ends of its links encrypt. The bare channels lead from page to page as before.
-The server's processor time is divided by the bytes that a ring all-reduce sends in theory.
+server only, and the ends of its links encrypt. The server's processor time is divided by the bytes that a ring all-reduce sends in theory.
 
 ${tableOf(result)}
 `;
   }
   return `## All-reduce
 
-\`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores. Two kinds are measured in turn: all-reduces of the process group in the
-tabs' workers, and bare data channels on their pages. The bare channels send the same bytes around the same ring, without sums,
-headers or worker. Times are medians over all ranks. *ratio* is the bare time divided by peergrad's. Algorithm and bus bandwidth are defined as in nccl-tests.
+\`npm run -s bench -- allreduce\`: tabs of one browser on ${cores} cores. All-reduces of the process group in the tabs' workers take turns
+with bare data channels on their pages, which send the same bytes around the same ring, without sums, headers or worker. Times are medians over all ranks. *ratio* is the bare time divided by peergrad's. The bus bandwidth is defined as in nccl-tests.
 
 ${tableOf(result)}
 `;
@@ -210,5 +219,6 @@ export const allReduce = defineBenchmark({
       .default('webrtc'),
   ],
   measure,
+  problemsOf,
   section,
 });

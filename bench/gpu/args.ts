@@ -26,16 +26,12 @@ export interface StepFigures {
   ms: number;
   /** Milliseconds of JavaScript: until the step first waits for the GPU, and the update. */
   jsMs: number;
-  /** Milliseconds from the first to the last gradient that is read. 0 in the plain loop. */
-  readbackMs: number;
   dispatches: number;
   submits: number;
 }
 
 /** Medians of the steps of a loop. */
 export interface LoopFigures extends StepFigures {
-  /** 95th percentile of the steps' milliseconds. */
-  p95Ms: number;
   /** Milliseconds of the GPU in a step; `null` if the device has no timestamps. */
   gpuMs: number | null;
 }

@@ -18,11 +18,13 @@ import { loadModel, type BenchModel } from './models.ts';
 const LEARNING_RATE = 0.001;
 
 type Pass = Parameters<Parameters<Task['withBatch']>[1]>[0];
-type Times = Pick<StepFigures, 'jsMs' | 'readbackMs'>;
 
 interface Steps {
-  /** Takes one step on the samples of `pass`, which began at `startedAt`. */
-  take: (pass: Pass, startedAt: number) => Promise<Times>;
+  /**
+   * Takes one step on the samples of `pass`, which began at `startedAt`. Resolves with the
+   * milliseconds of JavaScript.
+   */
+  take: (pass: Pass, startedAt: number) => Promise<number>;
   /** A sentence that says why steps are not replayed; `null` if nothing prevents it. */
   notReplayed: string | null;
 }
@@ -60,12 +62,12 @@ export class Loop {
     const before = currentCounts()!;
     const startedAt = performance.now();
     const at = { step: this.#step, epoch: 0 };
-    const times = await task.withBatch(indices, (pass) => this.#steps.take(pass, startedAt), at, this.#batch);
+    const jsMs = await task.withBatch(indices, (pass) => this.#steps.take(pass, startedAt), at, this.#batch);
     const ms = performance.now() - startedAt;
     const after = currentCounts()!;
     this.#step += 1;
     const since = (name: keyof CommandCounts): number => after[name] - before[name];
-    return { ms, ...times, dispatches: since('dispatches'), submits: since('submits') };
+    return { ms, jsMs, dispatches: since('dispatches'), submits: since('submits') };
   }
 }
 
@@ -83,7 +85,7 @@ function plainSteps(task: Task, batch: number): Steps {
     const jsMs = performance.now() - startedAt;
     await loss;
     tf.dispose([value, grads]);
-    return { jsMs, readbackMs: 0 };
+    return jsMs;
   };
   return { take, notReplayed: null };
 }
@@ -102,10 +104,10 @@ async function ddpSteps(task: Task, batch: number, isOwn: boolean): Promise<Step
     const yielded = nextTask();
     const reduced = ddp.backward(pass, { samples: batch, reduction: 'sum', totalSamples: batch, captures });
     const recordedMs = (await yielded) - startedAt;
-    const { readback } = await reduced;
+    await reduced;
     const reducedAt = performance.now();
     ddp.step(optimizer);
-    return { jsMs: recordedMs + performance.now() - reducedAt, readbackMs: readback };
+    return recordedMs + performance.now() - reducedAt;
   };
   const steps: Steps = { take, notReplayed: null };
   return steps;

@@ -13,13 +13,13 @@ function each<T>(values: ByLoop<T>, format: (value: T) => string): string {
 
 function stepTable(models: readonly ModelResult[]): string {
   return table(
-    ['model', 'parameters', 'batch', 'plain ms', 'stock ms', 'own ms', 'stock / own', 'own p95', 'own per s'],
+    ['model', 'parameters', 'batch', 'plain ms', 'stock ms', 'own ms', 'stock / own', 'own per s'],
     models.map(({ model, parameters, batch, tokens, loops }) => {
       const { stock, own } = loops;
       const perSecond = (1000 * batch * (tokens ?? 1)) / own.ms;
       return [
         ...[model, String(parameters), String(batch), ...LOOPS.map((name) => short(loops[name].ms))],
-        ...[(stock.ms / own.ms).toFixed(2), short(own.p95Ms)],
+        (stock.ms / own.ms).toFixed(2),
         `${perSecond.toFixed(0)} ${tokens === null ? 'samples' : 'tokens'}`,
       ];
     }),
@@ -30,13 +30,13 @@ const whole = (value: number): string => value.toFixed(0);
 
 function costTable(models: readonly ModelResult[]): string {
   return table(
-    ['model', 'dispatches', 'submits', 'JavaScript ms', 'GPU ms', 'readback ms', 'GPU MB'],
+    ['model', 'dispatches', 'submits', 'JavaScript ms', 'GPU ms', 'GPU MB'],
     models.map(({ model, loops, gpuBytes }) => {
       const cell = (valueOf: (figures: LoopFigures) => string): string => each(loops, valueOf);
       return [
         ...[model, cell(({ dispatches }) => whole(dispatches)), cell(({ submits }) => whole(submits))],
         ...[cell(({ jsMs }) => short(jsMs)), cell(({ gpuMs }) => (gpuMs === null ? '-' : short(gpuMs)))],
-        ...[cell(({ readbackMs }) => short(readbackMs)), each(gpuBytes, (bytes) => (bytes / 1e6).toFixed(1))],
+        each(gpuBytes, (bytes) => (bytes / 1e6).toFixed(1)),
       ];
     }),
   );
@@ -44,9 +44,9 @@ function costTable(models: readonly ModelResult[]): string {
 
 function productTable({ matmul }: GpuBenchResult): string {
   return table(
-    ['product', 'stock GFLOP/s', 'own GFLOP/s', 'own / stock'],
+    ['product', 'stock GFLOP/s', 'own GFLOP/s'],
     matmul.map(({ size, kind, stockGflops, ownGflops }) => [
-      ...[`${kind} ${size}`, short(stockGflops), short(ownGflops), (ownGflops / stockGflops).toFixed(2)],
+      ...[`${kind} ${size}`, short(stockGflops), short(ownGflops)],
     ]),
   );
 }
@@ -76,7 +76,7 @@ export function section(result: GpuBenchResult): string {
   const { adapter, browser, date, models } = result;
   return `## Training on WebGPU
 
-\`npm run -s bench -- gpu\`, on ${adapter.name}, ${browser}, ${date}. One worker trains in three loops, which take turns: *plain* is a TensorFlow.js loop
+\`npm run -s bench -- gpu\`, on ${adapter.name}, ${browser}, ${date}. Three loops take turns: *plain* is a TensorFlow.js loop
 (\`variableGrads\`, \`tf.train.adam\`, the loss is read in each step); *stock* is \`DistributedDataParallel\` in a world of one with TensorFlow.js's
 kernels; *own* is the same with this project's kernels and replayed steps
 ([ADR 19](adr/0019-captured-steps.md)). Times are medians. ${notes(result).join(' ')}

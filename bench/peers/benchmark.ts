@@ -2,12 +2,15 @@
  * `bench peers`: training steps of peergrad, jax-js, TensorFlow.js and PyTorch, which take turns.
  * All train the same model on the same batches from the same weights.
  */
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
 import { launchBrowser, closeBrowser } from '../../launcher/browser/browser.ts';
 import { loadPage } from '../../launcher/browser/tabs.ts';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
-import { messageOf } from '../../src/util/errors.ts';
+import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import { median } from '../../src/util/statistics.ts';
 import { buildPage } from '../../tools/buildPage.ts';
 import { table } from '../../tools/report/table.ts';
@@ -15,7 +18,9 @@ import { findTorch } from '../../tools/torch-parity/python.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { listOf, oneOf, option } from '../command/options.ts';
 import {
+  ADAM,
   BACKENDS,
+  BATCHES,
   MODEL_NAMES,
   MODELS,
   PEERS,
@@ -27,7 +32,6 @@ import {
   type TabPeer,
   type Turn,
 } from './args.ts';
-import { openPyTorch } from './pytorch.ts';
 
 interface PeersOptions {
   model: readonly ModelName[];
@@ -35,15 +39,11 @@ interface PeersOptions {
   rounds: number;
 }
 
-type Other = Exclude<PeerName, 'peergrad'>;
-
 export interface PeersRow {
   model: ModelName;
   backend: PeerBackend;
   /** Median milliseconds of a step; `null`: the library cannot train this model, see `notes`. */
   ms: Record<PeerName, number | null>;
-  /** Time of the other library divided by peergrad's. */
-  ratio: Record<Other, number | null>;
   /** Largest difference of a loss from peergrad's in the first steps, in nats. */
   lossDifference: number;
   /** Sentences about libraries that are left out. */
@@ -62,7 +62,6 @@ const TURN_MS = 250;
 const MOST_STEPS = 50;
 
 const PAGE = 'bench/peers/page.html';
-const OTHERS = PEERS.filter((peer): peer is Other => peer !== 'peergrad');
 
 /** Takes a number of steps. */
 type TakeTurn = (steps: number) => Promise<Turn>;
@@ -87,10 +86,32 @@ async function open(model: ModelName, backend: PeerBackend, call: Call, python: 
     turns.set(peer, (steps) => call(peer, 'turn', { steps }) as Promise<Turn>);
   }
   const pytorch = backend === 'wasm' && python !== null ? openPyTorch(python, problem!) : null;
-  if (pytorch) turns.set('pytorch', (steps) => pytorch.turn(steps));
+  if (pytorch) turns.set('pytorch', pytorch.turn);
   else if (backend === 'wasm')
     notes.push('pytorch: it is not installed (Debian: apt install python3-torch libopenblas0).');
   return { turns, notes, close: () => pytorch?.close() };
+}
+
+/**
+ * Runs pytorch.py, which takes its turns with the libraries in tabs.
+ *
+ * @param python a Python program that has PyTorch.
+ */
+function openPyTorch(python: string, problem: Problem): { turn: TakeTurn; close: () => void } {
+  const child = spawn(python, [path.join(import.meta.dirname, 'pytorch.py')], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const answers = createInterface(child.stdout)[Symbol.asyncIterator]();
+  // If Python ends early, its output ends, which is reported.
+  child.stdin.on('error', () => {});
+  child.stdin.write(`${JSON.stringify({ ...problem, adam: ADAM, batches: BATCHES })}\n`);
+  return {
+    turn: async (steps) => {
+      child.stdin.write(`${steps}\n`);
+      const { value } = (await answers.next()) as IteratorResult<string, undefined>;
+      if (value === undefined) throw new PeergradError('PyTorch ended without a result. See its message above.');
+      return JSON.parse(value) as Turn;
+    },
+    close: () => child.stdin.end(),
+  };
 }
 
 /** Compares the losses of the first steps, and then measures all libraries in turn. */
@@ -116,11 +137,9 @@ export async function compare({ turns, notes }: Opened, rounds: number): Promise
   const ms = Object.fromEntries(
     PEERS.map((peer) => [peer, times.has(peer) ? median(times.get(peer)!) : null]),
   ) as PeersRow['ms'];
-  const ratioOf = (peer: Other): number | null => (ms[peer] === null ? null : ms[peer] / ms.peergrad!);
-  const ratio = Object.fromEntries(OTHERS.map((peer) => [peer, ratioOf(peer)])) as PeersRow['ratio'];
   const own = losses.get('peergrad')!;
   const differences = [...losses.values()].flatMap((other) => other.map((loss, i) => Math.abs(loss - own[i]!)));
-  return { ms, ratio, lossDifference: Math.max(...differences), notes };
+  return { ms, lossDifference: Math.max(...differences), notes };
 }
 
 async function measure({ model: models, backend: backends, rounds }: PeersOptions, io: Io): Promise<PeersRow[]> {
@@ -167,11 +186,10 @@ function problemsOf(rows: readonly PeersRow[]): string[] {
 /** A table, and the rows' notes. */
 function lines(rows: readonly PeersRow[]): string {
   const shown = table(
-    ['model, backend', ...PEERS.map((peer) => `${peer}, ms`), ...OTHERS.map((peer) => `${peer} / peergrad`), 'losses'],
-    rows.map(({ model, backend, ms, ratio, lossDifference }) => [
+    ['model, backend', ...PEERS.map((peer) => `${peer}, ms`), 'losses'],
+    rows.map(({ model, backend, ms, lossDifference }) => [
       `${model}, ${backend}`,
       ...PEERS.map((peer) => ms[peer]?.toFixed(2) ?? '-'),
-      ...OTHERS.map((peer) => ratio[peer]?.toFixed(2) ?? '-'),
       lossDifference.toExponential(0),
     ]),
   );
@@ -183,9 +201,9 @@ export function section(rows: readonly PeersRow[]): string {
   return `## Beside other libraries
 
 \`npm run -s bench -- peers\`: a training step of peergrad, jax-js, TensorFlow.js and PyTorch with the same model, batches, first weights and
-Adam, without dropout and clipping. They take turns; times are medians. Each library in the tab has a worker with one thread. Each
+Adam, without dropout and clipping. They take turns; times are medians. Each library has one thread. Each
 step copies its samples to the device and reads its loss. *peergrad* is the step of a rank that is alone: it reads all gradients and updates on
-the CPU. *jaxjs* is one jitted function with Adam. *tfjs* is \`variableGrads\` and \`tf.train.adam\` with TensorFlow.js's own kernels. *pytorch* computes on one thread of the CPU.
+the CPU. *jaxjs* is one jitted function. *tfjs* is \`variableGrads\` and \`tf.train.adam\` with TensorFlow.js's own kernels.
 *losses* is the largest difference of a loss from peergrad's in the first ${FIRST_STEPS} steps, in nats.
 
 ${lines(rows)}

@@ -26,7 +26,7 @@ const FIELDS: Record<ModelName, Record<string, unknown>> = {
   nanogpt: gpt({ layers: 4, context: 64 }),
 };
 
-export interface BenchTask {
+interface BenchTask {
   job: JobSpec;
   task: Task;
   indicesOf: (batch: number) => Uint32Array;

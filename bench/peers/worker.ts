@@ -1,8 +1,6 @@
 /** The worker of a library in `bench peers`: opens the library and takes steps. */
-import { messageOf, UsageError } from '../../src/util/errors.ts';
+import { answerCalls } from '../world/calls.ts';
 import { BATCHES, type OpenArgs, type Peer, type Problem, type TabPeer, type Turn } from './args.ts';
-
-export type Answer = { result: unknown } | { message: string };
 
 /** Loads only the library that is measured: the others would change TensorFlow.js's kernels. */
 const OPEN: Record<TabPeer, (args: OpenArgs) => Promise<Peer>> = {
@@ -18,7 +16,7 @@ const OPEN: Record<TabPeer, (args: OpenArgs) => Promise<Peer>> = {
 let peer: Peer;
 let taken = 0;
 
-const CALLS = {
+answerCalls({
   open: async (args: OpenArgs): Promise<Problem | null> => {
     peer = await OPEN[args.peer](args);
     return (await peer.problem?.()) ?? null;
@@ -29,17 +27,4 @@ const CALLS = {
     for (let step = 0; step < steps; step++) losses.push(await peer.step(taken++ % BATCHES));
     return { ms: (performance.now() - startedAt) / steps, losses };
   },
-};
-
-async function call(name: string, args: never): Promise<unknown> {
-  if (name !== 'open' && name !== 'turn') throw new UsageError(`The worker has no function "${name}".`);
-  return CALLS[name](args);
-}
-
-globalThis.addEventListener('message', ({ data, ports }: MessageEvent<{ name: string; args: never }>) => {
-  const answer = (content: Answer): void => ports[0]!.postMessage(content);
-  call(data.name, data.args).then(
-    (result) => answer({ result }),
-    (error: unknown) => answer({ message: messageOf(error) }),
-  );
 });

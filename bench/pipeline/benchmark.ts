@@ -3,7 +3,7 @@
  * lengths, and compares it with the plan.
  */
 import type { Io } from '../../launcher/io.ts';
-import { idleShare, timePlan, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
+import { idleShare } from '../../src/parallel/pipeline/schedules.ts';
 import { PIPELINE_SCHEDULES } from '../../src/spec/pipeline.ts';
 import { median } from '../../src/util/statistics.ts';
 import { table } from '../../tools/report/table.ts';
@@ -20,10 +20,6 @@ interface IdleRow {
   /** Share of time in which ranks wait: the median of the measured steps, and (S-1)/(M+S-1). */
   measured: number;
   plan: number;
-  /** Median milliseconds for which a value travels to a rank that waits for it. */
-  transferMs: number;
-  /** The share of the plan if every value travels for so long. */
-  withTransfer: number;
   /** Median milliseconds of a step, and those of the plan with passes of equal length. */
   stepMs: number;
   planMs: number;
@@ -50,16 +46,8 @@ async function measureIdle(world: World, schedule: Schedule, microBatches: numbe
   const plan = SCHEDULES[schedule](world.size, microBatches);
   const ranks = await world.run('waitingStages', { schedule, microBatches });
   const steps = Array.from({ length: STEPS }, (_, step) => ranks.map((own) => own[step]!));
-  const transferMs = median(steps.flatMap((own) => transfersOf(own, plan.stages)));
-  const delayed = timePlan(
-    plan,
-    () => PASS_MS,
-    () => transferMs,
-  );
-  const end = Math.max(...delayed.flat().map((pass) => pass.end));
   return {
-    ...{ schedule, microBatches, measured: median(steps.map(shareOf)), plan: idleShare(plan), transferMs },
-    withTransfer: shareOf(delayed.map((passes) => ({ start: 0, end, passes }))),
+    ...{ schedule, microBatches, measured: median(steps.map(shareOf)), plan: idleShare(plan) },
     ...{ stepMs: median(steps.map(lengthOf)), planMs: plan.ticks * PASS_MS },
   };
 }
@@ -74,24 +62,6 @@ function lengthOf(ranks: readonly WaitingStep[]): number {
   return Math.max(...ranks.map(({ start, end }) => end - start));
 }
 
-/**
- * Returns the times from the end of a pass to the start of the pass on another rank that waited for
- * its result.
- *
- * @param ranks each has one stage.
- */
-export function transfersOf(ranks: readonly { passes: readonly TimedPass[] }[], stages: number): number[] {
-  return ranks.flatMap(({ passes }, rank) =>
-    passes.flatMap(({ kind, microBatch, start }, i) => {
-      const source = kind === 'forward' ? rank - 1 : rank + 1;
-      if (source < 0 || source >= stages) return [];
-      const sent = ranks[source]!.passes.find((pass) => pass.kind === kind && pass.microBatch === microBatch)!.end;
-      const freeAt = passes[i - 1]?.end ?? 0;
-      return sent > freeAt ? [start - sent] : [];
-    }),
-  );
-}
-
 const percent = (share: number): string => (100 * share).toFixed(1);
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
@@ -99,14 +69,12 @@ export function section(rows: readonly IdleRow[]): string {
   return `## Pipelines
 
 \`npm run -s bench -- pipeline\`: **the passes of a stage wait instead of computing**: ${PASS_MS} ms, forward and backward, by a timer in the tab's worker. Messages and WebRTC
-links are those of a training run. *M* is the number of micro-batches. *Idle* is the share of time in which ranks compute nothing. *Transfer* is the median time between the passes of two stages.
-*Plan with transfer* is the idle share of the plan if every value travels for so long. See [features/pipeline.md](features/pipeline.md).
+links are those of a training run. *M* is the number of micro-batches. *Idle* is the share of time in which ranks compute nothing. See [features/pipeline.md](features/pipeline.md).
 
 ${table(
-  ['schedule', 'M', 'idle, %', '(S-1)/(M+S-1), %', 'transfer, ms', 'plan with transfer, %', 'step, s', 'plan, s'],
-  rows.map(({ schedule, microBatches, measured, plan, transferMs, withTransfer, stepMs, planMs }) => [
-    ...[schedule, String(microBatches), percent(measured), percent(plan), transferMs.toFixed(0)],
-    ...[percent(withTransfer), seconds(stepMs), seconds(planMs)],
+  ['schedule', 'M', 'idle, %', '(S-1)/(M+S-1), %', 'step, s', 'plan, s'],
+  rows.map(({ schedule, microBatches, measured, plan, stepMs, planMs }) => [
+    ...[schedule, String(microBatches), percent(measured), percent(plan), seconds(stepMs), seconds(planMs)],
   ]),
 )}
 `;

@@ -6,10 +6,13 @@
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import type { Costs } from '../../src/collectives/plans/costModel.ts';
+import { measureRings } from '../allreduce/benchmark.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option } from '../command/options.ts';
+import { median } from '../../src/util/statistics.ts';
 import { drawPanels } from '../../tools/report/plot.ts';
 import { table } from '../../tools/report/table.ts';
+import { World } from '../world/world.ts';
 import { crossValidate, fitCosts, type Sample } from './fit.ts';
 import {
   ALGORITHM_NAMES,
@@ -20,7 +23,6 @@ import {
   simulateGrowth,
   WORLDS,
 } from './growth.ts';
-import { measureRings } from './measure.ts';
 
 interface ScaleOptions {
   ranks: number;
@@ -28,20 +30,33 @@ interface ScaleOptions {
 
 const TABS = [2, 3, 4, 6, 8];
 const SIZES = [1, 4, 16, 64, 256, 1024].map((kibibytes) => 1024 * kibibytes);
+/** Time budget in milliseconds for each size and world. */
+const BUDGET_MS = 1000;
 const FIFTH = 0.2;
 
 /** @throws (rejects) PeergradError if a tab fails. */
 async function measure({ ranks }: ScaleOptions, io: Io): Promise<ScaleResult> {
-  const log = (line: string): void => io.err(line);
-  const { samples, combineMsPerByte } = await measureRings(TABS, SIZES, log);
+  const rings = await measureRings({ tabs: TABS, bytes: SIZES, transport: 'webrtc', budgetMs: BUDGET_MS }, io);
+  const samples = rings.map(({ n, bytes, medianMs }) => ({ n, bytes, ms: medianMs }));
+  const combineMsPerByte = await measureCombine();
   const costs = fitCosts(samples, combineMsPerByte);
   const errors = crossValidate(samples, combineMsPerByte).map(({ error }) => Math.abs(error));
   const worlds = WORLDS.filter((n) => n <= ranks);
   return {
     ...{ costs, samples, worstError: Math.max(...errors) },
     withinFifth: errors.filter((error) => error <= FIFTH).length / errors.length,
-    growth: simulateGrowth(costs, worlds, log),
+    growth: simulateGrowth(costs, worlds, io.err),
   };
+}
+
+/** Resolves with the milliseconds that a rank needs to add a byte to its own. */
+async function measureCombine(): Promise<number> {
+  const world = await World.open(2);
+  try {
+    return median(await world.run('combine', null));
+  } finally {
+    await world.close();
+  }
 }
 
 const COLOURS: Record<AlgorithmName, string> = {
@@ -87,10 +102,9 @@ const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
 export function section({ costs, samples, worstError, withinFifth, growth }: ScaleResult): string {
   return [
     '## Growth',
-    `The cost model (\`src/collectives/plans/costModel.ts\`) is fitted by least squares of relative errors to ${samples.length} ` +
-      'medians of all-reduces around rings of tabs on this machine. Each size except the smallest and the largest is predicted by a fit to all other sizes. Larger worlds on ' +
-      'other networks are simulated with the plans that ranks run: a LAN with 1 Gbit/s and 0.3 ms; campus Wi-Fi with 75 Mbit/s, which the 16 ranks of an access point share, and 5 ms; home ' +
-      'uplinks with 15 Mbit/s up, 100 Mbit/s down, and 30 ms. (`npm run -s bench -- scale`)',
+    `\`npm run -s bench -- scale\`: the cost model (\`src/collectives/plans/costModel.ts\`) is fitted to ${samples.length} medians of all-reduces around rings of tabs. Each size
+except the smallest and the largest is predicted by a fit to all other sizes. Larger worlds are simulated with the plans that ranks run: on a LAN with
+1 Gbit/s and 0.3 ms; on campus Wi-Fi with 75 Mbit/s, which the 16 ranks of an access point share, and 5 ms; on home uplinks with 15 Mbit/s up, 100 Mbit/s down, and 30 ms.`,
     table(
       ['constant', 'fitted'],
       [
@@ -113,7 +127,7 @@ export function section({ costs, samples, worstError, withinFifth, growth }: Sca
           ]),
       ),
     ),
-    'The constants are valid for two cores that all tabs share. In the simulation, connections have their full speed.',
+    'The constants are valid for two cores that all tabs share.',
   ].join('\n\n');
 }
 

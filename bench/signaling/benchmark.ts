@@ -174,7 +174,6 @@ function signalingTable({ clients, failures, bytesPerConnection, relayMs, joinSt
       ['relay, median, ms', relayMs.median.toFixed(3)],
       ['relay, p99, ms', relayMs.p99.toFixed(3)],
       [`join of ${joinStorm.clients} at once, ms`, String(joinStorm.ms)],
-      ['joins that failed', String(joinStorm.failures)],
     ],
   );
 }
@@ -185,7 +184,6 @@ function roomTable({ join, leave }: RoomCost): string {
     ['one member', 'joins', 'leaves'],
     [
       row('bytes to all members, median', ({ bytes }) => String(bytes.median)),
-      row('bytes to all members, most', ({ bytes }) => String(bytes.max)),
       row('until all members know it, median, ms', ({ ms }) => ms.median.toFixed(1)),
       row('until all members know it, p99, ms', ({ ms }) => ms.p99.toFixed(1)),
       row('server CPU, mean, ms', ({ serverCpuMs }) => serverCpuMs.toFixed(1)),

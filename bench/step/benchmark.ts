@@ -4,20 +4,18 @@
  */
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
-import { NO_ICE } from '../../signaling/ice.ts';
+import { NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import { FIRST_BUCKET_BYTES } from '../../src/parallel/flat/buckets.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { median, mediansOf } from '../../src/util/statistics.ts';
 import { LineRelay } from '../../tools/network/lineRelay.ts';
 import { TurnServer } from '../../tools/network/turnServer.ts';
 import { drawPanels } from '../../tools/report/plot.ts';
 import { table } from '../../tools/report/table.ts';
-import { theoryBytes } from '../allreduce/benchmark.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option, tabsOption } from '../command/options.ts';
 import { World } from '../world/world.ts';
-import type { StepsOfSize } from './takeSteps.ts';
+import type { StepResult, StepsOfSize } from './takeSteps.ts';
 
 interface StepBenchOptions {
   tabs: number;
@@ -27,11 +25,6 @@ interface StepBenchOptions {
 
 /** Batch size of a rank. A step takes at most a second without a GPU. */
 const BATCH = 64;
-/**
- * Bytes on the line per byte of frames. Packets of 1191 bytes have headers of SCTP, DTLS, UDP and
- * IP.
- */
-const PACKET_OVERHEAD = 1.08;
 const KIB = 1024;
 /** A bucket size that is larger than the model. */
 const WHOLE_BYTES = 1024 * KIB * KIB;
@@ -45,68 +38,55 @@ const CAPS = [256 * KIB, 512 * KIB, 1024 * KIB, null];
  *   installed.
  */
 async function measure({ tabs, rate }: StepBenchOptions, io: Io): Promise<StepBenchResult> {
-  io.err(`${tabs} tabs, ${rate === undefined ? '' : `lines of ${rate} Mbit/s, `}${CAPS.length} sizes of buckets ...`);
-  const lines = rate === undefined ? null : await Lines.open(rate);
+  const rateMbit = rate ?? null;
+  io.err(
+    `${tabs} tabs, ${rateMbit === null ? '' : `lines of ${rateMbit} Mbit/s, `}${CAPS.length} sizes of buckets ...`,
+  );
+  const { adapter, parameters, bySize } = await (rateMbit === null
+    ? takeStepsIn(tabs, NO_ICE)
+    : withLines(rateMbit, (ice) => takeStepsIn(tabs, ice)));
+  const byCap = bySize.map((one, i) => ({ capBytes: CAPS[i]!, ...one }));
+  return { adapter, tabs, batch: BATCH, parameters, rateMbit, byCap };
+}
+
+async function takeStepsIn(tabs: number, ice: IceOptions): Promise<StepResult> {
+  const world = await World.open(tabs, { ice });
   try {
-    const world = await World.open(tabs, lines ? { ice: lines.ice } : {});
-    try {
-      const sizes = CAPS.map((cap) => ({
-        firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES,
-        bucketCapBytes: cap ?? WHOLE_BYTES,
-      }));
-      lines?.limit();
-      const [taken] = await world.run('takeSteps', { batch: BATCH, sizes });
-      const { adapter, parameters, bySize } = taken!;
-      const kilobits = (theoryBytes(tabs, parameters * 4) * PACKET_OVERHEAD * 8) / 1000;
-      const line = rate === undefined ? null : { rateMbit: rate, ms: kilobits / rate };
-      return { adapter, tabs, batch: BATCH, parameters, line, byCap: resultsByCap(CAPS, bySize, line?.ms ?? null) };
-    } finally {
-      await world.close();
-    }
+    const sizes = CAPS.map((cap) => ({
+      firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES,
+      bucketCapBytes: cap ?? WHOLE_BYTES,
+    }));
+    const [taken] = await world.run('takeSteps', { batch: BATCH, sizes });
+    return taken!;
   } finally {
-    await lines?.close();
+    await world.close();
   }
 }
 
 const SECRET = 'a-secret-of-this-benchmark';
 
-/** Lines of a limited rate for all tabs, which connect over a TURN server only. */
-class Lines {
-  readonly #rateMbit: number;
-  readonly #turn: TurnServer;
-  readonly #relay: LineRelay;
-
-  private constructor(rateMbit: number, turn: TurnServer, relay: LineRelay) {
-    this.#rateMbit = rateMbit;
-    this.#turn = turn;
-    this.#relay = relay;
-  }
-
-  static async open(rateMbit: number): Promise<Lines> {
-    const turn = await TurnServer.start(SECRET);
-    const relay = await LineRelay.start({ turnPort: turn.port, clock: systemClock, seed: 1 });
-    return new Lines(rateMbit, turn, relay);
-  }
-
-  get ice() {
-    return { ...NO_ICE, turn: [`turn:127.0.0.1:${this.#relay.port}`], turnSecret: SECRET, relayOnly: true };
-  }
-
-  /** Limits the rate from now on. */
-  limit(): void {
-    const kbit = 1000 * this.#rateMbit;
-    this.#relay.setLines({ upKbit: kbit, downKbit: kbit, roundTripMs: 0, jitterMs: 0, loss: 0 });
-  }
-
-  async close(): Promise<void> {
-    this.#relay.close();
-    await this.#turn.stop();
+/**
+ * Gives all tabs of a world lines of a limited rate: they connect over a TURN server only.
+ *
+ * @param main opens the world.
+ */
+async function withLines<T>(rateMbit: number, main: (ice: IceOptions) => Promise<T>): Promise<T> {
+  const server = await TurnServer.start(SECRET);
+  const lines = await LineRelay.start({ turnPort: server.port, clock: systemClock, seed: 1 });
+  const kbit = 1000 * rateMbit;
+  lines.setLines({ upKbit: kbit, downKbit: kbit, roundTripMs: 0, jitterMs: 0, loss: 0 });
+  const turn = [`turn:127.0.0.1:${lines.port}`];
+  try {
+    return await main({ ...NO_ICE, turn, turnSecret: SECRET, relayOnly: true });
+  } finally {
+    lines.close();
+    await server.stop();
   }
 }
 
 /** Draws a chart of the step time and its parts by bucket size. */
-async function draw({ tabs, line, byCap }: StepBenchResult, file: string): Promise<void> {
-  const title = `${tabs} tabs, ${line ? `lines of ${line.rateMbit} Mbit/s` : 'uncapped'}`;
+async function draw({ tabs, rateMbit, byCap }: StepBenchResult, file: string): Promise<void> {
+  const title = `${tabs} tabs, ${rateMbit === null ? 'uncapped' : `lines of ${rateMbit} Mbit/s`}`;
   const curve = (label: string, colour: string, part: keyof StepTimes) => ({
     ...{ label, colour, width: 2.5, dash: [] },
     values: byCap.map(({ ms }) => ms[part]),
@@ -120,86 +100,38 @@ async function draw({ tabs, line, byCap }: StepBenchResult, file: string): Promi
   await drawPanels([{ title, x: 'bucket cap', y: 'ms', names, curves }], file);
 }
 
-interface CapResult {
-  /** Maximum size of a bucket in bytes; `null`: one bucket for everything. */
-  capBytes: number | null;
-  buckets: number;
-  ms: StepTimes;
-  /** Fraction of the communication that does not overlap with computation. */
-  exposedShare: number;
-  /**
-   * Lower bound of `exposedShare`, given the times at which buckets are ready; see {@link
-   * leastExposed}.
-   */
-  leastShare: number;
-}
-
 interface StepBenchResult {
   adapter: string;
   tabs: number;
   parameters: number;
   batch: number;
-  /**
-   * Rate of the lines in megabits per second, and the milliseconds that a line needs for the bytes
-   * of a step; `null` if the lines are not limited.
-   */
-  line: { rateMbit: number; ms: number } | null;
-  byCap: CapResult[];
-}
-
-/**
- * Returns the fraction of communication that would be exposed on an ideal line. The line sends the
- * buckets one after the other without gaps, each after its ready time, and needs `lineMs` for all
- * of them.
- */
-export function leastExposed(readyMs: readonly number[], bytes: readonly number[], lineMs: number): number {
-  const total = bytes.reduce((sum, own) => sum + own, 0);
-  const end = readyMs.reduce((free, ready, i) => Math.max(free, ready) + (lineMs * bytes[i]!) / total, 0);
-  return (end - readyMs.at(-1)!) / (end - readyMs[0]!);
-}
-
-/**
- * @param caps maximum bucket sizes. The last one is that of one bucket for everything.
- * @param lineMs milliseconds that a line needs for all bytes; `null`: use the time that was
- * measured with one bucket.
- */
-export function resultsByCap(
-  caps: readonly (number | null)[],
-  bySize: readonly StepsOfSize[],
-  lineMs: number | null,
-): CapResult[] {
-  const wholeMs = mediansOf(bySize.at(-1)!.steps.map(({ ms }) => ms)).communicate;
-  return bySize.map(({ steps, bucketBytes }, i) => {
-    const ms = mediansOf(steps.map((one) => one.ms));
-    const ready = bucketBytes.map((_, bucket) => median(steps.map(({ readyMs }) => readyMs[bucket]!)));
-    const leastShare = leastExposed(ready, bucketBytes, lineMs ?? wholeMs);
-    const exposedShare = ms.exposed / ms.communicate;
-    return { capBytes: caps[i]!, buckets: bucketBytes.length, ms, exposedShare, leastShare };
-  });
+  /** `null` if the lines are not limited. */
+  rateMbit: number | null;
+  /** With the maximum size of a bucket in bytes; `null`: one bucket for everything. */
+  byCap: ({ capBytes: number | null } & StepsOfSize)[];
 }
 
 const PARTS = ['compute', 'readback', 'communicate', 'exposed', 'update'] as const satisfies (keyof StepTimes)[];
 
-export function section({ adapter, tabs, line, parameters, batch, byCap }: StepBenchResult): string {
+export function section({ adapter, tabs, rateMbit, parameters, batch, byCap }: StepBenchResult): string {
   const whole = byCap.at(-1)!.ms;
-  const timesCompute = (ms: number): string => `${(ms / whole.compute).toFixed(2)} times as long as compute`;
   return `## What a step costs
 
-\`npm run -s bench -- step\`, on ${adapter}: ${tabs} tabs ${line ? `over lines of ${line.rateMbit} Mbit/s` : 'of one browser'} train an mlp of equal layers with ${parameters} parameters, ${batch} samples per
+\`npm run -s bench -- step\`, on ${adapter}: ${tabs} tabs ${rateMbit === null ? 'of one browser' : `over lines of ${rateMbit} Mbit/s`} train an mlp of equal layers with ${parameters} parameters, ${batch} samples per
 rank, and buckets of several sizes, which are measured in turn. Times are medians. \`compute\` ends when the first bucket has been read from the GPU,
 \`readback\` when the last has been read. \`communicate\` is the time of all all-reduces, \`exposed\` the part of it after the last bucket
-has been read. \`least\` is the percentage that would be exposed on an ideal line, without gaps.
+has been read.
 
 ${table(
-  ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %', 'least, %'],
-  byCap.map(({ capBytes, buckets, ms, exposedShare, leastShare }) => [
+  ['bucket cap', 'buckets', 'step ms', ...PARTS, 'exposed, %'],
+  byCap.map(({ capBytes, buckets, ms }) => [
     ...[nameOf(capBytes), String(buckets), ms.total.toFixed(0)],
     ...PARTS.map((part) => ms[part].toFixed(0)),
-    ...[exposedShare, leastShare].map((share) => (100 * share).toFixed(0)),
+    ((100 * ms.exposed) / ms.communicate).toFixed(0),
   ]),
 )}
 
-With one bucket for everything, communication takes ${timesCompute(whole.communicate)}${line ? `. The line alone needs ${timesCompute(line.ms)}` : ''}.
+With one bucket for everything, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute.
 
 ![Step time over the size of buckets](buckets.png)
 `;

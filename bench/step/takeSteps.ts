@@ -11,6 +11,7 @@ import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataP
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
+import { mediansOf } from '../../src/util/statistics.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
 /** Bucket sizes of DistributedDataParallel. */
@@ -19,30 +20,22 @@ interface BucketSizes {
   bucketCapBytes: number;
 }
 
-export interface StepArgs {
+interface StepArgs {
   /** Samples of this rank in a step. */
   batch: number;
   /** Loops, which are measured in turn. Each has its own model. */
   sizes: readonly BucketSizes[];
 }
 
-export interface TakenStep {
+/** Medians of the steps with buckets of one size. */
+export interface StepsOfSize {
+  /** Number of buckets. */
+  buckets: number;
   /** Parts of the step time. */
   ms: StepTimes;
-  /**
-   * When the gradients of each bucket had been read, in milliseconds since the step began, in the
-   * order of the buckets' all-reduces.
-   */
-  readyMs: number[];
 }
 
-/** The steps with buckets of one size. */
-export interface StepsOfSize {
-  steps: TakenStep[];
-  bucketBytes: number[];
-}
-
-interface StepResult {
+export interface StepResult {
   adapter: string;
   parameters: number;
   /** In the order of `StepArgs.sizes`. */
@@ -74,7 +67,7 @@ export async function takeSteps({ group }: WorkerRank, { batch, sizes }: StepArg
 
   const loops: Awaited<ReturnType<typeof ddpLoop>>[] = [];
   for (const one of sizes) loops.push(await ddpLoop(batch, group, one));
-  const taken: TakenStep[][] = sizes.map(() => []);
+  const taken: StepTimes[][] = sizes.map(() => []);
   // Turn -1 is a warm-up.
   for (let turn = -1; turn < TURNS; turn++) {
     for (const [i, loop] of loops.entries()) {
@@ -84,17 +77,16 @@ export async function takeSteps({ group }: WorkerRank, { batch, sizes }: StepArg
         const inputs = tf.tensor(pixels, [batch, ...INPUT_SHAPE]);
         const targets = tf.tensor1d(labels, 'int32');
         const weights = tf.tensor1d(ones);
-        const takenStep = await loop.step(startedAt, (model) =>
+        const ms = await loop.step((model) =>
           crossEntropySum(model.apply(inputs, { training: true }) as tf.Tensor2D, targets, weights),
         );
         tf.dispose([inputs, targets, weights]);
-        takenStep.ms.total = performance.now() - startedAt;
-        if (turn >= 0) taken[i]!.push(takenStep);
+        if (turn >= 0) taken[i]!.push({ ...ms, total: performance.now() - startedAt });
       }
     }
   }
   const { adapter } = device;
-  const bySize = loops.map(({ ddp }, i) => ({ steps: taken[i]!, bucketBytes: ddp.bucketBytes }));
+  const bySize = loops.map(({ ddp }, i) => ({ buckets: ddp.bucketBytes.length, ms: mediansOf(taken[i]!) }));
   return { adapter, parameters: loops[0]!.parameters, bySize };
 }
 
@@ -106,17 +98,13 @@ async function ddpLoop(batch: number, group: ProcessGroup, sizes: BucketSizes) {
   return {
     ddp,
     parameters: model.countParams(),
-    /** Takes one training step, which began at `startedAt`. */
-    async step(startedAt: number, lossOf: (model: tf.Sequential) => tf.Scalar): Promise<TakenStep> {
+    /** Takes one training step. */
+    async step(lossOf: (model: tf.Sequential) => tf.Scalar): Promise<Omit<StepTimes, 'total'>> {
       const reduced = await ddp.backward(() => lossOf(model), { samples: batch, reduction: 'sum' });
       const reducedAt = performance.now();
       ddp.step(optimizer);
       const { compute, readback, communicate, exposed } = reduced;
-      const update = performance.now() - reducedAt;
-      return {
-        ms: { total: 0, data: 0, compute, readback, communicate, exposed, update },
-        readyMs: reduced.traces.flatMap((trace) => (trace ? [trace.startedAt - startedAt] : [])),
-      };
+      return { data: 0, compute, readback, communicate, exposed, update: performance.now() - reducedAt };
     },
   };
 }

@@ -12,7 +12,7 @@ import type { TrialOrder, TrialResult } from './trial.ts';
  */
 const PROCESSES = 2;
 
-export interface NamedOrder extends TrialOrder {
+interface NamedOrder extends TrialOrder {
   name: string;
 }
 

@@ -10,9 +10,11 @@ import { loadPage, ownProfile } from '../../launcher/browser/tabs.ts';
 import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import type { TransportName } from '../../src/spec/names.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { LoadGenerator } from '../signaling/child.ts';
+import { startRun, type JoinedMember } from '../signaling/members.ts';
+import type { ServerCpu, ServerOptions, ServerReply } from '../signaling/serverProcess.ts';
 import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
-import type { RankSetup, TabSignal } from './rank.ts';
-import { ServedRoom } from './servedRoom.ts';
+import type { RankSetup, ServedRank, TabSignal } from './rank.ts';
 
 type Page = Parameters<typeof loadPage>[0];
 
@@ -140,5 +142,38 @@ export class World {
     await closeBrowser(this.#browser);
     await this.#room?.close();
     await this.#server.close();
+  }
+}
+
+/** A server in a process of its own, with a running room whose tabs are linked through it. */
+class ServedRoom {
+  readonly #n: number;
+  readonly #server: LoadGenerator;
+  #members: readonly JoinedMember[] = [];
+
+  /** @param n number of tabs. */
+  constructor(n: number) {
+    this.#n = n;
+    const options: ServerOptions = { rooms: 1, startAt: n };
+    this.#server = new LoadGenerator('./serverProcess.ts', JSON.stringify(options));
+  }
+
+  /** Resolves with the setup of each rank once the room runs. */
+  async open(): Promise<ServedRank[]> {
+    const { url: server, rooms } = await this.#server.next<ServerReply>();
+    const [room] = rooms as [string];
+    const { ranks } = await startRun(server, room, this.#n);
+    this.#members = ranks;
+    return ranks.map(({ token }) => ({ server, room, members: ranks.map(({ id }) => id), token }));
+  }
+
+  /** Resolves with the server's processor time since it began, milliseconds. */
+  async cpuMs(): Promise<number> {
+    return (await this.#server.ask<ServerCpu>({ type: 'cpu' })).cpuMs;
+  }
+
+  async close(): Promise<void> {
+    for (const { member } of this.#members) member.leave();
+    await this.#server.stop();
   }
 }
