@@ -1,8 +1,7 @@
 /**
  * `bench signaling`: measures the server's memory per connection, the time to relay a signal while
- * thousands of clients are connected, the time until many clients that join at once are admitted,
- * and what each member that joins or leaves a full room costs. Server and clients are separate
- * processes that share this machine's cores.
+ * thousands of clients are connected, and the time until many clients that join at once are
+ * admitted. Server and clients are separate processes that share this machine's cores.
  */
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
@@ -12,15 +11,14 @@ import { median, quantile } from '../../src/util/statistics.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option } from '../command/options.ts';
 import { LoadGenerator } from './child.ts';
-import type { ChangeCost, CrowdOrder, CrowdReply, RoomOrder } from './clients.ts';
+import type { ClientsIn, ClientsOrder } from './clients.ts';
 import { relayTimes } from './members.ts';
-import type { ServerCpu, ServerMemory, ServerOptions, ServerReply } from './serverProcess.ts';
+import type { ServerMemory, ServerOptions, ServerReply } from './serverProcess.ts';
 import { table } from '../../tools/report/table.ts';
 
 interface SignalingBenchOptions {
   clients: number;
   storm: number;
-  members: number;
 }
 
 /**
@@ -39,9 +37,8 @@ const STORM_MS = 5_000;
 /** Number of files that a process opens in addition to the sockets of clients. */
 const OTHER_FILES = 100;
 
-async function measure({ clients, storm, members }: SignalingBenchOptions, io: Io): Promise<SignalingResult> {
+async function measure({ clients, storm }: SignalingBenchOptions, io: Io): Promise<SignalingResult> {
   checkOpenFiles(clients + storm);
-  const room = await measureRoom(members, io);
   const idleRooms = Math.ceil(clients / MAX_WORLD_SIZE);
   const stormRooms = Math.ceil(storm / MAX_WORLD_SIZE);
   // All clients have this machine's address, so limits per address are disabled. Only the timed
@@ -63,8 +60,7 @@ async function measure({ clients, storm, members }: SignalingBenchOptions, io: I
     await relayTimes(url, pairs[0]!, SIGNALS, SIGNAL_BYTES);
     const before = await server.ask<ServerMemory>({});
     io.err(`${clients} clients join ${idleRooms} rooms ...`);
-    const gather = (crowdOrder: Omit<CrowdOrder, 'type' | 'url'>): Promise<CrowdReply> =>
-      crowd.ask<CrowdReply>({ type: 'crowd', url, ...crowdOrder } satisfies CrowdOrder);
+    const gather = (own: Omit<ClientsOrder, 'url'>): Promise<ClientsIn> => crowd.ask<ClientsIn>({ url, ...own });
     const gathered = await gather({ rooms: idle, clients, atOnce: ARRIVING });
     const after = await server.ask<ServerMemory>({});
     io.err('Two other clients exchange signals ...');
@@ -77,34 +73,7 @@ async function measure({ clients, storm, members }: SignalingBenchOptions, io: I
       bytesPerConnection: Math.round((after.rss - before.rss) / clients),
       relayMs: { median: median(times), p99: quantile(times, 0.99) },
       joinStorm: { clients: storm, ms: Math.round(stormed.ms), failures: stormed.failures },
-      room,
     };
-  } finally {
-    await Promise.all([crowd.stop(), server.stop()]);
-  }
-}
-
-/** Measures what it costs when `members` members join one room, one after the other, and leave. */
-async function measureRoom(members: number, io: Io): Promise<RoomCost> {
-  const order: ServerOptions = { rooms: 1, startAt: null };
-  const server = new LoadGenerator('./serverProcess.ts', JSON.stringify(order));
-  const crowd = new LoadGenerator('./clients.ts');
-  const costOf = async (change: RoomOrder): Promise<ChangeFigures> => {
-    const before = await server.ask<ServerCpu>({ type: 'cpu' });
-    const costs = await crowd.ask<ChangeCost[]>(change);
-    const after = await server.ask<ServerCpu>({ type: 'cpu' });
-    const [bytes, ms] = [costs.map((cost) => cost.bytes), costs.map((cost) => cost.ms)];
-    return {
-      bytes: { median: median(bytes), max: Math.max(...bytes) },
-      ms: { median: median(ms), p99: quantile(ms, 0.99) },
-      serverCpuMs: (after.cpuMs - before.cpuMs) / costs.length,
-    };
-  };
-  try {
-    const { url, rooms } = await server.next<ServerReply>();
-    io.err(`${members} members join one room and leave it ...`);
-    const join = await costOf({ type: 'join', url, room: rooms[0]!, members });
-    return { members, join, leave: await costOf({ type: 'leave' }) };
   } finally {
     await Promise.all([crowd.stop(), server.stop()]);
   }
@@ -135,23 +104,6 @@ interface SignalingResult {
    * that are not admitted.
    */
   joinStorm: { clients: number; ms: number; failures: number };
-  room: RoomCost;
-}
-
-/** Cost of the members that join and leave one room, for each change. */
-interface RoomCost {
-  members: number;
-  join: ChangeFigures;
-  leave: ChangeFigures;
-}
-
-interface ChangeFigures {
-  /** Bytes that the server sends to all members. */
-  bytes: { median: number; max: number };
-  /** Milliseconds until all members know the change. */
-  ms: { median: number; p99: number };
-  /** Mean of the server's processor time. */
-  serverCpuMs: number;
 }
 
 /** Returns a clause for clients that were not admitted, or too late. */
@@ -178,29 +130,12 @@ function signalingTable({ clients, failures, bytesPerConnection, relayMs, joinSt
   );
 }
 
-function roomTable({ join, leave }: RoomCost): string {
-  const row = (name: string, value: (change: ChangeFigures) => string): string[] => [name, value(join), value(leave)];
-  return table(
-    ['one member', 'joins', 'leaves'],
-    [
-      row('bytes to all members, median', ({ bytes }) => String(bytes.median)),
-      row('until all members know it, median, ms', ({ ms }) => ms.median.toFixed(1)),
-      row('until all members know it, p99, ms', ({ ms }) => ms.p99.toFixed(1)),
-      row('server CPU, mean, ms', ({ serverCpuMs }) => serverCpuMs.toFixed(1)),
-    ],
-  );
-}
-
 function section(result: SignalingResult): string {
   return `## The signaling server
 
 \`npm run -s bench -- signaling\`: the server runs in one process, and all clients in another one on the same cores. A signal has 2 KiB.
 
 ${signalingTable(result)}
-
-${result.room.members} members join one room, one after the other, and leave it.
-
-${roomTable(result.room)}
 `;
 }
 
@@ -213,17 +148,11 @@ const MAX_CLIENTS = 20_000;
 export const signaling = defineBenchmark({
   name: 'signaling',
   description:
-    "measure the signaling server's memory per connection, the relay time, many joins at once, and each join to and leave from " +
-    'one room; fails if a client is not admitted, or if the joins at once take more than 5 s',
+    "measure the signaling server's memory per connection, the relay time, and many joins at once; fails if a client is not " +
+    'admitted, or if the joins at once take more than 5 s',
   options: [
     option('--clients <n>', 'number of members that stay connected', wholeNumber(1, MAX_CLIENTS), 5000),
     option('--storm <n>', 'number of members that join at once', wholeNumber(1, MAX_CLIENTS), 1000),
-    option(
-      '--members <n>',
-      'number of members that join one room and leave it',
-      wholeNumber(2, MAX_WORLD_SIZE),
-      MAX_WORLD_SIZE,
-    ),
   ],
   measure,
   problemsOf,

@@ -21,13 +21,9 @@ export function socketTo(url: string): WebSocket {
 }
 
 /** The WebSocket of a member. */
-export class Member {
+class Member {
   readonly #socket: WebSocket;
   #awaited: { type: string; resolve: (message: ServerMessage) => void; reject: (error: Error) => void } | null = null;
-  /** Number of members of the room, as far as this member knows. */
-  known = 0;
-  /** Receives the length of each message, except answers to heartbeats, in bytes. */
-  onmessage: (bytes: number) => void = () => {};
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -35,9 +31,7 @@ export class Member {
     const decoder = new DeltaDecoder();
     socket.on('message', (data: Buffer) => {
       const message = decoder.decode(JSON.parse(data.toString()) as SentMessage);
-      if (message.type === 'room') this.known = message.members.length;
       if (message.type === this.#awaited?.type) this.#awaited.resolve(message);
-      if (message.type !== 'heartbeat') this.onmessage(data.length);
     });
     socket.on('close', (code, reason) => {
       clearInterval(heartbeats);

@@ -12,8 +12,8 @@ async function bench(line: string): Promise<{ code: number; out: string[]; err: 
   return { code: await runBench(line.split(' '), io), out, err: err.join('\n') };
 }
 
-test('the benchmark connects clients, relays signals, lets many clients join together, and fills and empties a room', async () => {
-  const { code, out, err } = await bench('signaling --clients 70 --storm 65 --members 20 --json');
+test('the benchmark connects clients, relays signals, and lets many clients join together', async () => {
+  const { code, out, err } = await bench('signaling --clients 70 --storm 65 --json');
   expect(code, err).toBe(0);
   const result = JSON.parse(out.at(-1)!) as Record<string, unknown>;
   expect(result).toMatchObject({ clients: 70, joinStorm: { clients: 65, failures: 0 } });
@@ -21,13 +21,6 @@ test('the benchmark connects clients, relays signals, lets many clients join tog
   expect(median).toBeGreaterThan(0);
   expect(p99).toBeGreaterThanOrEqual(median);
   expect(result['bytesPerConnection']).toBeTypeOf('number');
-  const room = result['room'] as Record<'join' | 'leave', { bytes: Record<string, number>; serverCpuMs: number }>;
-  for (const { bytes, serverCpuMs } of [room.join, room.leave]) {
-    expect(bytes['median']).toBeGreaterThan(0);
-    // Each of 20 members receives less than 500 bytes, and one of them may receive the whole room.
-    expect(bytes['max']).toBeLessThan(20 * 500 + 20 * 200);
-    expect(serverCpuMs).toBeGreaterThan(0);
-  }
 });
 
 test.each(['signaling --clients 0', 'signaling --clients many', 'signaling --storm 20001'])(
