@@ -13,10 +13,7 @@ const COMMAND_MS = 10 * 60_000;
  */
 const FLAGS = ['--enable-webgpu-developer-features'];
 
-/** Mesa and NVIDIA's driver keep compiled shaders in files: later runs would not compile them. */
-const WITHOUT_SHADER_FILES = { MESA_SHADER_CACHE_DISABLE: 'true', __GL_SHADER_DISK_CACHE: '0' };
-
-/** A page in a browser of its own, whose GPU driver has compiled no shaders. */
+/** A page in a browser of its own. */
 export interface GpuPage {
   /** Name and version. */
   readonly browser: string;
@@ -32,7 +29,6 @@ export interface BrowserChoice {
 }
 
 export async function openGpuPage(url: string, { browser, gpu }: BrowserChoice): Promise<GpuPage> {
-  Object.assign(process.env, WITHOUT_SHADER_FILES);
   return browser === 'firefox'
     ? openInFirefox(url)
     : openInChromium(url, { gpu, ...(browser && { executable: browser }) });

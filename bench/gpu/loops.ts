@@ -29,46 +29,36 @@ interface Steps {
   notReplayed: string | null;
 }
 
-export class Loop {
+export interface Loop {
   readonly model: BenchModel;
-  readonly #name: LoopName;
-  readonly #batch: number;
-  readonly #steps: Steps;
-  #step = 0;
-
-  private constructor(name: LoopName, model: BenchModel, batch: number, steps: Steps) {
-    this.#name = name;
-    this.model = model;
-    this.#batch = batch;
-    this.#steps = steps;
-  }
-
-  get notReplayed(): string | null {
-    return this.#steps.notReplayed;
-  }
-
-  static async create(name: LoopName, modelName: GpuModel, batch: number): Promise<Loop> {
-    const model = await loadModel(modelName);
-    const steps = name === 'plain' ? plainSteps(model.task, batch) : await ddpSteps(model.task, batch, name === 'own');
-    return new Loop(name, model, batch, steps);
-  }
-
   /** Takes one step with the loop's kernels. */
-  async step(): Promise<StepFigures> {
-    useKernels(this.#name === 'own' ? 'own' : 'stock');
-    const { task } = this.model;
-    const first = (this.#step * this.#batch) % (task.trainSamples - this.#batch);
-    const indices = Uint32Array.from({ length: this.#batch }, (_, i) => first + i);
-    const before = currentCounts()!;
-    const startedAt = performance.now();
-    const at = { step: this.#step, epoch: 0 };
-    const jsMs = await task.withBatch(indices, (pass) => this.#steps.take(pass, startedAt), at, this.#batch);
-    const ms = performance.now() - startedAt;
-    const after = currentCounts()!;
-    this.#step += 1;
-    const since = (name: keyof CommandCounts): number => after[name] - before[name];
-    return { ms, jsMs, dispatches: since('dispatches'), submits: since('submits') };
-  }
+  step(): Promise<StepFigures>;
+  /** Returns a sentence that says why steps are not replayed; `null` if nothing prevents it. */
+  notReplayed(): string | null;
+}
+
+export async function createLoop(name: LoopName, modelName: GpuModel, batch: number): Promise<Loop> {
+  const model = await loadModel(modelName);
+  const { task } = model;
+  const steps = name === 'plain' ? plainSteps(task, batch) : await ddpSteps(task, batch, name === 'own');
+  let step = 0;
+  return {
+    model,
+    notReplayed: () => steps.notReplayed,
+    async step() {
+      useKernels(name === 'own' ? 'own' : 'stock');
+      const first = (step * batch) % (task.trainSamples - batch);
+      const indices = Uint32Array.from({ length: batch }, (_, i) => first + i);
+      const before = currentCounts()!;
+      const startedAt = performance.now();
+      const jsMs = await task.withBatch(indices, (pass) => steps.take(pass, startedAt), { step, epoch: 0 }, batch);
+      const ms = performance.now() - startedAt;
+      const after = currentCounts()!;
+      step += 1;
+      const since = (count: keyof CommandCounts): number => after[count] - before[count];
+      return { ms, jsMs, dispatches: since('dispatches'), submits: since('submits') };
+    },
+  };
 }
 
 /**

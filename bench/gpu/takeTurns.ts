@@ -13,7 +13,7 @@ import {
   type StepFigures,
 } from './args.ts';
 import { gpuTimeOf } from './gpuTime.ts';
-import { Loop } from './loops.ts';
+import { createLoop, type Loop } from './loops.ts';
 
 /** Turns of each loop, and measured steps in a turn. */
 const TURNS = 20;
@@ -35,7 +35,7 @@ const TIMED_STEPS = 2;
 /** Measures all loops in turn, a few steps each. */
 export async function takeTurns({ model, batch }: Batch): Promise<ModelFigures> {
   const loops: [LoopName, Loop][] = [];
-  for (const name of LOOPS) loops.push([name, await Loop.create(name, model, batch)]);
+  for (const name of LOOPS) loops.push([name, await createLoop(name, model, batch)]);
   for (const [, loop] of loops) await take(loop, WARM_UP_STEPS);
   const taken: ByLoop<StepFigures[]> = { plain: [], stock: [], own: [] };
   const startedAt = performance.now();
@@ -49,7 +49,7 @@ export async function takeTurns({ model, batch }: Batch): Promise<ModelFigures> 
     figures.push([name, { ...mediansOf(taken[name]), gpuMs: gpuMs === null ? null : gpuMs / TIMED_STEPS }]);
   }
   const { parameters, tokens } = loops[0]![1].model;
-  const notReplayed = loops.map(([, loop]) => loop.notReplayed).find((reason) => reason !== null) ?? null;
+  const notReplayed = loops.map(([, loop]) => loop.notReplayed()).find((reason) => reason !== null) ?? null;
   return { parameters, tokens, loops: Object.fromEntries(figures) as ByLoop<LoopFigures>, notReplayed };
 }
 
@@ -58,7 +58,7 @@ export async function takeTurns({ model, batch }: Batch): Promise<ModelFigures> 
  * then, pooled buffers included. Call it in a fresh browser, which has no other buffers.
  */
 export async function memoryOf({ loop, model, batch }: Batch & { loop: LoopName }): Promise<number> {
-  await take(await Loop.create(loop, model, batch), WARM_UP_STEPS);
+  await take(await createLoop(loop, model, batch), WARM_UP_STEPS);
   return (tf.memory() as unknown as WebGPUMemoryInfo).numBytesAllocatedInGPU;
 }
 

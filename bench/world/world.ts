@@ -54,6 +54,7 @@ export class World {
    * @throws (rejects) PeergradError if the browser or a page fails. The browser is closed then.
    */
   static async open(tabs: number, { transport = 'webrtc', ice = NO_ICE }: WorldOptions = {}): Promise<World> {
+    const browser = await launchBrowser();
     const server = await createServer({
       root: ROOT,
       configFile: path.join(ROOT, 'vite.config.ts'),
@@ -63,7 +64,7 @@ export class World {
       // and reload all pages while they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
-    const world = new World(await launchBrowser(), server, transport === 'server' ? new ServedRoom(tabs) : null);
+    const world = new World(browser, server, transport === 'server' ? new ServedRoom(tabs) : null);
     try {
       await server.listen();
       const { port } = server.httpServer!.address() as { port: number };
