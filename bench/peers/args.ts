@@ -3,8 +3,8 @@
 export const BACKENDS = ['webgpu', 'wasm'] as const;
 export type PeerBackend = (typeof BACKENDS)[number];
 
-/** Libraries in a tab. Each has a worker of its own. */
-export const TAB_PEERS = ['peergrad', 'jaxjs', 'tfjs'] as const;
+/** Libraries in a tab. Each has a worker of its own. `threads`: peergrad with a thread for each core. */
+export const TAB_PEERS = ['peergrad', 'threads', 'jaxjs', 'tfjs'] as const;
 export type TabPeer = (typeof TAB_PEERS)[number];
 /** PyTorch computes on the CPU, so it is compared with WebAssembly only. */
 export const PEERS = [...TAB_PEERS, 'pytorch'] as const;

@@ -44,6 +44,8 @@ export interface PeersRow {
   backend: PeerBackend;
   /** Median milliseconds of a step; `null`: the library cannot train this model, see `notes`. */
   ms: Record<PeerName, number | null>;
+  /** Time of each other library divided by peergrad's. */
+  ratio: Partial<Record<PeerName, number>>;
   /** Largest difference of a loss from peergrad's in the first steps, in nats. */
   lossDifference: number;
   /** Sentences about libraries that are left out. */
@@ -80,7 +82,8 @@ async function open(model: ModelName, backend: PeerBackend, call: Call, python: 
   const turns = new Map<PeerName, TakeTurn>();
   const notes: string[] = [];
   let problem: Problem | null = null;
-  for (const peer of TAB_PEERS) {
+  // A GPU needs no threads.
+  for (const peer of TAB_PEERS.filter((name) => name !== 'threads' || backend === 'wasm')) {
     const opened = (await call(peer, 'open', { peer, model, backend, problem })) as Problem | null;
     problem ??= opened;
     turns.set(peer, (steps) => call(peer, 'turn', { steps }) as Promise<Turn>);
@@ -137,9 +140,12 @@ export async function compare({ turns, notes }: Opened, rounds: number): Promise
   const ms = Object.fromEntries(
     PEERS.map((peer) => [peer, times.has(peer) ? median(times.get(peer)!) : null]),
   ) as PeersRow['ms'];
+  const ratio = Object.fromEntries(
+    PEERS.flatMap((peer) => (peer === 'peergrad' || ms[peer] === null ? [] : [[peer, ms[peer] / ms.peergrad!]])),
+  );
   const own = losses.get('peergrad')!;
   const differences = [...losses.values()].flatMap((other) => other.map((loss, i) => Math.abs(loss - own[i]!)));
-  return { ms, lossDifference: Math.max(...differences), notes };
+  return { ms, ratio, lossDifference: Math.max(...differences), notes };
 }
 
 async function measure({ model: models, backend: backends, rounds }: PeersOptions, io: Io): Promise<PeersRow[]> {
@@ -186,10 +192,11 @@ function problemsOf(rows: readonly PeersRow[]): string[] {
 /** A table, and the rows' notes. */
 function lines(rows: readonly PeersRow[]): string {
   const shown = table(
-    ['model, backend', ...PEERS.map((peer) => `${peer}, ms`), 'losses'],
-    rows.map(({ model, backend, ms, lossDifference }) => [
+    ['model, backend', ...PEERS.map((peer) => `${peer}, ms`), 'jaxjs / peergrad', 'losses'],
+    rows.map(({ model, backend, ms, ratio, lossDifference }) => [
       `${model}, ${backend}`,
       ...PEERS.map((peer) => ms[peer]?.toFixed(2) ?? '-'),
+      ratio.jaxjs?.toFixed(2) ?? '-',
       lossDifference.toExponential(0),
     ]),
   );
@@ -201,8 +208,8 @@ export function section(rows: readonly PeersRow[]): string {
   return `## Beside other libraries
 
 \`npm run -s bench -- peers\`: a training step of peergrad, jax-js, TensorFlow.js and PyTorch with the same model, batches, first weights and
-Adam, without dropout and clipping. They take turns; times are medians. Each library has one thread. Each
-step copies its samples to the device and reads its loss. *peergrad* is the step of a rank that is alone: it reads all gradients and updates on
+Adam, without dropout and clipping. They take turns; times are medians. Each library has one thread, except *threads*: peergrad with
+a thread for each core. Each step copies its samples to the device and reads its loss. *peergrad* is the step of a rank that is alone: it reads all gradients and updates on
 the CPU. *jaxjs* is one jitted function. *tfjs* is \`variableGrads\` and \`tf.train.adam\` with TensorFlow.js's own kernels.
 *losses* is the largest difference of a loss from peergrad's in the first ${FIRST_STEPS} steps, in nats.
 

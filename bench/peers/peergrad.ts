@@ -9,10 +9,11 @@ import { DeviceError, PeergradError } from '../../src/util/errors.ts';
 import { MODELS, type OpenArgs, type Peer } from './args.ts';
 import { loadTask } from './task.ts';
 
-export async function openPeergrad({ model, backend }: OpenArgs): Promise<Peer> {
+export async function openPeergrad({ peer, model, backend }: OpenArgs): Promise<Peer> {
   const own = await openAppDevice(clock, 'own');
   const { device, note } = own;
   if (device.backend !== backend) throw new DeviceError(`the tab computes on ${device.backend}. ${note}`);
+  if (peer === 'threads') own.shareCores?.(1);
   const { job, task, indicesOf, problem } = await loadTask(model);
   const strategy = await createRunStrategy(job, { task, clock, checkDevice: () => own.check(), emit: () => {} });
   // A slow step must not be measured as if it were the usual one.

@@ -4,7 +4,8 @@ import { BATCHES, type OpenArgs, type Peer, type Problem, type TabPeer, type Tur
 
 /** Loads only the library that is measured: the others would change TensorFlow.js's kernels. */
 const OPEN: Record<TabPeer, (args: OpenArgs) => Promise<Peer>> = {
-  peergrad: async (args) => (await import('./peergrad.ts')).openPeergrad(args),
+  peergrad: openOwn,
+  threads: openOwn,
   jaxjs: async (args) => {
     // With shared memory, jax-js computes with a thread for each core.
     Reflect.deleteProperty(globalThis, 'SharedArrayBuffer');
@@ -12,6 +13,10 @@ const OPEN: Record<TabPeer, (args: OpenArgs) => Promise<Peer>> = {
   },
   tfjs: async (args) => (await import('./tfjs.ts')).openTensorflow(args),
 };
+
+async function openOwn(args: OpenArgs): Promise<Peer> {
+  return (await import('./peergrad.ts')).openPeergrad(args);
+}
 
 let peer: Peer;
 let taken = 0;

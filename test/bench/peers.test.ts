@@ -20,7 +20,8 @@ test('a row has median times, and the largest difference of a loss; a library th
   ]);
   const row = await compare({ turns, notes: ['pytorch: absent'], close: () => {} }, 2);
   expect(row).toEqual({
-    ms: { peergrad: 10, jaxjs: 25, tfjs: null, pytorch: null },
+    ms: { peergrad: 10, threads: null, jaxjs: 25, tfjs: null, pytorch: null },
+    ratio: { jaxjs: 2.5 },
     lossDifference: expect.closeTo(0.00001, 8) as number,
     notes: ['pytorch: absent', "tfjs: Kernel 'A' is missing"],
   });
@@ -32,7 +33,7 @@ test('a row has median times, and the largest difference of a loss; a library th
     ['jaxjs', 10],
   ]);
   const shown = section([{ model: 'cnn', backend: 'wasm', ...row } satisfies PeersRow]);
-  expect(shown).toMatch(/\| cnn, wasm +\| +10.00 \| +25.00 \| +- \| +- \| +1e-5 \|/);
+  expect(shown).toMatch(/\| cnn, wasm +\| +10.00 \| +- \| +25.00 \| +- \| +- \| +2.50 \| +1e-5 \|/);
   expect(shown).toContain("cnn, wasm: tfjs: Kernel 'A' is missing");
 });
 
