@@ -65,7 +65,6 @@ export function abortMessage(error: Error): AbortMessage {
   return { type: 'abort', name: error.name, message: error.message.slice(0, MAX_MESSAGE_LENGTH), ...where };
 }
 
-/** Returns the class of the error that an abort message describes. */
 export function abortErrorClass({ name }: AbortMessage): ErrorClass {
   return ABORT_ERRORS.get(name) ?? PeerGoneError;
 }

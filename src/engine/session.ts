@@ -52,7 +52,6 @@ export class Session {
   readonly #queries: ModelQueries;
   #rendezvous: Rendezvous | null = null;
   #readiness: ReadinessState = NOT_READY;
-  /** The room's code. */
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;

@@ -8,7 +8,6 @@ const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
 /** A line `sep=;` is recognized only if it ends within this number of first bytes of a file. */
 const SEP_BYTES = 32;
 
-/** How the fields of a row correspond to columns. */
 export interface Shape {
   columns: number;
   /**

@@ -50,7 +50,6 @@ const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
  */
 const EXACT_DIGITS = 15;
 
-/** A field that is a number. */
 export interface Amount {
   /** The number in digits, with an optional sign, exponent, points and commas. */
   text: string;

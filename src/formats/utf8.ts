@@ -3,7 +3,6 @@
 /** The lowest code point of a character, by the number of bytes after its first byte. */
 const LOWEST = [0, 0x80, 0x800, 0x10000] as const;
 const [FIRST_SURROGATE, LAST_SURROGATE, LAST_CODE] = [0xd800, 0xdfff, 0x10ffff];
-/** Maximum number of bytes of a character. */
 export const MAX_CHARACTER_BYTES = 4;
 
 /**

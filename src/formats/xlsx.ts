@@ -8,7 +8,6 @@ import { readBytes } from './partialFile.ts';
 /** The first bytes of a zip file, which a workbook is. */
 const ZIP_MARK = 'PK\x03\x04';
 
-/** Returns whether a file may be a workbook. */
 export async function isWorkbook(file: File): Promise<boolean> {
   const start = await readBytes(file.name, file, 0, ZIP_MARK.length);
   return String.fromCharCode(...start) === ZIP_MARK;

@@ -19,7 +19,6 @@ export const MAX_FRAME_BYTES = 64 * 1024;
  */
 export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 
-/** Kinds of frames. */
 export const FrameKind = {
   /** First frame on a link: identifies the sender. Payload: JSON. */
   HELLO: 1,
@@ -142,7 +141,6 @@ export interface FrameHeader {
   count: number;
 }
 
-/** Returns the header of a frame without data. */
 export function emptyHeader(kind: FrameKind, generation: number): FrameHeader {
   return {
     kind,

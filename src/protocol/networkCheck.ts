@@ -20,7 +20,6 @@ export function arePartners(members: readonly { readonly member: string }[], mem
 
 const positive = v.pipe(finite, v.gtValue(0));
 
-/** The speed of a link or a connection. */
 export const LinkSpeed = v.strictObject({ roundTripMs: positive, bytesPerSecond: positive });
 export type LinkSpeed = v.InferOutput<typeof LinkSpeed>;
 
@@ -33,7 +32,6 @@ export type CheckResult<Works extends string, Fails extends string, NotTried ext
 
 /** The links to another tab. */
 export interface PairReport {
-  /** Name of the other tab. */
   name: string;
   /** Whether the other tab is in the same browser, so that its data channel crosses no network. */
   isSameBrowser: boolean;

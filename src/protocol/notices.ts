@@ -41,7 +41,6 @@ export interface NoticeText {
   notice?: Notice | undefined;
 }
 
-/** Sentences for each kind of notice. */
 export type NoticeSentences = {
   [Code in Notice['code']]: (notice: Extract<Notice, { code: Code }>) => string;
 };
@@ -87,7 +86,6 @@ export function noticeText(notice: Notice): NoticeText {
   return { message: textOfNotice(notice, NOTICE_SENTENCES), notice };
 }
 
-/** Returns a notice as a text. */
 export function textOfNotice(notice: Notice, sentences: NoticeSentences): string {
   const sentence: (of: never) => string = sentences[notice.code];
   return sentence(notice as never);

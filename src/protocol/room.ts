@@ -85,7 +85,6 @@ export const ring = v.pipe(
 export const ROOM_PHASES = ['FORMING', 'LINKING', 'SYNCING', 'RUNNING', 'PAUSED'] as const;
 export type RoomPhase = (typeof ROOM_PHASES)[number];
 
-/** The number of removed members that are listed. */
 export const MAX_REMOVED_LISTED = 64;
 
 /** The members that hosts have removed. If there are many, only the latest are listed. */

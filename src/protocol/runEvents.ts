@@ -88,7 +88,6 @@ export const ModelEvent = v.object({
   testSamples: count,
 });
 
-/** The largest number of layers in an event. */
 const MAX_LAYERS = 512;
 
 /** The stages of a run with a pipeline in this world. Emitted after the event `model`. */

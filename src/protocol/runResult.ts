@@ -52,13 +52,11 @@ export const WrittenSample = v.object({
   /** The number of steps before the text was generated, and the loss of the last of these steps. */
   steps: count,
   loss: finite,
-  /** The prompt. */
   prompt: text(MAX_PROMPT),
   text: text(MAX_SAMPLE_LENGTH),
 });
 export type WrittenSample = v.InferOutput<typeof WrittenSample>;
 
-/** The result of a range test. */
 export const RangeTestResult = v.object({
   /** The learning rates of the steps that have a finite loss. */
   rates: v.array(finite),

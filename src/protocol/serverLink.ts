@@ -20,7 +20,6 @@ export const LinkOpening = v.strictObject({
   token: secret,
   /** The generation, or the feed, for which the link is opened. It may outlive it. */
   generation: ordinal,
-  /** The member at the other end. */
   peer: memberId,
   /** The initiating end chooses it and sends it to the other end, in a signal. */
   channel: channelId,

@@ -59,7 +59,6 @@ interface Simulated {
   readonly ms: number;
   /** End time of each rank. */
   readonly endedAt: Float64Array;
-  /** Number of simulated events. */
   readonly events: number;
   /**
    * Returns the time at which a rank's send in `step` had left the rank, or at which its receive in

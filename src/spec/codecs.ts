@@ -4,7 +4,6 @@
  * codec contains all that forms, checks and cost models know about it.
  */
 
-/** Facts about a codec. */
 export interface CodecFacts {
   /** Its name in texts. */
   title: string;
@@ -75,7 +74,6 @@ export function isCollectiveCodec(codec: PlannedCodec): codec is CodecName {
 /** The codecs of all-reduces. */
 export const COLLECTIVE_CODECS = CODEC_NAMES.filter(isCollectiveCodec);
 
-/** The codecs of values between the stages of a pipeline. */
 export const PIPELINE_CODECS = CODEC_NAMES.filter((name) => CODECS[name].fitsPipelines);
 
 /**

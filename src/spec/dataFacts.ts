@@ -89,7 +89,6 @@ const TextFacts = v.strictObject({
 });
 export type TextFacts = v.InferOutput<typeof TextFacts>;
 
-/** Facts of labelled samples. */
 export const SampleFacts = v.variant('kind', [TableFacts, ImagesFacts]);
 export type SampleFacts = v.InferOutput<typeof SampleFacts>;
 

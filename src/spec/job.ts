@@ -126,7 +126,6 @@ export const FIELDS = {
 const JobFields = fieldsOf(schemasOf(FIELDS));
 type JobFields = v.InferOutput<typeof JobFields>;
 
-/** The kinds of data that each job supports. */
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
   digits: ['synthetic'],
   mnist: ['url', 'files', 'shared'],

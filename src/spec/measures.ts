@@ -45,7 +45,6 @@ export function metricEntries(metrics: Metrics): [MetricName, number][] {
   return Object.entries(metrics) as [MetricName, number][];
 }
 
-/** The fields of a job for its loss and metrics. */
 export const MEASURE_FIELDS = {
   /** The loss function; `null`: the task's default. */
   loss: field(v.nullable(v.picklist(LOSS_NAMES)), null, {
@@ -66,12 +65,10 @@ export type Measures = {
   readonly [Name in keyof typeof MEASURE_FIELDS]: Readonly<(typeof MEASURE_FIELDS)[Name]['defaultValue']>;
 };
 
-/** Returns the loss of a job with this task. */
 export function lossOf({ loss }: Pick<Measures, 'loss'>, task: TaskName): LossName {
   return loss ?? LOSSES[task][0];
 }
 
-/** Returns the metrics of a job with this task. */
 export function metricsOf({ metrics }: Pick<Measures, 'metrics'>, task: TaskName): readonly MetricName[] {
   return metrics ?? [METRICS[task][0]];
 }

@@ -24,7 +24,6 @@ export const METHODS: ReadonlyMap<string, Method> = new Map(
 
 export const METHOD_NAMES = [...METHODS.keys()];
 
-/** Returns a method. */
 export function methodOf(name: string): Method {
   return METHODS.get(name)!;
 }

@@ -15,7 +15,6 @@ export function mnistNamesOf(split: MnistSplit, part: MnistPart): string[] {
   return plain.flatMap((name) => [`${name}.gz`, name]);
 }
 
-/** Returns the path whose file name is `name`. */
 export function pathOfName(paths: readonly string[], name: string): string | undefined {
   return paths.find((one) => one.slice(one.lastIndexOf('/') + 1) === name);
 }

@@ -16,7 +16,6 @@ export type ModelFormat = WeightsFormat | 'checkpoint';
  */
 export type ModelVersion = 'last' | 'best';
 
-/** The file name extension of each format. */
 export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
   safetensors: '.safetensors',
   tfjs: '.zip',

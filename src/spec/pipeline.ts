@@ -62,7 +62,6 @@ export function isPipeline({ strategy }: { strategy: StrategyName }): boolean {
 export interface PipelineWorld {
   /** Number of ranks that hold one replica of the model. */
   stages: number;
-  /** Number of replicas. */
   replicas: number;
 }
 

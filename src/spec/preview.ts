@@ -153,7 +153,6 @@ export interface DataNote {
   example: string;
 }
 
-/** A sentence about all notes of a kind. */
 type Sentence = (notes: readonly DataNote[]) => string;
 export type NoteSentences = Readonly<Record<NoteKind, Sentence>>;
 

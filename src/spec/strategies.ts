@@ -10,7 +10,6 @@ export type ModelKind = 'classifier' | 'language model';
 
 /** How fragments of the parameters are exchanged in turn. */
 export interface Streaming {
-  /** Number of fragments. */
   fragments: number;
   /** Steps from the beginning of an exchange until its result is applied (tau in the paper). */
   delay: number;
@@ -58,7 +57,6 @@ export type StrategySetting = (typeof STRATEGY_SETTINGS)[number];
  */
 export type JobFeature = 'lesson' | 'measure' | 'shardOptimizer' | 'mixed' | 'federated' | 'branches';
 
-/** Facts about a strategy. */
 export interface StrategyFacts {
   /**
    * The values that ranks exchange. `gradients`: all ranks take every step together, with the
@@ -91,7 +89,6 @@ export interface StrategyFacts {
   excludes: Readonly<Partial<Record<JobFeature, string>>>;
   /** Default number of stages of the model; 1 if each rank has the whole model. */
   stages: number;
-  /** The default optimizer of a rank. */
   optimizer: OptimizerName;
   /**
    * Default number of steps between two synchronizations of all ranks; `null` if they synchronize
@@ -273,7 +270,6 @@ export function strategiesSupporting(feature: JobFeature): string {
   return STRATEGY_NAMES.filter((name) => supportsFeature(name, feature)).join(', ');
 }
 
-/** Whether a job with the strategy can have the feature. */
 export function supportsFeature(strategy: StrategyName, feature: JobFeature): boolean {
   return STRATEGIES[strategy].excludes[feature] === undefined;
 }

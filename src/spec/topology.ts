@@ -43,7 +43,6 @@ const UNUSED = {
 interface LayerRow {
   name: string;
   kind: Layer['class_name'];
-  /** Output shape for one sample. */
   shape: Shape;
   parameters: number;
 }
@@ -135,7 +134,6 @@ export const Topology = v.pipe(
   v.transform((topology): Topology => resolved(topology)),
 );
 
-/** Describes each layer of a validated topology. */
 export function rowsOf(topology: Topology): LayerRow[] {
   return walk(topology).rows;
 }
@@ -152,7 +150,6 @@ export function sourcesOf(topology: Topology): number[][] {
   );
 }
 
-/** Returns the shapes of the model's input and output. */
 export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
   return { input: inputOf(topology.config.layers)!, outputs: rowsOf(topology).at(-1)!.shape };
 }

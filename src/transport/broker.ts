@@ -6,7 +6,6 @@
 import { deferred } from '../util/deferred.ts';
 import { messageOf, PeerGoneError } from '../util/errors.ts';
 
-/** A request for a port. */
 export interface PortRequest {
   /**
    * Resolves once the other tab has made a request with the same key. Rejects with PeerGoneError if

@@ -54,7 +54,6 @@ export interface Connection {
   close(): void;
 }
 
-/** A channel that is open. */
 interface OpenChannel {
   channel: FrameChannel;
   probes: TailProbes;

@@ -36,7 +36,6 @@ const Message = v.variant('type', [
 ]);
 type Message = v.InferOutput<typeof Message>;
 
-/** A further connection. */
 interface Further {
   signal(signal: PeerSignal): void;
   close(): void;

@@ -18,7 +18,6 @@ export const MAX_EARLY_BYTES = 64 * 1024;
 
 export class SharedLink {
   readonly #link: Link;
-  /** Open views by generation. */
   readonly #views = new Map<number, GenerationView>();
   /** Frames of generations for which no view exists yet. */
   #early: { generation: number; frame: ArrayBuffer }[] = [];
@@ -156,7 +155,6 @@ class GenerationView extends LinkEnd {
     this.#detach = detach;
   }
 
-  /** Delivers a frame of the generation. */
   deliver(frame: ArrayBuffer): void {
     this.arrived(frame);
   }

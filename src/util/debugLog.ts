@@ -12,7 +12,6 @@ export interface DebugLog {
   readonly isOn: () => boolean;
 }
 
-/** Returns the log of a scope. */
 export function debugLog(scope: 'membership' | 'links' | 'collectives' | 'recovery'): DebugLog {
   const write = debug(`peergrad:${scope}`);
   const log = (line: () => string): void => {

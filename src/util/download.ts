@@ -3,7 +3,6 @@
 /** After this many milliseconds, the browser has certainly read the file. */
 const READ_MS = 30_000;
 
-/** Downloads `value` as a JSON file. */
 export function downloadJson(name: string, value: unknown): void {
   downloadFile(name, JSON.stringify(value), 'application/json');
 }

@@ -11,7 +11,6 @@ interface Props {
   hint: string;
   /** The attribute `accept` of the `<input>`. If it is missing, all files can be chosen. */
   accept?: string;
-  /** CSS class of the button. */
   class?: string;
   onfiles: (files: File[]) => void;
   /** Content below the hint. */

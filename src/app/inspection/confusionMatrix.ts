@@ -22,7 +22,6 @@ export function mostConfused({ classes, counts }: Confusion): Worst | null {
   return worst;
 }
 
-/** Returns the number of samples in one row of the matrix. */
 export function sampleCount(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }

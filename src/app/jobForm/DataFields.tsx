@@ -100,7 +100,6 @@ export function AugmentField({ job, offer }: { job: JobSpec; offer: Offer }) {
   );
 }
 
-/** Returns the sources of data that the job can use. */
 function sourceOptions(job: JobSpec): Record<DataSourceName, string> {
   const options = Object.entries(messages.value.job.sources).filter(([kind]) => acceptsData(job, kind));
   return Object.fromEntries(options) as Record<DataSourceName, string>;

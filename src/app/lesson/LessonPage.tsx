@@ -24,7 +24,6 @@ import { pageWidth } from '../browser/theme.ts';
 
 interface Props {
   controls: LessonControls;
-  /** Index of the current page. */
   page: number;
   onpage: (page: number) => void;
   /** Content above the lesson. */

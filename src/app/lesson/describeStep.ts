@@ -50,7 +50,6 @@ export function describeStep(round: LessonRound, you: number): StepDescription {
 
 type RoundPhase = 'before' | 'reduceScatter' | 'allGather' | 'gathering' | 'returning' | 'done';
 
-/** Returns the phase of the next step. */
 export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
   if (steps.length >= stepCount(mode, n)) return n === 1 ? 'before' : 'done';
   if (mode === 'parameter-server') return steps.length === 0 ? 'gathering' : 'returning';

@@ -155,7 +155,6 @@ function ServerNote({ lobby }: { lobby: LobbyView }) {
   );
 }
 
-/** Returns the columns of the table in the files of this tab. */
 function columnsOf({ files }: View): string[] {
   return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
 }

@@ -134,7 +134,6 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
   );
 }
 
-/** Returns the activity in words. */
 function activityOf({ kind, pass }: Segment): string {
   const { run: labels, pipeline } = messages.value;
   return pass ? pipeline.passOf(labels.kinds[kind], pass.microBatch, pass.stage) : labels.kinds[kind];

@@ -7,7 +7,6 @@ import type { FlightRecord, FlightRecording } from '../../protocol/flightRecordi
 
 export type Presence = FlightRecord['state'] | 'absent' | 'unknown';
 
-/** The facts about one collective in all recordings. */
 interface Collective {
   group: number;
   seq: number;

@@ -88,7 +88,6 @@ export function windowOf({ rows }: Timeline, step: number): Window | null {
   return { from: from - margin, to: to + margin };
 }
 
-/** Returns the range of the newest steps. */
 export function newest(timeline: Timeline): Window | null {
   const last = Math.max(-1, ...timeline.rows.map(({ steps }) => steps.at(-1)?.step ?? -1));
   const count = kindsOf(timeline).includes('forward') ? FIRST_LOOK_AT_PIPELINE : FIRST_LOOK;

@@ -29,7 +29,6 @@ export interface GestureOptions {
   rowHeight: number;
 }
 
-/** Returns the event handlers of the canvas. */
 export function useGestures(canvas: { readonly current: HTMLCanvasElement | null }, options: GestureOptions) {
   const now = useRef(options);
   now.current = options;

@@ -86,7 +86,6 @@ function keyOf(kind: PassKind, stage: number, microBatch: number): string {
   return `${kind}/${stage}/${microBatch}`;
 }
 
-/** Returns the times of the ticks, for the player. */
 export function timelineOf({ plan: { ticks } }: PipelineReel): StepTimeline {
   const all = Array.from({ length: ticks }, (_, tick) => tick);
   return { leaves: all.map((tick) => tick + COMPUTES), arrives: all.map((tick) => tick + 1), duration: ticks };

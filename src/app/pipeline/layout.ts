@@ -62,7 +62,6 @@ const LABELLED_WIDTH = 100;
 const LEAST_WIDTH = 46;
 /** With more ranks in a replica than this, labels would fill the screen. */
 const MOST_LABELLED = 12;
-/** Lines of the label of a rank. */
 const LABEL_LINES = 4;
 
 export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: LayoutOptions): PipelineLayout {

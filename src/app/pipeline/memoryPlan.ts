@@ -115,7 +115,6 @@ function cutOrNull(...cut: Parameters<typeof cutLayers>): number[] | null {
   }
 }
 
-/** Returns the bytes of the activations of a stage. */
 function keptBytes(layers: readonly PlannedLayer[], recompute: boolean, rows: number, inFlight: number): number {
   const sumOf = (key: 'kept' | 'output'): number => layers.reduce((sum, layer) => sum + layer[key], 0);
   if (!recompute) return sumOf('kept') * rows * inFlight;

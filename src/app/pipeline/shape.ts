@@ -19,7 +19,6 @@ export interface RankStages {
   bytes: number;
 }
 
-/** Returns the plan that the ranks of a replica follow. */
 export function planOf({ ranks, microBatches, schedule, ring }: PipelineShape): PipelinePlan {
   return (schedule === 'gpipe' ? gpipe : oneForwardOneBackward)(ranks, microBatches, { ring });
 }
@@ -30,7 +29,6 @@ export function layersByStage<Layer>(layers: readonly Layer[], cut: readonly num
   return cut.map((count) => layers.slice(at, (at += count)));
 }
 
-/** Returns the stages that each rank of a replica holds. */
 export function stagesByRank({ ranks, layers, cut }: PipelineCut): RankStages[] {
   const byStage = layersByStage(layers, cut);
   return Array.from({ length: ranks }, (_, rank) => {

@@ -15,7 +15,6 @@ export interface Point {
   y: number;
 }
 
-/** The place of a rank. */
 export interface RankPosition extends Point {
   /** The direction from the centre of the rank's circle to the rank, in radians. */
   angle: number;
@@ -33,7 +32,6 @@ export interface RingLayout extends Circle {
   shape: Shape;
   width: number;
   height: number;
-  /** The place of each rank. */
   places: readonly RankPosition[];
   /** The circles of the groups of the two-level algorithm. */
   groups: readonly Circle[];
@@ -53,7 +51,6 @@ export interface LayoutOptions {
   height: number;
   n: number;
   textSize: number;
-  /** Whether the ranks have names. */
   named: boolean;
   shape: Shape;
   /** The rank to enlarge with its neighbours if there are many; `null` for none. */

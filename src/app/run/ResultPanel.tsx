@@ -30,7 +30,6 @@ import { messages } from '../locales/index.ts';
 
 interface Props {
   job: JobSpec;
-  /** Number of the run. */
   run: number;
   result: RunResult;
   /**
@@ -170,7 +169,6 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
 
 interface EndedProps {
   run: Run;
-  /** The reason for the end of the run. */
   failure: Failure;
   host: boolean;
   children: ComponentChildren;

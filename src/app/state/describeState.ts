@@ -27,7 +27,6 @@ interface StateText {
   status: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
-/** Returns the state of this tab in words. */
 export function describeState(view: View): StateText {
   const { state, run, lobby } = view;
   const { state: labels } = messages.value;

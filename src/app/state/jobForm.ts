@@ -131,7 +131,6 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
   return { ...withMeasure(spec, null), learningRate };
 }
 
-/** Returns the names of all strategies. */
 export function strategyOptions(): Record<StrategyName, string> {
   const { strategies } = messages.value.job;
   return Object.fromEntries(STRATEGY_NAMES.map((name) => [name, strategies[name].name])) as Record<

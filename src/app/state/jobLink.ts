@@ -51,7 +51,6 @@ interface LinkedJob {
   unknown: string[];
 }
 
-/** Reads the job of a link. */
 export function jobOfLink(query: URLSearchParams): LinkedJob {
   const unknown = [...new Set(query.keys())].filter((name) => !SETTINGS.has(name));
   const fields: Record<string, unknown> = { ...PAGE_JOB, ...readFrom(query, WRITTEN) };

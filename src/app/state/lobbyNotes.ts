@@ -45,7 +45,6 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
   return problem === null ? null : obstacle.algorithm(problem);
 }
 
-/** Returns notes for the host before a start. */
 export function startNote(lobby: Lobby): string {
   const { note } = messages.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);

@@ -14,9 +14,7 @@ export type Lobby = Omit<EventOf<'room'>, 'type'>;
 
 export interface RoomView {
   state: RankState;
-  /** The generation that `state` belongs to. */
   generation: number;
-  /** The neighbours that this tab is connecting to. */
   connecting: RankStatus['connecting'];
   /** Whether the connection to the signaling server is lost. The engine then reconnects. */
   isServerAway: boolean;

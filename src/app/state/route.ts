@@ -82,7 +82,6 @@ const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 /** Settings that links to every page may have. */
 export const PAGE_SETTINGS: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
 
-/** Returns the settings of the appearance in a link. */
 export function viewSettings(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
     VIEW_SETTINGS.flatMap((name) => {

@@ -31,7 +31,6 @@ export interface WorldChange {
 export type LessonView = Omit<EventOf<'lesson'>, 'type'>;
 
 export interface Run extends RunProgress, RunTelemetry {
-  /** The number of the run in its room. */
   number: number;
   generation: number;
   rank: number;
@@ -44,7 +43,6 @@ export interface Run extends RunProgress, RunTelemetry {
   changes: readonly WorldChange[];
   /** Ids of the members that take part or have taken part in the run. */
   met: readonly string[];
-  /** State of a lesson. */
   lesson: LessonView | null;
 }
 

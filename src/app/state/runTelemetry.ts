@@ -39,7 +39,6 @@ export interface RunTelemetry {
    * number of bytes that each rank has.
    */
   distribution: { what: 'files' | 'state'; total: number; bytesPerRank: readonly number[] } | null;
-  /** The stages of a run with a pipeline. */
   pipeline: PipelineView | null;
   /**
    * The algorithm that sends most bytes of the gradients; `null` before the first step of a

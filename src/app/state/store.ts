@@ -154,7 +154,6 @@ export function stopRun(): void {
   send({ type: 'stop' });
 }
 
-/** Host: removes a member from the room. */
 export function removeMember(member: string): void {
   send({ type: 'remove', member });
 }

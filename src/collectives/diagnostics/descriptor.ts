@@ -112,7 +112,6 @@ export function shapeTag(shape: readonly number[] = []): number {
   return shape.length < 2 ? 0 : digestOf(shape.slice(1));
 }
 
-/** Returns the text of a shape, such as `[2, 3]`; `undefined` without a shape. */
 export function shapeText(shape: readonly number[] | undefined): string | undefined {
   return shape && `[${shape.join(', ')}]`;
 }

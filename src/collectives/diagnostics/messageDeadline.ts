@@ -27,7 +27,6 @@ interface Message {
   /** Global ranks that the message waits for, and those that the error blames. */
   awaited: readonly number[];
   missing: readonly number[];
-  /** Returns a sentence about the state of the message. */
   state: () => string;
   /** Returns the time of a sign of progress other than bytes of this or earlier ops. */
   heardAt?: () => number;

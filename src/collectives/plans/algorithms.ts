@@ -122,12 +122,10 @@ export function allGatherOf({ byteLength }: TypedArray, displacements: Displacem
   return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
 
-/** Chooses the algorithm for a reduce of `tensor` to `root`. */
 export function reduceOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): AlgorithmChoice {
   return rootedOf(REDUCE_PLANS, tensor, root, n, options);
 }
 
-/** Chooses the algorithm for a broadcast of `tensor` from `root`. */
 export function broadcastOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): AlgorithmChoice {
   return rootedOf(BROADCAST_PLANS, tensor, root, n, options);
 }

@@ -30,7 +30,6 @@ export interface Move {
 
 export type Plan = readonly Move[];
 
-/** Returns the numbers of the plan's steps, in order. */
 export function stepsOf(plan: Plan): number[] {
   return [...new Set(plan.map(({ step }) => step))].sort((a, b) => a - b);
 }
@@ -44,7 +43,6 @@ export type Planner = (rank: number) => Plan;
 /** n+1 numbers: the start of each rank's part in a concatenation, and the total length. */
 export type Displacements = readonly number[];
 
-/** Returns the displacements of parts of these sizes. */
 export function displacementsOf(sizes: readonly number[]): Displacements {
   const displacements = [0];
   for (const size of sizes) displacements.push(displacements.at(-1)! + size);

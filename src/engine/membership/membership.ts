@@ -41,7 +41,6 @@ export interface MembershipState {
   readonly lostRun: number;
 }
 
-/** The end of a run. */
 export interface RunEnd extends NoticeText {
   run: number;
   outcome: RunOutcome;

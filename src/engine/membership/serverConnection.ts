@@ -181,7 +181,6 @@ export class ServerConnection {
     });
   }
 
-  /** Returns the first message of a connection. */
   #hello(): Hello {
     if (this.#admission === null) return { ...this.#options.hello, browser: this.#browser };
     const { member, room, token, hostKey } = this.#admission;

@@ -114,7 +114,6 @@ export class PipelineOutputs implements RunOutputs {
     return texts ?? {};
   }
 
-  /** Frees the files. */
   dispose(): void {
     this.#close('The run is over.');
     this.#final = null;

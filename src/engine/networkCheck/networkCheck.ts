@@ -108,7 +108,6 @@ export class NetworkCheck {
     await Promise.all([this.#checkAddresses(), this.#checkServer()]);
   }
 
-  /** Leaves the room. */
   close(): void {
     this.#isClosed = true;
     for (const { attempts } of this.#partners.values()) for (const attempt of attempts) attempt.abort();

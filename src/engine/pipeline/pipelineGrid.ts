@@ -24,7 +24,6 @@ export class PipelineGrid {
   readonly rows: number;
   /** `null` on a rank without a stage. */
   readonly groups: Groups | null;
-  /** The plan of a step. */
   readonly plan: PipelinePlan;
   readonly #job: GridJob;
 

@@ -91,7 +91,6 @@ export class PipelineModelStage {
     return this.#peakBytes;
   }
 
-  /** The layers of this rank. */
   get stage(): PipelineStage {
     return this.#stage;
   }

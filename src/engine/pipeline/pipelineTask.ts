@@ -33,7 +33,6 @@ import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
 import type { Evaluated, StepOfEpoch, Task } from '../tasks/task.ts';
 import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
 
-/** The layers of a model. */
 export interface PipelineModel extends LayerChain {
   layers: readonly ModelLayer[];
   /**

@@ -76,7 +76,6 @@ interface BuildOptions extends RankOptions {
   onbest: (copy: ModelCopy) => void;
 }
 
-/** The objects that training needs. */
 export interface BuiltRank {
   rank: ReplicaStep | StageStep;
   loop: TrainingLoop;

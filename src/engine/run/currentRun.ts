@@ -39,10 +39,8 @@ const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
 /** Milliseconds between two messages that say how much of the state this tab has received. */
 const RECEIVED_EVERY_MS = 5_000;
 
-/** Loads the code of runs. */
 const loadRun = async (): Promise<typeof Run> => (await loadCode(() => import('./run.ts'))).Run;
 
-/** This tab's part in a run. */
 type RunPart = Run | LessonRun;
 
 /** A run in which this tab takes part, or is about to take part. */
@@ -56,7 +54,6 @@ interface PreparedRun {
 /** The state or the weights from which a run starts, and what was kept when the GPU was lost. */
 type Start = Pick<RunOptions, 'from' | 'weights' | 'carryOver'>;
 
-/** This tab's identity in its room. */
 interface TabIdentity {
   room: string;
   member: string;
@@ -79,10 +76,8 @@ export interface CurrentRunOptions {
   files: ChosenFiles;
   place: () => TabIdentity;
   isHidden: () => boolean;
-  /** Returns the kernels with which the device is opened. */
   kernels: () => KernelChoice;
   emit: (event: EngineEvent) => void;
-  /** Sends a message to the server. */
   send: (message: Extract<ClientMessage, { type: 'slow' | 'receiving' | 'spectator-update' }>) => void;
 }
 
@@ -97,7 +92,6 @@ export class CurrentRun {
   #part: RunPart | null = null;
   /** The model of the previous run, until the next run is prepared. */
   #retired: TrainedModel | PipelineOutputs | null = null;
-  /** The flight recording of the previous run. */
   #recording: FlightRecording | null = null;
   #barrier: CheckpointBarrier | null = null;
   /**

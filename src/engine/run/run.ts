@@ -44,7 +44,6 @@ interface CarryOver {
 }
 
 export interface RunOptions extends RankOptions {
-  /** The number of the run in its room. */
   run: number;
   /** A saved state from which the run resumes. */
   from: RunState | null;
@@ -120,7 +119,6 @@ export class Run {
     if (hasData) await this.#build();
   }
 
-  /** The number of the run in its room. */
   get number(): number {
     return this.#options.run;
   }
@@ -158,7 +156,6 @@ export class Run {
     return { best: this.#best, samples: [...samples], weights };
   }
 
-  /** The world size of the latest generation. */
   get worldSize(): number {
     return this.#group?.worldSize ?? this.#options.worldSize;
   }

@@ -100,7 +100,6 @@ export class SpectatorFeed {
     this.#options = options;
   }
 
-  /** Sets the member ids of the spectators. */
   set audience(members: readonly string[]) {
     if (members.some((member) => !this.#spectators.has(member))) this.#wholeAt = null;
     this.#spectators = new Set(members);

@@ -91,12 +91,10 @@ export function testInterval(
   return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(steps / perRun)));
 }
 
-/** Returns duties that include the duties of both `a` and `b`. */
 export function mergeDuties(a: Duties, b: Duties): Duties {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
-/** The result of an evaluation of held-out samples. */
 export interface EvaluationResult {
   /** The number of evaluated samples on all ranks together. */
   samples: number;
@@ -104,7 +102,6 @@ export interface EvaluationResult {
   loss: number;
   /** The fraction of correct outputs; `null` if the task does not classify. */
   accuracy: number | null;
-  /** Other metrics. */
   metrics?: Metrics;
   /**
    * The confusion matrix. It exists after an evaluation of all held-out samples, if the task has
@@ -113,7 +110,6 @@ export interface EvaluationResult {
   confusion?: Confusion;
 }
 
-/** The evaluation of held-out samples. */
 export interface HeldOutTask extends Pick<
   Task,
   'testSamples' | 'testBatch' | 'classifies' | 'classes' | 'score' | 'isShard' | 'evaluate' | 'ahead' | 'expectHeldOut'
@@ -135,10 +131,8 @@ interface HeldOutTestsOptions {
   keepBest?: () => Promise<void>;
 }
 
-/** Evaluates held-out samples during a run, and stores the latest result. */
 export class HeldOutTests {
   readonly #options: HeldOutTestsOptions;
-  /** The result of the latest evaluation. */
   #tested: EvaluationResult | null = null;
 
   constructor(options: HeldOutTestsOptions) {

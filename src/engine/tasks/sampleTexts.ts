@@ -16,7 +16,6 @@ export class SampleTexts {
   readonly #author: SampleAuthor;
   readonly #emit: (event: EngineEvent) => void;
   readonly #written: WrittenSample[];
-  /** Loss of the latest step. */
   #loss = 0;
 
   /** @param written the samples that the run already has. */
@@ -26,7 +25,6 @@ export class SampleTexts {
     this.#emit = emit;
   }
 
-  /** All samples so far. */
   get written(): readonly WrittenSample[] {
     return this.#written;
   }

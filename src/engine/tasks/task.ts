@@ -39,7 +39,6 @@ export interface Task {
    * Whether a model's output is right or wrong, so that {@link evaluate} can count correct outputs.
    */
   readonly classifies: boolean;
-  /** Whether the model is a language model. */
   readonly isLanguageModel?: boolean;
   /** The names of the classes, if {@link evaluate} returns a confusion matrix. */
   readonly classes?: readonly string[] | undefined;

@@ -18,7 +18,6 @@ const ANSWER = 1;
 export class TextGenerator {
   /** Loss of a bigram model on the held-out text, nats per character. */
   readonly bigramLoss: number;
-  /** The prompt of all samples. */
   readonly prompt: string;
   readonly #network: Network;
   readonly #tokenizer: Tokenizer;

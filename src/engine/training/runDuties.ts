@@ -36,7 +36,6 @@ export class RunDuties {
     this.comparison = new StateComparison({ ...options, figures: rank.figures });
   }
 
-  /** The latest evaluation. */
   get tested(): EvaluationResult | null {
     return this.#tests.tested;
   }

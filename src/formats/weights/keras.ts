@@ -142,10 +142,8 @@ export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): P
   }
 }
 
-/** An array in the file. */
 interface StoredArray {
   name: string;
-  /** The type of its numbers. */
   type: string;
 }
 

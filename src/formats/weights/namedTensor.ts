@@ -33,7 +33,6 @@ interface TopologyLayer {
 /** Texts that are stored together with the weights, by name. */
 export type About = Readonly<Record<string, string>>;
 
-/** A decoded file. */
 export interface Decoded {
   readonly tensors: NamedTensor[];
   readonly about: About;

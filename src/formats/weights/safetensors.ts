@@ -187,7 +187,6 @@ interface TensorRange extends TensorEntry {
   end: number;
 }
 
-/** Checks a header's entries. */
 function checkHeader(
   file: string,
   header: Header,

@@ -65,7 +65,6 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
   return zipSync({ 'model.json': json, [WEIGHTS_BIN]: [weights, { level: 0 }] }, { mtime: NO_DATE });
 }
 
-/** A file in a zip. */
 interface Member {
   readonly path: string;
   /** @throws (rejects) DataError if the file is damaged, or too large when unpacked. */

@@ -18,7 +18,6 @@ export class BytePairs implements Tokenizer {
   readonly #pairs: readonly (readonly [left: number, right: number])[];
   /** Maps the {@link keyOf key} of each pair to the token that replaces the pair. */
   readonly #tokens: ReadonlyMap<number, number>;
-  /** The bytes of each token. */
   readonly #bytes: readonly Uint8Array[];
 
   constructor(pairs: readonly (readonly [left: number, right: number])[]) {
@@ -65,7 +64,6 @@ export class BytePairs implements Tokenizer {
     );
   }
 
-  /** Encodes the text of `words`. */
   async encodeWords(words: Words): Promise<Uint16Array> {
     const yielder = new Yielder(systemClock, STRETCH_MS);
     const encoded: number[][] = [];
@@ -134,10 +132,8 @@ export class WordReader implements TokenReader {
   }
 }
 
-/** A pair of tokens in the words of a text. */
 interface Pair {
   readonly key: number;
-  /** Number of occurrences in the text. */
   count: number;
   /** The positions where the pair is or was before, in ascending order. */
   readonly positions: number[];
@@ -183,7 +179,6 @@ class PairCounts {
     return counts;
   }
 
-  /** Adds a word that occurs `count` times. */
   #add(word: Uint8Array, count: number): void {
     const [start, end] = [this.#end, this.#end + word.length];
     this.#tokens.set(word, start);

@@ -34,7 +34,6 @@ export const NORM_EPSILON = 1e-5;
 /** Width of the feed-forward sublayer's inner layer, divided by `width`. */
 export const EXPANSION = 4;
 
-/** Returns the shape of each variable. */
 export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): number[][] {
   const inner = EXPANSION * width;
   const layer = [[width], [width, 3 * width], [width, width], [width], [width, inner], [inner, width]];
@@ -105,7 +104,6 @@ export interface LayerMemory {
   composed: number;
 }
 
-/** Returns the memory of each layer of `networkLayers`. */
 export function networkMemory(size: NetworkSize): LayerMemory[] {
   const { layers, heads, width, context, vocabulary } = size;
   const sizes = shapesOf(size).map(sizeOf);

@@ -122,7 +122,6 @@ function notesOf(kind: NoteKind, names: readonly string[]): DataNote[] {
 /** Replaces half of a surrogate pair without the other half, as TextEncoder does. */
 const REPLACEMENT = 0xfffd;
 
-/** Returns the code points of a text. */
 export function codePointsOf(text: string): Uint32Array {
   const codes = new Uint32Array(text.length);
   let length = 0;

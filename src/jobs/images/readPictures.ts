@@ -5,7 +5,6 @@ import { DataError } from '../../util/errors.ts';
 import { mapConcurrently } from '../../util/mapConcurrently.ts';
 import { readFiles, type StoredFile } from '../storedFile.ts';
 
-/** A picture after it was read. */
 export type ReadPicture =
   | {
       readonly pixels: Uint8Array<ArrayBuffer>;
@@ -26,7 +25,6 @@ export type ReadPictures = (request: PictureRequest) => Promise<ReadPicture[]>;
 
 export interface PictureRequest {
   readonly files: readonly (Pick<StoredFile, 'path' | 'place'> & {
-    /** Number of the picture in the store. */
     at: number;
   })[];
   readonly size: PictureSize;

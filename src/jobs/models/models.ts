@@ -41,7 +41,6 @@ export interface KeptModel {
   readonly topology: Topology | null;
 }
 
-/** A position in a model at which dropout is applied. */
 export interface DropoutPlace {
   /** The probability that an element is dropped. */
   readonly rate: number;
@@ -64,7 +63,6 @@ export interface JobModel extends KeptModel {
    * @returns float32 [batch, classes]
    */
   logits(inputs: tf.Tensor, masks?: readonly tf.Tensor[] | null): tf.Tensor2D;
-  /** Frees the variables. */
   dispose(): void;
 }
 

@@ -17,7 +17,6 @@ export interface Occurrence extends FieldPosition {
   times: number;
 }
 
-/** A problem with a field. */
 export interface Doubt {
   place: FieldPosition;
   /**

@@ -12,7 +12,6 @@ import { NUMBER, type Cells } from './packedRows.ts';
 
 /** The code of a text that is not kept, because the column has too many different texts. */
 const UNKEPT = 1;
-/** Maximum number of codes. */
 const MAX_CODES = 2 ** 16;
 /** Number of slots for fields that are found by their bytes. At most half of them are used. */
 const SLOTS = 1024;
@@ -108,7 +107,6 @@ export class ColumnReader {
     if (codes[at] !== NUMBER) this.#codesOfNumbers.set(value, codes[at]!);
   }
 
-  /** Reads a field from its text. */
   readText(field: string, line: number, at: number): void {
     const { codes, point, comma } = this.#cells;
     const wasCounting = this.column.isCounting;

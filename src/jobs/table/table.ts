@@ -335,7 +335,6 @@ async function readText(
   return { csv, notes };
 }
 
-/** Reads the rows of a table into columns. */
 class TableReading {
   readonly #name: string;
   readonly #job: TableJob;

@@ -30,7 +30,6 @@ const SMALL = /^-?\d$|^1\d$/;
 /** Maximum number of inputs of a sample. With this number, a first layer of 64 units has 4 MB. */
 const MAX_INPUTS = 16_384;
 
-/** Returns the number of model inputs that a column is converted to. */
 function inputsOf({ kind, values, isMissing }: ColumnFacts): number {
   if (kind === 'number') return isMissing ? 2 : 1;
   return kind === 'category' ? values!.length : 0;

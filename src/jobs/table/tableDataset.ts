@@ -54,10 +54,8 @@ function standardOf(moments: Moments): (value: number) => number {
   return (value) => (deviation === 0 ? 0 : (value - moments.mean) / deviation);
 }
 
-/** Encodes rows as samples. */
 export class Encoding {
   readonly facts: TableFacts;
-  /** Number of inputs of a sample. */
   readonly width: number;
   readonly classNames: readonly string[] | null;
   readonly labelUnit: number | null;
@@ -113,7 +111,6 @@ function classReader(
   };
 }
 
-/** Rows of a table as samples. */
 export class TableDataset implements Dataset {
   readonly size: number;
   readonly inputShape: readonly [1, 1, number];

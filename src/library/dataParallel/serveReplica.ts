@@ -15,7 +15,6 @@ import type { ReplicaEnd, ReplicaResult, ToReplica } from './messages.ts';
 import { ReplicaPass } from './replicaPass.ts';
 import { rebuildModel } from './replicaModel.ts';
 
-/** The device of a replica. */
 export interface ReplicaDevice {
   /**
    * Throws DeviceError if the results since the last check are invalid, because of an error of the

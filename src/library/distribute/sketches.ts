@@ -60,7 +60,7 @@ export async function sketchOf(tensor: tf.Tensor): Promise<Sketch> {
   return sums.sketch;
 }
 
-/** Returns the sketch of a column: `values` has one value for each row. */
+/** @param values one value for each row. */
 export function sketchOfColumn(values: Float32Array): Sketch {
   const sums = new SketchSums(1);
   sums.add(values);

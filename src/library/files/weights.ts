@@ -44,7 +44,6 @@ export interface LoadOptions {
   signal?: AbortSignal;
 }
 
-/** Writes and reads a file format of weights. */
 export interface WeightsSerializer {
   format: WeightsFormat;
   write(tensors: readonly NamedTensor[], about: About, model: StoredModel): Promise<Uint8Array<ArrayBuffer>>;

@@ -154,7 +154,6 @@ export interface PendingRead {
  * all copies are recorded before a `mapAsync` can be awaited.
  */
 export class TensorReader {
-  /** Staging buffers by group. */
   readonly #staging = new Map<number, { buffer: GPUBuffer; isBusy: boolean }>();
 
   /** Reads `tensors` into `into`: {@link start} and {@link PendingRead.into} in one call. */

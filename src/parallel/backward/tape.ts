@@ -149,7 +149,6 @@ export function watchGradients(variables: readonly tf.Variable[], loss: tf.Scala
 }
 
 interface Use {
-  /** Index of the node on the tape. */
   index: number;
   node: Tape[number];
   /** Key of the variable in `node.inputs`. */

@@ -4,7 +4,6 @@ import { versionOf, type Variable } from './flatten.ts';
 
 /** A weight was set, but the next step would undo the change. */
 export class WeightChangeError extends UsageError {
-  /** Name of the weight. */
   readonly weight: string;
 
   constructor(weight: string, rank: number) {

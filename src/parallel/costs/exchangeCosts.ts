@@ -6,7 +6,6 @@ import type { Variable } from '../backward/flatten.ts';
 import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
 import type { LinkFigures } from './measureLinks.ts';
 
-/** An encoded gradient. */
 export interface EncodedGradient {
   bytes: number;
   /** Milliseconds of encoding and decoding. */
@@ -32,7 +31,6 @@ export function encodedGradients(parameters: readonly Variable[], matrixRank: nu
   }));
 }
 
-/** Returns the result of `valueOf` for each codec. */
 export function byCodec<Value>(valueOf: (codec: JobCodec) => Value): Record<JobCodec, Value> {
   return Object.fromEntries(CODEC_NAMES.map((codec) => [codec, valueOf(codec)])) as Record<JobCodec, Value>;
 }

@@ -8,7 +8,6 @@ import { UsageError } from '../../util/errors.ts';
 import { checkCount, checkRank } from '../groups/checks.ts';
 import { EpochOrders, type CursorPosition } from './cursor.ts';
 
-/** The samples of one step. */
 interface ShardWindow {
   readonly epoch: number;
   /** Number of samples of the epoch, on all ranks together, that are done before this window. */

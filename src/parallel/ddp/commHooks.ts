@@ -59,7 +59,6 @@ export interface CommHook {
   reset?(): void;
 }
 
-/** Returns the buckets of `gradient` as hooks receive them. */
 export function gradBuckets(
   { buckets }: FlatLayout,
   gradient: Float32Array,

@@ -1,7 +1,6 @@
 /** Copies ranges of flat arrays into arrays without gaps, and back. */
 import type { Range } from '../../util/range.ts';
 
-/** Returns the number of elements of `ranges`. */
 export function sizeOf(ranges: readonly Range[]): number {
   return ranges.reduce((sum, { start, end }) => sum + end - start, 0);
 }

@@ -7,7 +7,6 @@ import { MismatchError, UsageError } from '../../util/errors.ts';
 import type { SharedOptions } from './options.ts';
 import type { ModelVariables, Variable } from '../backward/flatten.ts';
 
-/** The description that ranks exchange. */
 export interface ModelDescription {
   parameters: Described[];
   buffers: Described[];

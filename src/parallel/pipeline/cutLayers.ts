@@ -1,7 +1,6 @@
 /** Cuts a chain of layers into the stages of a pipeline. */
 import { UsageError } from '../../util/errors.ts';
 
-/** The cost of a layer. */
 export interface LayerCost {
   name: string;
   /** Time of a forward and a backward pass, in any unit. */
@@ -48,7 +47,6 @@ export function cutLayers(layers: readonly LayerCost[], ranks: number, options: 
   return bestCut(layers, ranks, options, { ...bounds, cost }, 'bytes') ?? fastest;
 }
 
-/** Returns the indices of a stage's layers. */
 export function layersOfStage(stages: readonly number[], stage: number): number[] {
   const start = stages.slice(0, stage).reduce((total, count) => total + count, 0);
   return Array.from({ length: stages[stage]! }, (_, i) => start + i);

@@ -4,7 +4,6 @@ export interface MirrorStorage {
   /** Reads the elements from index `at` on. */
   read(at: number, into: Float32Array): void;
   write(at: number, values: Float32Array): void;
-  /** Frees the storage. */
   close(): void;
 }
 

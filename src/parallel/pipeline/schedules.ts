@@ -88,7 +88,6 @@ export function oneForwardOneBackward(ranks: number, microBatches: number, optio
   return planOf('1f1b', ranks, microBatches, options);
 }
 
-/** Returns the rank that has `stage`. */
 export function rankOfStage({ ranks }: Pick<PipelinePlan, 'ranks'>, stage: number): number {
   return stage % ranks;
 }

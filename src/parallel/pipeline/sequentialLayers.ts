@@ -89,7 +89,6 @@ interface LayerPosition {
   isPaddingCurrent: boolean;
   /** Number of the layer among the model's dropout layers; `null` for other layers. */
   place: number | null;
-  /** Whether the whole model is frozen. */
   isFrozen: () => boolean;
 }
 

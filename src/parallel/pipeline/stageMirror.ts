@@ -63,7 +63,6 @@ export class StageMirror implements LayerSource {
   readonly #group: ProcessGroup;
   readonly #parameters: readonly Mirrored[];
   readonly #buffers: readonly MirroredBuffers[];
-  /** Number of elements of all parameters. */
   readonly #size: number;
   readonly #slotCount: number;
   /**

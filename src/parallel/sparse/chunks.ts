@@ -13,7 +13,6 @@ export interface ChunkEntries {
   /** Index of the chunk's first value, and number of its values. */
   start: number;
   length: number;
-  /** Number of entries that are sent. */
   count: number;
   /** Number of bits of a gap that follow its unary part. */
   lowBits: number;

@@ -1,6 +1,5 @@
 /** Arithmetic on flat arrays of values. */
 
-/** Returns the Euclidean norm of all values together. */
 export function normOf(parts: readonly Float32Array[]): number {
   let sum = 0;
   for (const part of parts) for (const value of part) sum += value * value;

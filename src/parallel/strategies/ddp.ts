@@ -82,7 +82,6 @@ export class Ddp implements Strategy, ElasticStrategy {
     return this.#ddp.layout.size;
   }
 
-  /** Current codec of the gradients. */
   get codec(): JobCodec {
     return this.#transport.codec;
   }

@@ -69,7 +69,6 @@ export class GradientTransport {
     this.#use(options.codec === 'auto' ? 'fp32' : options.codec, POWER_SGD_START);
   }
 
-  /** Current codec. */
   get codec(): JobCodec {
     return this.#codec;
   }

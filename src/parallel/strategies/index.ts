@@ -24,7 +24,6 @@ export type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.
 export type { DdpState } from '../recovery/ddpState.ts';
 export type { StepReport } from '../recovery/strategy.ts';
 
-/** The strategy of a plan, and its options. */
 export type StrategyChoice = Pick<
   TrainingPlan,
   | 'strategy'

@@ -40,7 +40,6 @@ import type { Strategy, StrategyOptions } from '../recovery/strategy.ts';
 export interface LocalStepsOptions extends StrategyOptions {
   /** Number of steps between two exchanges of the same parameter. */
   syncEvery: number;
-  /** Codec of exchanges. */
   codec: CodecName;
   createOuterOptimizer: (size: number) => Optimizer;
   createMean: (size: number) => OuterMean;

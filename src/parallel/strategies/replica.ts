@@ -55,7 +55,6 @@ export class Replica {
    * these values.
    */
   readonly sums: Float32Array<ArrayBuffer>;
-  /** The model's variables. */
   readonly variables: ModelVariables;
   readonly #buffers: ModelBuffers;
   readonly #slots: readonly Slot[];

@@ -3,7 +3,6 @@ import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { LocalGradient, Replica } from './replica.ts';
 import type { Applied, StepOptions, StepReport, StrategyOptions } from '../recovery/strategy.ts';
 
-/** Result of a step's exchange. */
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
   /**
    * Duration of the exchange in milliseconds. It includes computation that is part of the exchange,

@@ -191,7 +191,6 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     this.#whole = null;
   }
 
-  /** All averages of this rank. */
   get #pieces(): ShardPiece[] {
     const { slots } = this.#optimizer.state();
     return [...(this.#place ? [{ place: this.#place, age: 0, slots }] : []), ...this.#others];

@@ -14,7 +14,6 @@ import { computedIn, keptIn, planFor, planUntil, type PipelineSize } from './boa
 
 export type Choice = PassKind | 'wait';
 
-/** The answer to a choice. */
 export type Verdict =
   | { kind: 'ready' }
   /** Nothing was computed, because the stage has computed all passes of this kind. */
@@ -82,7 +81,6 @@ export function decide(turn: Turn, choice: Choice): Turn {
   return { stage, plan: { ...plan, passes, ticks: plan.ticks + 1 }, verdict: verdictOn(turn, pass) };
 }
 
-/** Returns the verdict on a pass that is possible, or on a wait. */
 function verdictOn(turn: Turn, pass: Pass | null): Verdict {
   const { plan, stage } = turn;
   const computed = computedIn(plan);

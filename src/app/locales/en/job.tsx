@@ -19,9 +19,7 @@ const nameOf = (codec: PlannedCodec): string => (codec === 'auto' ? job.autoCode
 const often = (steps: number | null): string =>
   steps === null ? 'from time to time' : steps === 1 ? 'after every step' : `every ${steps} steps`;
 
-/** Texts about a strategy. */
 export interface StrategyTexts {
-  /** Its name inside a sentence. */
   name: string;
   /** How ranks learn together, and the cost. */
   does: string;
@@ -201,7 +199,6 @@ export const job = {
   },
   transport: 'Links in one browser',
   transports: { webrtc: 'WebRTC', auto: 'memory' },
-  /** The settings of strategies. */
   settings: {
     staleness: 'Maximum steps ahead',
     syncEvery: 'Exchange every … steps',

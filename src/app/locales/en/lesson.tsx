@@ -146,7 +146,6 @@ export const lesson = {
       `You sent ${sent} to ${formatRank(to)}. ${startWithRank(from)} sent you ${got}, and you added your numbers: ${sum}.`,
     copied: (sent: string, to: number, got: string, from: number) =>
       `You sent the finished ${sent} to ${formatRank(to)}. You keep a copy of ${got} from ${formatRank(from)}.`,
-    /** A chunk with its numbers. */
     chunk: (name: string, numbers: string) => `${name} (${numbers})`,
     gave: 'You sent your row to rank 0.',
     gathered: 'You received all rows and added them up.',

@@ -11,7 +11,6 @@ export const pipeline = {
   kinds,
   schedules,
   sentences: (sentences: readonly string[]) => sentences.join(' '),
-  /** Description of the picture. */
   picture: (ranks: number, replicas: number, microBatches: number, schedule: string, ring: boolean, names: string) =>
     `A pipeline of ${plural(ranks, 'rank')}, ${plural(microBatches, 'micro-batch', 'micro-batches')}, schedule ${schedule}. ` +
     (ring ? 'The first rank has the first and the last stage. ' : '') +

@@ -15,7 +15,6 @@ interface OwnMove {
   adds: boolean;
 }
 
-/** The pictures of the algorithms. */
 const pictures: Record<AllReduceName, (n: number) => string> = {
   ring: (n) => `A ring of ${n} ranks`,
   'two-level': (n) => `Rings of groups, ${n} ranks`,
@@ -194,7 +193,6 @@ export const ring = {
   replay: (step: number) => `replay of step ${step}`,
   bucket: (bucket: number, of: number, bytes: string) => `bucket ${bucket} of ${of}, ${bytes}`,
   connecting: 'connecting',
-  /** Route of a link. */
   routes: {
     direct: 'direct',
     relayed: 'relayed',

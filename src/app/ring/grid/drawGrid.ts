@@ -62,7 +62,6 @@ export interface Picture {
   family: string;
 }
 
-/** Paints all cells. */
 export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
   context.clearRect(0, 0, picture.width, picture.height);
   for (let rank = 0; rank < picture.n; rank++) {

@@ -21,7 +21,6 @@ export function speedForAddress(speed: number): string | null {
   return speed === 1 ? null : String(Number(speed.toPrecision(3)));
 }
 
-/** Returns the next power of two in this direction. */
 export function nextSpeed(speed: number, direction: 1 | -1): number {
   const doublings = Math.log2(speed);
   // A speed that is almost a power of two is treated as this power of two.

@@ -120,7 +120,6 @@ export class RunStats {
     return mean(this.#times.slice(-count).map(({ total }) => total));
   }
 
-  /** The step times of the whole run. */
   get stepMs(): RunResult['stepMs'] {
     const all = (pick: (ms: StepTimes) => number): number[] => this.#times.map(pick);
     return {
