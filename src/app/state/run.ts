@@ -2,14 +2,8 @@
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { EventOf } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { initialProgress, reduceProgress, type ProgressEvent, type RunProgress } from './runProgress.ts';
-import {
-  carriedStatistics,
-  initialTelemetry,
-  reduceTelemetry,
-  type RunTelemetry,
-  type TelemetryEvent,
-} from './runTelemetry.ts';
+import { initialProgress, type RunProgress } from './runProgress.ts';
+import { carriedStatistics, initialTelemetry, type RunTelemetry } from './runTelemetry.ts';
 
 /** A change of the world: ranks left, joined, or both. */
 export interface WorldChange {
@@ -50,38 +44,6 @@ export interface Run extends RunProgress, RunTelemetry {
 const MAX_CHANGES = 50;
 /** The largest number of ids in `met`. If there are more, the earliest are dropped. */
 const MAX_MET = 1000;
-
-export type RunEvent = ProgressEvent | TelemetryEvent | EventOf<'lesson'>;
-
-export function reduceRun(run: Run, event: RunEvent): Run {
-  switch (event.type) {
-    case 'step':
-    case 'evaluation':
-    case 'confusion':
-    case 'sample':
-    case 'saved':
-    case 'finished':
-      return { ...run, ...reduceProgress(run, event) };
-    case 'link':
-    case 'distribution':
-    case 'pipeline':
-    case 'algorithm':
-    case 'shares':
-    case 'codec':
-    case 'trace':
-    case 'segments':
-    case 'ranks':
-    case 'telemetry':
-    case 'hashes':
-      return { ...run, ...reduceTelemetry(run, event) };
-    case 'lesson': {
-      const { type: _, ...lesson } = event;
-      return { ...run, lesson };
-    }
-    default:
-      return event satisfies never;
-  }
-}
 
 /**
  * Returns the run after a generation has begun: either `previous` with other ranks, or a new run.

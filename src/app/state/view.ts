@@ -7,10 +7,12 @@ import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { NoticeText } from '../../protocol/notices.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { MethodComparison } from '../../protocol/runResult.ts';
+import type { MethodComparison, RunResult } from '../../protocol/runResult.ts';
 import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
 import { initialRoom, reduceRoom, type RoomView } from './room.ts';
-import { reduceRun, runAtGeneration, type Run } from './run.ts';
+import { runAtGeneration, type Run } from './run.ts';
+import { reduceProgress } from './runProgress.ts';
+import { reduceTelemetry } from './runTelemetry.ts';
 
 export interface ModelSizes {
   parameters: number;
@@ -87,32 +89,31 @@ export function reduce(view: View, event: EngineEvent): View {
       const { type: _, ...model } = event;
       return { ...view, model };
     }
+    case 'step':
+      return inRun(view, (run) => reduceProgress(run, event), { warmup: null });
+    case 'evaluation':
+    case 'confusion':
+    case 'saved':
+    case 'sample':
+      return inRun(view, (run) => reduceProgress(run, event));
+    case 'finished':
+      return inRun(view, (run) => reduceProgress(run, event), { compared: comparedIn(view, event.result) });
     case 'link':
     case 'distribution':
-    case 'step':
     case 'trace':
     case 'segments':
     case 'ranks':
     case 'telemetry':
     case 'hashes':
-    case 'evaluation':
-    case 'confusion':
     case 'pipeline':
     case 'algorithm':
     case 'shares':
     case 'codec':
-    case 'saved':
-    case 'sample':
-    case 'finished':
-    case 'lesson':
-      // If there is no run, this is a late event of a run that this tab has left.
-      if (view.run === null) return view;
-      return {
-        ...view,
-        compared: event.type === 'finished' ? comparedIn(view.run.job, event.result, view.compared) : view.compared,
-        run: reduceRun(view.run, event),
-        warmup: event.type === 'step' ? null : view.warmup,
-      };
+      return inRun(view, (run) => reduceTelemetry(run, event));
+    case 'lesson': {
+      const { type: _, ...lesson } = event;
+      return inRun(view, () => ({ lesson }));
+    }
     case 'failed':
       return withFailure(view, event);
     case 'note':
@@ -144,12 +145,15 @@ function withFailure(view: View, { name, message, fatal, notice }: EventOf<'fail
   return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
 }
 
-function comparedIn(
-  job: JobSpec,
-  { methods, worldSize }: EventOf<'finished'>['result'],
-  before: View['compared'],
-): View['compared'] {
-  return methods ? { job, worldSize, methods } : before;
+/** Returns the view after an event of the run, with changes of the run and `others`. */
+function inRun(view: View, changesOf: (run: Run) => Partial<Run>, others: Partial<View> = {}): View {
+  const { run } = view;
+  // If there is no run, this is a late event of a run that this tab has left.
+  return run === null ? view : { ...view, run: { ...run, ...changesOf(run) }, ...others };
+}
+
+function comparedIn({ run, compared }: View, { methods, worldSize }: RunResult): View['compared'] {
+  return run !== null && methods ? { job: run.job, worldSize, methods } : compared;
 }
 
 /**
