@@ -1,5 +1,5 @@
 /** For hosts: removes a member from the room. */
-import { removeMember } from '../state/store.ts';
+import { send } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
@@ -14,7 +14,7 @@ export function RemoveButton({ member, name }: { member: string; name: string })
       question={controls.removeQuestion(name)}
       yes={controls.remove}
       no={controls.keep}
-      onyes={() => removeMember(member)}
+      onyes={() => send({ type: 'remove', member })}
     />
   );
 }

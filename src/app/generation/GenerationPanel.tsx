@@ -11,7 +11,7 @@ import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
 import type { Run } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
-import { ask } from '../state/store.ts';
+import { send } from '../state/store.ts';
 
 /**
  * The highest temperature. At 0, the most likely token is chosen; at 1, tokens are sampled by their
@@ -177,7 +177,7 @@ function useGeneration(): GenerationState {
     generate: (request) => {
       lastId += 1;
       setAsked({ ...request, id: lastId });
-      ask({ type: 'generate', id: lastId, ...request });
+      send({ type: 'generate', id: lastId, ...request });
     },
   };
 }

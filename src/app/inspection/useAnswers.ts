@@ -4,7 +4,7 @@
  */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
-import { ask } from '../state/store.ts';
+import { send } from '../state/store.ts';
 import { inspected, pauseAfter, prediction, type InspectionAnswer, type Prediction } from '../state/modelAnswers.ts';
 
 /** The id of the latest request for a prediction. The answer has the same id. */
@@ -46,7 +46,7 @@ export function useInspection(isVisible: boolean, steps: number, isTraining: boo
     if (!isVisible || isFresh) return undefined;
     const timer = setTimeout(() => {
       askedAt.current = performance.now();
-      ask({ type: 'inspect' });
+      send({ type: 'inspect' });
     }, period);
     return () => clearTimeout(timer);
   }, [isVisible, isFresh, period, last]);
@@ -65,7 +65,7 @@ export function usePrediction(pixels: Float32Array | null, steps: number): Predi
     if (pixels === null || isPending) return;
     if (asked.current?.pixels === pixels && asked.current.steps === steps) return;
     asked.current = { id: ++lastId, pixels, steps };
-    ask({ type: 'predict', id: lastId, pixels });
+    send({ type: 'predict', id: lastId, pixels });
   }, [pixels, steps, isPending]);
   return pixels === null ? null : last;
 }

@@ -6,8 +6,9 @@ import { describeState } from '../state/describeState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
-import { closeRun, lessonOrder, start } from '../state/store.ts';
+import { closeRun, send } from '../state/store.ts';
 import type { Run } from '../state/run.ts';
+import type { LessonOrder } from '../../protocol/lesson.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
@@ -94,12 +95,16 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
   );
 }
 
+function lessonOrder(order: LessonOrder): void {
+  send({ type: 'lesson', order });
+}
+
 function Trouble({ view }: { view: View }) {
   if (view.failure === null) return null;
   return (
     <Banner failure={view.failure}>
       {!view.failure.fatal && isHost(view) && (
-        <button type="button" class="primary" onClick={start}>
+        <button type="button" class="primary" onClick={() => send({ type: 'start' })}>
           {messages.value.lesson.room.again}
         </button>
       )}

@@ -1,6 +1,6 @@
 /** The actions of a host: lock the room, and pause or stop its run. */
 import { isOpen } from '../state/derive.ts';
-import { lockRoom, pauseRun, resumeRun, stopRun } from '../state/store.ts';
+import { send } from '../state/store.ts';
 import type { Lobby } from '../state/room.ts';
 import { messages } from '../locales/index.ts';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
@@ -14,7 +14,7 @@ export function HostControls({ lobby }: { lobby: Lobby }) {
         type="button"
         class="quiet"
         title={isLocked ? controls.unlockAbout : controls.lockAbout}
-        onClick={() => lockRoom(!isLocked)}
+        onClick={() => send({ type: 'lock', isLocked: !isLocked })}
       >
         {isLocked ? controls.unlock : controls.lock}
       </button>
@@ -23,7 +23,7 @@ export function HostControls({ lobby }: { lobby: Lobby }) {
           type="button"
           class={isPausedByHost ? 'primary' : 'quiet'}
           title={isPausedByHost ? controls.resumeAbout : controls.pauseAbout}
-          onClick={isPausedByHost ? resumeRun : pauseRun}
+          onClick={() => send({ type: isPausedByHost ? 'resume' : 'pause' })}
         >
           {isPausedByHost ? controls.resume : controls.pause}
         </button>
@@ -35,7 +35,7 @@ export function HostControls({ lobby }: { lobby: Lobby }) {
           question={controls.stopQuestion}
           yes={controls.stopYes}
           no={controls.stopNo}
-          onyes={stopRun}
+          onyes={() => send({ type: 'stop' })}
         />
       )}
     </>

@@ -28,7 +28,7 @@ import { RingView } from '../ring/RingView.tsx';
 import { ServerIcon } from '../ring/ServerShape.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { hidden } from '../state/address.ts';
-import { configure, dismissFailure, giveFiles, start } from '../state/store.ts';
+import { dismissFailure, send } from '../state/store.ts';
 import { pictureOf } from '../state/strategies.ts';
 import type { Lobby as LobbyView } from '../state/room.ts';
 import type { View } from '../state/view.ts';
@@ -101,12 +101,17 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
             </>
           )}
           {host && lobby.phase === 'FORMING' && view.resumesAfter === null && view.beginsWith === null ? (
-            <JobForm job={lobby.job} columns={columnsOf(view)} onjob={configure} />
+            <JobForm job={lobby.job} columns={columnsOf(view)} onjob={(job) => send({ type: 'configure', job })} />
           ) : (
             !hidden.value.has('job') && <JobToCome job={lobby.job} />
           )}
           {isChosenByTabs(lobby.job.data) && takesFiles(lobby.job.job) && (
-            <FileDrop key={lobby.job.job} job={lobby.job.job} view={view} onfiles={giveFiles}>
+            <FileDrop
+              key={lobby.job.job}
+              job={lobby.job.job}
+              view={view}
+              onfiles={(files) => send({ type: 'files', files })}
+            >
               <p class="dim small">{lobby.job.data.kind === 'federated' ? labels.files.own : labels.files.stay}</p>
             </FileDrop>
           )}
@@ -117,7 +122,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           {view.compared !== null && hasSameCosts(view.compared.job, lobby.job) && (
             <MethodTable
               {...view.compared}
-              onpick={host ? (method) => configure(withMethod(lobby.job, method)) : null}
+              onpick={host ? (method) => send({ type: 'configure', job: withMethod(lobby.job, method) }) : null}
             />
           )}
           {saving !== null && <p class="dim small">{saving}</p>}
@@ -314,7 +319,7 @@ function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
           class="primary"
           disabled={obstacle !== null}
           aria-describedby="start-note"
-          onClick={start}
+          onClick={() => send({ type: 'start' })}
         >
           {labels.start}
         </button>

@@ -3,7 +3,7 @@ import type { FilesJob } from '../../spec/job.ts';
 import type { ManifestFile } from '../../spec/fileManifest.ts';
 import { isHost, isSpectating } from '../state/derive.ts';
 import { formatBytes, formatShare } from '../locales/format.ts';
-import { giveFiles } from '../state/store.ts';
+import { send } from '../state/store.ts';
 import type { View } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 import { FileDrop } from './FileDrop.tsx';
@@ -19,7 +19,7 @@ export function SharedFiles({ job, view, files }: Props) {
   if (!isHost(view)) return <FromHost files={files} />;
   if (isSpectating(view)) return <p class="wait small">{labels.watching}</p>;
   return (
-    <FileDrop job={job} view={view} onfiles={giveFiles}>
+    <FileDrop job={job} view={view} onfiles={(chosen) => send({ type: 'files', files: chosen })}>
       <Chosen reading={view.reading} files={files} />
     </FileDrop>
   );

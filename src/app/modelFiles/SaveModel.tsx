@@ -11,7 +11,7 @@ import {
 } from '../../spec/modelFile.ts';
 import { isPipeline } from '../../spec/pipeline.ts';
 import { Select } from '../components/Fields.tsx';
-import { ask } from '../state/store.ts';
+import { send } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
 import { expectModelFile, modelExport } from '../state/modelExport.ts';
 import { Problem } from '../components/Problem.tsx';
@@ -21,7 +21,7 @@ const chosen = signal<WeightsFormat>('safetensors');
 const which = signal<ModelVersion>('best');
 
 const keep = (format: ModelFormat): void =>
-  ask({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
+  send({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
 /**
  * @param isOn whether the run is in progress. Only then can a checkpoint be saved.

@@ -23,7 +23,7 @@ import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { withMethod, withRate } from '../state/jobForm.ts';
 import { NoticeText } from '../components/NoticeText.tsx';
 import { Term } from '../components/Term.tsx';
-import { closeRun, configure, leave, start } from '../state/store.ts';
+import { closeRun, leave, send } from '../state/store.ts';
 import type { Run } from '../state/run.ts';
 import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
@@ -141,7 +141,11 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
                 {labels.useRate(formatRate(rate))}
               </button>
             )}
-            <button type="button" class={rate === null && !result.methods ? 'primary' : ''} onClick={start}>
+            <button
+              type="button"
+              class={rate === null && !result.methods ? 'primary' : ''}
+              onClick={() => send({ type: 'start' })}
+            >
               {labels.startAgain}
             </button>
             {/* A room that begins with weights from a file cannot change its job. */}
@@ -204,7 +208,7 @@ export function EndedPanel({ run, failure, host, children }: EndedProps) {
       {children}
       <div class="row">
         {host ? (
-          <button type="button" class="primary" onClick={start}>
+          <button type="button" class="primary" onClick={() => send({ type: 'start' })}>
             {labels.startAgain}
           </button>
         ) : (
@@ -255,7 +259,7 @@ function foundRate({ suggested, reason }: RangeTestResult, steps: number, time: 
 
 /** Closes the run and shows the lobby, with `job` as the job of the next start. */
 function use(job: JobSpec, run: number): void {
-  configure(job);
+  send({ type: 'configure', job });
   closeRun(run);
 }
 

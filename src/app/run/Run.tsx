@@ -42,7 +42,7 @@ import { usePlayback, usePlayer } from '../ring/player/usePlayer.ts';
 import type { Player } from '../ring/player/player.ts';
 import { pageWidth } from '../browser/theme.ts';
 import { hidden } from '../state/address.ts';
-import { closeRun, leave, start } from '../state/store.ts';
+import { closeRun, leave, send } from '../state/store.ts';
 import { pictureOf, type Instead } from '../state/strategies.ts';
 import type { Failure, View } from '../state/view.ts';
 import type { Run as RunView, Run } from '../state/run.ts';
@@ -226,7 +226,7 @@ function Failed({ view, run, failure }: { view: View; run: RunView; failure: Fai
   return (
     <Banner failure={failure}>
       {!failure.fatal && isHost(view) && (
-        <button type="button" class="primary" onClick={start}>
+        <button type="button" class="primary" onClick={() => send({ type: 'start' })}>
           {labels.startAgain}
         </button>
       )}

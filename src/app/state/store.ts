@@ -8,7 +8,6 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { NetworkCheckEvent } from '../../protocol/networkCheck.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { LessonOrder } from '../../protocol/lesson.ts';
 import type { ModelFormat } from '../../spec/modelFile.ts';
 import { downloadJson } from '../../util/download.ts';
 import type { KernelChoice } from '../../spec/names.ts';
@@ -129,45 +128,6 @@ function ownSettings(): { rank?: number; kernels: KernelChoice } {
   return rank === null ? { kernels } : { rank, kernels };
 }
 
-/** Host: changes the job before a run. */
-export function configure(job: JobSpec): void {
-  send({ type: 'configure', job });
-}
-
-/** Host: starts a run, from the lobby or after another run. */
-export function start(): void {
-  send({ type: 'start' });
-}
-
-/** Host: pauses the run between two steps. */
-export function pauseRun(): void {
-  send({ type: 'pause' });
-}
-
-/** Host: resumes a paused run with the members who are present. */
-export function resumeRun(): void {
-  send({ type: 'resume' });
-}
-
-/** Host: ends the run for all. */
-export function stopRun(): void {
-  send({ type: 'stop' });
-}
-
-export function removeMember(member: string): void {
-  send({ type: 'remove', member });
-}
-
-/** Host: sets whether others may join. */
-export function lockRoom(isLocked: boolean): void {
-  send({ type: 'lock', isLocked });
-}
-
-/** Sends an action of this tab's user in a lesson. */
-export function lessonOrder(order: LessonOrder): void {
-  send({ type: 'lesson', order });
-}
-
 /** The largest number of ranks of a simulated run. */
 const MAX_SIMULATED_RANKS = 64;
 /** Time between two steps of a simulated run, milliseconds. */
@@ -196,18 +156,6 @@ export function simulate(): void {
     if (pageHidden.peek()) return;
     publishSoon(next().reduce(reduce, latestView()));
   }, SIMULATED_STEP_MS);
-}
-
-export function giveFiles(files: File[]): void {
-  send({ type: 'files', files });
-}
-
-/**
- * Asks this tab's model for a prediction, an inspection, a text or a file. modelAnswers.ts receives
- * the answers, and modelExport.ts receives the file.
- */
-export function ask(question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>): void {
-  send(question);
 }
 
 /**
@@ -349,7 +297,11 @@ function wake(): void {
   send({ type: 'wake' });
 }
 
-function send(command: EngineCommand): void {
+/**
+ * Sends a command to the engine, if there is one. modelAnswers.ts receives the model's answers, and
+ * modelExport.ts receives exported files.
+ */
+export function send(command: EngineCommand): void {
   engine?.send(command);
 }
 
