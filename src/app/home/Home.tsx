@@ -1,12 +1,11 @@
 /** The front page: what peergrad is, and the ways into a room. */
 import { useSignal } from '@preact/signals';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_LENGTH } from '../../protocol/roomCode.ts';
-import { Banner } from '../components/Banner.tsx';
+import { DismissibleBanner } from '../components/Banner.tsx';
 import { SavedRuns } from './SavedRuns.tsx';
 import { Term } from '../components/Term.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
 import { roomHash } from '../state/route.ts';
-import { dismissFailure } from '../state/store.ts';
 import { messages } from '../locales/index.ts';
 import type { Failure } from '../state/view.ts';
 
@@ -15,13 +14,7 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
   return (
     <main class="home wrap">
       <div class="home-words">
-        {failure !== null && (
-          <Banner failure={failure}>
-            <button type="button" class="quiet" onClick={dismissFailure}>
-              {messages.value.shell.dismiss}
-            </button>
-          </Banner>
-        )}
+        <DismissibleBanner failure={failure} />
         <h1>{home.title}</h1>
         <p class="lead">{home.lead(<Term of="all-reduce" />)}</p>
         <div class="home-ways">

@@ -4,7 +4,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
 import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
-import { Banner } from '../components/Banner.tsx';
+import { DismissibleBanner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { NameField, NumberField } from '../components/Fields.tsx';
 import { JobFileField } from '../jobForm/JobFileField.tsx';
@@ -14,7 +14,7 @@ import { detectServerData } from '../browser/serverData.ts';
 import { algorithmProblem } from '../state/algorithm.ts';
 import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
 import { keepInAddress, route } from '../state/address.ts';
-import { createRoom, dismissFailure, entering, name } from '../state/store.ts';
+import { createRoom, entering, name } from '../state/store.ts';
 import type { Failure } from '../state/view.ts';
 import { messages } from '../locales/index.ts';
 
@@ -49,13 +49,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
   return (
     <main class="narrow wrap">
       <h1 class="page-title">{labels.newTitle}</h1>
-      {failure !== null && (
-        <Banner failure={failure}>
-          <button type="button" class="quiet" onClick={dismissFailure}>
-            {messages.value.shell.dismiss}
-          </button>
-        </Banner>
-      )}
+      <DismissibleBanner failure={failure} />
       {problem !== null && (
         <p class="wait small" role="alert">
           {labels.wrongLink(problem)}

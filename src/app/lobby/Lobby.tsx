@@ -9,7 +9,7 @@ import { isHost, isOpen, missingToStart } from '../state/derive.ts';
 import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { runFromOutside, serverNote, startNote, startObstacle } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobForm.ts';
-import { Banner } from '../components/Banner.tsx';
+import { DismissibleBanner } from '../components/Banner.tsx';
 import { FileDrop } from './FileDrop.tsx';
 import { Notes } from './FilesPreview.tsx';
 import { PipelinePreview, PlannedStages } from './PlannedStages.tsx';
@@ -28,7 +28,7 @@ import { RingView } from '../ring/RingView.tsx';
 import { ServerIcon } from '../ring/ServerShape.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { hidden } from '../state/address.ts';
-import { dismissFailure, send } from '../state/store.ts';
+import { send } from '../state/store.ts';
 import { pictureOf } from '../state/strategies.ts';
 import type { Lobby as LobbyView } from '../state/room.ts';
 import type { View } from '../state/view.ts';
@@ -46,13 +46,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
     <main class="lobby wrap">
-      {view.failure !== null && (
-        <Banner failure={view.failure}>
-          <button type="button" class="quiet" onClick={dismissFailure}>
-            {messages.value.shell.dismiss}
-          </button>
-        </Banner>
-      )}
+      <DismissibleBanner failure={view.failure} />
       {view.failure !== null && (
         <>
           <LocalNetworkNote hasFailed />

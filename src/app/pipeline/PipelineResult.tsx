@@ -1,5 +1,6 @@
 /** The result of a run whose ranks held stages of the model. */
 import type { RunResult } from '../../protocol/runResult.ts';
+import { Fact } from '../components/Fact.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes, formatShare } from '../locales/format.ts';
 import { messages } from '../locales/index.ts';
@@ -16,21 +17,14 @@ export function PipelineFacts({ pipeline, memory }: Props) {
   const used = memory.filter((_, rank) => (layers[rank]?.length ?? 0) > 0);
   return (
     <>
-      <div>
-        <dt>{labels.division}</dt>
-        <dd class="wrapping">{labels.divided(stages, replicas, microBatches)}</dd>
-      </div>
-      <div>
-        <dt>{labels.waited}</dt>
-        <dd>
-          {formatShare(idle.measured)} <span class="dim small">{labels.planOf(formatShare(idle.plan))}</span>
-        </dd>
-      </div>
+      <Fact name={labels.division}>{labels.divided(stages, replicas, microBatches)}</Fact>
+      <Fact name={labels.waited}>
+        {formatShare(idle.measured)} <span class="dim small">{labels.planOf(formatShare(idle.plan))}</span>
+      </Fact>
       {used.length > 0 && (
-        <div>
-          <dt>{labels.memoryPerRank}</dt>
-          <dd>{labels.upTo(formatBytes(Math.min(...used)), formatBytes(Math.max(...used)))}</dd>
-        </div>
+        <Fact name={labels.memoryPerRank}>
+          {labels.upTo(formatBytes(Math.min(...used)), formatBytes(Math.max(...used)))}
+        </Fact>
       )}
     </>
   );

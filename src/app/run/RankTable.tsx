@@ -1,6 +1,7 @@
 /** Shows a table with a row for each rank: device, times, bytes sent, and state hash. */
 import { useMemo } from 'preact/hooks';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import type { RosterEntry } from '../../protocol/room.ts';
 import { dissenters } from '../../util/majority.ts';
 import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';
 import { formatBytes, formatMs, shortHash, formatCount, formatShare } from '../locales/format.ts';
@@ -84,10 +85,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
                   <RankMark rank={rank} size={18} /> {one.name}
                   {rank === ownRank(view, run) && <span class="dim"> {labels.you}</span>}
                 </th>
-                <td class="adapter" data-label={labels.device} title={one.device?.adapter}>
-                  {one.device === null ? '–' : one.device.adapter}
-                  {one.device !== null && <span class="dim"> {one.device.backend}</span>}
-                </td>
+                <DeviceCell device={one.device} />
                 {pipeline === null ? (
                   <ShareCell run={run} rank={rank} />
                 ) : (
@@ -139,10 +137,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <th scope="row">
                 <span class="dim">–</span> {one.name}
               </th>
-              <td class="adapter" data-label={labels.device} title={one.device?.adapter}>
-                {one.device === null ? '–' : one.device.adapter}
-                {one.device !== null && <span class="dim"> {one.device.backend}</span>}
-              </td>
+              <DeviceCell device={one.device} />
               <td colSpan={6 + (hasCommands ? 1 : 0) + (pipeline === null ? 0 : 1)} class="dim">
                 {one.device === null
                   ? gettingReady(one)
@@ -161,6 +156,15 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
       </table>
       {run.shares !== null && <p class="small dim share-reason">{labels.shareReasons[run.shares.reason]}</p>}
     </div>
+  );
+}
+
+function DeviceCell({ device }: Pick<RosterEntry, 'device'>) {
+  return (
+    <td class="adapter" data-label={messages.value.run.device} title={device?.adapter}>
+      {device === null ? '–' : device.adapter}
+      {device !== null && <span class="dim"> {device.backend}</span>}
+    </td>
   );
 }
 

@@ -22,6 +22,7 @@ import { LayersByRank, PipelineFacts } from '../pipeline/PipelineResult.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
 import { withMethod, withRate } from '../state/jobForm.ts';
 import { NoticeText } from '../components/NoticeText.tsx';
+import { Fact } from '../components/Fact.tsx';
 import { Term } from '../components/Term.tsx';
 import { closeRun, leave, send } from '../state/store.ts';
 import type { Run } from '../state/run.ts';
@@ -60,69 +61,52 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
         <p>{meaning}</p>
       </div>
       <dl class="facts">
-        {job.measure === null && (
-          <div>
-            <dt>{labels.loss}</dt>
-            <dd>{formatLoss(result.loss)}</dd>
-          </div>
-        )}
+        {job.measure === null && <Fact name={labels.loss}>{formatLoss(result.loss)}</Fact>}
         {others.map(([name, other]) => (
-          <div key={name}>
-            <dt>{result.bigramLoss !== undefined && name === 'accuracy' ? charts.predicted : charts.metrics[name]}</dt>
-            <dd>{formatMetric(name, other)}</dd>
-          </div>
+          <Fact
+            key={name}
+            name={result.bigramLoss !== undefined && name === 'accuracy' ? charts.predicted : charts.metrics[name]}
+          >
+            {formatMetric(name, other)}
+          </Fact>
         ))}
         {result.best && (
-          <div>
-            <dt>{labels.bestTest}</dt>
-            <dd>
-              {formatLoss(result.best.valLoss)}{' '}
-              <span class="dim small">{labels.afterStep(formatCount(result.best.step))}</span>
-            </dd>
-          </div>
+          <Fact name={labels.bestTest}>
+            {formatLoss(result.best.valLoss)}{' '}
+            <span class="dim small">{labels.afterStep(formatCount(result.best.step))}</span>
+          </Fact>
         )}
-        <div>
-          <dt>{labels.stepTook}</dt>
-          <dd>
-            {formatMs(result.stepMs.median)}{' '}
-            <span class="dim small">{labels.ofThatCommunication(formatMs(result.stepMs.communicate))}</span>
-          </dd>
-        </div>
+        <Fact name={labels.stepTook}>
+          {formatMs(result.stepMs.median)}{' '}
+          <span class="dim small">{labels.ofThatCommunication(formatMs(result.stepMs.communicate))}</span>
+        </Fact>
         {result.pipeline && <PipelineFacts pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
-        <div>
-          <dt>{STRATEGIES[result.strategy].exchanges === 'server' ? labels.sentOnAverage : labels.eachSent}</dt>
-          <dd>
-            {worldSize === 1 ? (
-              <span class="dim">{labels.nothing}</span>
-            ) : (
-              <>
-                {formatBytes(sent)}{' '}
-                {isWhole && isCollectiveCodec(result.codec) && !result.pipeline && job.measure === null && (
-                  <span class="dim small">
-                    {reducesGradients(result.strategy)
-                      ? labels.theory(formatBytes(theory), overhead(sent, theory))
-                      : labels.ringWouldSend(formatBytes(theory))}
-                  </span>
-                )}
-              </>
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>
-            <Term of="state hash">{labels.finalState}</Term>
-          </dt>
-          <dd>
-            {apart.length === 0 ? (
-              <span class="good">
-                {worldSize === 1 ? '' : `${worldSize} × `}
-                <span class="hash">{shortHash(result.stateHash[0] ?? '–')}</span> ✓
-              </span>
-            ) : (
-              <span class="wrong">{labels.apart(apart)} ✕</span>
-            )}
-          </dd>
-        </div>
+        <Fact name={STRATEGIES[result.strategy].exchanges === 'server' ? labels.sentOnAverage : labels.eachSent}>
+          {worldSize === 1 ? (
+            <span class="dim">{labels.nothing}</span>
+          ) : (
+            <>
+              {formatBytes(sent)}{' '}
+              {isWhole && isCollectiveCodec(result.codec) && !result.pipeline && job.measure === null && (
+                <span class="dim small">
+                  {reducesGradients(result.strategy)
+                    ? labels.theory(formatBytes(theory), overhead(sent, theory))
+                    : labels.ringWouldSend(formatBytes(theory))}
+                </span>
+              )}
+            </>
+          )}
+        </Fact>
+        <Fact name={<Term of="state hash">{labels.finalState}</Term>}>
+          {apart.length === 0 ? (
+            <span class="good">
+              {worldSize === 1 ? '' : `${worldSize} × `}
+              <span class="hash">{shortHash(result.stateHash[0] ?? '–')}</span> ✓
+            </span>
+          ) : (
+            <span class="wrong">{labels.apart(apart)} ✕</span>
+          )}
+        </Fact>
       </dl>
       {result.pipeline && <LayersByRank pipeline={result.pipeline} memory={result.memoryBytesPerRank} />}
       {result.methods && (
@@ -192,18 +176,8 @@ export function EndedPanel({ run, failure, host, children }: EndedProps) {
         </p>
       </div>
       <dl class="facts">
-        {run.last !== null && (
-          <div>
-            <dt>{labels.loss}</dt>
-            <dd>{formatLoss(run.last.loss)}</dd>
-          </div>
-        )}
-        {measured !== undefined && (
-          <div>
-            <dt>{charts.metrics[measured[0]]}</dt>
-            <dd>{formatMetric(...measured)}</dd>
-          </div>
-        )}
+        {run.last !== null && <Fact name={labels.loss}>{formatLoss(run.last.loss)}</Fact>}
+        {measured !== undefined && <Fact name={charts.metrics[measured[0]]}>{formatMetric(...measured)}</Fact>}
       </dl>
       {children}
       <div class="row">

@@ -1,5 +1,4 @@
 /** Shows the figures of a run in one line. */
-import type { ComponentChildren } from 'preact';
 import {
   agreement,
   endsByTimeOnly,
@@ -11,6 +10,7 @@ import {
 } from '../state/derive.ts';
 import { keepsModel, kindOfModel } from '../../spec/job.ts';
 import { formatClock, formatCount, formatLoss, formatShare } from '../locales/format.ts';
+import { Fact } from '../components/Fact.tsx';
 import { StatusLine } from '../components/StatusLine.tsx';
 import { Term } from '../components/Term.tsx';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
@@ -32,26 +32,26 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   const ownOnly = reportsOwnLossOnly(run.job, run.worldSize);
   return (
     <dl class="strip">
-      <Cell label={<StatusLine view={view} brief />}>
+      <Fact name={<StatusLine view={view} brief />}>
         {run.job.job} <span class="dim">{run.job.job === 'gpt' ? '' : kindOfModel(run.job.model)}</span>
-      </Cell>
-      <Cell label={<Term of="epoch" />}>
+      </Fact>
+      <Fact name={<Term of="epoch" />}>
         {last === null ? '–' : last.epoch + 1}
         {!isTimed && keepsModel(run.job) && <span class="dim"> / {run.job.epochs}</span>}
-      </Cell>
-      <Cell label={labels.stepLabel}>
+      </Fact>
+      <Fact name={labels.stepLabel}>
         {last === null ? '–' : last.step + 1}
         {model !== null && !isTimed && <span class="dim"> / {model.totalSteps}</span>}
-      </Cell>
-      <Cell label={ownOnly ? labels.ownRate : labels.sampleRate}>{rate === null ? '–' : formatCount(rate)}</Cell>
-      <Cell label={ownOnly ? <Term of="own loss" /> : labels.loss}>{last === null ? '–' : formatLoss(last.loss)}</Cell>
-      <Cell label={<Term of="world size" />}>
+      </Fact>
+      <Fact name={ownOnly ? labels.ownRate : labels.sampleRate}>{rate === null ? '–' : formatCount(rate)}</Fact>
+      <Fact name={ownOnly ? <Term of="own loss" /> : labels.loss}>{last === null ? '–' : formatLoss(last.loss)}</Fact>
+      <Fact name={<Term of="world size" />}>
         {run.worldSize} <span class="dim">{labels.ranksUnit(run.worldSize)}</span>
-      </Cell>
-      <Cell label={<Term of="state hash">{labels.sameState}</Term>}>
+      </Fact>
+      <Fact name={<Term of="state hash">{labels.sameState}</Term>}>
         <Agrees of={agreement(run.hashes)} worldSize={run.worldSize} />
-      </Cell>
-      <Cell label={<Term of="communication" />}>
+      </Fact>
+      <Fact name={<Term of="communication" />}>
         {alone ? (
           <span class="dim">–</span>
         ) : share === null ? (
@@ -61,18 +61,9 @@ export function Strip({ view, run }: { view: View; run: Run }) {
             {formatShare(share.share)} <span class="dim small">{labels.overlapped(formatShare(share.overlapped))}</span>
           </>
         )}
-      </Cell>
-      <Cell label={labels.timeLeft}>{run.result !== null ? labels.done : left === null ? '–' : formatClock(left)}</Cell>
+      </Fact>
+      <Fact name={labels.timeLeft}>{run.result !== null ? labels.done : left === null ? '–' : formatClock(left)}</Fact>
     </dl>
-  );
-}
-
-function Cell({ label, children }: { label: ComponentChildren; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
