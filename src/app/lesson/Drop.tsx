@@ -2,6 +2,7 @@
  * Explains how to remove a rank. In a lesson for one person, a click removes the rank. In a room,
  * the host removes a tab, or somebody closes it.
  */
+import { IndexSelect } from '../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
 import type { LessonState } from '../../protocol/lesson.ts';
 import { RemoveButton } from '../components/RemoveButton.tsx';
@@ -41,16 +42,13 @@ function DropImagined({ state, ondrop }: { state: LessonState; ondrop: (rank: nu
   if (n <= SOLO_RANKS.min) return <p class="dim">{drop.few}</p>;
   return (
     <div class="row lesson-form">
-      <label class="field">
-        <span>{drop.who}</span>
-        <select value={rank} onChange={(event) => (chosen.value = event.currentTarget.selectedIndex + 1)}>
-          {state.members.slice(1).map((_, i) => (
-            <option key={i} value={i + 1}>
-              {i + 1}
-            </option>
-          ))}
-        </select>
-      </label>
+      <IndexSelect
+        class="field"
+        label={drop.who}
+        options={state.members.slice(1).map((_, i) => String(i + 1))}
+        index={rank - 1}
+        onpick={(index) => (chosen.value = index + 1)}
+      />
       <button type="button" onClick={() => ondrop(rank)}>
         {drop.yes}
       </button>

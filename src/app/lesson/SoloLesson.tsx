@@ -2,6 +2,7 @@
  * The lesson for one person. All ranks are simulated, and the settings are in the address of the
  * page.
  */
+import { NumberSelect } from '../components/IndexSelect.tsx';
 import { useEffect, useMemo } from 'preact/hooks';
 import { keepInAddress, route } from '../state/address.ts';
 import { numberIn } from '../state/route.ts';
@@ -55,16 +56,13 @@ export function SoloLesson() {
         </>
       }
       besideSteps={
-        <label class="lesson-ranks">
-          <span class="dim small">{lesson.solo.ranks}</span>
-          <select value={n} onChange={(event) => resize(event.currentTarget.selectedIndex + SOLO_RANKS.min)}>
-            {Array.from({ length: SOLO_RANKS.max - SOLO_RANKS.min + 1 }, (_, i) => (
-              <option key={i} value={i + SOLO_RANKS.min}>
-                {i + SOLO_RANKS.min}
-              </option>
-            ))}
-          </select>
-        </label>
+        <NumberSelect
+          label={<span class="dim small">{lesson.solo.ranks}</span>}
+          least={SOLO_RANKS.min}
+          most={SOLO_RANKS.max}
+          value={n}
+          onpick={resize}
+        />
       }
       besideOwn={
         <p>

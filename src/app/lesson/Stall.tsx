@@ -2,6 +2,7 @@
  * Slows a link down, and shows who waited for whom. There is a lane for each rank and a block for
  * each step.
  */
+import { IndexSelect } from '../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
 import { elapsed } from '../../engine/lesson/lessonRound.ts';
@@ -12,7 +13,7 @@ import { messages } from '../locales/index.ts';
 import { viewpoint, type LessonControls } from './lessonControls.ts';
 import { rowsOf } from './rows.ts';
 
-const SECONDS = [2, 4, 6, 8] as const;
+const SECONDS = [2, 4, 6, 8];
 const USUAL_SECONDS = 4;
 /**
  * A step that takes more milliseconds than this is shown as delayed. The delay of a slow link is at
@@ -32,29 +33,22 @@ export function Stall({ controls }: { controls: LessonControls }) {
     <>
       {leads && slow === null && n > 1 && (
         <div class="row lesson-form">
-          <label class="field">
-            <span>{stall.from}</span>
-            <select value={from} onChange={(event) => (rank.value = event.currentTarget.selectedIndex)}>
-              {round.own.map((_, one) => (
-                <option key={one} value={one}>
-                  {round.mode === 'ring' ? stall.line(one, rightOf(one, n)) : stall.lineOf(one)}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label class="field">
-            <span>{stall.seconds}</span>
-            <select
-              value={seconds.value}
-              onChange={(event) => (seconds.value = SECONDS[event.currentTarget.selectedIndex]!)}
-            >
-              {SECONDS.map((one) => (
-                <option key={one} value={one}>
-                  {stall.longer(one)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <IndexSelect
+            class="field"
+            label={stall.from}
+            options={round.own.map((_, one) =>
+              round.mode === 'ring' ? stall.line(one, rightOf(one, n)) : stall.lineOf(one),
+            )}
+            index={from}
+            onpick={(index) => (rank.value = index)}
+          />
+          <IndexSelect
+            class="field"
+            label={stall.seconds}
+            options={SECONDS.map(stall.longer)}
+            index={SECONDS.indexOf(seconds.value)}
+            onpick={(index) => (seconds.value = SECONDS[index]!)}
+          />
           <button
             type="button"
             disabled={isMoving}

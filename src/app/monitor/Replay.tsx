@@ -1,4 +1,5 @@
 /** Plays a recorded round. The user chooses the round and the rank that measured it. */
+import { IndexSelect } from '../components/IndexSelect.tsx';
 import { useComputed, useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
@@ -32,30 +33,21 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
   return (
     <section class="panel" aria-label={labels.round}>
       <div class="row rounds">
-        <label class="row">
-          <span class="dim">{labels.round}</span>
-          <select value={at} onChange={(event) => (chosen.value = event.currentTarget.selectedIndex)}>
-            {traces.map(({ step, bucket }, index) => (
-              <option key={`${step}/${bucket}`} value={index}>
-                {labels.roundOf(step + 1, bucket)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <IndexSelect
+          class="row"
+          label={<span class="dim">{labels.round}</span>}
+          options={traces.map(({ step, bucket }) => labels.roundOf(step + 1, bucket))}
+          index={at}
+          onpick={(index) => (chosen.value = index)}
+        />
         {recordings.length > 1 && (
-          <label class="row">
-            <span class="dim">{labels.from}</span>
-            <select
-              value={rank}
-              onChange={(event) => (chosenRank.value = recordings[event.currentTarget.selectedIndex]!.rank)}
-            >
-              {recordings.map((one) => (
-                <option key={one.rank} value={one.rank}>
-                  rank {one.rank}
-                </option>
-              ))}
-            </select>
-          </label>
+          <IndexSelect
+            class="row"
+            label={<span class="dim">{labels.from}</span>}
+            options={recordings.map((one) => `rank ${one.rank}`)}
+            index={recordings.indexOf(recording)}
+            onpick={(index) => (chosenRank.value = recordings[index]!.rank)}
+          />
         )}
       </div>
       <div class="run-columns">

@@ -1,4 +1,5 @@
 /** The numbers of stages and of micro-batches. They are in the address of the page. */
+import { NumberSelect } from '../../components/IndexSelect.tsx';
 import { messages } from '../../locales/index.ts';
 import { keepInAddress } from '../../state/address.ts';
 import { MICRO_BATCHES, STAGES, type PipelineSize } from './board.ts';
@@ -16,42 +17,22 @@ export function Sizes({ size: { stages, microBatches }, isBatchWhole }: Props) {
   const { sizes } = messages.value.pipelineLesson;
   return (
     <div class="row pipeline-sizes" role="group" aria-label={sizes.title}>
-      <Choice
+      <NumberSelect
         label={sizes.stages}
         value={stages}
-        bounds={STAGES}
-        onpick={(value) => keepInAddress({ stages: value })}
+        least={STAGES[0]}
+        most={STAGES[2]}
+        onpick={(value) => keepInAddress({ stages: String(value) })}
       />
       {!isBatchWhole && (
-        <Choice
+        <NumberSelect
           label={sizes.microBatches}
           value={microBatches}
-          bounds={MICRO_BATCHES}
-          onpick={(value) => keepInAddress({ microBatches: value })}
+          least={MICRO_BATCHES[0]}
+          most={MICRO_BATCHES[2]}
+          onpick={(value) => keepInAddress({ microBatches: String(value) })}
         />
       )}
     </div>
-  );
-}
-
-interface ChoiceProps {
-  label: string;
-  value: number;
-  bounds: readonly [number, number, number];
-  onpick: (value: string) => void;
-}
-
-function Choice({ label, value, bounds: [least, , most], onpick }: ChoiceProps) {
-  return (
-    <label class="lesson-ranks">
-      <span>{label}</span>
-      <select value={value} onChange={(event) => onpick(event.currentTarget.value)}>
-        {Array.from({ length: most - least + 1 }, (_, i) => (
-          <option key={i} value={least + i}>
-            {least + i}
-          </option>
-        ))}
-      </select>
-    </label>
   );
 }

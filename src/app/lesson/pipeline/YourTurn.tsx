@@ -2,6 +2,7 @@
  * A person decides what one stage computes, and then reads whether the decision was possible and
  * good.
  */
+import { IndexSelect } from '../../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
 import { messages } from '../../locales/index.ts';
 import { Board } from './Board.tsx';
@@ -20,16 +21,13 @@ export function YourTurn({ size }: { size: PipelineSize }) {
   return (
     <section class="pipeline-part" aria-label={labels.title}>
       <div class="row">
-        <label class="lesson-ranks">
-          <span>{labels.which}</span>
-          <select value={stage} onChange={(event) => (turn.value = startTurn(size, event.currentTarget.selectedIndex))}>
-            {Array.from({ length: size.stages }, (_, one) => (
-              <option key={one} value={one}>
-                {labels.stage(one)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <IndexSelect
+          class="lesson-ranks"
+          label={labels.which}
+          options={Array.from({ length: size.stages }, (_, one) => labels.stage(one))}
+          index={stage}
+          onpick={(index) => (turn.value = startTurn(size, index))}
+        />
         <button type="button" disabled={plan.ticks === 0} onClick={() => (turn.value = startTurn(size, stage))}>
           {labels.again}
         </button>
