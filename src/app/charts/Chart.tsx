@@ -3,6 +3,7 @@
  * line over faint raw values. All charts of a page show the same range of x. A drag selects a
  * range, and a double click or Escape resets it. The crosshairs of the charts move together.
  */
+import { coloursOf } from '../components/canvas.ts';
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
@@ -126,7 +127,7 @@ function optionsFor(
   current: { readonly current: Props },
 ): uPlot.Options {
   const style = getComputedStyle(host);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const colour = coloursOf(host);
   const axis = {
     stroke: colour('--dim'),
     font: `${text}px ${style.fontFamily}`,

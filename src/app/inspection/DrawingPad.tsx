@@ -2,6 +2,7 @@
  * A canvas for drawing with a pointer, or with keys that move a pen. It can show a held-out image
  * instead of a drawing.
  */
+import { clamp } from '../../util/clamp.ts';
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.ts';
@@ -75,7 +76,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
     const { x, y, isDown } = pen.value ?? { x: 0.5, y: 0.5, isDown: false };
     const arrow = ARROWS[event.key];
     if (arrow !== undefined) {
-      const moved = { x: inside(x + arrow[0]), y: inside(y + arrow[1]), isDown };
+      const moved = { x: clamp(x + arrow[0], 0, 1), y: clamp(y + arrow[1], 0, 1), isDown };
       pen.value = moved;
       if (isDown) ondraw((so) => extendStroke(so, moved.x, moved.y));
     } else if (event.key === ' ') {
@@ -105,10 +106,6 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
       />
     </div>
   );
-}
-
-function inside(place: number): number {
-  return Math.min(1, Math.max(0, place));
 }
 
 function paint(canvas: HTMLCanvasElement, width: number, drawing: Drawing, pen: Pen | null): void {

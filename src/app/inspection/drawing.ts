@@ -3,6 +3,7 @@
  * images: the drawing is scaled into a box of 20 x 20 pixels, and then centred in 28 x 28 pixels.
  * The pen has the same width for drawings of all sizes, because strokes are stored as lines.
  */
+import { clamp } from '../../util/clamp.ts';
 import { Raster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 
@@ -50,7 +51,7 @@ function isFull(drawing: Drawing): boolean {
 }
 
 function inside(place: number): number {
-  return Math.min(1, Math.max(0, place));
+  return clamp(place, 0, 1);
 }
 
 /**
@@ -82,7 +83,7 @@ export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
   // The shift is limited, so that no ink leaves the image.
   const shift = (mean: number, extent: number): number => {
     const room = (IMAGE_SIDE - extent * scale) / 2 - RADIUS;
-    return Math.min(room, Math.max(-room, IMAGE_SIDE / 2 - mean));
+    return clamp(IMAGE_SIDE / 2 - mean, -room, room);
   };
   return at(shift(mass.x, right - left), shift(mass.y, bottom - top));
 }

@@ -3,6 +3,7 @@
  * parameter server, for any number of tabs. These bytes are computed by formulas. The measured
  * bytes are also shown.
  */
+import { clamp } from '../../util/clamp.ts';
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
@@ -25,7 +26,7 @@ export function Compare({ controls: { state, isSolo } }: { controls: LessonContr
   const { round, measured } = state;
   const k = round.own[0]!.length;
   const chosen = useSignal<number | null>(null);
-  const n = chosen.value ?? Math.min(SOLO_RANKS.max, Math.max(SOLO_RANKS.min, round.n));
+  const n = chosen.value ?? clamp(round.n, SOLO_RANKS.min, SOLO_RANKS.max);
   const most = busiestBytes('parameter-server', SOLO_RANKS.max, k);
   return (
     <>

@@ -2,6 +2,7 @@
  * Shows the numbers of every rank: a row for each rank and a column for each number. Marks under a
  * number show which ranks are in its sum. Finished sums and new numbers are highlighted.
  */
+import { clamp } from '../../util/clamp.ts';
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
@@ -54,8 +55,8 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
     const go = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (go === undefined) return;
     event.preventDefault();
-    const row = Math.min(ranks.length - 1, Math.max(0, cursor.row + go[0]!));
-    const place = Math.min(places - 1, Math.max(0, cursor.place + go[1]!));
+    const row = clamp(cursor.row + go[0]!, 0, ranks.length - 1);
+    const place = clamp(cursor.place + go[1]!, 0, places - 1);
     at.value = picked.value = { row, place };
     const table = (event.currentTarget as HTMLElement).closest('table')!;
     table.querySelector<HTMLElement>(`[data-at="${row} ${place}"]`)?.focus();

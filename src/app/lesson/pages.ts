@@ -1,5 +1,6 @@
 /** The pages of the lesson. Each page highlights the part of the screen that its text explains. */
 
+import { clamp } from '../../util/clamp.ts';
 import { isDone } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
@@ -43,5 +44,5 @@ export function needsNewRound(page: number, round: LessonRound): boolean {
 
 /** Returns the nearest valid index of a page. */
 export function pageWithin(page: number): number {
-  return Number.isInteger(page) ? Math.min(LESSON_PAGES.length - 1, Math.max(0, page)) : 0;
+  return Number.isInteger(page) ? clamp(page, 0, LESSON_PAGES.length - 1) : 0;
 }

@@ -2,6 +2,7 @@
  * Shows the timeline of a run. Each rank has a lane, with computation above communication. All
  * lanes are on one canvas, which is drawn only when something changes.
  */
+import { sizedContext } from '../components/canvas.ts';
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Segment, SegmentKind } from '../../protocol/stepTrace.ts';
@@ -158,12 +159,8 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
   const hidden = pageHidden.value;
   useEffect(() => {
     const element = canvas.current;
-    const context = element?.getContext('2d') ?? null;
-    if (element === null || context === null || width === 0 || hidden) return;
-    const scale = devicePixelRatio;
-    element.width = Math.round(width * scale);
-    element.height = Math.round(height * scale);
-    context.setTransform(scale, 0, 0, scale, 0, 0);
+    const context = hidden ? null : sizedContext(element, width, height);
+    if (element === null || context === null) return;
     drawTimeline(context, {
       timeline,
       window,

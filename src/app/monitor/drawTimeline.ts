@@ -1,4 +1,5 @@
 /** Paints the lanes of the timeline on a canvas. */
+import { coloursOf } from '../components/canvas.ts';
 import type { SegmentKind } from '../../protocol/stepTrace.ts';
 import { identityOf, SHAPES } from '../components/rankIdentity.ts';
 import { formatMs } from '../locales/format.ts';
@@ -23,8 +24,7 @@ interface Palette {
 
 /** Returns the colours of the style sheet in the current theme. */
 export function readPalette(element: Element, context: CanvasRenderingContext2D): Palette {
-  const style = getComputedStyle(element);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const colour = coloursOf(element);
   const dim = colour('--dim');
   return {
     paper: getComputedStyle(document.documentElement).backgroundColor,

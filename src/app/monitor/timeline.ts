@@ -1,4 +1,5 @@
 /** The timeline: the steps of all ranks on one clock, and the visible window; pure. */
+import { clamp } from '../../util/clamp.ts';
 import type { Segment, SegmentKind, StepLane } from '../../protocol/stepTrace.ts';
 import { SEGMENT_KINDS } from '../../spec/names.ts';
 import type { Run } from '../state/run.ts';
@@ -115,7 +116,7 @@ export function slowestStep({ rows }: Timeline): number | null {
  */
 export function zoomed(window: Window, factor: number, at: number, extent: Window): Window {
   const all = (extent.to - extent.from) * MOST_SPANS;
-  const length = Math.min(all, Math.max(LEAST_MS, (window.to - window.from) / factor));
+  const length = clamp((window.to - window.from) / factor, LEAST_MS, all);
   const share = (at - window.from) / (window.to - window.from);
   return within({ from: at - share * length, to: at + (1 - share) * length }, extent);
 }
@@ -129,7 +130,7 @@ function within({ from, to }: Window, extent: Window): Window {
   const length = to - from;
   const earliest = extent.from - length / 2;
   const latest = extent.to - length / 2;
-  const start = Math.min(Math.max(from, earliest), latest);
+  const start = clamp(from, earliest, latest);
   return { from: start, to: start + length };
 }
 

@@ -3,6 +3,7 @@
  * micro-batch of a pass. Empty cells are the bubble. A line shows the position of the player, and a
  * click changes it.
  */
+import { sizedContext } from '../components/canvas.ts';
 import { useEffect, useRef } from 'preact/hooks';
 import { idleShare, takesTime, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import { smallText, theme, zoom } from '../browser/theme.ts';
@@ -57,11 +58,8 @@ function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: Pipeli
   const colours = theme.value;
   useEffect(() => {
     const element = canvas.current;
-    const context = element?.getContext('2d') ?? null;
-    if (element === null || context === null || width === 0) return;
-    element.width = Math.round(width * devicePixelRatio);
-    element.height = Math.round(height * devicePixelRatio);
-    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    const context = sizedContext(element, width, height);
+    if (element === null || context === null) return;
     drawPlan(context, { plan, width, rowHeight, textSize: text, colours: readColours(element) });
   }, [plan, width, height, rowHeight, text, colours]);
   return (

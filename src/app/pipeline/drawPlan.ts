@@ -1,4 +1,5 @@
 /** Draws passes of a pipeline on a canvas: boxes with the number of their micro-batch. */
+import { coloursOf } from '../components/canvas.ts';
 import { takesTime, type PassKind, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 
 export interface PassColours {
@@ -11,14 +12,13 @@ export interface PassColours {
 
 /** Returns the colours and the font of the style sheet in the current theme. */
 export function readColours(element: Element): PassColours {
-  const style = getComputedStyle(element);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const colour = coloursOf(element);
   return {
     ink: colour('--ink'),
     cell: colour('--cell'),
     forward: colour('--forward'),
     backward: colour('--backward'),
-    font: style.fontFamily,
+    font: getComputedStyle(element).fontFamily,
   };
 }
 

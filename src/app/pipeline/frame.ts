@@ -4,6 +4,7 @@
  * are not shown. A frame depends only on the plan and the time, so the slider and single steps show
  * the same frames.
  */
+import { clamp } from '../../util/clamp.ts';
 import {
   rankOfStage,
   takesTime,
@@ -93,7 +94,7 @@ export function timelineOf({ plan: { ticks } }: PipelineReel): StepTimeline {
 
 /** @param time in ticks. */
 export function frameAt({ plan, values, passAt }: PipelineReel, time: number): PipelineFrame {
-  const tick = Math.min(plan.ticks, Math.max(0, Math.floor(time)));
+  const tick = clamp(Math.floor(time), 0, plan.ticks);
   const shown = values.flatMap(({ leaves, arrives, needed, ...value }): ShownValue[] =>
     time >= leaves && time < needed ? [{ ...value, share: Math.min(1, (time - leaves) / (arrives - leaves)) }] : [],
   );

@@ -4,6 +4,7 @@
  * from the plan of the trace's algorithm, and the times come from the trace. A trace has the times
  * of only one rank, so all ranks are drawn at these times.
  */
+import { clamp } from '../../util/clamp.ts';
 import {
   allReduceSteps,
   type AllReduceSteps,
@@ -78,7 +79,7 @@ export function timelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): Tim
     const even = next < 0 ? usual : (known[next]! - now) / (next - i + 1);
     const arrive = now + Math.max(least, even);
     const latest = now + (arrive - now) * (1 - LEAST_TRAVEL);
-    leaves.push(Math.min(Math.max(now, leave ?? now), latest));
+    leaves.push(clamp(leave ?? now, now, latest));
     arrives.push(arrive);
     now = arrive;
   }
@@ -111,7 +112,7 @@ export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cel
   if (step === undefined) return { plan, completed, phase: 'done', flights: [], cells };
   const leave = timeline.leaves[completed]!;
   const arrive = timeline.arrives[completed]!;
-  const progress = arrive > leave ? Math.min(1, Math.max(0, (t - leave) / (arrive - leave))) : 0;
+  const progress = arrive > leave ? clamp((t - leave) / (arrive - leave), 0, 1) : 0;
   const flights =
     t < leave ? [] : step.transfers.map((one) => ({ ...one, progress, parts: cells[one.from]![one.first]! }));
   return { plan, completed, phase: step.phase, flights, cells };

@@ -1,4 +1,5 @@
 /** Computes figures and facts from the view; pure. */
+import { clamp } from '../../util/clamp.ts';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
 import type { Device } from '../../protocol/room.ts';
 import { isElastic, type JobSpec } from '../../spec/job.ts';
@@ -54,7 +55,7 @@ export function communication(run: Run): { share: number; overlapped: number } |
   const communicate = sum((ms) => ms.communicate);
   if (total <= 0) return null;
   const overlapped = communicate > 0 ? 1 - sum((ms) => ms.exposed) / communicate : 0;
-  return { share: clamp(communicate / total), overlapped: clamp(overlapped) };
+  return { share: clamp(communicate / total, 0, 1), overlapped: clamp(overlapped, 0, 1) };
 }
 
 export type Agreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
@@ -198,8 +199,4 @@ export function missingToStart(lobby: Lobby): number | null {
 /** Returns whether a device computes on the CPU, whatever the name of its backend is. */
 export function isSoftware(device: Device | null): boolean {
   return device !== null && (['cpu', 'wasm'].includes(device.backend) || SOFTWARE_RENDERER.test(device.adapter));
-}
-
-function clamp(share: number): number {
-  return Math.min(1, Math.max(0, share));
 }

@@ -4,6 +4,8 @@
  * ranks are in its sum. At the start, each row has its own colour; at the end, all rows are equal.
  * The labels are text. The cells, up to 256 x 256, are on a canvas.
  */
+import { sizedContext } from '../../components/canvas.ts';
+import { clamp } from '../../../util/clamp.ts';
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
 import { RankMark } from '../../components/RankMark.tsx';
@@ -91,11 +93,6 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
   );
 }
 
-/** Returns the number from 0 to `count - 1` that is closest to `i`. */
-function within(i: number, count: number): number {
-  return Math.min(count - 1, Math.max(0, i));
-}
-
 interface CellsProps {
   n: number;
   chunks: number;
@@ -121,16 +118,16 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
   };
   const point = (event: PointerEvent): void => {
     const place = box.current!.getBoundingClientRect();
-    const rank = within(Math.floor(((event.clientY - place.top) / place.height) * n), n);
-    const chunk = within(Math.floor(((event.clientX - place.left) / place.width) * chunks), chunks);
+    const rank = clamp(Math.floor(((event.clientY - place.top) / place.height) * n), 0, n - 1);
+    const chunk = clamp(Math.floor(((event.clientX - place.left) / place.width) * chunks), 0, chunks - 1);
     const old = player.picked.peek();
     if (old?.rank !== rank || old.chunk !== chunk) go(rank, chunk);
   };
   const onkey = (event: KeyboardEvent): void => {
-    if (event.key === 'ArrowLeft') go(at.rank, within(at.chunk - 1, chunks));
-    else if (event.key === 'ArrowRight') go(at.rank, within(at.chunk + 1, chunks));
-    else if (event.key === 'ArrowUp') go(within(at.rank - 1, n), at.chunk);
-    else if (event.key === 'ArrowDown') go(within(at.rank + 1, n), at.chunk);
+    if (event.key === 'ArrowLeft') go(at.rank, clamp(at.chunk - 1, 0, chunks - 1));
+    else if (event.key === 'ArrowRight') go(at.rank, clamp(at.chunk + 1, 0, chunks - 1));
+    else if (event.key === 'ArrowUp') go(clamp(at.rank - 1, 0, n - 1), at.chunk);
+    else if (event.key === 'ArrowDown') go(clamp(at.rank + 1, 0, n - 1), at.chunk);
     else if (event.key === 'Home') go(at.rank, 0);
     else if (event.key === 'End') go(at.rank, chunks - 1);
     else if (event.key === 'Escape') box.current!.blur();
@@ -215,12 +212,9 @@ function usePainted(
   const shown = useMemo(() => (numbers === undefined ? null : { own: numbers, extent: extentOf(numbers) }), [numbers]);
   useEffect(() => {
     const element = canvas.current;
-    const context = element?.getContext('2d') ?? null;
-    if (element === null || context === null || width === 0) return undefined;
+    const context = sizedContext(element, width, height);
+    if (element === null || context === null) return undefined;
     const scale = devicePixelRatio;
-    element.width = Math.round(width * scale);
-    element.height = Math.round(height * scale);
-    context.setTransform(scale, 0, 0, scale, 0, 0);
     const palette = readPalette(element);
     const family = getComputedStyle(element).fontFamily;
     let painted: { completed: number; filled: number } | null = null;

@@ -1,4 +1,5 @@
 /** Paints the cells of the grid on a canvas. */
+import { coloursOf } from '../../components/canvas.ts';
 import { identityOf, SHAPES } from '../../components/rankIdentity.ts';
 import type { Frame, Parts } from '../frameAt.ts';
 import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
@@ -33,8 +34,7 @@ export interface Palette {
 
 /** Returns the colours of the style sheet in the current theme. */
 export function readPalette(element: Element): Palette {
-  const style = getComputedStyle(element);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const colour = coloursOf(element);
   return {
     ink: colour('--ink'),
     dim: colour('--dim'),

@@ -3,6 +3,7 @@
  * of the step, but long enough to be seen: one hop may take a tenth of a millisecond, and the next
  * hop, which waits for a straggler, fifty milliseconds. Pure.
  */
+import { clamp } from '../../../util/clamp.ts';
 
 /** Times of the played steps, in any unit. */
 export interface StepTimeline {
@@ -44,7 +45,7 @@ const LEAST_SHARE = 0.5;
 export function planPacing(timeline: StepTimeline): Pacing {
   const { arrives, duration } = timeline;
   const steps = Math.max(1, arrives.length);
-  const round = Math.min(LONGEST_ROUND_MS, Math.max(SHORTEST_ROUND_MS, STEP_MS * steps));
+  const round = clamp(STEP_MS * steps, SHORTEST_ROUND_MS, LONGEST_ROUND_MS);
   const slowdown = duration > 0 ? round / duration : 0;
   const least = (LEAST_SHARE * round) / steps;
   const times = arrives.map((arrive, i) => (arrive - (arrives[i - 1] ?? 0)) * slowdown);
@@ -77,7 +78,7 @@ export function timeAt({ ends, timeline }: Pacing, position: number): number {
  * third are done.
  */
 export function positionOf({ ends }: Pacing, steps: number): number {
-  const whole = Math.min(ends.length, Math.max(0, Math.floor(steps)));
+  const whole = clamp(Math.floor(steps), 0, ends.length);
   const start = ends[whole - 1] ?? 0;
   return start + ((ends[whole] ?? start) - start) * (steps - whole);
 }

@@ -2,6 +2,7 @@
  * Plays anything that has steps, with position, speed, play and pause. A picture depends only on
  * the stage and the time, so moving the slider and stepping are exact.
  */
+import { clamp } from '../../../util/clamp.ts';
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing, type StepTimeline } from './pacing.ts';
 
@@ -92,7 +93,7 @@ export function createPlayback<Stage>(
   const place = signal(0);
   const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));
   const position = computed(() => {
-    const running = Math.min(1, Math.max(0, place.value));
+    const running = clamp(place.value, 0, 1);
     if (pacing.value === null) return 0;
     return playing.value && options.reducedMotion.value ? snap(pacing.value, running) : running;
   });
@@ -158,7 +159,7 @@ export function createPlayback<Stage>(
   const seek = (to: number): void =>
     batch(() => {
       rest();
-      place.value = Math.min(1, Math.max(0, to));
+      place.value = clamp(to, 0, 1);
     });
 
   const stopFollowing = effect(() => {

@@ -1,4 +1,5 @@
 /** The speed of the player, as a multiplier on a scale of doublings; pure. */
+import { clamp } from '../../../util/clamp.ts';
 
 /**
  * Speeds are limited to the range from 2 ** -DOUBLINGS to 2 ** DOUBLINGS; 1 is the default speed.
@@ -34,5 +35,5 @@ export function speedText(speed: number): string {
 }
 
 function within(speed: number): number {
-  return Math.min(2 ** DOUBLINGS, Math.max(2 ** -DOUBLINGS, speed));
+  return clamp(speed, 2 ** -DOUBLINGS, 2 ** DOUBLINGS);
 }
