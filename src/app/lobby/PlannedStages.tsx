@@ -43,7 +43,7 @@ export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
         player={player}
       />
       <figcaption class="caption">
-        <PipelineCaption player={player} place={place?.place ?? null} />
+        <PipelineCaption player={player} place={place} />
       </figcaption>
       <PipelineLegend />
       <p class="dim small legend">{labels.planned}</p>

@@ -23,7 +23,7 @@ export function RunPipeline({ view, run, player }: { view: View; run: Run; playe
       </section>
     );
   }
-  const at = you === null ? null : placeOf(pipeline, you);
+  const place = you === null ? null : placeOf(pipeline, you);
   return (
     <section class="stage" aria-label={labels.title}>
       <PipelinePicture
@@ -34,11 +34,7 @@ export function RunPipeline({ view, run, player }: { view: View; run: Run; playe
         player={player}
       />
       <p class="caption">
-        {you !== null && at === null ? (
-          labels.noStageHere
-        ) : (
-          <PipelineCaption player={player} place={at?.place ?? null} />
-        )}
+        {you !== null && place === null ? labels.noStageHere : <PipelineCaption player={player} place={place} />}
       </p>
     </section>
   );

@@ -17,8 +17,8 @@ interface Props {
 
 export function StageCells({ pipeline, stages, rank, bytes }: Props) {
   const { pipeline: labels } = messages.value;
-  const at = placeOf(pipeline, rank);
-  const own = at === null ? null : stages[at.place]!;
+  const place = placeOf(pipeline, rank);
+  const own = place === null ? null : stages[place]!;
   return (
     <>
       <td data-label={labels.stage} title={own?.layers.join(', ')}>

@@ -20,7 +20,6 @@ export interface RankPlace extends Point {
 }
 
 export interface PipelineLayout {
-  width: number;
   height: number;
   /** The ranks of each replica that is drawn, in the order of their stages. */
   rows: readonly (readonly RankPlace[])[];
@@ -97,7 +96,7 @@ export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: 
     }
     return row;
   });
-  return { width, height: Math.ceil(top), rows, mark, lane, arc, box, labelled, more: replicas - shown.length };
+  return { height: Math.ceil(top), rows, mark, lane, arc, box, labelled, more: replicas - shown.length };
 }
 
 /**

@@ -41,8 +41,6 @@ export interface PlannedPipeline extends PipelineShape, PipelineCut {
   isMeasured: boolean;
   /** Whether a run cannot start, because ranks would need more memory than a run allows. */
   isTooLarge: boolean;
-  /** The number of ranks without a stage. */
-  idle: number;
 }
 
 const FLOAT = Float32Array.BYTES_PER_ELEMENT;
@@ -101,7 +99,7 @@ export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number)
   return {
     ...{ ranks, replicas, microBatches, schedule: job.pipelineSchedule, ring },
     layers: [...layers],
-    ...{ cut, bytes, isMeasured, isTooLarge: fitting === null, idle: tabs - ranks * replicas },
+    ...{ cut, bytes, isMeasured, isTooLarge: fitting === null },
   };
 }
 

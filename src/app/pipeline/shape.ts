@@ -42,9 +42,6 @@ export function stagesByRank({ ranks, layers, cut }: PipelineCut): RankStages[] 
  * Returns the place of a rank of the world in its replica; `null` if the rank has no stage, because
  * the ranks cannot be divided evenly.
  */
-export function placeOf(
-  { ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>,
-  rank: number,
-): { replica: number; place: number } | null {
-  return rank < ranks * replicas ? { replica: Math.floor(rank / ranks), place: rank % ranks } : null;
+export function placeOf({ ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>, rank: number): number | null {
+  return rank < ranks * replicas ? rank % ranks : null;
 }

@@ -14,7 +14,6 @@ export type Lobby = Omit<EventOf<'room'>, 'type'>;
 
 export interface RoomView {
   state: RankState;
-  generation: number;
   connecting: RankStatus['connecting'];
   /** Whether the connection to the signaling server is lost. The engine then reconnects. */
   isServerAway: boolean;
@@ -23,8 +22,6 @@ export interface RoomView {
   deviceNote: string | null;
   member: string | null;
   room: string | null;
-  /** The tab sends this key to the server when it joins again, to become a host again. */
-  hostKey: string | null;
   lobby: Lobby | null;
   /** The stage of the engine's preparation; `null` if it prepares nothing. */
   warmup: WarmupStage | null;
@@ -41,14 +38,12 @@ export interface RoomView {
 
 export const initialRoom: RoomView = {
   state: 'OFFLINE',
-  generation: 0,
   connecting: [],
   isServerAway: false,
   device: null,
   deviceNote: null,
   member: null,
   room: null,
-  hostKey: null,
   lobby: null,
   warmup: null,
   shaders: null,
@@ -61,20 +56,18 @@ export function hasDevice(lobby: Lobby | null, id: string | null): boolean {
   return (lobby?.members.find(({ member }) => member === id)?.device ?? null) !== null;
 }
 
-export type RoomEvent = EventOf<'state' | 'device' | 'admitted' | 'hostKey' | 'room' | 'warmup'>;
+export type RoomEvent = EventOf<'state' | 'device' | 'admitted' | 'room' | 'warmup'>;
 
 export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> {
   switch (event.type) {
     case 'state': {
-      const { state, generation, connecting, isServerAway } = event;
-      return { state, generation, connecting, isServerAway, warmup: state === 'RUNNING' ? null : room.warmup };
+      const { state, connecting, isServerAway } = event;
+      return { state, connecting, isServerAway, warmup: state === 'RUNNING' ? null : room.warmup };
     }
     case 'device':
       return { device: event.device, deviceNote: event.note, warmup: null };
     case 'admitted':
-      return { member: event.member, room: event.room, hostKey: event.hostKey };
-    case 'hostKey':
-      return { hostKey: event.hostKey };
+      return { member: event.member, room: event.room };
     case 'room': {
       const { type: _, ...lobby } = event;
       // A tab that has become ready has nothing to prepare until a run begins.

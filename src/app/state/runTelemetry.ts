@@ -55,7 +55,7 @@ export interface RunTelemetry {
   /** The previous statistics. Rates are computed from the difference. */
   earlierStatistics: Statistics | null;
   /** Reports of all ranks, exchanged with the statistics. */
-  telemetry: { step: number; ranks: readonly RankTelemetry[] } | null;
+  telemetry: { ranks: readonly RankTelemetry[] } | null;
   /** The latest steps of this rank, with exact times. */
   ownLanes: readonly StepLane[];
   /**
@@ -147,13 +147,13 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
         earlierStatistics: run.statistics?.isCarried ? null : run.statistics,
       };
     case 'telemetry': {
-      const { step, ranks } = event;
+      const { ranks } = event;
       const lanes = Array.from({ length: run.worldSize }, (_, rank) =>
         rank === run.rank
           ? run.ownLanes
           : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-LANE_STEPS),
       );
-      return { telemetry: { step, ranks }, lanes };
+      return { telemetry: { ranks }, lanes };
     }
     case 'hashes':
       return { hashes: { step: event.step, hashes: event.hashes, agree: event.agree } };

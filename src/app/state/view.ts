@@ -61,7 +61,6 @@ export function reduce(view: View, event: EngineEvent): View {
   switch (event.type) {
     case 'state':
     case 'device':
-    case 'hostKey':
     case 'warmup':
       return { ...view, ...reduceRoom(view, event) };
     case 'room':
@@ -132,6 +131,8 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'generated':
     // modelExport.ts handles this event.
     case 'exported':
+    // The browser stores the key (store.ts).
+    case 'hostKey':
       return view;
     default:
       return event satisfies never;

@@ -242,11 +242,9 @@ export function movesTo(
   cut: readonly number[],
 ): ReturnType<typeof planMoves> {
   const wanted = held.map((_, rank) => {
-    const place = grid.placeOf(rank);
-    if (place === null) return [];
-    return stagesOfRank({ ranks: grid.stages, stages: cut.length }, place.stage).flatMap((stage) =>
-      layersOfStage(cut, stage),
-    );
+    const stage = grid.stageOf(rank);
+    if (stage === null) return [];
+    return stagesOfRank({ ranks: grid.stages, stages: cut.length }, stage).flatMap((own) => layersOfStage(cut, own));
   });
   return planMoves(held, wanted);
 }

@@ -85,10 +85,9 @@ export class PipelineGrid {
     return this.#job.batchSize * this.stages * this.replicas;
   }
 
-  /** Returns the place of a rank; `null` if it has no stage. */
-  placeOf(rank: number): { replica: number; stage: number } | null {
-    const replica = Math.floor(rank / this.stages);
-    return replica < this.replicas ? { replica, stage: rank % this.stages } : null;
+  /** Returns the stage of a rank; `null` if it has none. */
+  stageOf(rank: number): number | null {
+    return rank < this.stages * this.replicas ? rank % this.stages : null;
   }
 
   /** Ranks of a replica, in the order of their stages. */

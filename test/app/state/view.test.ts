@@ -90,11 +90,6 @@ describe('the room', () => {
     expect(view.lobby?.members).toHaveLength(3);
   });
 
-  test('has the latest host key', () => {
-    const key = fold({ ...ADMITTED, hostKey: 'the first' }, { type: 'hostKey', room: 'K7F3QX', hostKey: 'the second' });
-    expect(key).toMatchObject({ room: 'K7F3QX', hostKey: 'the second' });
-  });
-
   test('is left after a fatal failure, but not after a failure that is not fatal', () => {
     expect(fold(ADMITTED, ROOM, failed(true))).toMatchObject({ lobby: null, member: null, state: 'OFFLINE' });
     expect(fold(ADMITTED, ROOM, failed(false)).lobby).not.toBeNull();
