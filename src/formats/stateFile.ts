@@ -3,6 +3,7 @@
  * length (4 bytes, little-endian), the header as JSON, and the arrays' bytes, one array after the
  * other. The header contains the caller's metadata, and the type and length of each array.
  */
+import { joinBytes } from '../util/bytes.ts';
 import * as v from 'valibot';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
@@ -40,16 +41,9 @@ export function encodeState(meta: unknown, arrays: readonly StateArray[]): Uint8
   const header: Header = { format: FORMAT, meta, arrays: shapes };
   const text = new TextEncoder().encode(JSON.stringify(header));
   const hash = new TextEncoder().encode(hashState([text, ...arrays]));
-  const size = arrays.reduce((sum, { byteLength }) => sum + byteLength, PREFIX_BYTES + text.length);
-  const bytes = new Uint8Array(size);
-  bytes.set(hash);
-  new DataView(bytes.buffer).setUint32(HASH_BYTES, text.length, true);
-  let at = PREFIX_BYTES;
-  for (const { buffer, byteOffset, byteLength } of [text, ...arrays]) {
-    bytes.set(new Uint8Array(buffer, byteOffset, byteLength), at);
-    at += byteLength;
-  }
-  return bytes;
+  const length = new DataView(new ArrayBuffer(PREFIX_BYTES - HASH_BYTES));
+  length.setUint32(0, text.length, true);
+  return joinBytes([hash, length, text, ...arrays]);
 }
 
 /**

@@ -11,6 +11,7 @@
  *
  * Source: https://github.com/huggingface/safetensors#format
  */
+import { bytesOf, joinBytes } from '../../util/bytes.ts';
 import * as v from 'valibot';
 import type { DataNote } from '../../spec/preview.ts';
 import { DataError, messageOf, UsageError } from '../../util/errors.ts';
@@ -36,14 +37,7 @@ const Metadata = v.record(v.string(), v.string());
 
 export function writeSafetensors(tensors: readonly NamedTensor[], about: About): Uint8Array<ArrayBuffer> {
   const sorted = inFileOrder(tensors);
-  const parts = [headerOf(sorted, about), ...sorted.map(bytesOf)];
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
+  return joinBytes([headerOf(sorted, about), ...sorted.map(({ values }) => values)]);
 }
 
 /** Sorts tensors by name: their order in a file. */
@@ -77,7 +71,7 @@ export async function* streamSafetensors(
     if (!isNext) throw outOfOrder(next, `"${part.name}" with ${part.values.length} values`);
     next.values -= part.values.length;
     if (next.values === 0) missing.shift();
-    yield bytesOf(part);
+    yield bytesOf(part.values);
   }
   if (missing.length > 0) throw outOfOrder(missing[0], 'the end');
 }
@@ -101,10 +95,6 @@ function headerOf(sorted: readonly TensorEntry[], about: About): Uint8Array<Arra
   new DataView(bytes.buffer).setBigUint64(0, BigInt(length), true);
   bytes.set(text, LENGTH_BYTES);
   return bytes;
-}
-
-function bytesOf({ values }: TensorPart): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
 /**

@@ -4,6 +4,7 @@
  *
  * Source: TensorFlow.js's `ModelJSON` (tfjs-core/src/io/types.ts).
  */
+import { joinBytes } from '../../util/bytes.ts';
 import { zipSync } from 'fflate';
 import * as v from 'valibot';
 import { isHidden } from '../../spec/dataFiles.ts';
@@ -54,12 +55,7 @@ export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, a
     ],
     userDefinedMetadata: about,
   };
-  const weights = new Uint8Array(tensors.reduce((sum, { values }) => sum + values.byteLength, 0));
-  let at = 0;
-  for (const { values } of tensors) {
-    weights.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength), at);
-    at += values.byteLength;
-  }
+  const weights = joinBytes(tensors.map(({ values }) => values));
   const json = new TextEncoder().encode(JSON.stringify(model));
   // Weights are not compressed, because compression hardly makes floats smaller.
   return zipSync({ 'model.json': json, [WEIGHTS_BIN]: [weights, { level: 0 }] }, { mtime: NO_DATE });
@@ -127,12 +123,8 @@ export async function readTfjs(file: string, blob: Blob): Promise<Decoded> {
       if (!part) throw refusal(file, `does not contain ${folder}${path}, but ${json} lists this file`);
       parts.push(await part.read());
     }
-    const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-    let end = 0;
-    for (const part of parts) {
-      all.set(part, end);
-      end += part.length;
-    }
+    const all = joinBytes(parts);
+    const end = all.length;
     let at = 0;
     const read = weights.map(({ name, shape, dtype, quantization }) => {
       if (dtype !== 'float32' || quantization !== undefined) {

@@ -1,4 +1,5 @@
 /** Gives all ranks arrays that only some ranks have. */
+import { bytesOf } from '../../util/bytes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
@@ -59,10 +60,8 @@ export async function gatherSlices(
   let before = 0;
   const startedAt = group.clock.now();
   for (const [i, array] of arrays.entries()) {
-    const { buffer, byteOffset, byteLength } = array;
-    const slices = isSource
-      ? StateSlices.of(new Uint8Array(buffer, byteOffset, byteLength))
-      : StateSlices.empty(byteLength, received[i]);
+    const { byteLength } = array;
+    const slices = isSource ? StateSlices.of(bytesOf(array)) : StateSlices.empty(byteLength, received[i]);
     if (!isSource) received[i] = slices;
     const onprogress = (held: readonly number[]): void => {
       const bytesPerRank = held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes));

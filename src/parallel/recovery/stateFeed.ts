@@ -4,6 +4,7 @@
  * it in slices; then it sends the averaged gradients of later steps. The newcomer asks, and the
  * feeder answers.
  */
+import { joinBytes } from '../../util/bytes.ts';
 import { decodeObject, encodeObject } from '../../collectives/objects/encoding.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Receiving } from '../../protocol/events.ts';
@@ -400,14 +401,7 @@ function join<Head>({ progress, head, arrays }: ReachedState<Head>): {
   sizes: number[];
 } {
   const parts = [encodeObject({ progress, head }), ...arrays];
-  const sizes = parts.map(({ byteLength }) => byteLength);
-  const bytes = new Uint8Array(sizes.reduce((sum, size) => sum + size, 0));
-  let at = 0;
-  for (const { buffer, byteOffset, byteLength } of parts) {
-    bytes.set(new Uint8Array(buffer, byteOffset, byteLength), at);
-    at += byteLength;
-  }
-  return { bytes, sizes };
+  return { bytes: joinBytes(parts), sizes: parts.map(({ byteLength }) => byteLength) };
 }
 
 /** Inverts {@link join}. */
