@@ -32,23 +32,9 @@ const STEPS_AT_ONCE = 16;
  */
 const CURVE_LENGTH = 12 * 1024;
 
-/** Events of which only the latest of each type matters. */
-type Newest = EventOf<
-  | 'finished'
-  | 'lesson'
-  | 'pipeline'
-  | 'algorithm'
-  | 'shares'
-  | 'codec'
-  | 'hashes'
-  | 'ranks'
-  | 'confusion'
-  | 'sample'
-  | 'trace'
->;
 /**
- * The types of {@link Newest} events, with the most important type first. An update contains as
- * many of these events as fit.
+ * The types of events of which only the latest matters, with the most important type first. An
+ * update contains as many of these events as fit.
  */
 const NEWEST = [
   'finished',
@@ -62,7 +48,8 @@ const NEWEST = [
   'confusion',
   'sample',
   'trace',
-] as const satisfies Newest['type'][];
+] as const satisfies EngineEvent['type'][];
+type Newest = EventOf<(typeof NEWEST)[number]>;
 
 interface Curve {
   steps: readonly EventOf<'step'>[];
