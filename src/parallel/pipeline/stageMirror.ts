@@ -23,6 +23,7 @@ import {
   type LayerSource,
   type Pieces,
   type ReadPiece,
+  type PieceRange,
 } from './layerState.ts';
 import type { MirrorStorage, OpenMirrorStorage } from './mirrorStorage.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
@@ -178,14 +179,11 @@ export class StageMirror implements LayerSource {
   }
 
   async *pieces(layer: number): Pieces {
-    for (const { at: first, size } of this.#parameters.filter((parameter) => parameter.layer === layer)) {
-      for (let part = 0; part <= this.#slotCount; part++) {
-        for (const { at, length } of rangesOf(size)) {
-          const piece = new Float32Array(length);
-          this.#storage.read(part * this.#size + first + at, piece);
-          yield piece;
-        }
-      }
+    const own = this.#parameters.filter((parameter) => parameter.layer === layer);
+    for (const { at, length } of this.#places(own, 0, this.#slotCount)) {
+      const piece = new Float32Array(length);
+      this.#storage.read(at, piece);
+      yield piece;
     }
     for (const buffers of this.#buffers) if (buffers.layer === layer) yield* piecesOf(buffers.values);
   }
@@ -216,29 +214,32 @@ export class StageMirror implements LayerSource {
 
   /** Sets the whole state. */
   async #fill(read: ReadPiece): Promise<void> {
-    for (const { at: first, size } of this.#parameters) {
-      for (let part = 0; part <= this.#slotCount; part++) {
-        for (const { at, length } of rangesOf(size)) {
-          const piece = new Float32Array(length);
-          await read(piece);
-          this.#storage.write(part * this.#size + first + at, piece);
-        }
-      }
-    }
+    await this.#receivePieces(read, 0, this.#slotCount);
     for (const { values } of this.#buffers) await fill(values, read);
   }
 
   async #receiveGradients(): Promise<void> {
     const read = this.#receiver();
-    const part = (1 + this.#slotCount) * this.#size;
-    for (const { at: first, size } of this.#parameters) {
-      for (const { at, length } of rangesOf(size)) {
-        const piece = new Float32Array(length);
-        await read(piece);
-        this.#storage.write(part + first + at, piece);
+    const gradient = 1 + this.#slotCount;
+    await this.#receivePieces(read, gradient, gradient);
+    for (const { next } of this.#buffers) await fill(next, read);
+  }
+
+  async #receivePieces(read: ReadPiece, firstPart: number, lastPart: number): Promise<void> {
+    for (const { at, length } of this.#places(this.#parameters, firstPart, lastPart)) {
+      const piece = new Float32Array(length);
+      await read(piece);
+      this.#storage.write(at, piece);
+    }
+  }
+
+  /** Yields the places of pieces in these parts of the storage, in the order of transfers. */
+  *#places(parameters: readonly Mirrored[], firstPart: number, lastPart: number): Generator<PieceRange> {
+    for (const { at: first, size } of parameters) {
+      for (let part = firstPart; part <= lastPart; part++) {
+        for (const { at, length } of rangesOf(size)) yield { at: part * this.#size + first + at, length };
       }
     }
-    for (const { next } of this.#buffers) await fill(next, read);
   }
 
   /** Reads the same piece of each of the first `parts` parts of the storage. */
