@@ -17,13 +17,23 @@ const EPSILON = 1e-6;
  * @throws UsageError if `maxNorm` is negative or NaN.
  */
 export function clipGradNorm(gradient: Float32Array, ranges: readonly Range[], maxNorm: number): number {
+  const norm = Math.sqrt(squaresIn(gradient, ranges));
+  scaleDown(gradient, ranges, norm, maxNorm);
+  return norm;
+}
+
+/** Returns the sum of the squared elements. */
+export function squaresIn(gradient: Float32Array, ranges: readonly Range[]): number {
   let squares = 0;
   for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
-  const norm = Math.sqrt(squares);
+  return squares;
+}
+
+/** Scales the elements of a gradient whose norm is `norm` so that its norm is at most `maxNorm`. */
+export function scaleDown(gradient: Float32Array, ranges: readonly Range[], norm: number, maxNorm: number): void {
   const scale = clipScale(norm, maxNorm);
-  if (scale >= 1) return norm;
+  if (scale >= 1) return;
   for (const { start, end } of ranges) for (let i = start; i < end; i++) gradient[i]! *= scale;
-  return norm;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Gradient clipping of sharded gradients. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
-import { clipScale } from '../flat/clip.ts';
+import { scaleDown, squaresIn } from '../flat/clip.ts';
 
 /**
  * Scales this rank's shard of the gradient so that the norm of all shards is at most `maxNorm`.
@@ -17,12 +17,8 @@ export async function clipShards(
   ranges: readonly Range[],
   maxNorm: number,
 ): Promise<number> {
-  let squares = 0;
-  for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
-  const all = await group.allGather(Float64Array.of(squares));
+  const all = await group.allGather(Float64Array.of(squaresIn(gradient, ranges)));
   const norm = Math.sqrt(all.reduce((sum, [own]) => sum + own!, 0));
-  const scale = clipScale(norm, maxNorm);
-  if (scale >= 1) return norm;
-  for (const { start, end } of ranges) for (let i = start; i < end; i++) gradient[i]! *= scale;
+  scaleDown(gradient, ranges, norm, maxNorm);
   return norm;
 }
