@@ -298,14 +298,7 @@ export class DataParallel {
     const arrays = sizes.length > 1 ? await Promise.all(inputs.map(readTensor)) : [];
     await this.#replicate();
     this.#pass.begin();
-    const parts = arrays.map((array) => splitArray(array, sizes));
-    const answers = sizes.slice(1).map((_, i) => {
-      const own = parts.map((part) => part[i + 1]!);
-      return this.#replicas[i]!.call({ type: 'forward', inputs: own, training }, buffersOf(own));
-    });
-    // The rejections of replicas are reported below, after replica 0 has run its own part. Without
-    // this line, they would count as unhandled until then.
-    for (const answer of answers) answer.catch(() => {});
+    const answers = this.#scatter(arrays, sizes, (own) => ({ type: 'forward', inputs: own, training }));
     const first = inputs.map((input) => input.slice(0, sizes[0]));
     let outputs: readonly tf.Tensor[] = [];
     try {
@@ -333,12 +326,7 @@ export class DataParallel {
   async #backpropagate({ outputs: gradients, parameters: direct }: LossGradients): Promise<void> {
     const sizes = this.#rows.map(({ batch }) => batch).filter((batch) => batch > 0);
     const arrays = sizes.length > 1 ? await Promise.all(gradients.map(readTensor)) : [];
-    const parts = arrays.map((array) => splitArray(array, sizes));
-    const answers = sizes.slice(1).map((_, i) => {
-      const own = parts.map((part) => part[i + 1]!);
-      return this.#replicas[i]!.call({ type: 'backward', gradients: own }, buffersOf(own));
-    });
-    for (const answer of answers) answer.catch(() => {});
+    const answers = this.#scatter(arrays, sizes, (own) => ({ type: 'backward', gradients: own }));
     const first = gradients.map((gradient) => gradient.slice(0, sizes[0]));
     let mine: tf.Tensor[] = [];
     try {
@@ -355,6 +343,23 @@ export class DataParallel {
       await Promise.allSettled(answers);
       tf.dispose([first, mine]);
     }
+  }
+
+  /** Calls each replica except replica 0 with its part of the arrays. */
+  #scatter(
+    arrays: readonly ArrayTensor[],
+    sizes: readonly number[],
+    callWith: (own: ArrayTensor[]) => ReplicaCall,
+  ): Promise<ReplicaResult>[] {
+    const parts = arrays.map((array) => splitArray(array, sizes));
+    const answers = sizes.slice(1).map((_, i) => {
+      const own = parts.map((part) => part[i + 1]!);
+      return this.#replicas[i]!.call(callWith(own), buffersOf(own));
+    });
+    // The rejections of replicas are reported after replica 0 has run its own part. Without this
+    // line, they would count as unhandled until then.
+    for (const answer of answers) answer.catch(() => {});
+    return answers;
   }
 
   /**
