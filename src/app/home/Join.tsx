@@ -33,7 +33,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
         hidden={removed}
         onSubmit={(event) => {
           event.preventDefault();
-          joinRoom(room, blocked.value);
+          joinRoom(room, { isSpectator: blocked.value });
         }}
       >
         <NameField value={name.value} oninput={(text) => (name.value = text)} />
@@ -55,7 +55,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
               class="quiet"
               title={labels.watchAbout}
               disabled={nameless || entering.value}
-              onClick={() => joinRoom(room, true)}
+              onClick={() => joinRoom(room, { isSpectator: true })}
             >
               {labels.watch}
             </button>

@@ -101,18 +101,14 @@ export function createRoom(
   });
 }
 
-/** @param isSpectator this tab only watches, so it needs no GPU and no links. */
-export function joinRoom(room: string, isSpectator = false): void {
-  join(room, { isSpectator });
-}
-
 /** Joins with the settings in the address, and with the file of the launcher, if any. */
 export async function joinByItself(room: string): Promise<void> {
   const origin = await launcherOrigin();
-  join(room, origin === null ? {} : { origin });
+  joinRoom(room, origin === null ? {} : { origin });
 }
 
-function join(room: string, options: { isSpectator?: boolean; origin?: File }): void {
+/** @param options `isSpectator`: this tab only watches, so it needs no GPU and no links. */
+export function joinRoom(room: string, options: { isSpectator?: boolean; origin?: File }): void {
   const hostKey = hostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
   enter({ type: 'join', server: location.origin, name: ownName(), ...ownSettings(), room, ...key, ...options });
