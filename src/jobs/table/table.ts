@@ -44,39 +44,10 @@ export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 's
 
 /** A table and the facts about its columns. */
 export class Table {
-  readonly #name: string;
-  readonly #csv: Opened;
-  readonly #columns: readonly Column[];
-  readonly #texts: readonly ColumnTexts[];
-  readonly #packed: PackedRows;
-  readonly #sample: readonly (readonly string[])[];
-  readonly #target: Column;
-  /** The rows with a value in the target column. */
-  readonly #split: Split;
-  readonly #job: TableJob;
-  readonly #training: readonly TrainingFacts[];
-  readonly #sourceNotes: readonly DataNote[];
+  readonly #read: ReadTable;
 
-  private constructor(
-    name: string,
-    csv: Opened,
-    { columns, texts, packed, sample, target }: ReadColumns,
-    split: Split,
-    job: TableJob,
-    training: readonly TrainingFacts[],
-    sourceNotes: readonly DataNote[],
-  ) {
-    this.#name = name;
-    this.#csv = csv;
-    this.#columns = columns;
-    this.#texts = texts;
-    this.#packed = packed;
-    this.#sample = sample;
-    this.#target = target;
-    this.#split = split;
-    this.#job = job;
-    this.#training = training;
-    this.#sourceNotes = sourceNotes;
+  private constructor(read: ReadTable) {
+    this.#read = read;
   }
 
   /**
@@ -95,18 +66,19 @@ export class Table {
     const labelled = await labelledRows(read, csv.rows);
     const split = splitOf(labelled, read.target, job);
     const training = await readTraining(read, split.train);
-    return new Table(given.name, csv, read, split, job, training, notes);
+    return new Table({ name: given.name, csv, ...read, split, job, training, notes });
   }
 
   get preview(): TablePreview {
+    const { csv, columns, sample, target } = this.#read;
     const task = this.#task;
     return {
       kind: 'table',
-      rows: this.#csv.rows,
-      hasHeader: this.#csv.hasHeader,
-      columns: this.#columns.map(({ preview }) => preview),
-      sample: this.#sample.map((fields) => [...fields]),
-      target: this.#target.name,
+      rows: csv.rows,
+      hasHeader: csv.hasHeader,
+      columns: columns.map(({ preview }) => preview),
+      sample: sample.map((fields) => [...fields]),
+      target: target.name,
       task,
       classes: task === 'classification' ? [...(this.#classes ?? [])].map(([name, count]) => ({ name, count })) : [],
       notes: this.#notes,
@@ -114,14 +86,15 @@ export class Table {
   }
 
   get #notes(): DataNote[] {
-    const { name, gaps } = this.#target;
-    const { rowName, rows } = this.#csv;
+    const { csv, columns, target, training, notes } = this.#read;
+    const { rowName, rows } = csv;
+    const { name, gaps } = target;
     return [
-      ...this.#sourceNotes,
-      ...(this.#csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
+      ...notes,
+      ...(csv.hasHeader ? [] : [{ kind: 'no-header', count: 1, name: '', example: '' } as const]),
       ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
-      ...this.#columns.flatMap((column, i) => [...column.notes, ...this.#training[i]!.suspects]),
+      ...columns.flatMap((column, i) => [...column.notes, ...training[i]!.suspects]),
       ...notHeldOut(this.#task === 'classification' ? [...(this.#classes ?? [])] : []),
     ];
   }
@@ -130,7 +103,7 @@ export class Table {
    * The properties of samples that a model depends on. The table must not have a {@link problem}.
    */
   get samples(): ModelSamples {
-    const { width, classNames, labelUnit } = new Encoding(this.#facts, this.#texts);
+    const { width, classNames, labelUnit } = new Encoding(this.#facts, this.#read.texts);
     const inputShape = [1, 1, width] as const;
     return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: labelUnit! };
   }
@@ -143,11 +116,12 @@ export class Table {
    *   other tabs may solve are not reported.
    */
   problem(isShard = false): DataError | null {
+    const { name, job, target } = this.#read;
     try {
       this.#check(isShard);
-      checkTable(this.#name, this.#facts, this.#job, isShard);
+      checkTable(name, this.#facts, job, isShard);
       if (!isShard && this.#task === 'classification') {
-        checkSingles(`${this.#name}, column ${JSON.stringify(this.#target.name)}`, [...this.#classes!.values()]);
+        checkSingles(`${name}, column ${JSON.stringify(target.name)}`, [...this.#classes!.values()]);
       }
       return null;
     } catch (error) {
@@ -182,7 +156,7 @@ export class Table {
       if (column.name === facts.target) return column;
       const moments = column.moments.count < MIN_SHARED_ROWS ? emptyMoments() : column.moments;
       if (column.kind !== 'category') return { ...column, moments };
-      const { rows } = this.#training[i]!;
+      const { rows } = this.#read.training[i]!;
       const shared = column.values!.filter(
         (value) => rows.get(value)! >= MIN_SHARED_ROWS && value.length <= MAX_SHARED_LENGTH,
       );
@@ -204,11 +178,12 @@ export class Table {
     const problem = agreed ? null : this.problem();
     if (problem !== null) throw problem;
     const facts = agreed ?? this.#facts;
-    if (agreed) checkTable('The tables of all tabs', facts, this.#job);
-    const encoding = new Encoding(facts, this.#texts);
+    if (agreed) checkTable('The tables of all tabs', facts, this.#read.job);
+    const { texts, packed, split } = this.#read;
+    const encoding = new Encoding(facts, texts);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
-    const samplesOf = (rows: Uint32Array): Dataset => new TableDataset(this.#packed, rows, encoding, digest);
-    const { train, test } = this.#split;
+    const samplesOf = (rows: Uint32Array): Dataset => new TableDataset(packed, rows, encoding, digest);
+    const { train, test } = split;
     return {
       train: samplesOf(train),
       test: samplesOf(test),
@@ -223,17 +198,18 @@ export class Table {
 
   get #facts(): TableFacts {
     const classes = this.#task === 'regression' ? null : this.#classes;
-    const columns = this.#columns.map((column, i): ColumnFacts => {
+    const { target, training } = this.#read;
+    const columns = this.#read.columns.map((column, i): ColumnFacts => {
       const { name, kind, mark } = column;
-      const { rows, hasGaps, moments } = this.#training[i]!;
+      const { rows, hasGaps, moments } = training[i]!;
       const words = kind === 'category' ? [...rows.keys()].sort() : null;
       // For the target, the values include classes that only occur in held-out rows, because these
       // rows are evaluated, too.
-      const values = column === this.#target ? classes && [...classes.keys()] : words;
+      const values = column === target ? classes && [...classes.keys()] : words;
       const unit = column.unit === '' ? {} : { unit: column.unit };
       return { name, kind, mark, ...unit, values, isMissing: hasGaps, moments };
     });
-    return { kind: 'table', columns, target: this.#target.name, task: this.#task };
+    return { kind: 'table', columns, target: target.name, task: this.#task };
   }
 
   /**
@@ -241,7 +217,7 @@ export class Table {
    * are too many values. The numbers 1 and 1.0 are the same value.
    */
   get #classes(): Map<string, number> | null {
-    return classesOf(this.#target);
+    return classesOf(this.#read.target);
   }
 
   /**
@@ -249,30 +225,29 @@ export class Table {
    * an amount.
    */
   get #task(): TaskName | null {
-    return taskOfColumn(this.#target, this.#job);
+    return taskOfColumn(this.#read.target, this.#read.job);
   }
 
   /** Checks everything that does not depend on the tables of other tabs. */
   #check(isShard: boolean): void {
-    const name = this.#name;
-    const { target } = this.#job;
-    if (target !== null && target !== this.#target.name) {
-      const names = this.#columns.map((column) => column.name).join(', ');
-      const advice = this.#csv.hasHeader
+    const { name, csv, columns, target, split, job } = this.#read;
+    if (job.target !== null && job.target !== target.name) {
+      const names = columns.map((column) => column.name).join(', ');
+      const advice = csv.hasHeader
         ? `Choose one of ${names}.`
         : `Line 1 contains data instead of column names. Add a line of names above it, or choose one of ${names}.`;
-      throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(target)}. ${advice}`);
+      throw new DataError(`${name}, line 1: there is no column ${JSON.stringify(job.target)}. ${advice}`);
     }
-    if (this.#columns.length === 1) {
+    if (columns.length === 1) {
       throw new DataError(
         `${name}, line 1: there is only one column. Separate columns by a comma, a semicolon, a tab or |.`,
       );
     }
-    for (const one of this.#columns) one.check(name, this.#csv.separator === null ? 'row' : 'line');
-    const rows = this.#split.train.length + this.#split.test.length;
+    for (const one of columns) one.check(name, csv.separator === null ? 'row' : 'line');
+    const rows = split.train.length + split.test.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
     // If the target column of a single table is empty, `checkTable` throws a more helpful error.
-    if ((isShard || this.#target.kind !== 'empty') && rows < least)
+    if ((isShard || target.kind !== 'empty') && rows < least)
       throw new DataError(
         `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few for training and evaluation${isShard ? `. Each tab needs at least ${least}` : ''}. Add rows.`,
       );
@@ -286,6 +261,18 @@ interface ReadColumns {
   packed: PackedRows;
   sample: readonly (readonly string[])[];
   target: Column;
+}
+
+interface ReadTable extends ReadColumns {
+  name: string;
+  csv: Opened;
+  /** The rows with a value in the target column. */
+  split: Split;
+  job: TableJob;
+  /** For each column, its facts. */
+  training: readonly TrainingFacts[];
+  /** Notes about the file. */
+  notes: readonly DataNote[];
 }
 
 /** What is known of a table beside its columns. Files without lines have no separator. */
