@@ -27,11 +27,11 @@ import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { Batch } from '../tasks/batch.ts';
 import { evaluateHidden, lossParts } from '../tasks/gptScores.ts';
-import { gptMasks } from '../tasks/gptTask.ts';
+import { gptMasks, windowFields } from '../tasks/gptTask.ts';
 import { createJobScores } from '../tasks/jobScores.ts';
-import { dropoutMasks, hashSamples } from '../tasks/jobTask.ts';
-import type { Evaluated, StepOfEpoch, Task } from '../tasks/task.ts';
-import { hashWindows, WindowBatch } from '../tasks/windowBatch.ts';
+import { dropoutMasks, sampleFields } from '../tasks/jobTask.ts';
+import type { Evaluated, StepOfEpoch, TaskData } from '../tasks/task.ts';
+import { WindowBatch } from '../tasks/windowBatch.ts';
 
 export interface PipelineModel extends LayerChain {
   layers: readonly ModelLayer[];
@@ -68,20 +68,7 @@ export interface MicroBatch {
   dispose(): void;
 }
 
-export interface PipelineTask extends Pick<
-  Task,
-  | 'trainSamples'
-  | 'testSamples'
-  | 'classifies'
-  | 'classes'
-  | 'score'
-  | 'dataHash'
-  | 'dataAdvice'
-  | 'contents'
-  | 'ahead'
-  | 'expect'
-  | 'expectHeldOut'
-> {
+export interface PipelineTask extends TaskData {
   /** The data with which a language model writes texts; `null` for other models. */
   text: { tokenizer: Tokenizer; size: NetworkSize; bigramLoss: number } | null;
   /** The meaning of inputs and outputs, if the job does not define it. */
@@ -118,17 +105,7 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
   const { dropout } = layerChain(job, train);
   const augment = augmentation(job.augment, train.inputShape, job.seed);
   return {
-    trainSamples: train.size,
-    testSamples: test.size,
-    contents: train.contents ?? null,
-    ahead: train.ahead,
-    expect: (next) => train.expect?.(next),
-    expectHeldOut: (next) => test.expect?.(next),
-    classifies: scores.classifies,
-    classes: scores.classes,
-    score: scores.metrics,
-    dataHash: () => hashSamples(train, test),
-    dataAdvice: 'give every tab the same files, or let the server serve them (--data)',
+    ...sampleFields({ train, test }, scores),
     text: null,
     facts: test.facts ?? null,
     createModel: () => ({
@@ -170,13 +147,7 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLo
   const size = networkSize(job.gpt, tokenizer.size);
   const score = classMetrics(job);
   return {
-    trainSamples: train.size,
-    testSamples: test.size,
-    classifies: true,
-    classes: undefined,
-    score,
-    dataHash: () => Promise.resolve(hashWindows([train, test])),
-    dataAdvice: 'give every tab the same text, or let the server serve it (--data)',
+    ...windowFields({ train, test }, score),
     text: { tokenizer, size, bigramLoss },
     facts: null,
     createModel: () => {

@@ -321,7 +321,8 @@ export class StageStep implements RankStep {
   }
 
   /** The ranks of a replica evaluate the same samples together. */
-  #heldOutTask({ testSamples, classifies, classes, score, ahead, expectHeldOut }: PipelineTask): HeldOutTask {
+  #heldOutTask(task: PipelineTask): HeldOutTask {
+    const { testSamples, classifies, classes, score, ahead } = task;
     const grid = (): PipelineGrid => this.#agreed.grid;
     return {
       testSamples,
@@ -330,7 +331,7 @@ export class StageStep implements RankStep {
       score,
       ahead,
       expectHeldOut: (next) => {
-        if (grid().usesSamples) expectHeldOut?.(next);
+        if (grid().usesSamples) task.expectHeldOut?.(next);
       },
       get testBatch() {
         const { rows, microBatches } = grid();

@@ -11,6 +11,7 @@ import { TextGenerator } from './textGenerator.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { evaluateLogits } from './gptScores.ts';
 import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
+import type { TaskData } from './task.ts';
 import { hashWindows, WindowBatch } from './windowBatch.ts';
 
 /** The largest number of held-out windows in one forward pass. */
@@ -34,13 +35,9 @@ export function createGptTask(
   return {
     queryModel: author,
     model: network.variables,
-    trainSamples: train.size,
+    ...windowFields({ train, test }, score, shard),
     takesAnySize: true,
-    testSamples: test.size,
     testBatch: testBatch.size,
-    isShard: shard !== undefined,
-    dataHash: () => Promise.resolve(shard?.digest ?? hashWindows([train, test])),
-    dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
     withBatch: (indices, use, { step }, size) =>
       new WindowBatch(train, size).with(indices, (batch) =>
         withMasks(dropout === 0 ? [] : gptMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step), (masks) => {
@@ -50,9 +47,7 @@ export function createGptTask(
           return use(declareInputs([tokens, next, weights, ...masks], loss));
         }),
       ),
-    classifies: true,
     isLanguageModel: true,
-    score,
     evaluate: (indices) =>
       testBatch.with(indices, async (batch) => {
         const logits = network.logits(batch.tokens);
@@ -63,6 +58,23 @@ export function createGptTask(
         }
       }),
     dispose: () => author.dispose(),
+  };
+}
+
+/** The fields of a task that follow from its text, however its model is divided over ranks. */
+export function windowFields(
+  { train, test }: Pick<Corpus, 'train' | 'test'>,
+  score: TaskData['score'],
+  shard?: ShardTask,
+): TaskData {
+  return {
+    isShard: shard !== undefined,
+    trainSamples: train.size,
+    testSamples: test.size,
+    classifies: true,
+    score,
+    dataHash: () => Promise.resolve(shard?.digest ?? hashWindows([train, test])),
+    dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
   };
 }
 

@@ -13,8 +13,8 @@ import { Batch } from './batch.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { INTERMEDIATE_SAMPLES } from './evaluation.ts';
 import { LearnedModel } from './inspection.ts';
-import { createJobScores } from './jobScores.ts';
-import type { Task } from './task.ts';
+import { createJobScores, type JobScores } from './jobScores.ts';
+import type { Task, TaskData } from './task.ts';
 
 /**
  * The largest number of held-out samples in one forward pass. It is larger than usual training
@@ -85,13 +85,9 @@ export async function createJobTask(
   return {
     queryModel,
     model: model.variables,
-    trainSamples: train.size,
+    ...sampleFields({ train, test }, scores, shard),
     takesAnySize: true,
-    testSamples: test.size,
     testBatch: testBatch.size,
-    isShard: shard !== undefined,
-    dataHash: async () => shard?.digest ?? hashSamples(train, test),
-    dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
     withBatch: (indices, use, { step, epoch }, size) =>
       trainBatchOf(size).with(
         indices,
@@ -105,13 +101,6 @@ export async function createJobTask(
           ),
         (inputs) => augment(inputs, indices, epoch),
       ),
-    contents: shard === undefined ? (train.contents ?? null) : null,
-    ahead: train.ahead,
-    expect: (next) => train.expect?.(next),
-    expectHeldOut: (next) => test.expect?.(next),
-    classifies: scores.classifies,
-    classes: scores.classes,
-    score: scores.metrics,
     evaluate: (indices) =>
       testBatch.with(indices, async (tensors) => {
         const logits = model.logits(tensors.inputs);
@@ -123,6 +112,28 @@ export async function createJobTask(
         }
       }),
     dispose: () => queryModel.dispose(),
+  };
+}
+
+/** The fields of a task that follow from its samples, however its model is divided over ranks. */
+export function sampleFields(
+  { train, test }: { train: Dataset; test: Dataset },
+  scores: JobScores,
+  shard?: ShardTask,
+): TaskData {
+  return {
+    isShard: shard !== undefined,
+    trainSamples: train.size,
+    testSamples: test.size,
+    contents: shard === undefined ? (train.contents ?? null) : null,
+    ahead: train.ahead,
+    expect: (next) => train.expect?.(next),
+    expectHeldOut: (next) => test.expect?.(next),
+    classifies: scores.classifies,
+    classes: scores.classes,
+    score: scores.metrics,
+    dataHash: async () => shard?.digest ?? hashSamples(train, test),
+    dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
   };
 }
 
@@ -140,7 +151,7 @@ export function dropoutMasks(
 }
 
 /** Returns a hash of all samples, or of the parts that distinguish data sets. */
-export async function hashSamples(train: Dataset, test: Dataset): Promise<string> {
+async function hashSamples(train: Dataset, test: Dataset): Promise<string> {
   return hashState((await Promise.all([train, test].map(fingerprintOf))).flat());
 }
 

@@ -24,25 +24,20 @@ export interface StepOfEpoch {
   readonly epoch: number;
 }
 
-export interface Task {
-  /** A model, or trainable variables in forward order. It must be equal on all ranks. */
-  readonly model: Model | readonly Variable[];
+/** What a task states about its samples, however its model is divided over ranks. */
+export interface TaskData {
   readonly trainSamples: number;
   /** Whether every rank has samples of its own. If not, all ranks have the same samples. */
   readonly isShard?: boolean;
   readonly testSamples: number;
-  /** Whether passes may have any size. A user's model or loss may be made for one size. */
-  readonly takesAnySize?: boolean;
-  /** The largest number of samples for one call of {@link evaluate}. */
-  readonly testBatch: number;
   /**
-   * Whether a model's output is right or wrong, so that {@link evaluate} can count correct outputs.
+   * Whether a model's output is right or wrong, so that {@link Task.evaluate} can count correct
+   * outputs.
    */
   readonly classifies: boolean;
-  readonly isLanguageModel?: boolean;
-  /** The names of the classes, if {@link evaluate} returns a confusion matrix. */
+  /** The names of the classes, if {@link Task.evaluate} returns a confusion matrix. */
   readonly classes?: readonly string[] | undefined;
-  /** Computes other metrics of held-out samples from the sums that {@link evaluate} returns. */
+  /** Computes further metrics of held-out samples from the sums of {@link Task.evaluate}. */
   readonly score?: HeldOutMetrics | undefined;
   /**
    * Resolves with a hash of the samples, so that ranks can compare their data. If every rank has
@@ -51,6 +46,23 @@ export interface Task {
   dataHash(): Promise<string>;
   /** Advice if the hashes of two ranks differ. It is part of the error. */
   readonly dataAdvice: string;
+  /** The files of samples that are read while the run trains; `null` if there are none. */
+  readonly contents?: FileContents | null;
+  /** See `Dataset`. */
+  readonly ahead?: number | undefined;
+  expect?(next: readonly number[]): void;
+  /** Like {@link expect}, for held-out samples. */
+  expectHeldOut?(next: readonly number[]): void;
+}
+
+export interface Task extends TaskData {
+  /** A model, or trainable variables in forward order. It must be equal on all ranks. */
+  readonly model: Model | readonly Variable[];
+  /** Whether passes may have any size. A user's model or loss may be made for one size. */
+  readonly takesAnySize?: boolean;
+  /** The largest number of samples for one call of {@link evaluate}. */
+  readonly testBatch: number;
+  readonly isLanguageModel?: boolean;
   /**
    * Calls `use` with a pass that computes the summed loss of training samples `indices`. The
    * tensors of the pass exist until the promise of `use` resolves.
@@ -66,13 +78,6 @@ export interface Task {
     at: StepOfEpoch,
     size: number,
   ): Promise<T>;
-  /** The files of samples that are read while the run trains; `null` if there are none. */
-  readonly contents?: FileContents | null;
-  /** See `Dataset`. */
-  readonly ahead?: number | undefined;
-  expect?(next: readonly number[]): void;
-  /** Like {@link expect}, for held-out samples. */
-  expectHeldOut?(next: readonly number[]): void;
   /**
    * Returns the summed loss of held-out samples `indices`, and the number of correct outputs. That
    * number is 0 if the task does not classify. If a sample has several outputs, such as a sequence,
