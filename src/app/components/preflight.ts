@@ -1,6 +1,8 @@
 /** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
 import { findAddress } from '../../engine/networkCheck/candidates.ts';
 import { systemClock } from '../../util/clock.ts';
+import { within } from '../../util/deadline.ts';
+import { TimeoutError } from '../../util/errors.ts';
 import { fallbackBackend } from '../../util/fallbackBackend.ts';
 import { requestAdapter } from '../../util/gpuAdapter.ts';
 import { messages } from '../locales/index.ts';
@@ -39,10 +41,12 @@ export async function checkGpu(): Promise<Verdict> {
     return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${instead()}` : needsHttps };
   }
   try {
-    const adapter = await within(ADAPTER_DEADLINE_MS, requestAdapter(navigator.gpu));
-    if (adapter === undefined) {
-      return { kind: 'meh', text: labels.gpuSilent.text, fix: `${instead()} ${labels.gpuSilent.fix}` };
-    }
+    const adapter = await within(
+      systemClock,
+      ADAPTER_DEADLINE_MS,
+      requestAdapter(navigator.gpu),
+      () => new TimeoutError('The GPU did not answer.'),
+    );
     if (adapter === null) {
       return { kind: 'meh', text: labels.gpuNone, fix: instead() };
     }
@@ -54,8 +58,10 @@ export async function checkGpu(): Promise<Verdict> {
       };
     }
     return { kind: 'good', text: labels.gpu(adapterName(adapter.info)) };
-  } catch {
-    return { kind: 'meh', text: labels.gpuBroken, fix: instead() };
+  } catch (error) {
+    return error instanceof TimeoutError
+      ? { kind: 'meh', text: labels.gpuSilent.text, fix: `${instead()} ${labels.gpuSilent.fix}` }
+      : { kind: 'meh', text: labels.gpuBroken, fix: instead() };
   }
 }
 
@@ -81,17 +87,4 @@ function adapterName(info: { description: string; vendor: string; architecture: 
   if (info.description !== '') return info.description;
   const parts = [info.vendor, info.architecture].filter((part) => part !== '');
   return parts.length === 0 ? messages.value.join.checks.unnamed : parts.join(' ');
-}
-
-/** Returns the value of `promise`, or `undefined` if it takes longer than `ms`. */
-async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const deadline = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms);
-  });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
