@@ -149,7 +149,7 @@ function keyOf(facts: ShardFacts): string {
 function check(facts: ShardFacts, job: Pick<JobSpec, 'loss' | 'metrics'>): void {
   if (facts.kind === 'table') checkTable('The tables of all tabs', facts, job);
   else if (facts.kind === 'images') checkImages('The images of all tabs', facts);
-  else checkTexts('The texts of all tabs', facts);
+  else checkTexts(facts);
 }
 
 function whyDataDoNotFit(agreed: ShardFacts, own: ShardFacts): string | null {

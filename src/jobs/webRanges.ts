@@ -38,33 +38,27 @@ const REFUSED = [400, 416];
 /**
  * Resolves with the bytes of each range.
  *
- * @throws (rejects) DataError if a range cannot be received. If the signal was aborted, throws its
- *   reason.
+ * @throws (rejects) DataError if a range cannot be received.
  */
-export async function readRanges(
-  url: string,
-  ranges: readonly FileRange[],
-  signal?: AbortSignal,
-): Promise<Uint8Array<ArrayBuffer>[]> {
+export async function readRanges(url: string, ranges: readonly FileRange[]): Promise<Uint8Array<ArrayBuffer>[]> {
   const wanted = merged(ranges);
   // A page may ask another origin for one range without its permission, but not for several.
   if (globalThis.location !== undefined && new URL(url).origin !== globalThis.location.origin) sentSingly.add(url);
   const parts: Part[] = [];
   for (let at = 0; at < wanted.length && !sentSingly.has(url); at += RANGES_PER_REQUEST) {
     const some = wanted.slice(at, at + RANGES_PER_REQUEST);
-    const received =
-      some.length === 1 ? await readOne(url, some[0]!, signal) : await retried(() => readTogether(url, some, signal));
+    const received = some.length === 1 ? await readOne(url, some[0]!) : await retried(() => readTogether(url, some));
     if (received === null) sentSingly.add(url);
     else parts.push(...received);
   }
   if (sentSingly.has(url)) {
-    parts.push(...(await mapConcurrently(wanted, REQUESTS, (range) => readOne(url, range, signal))).flat());
+    parts.push(...(await mapConcurrently(wanted, REQUESTS, (range) => readOne(url, range))).flat());
   }
   const partOf = ({ start, end }: ByteRange): Part | undefined =>
     parts.find((one) => one.start <= start && end <= one.start + one.bytes.length);
   // One file that is missing may have ended the answer for others.
   const missing = ranges.filter((range) => partOf(range) === undefined);
-  parts.push(...(await mapConcurrently(missing, REQUESTS, (range) => readOne(url, range, signal))).flat());
+  parts.push(...(await mapConcurrently(missing, REQUESTS, (range) => readOne(url, range))).flat());
   return ranges.map((range) => {
     const part = partOf(range);
     if (part === undefined) throw changed(url, range);
@@ -87,8 +81,8 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
  * Reads a range. Resolves with no part if the server does not send the range. If the file has
  * become shorter, the part is shorter, too.
  */
-async function readOne(url: string, range: ByteRange, signal?: AbortSignal): Promise<Part[]> {
-  const bytes = await retried(() => requestRange(url, range, bytesOf, { signal }));
+async function readOne(url: string, range: ByteRange): Promise<Part[]> {
+  const bytes = await retried(() => requestRange(url, range, bytesOf));
   return bytes !== null && bytes.length <= range.end - range.start ? [{ start: range.start, bytes }] : [];
 }
 
@@ -110,7 +104,7 @@ function requestRange<T>(
   url: string,
   range: ByteRange,
   read: (answer: Response) => Promise<T>,
-  options: Pick<DownloadOptions, 'signal' | 'onbytes'>,
+  options?: Pick<DownloadOptions, 'signal' | 'onbytes'>,
 ): Promise<T | null> {
   return request(new URL(url), read, {
     ...options,
@@ -125,9 +119,8 @@ async function bytesOf(answer: Response): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 /** Resolves with `null` if the server does not send several ranges in one answer. */
-async function readTogether(url: string, ranges: readonly ByteRange[], signal?: AbortSignal): Promise<Part[] | null> {
+async function readTogether(url: string, ranges: readonly ByteRange[]): Promise<Part[] | null> {
   const answer = await request(new URL(url), bytesOf, {
-    signal,
     headers: headersFor(ranges),
     accept: (status, type) => status === 206 && type.startsWith('multipart/byteranges'),
     refused: REFUSED,

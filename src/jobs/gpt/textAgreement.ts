@@ -22,11 +22,11 @@ export function factsOf({ tokenizer, test, bigramLoss }: Corpus): TextFacts {
 }
 
 /** @throws DataError if there are too many different characters. */
-export function checkTexts(name: string, { characters }: TextFacts): void {
+export function checkTexts({ characters }: TextFacts): void {
   const { length } = Array.from(characters);
   if (length <= MAX_CHARACTERS) return;
   throw new DataError(
-    `${name} have ${length} different characters, but a model supports at most ${MAX_CHARACTERS}. Remove rare characters.`,
+    `The texts of all tabs have ${length} different characters, but a model supports at most ${MAX_CHARACTERS}. Remove rare characters.`,
   );
 }
 

@@ -7,7 +7,6 @@ import type { MethodComparison } from '../../protocol/runResult.ts';
 import { changesLearning, METHOD_NAMES, methodOf, type Method } from '../../spec/methods.ts';
 import { STRATEGIES, type ModelKind, type StrategyFacts } from '../../spec/strategies.ts';
 import { sentShare } from '../sparse/ownerRanges.ts';
-import { PAYLOAD_SHARE } from '../sparse/sparsePayload.ts';
 import { exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
 import type { LinkFigures } from './measureLinks.ts';
 
@@ -68,7 +67,7 @@ function stepCost({ strategy, codec }: Method, measured: Measured): { stepMs: nu
 
 function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: Measured, steps: number) {
   if (worldSize === 1) return { stepMs: ownMs, bytesPerStep: 0 };
-  const sent = sentShare(worldSize, PAYLOAD_SHARE).share * gradients.fp32.bytes;
+  const sent = sentShare(worldSize).share * gradients.fp32.bytes;
   const codingMs = gradients.fp32.bytes * SPARSE_CODING_MS_PER_BYTE;
   // The two all-gathers of an exchange together have as many hops as one all-reduce. The all-reduce
   // of samples and losses adds as many.

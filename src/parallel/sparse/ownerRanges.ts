@@ -9,7 +9,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Range } from '../../util/range.ts';
 import { CHUNK } from './chunks.ts';
 import { keptShares } from './normClipping.ts';
-import { decodeLargest, encodeLargest } from './sparsePayload.ts';
+import { decodeLargest, encodeLargest, PAYLOAD_SHARE } from './sparsePayload.ts';
 import { addScaled, normOf } from './vectors.ts';
 
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
@@ -23,13 +23,11 @@ const LEVELS = 127;
 /**
  * Returns the bytes that a rank sends in an exchange, per byte of parameters: with an all-gather of
  * payloads, or with owners of ranges, whichever is less.
- *
- * @param payloadShare bytes of a payload per byte of parameters.
  */
-export function sentShare(worldSize: number, payloadShare: number): { share: number; hasOwners: boolean } {
+export function sentShare(worldSize: number): { share: number; hasOwners: boolean } {
   const others = worldSize - 1;
-  const gathered = others * payloadShare;
-  const owned = (others / worldSize) * (payloadShare + SUM_SHARE);
+  const gathered = others * PAYLOAD_SHARE;
+  const owned = (others / worldSize) * (PAYLOAD_SHARE + SUM_SHARE);
   return { share: Math.min(gathered, owned), hasOwners: owned < gathered };
 }
 

@@ -21,7 +21,7 @@ import type { OuterMean } from './outerMean.ts';
 import { gatherPayloads } from '../sparse/gatherPayloads.ts';
 import { keptShares } from '../sparse/normClipping.ts';
 import { meanByOwners, sentShare } from '../sparse/ownerRanges.ts';
-import { decodeLargest, encodeLargest, ENTRIES, PAYLOAD_SHARE } from '../sparse/sparsePayload.ts';
+import { decodeLargest, encodeLargest, ENTRIES } from '../sparse/sparsePayload.ts';
 import { addScaled, normOf } from '../sparse/vectors.ts';
 
 export class SparseMean implements OuterMean {
@@ -38,7 +38,7 @@ export class SparseMean implements OuterMean {
     // One value that is not finite must not make other values of its chunk invalid on all ranks, so
     // it becomes zero. For this parameter, the rank continues with the shared value.
     for (let i = 0; i < values.length; i++) unsent[i] = Number.isFinite(values[i]) ? values[i]! : 0;
-    const { hasOwners } = sentShare(group.worldSize, PAYLOAD_SHARE);
+    const { hasOwners } = sentShare(group.worldSize);
     const exchange = hasOwners ? meanByOwners : meanOfPayloads;
     values.set(await exchange(group, unsent, weight, this.#entries));
   }

@@ -62,8 +62,8 @@ describe('owners of ranges', () => {
   });
 
   test('are used if they send less than an all-gather', async () => {
-    expect([2, 4, 16].map((n) => sentShare(n, PAYLOAD_SHARE).hasOwners)).toEqual([false, false, false]);
-    expect(sentShare(64, PAYLOAD_SHARE)).toMatchObject({ hasOwners: true });
+    expect([2, 4, 16].map((n) => sentShare(n).hasOwners)).toEqual([false, false, false]);
+    expect(sentShare(64)).toMatchObject({ hasOwners: true });
     const worldSize = 32;
     const size = 2 * worldSize * 4096;
     const sent = await runWorld(worldSize, async (group) => {
