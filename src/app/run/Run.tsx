@@ -45,7 +45,7 @@ import { hidden } from '../state/address.ts';
 import { closeRun, leave, send } from '../state/store.ts';
 import { pictureOf, type Instead } from '../state/strategies.ts';
 import type { Failure, View } from '../state/view.ts';
-import type { Run as RunView, Run } from '../state/run.ts';
+import type { Run as RunView } from '../state/run.ts';
 import { messages } from '../locales/index.ts';
 import { GenerationPanel } from '../generation/GenerationPanel.tsx';
 import { Lanes } from './Lanes.tsx';
@@ -276,7 +276,7 @@ function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof Ti
   );
 }
 
-function Distribution({ view, run }: { view: View; run: Run }) {
+function Distribution({ view, run }: { view: View; run: RunView }) {
   const { what, total, bytesPerRank } = run.distribution!;
   const labels = messages.value.run.distribution[what];
   const own = ownRank(view, run);
