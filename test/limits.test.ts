@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { PROCESS_WINDOW_BYTES } from '../signaling/cluster/peerProcess.ts';
 import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts';
-import { MIN_COUNTED_BYTES } from '../signaling/links/pairedLink.ts';
+import { MIN_COUNTED_BYTES } from '../src/protocol/serverLink.ts';
 import { MIN_BYTES_PER_SECOND } from '../signaling/links/sharedRate.ts';
 import { MAX_COUNT, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
 import { EAGER_BYTES } from '../src/collectives/inFlightOp.ts';

@@ -59,6 +59,7 @@ export function linksOfRank(
       ((attempt) => connectServer({ ...attempt, ...served, openSocket: (url) => new WebSocket(url), crypto })),
     relayed: [],
     served: [],
+    serverLine: null,
     relayOnly,
     isFixed: false,
     doesOneWork: () => Promise.resolve(false),

@@ -5,17 +5,12 @@
  * of the WebSockets may be in another process (`cluster/remoteEnd.ts`).
  */
 import type { RawData } from 'ws';
+import { MIN_COUNTED_BYTES } from '../../src/protocol/serverLink.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { CLOSE_NORMAL, CLOSE_POLICY } from '../connection.ts';
 import type { Limits } from '../limits.ts';
 import type { Metrics } from '../monitoring/metrics.ts';
 import type { RateShare, SharedRate } from './sharedRate.ts';
-
-/**
- * A message counts at least this many bytes, in the rate and while it waits: a short one costs time
- * and memory, too. In a link's window (`src/transport/frameOrder.ts`) a frame counts even more.
- */
-export const MIN_COUNTED_BYTES = 2048;
 
 export function countedBytesOf(message: Buffer): number {
   return Math.max(message.length, MIN_COUNTED_BYTES);

@@ -2,6 +2,7 @@
  * Functions that check the arguments of a process group's calls. They throw UsageError if an
  * argument is invalid.
  */
+import type { ServedPairs } from '../protocol/control.ts';
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { ALGORITHM_NAMES, whyAlgorithmDoesNotFit, type AlgorithmName } from '../spec/algorithms.ts';
 import { UsageError } from '../util/errors.ts';
@@ -20,8 +21,8 @@ export interface Caller {
   readonly rank: number;
   /** Global ranks of the members, by rank in the group. */
   readonly ranks: readonly number[];
-  /** See `ProcessGroup.servedLinks`. */
-  servedLinks: number;
+  /** See `ProcessGroup.served`. */
+  served: ServedPairs;
 }
 
 /** Converts the global rank of a root to its rank in the group. */

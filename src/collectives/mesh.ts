@@ -7,6 +7,7 @@
  * left its own groups.
  */
 import * as v from 'valibot';
+import type { ServerLine } from '../protocol/control.ts';
 import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
@@ -31,6 +32,8 @@ interface MeshOptions {
    * to {@link Mesh.accept}.
    */
   connect?: (rank: number) => Promise<Link>;
+  /** See {@link Mesh.serverLine}. */
+  serverLine?: ServerLine | null;
   /**
    * Creates the id of a flood message. Other ranks must not be able to guess the id. The default
    * counts from 0, which is enough if ranks trust each other.
@@ -64,6 +67,8 @@ export class Mesh {
   readonly rank: number;
   readonly worldSize: number;
   readonly generation: number;
+  /** How the server forwards frames between ranks; `null` if it does not, or is not known. */
+  readonly serverLine: ServerLine | null;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
   /** Progress of the ops of all groups of this rank. */
@@ -82,7 +87,8 @@ export class Mesh {
   #isListening = false;
 
   /** @throws UsageError if the rank does not exist, or a ring neighbour has no link. */
-  constructor({ rank, worldSize, generation, links, connect, newMessageId = counter() }: MeshOptions) {
+  constructor(options: MeshOptions) {
+    const { rank, worldSize, generation, links, connect, serverLine = null, newMessageId = counter() } = options;
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
       throw new UsageError(`Rank ${rank} does not exist in a world of size ${worldSize}. Ranks are 0 .. worldSize-1.`);
     }
@@ -93,6 +99,7 @@ export class Mesh {
     this.rank = rank;
     this.worldSize = worldSize;
     this.generation = generation;
+    this.serverLine = serverLine;
     this.recorder = new FlightRecorder({ rank, worldSize, generation });
     const context = { rank, worldSize, generation };
     const groupsWith = (sender: number): number =>

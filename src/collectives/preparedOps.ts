@@ -49,7 +49,7 @@ interface InPlaceOptions extends AlgorithmChoice, Pick<AllReduceOptions, 'op' | 
 }
 
 export function allReduceOp<T extends TypedArray>(
-  { ranks, servedLinks }: Caller,
+  { ranks, served }: Caller,
   tensor: T,
   options: AllReduceOptions,
 ): PreparedOp<T> {
@@ -60,7 +60,7 @@ export function allReduceOp<T extends TypedArray>(
   checkReduction(dtype, options);
   const codec = codecForCall(tensor, dtype, options);
   checkAlgorithm(algorithm, n, codec);
-  const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec, servedLinks);
+  const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec, served);
   const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, {
     ...options,
     ...choice,
@@ -91,7 +91,7 @@ export function reduceOp<T extends TypedArray>(
   const root = rootRank(caller, dst);
   const dtype = dtypeOf(tensor, options.dtype);
   checkReduction(dtype, options);
-  const choice = reduceOf(tensor, root, caller.ranks.length, options);
+  const choice = reduceOf(tensor, root, caller, options);
   const { shape } = options;
   return inPlaceOp(OpCode.REDUCE, tensor, dtype, {
     ...options,
@@ -110,7 +110,7 @@ export function broadcastOp<T extends TypedArray>(
 ): PreparedOp<T> {
   const root = rootRank(caller, src);
   const dtype = dtypeOf(tensor, options.dtype);
-  const choice = broadcastOf(tensor, root, caller.ranks.length, options);
+  const choice = broadcastOf(tensor, root, caller, options);
   const { shape } = options;
   return inPlaceOp(OpCode.BROADCAST, tensor, dtype, {
     ...choice,
@@ -127,7 +127,7 @@ export function allGatherOp<T extends TypedArray>(caller: Caller, tensor: T, opt
   const displacements = checkedDisplacements(sizes);
   const parts = emptyLike(tensor, displacements.at(-1)!);
   const op = inPlaceOp(OpCode.ALL_GATHER, parts, dtype, {
-    ...allGatherOf(parts, displacements),
+    ...allGatherOf(parts, displacements, caller.served),
     op: ReduceOp.NONE,
     tag: digestOf(sizes) ^ shapeTag(options.shape),
     amount: partsText(sizes, options.shape, `${sizes.length} x `),
@@ -257,11 +257,11 @@ export function allToAllOp<T extends TypedArray>(caller: Caller, tensor: T, opti
   };
 }
 
-export function barrierOp({ ranks }: Caller): PreparedOp<void> {
+export function barrierOp({ ranks, served }: Caller): PreparedOp<void> {
   // A barrier is an all-reduce of one byte, because an all-reduce cannot end on any rank before all
   // ranks have called it.
   const tensor = new Uint8Array(1);
-  const choice = allReduceOf(tensor, ranks.length);
+  const choice = allReduceOf(tensor, ranks.length, 'auto', null, served);
   const op = inPlaceOp(OpCode.BARRIER, tensor, dtypeOf(tensor), { ...choice, op: ReduceOp.MAX });
   return { ...op, result: () => {} };
 }

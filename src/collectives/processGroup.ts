@@ -10,6 +10,7 @@
  * MismatchError or PeerGoneError. A TimeoutError names the missing ranks. A MismatchError names the
  * call of each rank.
  */
+import type { ServedPairs, ServerLine } from '../protocol/control.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkCounters, LinkDescription } from '../transport/link.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
@@ -22,6 +23,7 @@ import { dtypeOf, type TypedArray } from './dtypes.ts';
 import { Executor } from './executor.ts';
 import { agreeOnMembers, createSubgroups } from './groupCreation.ts';
 import type { Mesh } from './mesh.ts';
+import { NONE_SERVED } from './plans/costModel.ts';
 import { opName } from './diagnostics/descriptor.ts';
 import type { MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
 import { ObjectCollectives } from './objects/objectCollectives.ts';
@@ -122,20 +124,25 @@ export class ProcessGroup {
       onfailure: (error) => (this.#isDestroyed ? undefined : failed.resolve(error)),
     });
     this.rank = this.#executor.rank;
-    this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks, servedLinks: 0 };
+    this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks, served: NONE_SERVED };
     this.#objects = new ObjectCollectives(this, this.#caller, () => this.#executor.reserve());
     this.#abortable = { rank: mesh.rank, clock: this.clock, fail: (error) => this.abort(error) };
   }
 
   /**
-   * Number of the ring's links that go through the signaling server; the same on every rank. The
-   * algorithm `auto` avoids further such links. 0 in subgroups, which do not know it.
+   * The ring's links that go through the signaling server; the same on every rank. The algorithm
+   * `auto` depends on them. There are none in subgroups, which do not know them.
    */
-  get servedLinks(): number {
-    return this.#caller.servedLinks;
+  get served(): ServedPairs {
+    return this.#caller.served;
   }
-  set servedLinks(count: number) {
-    this.#caller.servedLinks = count;
+  set served(pairs: ServedPairs) {
+    this.#caller.served = pairs;
+  }
+
+  /** How the server forwards frames, as this rank knows it. */
+  get serverLine(): ServerLine | null {
+    return this.#mesh.serverLine;
   }
 
   /** Bytes of frames that this rank sent in the group, headers included. */

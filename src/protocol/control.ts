@@ -260,6 +260,8 @@ export const ServedPairs = v.strictObject({
   bytesPerSecond: count,
 });
 export type ServedPairs = v.InferOutput<typeof ServedPairs>;
+/** How the server forwards frames. */
+export type ServerLine = Omit<ServedPairs, 'pairs'>;
 
 const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;

@@ -11,6 +11,12 @@ import { memberId, ordinal, roomCode, secret, text } from './scalars.ts';
 
 /** Path of these WebSockets on the signaling server. */
 export const SERVER_LINK_PATH = '/link';
+/**
+ * A message counts at least this many bytes, in the server's rate and while it waits: a short one
+ * costs time and memory, too. In a link's window (`transport/frameOrder.ts`) a frame counts even
+ * more.
+ */
+export const MIN_COUNTED_BYTES = 2048;
 
 export const LinkOpening = v.strictObject({
   version: v.literal(PROTOCOL_VERSION),

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import {
   allReduceRounds,
+  chooseAllGather,
   chooseAllReduce,
+  chooseRooted,
   estimate,
   USUAL_COSTS,
   type Costs,
@@ -10,7 +12,9 @@ import * as plans from '../../src/collectives/plans/plans.ts';
 import { oneMachine, switched } from '../../src/simulation/networks.ts';
 import { scheduleOf } from '../../src/simulation/schedule.ts';
 import { simulate } from '../../src/simulation/simulate.ts';
+import type { ServedPairs } from '../../src/protocol/control.ts';
 import { Algorithm } from '../../src/protocol/frame.ts';
+import { MIN_COUNTED_BYTES } from '../../src/protocol/serverLink.ts';
 
 const HOME: Costs = { ...USUAL_COSTS, hopMs: 33, msPerByte: 1 / 1250 };
 const ONE_MACHINE: Costs = {
@@ -29,11 +33,16 @@ const PLANS = [
 ] as const;
 const SIZES = [1_000, 40_000, 400_000, 4_000_000];
 
-function simulated(plan: typeof plans.ringAllReduce, n: number, bytes: number, costs: Costs): number {
-  const network = (costs === ONE_MACHINE ? oneMachine : switched)(n, costs);
+function simulated(
+  plan: typeof plans.ringAllReduce,
+  n: number,
+  bytes: number,
+  costs: Costs,
+  networkOf = costs === ONE_MACHINE ? oneMachine : switched,
+): number {
   return simulate(
     scheduleOf((rank) => plan(rank, n, bytes / 4), n),
-    { network, elementBytes: 4 },
+    { network: networkOf(n, costs), elementBytes: 4 },
   ).ms;
 }
 
@@ -84,7 +93,15 @@ test('the algorithm that chooseAllReduce returns is at most 20 % slower than the
   }
 });
 
-const chosen = (bytes: number, served: number): Algorithm => chooseAllReduce(26, bytes, false, served);
+/** A server with the default rate that serves only the pairs that need it. */
+const servedBy = (pairs: number, rest: Partial<ServedPairs> = {}): ServedPairs => ({
+  pairs,
+  areAll: false,
+  bytesPerSecond: 125e6,
+  ...rest,
+});
+
+const chosen = (bytes: number, served: number): Algorithm => chooseAllReduce(26, bytes, false, servedBy(served));
 
 test('the ring is chosen for gradients if a further link through the server would cost more than it saves', () => {
   expect(chosen(200_000, 0)).not.toBe(Algorithm.RING);
@@ -93,4 +110,50 @@ test('the ring is chosen for gradients if a further link through the server woul
   expect(chosen(200_000, 26)).toBe(Algorithm.RING);
   // Small tensors save more hops than the links cost.
   expect(chosen(400, 2)).toBe(Algorithm.DOUBLING);
+});
+
+/** Returns the time of a plan if a server with this rate forwards every frame. */
+function forwarded(plan: typeof plans.ringAllReduce, n: number, bytes: number, bytesPerSecond: number): number {
+  const costs = {
+    ...ONE_MACHINE,
+    hopMs: 1,
+    crowdMsPerByte: 0,
+    sharedMsPerByte: 1000 / bytesPerSecond,
+    // A short message counts as one of 2 KiB.
+    sharedMsPerFrame: bytes < 2 * MIN_COUNTED_BYTES ? (1000 * MIN_COUNTED_BYTES) / bytesPerSecond : 0,
+  };
+  return simulated(plan, n, bytes, costs, oneMachine);
+}
+
+test.each([1e5, 1e6, 1e7])(
+  'if a server forwards all frames at %d B/s, the algorithm costs little more than the best one',
+  (bytesPerSecond) => {
+    for (const n of [2, 4, 5, 8, 16]) {
+      for (const bytes of [400, 40_000, 400_000, 4_000_000]) {
+        const times = new Map(
+          PLANS.map(([algorithm, plan]) => [algorithm as Algorithm, forwarded(plan, n, bytes, bytesPerSecond)]),
+        );
+        const served = servedBy(n, { areAll: true, bytesPerSecond });
+        const ms = times.get(chooseAllReduce(n, bytes, false, served))!;
+        // Opening further links costs 10 ms of each call.
+        expect(ms, `${n} ranks, ${bytes} bytes`).toBeLessThan(1.2 * Math.min(...times.values()) + 10);
+      }
+    }
+  },
+);
+
+test('a low rate of the server keeps small tensors from the ring also in small worlds, and gradients on it', () => {
+  const served = servedBy(8, { areAll: true, bytesPerSecond: 1e6 });
+  expect(chooseAllReduce(8, 400, false, served)).toBe(Algorithm.DOUBLING);
+  expect(chooseAllReduce(8, 4_000_000, false, served)).toBe(Algorithm.RING);
+  expect(chooseAllReduce(8, 400)).toBe(Algorithm.RING);
+});
+
+test('all-gathers, broadcasts and reduces of two networks stay on the ring, which has two links through the server', () => {
+  const served = servedBy(2, { bytesPerSecond: 1e6 });
+  expect([chooseAllGather(26, 400_000), chooseAllGather(26, 400_000, served)]).toEqual([
+    Algorithm.DOUBLING,
+    Algorithm.RING,
+  ]);
+  expect([chooseRooted(26, 40_000), chooseRooted(26, 40_000, served)]).toEqual([Algorithm.TREE, Algorithm.RING]);
 });

@@ -1,6 +1,15 @@
 /** Creates the plan of a collective, with the caller's algorithm or the cost model's. */
+import type { ServedPairs } from '../../protocol/control.ts';
 import { Algorithm } from '../../protocol/frame.ts';
-import { allReduceRounds, chooseAllGather, chooseAllReduce, chooseRooted, estimate, USUAL_COSTS } from './costModel.ts';
+import {
+  allReduceRounds,
+  chooseAllGather,
+  chooseAllReduce,
+  chooseRooted,
+  estimate,
+  NONE_SERVED,
+  USUAL_COSTS,
+} from './costModel.ts';
 import type { Codec } from '../codecs.ts';
 import type { TypedArray } from '../dtypes.ts';
 import type { RootedOptions } from '../options.ts';
@@ -95,14 +104,14 @@ export function chunkCountOf(name: AllReduceName, n: number): number {
  * Returns the plan of an all-reduce of `tensor` over `n` ranks.
  *
  * @param name an algorithm that `whyAlgorithmDoesNotFit` accepts.
- * @param served number of the ring's links that go through the signaling server.
+ * @param served the ring's links that go through the signaling server.
  */
 export function allReduceOf(
   { length, byteLength }: TypedArray,
   n: number,
   name: AlgorithmName = 'auto',
   codec: Codec | null = null,
-  served = 0,
+  served = NONE_SERVED,
 ): AllReduceChoice {
   const bytes = codec?.bytesOf(length) ?? byteLength;
   const chosen = name === 'auto' ? autoAlgorithm(n, bytes, codec !== null, served) : name;
@@ -115,29 +124,50 @@ export function allReduceOf(
 }
 
 /** Chooses the algorithm for an all-gather of n parts. */
-export function allGatherOf({ byteLength }: TypedArray, displacements: Displacements): AlgorithmChoice {
+export function allGatherOf(
+  { byteLength }: TypedArray,
+  displacements: Displacements,
+  served: ServedPairs,
+): AlgorithmChoice {
   const n = displacements.length - 1;
-  const algorithm = chooseAllGather(n, byteLength);
+  const algorithm = chooseAllGather(n, byteLength, served);
   const planOf = algorithm === Algorithm.RING ? ringAllGather : bruckAllGather;
   return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
 
-export function reduceOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): AlgorithmChoice {
-  return rootedOf(REDUCE_PLANS, tensor, root, n, options);
+/** The ranks of a reduce or broadcast, and the links of their ring through the server. */
+interface RootedGroup {
+  readonly ranks: readonly number[];
+  readonly served: ServedPairs;
 }
 
-export function broadcastOf(tensor: TypedArray, root: number, n: number, options: RootedOptions): AlgorithmChoice {
-  return rootedOf(BROADCAST_PLANS, tensor, root, n, options);
+export function reduceOf(
+  tensor: TypedArray,
+  root: number,
+  group: RootedGroup,
+  options: RootedOptions,
+): AlgorithmChoice {
+  return rootedOf(REDUCE_PLANS, tensor, root, group, options);
+}
+
+export function broadcastOf(
+  tensor: TypedArray,
+  root: number,
+  group: RootedGroup,
+  options: RootedOptions,
+): AlgorithmChoice {
+  return rootedOf(BROADCAST_PLANS, tensor, root, group, options);
 }
 
 function rootedOf(
   plans: Partial<Record<Algorithm, RootedPlanner>>,
   { length, byteLength }: TypedArray,
   root: number,
-  n: number,
+  { ranks, served }: RootedGroup,
   options: RootedOptions,
 ): AlgorithmChoice {
-  const algorithm = options.algorithm === 'direct' ? Algorithm.DIRECT : chooseRooted(n, byteLength);
+  const n = ranks.length;
+  const algorithm = options.algorithm === 'direct' ? Algorithm.DIRECT : chooseRooted(n, byteLength, served);
   const planOf = plans[algorithm]!;
   return { algorithm, plan: (rank) => planOf(rank, n, root, length) };
 }

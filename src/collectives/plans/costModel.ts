@@ -3,12 +3,15 @@
  * numbers, so all ranks choose the same algorithm.
  *
  * The model is Hockney's, alpha + bytes * beta per round, which MPICH uses, too (Thakur,
- * Rabenseifner and Gropp 2005). It has two additions. A transfer is divided into frames, so a long
- * transfer has the latency of one frame only. And tabs of one machine share its cores. `bench
- * scale` fits the constants to measurements of tabs. It compares the model with these measurements
- * and with the simulation of the real plans (`simulation/`).
+ * Rabenseifner and Gropp 2005). It has three additions. A transfer is divided into frames, so a
+ * long transfer has the latency of one frame only. Tabs of one machine share its cores. And if
+ * links go through the server, a collective takes at least as long as the server needs to forward
+ * its frames. `bench scale` fits the constants to measurements of tabs. It compares the model with
+ * these measurements and with the simulation of the real plans (`simulation/`).
  */
+import type { ServedPairs } from '../../protocol/control.ts';
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
+import { MIN_COUNTED_BYTES } from '../../protocol/serverLink.ts';
 import { groupSizeOf } from '../../spec/algorithms.ts';
 
 export interface Costs {
@@ -51,8 +54,8 @@ export const USUAL_COSTS: Costs = {
 };
 
 /**
- * Largest world that always uses the ring. In small worlds the ring has few steps, and more links
- * would cost more than they save.
+ * Largest world that always uses the ring, unless links of the ring go through the server. In small
+ * worlds the ring has few steps, and more links would cost more than they save.
  */
 const RING_WORLD = 8;
 /**
@@ -61,8 +64,8 @@ const RING_WORLD = 8;
  */
 const LINKS_MS = 1000;
 /**
- * The same time if links of the ring go through the server: the additional links may have to wait
- * until direct connections fail.
+ * The same time if links of the ring go through the server, because no direct connection is
+ * possible: the additional links may have to wait until direct connections fail.
  */
 const SERVED_LINKS_MS = 4000;
 /**
@@ -70,6 +73,9 @@ const SERVED_LINKS_MS = 4000;
  * end after a few hundred steps.
  */
 const CALLS = 100;
+
+/** No link goes through the server. */
+export const NONE_SERVED: ServedPairs = { pairs: 0, areAll: false, bytesPerSecond: 0 };
 
 const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 
@@ -122,19 +128,40 @@ function wireMs(bytes: number, n: number, costs: Costs): number {
   return bytes * costs.msPerByte + n * (bytes * sharedMsPerByte + frames * costs.sharedMsPerFrame);
 }
 
-/**
- * Algorithms with their rounds. The first algorithm only needs the ring's links. The others need
- * more links, and must save more time than it takes to open the links.
- */
-type Candidates = readonly [algorithm: Algorithm, rounds: readonly Rounds[]][];
+/** An algorithm that may be chosen for a collective. */
+interface Candidate {
+  readonly algorithm: Algorithm;
+  readonly rounds: readonly Rounds[];
+  /** Transfers of all ranks together. By default each rank makes one transfer in each round. */
+  readonly transfers?: readonly Rounds[];
+}
 
-function quickest(n: number, candidates: Candidates, served = 0): Algorithm {
-  const linksMs = served === 0 ? LINKS_MS : SERVED_LINKS_MS;
-  const times = candidates.map(([algorithm, rounds], i) => {
-    const ms = Math.max(estimate(rounds, n, USUAL_COSTS), forwardMs(algorithm, rounds, n, served));
+/**
+ * Returns the quickest algorithm. The first candidate is the ring. The others need more links, and
+ * must save more time than it takes to open these links.
+ */
+function quickest(n: number, candidates: readonly Candidate[], served: ServedPairs): Algorithm {
+  if (n <= RING_WORLD && served.pairs === 0) return candidates[0]!.algorithm;
+  const linksMs = served.pairs === 0 || served.areAll ? LINKS_MS : SERVED_LINKS_MS;
+  const times = candidates.map((candidate, i) => {
+    const ms = Math.max(estimate(candidate.rounds, n, USUAL_COSTS), forwardMs(candidate, n, served));
     return ms + (i === 0 ? 0 : linksMs / CALLS);
   });
-  return candidates[times.indexOf(Math.min(...times))]![0];
+  return candidates[times.indexOf(Math.min(...times))]!.algorithm;
+}
+
+/**
+ * Returns the milliseconds in which the server forwards the frames of a collective. All links share
+ * the server's rate, and its line is at most as fast as a rank's. The served links divide the ring
+ * into parts. Two ranks of different parts are assumed to link through the server, too.
+ */
+function forwardMs({ algorithm, rounds, transfers }: Candidate, n: number, served: ServedPairs): number {
+  const { pairs, bytesPerSecond } = served;
+  if (pairs === 0) return 0;
+  const all = transfers ?? rounds.map(({ count, bytes }) => ({ count: n * count, bytes }));
+  const sent = all.reduce((sum, { count, bytes }) => sum + count * Math.max(bytes, MIN_COUNTED_BYTES), 0);
+  const share = algorithm === Algorithm.RING ? pairs / n : Math.max(pairs / n, 1 - 1 / pairs);
+  return sent * share * Math.max(USUAL_COSTS.msPerByte, 1000 / bytesPerSecond);
 }
 
 const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING];
@@ -143,54 +170,40 @@ const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUB
  * Chooses the all-reduce algorithm for a tensor of `bytes` over `n` ranks.
  *
  * @param isEncoded whether a codec encodes the values; `bytes` is then their encoded size.
- * @param served number of the ring's links that go through the signaling server.
+ * @param served the ring's links that go through the signaling server.
  */
-export function chooseAllReduce(n: number, bytes: number, isEncoded = false, served = 0): Algorithm {
-  if (n <= RING_WORLD) return Algorithm.RING;
+export function chooseAllReduce(n: number, bytes: number, isEncoded = false, served = NONE_SERVED): Algorithm {
   // Recursive doubling supports no codec.
-  const candidates = ALL_REDUCES.filter((algorithm) => !isEncoded || algorithm !== Algorithm.DOUBLING);
-  return quickest(
-    n,
-    candidates.map((algorithm) => [algorithm, allReduceRounds(algorithm, n, bytes)]),
-    served,
-  );
-}
-
-/**
- * Returns the milliseconds in which the server forwards the frames of an all-reduce, if its line is
- * as fast as a rank's. The served links divide the ring into parts. Two ranks of different parts
- * are assumed to link through the server, too.
- */
-function forwardMs(algorithm: Algorithm, rounds: readonly Rounds[], n: number, served: number): number {
-  if (served === 0) return 0;
-  const share = algorithm === Algorithm.RING ? served / n : Math.max(served / n, 1 - 1 / served);
-  const sent = n * rounds.reduce((sum, { count, bytes }) => sum + count * bytes, 0);
-  return sent * share * USUAL_COSTS.msPerByte;
+  const algorithms = ALL_REDUCES.filter((algorithm) => !isEncoded || algorithm !== Algorithm.DOUBLING);
+  const candidates = algorithms.map((algorithm) => ({ algorithm, rounds: allReduceRounds(algorithm, n, bytes) }));
+  return quickest(n, candidates, served);
 }
 
 /**
  * Chooses the all-gather algorithm for parts of `bytes` in total over `n` ranks. All algorithms
  * move the same number of bytes.
  */
-export function chooseAllGather(n: number, bytes: number): Algorithm {
-  if (n <= RING_WORLD) return Algorithm.RING;
+export function chooseAllGather(n: number, bytes: number, served = NONE_SERVED): Algorithm {
   const doublings = Array.from({ length: Math.ceil(Math.log2(n)) }, (_, k) => Math.min(2 ** k, n - 2 ** k));
-  return quickest(n, [
-    [Algorithm.RING, [{ count: n - 1, bytes: bytes / n }]],
-    [Algorithm.DOUBLING, doublings.map((parts) => ({ count: 1, bytes: (parts * bytes) / n }))],
-  ]);
+  const candidates = [
+    { algorithm: Algorithm.RING, rounds: [{ count: n - 1, bytes: bytes / n }] },
+    { algorithm: Algorithm.DOUBLING, rounds: doublings.map((parts) => ({ count: 1, bytes: (parts * bytes) / n })) },
+  ];
+  return quickest(n, candidates, served);
 }
 
 /**
  * Chooses the algorithm for a broadcast or reduce of `bytes`. In a chain, each rank transfers the
  * bytes once, frame by frame. In a tree, the root transfers them log2(n) times.
  */
-export function chooseRooted(n: number, bytes: number): Algorithm {
-  if (n <= RING_WORLD) return Algorithm.RING;
+export function chooseRooted(n: number, bytes: number, served = NONE_SERVED): Algorithm {
   const first = Math.min(bytes, FRAME_BYTES);
   const hops = { count: n - 1, bytes: first };
-  return quickest(n, [
-    [Algorithm.RING, bytes > first ? [hops, { count: 1, bytes: bytes - first }] : [hops]],
-    [Algorithm.TREE, [{ count: Math.ceil(Math.log2(n)), bytes }]],
-  ]);
+  const chain = bytes > first ? [hops, { count: 1, bytes: bytes - first }] : [hops];
+  const transfers = [{ count: n - 1, bytes }];
+  const candidates = [
+    { algorithm: Algorithm.RING, rounds: chain, transfers },
+    { algorithm: Algorithm.TREE, rounds: [{ count: Math.ceil(Math.log2(n)), bytes }], transfers },
+  ];
+  return quickest(n, candidates, served);
 }

@@ -6,7 +6,7 @@
  */
 import { Mesh } from '../../collectives/mesh.ts';
 import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { IceServer, ServerMessage } from '../../protocol/control.ts';
+import type { IceServer, ServerLine, ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
@@ -45,6 +45,8 @@ export interface GenerationLinksOptions {
   connectTab: TabConnector | null;
   /** `null` if the server forwards no frames. */
   connectServer: ServerConnector | null;
+  /** How the server forwards frames; `null` if it does not. */
+  serverLine: ServerLine | null;
   pool: LinkPool;
   /** Pairs of members that must connect over a TURN relay. */
   relayed: readonly (readonly [string, string])[];
@@ -99,7 +101,7 @@ export class GenerationLinks {
    *   neighbours that could not be reached. PeerGoneError after {@link close}.
    */
   async open(): Promise<{ mesh: Mesh; links: ReadonlyMap<number, Link> }> {
-    const { rank, generation, members } = this.#options;
+    const { rank, generation, members, serverLine } = this.#options;
     const opened = this.neighbours.map(async (peer) => [peer, await this.#linkTo(peer).link()] as const);
     const others = members.flatMap(({ member }, peer) => {
       const isNeighbour = peer === rank || this.neighbours.includes(peer);
@@ -112,6 +114,7 @@ export class GenerationLinks {
       worldSize: members.length,
       generation,
       links,
+      serverLine,
       connect: (peer) => this.#dial(peer),
       // The id has 52 bits, so that a JSON number represents it exactly.
       newMessageId: () => Number.parseInt(randomId().slice(0, 13), 16),

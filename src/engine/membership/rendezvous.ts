@@ -279,6 +279,7 @@ export class Rendezvous {
       clock,
       connectTab: transport === 'auto' ? connectTab : null,
       iceServers: this.#server.iceServers,
+      serverLine: this.#lastRoom?.served ?? null,
       pool: this.#pool,
       server: () => this.#server,
       doesOneWork: (some) => this.#doesOneWork(some),

@@ -1,6 +1,9 @@
-/** Counts the links of a world by kind. */
+/** Counts the links of a world by kind, and finds out what those through the server cost. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
+import { NONE_SERVED } from '../../collectives/plans/costModel.ts';
 import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import type { ServedPairs } from '../../protocol/control.ts';
+import { ReduceOp } from '../../protocol/frame.ts';
 import { isServed, type LinkRoute } from '../../protocol/runEvents.ts';
 import type { Transport } from '../../protocol/runResult.ts';
 
@@ -15,6 +18,18 @@ export async function transportOf(group: ProcessGroup): Promise<Transport> {
     Int32Array.of(Number(own === 'webrtc'), Number(own === 'server'), Number(own === 'memory')),
   );
   return { webrtc: webrtc!, server: server!, memory: memory! };
+}
+
+/**
+ * Returns the ring's links through the server. Every rank must call it. Ranks may know different
+ * rates if the server has restarted, so they agree on the lowest.
+ */
+export async function servedOf(group: ProcessGroup, { server }: Transport): Promise<ServedPairs> {
+  if (server === 0) return NONE_SERVED;
+  const { areAll = false, bytesPerSecond = Infinity } = group.serverLine ?? {};
+  const own = Float64Array.of(Number(areAll), bytesPerSecond);
+  const [all, least] = await group.allReduce(own, { op: ReduceOp.MIN });
+  return { pairs: server, areAll: all === 1, bytesPerSecond: least! };
 }
 
 function kindOf(route: LinkRoute): keyof Transport {

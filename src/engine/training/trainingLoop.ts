@@ -15,6 +15,7 @@ import { unlessAborted } from '../../util/deadline.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
+import { servedOf } from '../membership/transport.ts';
 import { LearningRate } from './learningRate.ts';
 import type { RankStep } from './rankStep.ts';
 import { RunDuties } from './runDuties.ts';
@@ -102,7 +103,7 @@ export class TrainingLoop {
     const { group, transport, signal } = world;
     const { progress } = this.#rank;
     signal.throwIfAborted();
-    group.servedLinks = transport.server;
+    group.served = await servedOf(group, transport);
     const ranks = await this.#rank.agree(group);
     this.#world = world;
     this.#worlds += 1;

@@ -86,6 +86,7 @@ async function openWorld(between: Between, { isReversed = false, ranks = 5 } = {
         ...{
           connectTab: null,
           connectServer: null,
+          serverLine: null,
           pool: pools[rank]!,
           relayed: [],
           served: [],
@@ -202,6 +203,7 @@ describe('GenerationLinks', () => {
               ...{ ...attempt, server: 'https://peergrad.example', room: 'K7F3QX', token: 'token-of-a-member' },
               ...{ openSocket: relay.openSocket, crypto },
             }),
+          serverLine: { areAll: true, bytesPerSecond: 1e6 },
           pool: new LinkPool(() => {}),
           doesOneWork: () => Promise.resolve(false),
           server: () => ({
@@ -216,6 +218,7 @@ describe('GenerationLinks', () => {
     );
     const opened = await Promise.all(links.map((each) => each.open()));
     const groups = opened.map(({ mesh }) => new ProcessGroup(mesh, { clock, timeoutMs: 30_000 }));
+    expect(groups[0]!.serverLine).toEqual({ areAll: true, bytesPerSecond: 1e6 });
     const routes = await Promise.all(
       groups.map(async (group, rank) => (await group.describeLink((rank + 1) % 4))?.route),
     );
@@ -246,6 +249,7 @@ describe('GenerationLinks', () => {
         iceServers: [],
         connectTab: null,
         connectServer: null,
+        serverLine: null,
       },
       connectPeer: () => ({ link: deferred<Link>().promise, signal: () => {}, abort: () => {} }),
       ...{ pool: new LinkPool(() => {}), relayed: [], served: [], relayOnly: false, clock, server: () => null },

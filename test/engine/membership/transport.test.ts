@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { transportOf } from '../../../src/engine/membership/transport.ts';
+import { servedOf, transportOf } from '../../../src/engine/membership/transport.ts';
 import type { LinkRoute } from '../../../src/protocol/runEvents.ts';
 import type { Transport } from '../../../src/protocol/runResult.ts';
 import { createMeshes, runRanks } from '../../../src/testing/index.ts';
@@ -26,4 +26,13 @@ test.each([
 
 test('a world of one rank has no links', async () => {
   expect(await runRanks(createMeshes(1), transportOf)).toEqual([{ webrtc: 0, server: 0, memory: 0 }]);
+});
+
+test('ranks agree on the lowest rate of the server that one of them knows', async () => {
+  const { meshes, close } = createMeshes(3);
+  const lines = [{ areAll: true, bytesPerSecond: 2e6 }, { areAll: true, bytesPerSecond: 1e6 }, null];
+  meshes.forEach((mesh, rank) => Object.assign(mesh, { serverLine: lines[rank] }));
+  const transport = { webrtc: 1, server: 2, memory: 0 };
+  const served = await runRanks({ meshes, close }, (group) => servedOf(group, transport));
+  expect(served).toEqual(Array.from({ length: 3 }, () => ({ pairs: 2, areAll: false, bytesPerSecond: 1e6 })));
 });

@@ -5,7 +5,7 @@ import { encodeMessage, parseMessage, type Letter } from '../../../signaling/clu
 import { PeerProcess, PROCESS_WINDOW_BYTES } from '../../../signaling/cluster/peerProcess.ts';
 import { Credentials } from '../../../signaling/credentials.ts';
 import { Hub } from '../../../signaling/hub.ts';
-import { MIN_COUNTED_BYTES } from '../../../signaling/links/pairedLink.ts';
+import { MIN_COUNTED_BYTES } from '../../../src/protocol/serverLink.ts';
 import { ServerLinks } from '../../../signaling/links/serverLinks.ts';
 import { SharedRate } from '../../../signaling/links/sharedRate.ts';
 import { DEFAULT_LIMITS, type Limits } from '../../../signaling/limits.ts';

@@ -3,10 +3,11 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { MIN_COUNTED_BYTES, PairedLink, type LinkContext } from '../../../signaling/links/pairedLink.ts';
+import { PairedLink, type LinkContext } from '../../../signaling/links/pairedLink.ts';
 import { SharedRate } from '../../../signaling/links/sharedRate.ts';
 import { DEFAULT_LIMITS, type Limits } from '../../../signaling/limits.ts';
 import { Metrics } from '../../../signaling/monitoring/metrics.ts';
+import { MIN_COUNTED_BYTES } from '../../../src/protocol/serverLink.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { FakeSocket } from '../fakeSocket.ts';
 
