@@ -126,6 +126,8 @@ class EventLog implements Log {
       // The list of all steps' losses is too long for a log.
       const { losses: _, ...result } = event.result;
       this.event('finished', { tab, result }, `${tab} has finished after ${result.steps} steps.`);
+    } else if (event.type === 'suspended') {
+      this.event('suspended', { tab }, `${tab}: ${event.message}`);
     } else if (event.type === 'failed') {
       this.event('failed', { tab, name: event.name, fatal: event.fatal }, `${tab}: ${event.message}`);
     }

@@ -65,6 +65,8 @@ export class Progress {
       this.#data = described;
     } else if (event.type === 'weights' && event.notes.length > 0) {
       this.note(describeWeights(event));
+    } else if (event.type === 'suspended') {
+      this.note(event.message);
     } else if (event.type === 'codec') {
       this.note(describeCodec(event.choice));
     } else if (event.type === 'evaluation') {

@@ -51,6 +51,18 @@ test('a newcomer that receives the model logs its progress from time to time', (
   );
 });
 
+test('a tab without which the others continue logs why, and what helps', () => {
+  const message = 'The other ranks are in a network that this tab cannot reach. Use their network.';
+  const text = collectText();
+  const json = collect();
+  const clock = new ManualClock();
+  for (const log of [createLog(text.io, 'a', clock), createLog(toJsonLines(json.io), 'a', clock)]) {
+    log.on('a', { type: 'suspended', message });
+  }
+  expect(text.lines).toEqual([message]);
+  expect(json.lines()).toMatchObject([{ event: 'suspended', tab: 'a', msg: `a: ${message}` }]);
+});
+
 test('JSON lines contain the progress of loading the data, for each tab from time to time', () => {
   const { io, lines } = collect();
   const clock = new ManualClock();
