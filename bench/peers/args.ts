@@ -3,7 +3,7 @@
 export const BACKENDS = ['webgpu', 'wasm'] as const;
 export type PeerBackend = (typeof BACKENDS)[number];
 
-/** Libraries in a tab. Each has a worker of its own. `threads`: peergrad with a thread for each core. */
+/** Libraries in a tab, each in a worker. `threads`: peergrad with a thread for each core. */
 export const TAB_PEERS = ['peergrad', 'threads', 'jaxjs', 'tfjs'] as const;
 export type TabPeer = (typeof TAB_PEERS)[number];
 /** PyTorch computes on the CPU, so it is compared with WebAssembly only. */
