@@ -9,7 +9,7 @@ import { instantiate, type AllFunctions, type FunctionName, type ModuleFunctions
 import { MODULE } from './moduleBytes.ts';
 import { compute, type Pointer } from './recording.ts';
 import { withSharedMemory } from './sharedMemory.ts';
-import { MAX_THREADS, Threads, type ThreadStart } from './threads.ts';
+import { MAX_THREADS, Threads } from './threads.ts';
 
 const FLOAT_BYTES = 4;
 /** Elements that threads update together. */
@@ -80,18 +80,17 @@ const opened = new WeakMap<WasmBackend, Threads>();
  * Lets threads compute the functions and the updates of optimizers. Must be called before the first
  * kernel runs.
  *
- * @param create starts a thread.
  * @returns the threads: only the calling one, until their number is set. `null` if the backend's
  *   memory is not shared.
  */
-export function openThreads(backend: WasmBackend, create: (start: ThreadStart) => void): Threads | null {
+export function openThreads(backend: WasmBackend, options: ConstructorParameters<typeof Threads>[2]): Threads | null {
   const memory = backend.wasm.asm.memory!;
   if (!isShared(memory)) return null;
   const before = opened.get(backend);
   if (before) return before;
   const kernels = compileSimd(MODULE, withSharedMemory)!;
   const optim = compileSimd(OPTIM_MODULE, withSharedMemory)!;
-  const threads = new Threads({ kernels, optim }, memory, create);
+  const threads = new Threads({ kernels, optim }, memory, options);
   const { functions, sizes } = threads.instance;
   const names = Object.keys(DIVISIONS) as DividedName[];
   const divided = names.map((name) => [name, (...args: number[]) => threads.run(name, args)] as const);

@@ -4,6 +4,7 @@
  * thread that has not started yet, or that the machine has paused, delays only a part that it has
  * taken.
  */
+import type { Clock } from '../util/clock.ts';
 import { DeviceError } from '../util/errors.ts';
 import { DIVISIONS, type DividedName } from './divisions.ts';
 import { instantiateAll, type AllFunctions, type ModuleInstance, type ThreadModules } from './instance.ts';
@@ -14,6 +15,12 @@ export const MAX_THREADS = 8;
 const PARTS_PER_THREAD = 2;
 /** Multiplications of a call that is divided. Smaller calls end before another thread wakes up. */
 const LEAST_WORK = 2 ** 18;
+/**
+ * Divided calls after which it is judged whether threads save time. If they do not, because other
+ * programs use the cores, one thread computes the next calls.
+ */
+const JUDGED_CALLS = 64;
+const UNDIVIDED_CALLS = 512;
 /** How often a thread looks for a part before it sleeps. */
 const LOOKS = 4000;
 /** A part takes milliseconds. The time in which the machine sleeps counts as one of these waits. */
@@ -67,15 +74,15 @@ export function serveParts({ modules, memory, control, thread }: ThreadStart): n
   }
 }
 
-/** Computes parts until all are taken. */
+/** Computes parts until all are taken. Returns how many this thread has taken. */
 function takeParts(
   { integers, args }: ControlBlock,
   { functions, sizes }: ModuleInstance<AllFunctions>,
   thread: number,
-): void {
-  for (;;) {
+): number {
+  for (let taken = 0; ;) {
     const untaken = Atomics.load(integers, POSITION.untaken);
-    if (untaken === 0) return;
+    if (untaken === 0) return taken;
     if (Atomics.compareExchange(integers, POSITION.untaken, untaken, untaken - 1) !== untaken) continue;
     // The next call begins when this part is finished, so all numbers belong to the same call.
     const name = NAMES[integers[POSITION.name]!]!;
@@ -85,6 +92,7 @@ function takeParts(
     const to = Math.floor((units * (index + 1)) / parts);
     functions[name](...DIVISIONS[name].part(Array.from(args), { from, to, thread, sizes }));
     if (Atomics.sub(integers, POSITION.unfinished, 1) === 1) Atomics.notify(integers, POSITION.unfinished);
+    taken++;
   }
 }
 
@@ -94,16 +102,27 @@ export class Threads {
   readonly #start: Omit<ThreadStart, 'thread'>;
   readonly #block: ControlBlock;
   readonly #create: (start: ThreadStart) => void;
+  readonly #clock: Pick<Clock, 'now'>;
   #created = 1;
+  /** Divided calls since the last judgement, and the milliseconds that they have saved. */
+  #judged = 0;
+  #savedMs = 0;
+  /** Calls that one thread computes from now on. */
+  #undivided = 0;
 
   /** @param create starts a thread that calls {@link serveParts}. */
-  constructor(modules: ThreadModules, memory: WebAssembly.Memory, create: (start: ThreadStart) => void) {
+  constructor(
+    modules: ThreadModules,
+    memory: WebAssembly.Memory,
+    { clock, create }: { clock: Pick<Clock, 'now'>; create: (start: ThreadStart) => void },
+  ) {
     this.instance = instantiateAll(modules, memory);
     const bytes = INTEGERS * Int32Array.BYTES_PER_ELEMENT + MOST_ARGUMENTS * Float64Array.BYTES_PER_ELEMENT;
     const control = new SharedArrayBuffer(bytes);
     this.#start = { modules, memory, control };
     this.#block = new ControlBlock(control);
     this.#create = create;
+    this.#clock = clock;
     this.count = 1;
   }
 
@@ -133,10 +152,13 @@ export class Threads {
     const division = DIVISIONS[name];
     const units = division.units(args);
     const parts = Math.min(units, PARTS_PER_THREAD * this.count);
-    if (this.count === 1 || parts < 2 || division.work(args) < LEAST_WORK) {
+    const isLarge = this.count > 1 && parts > 1 && division.work(args) >= LEAST_WORK;
+    if (!isLarge || this.#undivided > 0) {
+      if (isLarge) this.#undivided--;
       this.instance.functions[name](...args);
       return;
     }
+    const start = this.#clock.now();
     const { integers } = this.#block;
     this.#block.args.set(args);
     integers[POSITION.name] = NAMES.indexOf(name);
@@ -146,8 +168,19 @@ export class Threads {
     Atomics.store(integers, POSITION.untaken, parts);
     Atomics.add(integers, POSITION.call, 1);
     Atomics.notify(integers, POSITION.call);
-    takeParts(this.#block, this.instance, 0);
+    const taken = takeParts(this.#block, this.instance, 0);
+    const own = this.#clock.now() - start;
     this.#waitForOthers(name);
+    if (taken > 0) this.#judge((own * parts) / taken - (this.#clock.now() - start));
+  }
+
+  /** @param savedMs what a call has saved, compared with one thread that computes all parts. */
+  #judge(savedMs: number): void {
+    this.#savedMs += savedMs;
+    if (++this.#judged < JUDGED_CALLS) return;
+    if (this.#savedMs < 0) this.#undivided = UNDIVIDED_CALLS;
+    this.#savedMs = 0;
+    this.#judged = 0;
   }
 
   #waitForOthers(name: DividedName): void {

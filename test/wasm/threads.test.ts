@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, test } from 'vitest';
 import { MODULE as OPTIM_MODULE } from '../../src/optim/moduleBytes.ts';
+import { systemClock } from '../../src/util/clock.ts';
 import { compileSimd } from '../../src/util/simdModule.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { DIVISIONS, type DividedName } from '../../src/wasm/divisions.ts';
@@ -162,7 +163,7 @@ afterAll(() => Promise.all(started.map((worker) => worker.terminate())));
 describe('threads', () => {
   test('compute calls with the bits of one thread, while other threads start and sleep', async () => {
     const memory = sharedMemory();
-    const threads = new Threads(modules, memory, startThread);
+    const threads = new Threads(modules, memory, { clock: systemClock, create: startThread });
     for (const count of [1, 3, 2, 4, 1]) {
       const before = started.length;
       threads.count = count;
@@ -174,6 +175,35 @@ describe('threads', () => {
         expect(resultsOf(memory, call)).toEqual(expectedOf(call));
       }
     }
+  });
+});
+
+describe('calls are computed by one thread for a while', () => {
+  const [, call] = CALLS[0]!;
+
+  /** Returns which of `calls` calls were divided, if the calling thread computes for 1 ms. */
+  function dividedCalls(calls: number, waitMs: number): boolean[] {
+    // The clock is read before the call, after the own parts, and after those of others.
+    const readings = [0, 1, 1 + waitMs];
+    let reads = 0;
+    const clock = { now: () => readings[reads++ % readings.length]! };
+    const threads = new Threads(modules, sharedMemory(), { clock, create: () => {} });
+    threads.count = 2;
+    return Array.from({ length: calls }, () => {
+      const before = reads;
+      threads.run(call.name, call.args);
+      return reads > before;
+    });
+  }
+
+  test('if waiting for other threads takes longer than their parts', () => {
+    const divided = dividedCalls(64 + 512 + 1, 0.5);
+    expect(divided.indexOf(false)).toBe(64);
+    expect(divided.lastIndexOf(false)).toBe(64 + 512 - 1);
+  });
+
+  test('and not otherwise', () => {
+    expect(dividedCalls(200, 0)).not.toContain(false);
   });
 });
 

@@ -7,6 +7,7 @@ import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import plain from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url';
 import simd from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url';
+import { systemClock } from '../../util/clock.ts';
 import { wasmBackend } from '../../wasm/backend.ts';
 import { canCompute, openThreads } from '../../wasm/functions.ts';
 import { withSharedMemory } from '../../wasm/sharedMemory.ts';
@@ -31,7 +32,7 @@ export async function openWasm(): Promise<OpenedWasm | null> {
   setWasmPaths(paths, shared !== null);
   const isOpen = shared === null ? await useWasm() : await withModule(shared, useWasm);
   if (!isOpen) return null;
-  const threads = openThreads(wasmBackend()!, startThread);
+  const threads = openThreads(wasmBackend()!, { clock: systemClock, create: startThread });
   const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
   if (threads !== null) return { shareCores: (ranks) => (threads.count = Math.floor(cores / ranks)) };
   return cores > 1 ? { note: `It uses one of ${cores} cores. ${WITHOUT_THREADS}` } : {};
