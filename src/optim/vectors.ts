@@ -31,19 +31,27 @@ type Adam = (
  * Elements that are copied to the module's memory at a time. With fewer, calls and views take
  * longer; more have no advantage.
  */
-const CHUNK = 4096;
+const CHUNK = 2048;
 /** With fewer elements, the calls take longer than they save. */
 const FEWEST = 512;
 const PAGE_BYTES = 65_536;
 
-/** Functions of the module, and a part of its memory. */
-export interface Vectors {
-  adam: Adam;
-  divide: (values: number, count: number, by: number) => void;
-  /** Four arrays of equal length in the module's memory, and their addresses. */
-  parts: readonly Float32Array[];
+/** Four arrays in the module's memory, and their addresses. */
+interface Part {
+  arrays: readonly Float32Array[];
   addresses: readonly [params: number, gradient: number, mean: number, square: number];
-  /** Elements that are copied to the arrays at a time. */
+}
+
+/** Functions of the module, and parts of its memory. */
+export interface Vectors {
+  /** Begins to update the arrays at these addresses. */
+  adam: Adam;
+  /** Waits until the update has ended. */
+  finish: () => void;
+  divide: (values: number, count: number, by: number) => void;
+  /** While one part is updated, the other one is written and read. */
+  parts: readonly [Part, Part];
+  /** Length of the arrays. */
   chunk: number;
 }
 
@@ -64,28 +72,32 @@ function vectorsFor(count: number): Vectors | null {
 function openVectors(): Vectors | null {
   const compiled = compileSimd(MODULE);
   if (compiled === null) return null;
-  const pages = Math.ceil((4 * 4 * CHUNK) / PAGE_BYTES);
+  const pages = Math.ceil((VECTOR_BYTES * CHUNK) / PAGE_BYTES);
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
   const { exports } = new WebAssembly.Instance(compiled, { env: { memory } });
   return {
     adam: exports['adam'] as unknown as Adam,
+    finish: () => {},
     divide: exports['divide'] as unknown as Vectors['divide'],
     ...vectorParts(memory, 0, CHUNK),
   };
 }
 
-/** Returns four arrays of `chunk` elements from `address` on. */
+/** Bytes of {@link vectorParts} for each element of a chunk. */
+export const VECTOR_BYTES = 2 * 4 * Float32Array.BYTES_PER_ELEMENT;
+
+/** Returns two parts with arrays of `chunk` elements, from `address` on. */
 export function vectorParts(
   memory: WebAssembly.Memory,
   address: number,
   chunk: number,
-): Pick<Vectors, 'parts' | 'addresses' | 'chunk'> {
-  const addresses = [0, 1, 2, 3].map((part) => address + 4 * chunk * part);
-  return {
-    parts: addresses.map((at) => new Float32Array(memory.buffer, at, chunk)),
-    addresses: addresses as unknown as Vectors['addresses'],
-    chunk,
+): Pick<Vectors, 'parts' | 'chunk'> {
+  const arrayBytes = chunk * Float32Array.BYTES_PER_ELEMENT;
+  const partAt = (start: number): Part => {
+    const addresses = [0, 1, 2, 3].map((i) => start + i * arrayBytes) as unknown as Part['addresses'];
+    return { addresses, arrays: addresses.map((at) => new Float32Array(memory.buffer, at, chunk)) };
   };
+  return { parts: [partAt(address), partAt(address + 4 * arrayBytes)], chunk };
 }
 
 /**
@@ -101,18 +113,26 @@ export function updateByVectors(
 ): boolean {
   const found = vectorsFor(end - start);
   if (found === null) return false;
-  const { adam, parts, addresses, chunk } = found;
+  const { adam, finish, parts, chunk } = found;
   const { beta1, take1, beta2, take2, stepSize, epsilon, keep, decay } = c;
+  const copyBack = (part: Part, at: number): void => {
+    finish();
+    const count = Math.min(chunk, end - at);
+    for (const [i, array] of arrays.entries()) if (i !== 1) array.set(part.arrays[i]!.subarray(0, count), at);
+  };
+  let before: [Part, at: number] | null = null;
   for (let at = start; at < end; at += chunk) {
+    const part: Part = parts[before?.[0] === parts[0] ? 1 : 0];
     const next = Math.min(end, at + chunk);
-    const count = next - at;
-    for (const [i, array] of arrays.entries()) parts[i]!.set(array.subarray(at, next));
+    for (const [i, array] of arrays.entries()) part.arrays[i]!.set(array.subarray(at, next));
+    if (before) copyBack(...before);
     adam(
-      ...([...addresses, count, beta1, take1, beta2, take2] as const),
+      ...([...part.addresses, next - at, beta1, take1, beta2, take2] as const),
       ...[stepSize, epsilon, keep, decay, c.squaresFirst ? 1 : 0],
     );
-    for (const [i, array] of arrays.entries()) if (i !== 1) array.set(parts[i]!.subarray(0, count), at);
+    before = [part, at];
   }
+  if (before) copyBack(...before);
   return true;
 }
 
@@ -128,8 +148,9 @@ export function divide(values: Float32Array, by: number): void {
     for (let i = 0; i < values.length; i++) values[i]! /= by;
     return;
   }
-  const { divide: divideInModule, parts, addresses, chunk } = found;
-  const part = parts[0]!;
+  const { divide: divideInModule, parts, chunk } = found;
+  const [{ addresses, arrays }] = parts;
+  const part = arrays[0]!;
   for (let at = 0; at < values.length; at += chunk) {
     const count = Math.min(chunk, values.length - at);
     part.set(values.subarray(at, at + count));

@@ -1,7 +1,7 @@
 /** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
 import type * as tf from '@tensorflow/tfjs';
 import { MODULE as OPTIM_MODULE } from '../optim/moduleBytes.ts';
-import { useVectors, vectorParts } from '../optim/vectors.ts';
+import { useVectors, VECTOR_BYTES, vectorParts } from '../optim/vectors.ts';
 import { compileSimd } from '../util/simdModule.ts';
 import { allocate, wasmBackend, type WasmBackend } from './backend.ts';
 import { DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
@@ -11,7 +11,6 @@ import { compute, type Pointer } from './recording.ts';
 import { withSharedMemory } from './sharedMemory.ts';
 import { MAX_THREADS, Threads } from './threads.ts';
 
-const FLOAT_BYTES = 4;
 /** Elements that threads update together. */
 const CHUNK = 16_384;
 
@@ -96,8 +95,12 @@ export function openThreads(backend: WasmBackend, options: ConstructorParameters
   const divided = names.map((name) => [name, (...args: number[]) => threads.run(name, args)] as const);
   const run = { ...functions, ...(Object.fromEntries(divided) as Pick<AllFunctions, DividedName>) };
   instances.set(backend, { run, ...memoryFor(MAX_THREADS, backend, sizes) });
-  const parts = vectorParts(memory, reserve(backend, 4 * FLOAT_BYTES * CHUNK), CHUNK);
-  useVectors({ adam: run.adam, divide: run.divide, ...parts });
+  useVectors({
+    adam: (...args) => threads.start('adam', args),
+    finish: () => threads.finish(),
+    divide: functions.divide,
+    ...vectorParts(memory, reserve(backend, VECTOR_BYTES * CHUNK), CHUNK),
+  });
   opened.set(backend, threads);
   return threads;
 }

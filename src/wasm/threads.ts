@@ -104,6 +104,7 @@ export class Threads {
   readonly #create: (start: ThreadStart) => void;
   readonly #clock: Pick<Clock, 'now'>;
   #created = 1;
+  #started: DividedName | null = null;
   /** Divided calls since the last judgement, and the milliseconds that they have saved. */
   #judged = 0;
   #savedMs = 0;
@@ -149,6 +150,15 @@ export class Threads {
    * @throws DeviceError if a thread does not finish its part.
    */
   run(name: DividedName, args: readonly number[]): void {
+    this.start(name, args);
+    this.finish();
+  }
+
+  /**
+   * Begins a call. Other threads may compute parts until {@link finish} is called. Before that, no
+   * other call may begin.
+   */
+  start(name: DividedName, args: readonly number[]): void {
     const division = DIVISIONS[name];
     const units = division.units(args);
     const parts = Math.min(units, PARTS_PER_THREAD * this.count);
@@ -158,7 +168,6 @@ export class Threads {
       this.instance.functions[name](...args);
       return;
     }
-    const start = this.#clock.now();
     const { integers } = this.#block;
     this.#block.args.set(args);
     integers[POSITION.name] = NAMES.indexOf(name);
@@ -168,13 +177,27 @@ export class Threads {
     Atomics.store(integers, POSITION.untaken, parts);
     Atomics.add(integers, POSITION.call, 1);
     Atomics.notify(integers, POSITION.call);
-    const taken = takeParts(this.#block, this.instance, 0);
-    const own = this.#clock.now() - start;
-    this.#waitForOthers(name);
-    if (taken > 0) this.#judge((own * parts) / taken - (this.#clock.now() - start));
+    this.#started = name;
   }
 
-  /** @param savedMs what a call has saved, compared with one thread that computes all parts. */
+  /**
+   * Ends the call that has begun: computes parts that nobody has taken, and waits for the others.
+   *
+   * @throws DeviceError if a thread does not finish its part.
+   */
+  finish(): void {
+    if (this.#started === null) return;
+    const start = this.#clock.now();
+    const taken = takeParts(this.#block, this.instance, 0);
+    const computed = this.#clock.now();
+    this.#waitForOthers(this.#started);
+    this.#started = null;
+    const others = this.#block.integers[POSITION.parts]! - taken;
+    const waitedMs = this.#clock.now() - computed;
+    if (taken > 0) this.#judge(((computed - start) * others) / taken - waitedMs);
+  }
+
+  /** @param savedMs time that this thread needs for the parts of others, without the wait. */
   #judge(savedMs: number): void {
     this.#savedMs += savedMs;
     if (++this.#judged < JUDGED_CALLS) return;
