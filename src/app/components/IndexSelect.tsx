@@ -14,7 +14,7 @@ interface IndexProps {
 export function IndexSelect({ class: className, label, options, index, onpick }: IndexProps) {
   return (
     <label class={className}>
-      <span>{label}</span>
+      {label}
       <select value={options[index]} onChange={(event) => onpick(event.currentTarget.selectedIndex)}>
         {options.map((text) => (
           <option key={text}>{text}</option>

@@ -44,7 +44,7 @@ function DropImagined({ state, ondrop }: { state: LessonState; ondrop: (rank: nu
     <div class="row lesson-form">
       <IndexSelect
         class="field"
-        label={drop.who}
+        label={<span>{drop.who}</span>}
         options={state.members.slice(1).map((_, i) => String(i + 1))}
         index={rank - 1}
         onpick={(index) => (chosen.value = index + 1)}

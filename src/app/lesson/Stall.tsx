@@ -35,7 +35,7 @@ export function Stall({ controls }: { controls: LessonControls }) {
         <div class="row lesson-form">
           <IndexSelect
             class="field"
-            label={stall.from}
+            label={<span>{stall.from}</span>}
             options={round.own.map((_, one) =>
               round.mode === 'ring' ? stall.line(one, rightOf(one, n)) : stall.lineOf(one),
             )}
@@ -44,7 +44,7 @@ export function Stall({ controls }: { controls: LessonControls }) {
           />
           <IndexSelect
             class="field"
-            label={stall.seconds}
+            label={<span>{stall.seconds}</span>}
             options={SECONDS.map(stall.longer)}
             index={SECONDS.indexOf(seconds.value)}
             onpick={(index) => (seconds.value = SECONDS[index]!)}
