@@ -39,10 +39,10 @@ export function defineBenchmark<Options, Result>(definition: Definition<Options,
   const run = async (given: Options, { picture, json }: { picture?: string; json?: true }, io: Io): Promise<void> => {
     const result = await measure(given, io);
     if (result === null) return;
-    if (picture !== undefined) await draw!(result, picture);
     io.out(json ? JSON.stringify(result) : text(result).trim());
+    if (picture !== undefined) await draw!(result, picture);
     const problems = problemsOf(result);
-    if (problems.length > 0) throw new PeergradError(`Wrong results: ${problems.join('; ')}.`);
+    if (problems.length > 0) throw new PeergradError(`${name} failed its checks: ${problems.join('; ')}.`);
   };
   return {
     name,
@@ -52,7 +52,7 @@ export function defineBenchmark<Options, Result>(definition: Definition<Options,
       for (const option of options) command.addOption(option);
       if (draw) command.option('--picture <file>', 'PNG file for a chart of the result');
       command
-        .option('--json', 'print the result as one JSON object on the final line of stdout')
+        .option('--json', 'print the result as JSON on the final line of stdout')
         .action((given: Options & object) => run(given, given, io));
     },
   };

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { readFile } from 'node:fs/promises';
 import { DOC, partsOf } from '../../bench/command/all.ts';
 import { runBench } from '../../bench/command/cli.ts';
+import { defineBenchmark } from '../../bench/command/defineBenchmark.ts';
+import { createProgram, runProgram } from '../../launcher/options/program.ts';
 import { replaceSection, table } from '../../tools/report/table.ts';
 import { contradictions, rowOf, theoryOf } from '../../bench/strategies.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
@@ -131,3 +133,19 @@ test.each(partsOf({ data: '/data' }))(
     expect(err.join()).toContain("unknown option '--no-such'");
   },
 );
+
+test('a benchmark prints its result also if its chart cannot be drawn', async () => {
+  const [out, err]: [string[], string[]] = [[], []];
+  const { signal } = new AbortController();
+  const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };
+  const program = createProgram('bench', '', io);
+  const benchmark = defineBenchmark({
+    ...{ name: 'one', description: '', options: [], section: String },
+    measure: () => Promise.resolve(1),
+    draw: (_, file) => Promise.reject(new Error(`${file} cannot be written`)),
+  });
+  benchmark.describe(program.command('one'), io);
+  expect(await runProgram(program, ['one', '--json', '--picture', '/nowhere/a.png'], io)).toBe(1);
+  expect(out).toEqual(['1']);
+  expect(err).toEqual(['bench: /nowhere/a.png cannot be written']);
+});
