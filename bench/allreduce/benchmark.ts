@@ -57,7 +57,7 @@ export async function measureRings(
 ): Promise<AllReduceRow[]> {
   const rows: AllReduceRow[] = [];
   for (const n of tabs) {
-    const world = await World.open(n, { transport });
+    const world = await World.open(n, io, { transport });
     try {
       for (const size of bytes) {
         io.err(`${n} tabs all-reduce ${size} bytes ...`);

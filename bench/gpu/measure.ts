@@ -1,6 +1,6 @@
 /** Measures all models and matrix products of `bench gpu` within a time limit. */
 import type { Clock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { unlessAborted, within } from '../../src/util/deadline.ts';
 import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
 import { LOOPS, MODEL_NAMES, type ByLoop, type GpuBenchResult, type GpuModel, type ModelResult } from './args.ts';
@@ -29,6 +29,8 @@ interface Surroundings {
   /** Opens the page in a fresh browser. */
   open: () => Promise<GpuPage>;
   clock: Clock;
+  /** Interrupts the measurement. */
+  signal: AbortSignal;
   log: (line: string) => void;
   /** Receives the results so far after each measurement. */
   save: (result: GpuBenchResult) => Promise<void>;
@@ -39,13 +41,13 @@ interface Surroundings {
  * large. A model that fails or exceeds the time limit is left out.
  *
  * @throws (rejects) PeergradError if WebGPU cannot be opened, or if `gpu` is `hardware` and the
- *   adapter computes in software.
+ *   adapter computes in software. The reason of the signal when it is aborted.
  */
 export async function measure(
   { gpu, limitMs }: MeasureOptions,
-  { open, clock, log, save }: Surroundings,
+  { open, clock, signal, log, save }: Surroundings,
 ): Promise<GpuBenchResult> {
-  const pages = new Pages(open, clock, limitMs);
+  const pages = new Pages(open, { clock, signal, limitMs });
   const { adapter, browser } = await pages.use(async (page) => ({
     adapter: await within(clock, ADAPTER_MS, page.measure('adapter', null), noAdapter).catch((error: unknown) => {
       throw gpu === 'hardware' ? noGpu(messageOf(error)) : error;
@@ -68,6 +70,7 @@ export async function measure(
       try {
         await work();
       } catch (error) {
+        signal.throwIfAborted();
         const isLate = error instanceof OutOfTime;
         leftOut.push({ name, reason: isLate ? 'time limit' : 'failed' });
         log(`${name} is left out: ${messageOf(error)}`);
@@ -105,15 +108,23 @@ class OutOfTime extends TimeoutError {}
 class Pages {
   readonly #open: () => Promise<GpuPage>;
   readonly #clock: Clock;
+  readonly #signal: AbortSignal;
   readonly #endsAt: number;
 
-  constructor(open: () => Promise<GpuPage>, clock: Clock, limitMs: number) {
+  constructor(
+    open: () => Promise<GpuPage>,
+    { clock, signal, limitMs }: Pick<Surroundings, 'clock' | 'signal'> & Pick<MeasureOptions, 'limitMs'>,
+  ) {
     this.#open = open;
     this.#clock = clock;
+    this.#signal = signal;
     this.#endsAt = clock.now() + limitMs;
   }
 
-  /** @throws (rejects) OutOfTime at the time limit, and the errors of `work`. */
+  /**
+   * @throws (rejects) OutOfTime at the time limit, the reason of the signal when it is aborted, and
+   *   the errors of `work`.
+   */
   async use<Result>(work: (page: GpuPage) => Promise<Result>): Promise<Result> {
     if (this.#clock.now() >= this.#endsAt) throw late();
     const opening = this.#open();
@@ -133,7 +144,7 @@ class Pages {
   }
 
   #inTime<Result>(promise: Promise<Result>): Promise<Result> {
-    return within(this.#clock, this.#endsAt - this.#clock.now(), promise, late);
+    return unlessAborted(this.#signal, within(this.#clock, this.#endsAt - this.#clock.now(), promise, late));
   }
 }
 

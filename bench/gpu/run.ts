@@ -40,7 +40,7 @@ export const GPU: Omit<Definition<GpuOptions, GpuBenchResult>, 'measure'> = {
   section,
   text: tables,
   problemsOf: ({ leftOut }) =>
-    leftOut.filter(({ reason }) => reason === 'failed').map(({ name }) => `${name} failed, see above`),
+    leftOut.filter(({ reason }) => reason === 'failed').map(({ name }) => `${name} was not measured, see above`),
 };
 
 /**
@@ -58,6 +58,7 @@ export async function runGpuBench(dist: string, options: GpuOptions, io: Io): Pr
       {
         open: () => openGpuPage(`${server.url}/${PAGE}`, options),
         clock: systemClock,
+        signal: io.signal,
         log: io.err,
         save: async (result) => {
           if (out !== undefined) await writeWhole(out, JSON.stringify(result));

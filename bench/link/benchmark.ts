@@ -21,23 +21,32 @@ const ROUNDS = 9;
 
 /** @throws (rejects) PeergradError if a tab fails. */
 async function measure(_options: object, io: Io): Promise<LinkResult> {
-  const world = await World.open(2);
-  const ported = await World.open(2, { transport: 'auto' });
-  const turns: LinkTurns = { bareLink: [], workerLink: [], portLink: [] };
-  const measureOne = (kind: LinkKind) => (kind === 'portLink' ? ported.run('workerLink', null) : world.run(kind, null));
+  const world = await World.open(2, io);
   try {
-    for (const kind of KINDS) await measureOne(kind);
-    for (let round = 0; round < ROUNDS; round++) {
-      io.err(`round ${round + 1} of ${ROUNDS} ...`);
-      for (const kind of round % 2 === 0 ? KINDS : KINDS.toReversed()) {
-        const [figures] = await measureOne(kind);
-        turns[kind].push(figures!);
-      }
+    const ported = await World.open(2, io, { transport: 'auto' });
+    try {
+      return summaryOf(await takeTurns(world, ported, io));
+    } finally {
+      await ported.close();
     }
   } finally {
-    await Promise.all([world.close(), ported.close()]);
+    await world.close();
   }
-  return summaryOf(turns);
+}
+
+/** @param ported a world whose tabs are linked by a message port. */
+async function takeTurns(world: World, ported: World, io: Io): Promise<LinkTurns> {
+  const turns: LinkTurns = { bareLink: [], workerLink: [], portLink: [] };
+  const measureOne = (kind: LinkKind) => (kind === 'portLink' ? ported.run('workerLink', null) : world.run(kind, null));
+  for (const kind of KINDS) await measureOne(kind);
+  for (let round = 0; round < ROUNDS; round++) {
+    io.err(`round ${round + 1} of ${ROUNDS} ...`);
+    for (const kind of round % 2 === 0 ? KINDS : KINDS.toReversed()) {
+      const [figures] = await measureOne(kind);
+      turns[kind].push(figures!);
+    }
+  }
+  return turns;
 }
 
 type LinkTurns = Record<LinkKind, LinkFigures[]>;

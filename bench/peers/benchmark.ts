@@ -10,6 +10,7 @@ import { loadPage } from '../../launcher/browser/tabs.ts';
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
+import { unlessAborted } from '../../src/util/deadline.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import { median } from '../../src/util/statistics.ts';
 import { buildPage } from '../../tools/buildPage.ts';
@@ -162,7 +163,8 @@ async function measure({ model: models, backend: backends, rounds }: PeersOption
           const page = await browser.newPage();
           await loadPage(page, `${server.url}/${PAGE}`);
           // Text, because the transpiler would add helpers that the page lacks.
-          const call: Call = (...args) => page.evaluate(`callPeer(...${JSON.stringify(args)})`);
+          const call: Call = (...args) =>
+            unlessAborted(io.signal, page.evaluate(`callPeer(...${JSON.stringify(args)})`));
           const opened = await open(model, backend, call, python);
           try {
             rows.push({ model, backend, ...(await compare(opened, rounds)) });

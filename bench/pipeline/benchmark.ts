@@ -28,7 +28,7 @@ interface IdleRow {
 /** @throws (rejects) PeergradError if a tab fails. */
 async function measure({ tabs }: { tabs: number }, io: Io): Promise<IdleRow[]> {
   const rows: IdleRow[] = [];
-  const world = await World.open(tabs);
+  const world = await World.open(tabs, io);
   try {
     for (const schedule of PIPELINE_SCHEDULES) {
       for (const microBatches of MICRO_BATCHES) {

@@ -38,7 +38,7 @@ const FIFTH = 0.2;
 async function measure({ ranks }: ScaleOptions, io: Io): Promise<ScaleResult> {
   const rings = await measureRings({ tabs: TABS, bytes: SIZES, transport: 'webrtc', budgetMs: BUDGET_MS }, io);
   const samples = rings.map(({ n, bytes, medianMs }) => ({ n, bytes, ms: medianMs }));
-  const combineMsPerByte = await measureCombine();
+  const combineMsPerByte = await measureCombine(io);
   const costs = fitCosts(samples, combineMsPerByte);
   const errors = crossValidate(samples, combineMsPerByte).map(({ error }) => Math.abs(error));
   const worlds = WORLDS.filter((n) => n <= ranks);
@@ -50,8 +50,8 @@ async function measure({ ranks }: ScaleOptions, io: Io): Promise<ScaleResult> {
 }
 
 /** Resolves with the milliseconds that a rank needs to add a byte to its own. */
-async function measureCombine(): Promise<number> {
-  const world = await World.open(2);
+async function measureCombine(io: Io): Promise<number> {
+  const world = await World.open(2, io);
   try {
     return median(await world.run('combine', null));
   } finally {

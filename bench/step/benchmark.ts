@@ -43,14 +43,14 @@ async function measure({ tabs, rate }: StepBenchOptions, io: Io): Promise<StepBe
     `${tabs} tabs, ${rateMbit === null ? '' : `lines of ${rateMbit} Mbit/s, `}${CAPS.length} sizes of buckets ...`,
   );
   const { adapter, parameters, bySize } = await (rateMbit === null
-    ? takeStepsIn(tabs, NO_ICE)
-    : withLines(rateMbit, (ice) => takeStepsIn(tabs, ice)));
+    ? takeStepsIn(tabs, NO_ICE, io)
+    : withLines(rateMbit, (ice) => takeStepsIn(tabs, ice, io)));
   const byCap = bySize.map((one, i) => ({ capBytes: CAPS[i]!, ...one }));
   return { adapter, tabs, batch: BATCH, parameters, rateMbit, byCap };
 }
 
-async function takeStepsIn(tabs: number, ice: IceOptions): Promise<StepResult> {
-  const world = await World.open(tabs, { ice });
+async function takeStepsIn(tabs: number, ice: IceOptions, io: Io): Promise<StepResult> {
+  const world = await World.open(tabs, io, { ice });
   try {
     const sizes = CAPS.map((cap) => ({
       firstBucketBytes: cap === null ? WHOLE_BYTES : FIRST_BUCKET_BYTES,
@@ -72,14 +72,16 @@ const SECRET = 'a-secret-of-this-benchmark';
  */
 async function withLines<T>(rateMbit: number, main: (ice: IceOptions) => Promise<T>): Promise<T> {
   const server = await TurnServer.start(SECRET);
-  const lines = await LineRelay.start({ turnPort: server.port, clock: systemClock, seed: 1 });
-  const kbit = 1000 * rateMbit;
-  lines.setLines({ upKbit: kbit, downKbit: kbit, roundTripMs: 0, jitterMs: 0, loss: 0 });
-  const turn = [`turn:127.0.0.1:${lines.port}`];
   try {
-    return await main({ ...NO_ICE, turn, turnSecret: SECRET, relayOnly: true });
+    const lines = await LineRelay.start({ turnPort: server.port, clock: systemClock, seed: 1 });
+    try {
+      const kbit = 1000 * rateMbit;
+      lines.setLines({ upKbit: kbit, downKbit: kbit, roundTripMs: 0, jitterMs: 0, loss: 0 });
+      return await main({ ...NO_ICE, turn: [`turn:127.0.0.1:${lines.port}`], turnSecret: SECRET, relayOnly: true });
+    } finally {
+      lines.close();
+    }
   } finally {
-    lines.close();
     await server.stop();
   }
 }

@@ -7,8 +7,10 @@ import { createServer, type ViteDevServer } from 'vite';
 import path from 'node:path';
 import { closeBrowser, launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { loadPage, ownProfile } from '../../launcher/browser/tabs.ts';
+import type { Io } from '../../launcher/io.ts';
 import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import type { TransportName } from '../../src/spec/names.ts';
+import { unlessAborted } from '../../src/util/deadline.ts';
 import { messageOf, PeergradError } from '../../src/util/errors.ts';
 import { LoadGenerator } from '../signaling/child.ts';
 import { startRun, type JoinedMember } from '../signaling/members.ts';
@@ -17,6 +19,7 @@ import type { ArgsOf, ExperimentName, ResultOf } from './experiments.ts';
 import type { RankSetup, ServedRank, TabSignal } from './rank.ts';
 
 type Page = Parameters<typeof loadPage>[0];
+type Profile = Awaited<ReturnType<typeof ownProfile>>;
 
 interface WorldOptions {
   /** Default: `webrtc`. `server`: only through a signaling server, which runs on this machine. */
@@ -38,23 +41,29 @@ export class World {
   /** `null` if ranks are not linked through a server. */
   readonly #room: ServedRoom | null;
   readonly #server: ViteDevServer;
-  readonly #browser: Browser;
+  readonly #signal: AbortSignal;
+  /** `null` before it starts. */
+  #browser: Browser | null = null;
   /** By rank. */
   readonly #pages: Page[] = [];
 
-  private constructor(browser: Browser, server: ViteDevServer, room: ServedRoom | null) {
-    this.#browser = browser;
+  private constructor(server: ViteDevServer, room: ServedRoom | null, signal: AbortSignal) {
     this.#server = server;
     this.#room = room;
+    this.#signal = signal;
   }
 
   /**
    * Opens a world of `tabs` ranks in one browser and links them to their neighbours.
    *
+   * @param io `signal` interrupts the world: when it is aborted, all calls reject with its reason.
    * @throws (rejects) PeergradError if the browser or a page fails. The browser is closed then.
    */
-  static async open(tabs: number, { transport = 'webrtc', ice = NO_ICE }: WorldOptions = {}): Promise<World> {
-    const browser = await launchBrowser();
+  static async open(
+    tabs: number,
+    { signal }: Pick<Io, 'signal'>,
+    { transport = 'webrtc', ice = NO_ICE }: WorldOptions = {},
+  ): Promise<World> {
     const server = await createServer({
       root: ROOT,
       configFile: path.join(ROOT, 'vite.config.ts'),
@@ -64,11 +73,14 @@ export class World {
       // and reload all pages while they run.
       optimizeDeps: { entries: ['bench/world/page.html', 'bench/world/worker.ts'] },
     });
-    const world = new World(browser, server, transport === 'server' ? new ServedRoom(tabs) : null);
+    const world = new World(server, transport === 'server' ? new ServedRoom(tabs) : null, signal);
     try {
       await server.listen();
       const { port } = server.httpServer!.address() as { port: number };
-      await world.#openTabs(`http://${HOST}:${port}/bench/world/page.html`, tabs, { transport, ice });
+      world.#browser = await launchBrowser();
+      const profile = await ownProfile(world.#browser, { onevent: (page, message) => world.#relay(page, message) });
+      const url = `http://${HOST}:${port}/bench/world/page.html`;
+      await unlessAborted(signal, world.#openTabs(profile, url, tabs, { transport, ice }));
       return world;
     } catch (error) {
       await world.close();
@@ -97,15 +109,20 @@ export class World {
     return this.#room && this.#room.cpuMs();
   }
 
-  async #openTabs(url: string, tabs: number, { transport, ice }: Required<WorldOptions>): Promise<void> {
-    const onevent = (page: Page, message: unknown): void => {
-      const { to, signal } = message as { to: number; signal: TabSignal };
-      // Errors are ignored, because a closed tab needs no signals.
-      void this.#call(to, `rankPage.receiveSignal(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`).catch(
-        () => {},
-      );
-    };
-    const profile = await ownProfile(this.#browser, { onevent });
+  /** Sends a signal of a page to the page of another rank. */
+  #relay(page: Page, message: unknown): void {
+    const { to, signal } = message as { to: number; signal: TabSignal };
+    const script = `rankPage.receiveSignal(${this.#pages.indexOf(page)}, ${JSON.stringify(signal)})`;
+    // Errors are ignored, because a closed tab needs no signals.
+    void this.#call(to, script).catch(() => {});
+  }
+
+  async #openTabs(
+    profile: Profile,
+    url: string,
+    tabs: number,
+    { transport, ice }: Required<WorldOptions>,
+  ): Promise<void> {
     for (let rank = 0; rank < tabs; rank++) {
       const page = await profile.newPage();
       this.#pages.push(page);
@@ -133,14 +150,15 @@ export class World {
 
   async #call<Result>(rank: number, script: string): Promise<Result> {
     try {
-      return await this.#pages[rank]!.evaluate<Result>(script);
+      return await unlessAborted(this.#signal, this.#pages[rank]!.evaluate<Result>(script));
     } catch (error) {
+      this.#signal.throwIfAborted();
       throw new PeergradError(`Rank ${rank}: ${messageOf(error)}`);
     }
   }
 
   async close(): Promise<void> {
-    await closeBrowser(this.#browser);
+    if (this.#browser) await closeBrowser(this.#browser);
     await this.#room?.close();
     await this.#server.close();
   }

@@ -19,7 +19,12 @@ type OnModel = (model: string) => Promise<void>;
 async function measureOn(
   adapter: string | Promise<string>,
   onModel: OnModel = async () => {},
-  { gpu = 'hardware', clock = new ManualClock() }: { gpu?: 'hardware' | 'auto'; clock?: ManualClock } = {},
+  {
+    gpu = 'hardware',
+    clock = new ManualClock(),
+    signal = new AbortController().signal,
+    onclose = () => {},
+  }: { gpu?: 'hardware' | 'auto'; clock?: ManualClock; signal?: AbortSignal; onclose?: () => void } = {},
 ) {
   const saved: number[] = [];
   const answers = {
@@ -37,6 +42,7 @@ async function measureOn(
     },
     async close() {
       open -= 1;
+      onclose();
     },
   } as unknown as GpuPage;
   const result = await measure(
@@ -47,6 +53,7 @@ async function measureOn(
         return page;
       },
       clock,
+      signal,
       log: () => {},
       save: async ({ models, matmul }) => void saved.push(models.length + matmul.length),
     },
@@ -102,4 +109,22 @@ test('a model that fails is left out, and later models are measured', async () =
   });
   expect(result.leftOut).toEqual([{ name: 'cnn', reason: 'failed' }]);
   expect(result.models).toHaveLength(6);
+});
+
+test('an interrupt ends the measurement of a model at once, closes its browser, and opens no other', async () => {
+  const controller = new AbortController();
+  const models: string[] = [];
+  let closed = 0;
+  const onModel = (model: string): Promise<void> => {
+    models.push(model);
+    controller.abort(new Error('interrupted'));
+    return new Promise(() => {});
+  };
+  const { signal } = controller;
+  await expect(measureOn('NVIDIA H100', onModel, { signal, onclose: () => (closed += 1) })).rejects.toThrow(
+    'interrupted',
+  );
+  expect(models).toEqual(['mlp']);
+  // The adapter, five sizes of products, and the model.
+  expect(closed).toBe(7);
 });

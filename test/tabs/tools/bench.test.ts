@@ -42,6 +42,20 @@ test('an all-reduce in tabs is correct and sends as many bytes as theory predict
   expect(JSON.parse(out.at(-1)!)).toMatchObject({ rows: [row] });
 });
 
+test('an interrupt ends a benchmark before its result', async () => {
+  const controller = new AbortController();
+  const [out, err]: [string[], string[]] = [[], []];
+  const log = (line: string): void => {
+    err.push(line);
+    // The tabs are linked.
+    if (line.includes('all-reduce 4096 bytes')) controller.abort();
+  };
+  const io = { out: (l: string) => void out.push(l), err: log, terminal: null, signal: controller.signal };
+  expect(await runBench(['allreduce', '--tabs', '2', '--bytes', '4096'], io)).toBe(130);
+  expect(err.at(-1)).toBe('bench: interrupted.');
+  expect(out).toEqual([]);
+});
+
 test('drawPanels draws panels side by side into a PNG file', async () => {
   const file = path.join(folder, 'panels.png');
   const curve = { label: 'a', colour: '#1f4e9c', width: 2, dash: [], values: [3, 2, 1] };
