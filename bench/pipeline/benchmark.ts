@@ -25,8 +25,13 @@ interface IdleRow {
   planMs: number;
 }
 
+interface PipelineResult {
+  stages: number;
+  rows: IdleRow[];
+}
+
 /** @throws (rejects) PeergradError if a tab fails. */
-async function measure({ tabs }: { tabs: number }, io: Io): Promise<IdleRow[]> {
+async function measure({ tabs }: { tabs: number }, io: Io): Promise<PipelineResult> {
   const rows: IdleRow[] = [];
   const world = await World.open(tabs, io);
   try {
@@ -39,7 +44,7 @@ async function measure({ tabs }: { tabs: number }, io: Io): Promise<IdleRow[]> {
   } finally {
     await world.close();
   }
-  return rows;
+  return { stages: tabs, rows };
 }
 
 async function measureIdle(world: World, schedule: Schedule, microBatches: number): Promise<IdleRow> {
@@ -65,11 +70,11 @@ function lengthOf(ranks: readonly WaitingStep[]): number {
 const percent = (share: number): string => (100 * share).toFixed(1);
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
-export function section(rows: readonly IdleRow[]): string {
+export function section({ stages, rows }: PipelineResult): string {
   return `## Pipelines
 
 \`npm run -s bench -- pipeline\`: **the passes of a stage wait instead of computing**: ${PASS_MS} ms, forward and backward, by a timer in the tab's worker. Messages and WebRTC
-links are those of a training run. *M* is the number of micro-batches. *Idle* is the share of time in which ranks compute nothing. See [features/pipeline.md](features/pipeline.md).
+links are those of a training run. *S* is the number of stages, ${stages}, and *M* that of micro-batches. *Idle* is the share of time in which ranks compute nothing. See [features/pipeline.md](features/pipeline.md).
 
 ${table(
   ['schedule', 'M', 'idle, %', '(S-1)/(M+S-1), %', 'step, s', 'plan, s'],

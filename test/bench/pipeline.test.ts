@@ -12,5 +12,5 @@ test('the idle share is computed from the longest span of a rank', () => {
 
 test('the section has a row for each schedule and number of micro-batches', () => {
   const row = { schedule: 'gpipe', microBatches: 4, measured: 0.45, plan: 3 / 7, stepMs: 5700, planMs: 5600 } as const;
-  expect(section([row])).toMatch(/\| gpipe +\| +4 \| +45.0 \| +42.9 \| +5.70 \| +5.60 \|/);
+  expect(section({ stages: 4, rows: [row] })).toMatch(/\| gpipe +\| +4 \| +45.0 \| +42.9 \| +5.70 \| +5.60 \|/);
 });
