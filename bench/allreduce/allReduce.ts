@@ -14,7 +14,7 @@ interface AllReduceArgs {
 }
 
 export interface AllReduceResult {
-  /** Milliseconds of each all-reduce, measured from the end of the previous all-reduce. */
+  /** Milliseconds of each all-reduce. */
   ms: number[];
   /** Number of wrong elements in the first result. */
   wrong: number;

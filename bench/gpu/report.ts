@@ -79,7 +79,7 @@ export function section(result: GpuBenchResult): string {
 \`npm run -s bench -- gpu\`, on ${adapter.name}, ${browser}, ${date}. Three loops take turns: *plain* is a TensorFlow.js loop
 (\`variableGrads\`, \`tf.train.adam\`, the loss is read in each step); *stock* is \`DistributedDataParallel\` in a world of one with TensorFlow.js's
 kernels; *own* is the same with this project's kernels and replayed steps
-([ADR 19](adr/0019-captured-steps.md)). Times are medians. ${notes(result).join(' ')}
+([ADR 19](adr/0019-captured-steps.md)). ${['Times are medians.', ...notes(result)].join(' ')}
 
 ${stepTable(models)}
 `;

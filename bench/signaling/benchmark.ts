@@ -93,7 +93,7 @@ function checkOpenFiles(sockets: number): void {
 }
 
 interface SignalingResult {
-  /** Number of clients that stay connected, and number of those that were not admitted. */
+  /** Number of clients that join to stay connected, and how many of them are not admitted. */
   clients: number;
   failures: number;
   bytesPerConnection: number;
