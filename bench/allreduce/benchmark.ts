@@ -186,7 +186,7 @@ function section(result: AllReduceBenchResult): string {
   if (transport === 'server') {
     return `## All-reduce through the server
 
-\`npm run -s bench -- allreduce --transport server\`: as before, on ${cores} cores, but the tabs' workers are linked through a signaling
+\`npm run -s bench -- allreduce --transport server\`: like \`npm run -s bench -- allreduce\`, on ${cores} cores, but the tabs' workers are linked through a signaling
 server only, and the ends of its links encrypt. The server's processor time is divided by the bytes that a ring all-reduce sends in theory.
 
 ${tableOf(result)}

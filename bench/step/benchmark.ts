@@ -134,8 +134,6 @@ ${table(
 )}
 
 With one bucket for everything, communication takes ${(whole.communicate / whole.compute).toFixed(2)} times as long as compute.
-
-![Step time over the size of buckets](buckets.png)
 `;
 }
 
