@@ -25,10 +25,13 @@ export function pageHeaders(req: IncomingMessage, isSecure: boolean): Record<str
     // this permission to connect. The wake lock keeps the display on during a run.
     'permissions-policy': 'camera=(), geolocation=(), microphone=(self), payment=(), screen-wake-lock=(self), usb=()',
     'x-content-type-options': 'nosniff',
-    // Together they isolate the page, so that WebAssembly may have threads. If the origin is
-    // neither https nor loopback, browsers ignore the opener's policy and log an error.
+    // Both policies together isolate the page, so that WebAssembly may have threads. An isolated
+    // page refuses worker scripts that came without the embedder's policy, also from the browser's
+    // cache. So all files have it, even before a proxy sets X-Forwarded-Proto. Over plain http,
+    // browsers ignore it. They also ignore the opener's policy there, but log an error.
+    'cross-origin-embedder-policy': 'require-corp',
     ...(isSecure || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
-      ? { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp' }
+      ? { 'cross-origin-opener-policy': 'same-origin' }
       : {}),
   };
 }
