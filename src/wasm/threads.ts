@@ -147,7 +147,8 @@ export class Threads {
   /**
    * Calls a function, in parts if that is faster.
    *
-   * @throws DeviceError if a thread does not finish its part.
+   * @throws DeviceError if a thread does not finish its part. Later calls throw it, too, because
+   *   the thread may still write to memory that has another use by then.
    */
   run(name: DividedName, args: readonly number[]): void {
     this.start(name, args);
@@ -159,6 +160,10 @@ export class Threads {
    * other call may begin.
    */
   start(name: DividedName, args: readonly number[]): void {
+    const { integers } = this.#block;
+    if (Atomics.load(integers, POSITION.unfinished) > 0) {
+      throw new DeviceError('A part of an earlier call is not finished, so memory may still change. Reload the page.');
+    }
     const division = DIVISIONS[name];
     const units = division.units(args);
     const parts = Math.min(units, PARTS_PER_THREAD * this.count);
@@ -168,7 +173,6 @@ export class Threads {
       this.instance.functions[name](...args);
       return;
     }
-    const { integers } = this.#block;
     this.#block.args.set(args);
     integers[POSITION.name] = NAMES.indexOf(name);
     integers[POSITION.parts] = parts;

@@ -5,6 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { MODULE as OPTIM_MODULE } from '../../src/optim/moduleBytes.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { compileSimd } from '../../src/util/simdModule.ts';
+import { DeviceError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { DIVISIONS, type DividedName } from '../../src/wasm/divisions.ts';
 import { instantiateAll } from '../../src/wasm/instance.ts';
@@ -111,11 +112,16 @@ const CALLS: [string, Call][] = [
   ['an update of parameters', adam(20_003)],
 ];
 
-/** Fills memory with the same positive numbers each time: roots of means must exist. */
-function fill(memory: WebAssembly.Memory): void {
+/** Positive, because roots of means must exist. */
+const VALUES = randomValues();
+
+function randomValues(): Float32Array {
   const rng = createRng(7);
-  const floats = new Float32Array(memory.buffer);
-  for (let i = 0; i < floats.length; i++) floats[i] = rng.next() + 0.1;
+  return Float32Array.from({ length: (PAGES * 65_536) / 4 }, () => rng.next() + 0.1);
+}
+
+function fill(memory: WebAssembly.Memory): void {
+  new Float32Array(memory.buffer).set(VALUES);
 }
 
 function resultsOf(memory: WebAssembly.Memory, { results }: Call): Uint8Array[] {
@@ -164,16 +170,29 @@ describe('threads', () => {
   test('compute calls with the bits of one thread, while other threads start and sleep', async () => {
     const memory = sharedMemory();
     const threads = new Threads(modules, memory, { clock: systemClock, create: startThread });
+    const all = CALLS.map(([, call]) => ({ call, expected: expectedOf(call) }));
     for (const count of [1, 3, 2, 4, 1]) {
       const before = started.length;
       threads.count = count;
       expect(threads.count).toBe(count);
       await Promise.all(started.slice(before).map((worker) => once(worker, 'message')));
-      for (const [, call] of CALLS) {
+      for (const { call, expected } of all) {
         fill(memory);
         threads.run(call.name, call.args);
-        expect(resultsOf(memory, call)).toEqual(expectedOf(call));
+        expect(resultsOf(memory, call)).toEqual(expected);
       }
+    }
+  });
+
+  test('compute nothing after a call has failed, because a thread may still write parts of it', () => {
+    const threads = new Threads(modules, sharedMemory(), { clock: systemClock, create: () => {} });
+    threads.count = 2;
+    const outside = product(64, 64, 64, false);
+    outside.args[0] = PAGES * 65_536;
+    expect(() => threads.run(outside.name, outside.args)).toThrow(WebAssembly.RuntimeError);
+    for (const size of [2, 64]) {
+      const { name, args } = product(size, size, size, false);
+      expect(() => threads.run(name, args)).toThrow(DeviceError);
     }
   });
 });

@@ -17,7 +17,7 @@ import { useWasm } from './wasmBackend.ts';
 
 /** Pages of the largest memory of TensorFlow.js's module: 4 GiB. */
 const LARGEST_PAGES = 65_536;
-const WITHOUT_THREADS =
+const NOT_ISOLATED =
   'Only pages over https or on localhost have threads, and only in browsers that isolate them from other pages.';
 
 /** Makes WebAssembly the backend of TensorFlow.js. Returns `null` if that fails. */
@@ -35,7 +35,8 @@ export async function openWasm(): Promise<OpenedWasm | null> {
   const threads = openThreads(wasmBackend()!, { clock: systemClock, create: startThread });
   const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
   if (threads !== null) return { shareCores: (ranks) => (threads.count = Math.floor(cores / ranks)) };
-  return cores > 1 ? { note: `It uses one of ${cores} cores. ${WITHOUT_THREADS}` } : {};
+  const reason = globalThis.crossOriginIsolated ? '' : ` ${NOT_ISOLATED}`;
+  return cores > 1 ? { note: `It uses one of ${cores} cores.${reason}` } : {};
 }
 
 /** Returns TensorFlow.js's module with shared memory; `null` if it cannot be loaded. */

@@ -19,9 +19,9 @@ afterEach(() => {
 });
 afterAll(() => tf.setBackend('cpu'));
 
-const open = () => {
+const open = (navigator: Partial<Navigator> = {}) => {
   vi.stubGlobal('isSecureContext', true);
-  vi.stubGlobal('navigator', {});
+  vi.stubGlobal('navigator', navigator);
   return openAppDevice(new ManualClock(), 'own');
 };
 
@@ -38,6 +38,12 @@ test('a tab whose WebAssembly has no SIMD says so', async () => {
   const { device, note } = await open();
   expect(device).toEqual({ backend: 'wasm', adapter: 'CPU (WebAssembly without SIMD)' });
   expect(note).toMatch(/no WebGPU.*WebAssembly also lacks SIMD instructions in this browser/);
+});
+
+test('a tab with one thread says so, and what threads need if the page does not have it', async () => {
+  expect((await open({ hardwareConcurrency: 4 })).note).toMatch(/It uses one of 4 cores\. Only pages over https/);
+  vi.stubGlobal('crossOriginIsolated', true);
+  expect((await open({ hardwareConcurrency: 4 })).note).toMatch(/It uses one of 4 cores\.$/);
 });
 
 test('a tab without WebAssembly computes in JavaScript and says what is missing', async () => {
