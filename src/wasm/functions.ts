@@ -43,16 +43,10 @@ const instances = new WeakMap<WasmBackend, Functions>();
 export function functionsOf(backend: WasmBackend): Functions {
   const known = instances.get(backend);
   if (known) return known;
-  const memory = backend.wasm.asm.memory!;
-  const module = isShared(memory) ? compileSimd(MODULE, withSharedMemory) : compiledModule();
-  const { functions, sizes } = instantiate(module!, memory);
+  const { functions, sizes } = instantiate(compiledModule()!, backend.wasm.asm.memory!);
   const result = { run: functions, ...memoryFor(1, backend, sizes) };
   instances.set(backend, result);
   return result;
-}
-
-function isShared({ buffer }: WebAssembly.Memory): boolean {
-  return typeof SharedArrayBuffer !== 'undefined' && buffer instanceof SharedArrayBuffer;
 }
 
 function memoryFor(
@@ -84,7 +78,7 @@ const opened = new WeakMap<WasmBackend, Threads>();
  */
 export function openThreads(backend: WasmBackend, options: ConstructorParameters<typeof Threads>[2]): Threads | null {
   const memory = backend.wasm.asm.memory!;
-  if (!isShared(memory)) return null;
+  if (typeof SharedArrayBuffer === 'undefined' || !(memory.buffer instanceof SharedArrayBuffer)) return null;
   const before = opened.get(backend);
   if (before) return before;
   const kernels = compileSimd(MODULE, withSharedMemory)!;
