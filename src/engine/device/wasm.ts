@@ -66,7 +66,10 @@ function canReserve(): boolean {
   }
 }
 
-function startThread(start: ThreadStart): void {
+/** Starts a thread. If it fails to start, other threads compute its parts. */
+export function startThread(start: ThreadStart): void {
   const worker = new Worker(new URL('./wasmThread.ts', import.meta.url), { type: 'module', name: 'peergrad thread' });
+  // An error that is not handled stops the engine.
+  worker.addEventListener('error', (event) => event.preventDefault());
   worker.postMessage(start);
 }

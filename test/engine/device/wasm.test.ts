@@ -1,12 +1,13 @@
 /** The WebAssembly backend, for tabs without a GPU, computes the same as the other backends. */
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { openWasm } from '../../../src/engine/device/wasm.ts';
+import { openWasm, startThread } from '../../../src/engine/device/wasm.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { embed } from '../../../src/gpu/kernels/embedding.ts';
 import { writeVariables } from '../../../src/parallel/backward/flatten.ts';
 import { createRng } from '../../../src/util/rng.ts';
+import type { ThreadStart } from '../../../src/wasm/threads.ts';
 import { differencesOf, jobCases, stockCases } from '../../layerCases.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
@@ -51,6 +52,21 @@ function expectClose([actual, expected]: Float32Array[][]): void {
     expect(most).toBeLessThan(1e-5 * (1 + Math.max(...values.map(Math.abs))));
   }
 }
+
+test('the error of a thread does not stop the engine', () => {
+  const workers: Worker[] = [];
+  class FailingWorker extends EventTarget {
+    postMessage(): void {
+      workers.push(this as unknown as Worker);
+    }
+  }
+  vi.stubGlobal('Worker', FailingWorker);
+  startThread({} as ThreadStart);
+  vi.unstubAllGlobals();
+  const error = new Event('error', { cancelable: true });
+  workers[0]!.dispatchEvent(error);
+  expect(error.defaultPrevented).toBe(true);
+});
 
 test('the wasm backend computes the loss of classification jobs and its gradient like the cpu backend', async () => {
   const logits = random(4, 10);
