@@ -56,17 +56,18 @@ export interface Vectors {
 }
 
 let vectors: Vectors | null | undefined;
+let threadedVectors: () => Vectors | null = () => null;
 
-/** From now on, arrays are updated with these functions, which return the same bits. */
-export function useVectors(others: Vectors): void {
-  vectors = others;
+/** Arrays are updated with the functions that `others` returns then, which have the same bits. */
+export function useVectors(others: () => Vectors | null): void {
+  threadedVectors = others;
 }
 
 /** Returns `null` if there are too few elements, or if the browser cannot run the module. */
 function vectorsFor(count: number): Vectors | null {
   if (count < FEWEST) return null;
   if (vectors === undefined) vectors = openVectors();
-  return vectors;
+  return threadedVectors() ?? vectors;
 }
 
 function openVectors(): Vectors | null {

@@ -12,7 +12,7 @@ import { withSharedMemory } from './sharedMemory.ts';
 import { MAX_THREADS, Threads } from './threads.ts';
 
 /** Elements that threads update together. */
-const CHUNK = 16_384;
+const CHUNK = 32_768;
 
 interface Functions {
   run: ModuleFunctions;
@@ -89,12 +89,14 @@ export function openThreads(backend: WasmBackend, options: ConstructorParameters
   const divided = names.map((name) => [name, (...args: number[]) => threads.run(name, args)] as const);
   const run = { ...functions, ...(Object.fromEntries(divided) as Pick<AllFunctions, DividedName>) };
   instances.set(backend, { run, ...memoryFor(MAX_THREADS, backend, sizes) });
-  useVectors({
-    adam: (...args) => threads.start('adam', args),
+  const vectors = {
+    adam: (...args: number[]) => threads.start('adam', args),
     finish: () => threads.finish(),
     divide: functions.divide,
     ...vectorParts(memory, reserve(backend, VECTOR_BYTES * CHUNK), CHUNK),
-  });
+  };
+  // Browsers copy to shared memory slower, so one thread computes in other memory.
+  useVectors(() => (threads.count > 1 ? vectors : null));
   opened.set(backend, threads);
   return threads;
 }

@@ -22,7 +22,7 @@ const LEAST_WORK = 2 ** 18;
 const JUDGED_CALLS = 64;
 const UNDIVIDED_CALLS = 512;
 /** How often a thread looks for a part before it sleeps. */
-const LOOKS = 4000;
+const LOOKS = 8000;
 /** A part takes milliseconds. The time in which the machine sleeps counts as one of these waits. */
 const WAIT_MS = 1000;
 const MOST_WAITS = 60;

@@ -41,8 +41,12 @@ export async function openWasm(): Promise<OpenedWasm | null> {
 
 /** Returns TensorFlow.js's module with shared memory; `null` if it cannot be loaded. */
 async function sharedModule(): Promise<Uint8Array<ArrayBuffer> | null> {
-  const response = await fetch(simd).catch(() => null);
-  return response?.ok ? withSharedMemory(new Uint8Array(await response.arrayBuffer())) : null;
+  try {
+    const response = await fetch(simd);
+    return response.ok ? withSharedMemory(new Uint8Array(await response.arrayBuffer())) : null;
+  } catch {
+    return null;
+  }
 }
 
 /** While `open` runs, TensorFlow.js receives this module instead of the file. */
