@@ -31,7 +31,7 @@ type Adam = (
  * Elements that are copied to the module's memory at a time. With fewer, calls and views take
  * longer; more have no advantage.
  */
-const CHUNK = 2048;
+const CHUNK = 4096;
 /** With fewer elements, the calls take longer than they save. */
 const FEWEST = 512;
 const PAGE_BYTES = 65_536;
