@@ -34,6 +34,8 @@ type Adam = (
 const CHUNK = 4096;
 /** With fewer elements, the calls take longer than they save. */
 const FEWEST = 512;
+/** With fewer chunks, copies to shared memory take longer than threads save. */
+const FEWEST_CHUNKS = 4;
 const PAGE_BYTES = 65_536;
 
 /** Four arrays in the module's memory, and their addresses. */
@@ -67,7 +69,8 @@ export function useVectors(others: () => Vectors | null): void {
 function vectorsFor(count: number): Vectors | null {
   if (count < FEWEST) return null;
   if (vectors === undefined) vectors = openVectors();
-  return threadedVectors() ?? vectors;
+  const threaded = threadedVectors();
+  return threaded !== null && count >= FEWEST_CHUNKS * threaded.chunk ? threaded : vectors;
 }
 
 function openVectors(): Vectors | null {

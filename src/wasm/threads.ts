@@ -19,8 +19,8 @@ const LEAST_WORK = 2 ** 18;
  * Divided calls after which it is judged whether threads save time. If they do not, because other
  * programs use the cores, one thread computes the next calls.
  */
-const JUDGED_CALLS = 64;
-const UNDIVIDED_CALLS = 512;
+const JUDGED_CALLS = 256;
+const UNDIVIDED_CALLS = 1024;
 /** How often a thread looks for a part before it sleeps. */
 const LOOKS = 8000;
 /** A part takes milliseconds. The time in which the machine sleeps counts as one of these waits. */
@@ -173,6 +173,7 @@ export class Threads {
       this.instance.functions[name](...args);
       return;
     }
+    const startedAt = this.#clock.now();
     this.#block.args.set(args);
     integers[POSITION.name] = NAMES.indexOf(name);
     integers[POSITION.parts] = parts;
@@ -182,6 +183,7 @@ export class Threads {
     Atomics.add(integers, POSITION.call, 1);
     Atomics.notify(integers, POSITION.call);
     this.#started = name;
+    this.#savedMs -= this.#clock.now() - startedAt;
   }
 
   /**

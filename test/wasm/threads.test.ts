@@ -202,8 +202,9 @@ describe('calls are computed by one thread for a while', () => {
 
   /** Returns which of `calls` calls were divided, if the calling thread computes for 1 ms. */
   function dividedCalls(calls: number, waitMs: number): boolean[] {
-    // The clock is read before the call, after the own parts, and after those of others.
-    const readings = [0, 1, 1 + waitMs];
+    // The clock is read before and after the call begins, before and after the own parts, and after
+    // those of others.
+    const readings = [0, 0, 0, 1, 1 + waitMs];
     let reads = 0;
     const clock = { now: () => readings[reads++ % readings.length]! };
     const threads = new Threads(modules, sharedMemory(), { clock, create: () => {} });
@@ -216,13 +217,13 @@ describe('calls are computed by one thread for a while', () => {
   }
 
   test('if waiting for other threads takes longer than their parts', () => {
-    const divided = dividedCalls(64 + 512 + 1, 0.5);
-    expect(divided.indexOf(false)).toBe(64);
-    expect(divided.lastIndexOf(false)).toBe(64 + 512 - 1);
+    const divided = dividedCalls(256 + 1024 + 1, 0.5);
+    expect(divided.indexOf(false)).toBe(256);
+    expect(divided.lastIndexOf(false)).toBe(256 + 1024 - 1);
   });
 
   test('and not otherwise', () => {
-    expect(dividedCalls(200, 0)).not.toContain(false);
+    expect(dividedCalls(600, 0)).not.toContain(false);
   });
 });
 
