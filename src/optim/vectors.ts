@@ -44,33 +44,40 @@ interface Part {
   addresses: readonly [params: number, gradient: number, mean: number, square: number];
 }
 
-/** Functions of the module, and parts of its memory. */
-export interface Vectors {
+/** The module's update, and parts of its memory. */
+export interface Updater {
   /** Begins to update the arrays at these addresses. */
   adam: Adam;
   /** Waits until the update has ended. */
   finish: () => void;
-  divide: (values: number, count: number, by: number) => void;
   /** While one part is updated, the other one is written and read. */
   parts: readonly [Part, Part];
   /** Length of the arrays. */
   chunk: number;
 }
 
-let vectors: Vectors | null | undefined;
-let threadedVectors: () => Vectors | null = () => null;
+interface Vectors extends Updater {
+  divide: (values: number, count: number, by: number) => void;
+}
 
-/** Arrays are updated with the functions that `others` returns then, which have the same bits. */
-export function useVectors(others: () => Vectors | null): void {
-  threadedVectors = others;
+let vectors: Vectors | null | undefined;
+let threadedUpdater: () => Updater | null = () => null;
+
+/** From now on, large arrays are updated by what `updater` returns, if it is not `null`. */
+export function useThreads(updater: () => Updater | null): void {
+  threadedUpdater = updater;
 }
 
 /** Returns `null` if there are too few elements, or if the browser cannot run the module. */
 function vectorsFor(count: number): Vectors | null {
   if (count < FEWEST) return null;
   if (vectors === undefined) vectors = openVectors();
-  const threaded = threadedVectors();
-  return threaded !== null && count >= FEWEST_CHUNKS * threaded.chunk ? threaded : vectors;
+  return vectors;
+}
+
+function updaterFor(count: number): Updater | null {
+  const threaded = threadedUpdater();
+  return threaded !== null && count >= FEWEST_CHUNKS * threaded.chunk ? threaded : vectorsFor(count);
 }
 
 function openVectors(): Vectors | null {
@@ -95,7 +102,7 @@ export function vectorParts(
   memory: WebAssembly.Memory,
   address: number,
   chunk: number,
-): Pick<Vectors, 'parts' | 'chunk'> {
+): Pick<Updater, 'parts' | 'chunk'> {
   const arrayBytes = chunk * Float32Array.BYTES_PER_ELEMENT;
   const partAt = (start: number): Part => {
     const addresses = [0, 1, 2, 3].map((i) => start + i * arrayBytes) as unknown as Part['addresses'];
@@ -115,7 +122,7 @@ export function updateByVectors(
   end: number,
   c: AdamCoefficients,
 ): boolean {
-  const found = vectorsFor(end - start);
+  const found = updaterFor(end - start);
   if (found === null) return false;
   const { adam, finish, parts, chunk } = found;
   const { beta1, take1, beta2, take2, stepSize, epsilon, keep, decay } = c;

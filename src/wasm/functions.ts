@@ -1,7 +1,7 @@
 /** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
 import type * as tf from '@tensorflow/tfjs';
 import { MODULE as OPTIM_MODULE } from '../optim/moduleBytes.ts';
-import { useVectors, VECTOR_BYTES, vectorParts } from '../optim/vectors.ts';
+import { useThreads, VECTOR_BYTES, vectorParts } from '../optim/vectors.ts';
 import { compileSimd } from '../util/simdModule.ts';
 import { allocate, wasmBackend, type WasmBackend } from './backend.ts';
 import { DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
@@ -89,14 +89,13 @@ export function openThreads(backend: WasmBackend, options: ConstructorParameters
   const divided = names.map((name) => [name, (...args: number[]) => threads.run(name, args)] as const);
   const run = { ...functions, ...(Object.fromEntries(divided) as Pick<AllFunctions, DividedName>) };
   instances.set(backend, { run, ...memoryFor(MAX_THREADS, backend, sizes) });
-  const vectors = {
+  const updater = {
     adam: (...args: number[]) => threads.start('adam', args),
     finish: () => threads.finish(),
-    divide: functions.divide,
     ...vectorParts(memory, reserve(backend, VECTOR_BYTES * CHUNK), CHUNK),
   };
   // Browsers copy to shared memory slower, so one thread computes in other memory.
-  useVectors(() => (threads.count > 1 ? vectors : null));
+  useThreads(() => (threads.count > 1 ? updater : null));
   opened.set(backend, threads);
   return threads;
 }

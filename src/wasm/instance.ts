@@ -27,7 +27,7 @@ export interface ModuleInstance<Functions = ModuleFunctions> {
 }
 
 /** Functions of this folder's module and of `optim/module`. */
-export type AllFunctions = ModuleFunctions & Readonly<Record<'adam' | 'divide', (...args: number[]) => void>>;
+export type AllFunctions = ModuleFunctions & Readonly<Record<'adam', (...args: number[]) => void>>;
 
 /** @param memory shared, or not, as the module requires. */
 export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memory): ModuleInstance {

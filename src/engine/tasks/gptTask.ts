@@ -10,7 +10,7 @@ import { declareInputs } from '../../parallel/backward/passCaptures.ts';
 import { TextGenerator } from './textGenerator.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { evaluateLogits } from './gptScores.ts';
-import { UNAGREED, type JobTask, type ShardTask } from './jobTask.ts';
+import { comparedFields, type JobTask, type ShardTask } from './jobTask.ts';
 import type { TaskData } from './task.ts';
 import { hashWindows, WindowBatch } from './windowBatch.ts';
 
@@ -68,13 +68,12 @@ export function windowFields(
   shard?: ShardTask,
 ): TaskData {
   return {
-    isShard: shard !== undefined,
-    trainSamples: train.size,
-    testSamples: test.size,
+    ...comparedFields({ train, test }, shard, {
+      hash: () => Promise.resolve(hashWindows([train, test])),
+      advice: 'give every tab the same text, or let the server serve it (--data)',
+    }),
     classifies: true,
     score,
-    dataHash: () => Promise.resolve(shard?.digest ?? hashWindows([train, test])),
-    dataAdvice: shard === undefined ? 'give every tab the same text, or let the server serve it (--data)' : UNAGREED,
   };
 }
 

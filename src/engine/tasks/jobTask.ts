@@ -33,7 +33,7 @@ export function evaluationBatch(data: Pick<Dataset, 'inputShape'>, share: number
 /**
  * Advice for ranks that have data of their own and have agreed on different facts about the data.
  */
-export const UNAGREED =
+const UNAGREED =
   'its columns, classes or characters are not those on which all ranks have agreed; reload that tab';
 
 /** Options of a task whose data only this rank has. */
@@ -115,6 +115,25 @@ export async function createJobTask(
   };
 }
 
+/**
+ * The fields of a task by which ranks compare their samples.
+ *
+ * @param advice what to do if samples that all ranks should have differ.
+ */
+export function comparedFields(
+  { train, test }: { train: { size: number }; test: { size: number } },
+  shard: ShardTask | undefined,
+  { hash, advice }: { hash: () => Promise<string>; advice: string },
+): Pick<TaskData, 'isShard' | 'trainSamples' | 'testSamples' | 'dataHash' | 'dataAdvice'> {
+  return {
+    isShard: shard !== undefined,
+    trainSamples: train.size,
+    testSamples: test.size,
+    dataHash: async () => shard?.digest ?? hash(),
+    dataAdvice: shard === undefined ? advice : UNAGREED,
+  };
+}
+
 /** The fields of a task that follow from its samples, however its model is divided over ranks. */
 export function sampleFields(
   { train, test }: { train: Dataset; test: Dataset },
@@ -122,9 +141,10 @@ export function sampleFields(
   shard?: ShardTask,
 ): TaskData {
   return {
-    isShard: shard !== undefined,
-    trainSamples: train.size,
-    testSamples: test.size,
+    ...comparedFields({ train, test }, shard, {
+      hash: () => hashSamples(train, test),
+      advice: 'give every tab the same files, or let the server serve them (--data)',
+    }),
     contents: shard === undefined ? (train.contents ?? null) : null,
     ahead: train.ahead,
     expect: (next) => train.expect?.(next),
@@ -132,8 +152,6 @@ export function sampleFields(
     classifies: scores.classifies,
     classes: scores.classes,
     score: scores.metrics,
-    dataHash: async () => shard?.digest ?? hashSamples(train, test),
-    dataAdvice: shard === undefined ? 'give every tab the same files, or let the server serve them (--data)' : UNAGREED,
   };
 }
 
