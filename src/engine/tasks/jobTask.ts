@@ -33,8 +33,7 @@ export function evaluationBatch(data: Pick<Dataset, 'inputShape'>, share: number
 /**
  * Advice for ranks that have data of their own and have agreed on different facts about the data.
  */
-const UNAGREED =
-  'its columns, classes or characters are not those on which all ranks have agreed; reload that tab';
+const UNAGREED = 'its columns, classes or characters are not those on which all ranks have agreed; reload that tab';
 
 /** Options of a task whose data only this rank has. */
 export interface ShardTask {
