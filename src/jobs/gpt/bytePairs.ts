@@ -5,7 +5,7 @@
  * belongs to the word.
  */
 import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
-import { systemClock, Yielder } from '../../util/clock.ts';
+import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
 import { codePointsOf } from './text.ts';
 import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
 import { Words } from './words.ts';
@@ -32,8 +32,8 @@ export class BytePairs implements Tokenizer {
    * Learns pairs from the words of a text until there are `vocabulary` tokens or no pair occurs
    * twice.
    */
-  static async of(words: Words, vocabulary: number): Promise<BytePairs> {
-    const yielder = new Yielder(systemClock, STRETCH_MS);
+  static async of(words: Words, vocabulary: number, clock: Clock = systemClock): Promise<BytePairs> {
+    const yielder = new Yielder(clock, STRETCH_MS);
     const counts = await PairCounts.of(words, yielder);
     const pairs: [number, number][] = [];
     while (BYTES + pairs.length < vocabulary) {
@@ -64,8 +64,8 @@ export class BytePairs implements Tokenizer {
     );
   }
 
-  async encodeWords(words: Words): Promise<Uint16Array> {
-    const yielder = new Yielder(systemClock, STRETCH_MS);
+  async encodeWords(words: Words, clock: Clock = systemClock): Promise<Uint16Array> {
+    const yielder = new Yielder(clock, STRETCH_MS);
     const encoded: number[][] = [];
     for (const number of words.counts.keys()) {
       encoded.push(this.#encodeWord(words.bytesOf(number)));

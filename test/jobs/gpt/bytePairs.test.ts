@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { BytePairs } from '../../../src/jobs/gpt/bytePairs.ts';
 import { codePointsOf } from '../../../src/jobs/gpt/text.ts';
 import { Words } from '../../../src/jobs/gpt/words.ts';
+import { systemClock, type Clock } from '../../../src/util/clock.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 function wordsOf(text: string): Words {
@@ -68,14 +69,19 @@ describe('byte pairs', () => {
 
   test('are learned and applied in stretches, between which timers of the thread run', async () => {
     const rng = createRng(1);
-    const text = Array.from({ length: 60_000 }, () => String.fromCodePoint(0x4e00 + rng.below(2000))).join('');
+    const text = Array.from({ length: 2000 }, () => String.fromCodePoint(0x4e00 + rng.below(2000))).join('');
     const words = wordsOf(text);
-    let stretches = 0;
-    const timer = setInterval(() => stretches++, 0);
-    const pairs = await BytePairs.of(words, 1000);
+    let [now, stretches] = [0, 0];
+    const clock: Clock = {
+      now: () => (now += 60),
+      after: (ms, callback) => {
+        stretches++;
+        return systemClock.after(ms, callback);
+      },
+    };
+    const pairs = await BytePairs.of(words, 400, clock);
     const learning = stretches;
-    await pairs.encodeWords(words);
-    clearInterval(timer);
+    await pairs.encodeWords(words, clock);
     expect([learning > 0, stretches > learning]).toEqual([true, true]);
   });
 });
