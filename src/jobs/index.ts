@@ -3,7 +3,7 @@ import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { stringOf, type Text } from './gpt/text.ts';
+import type { Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
@@ -37,9 +37,6 @@ export {
   FIRST_CLASSES,
   type HeldOutMetrics,
 } from './models/heldOutMetrics.ts';
-
-/** Number of characters of a text that the preview shows. */
-const BEGINNING = 300;
 
 /**
  * The fields of a job that are needed to load its data. Fields that only some kinds of data need
@@ -120,7 +117,7 @@ export async function loadCorpus(
 ): Promise<Corpus> {
   const text = await loadText(job, options);
   const corpus = await createCorpus(text, job.gpt, vocabulary, options.onprogress);
-  options.onpreview?.(await previewOf(text, corpus));
+  options.onpreview?.(previewOf(text, corpus));
   return corpus;
 }
 
@@ -139,7 +136,7 @@ export async function inspectFiles(
     if (job.job === 'gpt') {
       const { encoding } = job;
       const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
-      return { preview: await previewOf(text, await createCorpus(text, job.gpt, null, onprogress)), problem: null };
+      return { preview: previewOf(text, await createCorpus(text, job.gpt, null, onprogress)), problem: null };
     }
     if (job.job !== 'table') {
       const images = await openImages(files.map(storedFile), job, { isShard });
@@ -153,12 +150,7 @@ export async function inspectFiles(
   }
 }
 
-async function previewOf(text: Text, { tokenizer, train, test, characters }: Corpus): Promise<TextPreview> {
-  let beginning = '';
-  for await (const piece of text.pieces()) {
-    beginning = (beginning + stringOf(piece.subarray(0, BEGINNING))).slice(0, BEGINNING);
-    if (beginning.length === BEGINNING) break;
-  }
+function previewOf({ notes }: Text, { tokenizer, train, test, characters, beginning }: Corpus): TextPreview {
   return {
     kind: 'gpt',
     characters,
@@ -166,6 +158,6 @@ async function previewOf(text: Text, { tokenizer, train, test, characters }: Cor
     samples: train.size + test.size,
     heldOut: test.size,
     beginning,
-    notes: text.notes,
+    notes,
   };
 }

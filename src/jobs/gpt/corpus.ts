@@ -20,6 +20,9 @@ const HELD_OUT_SHARE = 0.1;
  */
 const MOST_HELD_OUT = 16_384;
 
+/** Number of characters that the preview of a text shows. */
+const BEGINNING = 300;
+
 /** Maximum number of unknown characters that an error lists. */
 const MOST_NAMED = 8;
 
@@ -72,6 +75,8 @@ export interface Corpus {
   characters: number;
   /** Loss of the bigram model on the held-out part of the text, see `CharacterCounts`. */
   bigramLoss: number;
+  /** The first characters of the text, at most {@link BEGINNING}. */
+  beginning: string;
 }
 
 /**
@@ -94,7 +99,7 @@ export async function createCorpus(
   const counts = new CharacterCounts();
   const reader: TokenReader =
     model.tokens === 'characters' ? new CharacterReader(counts, text.bytes) : new WordReader(model.vocabulary);
-  const { length, heldOut } = await readOnce(text, { counts, reader, onprogress });
+  const { length, heldOut, beginning } = await readOnce(text, { counts, reader, onprogress });
   const held = counts.numbersOf(heldOut);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, counts.different());
   const { tokenizer, tokens } = await reader.finish(vocabulary);
@@ -107,12 +112,12 @@ export async function createCorpus(
     );
   }
   const characters = counts.counted + held.length;
-  return { tokenizer, train, test, characters, bigramLoss: counts.bigramLoss(held) };
+  return { tokenizer, train, test, characters, bigramLoss: counts.bigramLoss(held), beginning };
 }
 
 /**
  * Reads a text, of which `counts` and `reader` receive the training part. Resolves with its length
- * in code units, and with the code points of the held-out part.
+ * in code units, the code points of the held-out part, and the first characters.
  */
 async function readOnce(
   text: Text,
@@ -121,10 +126,11 @@ async function readOnce(
     reader,
     onprogress,
   }: { counts: CharacterCounts; reader: TokenReader; onprogress: LoadDataOptions['onprogress'] },
-): Promise<{ length: number; heldOut: Uint32Array }> {
+): Promise<{ length: number; heldOut: Uint32Array; beginning: string }> {
   /** Its first `kept` elements are the end of what has been read, which may be held out. */
   let buffer = new Uint32Array();
   let kept = 0;
+  let beginning = '';
   const train = (end: number): void => {
     const characters = buffer.subarray(0, end);
     reader.add(characters, counts.add(characters));
@@ -133,6 +139,9 @@ async function readOnce(
   };
   const onbytes = (done: number): void => onprogress?.({ unit: 'bytes read', done, total: text.bytes });
   for await (const characters of text.pieces(onbytes)) {
+    if (beginning.length < BEGINNING) {
+      beginning = (beginning + stringOf(characters.subarray(0, BEGINNING))).slice(0, BEGINNING);
+    }
     if (buffer.length < kept + characters.length) {
       const larger = new Uint32Array(kept + characters.length);
       larger.set(buffer.subarray(0, kept));
@@ -149,7 +158,7 @@ async function readOnce(
   // training part.
   while (left > 0 && unitsOf(buffer[start - 1]!) <= left) left -= unitsOf(buffer[--start]!);
   train(start);
-  return { length, heldOut: buffer.subarray(0, kept) };
+  return { length, heldOut: buffer.subarray(0, kept), beginning };
 }
 
 /** Returns the number of code units of a character. */

@@ -12,10 +12,14 @@ import {
   EXAMINED_BYTES,
   isMarkup,
 } from '../../formats/textEncoding.ts';
+import { readBytes, type Bytes } from '../../formats/partialFile.ts';
 import { begunBytes, decodeUtf8 } from '../../formats/utf8.ts';
 import type { TextEncodingName } from '../../spec/names.ts';
 import { byFolder } from '../fileNotes.ts';
-import { DataError, messageOf } from '../../util/errors.ts';
+import { DataError } from '../../util/errors.ts';
+
+/** A file of a text, on this device or on a web server. */
+export type TextFile = Bytes & { readonly name: string };
 
 export interface Text {
   /** Size in bytes. The text has at most this many characters. */
@@ -46,7 +50,7 @@ const BYTE_ORDER_MARK = 0xfeff;
 
 /** Returns the text of `files`, which are sorted by name and joined by line breaks. */
 export function textOf(
-  files: readonly File[],
+  files: readonly TextFile[],
   {
     signal,
     ignored = [],
@@ -82,7 +86,7 @@ export function textOf(
         if (i > 0) yield codePointsOf('\n');
         const base = before + i;
         before += file.size;
-        const start = await bytesAt(file, 0, EXAMINED_BYTES);
+        const start = await readBytes(file.name, file, 0, EXAMINED_BYTES);
         const format = documentFormat(start);
         if (format !== null) {
           throw new DataError(
@@ -147,9 +151,9 @@ interface Part {
   end: number;
 }
 
-async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part> {
+async function* utf8Pieces(file: TextFile, pieceBytes: number): AsyncGenerator<Part> {
   const codes = new Uint32Array(Math.min(BLOCK_BYTES, file.size));
-  let next = bytesAt(file, 0, pieceBytes);
+  let next = readBytes(file.name, file, 0, pieceBytes);
   for (let at = 0; at < file.size;) {
     const read = await next;
     const bytes = at + read.length === file.size ? read : read.subarray(0, read.length - begunBytes(read));
@@ -165,7 +169,7 @@ async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part>
       );
     }
     // The next bytes are read while these are decoded.
-    next = bytesAt(file, at + bytes.length, pieceBytes);
+    next = readBytes(file.name, file, at + bytes.length, at + bytes.length + pieceBytes);
     // If the caller stops here, nobody waits for them.
     next.catch(() => {});
     for (let from = 0; from < bytes.length;) {
@@ -183,7 +187,7 @@ async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part>
 
 /** Yields a text in another encoding than UTF-8. */
 async function* decodedPieces(
-  file: File,
+  file: TextFile,
   encoding: ReturnType<typeof encodingOfText>,
   pieceBytes: number,
 ): AsyncGenerator<Part> {
@@ -192,22 +196,13 @@ async function* decodedPieces(
   for (let at = 0; at < file.size; at += length) {
     const end = Math.min(at + length, file.size);
     try {
-      const piece = decoder.decode(await bytesAt(file, at, length), { stream: end < file.size });
+      const piece = decoder.decode(await readBytes(file.name, file, at, at + length), { stream: end < file.size });
       if (piece.includes('\0')) throw new Error('a character is 0, as in UTF-32');
       if (piece !== '') yield { piece: codePointsOf(piece), end };
     } catch (cause) {
       if (cause instanceof DataError) throw cause;
       throw new DataError(`${file.name} ${damage(encoding, ` near byte ${at}`)}.`, {}, { cause });
     }
-  }
-}
-
-/** @throws (rejects) DataError if the file cannot be read. */
-export async function bytesAt(file: File, at: number, length: number): Promise<Uint8Array> {
-  try {
-    return new Uint8Array(await file.slice(at, at + length).arrayBuffer());
-  } catch (cause) {
-    throw new DataError(`${file.name} could not be read (${messageOf(cause)}). Choose it again.`, {}, { cause });
   }
 }
 
