@@ -13,7 +13,7 @@ import type { EncodedOptions, MessageOptions, OpOptions, ReduceOptions } from '.
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reducerFor } from './reduce.ts';
 
-/** The group of a call, and the caller's place in it. */
+/** A call's group, and the caller's place in that group. */
 export interface Caller {
   /** The caller's rank in the world. Error messages name this rank. */
   readonly self: number;
@@ -73,7 +73,7 @@ export function splitSizes(
   return sizes;
 }
 
-/** Checks that there is one size for each rank. Does not check the sum of the sizes. */
+/** Returns `sizes` if there is one size for each rank. Does not check the sum of the sizes. */
 export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: string): readonly number[] {
   if (sizes.length !== ranks.length || !sizes.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     throw new UsageError(`${name} must be ${ranks.length} whole numbers, one per rank, not ${sizes.join(', ')}.`);
@@ -178,7 +178,7 @@ export function checkTag(what: 'tag' | 'bucket', value: number): void {
   throw new UsageError(`A ${what} is a whole number from 0 to ${MAX_TAG}, not ${value}.`);
 }
 
-/** Checks a message and returns its options, as the ranks of the message need them. */
+/** Checks a message and returns its options, with defaults for those that are missing. */
 export function checkMessage(
   tensor: TypedArray,
   { tag = 0, timeoutMs, dtype, shape, after }: MessageOptions,

@@ -51,7 +51,7 @@ export function coalesce<T extends readonly TypedArray[], Options extends OpOpti
     const flat = concatenate(members, displacements);
     const fill = (): void => members.forEach((member, i) => copyInto(flat, member, displacements[i]!));
     const after = options.after && Promise.resolve(options.after).then(fill);
-    // If the call is rejected, nothing awaits the promise, so its rejection is handled here.
+    // If the call is rejected, nothing awaits `after`, so a rejection of `after` is handled here.
     after?.catch(() => {});
     return { members, displacements, flat, issue: check(flat, { ...forArray(flat, options), after }) };
   });

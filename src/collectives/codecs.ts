@@ -22,7 +22,7 @@ import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
  * consists of a header and the segment's payload.
  */
 export interface Codec {
-  /** The code of encoded values in frames, in place of a dtype, and its name in error messages. */
+  /** The code that frames have in place of a dtype, and the code's name in error messages. */
   readonly code: DtypeCode;
   readonly dtypeName: string;
   /** Maximum number of elements in a frame. */

@@ -148,7 +148,7 @@ export class Executor implements OpGroup {
     return this.#bytesReceived;
   }
 
-  /** The error that ended the group; `null` while it is alive. */
+  /** The error that ended the group; `null` while the group is alive. */
   get failure(): Error | null {
     return this.#failure;
   }

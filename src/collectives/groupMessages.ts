@@ -18,7 +18,7 @@ export const GroupMessage = v.variant('type', [
     name: v.string(),
     message: v.string(),
     /**
-     * The rank where the error happened, according to the sender. It can be another rank than the
+     * The rank where the error happened, according to the sender. This rank is not always the
      * sender.
      */
     rank: v.optional(v.number()),
@@ -28,7 +28,7 @@ export const GroupMessage = v.variant('type', [
   }),
   /**
    * Asks all ranks which collective they have called as number `seq`. The sender called it
-   * `waitedMs` before, and waits `waitMs` for the answers.
+   * `waitedMs` ago, and waits `waitMs` for the answers.
    */
   v.strictObject({ type: v.literal('inquiry'), seq: v.number(), waitedMs: v.number(), waitMs: v.number() }),
   v.strictObject({ type: v.literal('report'), seq: v.number(), report: HangReport }),
@@ -42,7 +42,7 @@ export type GroupMessage = v.InferOutput<typeof GroupMessage>;
 export type AbortMessage = Extract<GroupMessage, { type: 'abort' }>;
 
 /**
- * Maximum length of an error message, in characters. With this limit an abort message fits into a
+ * Maximum length of an error message, in characters. With this limit an abort message fits in a
  * frame.
  */
 const MAX_MESSAGE_LENGTH = 4000;

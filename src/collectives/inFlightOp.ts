@@ -110,7 +110,7 @@ export class InFlightOp {
   readonly #carriesLengths: boolean;
   /**
    * Whether the op combines whole tensors of several ranks one after the other. Then a rank may
-   * send more than its eager bytes only when its turn comes. Otherwise tensors that wait for their
+   * send more than its eager bytes only when its turn comes, because tensors that wait for their
    * turn would fill the receiver's memory.
    */
   readonly #takesTurns: boolean;
@@ -370,7 +370,7 @@ export class InFlightOp {
     return new Promise<void>((release) => (lane.release = release)).then(() => this.#transmit(peer, frame));
   }
 
-  /** Sends what waits for `peer`, because it is ready for all data of the op. */
+  /** Sends what waits for `peer`, because `peer` is ready for all data of the op. */
   #open(peer: number): void {
     const lane = this.#lanes.get(peer);
     if (lane) lane.isReady = true;
@@ -423,7 +423,7 @@ export class InFlightOp {
 
   /**
    * Returns the bytes of a move that may arrive before the receiver has called the op. The sums
-   * that an all-reduce copies contain data of all ranks, so their receivers have called it.
+   * that an all-reduce copies contain data of all ranks, so their receivers have called the op.
    */
   #unexpectedBytesOf(move: Move): number {
     const isSum = this.#descriptor.op === OpCode.ALL_REDUCE && move.how === 'copy';

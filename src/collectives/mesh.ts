@@ -67,7 +67,9 @@ export class Mesh {
   readonly rank: number;
   readonly worldSize: number;
   readonly generation: number;
-  /** How the server forwards frames between ranks; `null` if it does not, or is not known. */
+  /**
+   * How the server forwards frames between ranks; `null` if it forwards none or this is not known.
+   */
   readonly serverLine: ServerLine | null;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
@@ -130,8 +132,8 @@ export class Mesh {
   }
 
   /**
-   * Registers the listener of a new group. Groups are numbered in order of their creation, which is
-   * the same on all ranks.
+   * Registers the listener of a new group, and returns the group's number. Groups are numbered in
+   * order of their creation, which is the same on all ranks.
    *
    * @throws UsageError if all numbers are in use.
    */

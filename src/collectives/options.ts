@@ -7,9 +7,9 @@ import type { TypedArray } from './dtypes.ts';
 
 /** The activity of the ranks that an op waits for, as reported in their heartbeats. */
 export interface RankActivity {
-  /** Whether all of them work. The op then waits for another timeout. */
+  /** Whether all of these ranks work. If so, the op waits for another timeout. */
   areWorking: boolean;
-  /** Sentences about them for the error message; may be empty. */
+  /** Sentences about these ranks for the error message; may be empty. */
   text: string;
 }
 
@@ -32,7 +32,7 @@ export interface ProcessGroupOptions {
   clock?: Clock;
   /**
    * Called before an op fails because of its timeout, with the global ranks that the op waits for.
-   * Without it, and if it rejects or does not answer, the op fails.
+   * The op fails if this function is missing, rejects or does not settle in time.
    */
   activityOf?: ((ranks: readonly number[]) => Promise<RankActivity>) | undefined;
 }
@@ -44,8 +44,8 @@ export interface OpOptions {
    */
   timeoutMs?: number | undefined;
   /**
-   * Ends the wait when it is aborted: the group then fails on every rank with AbortError, which
-   * names this rank. If the signal is already aborted, the call rejects and sends nothing.
+   * When the signal is aborted, the wait ends and the group fails on every rank with an AbortError
+   * that names this rank. If the signal is already aborted, the call rejects and sends nothing.
    */
   signal?: AbortSignal | undefined;
   /** Marks a Uint16Array as IEEE half floats. */

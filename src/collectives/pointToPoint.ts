@@ -6,8 +6,8 @@
  * and all data is sent. So a send fails at its deadline if the receiver posts no receive. The first
  * EAGER_BYTES of a message are sent ahead, before the receive is posted; the rest waits for the
  * receiver's READY. While MAX_AHEAD messages to a rank are in flight, only the header of a further
- * message is sent ahead. The header is enough for the receiver to find the message's receive. So a
- * receiver can receive any number of messages in any order. Messages of one sender and tag are
+ * message is sent ahead. The header is enough for the receiver to match the message with a receive.
+ * So a receiver can receive any number of messages in any order. Messages of one sender and tag are
  * received in the order of the sends.
  */
 import {
@@ -52,7 +52,7 @@ interface PointToPointEnvironment extends Pick<ProcessGroupOptions, 'activityOf'
   clock: Clock;
   recorder: FlightRecorder;
   progress: LinkActivity;
-  /** Returns when a frame of a rank (global) arrived last. */
+  /** Returns the time at which the latest frame of a rank (global) arrived in the group. */
   heardAt: (rank: number) => number;
   /** Limit of messages whose receive is not posted. */
   unexpectedLimit: UnexpectedMessageLimit;
@@ -80,7 +80,7 @@ interface Outgoing extends Transfer {
   readonly id: number;
   readonly work: Work<void>;
   readonly record: FlightRecord;
-  /** Resolves when the tensor has its values; `null` if it has them. */
+  /** Resolves when the tensor has its values; `null` if it already has them. */
   readonly input: Promise<unknown> | null;
   readonly ready: ReturnType<typeof deferred<void>>;
   readonly deadline: OpDeadline;
@@ -89,7 +89,7 @@ interface Outgoing extends Transfer {
 /** State of the sends to one rank. */
 interface Sender {
   nextId: number;
-  /** Resolves when the tensor of the latest send has its values; `null` if it has them. */
+  /** Resolves when the tensor of the latest send has its values; `null` if it already has them. */
   input: Promise<unknown> | null;
   /** Sends in flight. */
   readonly outgoing: Map<number, Outgoing>;

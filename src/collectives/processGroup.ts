@@ -71,7 +71,7 @@ export const DEFAULT_OP_TIMEOUT_MS = 60_000;
  * ```
  */
 export class ProcessGroup {
-  /** This rank in the group; -1 if it is not a member. */
+  /** The number of this rank in the group; -1 if this rank is not a member. */
   readonly rank: number;
   readonly worldSize: number;
   /** Global ranks of the members, by rank in the group. */
@@ -95,9 +95,9 @@ export class ProcessGroup {
   /** The clock of deadlines. */
   readonly clock: Clock;
   #isDestroyed = false;
-  /** {@link OpOptions.timeoutMs} of later ops, unless an op has its own. */
+  /** Default of {@link OpOptions.timeoutMs}; a change applies to ops that are called afterwards. */
   timeoutMs: number;
-  /** Algorithm of later all-reduces, unless a call has its own; the same on every rank. */
+  /** Default algorithm of all-reduces, the same on every rank; may be changed like `timeoutMs`. */
   algorithm: AlgorithmName;
 
   /** Creates the world group of a mesh; {@link newGroup} creates subgroups. */
@@ -131,7 +131,7 @@ export class ProcessGroup {
 
   /**
    * The ring's links that go through the signaling server; the same on every rank. The algorithm
-   * `auto` depends on them. There are none in subgroups, which do not know them.
+   * `auto` depends on them. Subgroups do not know these links and return none.
    */
   get served(): ServedPairs {
     return this.#caller.served;

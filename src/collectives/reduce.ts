@@ -76,7 +76,7 @@ const bigintKernels: Partial<Record<ReduceOp, (values: BigInts, own: BigInts, at
   },
 };
 
-/** Halves are combined as float32 and rounded once. */
+/** Returns a reducer that combines halves as float32 and rounds them once. */
 function halfReducer(combine: (values: Numbers, own: Numbers, at: number) => void): Reducer {
   return (values, own, at) => {
     const halves = values as Uint16Array;
@@ -133,7 +133,7 @@ export function divide(values: TypedArray, { code }: Dtype, n: number): void {
 }
 
 /**
- * Replaces every NaN of a floating dtype by a NaN with fixed bits. Otherwise the NaN bits of a sum
+ * Replaces every NaN of a floating dtype by a NaN with fixed bits, because the NaN bits of a sum
  * depend on the order of the operands and on the machine.
  */
 export function unifyNaNs(values: TypedArray, { code }: Dtype): void {

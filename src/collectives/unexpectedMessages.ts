@@ -19,10 +19,7 @@ export const MAX_UNEXPECTED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16
  * send ahead, and more than twenty thousand headers.
  */
 export const MAX_UNEXPECTED_MESSAGES = { oneGroup: 16 * MIB, furtherGroup: 4 * MIB };
-/**
- * Maximum number of further groups that raise the limit. Otherwise the limit would grow with every
- * group.
- */
+/** Maximum number of further groups that raise the limit, so that the limit is bounded. */
 const MAX_FURTHER_GROUPS = 3;
 
 interface UnexpectedMessageOptions {

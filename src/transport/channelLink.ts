@@ -93,7 +93,10 @@ class ChannelLink extends BaseLink {
     this.#drain();
   }
 
-  /** A handshake does not wait for frames of other generations, only for those of its own. */
+  /**
+   * Returns the first position in the queue that a frame may take: the one after all queued frames
+   * of its generation. So a handshake does not wait for frames of other generations.
+   */
   #firstPlaceOf(frame: ArrayBuffer): number {
     return this.#queue.findLastIndex((earlier) => generationOf(earlier) === generationOf(frame)) + 1;
   }
@@ -131,7 +134,7 @@ class ChannelLink extends BaseLink {
     return { ...description, connections: isServed(description.route) ? 0 : this.#channels.length };
   }
 
-  /** Sends over a further channel once it is open. Its first frames may arrive before that. */
+  /** Sends over a further channel once it is open. Frames may arrive over it before that. */
   #await(channel: FrameChannel): void {
     this.#listen(channel);
     if (channel.readyState === 'open') this.#add(channel);
@@ -161,7 +164,7 @@ class ChannelLink extends BaseLink {
   readonly #drain = (): void => {
     while (this.#queue.length > 0 && this.#window.admits(this.#queue[0]!)) {
       const to = this.#emptiest();
-      // If this end has closed a channel, a browser may not report it.
+      // A browser may not report that this end has closed a channel.
       if (to.channel.readyState !== 'open') return this.closed(this.#failure);
       if (to.channel.bufferedAmount >= CHANNEL_HIGH_BYTES / this.#channels.length) return;
       const frame = this.#queue.shift()!;
@@ -184,7 +187,10 @@ class ChannelLink extends BaseLink {
     if (this.#channels.length > 1) probes.sent();
   }
 
-  /** Returns the channel with the fewest unsent bytes. If all are in use, it is the quickest. */
+  /**
+   * Returns the channel with the fewest unsent bytes. If all channels are in use, that is the
+   * quickest one.
+   */
   #emptiest(): OpenChannel {
     return this.#channels.reduce((best, next) =>
       next.channel.bufferedAmount < best.channel.bufferedAmount ? next : best,

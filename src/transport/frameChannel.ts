@@ -1,11 +1,8 @@
-/**
- * The members of RTCDataChannel that a link uses. A data channel is one; `serverChannel.ts` has
- * another.
- */
+/** The members of RTCDataChannel that a link uses. `serverChannel.ts` implements them, too. */
 export interface FrameChannel {
   binaryType: BinaryType;
   readonly readyState: RTCDataChannelState;
-  /** Bytes that were sent and have not left this machine. */
+  /** Bytes that were passed to `send` and have not left this machine. */
   readonly bufferedAmount: number;
   bufferedAmountLowThreshold: number;
   onopen: ((event: Event) => void) | null;

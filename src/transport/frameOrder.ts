@@ -24,12 +24,12 @@ export const DATA_CHANNEL_WINDOW: WindowSize = { bytes: 128 * MIB, block: 4 * MI
 export const SERVER_WINDOW: WindowSize = { bytes: MIB, block: MIB / 8 };
 
 /**
- * Added to the bytes of a frame. It covers the memory of a small frame, and is large enough that
- * the largest window has fewer frames than there are numbers.
+ * Number that is added to the bytes of a frame for its weight. It covers the memory of a small
+ * frame, and is large enough that the largest window has fewer frames than there are numbers.
  */
 const OVERHEAD = 2048;
 
-/** Returns the largest number of frames on their way. */
+/** Returns the largest number of frames that can be on their way. */
 export function maxWaitingFrames({ bytes }: WindowSize): number {
   return Math.floor(bytes / (FRAME_HEADER_BYTES + OVERHEAD));
 }

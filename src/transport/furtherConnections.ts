@@ -19,8 +19,8 @@ const MAX_CONNECTIONS = 4;
  */
 const PINGS = 8;
 /**
- * Links with a shorter round-trip time have one connection. In one building it is below 5 ms, also
- * over Wi-Fi, and one connection reaches the line's rate.
+ * Links with a shorter round-trip time have one connection. In one building the time is below 5 ms,
+ * also over Wi-Fi, and one connection reaches the line's rate.
  */
 const NEAR_MS = 10;
 

@@ -14,8 +14,8 @@ export const Hello = v.strictObject({ room: v.string(), generation: v.number(), 
 export type Hello = v.InferOutput<typeof Hello>;
 
 /**
- * Performs the handshake of a new link. Resolves when both ends agree; later frames stay queued in
- * the link for the next handler. On failure the link is closed.
+ * Performs the handshake of a new link. Resolves when both ends agree; further frames stay queued
+ * in the link for the next handler. On failure the link is closed.
  *
  * @param isExcused returns whether to wait `timeoutMs` again.
  * @throws ProtocolError if the other side is not `expected`, TimeoutError after `timeoutMs`,

@@ -57,7 +57,10 @@ export interface Link {
   onstall?: ((isStalled: boolean) => void) | null;
   readonly state: LinkState;
   readonly counters: Readonly<LinkCounters>;
-  /** Bytes of frames that have not left this machine. Missing if the transport does not know it. */
+  /**
+   * Bytes of frames that have not left this machine. Missing if the transport does not know the
+   * number.
+   */
   readonly unsentBytes?: number;
   /**
    * Drops the frames of a generation that wait in the link's own queue, and settles their sends. A
@@ -66,8 +69,8 @@ export interface Link {
   discard?(generation: number): void;
   /**
    * Resolves with `false` if nothing arrives within `ms` milliseconds, although the other end was
-   * asked for an answer. It may be busy. Missing if the transport notices that the other end is
-   * gone.
+   * asked for an answer. The other end may only be busy. The method is missing if the transport
+   * itself notices that the other end is gone.
    */
   answers?(ms: number): Promise<boolean>;
   /** Describes the route of the bytes, as far as the implementation knows it. */

@@ -31,8 +31,9 @@ const FRAMES_STREAM = 2;
  */
 const MAX_FURTHER = 128;
 /**
- * Milliseconds between the moment at which ICE misses answers of the other end, 5-8 s after the
- * last answer, and the report of it. A connection whose packets were only late recovers sooner.
+ * Milliseconds from the moment at which ICE notices that answers are missing, 5-8 s after the last
+ * answer, to the report of a stall. A connection whose packets were only late recovers within this
+ * time.
  */
 const STALL_MS = 500;
 /** Number of further connections that the page has now. */
@@ -56,7 +57,7 @@ export interface PeerConnectOptions {
 /** One attempt to connect. After a failed attempt, the caller discards it and makes a new one. */
 export interface PeerAttempt {
   /**
-   * Passes in a signal from the other side. Late and redundant signals are ignored, and signals of
+   * Passes in a signal from the other side. Ignores late and redundant signals, and signals of
    * other kinds of attempts.
    */
   signal(signal: LinkSignal): void;

@@ -96,7 +96,7 @@ async function agree(subtle: SubtleCrypto, own: CryptoKey, othersKey: string): P
 
 /**
  * Returns a function that returns the parameters for each message in turn. A number has 53 bits, so
- * it does not repeat: at a million messages a second, they last for 285 years.
+ * no number repeats: at a million messages a second, the numbers last for 285 years.
  */
 function countNonces(): () => AesGcmParams {
   let next = 0;

@@ -28,11 +28,14 @@ const MAX_ARRIVED_BYTES = 2 * SERVER_WINDOW.bytes;
  */
 const PING_BYTES = 2;
 const PONG_BYTES = 3;
-/** The shortest round trip counts, because a busy tab answers late. */
+/**
+ * Number of pings that measure the round trip. The shortest round trip counts, because a busy tab
+ * answers late.
+ */
 const PINGS = 4;
 /**
- * Milliseconds between two later pings, which find out whether the link still works. An end answers
- * a ping after half of this time, because pings may travel at different speeds.
+ * Milliseconds between two of the pings after that, which find out whether the link still works. An
+ * end answers a ping after half of this time, because pings may travel at different speeds.
  */
 export const CHECK_EVERY_MS = 4_000;
 
@@ -229,7 +232,7 @@ export class ServerChannel implements FrameChannel {
     this.send(new ArrayBuffer(PING_BYTES));
   }
 
-  /** Answers a ping. More pings than usual could fill this end's buffer. */
+  /** Answers a ping, unless pings arrive so often that the answers could fill this end's buffer. */
   #pong(): void {
     const now = systemClock.now();
     if (this.#pongsLeft > 0) this.#pongsLeft -= 1;
@@ -244,7 +247,7 @@ export class ServerChannel implements FrameChannel {
   }
 
   #errorOf(code: number, reason: string): Error | null {
-    // Links do not tell why the other end closes them. A link that does not open must tell why.
+    // If an open link is closed normally, no reason is needed. If a link does not open, one is.
     if (NORMAL_CODES.includes(code) && (this.#state === 'open' || reason === '')) return null;
     if (reason !== '') return new PeerGoneError(`The server closed the link: ${reason}`);
     return new PeerGoneError(

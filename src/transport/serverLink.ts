@@ -37,8 +37,9 @@ export interface ServerConnectOptions extends Omit<LinkOpening, 'version' | 'cha
 }
 
 /**
- * Starts one attempt to link through the server. It has no deadline of its own. The initiator sends
- * the first signal. The other side answers it, and has no connection to the server until then.
+ * Starts one attempt to link through the server. The attempt has no deadline of its own. The
+ * initiator sends the first signal. The other side answers that signal, and connects to the server
+ * only then.
  */
 export function connectServer(options: ServerConnectOptions): PeerAttempt {
   return new ServerAttempt(options);

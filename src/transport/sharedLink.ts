@@ -76,8 +76,8 @@ export class SharedLink {
   /**
    * Creates a generation's view of the link. The view sends frames unchanged and receives only
    * frames of its generation, including frames that arrived before the view was created. Closing
-   * the view does not close the link and does not notify the other end; later frames of its
-   * generation are dropped, including frames that are still in the link's queue.
+   * the view does not close the link and does not notify the other end; frames of its generation
+   * are then dropped, including frames that are still in the link's queue.
    *
    * @param generation must come after the generations of all previous views.
    * @throws UsageError if `generation` does not come after them, because frames of `generation` may

@@ -1,8 +1,8 @@
 /**
  * Probes after the last message of a transfer. SCTP repeats a lost packet immediately if three
- * later packets arrive (https://www.rfc-editor.org/rfc/rfc9260#section-7.2.4). After the last
- * packet there are none, so SCTP would notice its loss only after a timeout, 400 ms or more in
- * Chromium. Three empty messages serve as later packets.
+ * later packets arrive (https://www.rfc-editor.org/rfc/rfc9260#section-7.2.4). No packets follow
+ * the last packet, so SCTP would notice the loss of that packet only after a timeout, 400 ms or
+ * more in Chromium. Three empty messages serve as later packets.
  */
 import type { Clock } from '../util/clock.ts';
 import type { FrameChannel } from './frameChannel.ts';

@@ -87,9 +87,10 @@ export function abortError(
   reportsOf: (seq: number) => HangReports | null,
 ): PeergradError {
   const { message, op, seq, missing } = abort;
-  // A rank accuses the missing ranks to the server if the context of its error names the rank
-  // itself. The claim of another rank alone must not cause an accusation. Therefore `rank` is never
-  // this rank: it is the rank in the message, or the sender if the message names this rank or none.
+  // If the context of a rank's error names that rank itself, the rank accuses the missing ranks to
+  // the server. The claim of another rank alone must not cause an accusation. Therefore `rank` is
+  // never this rank: it is the rank in the message, or the sender if the message names this rank or
+  // no rank.
   const rank = abort.rank === undefined || abort.rank === context.rank ? from : abort.rank;
   const ErrorClass = abortErrorClass(abort);
   // After an inquiry, this rank has the reports of the ranks, and it accuses the ranks that are

@@ -1,4 +1,4 @@
-/** Decides about a collective whose deadline has passed, by the reports of all ranks. */
+/** Decides from the reports of all ranks whether a collective fails after its deadline. */
 import type { Clock } from '../../util/clock.ts';
 import type { ErrorContext } from '../../util/errors.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
@@ -11,7 +11,7 @@ interface Judge {
   self: number;
   clock: Clock;
   context: ErrorContext;
-  /** Returns when a frame of a rank (global) arrived last in the group. */
+  /** Returns the time at which the latest frame of a rank (global) arrived in the group. */
   heardAt: (rank: number) => number;
   fail: (error: Error) => void;
   /** Called when the collective may wait longer. */
@@ -19,7 +19,7 @@ interface Judge {
 }
 
 /**
- * Decides about a collective that has made no progress on this rank within its timeout. The
+ * Decides whether a collective fails that has made no progress on this rank within its timeout. The
  * collective waits longer if it progressed on another rank, or if all awaited ranks are working.
  */
 export function concludeDeadline(op: InFlightOp, reports: HangReports, waitMs: number, judge: Judge): void {

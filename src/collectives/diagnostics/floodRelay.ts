@@ -7,9 +7,9 @@
  *
  * Messages are not signed. A rank drops a message as forged if `origin` is not a member of the
  * group. While the link to a ring neighbour is open, the rank also drops a message of that
- * neighbour if it comes from a rank outside the group. Other forgeries can do little harm, because
+ * neighbour if a rank outside the group delivers it. Other forgeries can do little harm, because
  * there are limits for the bytes that wait for a link, the ids that are remembered, and the hops of
- * a message. Ids are random. Otherwise a rank could guess the id of a message and use this id
+ * a message. Ids are random, because a rank that could guess the id of a message could use the id
  * first. Then the genuine message would be dropped as a duplicate.
  */
 import * as v from 'valibot';

@@ -16,7 +16,7 @@ export interface HangDiagnosticsEnvironment {
   /** Global ranks of the group. */
   ranks: readonly number[];
   clock: Clock;
-  /** Returns the report of this rank on collective `seq`, which another rank called before. */
+  /** Returns this rank's report on collective `seq`, which another rank called `waitedMs` ago. */
   reportOn: (seq: number, waitedMs: number) => HangReport;
   send: (message: Inquiry | { type: 'report'; seq: number; report: HangReport }) => void;
 }
@@ -25,7 +25,9 @@ type Inquiry = Extract<GroupMessage, { type: 'inquiry' }>;
 
 /** The state of the inquiries about one collective. */
 interface Inquiries {
-  /** The latest inquiry, of this or another rank, and its time; `null` if only reports came. */
+  /**
+   * The latest inquiry, of this or another rank, and its time; `null` if there were only reports.
+   */
   latest: { waitedMs: number; at: number } | null;
   /** The latest reports with the times of their arrival. */
   readonly reports: Map<number, { report: HangReport; at: number }>;
@@ -85,7 +87,7 @@ export class HangDiagnostics {
     if (this.#asked.question.isForDeadline && !isKnown) this.#waiting.push(question);
   }
 
-  /** Sends the report of this rank to all, unless it did so just now for another rank's inquiry. */
+  /** Sends this rank's report to all ranks, unless another rank's inquiry has just caused it to. */
   answer({ seq, waitedMs, waitMs }: Pick<Question, 'seq' | 'waitedMs' | 'waitMs'>): void {
     const now = this.#env.clock.now();
     const inquiries = this.#inquiriesFor(seq);
@@ -107,7 +109,8 @@ export class HangDiagnostics {
     const received = { report, at: this.#env.clock.now() };
     this.#inquiriesFor(seq).reports.set(from, received);
     if (this.#asked?.question.seq !== seq) return;
-    // The collective's reports may have been dropped since, because of later inquiries.
+    // Since this rank asked, later inquiries may have caused the collective's reports to be
+    // dropped.
     this.#asked.reports.set(from, received);
     this.#concludeIfComplete();
   }

@@ -24,11 +24,11 @@ interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
 interface Message {
   timeoutMs: number;
   record: FlightRecord;
-  /** Global ranks that the message waits for, and those that the error blames. */
+  /** Global ranks that the message waits for (`awaited`) and that the error blames (`missing`). */
   awaited: readonly number[];
   missing: readonly number[];
   state: () => string;
-  /** Returns the time of a sign of progress other than bytes of this or earlier ops. */
+  /** Returns the time of the latest sign of progress, except bytes of this op or earlier ops. */
   heardAt?: () => number;
 }
 

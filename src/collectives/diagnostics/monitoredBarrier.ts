@@ -99,7 +99,7 @@ export class MonitoredBarrier {
     let deadline = begin();
     let isRestarted = false;
     const restart = (): void => {
-      // The wait restarts only once. Otherwise rank 0 could make the others wait forever.
+      // The wait restarts only once, because rank 0 could otherwise make the others wait forever.
       if (isRestarted) return;
       isRestarted = true;
       deadline.cancel();

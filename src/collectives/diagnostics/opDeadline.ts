@@ -82,15 +82,15 @@ export class OpDeadline {
 const MAX_ENTRIES = 512;
 
 interface Entry {
-  /** When the op whose bytes moved was called. After a merge, the earlier of two calls. */
+  /** When the op that moved bytes was called. After a merge, the earlier of the two times. */
   readonly calledAt: number;
   movedAt: number;
 }
 
 /**
  * Records when bytes moved over this rank's links. Progress of earlier ops of this rank also counts
- * as progress of an op, because they use the same links. Progress of later ops does not count.
- * Otherwise ranks that continue without a missing rank would hide that the rank is missing.
+ * as progress of an op, because they use the same links. Progress of later ops does not count,
+ * because ranks that continue without a missing rank would hide that the rank is missing.
  */
 export class LinkActivity {
   /** In ascending order of both times. */
@@ -114,7 +114,7 @@ export class LinkActivity {
     }
   }
 
-  /** Returns when ops that were called at `calledAt` or before moved bytes; at least `calledAt`. */
+  /** Returns when an op that was called by `calledAt` last moved bytes; at least `calledAt`. */
   since(calledAt: number): number {
     const entry = this.#entries.findLast((some) => some.calledAt <= calledAt);
     return Math.max(calledAt, entry?.movedAt ?? calledAt);

@@ -11,7 +11,7 @@ const SPARSE = -7;
 const HOLE = -2;
 const LEAF_TYPE = /^(BigInt|Date|DataView|ArrayBuffer|((Big)?(Ui|I)nt\d+|Uint8Clamped|Float\d+)Array)$/;
 const MAX_BIGINT_LENGTH = 10_000;
-/** Maximum number of values that repeated references may add to the count. */
+/** Maximum number of values that repeated references may add to the decoded value. */
 const MAX_REPEATED = 1_000_000;
 
 /**
@@ -56,8 +56,8 @@ export function valueOf(text: string): unknown {
 
 /**
  * Checks an encoded value before it is decoded, because a few bytes can describe a value that takes
- * gigabytes, or minutes to validate. devalue's format is a list of values that refer to each other
- * by index.
+ * gigabytes of memory or minutes to validate. devalue's format is a list of values that refer to
+ * each other by index.
  *
  * @throws Error for holes, unknown types, long BigInts, and values that are referred to too often.
  */

@@ -3,11 +3,12 @@
  * numbers, so all ranks choose the same algorithm.
  *
  * The model is Hockney's, alpha + bytes * beta per round, which MPICH uses, too (Thakur,
- * Rabenseifner and Gropp 2005). It has three additions. A transfer is divided into frames, so a
- * long transfer has the latency of one frame only. Tabs of one machine share its cores. And if
- * links go through the server, a collective takes at least as long as the server needs to forward
- * its frames. `bench scale` fits the constants to measurements of tabs. It compares the model with
- * these measurements and with the simulation of the real plans (`simulation/`).
+ * Rabenseifner and Gropp 2005). This file adds three things to that model. A transfer is divided
+ * into frames, so a long transfer has the latency of one frame only. Tabs of one machine share its
+ * cores. And if links go through the server, a collective takes at least as long as the server
+ * needs to forward its frames. `bench scale` fits the constants to measurements of tabs. It
+ * compares the model with these measurements and with the simulation of the real plans
+ * (`simulation/`).
  */
 import type { ServedPairs } from '../../protocol/control.ts';
 import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
@@ -152,8 +153,8 @@ function quickest(n: number, candidates: readonly Candidate[], served: ServedPai
 
 /**
  * Returns the milliseconds in which the server forwards the frames of a collective. All links share
- * the server's rate, and its line is at most as fast as a rank's. The served links divide the ring
- * into parts. Two ranks of different parts are assumed to link through the server, too.
+ * the server's rate, and the server's line is at most as fast as a rank's. The served links divide
+ * the ring into parts. Two ranks of different parts are assumed to link through the server, too.
  */
 function forwardMs({ algorithm, rounds, transfers }: Candidate, n: number, served: ServedPairs): number {
   const { pairs, bytesPerSecond } = served;

@@ -153,7 +153,7 @@ export function dependencies(plan: Plan, inPlace = true): Needs[] {
   const placeOf = new Map(edges.map((edge, place) => [edge, place]));
   /**
    * No move starts or ends inside the range between two neighbouring edges. For each such range,
-   * `written` has the last move that wrote it, and `read` has the later moves that read it.
+   * `written` holds the last move that wrote it, and `read` the moves after that one that read it.
    */
   const written = edges.map(() => -1);
   const read = edges.map((): number[] => []);

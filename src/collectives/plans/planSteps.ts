@@ -41,7 +41,7 @@ export interface PlanStep {
   /** The number of the step in the plan, as in moves and traces. The numbers may have gaps. */
   readonly planStep: number;
   readonly phase: StepPhase;
-  /** The place of the step in its phase, from 0, and the number of steps of the phase. */
+  /** The index of the step in its phase, from 0, and the number of steps of the phase. */
   readonly hop: number;
   readonly hops: number;
   /** Sorted by sender. A rank sends at most once in a step. */
