@@ -1,7 +1,7 @@
 /**
  * Copies of variables, taken after the latest applied step. They are restored if the next step
- * fails: its forward pass has changed the model's buffers, and the optimizer may have changed
- * parameters.
+ * fails, because that step's forward pass has changed the model's buffers, and its optimizer may
+ * have changed parameters.
  */
 import { createLayout } from '../flat/buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';
@@ -19,7 +19,7 @@ export class CommittedVariables {
     this.#values = variables.map((variable) => variable.clone());
   }
 
-  /** Commits the current values; returns whether any value has changed. */
+  /** Commits the current values; returns whether they differ from those committed before. */
   commit(): boolean {
     const changed = this.#variables.map((variable, i) => variable.dataId !== this.#values[i]!.dataId);
     this.#values = this.#values.map((value, i) => {
@@ -30,7 +30,7 @@ export class CommittedVariables {
     return changed.includes(true);
   }
 
-  /** Restores the committed values; returns whether any value had changed. */
+  /** Restores the committed values; returns whether the current values differed from them. */
   rollBack(): boolean {
     let isChanged = false;
     for (const [i, variable] of this.#variables.entries()) {

@@ -141,7 +141,7 @@ export interface PendingRead {
    *
    * @param add whether to add the values to the old values of `into`. By default they replace the
    *   old values.
-   * @returns the values that do not fit into `into`. They belong to the tensors at the end.
+   * @returns the values that do not fit in `into`. These are values of the last tensors.
    * @throws (rejects) DeviceError if the GPU device is lost.
    */
   into(into: Float32Array, options?: { add?: boolean }): Promise<number[]>;
@@ -149,7 +149,7 @@ export interface PendingRead {
 
 /**
  * Reads groups of tensors with one staging buffer and one `mapAsync` per group. Reuse a reader
- * while the sizes of its groups stay the same, because it then creates its staging buffers only
+ * while the sizes of its groups stay the same: the reader then creates its staging buffers only
  * once. One buffer per group is enough: back-propagation is recorded in one synchronous call, so
  * all copies are recorded before a `mapAsync` can be awaited.
  */
@@ -292,12 +292,12 @@ export async function readVariables(
   }
 }
 
-/** By the data id of a variable: a new object after each write in place. */
+/** For each data id of a variable, an object that each write in place replaces. */
 const overwritten = new WeakMap<object, object>();
 
 /**
- * Returns an object that stands for a variable's present values. After `assign`, which `setWeights`
- * calls too, or {@link writeVariables}, it is another object.
+ * Returns an object that stands for a variable's present values. {@link writeVariables} and
+ * `assign`, which `setWeights` calls, replace the object.
  */
 export function versionOf({ dataId }: Variable): object {
   return overwritten.get(dataId) ?? dataId;

@@ -1,11 +1,11 @@
 /**
  * Loss scaling for mixed precision (Micikevicius et al., "Mixed Precision Training", 2018). Small
  * gradients would become zero in float16. So the loss is multiplied by a scale before
- * back-propagation, and the gradients are divided by it afterwards.
+ * back-propagation, and the gradients are divided by that scale afterwards.
  *
  * Unlike PyTorch's GradScaler, an overflow does not skip the step: the rank computes the pass again
- * with a smaller scale before it sends anything. So every sample is used once, ranks with different
- * scales can train together, and ranks in full precision too.
+ * with a smaller scale before it sends anything. So every sample is used once, and ranks with
+ * different scales, or in full precision, can train together.
  */
 import * as tf from '@tensorflow/tfjs';
 import { inHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';

@@ -11,10 +11,10 @@ export interface Moments {
 
 /**
  * Returns the moments of the elements of all parts together. Empty parts are ignored; if all are
- * empty, the result is zero. It uses the means of the parts, not sums of squares, because sums of
- * squares lose precision if the mean is large compared with the deviation (Chan, Golub and LeVeque,
- * Algorithms for Computing the Sample Variance, 1983). It uses only float64 `+ - * /` in the order
- * of `parts`, so every machine computes the same bits.
+ * empty, the result is zero. The computation uses the means of the parts, not sums of squares,
+ * because sums of squares lose precision if the mean is large compared with the deviation (Chan,
+ * Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983). It uses only float64
+ * `+ - * /` in the order of `parts`, so every machine computes the same bits.
  */
 export function mergeMoments(parts: readonly Moments[]): Moments {
   const channels = parts[0]!.mean.length;

@@ -47,7 +47,7 @@ export interface PassOptions {
   gradScaler?: GradScaler | null;
   /**
    * Replays passes that declare their inputs (see `passCaptures.ts`), unless there is a
-   * {@link gradScaler}. It must have been created for the parameters of this model.
+   * {@link gradScaler}. The captures must belong to the parameters of this model.
    */
   captures?: PassCaptures | null;
   /**
@@ -206,7 +206,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   }
 }
 
-/** @throws UsageError if a pass computed another number of metrics than DDP's option announces. */
+/** @throws UsageError if the number of metrics of a pass differs from DDP's option `metrics`. */
 export function checkMetrics(computed: Gradients | null, expected: number): void {
   const count = computed?.metrics?.size ?? 0;
   if (!computed || count === expected) return;

@@ -39,8 +39,8 @@ export function declareInputs(inputs: readonly Tensor[], loss: () => Scalar): De
  */
 const CHECK_EVERY = 200;
 /**
- * Passes with equal shapes are recorded at most this often. The first recording may differ from the
- * second one, because the first pass fills TensorFlow.js's pools of buffers.
+ * Passes with equal shapes are recorded at most this many times. The first recording may differ
+ * from the second one, because the first pass fills TensorFlow.js's pools of buffers.
  */
 const MOST_RECORDINGS = 4;
 /**
@@ -49,8 +49,8 @@ const MOST_RECORDINGS = 4;
  */
 const MOST_SHAPES = 4;
 /**
- * Recording begins at most this often. It begins again after a variable was assigned, because all
- * recordings are then invalid. Each time costs buffers and time.
+ * Recording begins at most this many times. It begins again after a variable was assigned, because
+ * all recordings are then invalid. Each beginning costs buffers and time.
  */
 const MOST_RESTARTS = 8;
 /**
@@ -146,7 +146,8 @@ export class PassCaptures {
     }
     const all = [...this.#variables, ...inputs].map(({ dataId }) => dataId);
     // A recording in which tensors share memory, such as a tensor and its clone, has one place for
-    // them. For other tensors, a replay would read one of them twice, or write to a parameter.
+    // them. If other tensors did not share memory in the same way, a replay would read one of them
+    // twice, or write to a parameter.
     const tensors = inputs.map(({ shape, dtype, dataId }) => [shape, dtype, all.indexOf(dataId)]);
     const key = JSON.stringify([chosenKernels(), scale, tensors]);
     const known = this.#shapes.get(key);
@@ -172,8 +173,8 @@ export class PassCaptures {
         finals.push([variable, gradient]);
       }),
     );
-    // The listener is called after the recording, because it copies gradients. A copy submits
-    // commands, and TensorFlow.js would then reuse other buffers in the recorded pass.
+    // The listener is called after the recording, because the listener copies gradients. A copy
+    // submits commands, and TensorFlow.js would then reuse other buffers in the recorded pass.
     for (const final of finals) onfinal?.(...final);
     const { last } = shape;
     shape.last = recording;

@@ -227,7 +227,7 @@ class StagedPass {
     const y = this.#values.get(sync.output)!;
     const centred = x.sub(sync.layer.alongAxis(x, tf.tensor1d(this.#moments.get(sync)!.mean)));
     // If the loss does not depend on this layer, no gradient of its output was computed. Zeros
-    // replace it.
+    // replace that gradient.
     return { dy: this.#gradients.get(y.id) ?? tf.zerosLike(y), centred };
   }
 

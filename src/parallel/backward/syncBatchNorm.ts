@@ -144,6 +144,6 @@ function copyWeights(from: Model, to: Model): void {
     if (layer instanceof tf.LayersModel) copyWeights(layer, target as Model);
     else target.setWeights(layer.getWeights());
   }
-  // The config of a model, unlike that of a layer, does not say whether it is frozen.
+  // The config of a model, unlike that of a layer, does not say whether the model is frozen.
   if (!from.trainable) to.trainable = false;
 }

@@ -20,7 +20,7 @@ export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'expos
 const ENOUGH = 0.2;
 /**
  * Used if no codec keeps communication within `ENOUGH`. A codec with more rounding is then chosen
- * only if a step takes less than this share of its time with less rounding.
+ * only if it shortens a step to less than this share.
  */
 const WORTH = 0.9;
 /** If communication takes more than this share of a step, ranks should communicate less often. */

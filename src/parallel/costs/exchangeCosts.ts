@@ -35,12 +35,12 @@ export function byCodec<Value>(valueOf: (codec: JobCodec) => Value): Record<JobC
   return Object.fromEntries(CODEC_NAMES.map((codec) => [codec, valueOf(codec)])) as Record<JobCodec, Value>;
 }
 
-/** Returns the bytes that a rank sends in an all-reduce of this many bytes. */
+/** Returns the number of bytes that a rank sends in an all-reduce of `bytes` bytes. */
 export function sentBytes(worldSize: number, bytes: number): number {
   return (ringStepCount(worldSize) * bytes) / worldSize;
 }
 
-/** Returns the milliseconds in which ranks average a gradient. A rank that is alone needs none. */
+/** Returns the milliseconds that ranks need to average a gradient; 0 for a rank that is alone. */
 export function exchangeMs(
   codec: JobCodec,
   gradients: EncodedGradients,

@@ -18,8 +18,8 @@ export interface LinkFigures {
 const SMALL = 5;
 const LARGE = 3;
 /**
- * Number of values in the largest all-reduce. They have 1 MiB, which takes 2.5 seconds over a line
- * of 5 Mbit/s.
+ * Number of values in the largest all-reduce. These values take 1 MiB, which needs 2.5 seconds over
+ * a line of 5 Mbit/s.
  */
 const MOST_VALUES = 2 ** 18;
 
@@ -45,8 +45,8 @@ export async function measureLinks(group: ProcessGroup, size: number, clock: Clo
   const latency = await typical(SMALL, worldSize);
   const large = await typical(LARGE, values.length);
   const all = await group.allGather(Float64Array.of(latency, large));
-  // A rank that waits for a later rank also measures its wait. So the shortest time of all ranks is
-  // used.
+  // A rank that waits for another rank also measures this wait. So the shortest time of all ranks
+  // is used.
   const [latencyMs, largeMs] = [0, 1].map((i) => Math.min(...all.map((times) => times[i]!)));
   const sent = (2 * (worldSize - 1) * values.byteLength) / worldSize;
   // A transfer inside one browser may be too short for the clock, so it counts as at least 0.1 ms.

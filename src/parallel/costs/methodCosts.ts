@@ -75,8 +75,8 @@ function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: 
 }
 
 /**
- * Returns the method that reaches a goal soonest: among all methods (`best`), and among those that
- * learn the same as `ddp` (`unchanged`).
+ * Returns the methods that reach a goal soonest: `best` among all methods, and `unchanged` among
+ * those that learn the same as `ddp`.
  */
 export function chooseMethods(costs: readonly MethodCost[]): { best: string; unchanged: string } {
   const soonest = (all: readonly MethodCost[]): string =>

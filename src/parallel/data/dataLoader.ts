@@ -15,7 +15,7 @@ export interface LabelledSamples {
   readonly labelUnit?: number;
   /** Number of samples that are worth reading before they are needed. */
   readonly ahead?: number;
-  /** Reads samples before they are needed. Earlier expectations end. */
+  /** Reads samples before they are needed. They replace the samples of the previous call. */
   expect?(next: readonly number[]): void;
   /**
    * Writes samples to the arrays. May resolve with the positions in `indices` of samples that
@@ -85,8 +85,8 @@ export class DataLoader<Batch = LabelledBatch> implements AsyncIterable<Batch> {
   /**
    * @param data a dataset, or a function that returns the samples with the given indices, in any
    *   form: an array, typed arrays, tensors, or a promise of one.
-   * @throws UsageError if `batchSize` is not a whole number of at least 1, or `prefetch` is not a
-   *   whole number of at least 0.
+   * @throws UsageError if `batchSize` is not a positive whole number, or `prefetch` is negative or
+   *   not a whole number.
    */
   constructor(
     data: LoadBatch<Batch> | (LabelledBatch extends Batch ? LabelledSamples : never),

@@ -53,13 +53,13 @@ export interface DistributeFilesOptions {
    * By default all slices.
    */
   order?: Iterable<number>;
-  /** Whether slices are transferred although no rank has some other slices. */
+  /** Whether slices are transferred even if there are other slices that no rank has. */
   allowsMissing?: boolean;
 }
 
 /**
- * Message tag of slices. No other message of their group uses it: at the beginning of a generation,
- * or in the group in which slices arrive while the run trains.
+ * Message tag of slices. No other message of the same group uses it, neither at the beginning of a
+ * generation nor in the group in which slices arrive while the run trains.
  */
 const TAG = 2000;
 const AHEAD = 24;
@@ -84,8 +84,8 @@ const WATCHED = Infinity;
  * if there is a slice that no rank has. Every rank must call this function.
  *
  * @returns the slices that no rank has, or all slices if no rank knows the digests. The result is
- *   equal on all ranks. Every rank now has each slice of `order` that any rank has; without
- *   `allowsMissing`, only if the result is empty.
+ *   equal on all ranks. Every rank now has each slice of `order` that at least one rank has;
+ *   without `allowsMissing`, only if the result is empty.
  * @throws (rejects) PeergradError if a slice arrives damaged again and again; TimeoutError if there
  *   is no progress; errors of collectives. After an error, received slices remain in `slices`.
  */

@@ -51,8 +51,8 @@ export class DistributedSampler implements Iterable<number> {
   #epoch = 0;
 
   /**
-   * @throws UsageError if `rank` is not in 0 .. numReplicas-1, or if `datasetSize` is not a whole
-   *   number of at least 0.
+   * @throws UsageError if `rank` is not in 0 .. numReplicas-1, or if `datasetSize` is negative or
+   *   not a whole number.
    */
   constructor(datasetSize: number, options: DistributedSamplerOptions) {
     const { numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;

@@ -4,8 +4,8 @@
  *
  * A rank receives a missing slice from its left neighbour, which already has the slice or receives
  * it first. So each slice travels along the ring: every rank receives it once and sends it at most
- * once, at the rate of one link. Only a rank that received a damaged slice may receive it from
- * another rank than its left neighbour.
+ * once, at the rate of one link. Only a rank that received a damaged slice may receive it from a
+ * rank other than its left neighbour.
  */
 import { modulo } from '../../collectives/plans/ringPlan.ts';
 

@@ -45,7 +45,7 @@ export class ElasticSampler implements Iterable<number> {
   #epoch = 0;
   #processed = 0;
 
-  /** @throws UsageError if `datasetSize` is not a whole number of at least 0. */
+  /** @throws UsageError if `datasetSize` is negative or not a whole number. */
   constructor(datasetSize: number, { shuffle = true, seed = 0 }: ElasticSamplerOptions = {}) {
     checkCount('datasetSize', datasetSize, 0);
     this.#size = datasetSize;
@@ -72,7 +72,7 @@ export class ElasticSampler implements Iterable<number> {
     this.#processed = Math.min(this.#size, this.#processed + batchSize * this.#worldSize);
   }
 
-  /** The largest number of remaining indices of any rank. This rank may have one less. */
+  /** The number of remaining indices of the rank that has most. This rank may have one less. */
   get length(): number {
     return Math.ceil((this.#size - this.#processed) / this.#worldSize);
   }

@@ -1,13 +1,13 @@
 /**
  * Measures how long this rank's passes take, by their size: the whole batch size, or a quarter of
  * it. A part of a pass's cost does not depend on its samples. So a quarter of the samples takes
- * more than a quarter of the time. On some devices it takes as long as a whole batch.
+ * more than a quarter of the time. On some devices a quarter takes as long as a whole batch.
  */
 import { median } from '../../util/statistics.ts';
 
 /** A pass has a whole batch or a quarter of it, so that tensors have few shapes. */
 export const QUARTERS_PER_BATCH = 4;
-/** A time is the median of this many latest steps, so that a single slow step is ignored. */
+/** A time is the median over this number of the latest steps, so that one slow step is ignored. */
 const SMOOTHED_STEPS = 5;
 /** The two sizes are compared by this many steps before and after a change of size. */
 const COMPARED_STEPS = 3;
@@ -37,7 +37,9 @@ export class PassTimer {
   #sizes: Size[] = [];
   /** Whether the size of the passes has changed in one of the latest steps. */
   #isComparing = false;
-  /** Time of a whole pass divided by the time of a quarter. At first, it assumes no fixed cost. */
+  /**
+   * Time of a whole pass divided by the time of a quarter. The initial value assumes no fixed cost.
+   */
   #ratio = QUARTERS_PER_BATCH;
 
   /** Adds the passes of a step. If the clock did not advance, nothing was measured. */

@@ -25,7 +25,7 @@ interface ShardWindow {
  * integer arithmetic. So an epoch has each sample once, and no rank has more than one batch in a
  * step. After each part, all shards have used the same share of their samples, even if ranks join
  * or leave. If a larger shard joins, each part is divided into smaller parts, so all previous
- * boundaries remain. If the largest shard leaves, a step takes as many parts as fit into a batch.
+ * boundaries remain. If the largest shard leaves, a step takes as many parts as fit in a batch.
  */
 export class ShardCursor {
   /** Number of samples of all ranks together. */
@@ -85,7 +85,7 @@ export class ShardCursor {
     const start = doneAt(at);
     const countsTo = (part: number): number[] => doneAt(part).map((done, rank) => done - start[rank]!);
     let end = at + 1;
-    // A step takes as many parts as fit into each rank's batch, but at least one. A part can be
+    // A step takes as many parts as fit in each rank's batch, but at least one. A part can be
     // empty, but a step has at least one sample: after empty parts the next part fits, too, and the
     // last part of an epoch has a sample of each rank.
     while (end < parts && Math.max(...countsTo(end + 1)) <= batchSize) end++;

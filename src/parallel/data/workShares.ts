@@ -33,9 +33,9 @@ const LARGE_GAIN = 0.75;
 const CONFIRMATIONS = 2;
 /**
  * Number of consecutive decisions in which other shares must be better before equal shares change.
- * In all of them the same rank must be the slowest. The number is large, because gradients are
- * added in another order after a change: runs on equal machines give equal bits only if noise never
- * changes shares.
+ * In all of them the same rank must be the slowest. The number is large, because a change of shares
+ * changes the order in which gradients are added: runs on equal machines give equal bits only if
+ * noise never changes shares.
  */
 export const LASTING_CONFIRMATIONS = 5;
 /** No device learns from more samples per second, so a higher speed counts as unknown. */

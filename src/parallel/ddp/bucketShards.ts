@@ -11,10 +11,7 @@ import type { Range } from '../../util/range.ts';
 import type { FlatLayout } from '../flat/buckets.ts';
 import { sizeOf, unpack } from './ranges.ts';
 
-/**
- * Says which of `worldSize` shards a shard is. In a given layout, this determines the shard's
- * ranges.
- */
+/** Identifies one of `worldSize` shards. In a given layout, this determines the shard's ranges. */
 export interface ShardPlace {
   readonly worldSize: number;
   readonly rank: number;
@@ -24,7 +21,8 @@ export class BucketShards {
   readonly #layout: FlatLayout;
   readonly #group: ProcessGroup;
   /**
-   * Number of elements that are all-reduced together with the last bucket, behind its own elements.
+   * Number of elements that are all-reduced together with the last bucket, behind the bucket's own
+   * elements.
    */
   readonly #tally: number;
 
@@ -149,8 +147,8 @@ export class BucketShards {
   }
 
   /**
-   * Returns where each rank's part of a bucket's ring all-reduce starts. The parts of the last
-   * bucket include the tally.
+   * Returns where the part of each rank starts in the ring all-reduce of a bucket. The parts of the
+   * last bucket include the tally.
    */
   #displacements(bucket: number, worldSize = this.#group.worldSize): readonly number[] {
     const isLast = bucket === this.#layout.buckets.length - 1;

@@ -19,7 +19,7 @@ export interface GradBucket {
   /** Whether this is the last bucket of the step. */
   readonly isLast: boolean;
   /**
-   * Whether the previous step was reduced but not applied, because it failed later. A hook with
+   * Whether the previous step failed after its reduction, so that it was not applied. A hook with
    * residuals then uses the residuals from before that step. The value is the same for all buckets
    * of a step.
    */
@@ -31,9 +31,9 @@ export interface GradBucket {
    */
   readonly buffer: Float32Array;
   /**
-   * The parameters in {@link buffer}: index in forward order, first element, shape, and whether any
-   * rank used the parameter in this step (true if usage is not tracked). The gradient of an unused
-   * parameter is zero on all ranks, and the hook's result for this parameter is dropped.
+   * The parameters in {@link buffer}: index in forward order, first element, shape, and whether at
+   * least one rank used the parameter in this step (true if usage is not tracked). The gradient of
+   * an unused parameter is zero on all ranks, and the hook's result for this parameter is dropped.
    */
   readonly parameters: readonly {
     readonly index: number;

@@ -258,7 +258,7 @@ export class DistributedDataParallel {
     return this.#reducer.shards;
   }
 
-  /** Ranges of the parameters that some rank used in the latest {@link backward}. */
+  /** Ranges of the parameters that at least one rank used in the latest {@link backward}. */
   get usedRanges(): readonly Range[] {
     this.#checkReduced('usedRanges');
     return this.#reducer.usedRanges;
@@ -497,8 +497,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Whether this rank's model was changed by something else than DDP since DDP last wrote it, for
-   * example with `setWeights`. It compares references and reads nothing from the GPU.
+   * Whether something other than DDP has changed this rank's model since DDP last wrote it, for
+   * example with `setWeights`. The getter compares references and reads nothing from the GPU.
    */
   get isModelChanged(): boolean {
     return this.#watch.changed !== null || this.#buffers.changes().includes(1);
@@ -506,8 +506,8 @@ export class DistributedDataParallel {
 
   /**
    * Sets the parameters of all ranks to those of the model of rank `src`. Call it on every rank
-   * after a rank set weights: {@link backward} and {@link step} reject weights that DDP did not
-   * write, because the next step would undo them. The state of the optimizer is not changed.
+   * after one rank has set weights: {@link backward} and {@link step} reject weights that DDP did
+   * not write, because the next step would undo them. The state of the optimizer is not changed.
    * (Horovod: `hvd.broadcast_parameters`)
    */
   async broadcastParameters(src: number): Promise<void> {
@@ -517,8 +517,8 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sets the buffers of all ranks to those of the model of rank `src`. After {@link backward} it is
-   * needed only if the option `broadcastBuffers` is false.
+   * Sets the buffers of all ranks to those of the model of rank `src`. After {@link backward} this
+   * call is needed only if the option `broadcastBuffers` is false.
    */
   async broadcastBuffers(src: number): Promise<void> {
     await this.#buffers.broadcast(this.group.ranks.indexOf(src));

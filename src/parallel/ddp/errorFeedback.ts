@@ -44,7 +44,7 @@ export class ErrorFeedback {
 
   /**
    * Sets the residual to zero, because a received gradient already includes the residual, or
-   * because the residual belongs to another state.
+   * because the residual belongs to a different state.
    */
   reset(): void {
     this.#committed.fill(0);

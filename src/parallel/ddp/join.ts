@@ -78,7 +78,8 @@ export class JoinContext {
    * without inputs.
    *
    * @throws (rejects) EarlyTerminationError on every rank if `throwOnEarlyTermination` is set and
-   *   some ranks have no more inputs; MismatchError on every rank if only some ranks synchronize.
+   *   at least one rank has no more inputs; MismatchError on every rank if only some ranks
+   *   synchronize.
    */
   async exchangeStatus({ isActive, synchronizes, contributes }: RankStatus): Promise<Status> {
     const { rank, worldSize } = this.#group;

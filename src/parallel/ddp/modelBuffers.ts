@@ -9,8 +9,8 @@ import { createLayout } from '../flat/buckets.ts';
 import { TensorReader, writeVariables, type Variable } from '../backward/flatten.ts';
 
 /**
- * Number of ranks that share one number of {@link ModelBuffers.flags}. Each of these ranks adds its
- * own power of two, from 2^0 to 2^23. Sums of these powers are exact in float32.
+ * Number of ranks that share one element of {@link ModelBuffers.flags}. Each of these ranks adds
+ * its own power of two, from 2^0 to 2^23. Sums of these powers are exact in float32.
  */
 const RANKS_PER_FLAG = 24;
 const SOURCE_FLAGS = Math.ceil(MAX_WORLD_SIZE / RANKS_PER_FLAG);
@@ -67,8 +67,8 @@ export class ModelBuffers {
   }
 
   /**
-   * Broadcasts the buffers that any rank has changed. As in PyTorch, all ranks receive the buffers
-   * of rank 0. If rank 0 had no samples, they receive those of the lowest rank with samples.
+   * Broadcasts the buffers that at least one rank has changed. As in PyTorch, the values are those
+   * of rank 0. If rank 0 had no samples, they are those of the lowest rank with samples.
    *
    * @param flags the sums of all ranks' {@link flags}.
    */

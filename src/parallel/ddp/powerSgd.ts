@@ -68,7 +68,7 @@ interface Matrix {
   readonly end: number;
   readonly rows: number;
   readonly cols: number;
-  /** Whether any rank used the parameter in this step. */
+  /** Whether at least one rank used the parameter in this step. */
   readonly isUsed: boolean;
 }
 
@@ -98,13 +98,13 @@ interface SharedState {
  * ranks, which would only accumulate. Uncompressed steps send the residuals, too. The residual of a
  * parameter that no rank uses is kept until a step uses the parameter.
  *
- * Buckets are reduced one after another in the order of the calls. Otherwise ranks could issue the
- * all-reduces of several buckets in different orders. For the same reason no other collective may
- * be issued on the group until a step's hooks are done.
+ * Buckets are reduced one after another in the order of the calls, because ranks could otherwise
+ * issue the all-reduces of several buckets in different orders. For the same reason no other
+ * collective may be issued on the group until a step's hooks are done.
  *
- * A hook belongs to one model. In another group it starts again with uncompressed steps, because
- * new ranks do not have its shared state. Each rank keeps its residual as of the last applied step,
- * so that a failed step can be retried with the same gradients.
+ * A hook belongs to one model. In another group the hook starts again with uncompressed steps,
+ * because new ranks do not have its shared state. Each rank keeps its residual as of the last
+ * applied step, so that a failed step can be retried with the same gradients.
  *
  * @throws UsageError if an option is out of its range.
  *

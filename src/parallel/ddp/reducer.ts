@@ -75,7 +75,7 @@ export class Reducer {
     return this.#layout;
   }
 
-  /** Sets the codec of all later buckets; the residual of the previous codec is dropped. */
+  /** Sets the codec of buckets from now on. The residual of the previous codec is dropped. */
   useCodec(codec: CodecName): void {
     this.#codec = codec;
     this.#feedback = this.#isEncoded && this.#options.errorFeedback ? new ErrorFeedback(this.#layout.size) : null;
@@ -111,8 +111,8 @@ export class Reducer {
   }
 
   /**
-   * Ranges of the parameters that some rank used in the latest reduction; all parameters if usage
-   * is not tracked.
+   * Ranges of the parameters that at least one rank used in the latest reduction; all parameters if
+   * usage is not tracked.
    */
   get usedRanges(): readonly Range[] {
     return this.#usedRanges;
@@ -145,7 +145,7 @@ export class Reducer {
   }
 
   /**
-   * Replaces the layout by another one of the same parameters. {@link gradient} is invalid
+   * Replaces the layout by a different one of the same parameters. {@link gradient} is invalid
    * afterwards, unless it was zero everywhere.
    */
   setLayout(layout: FlatLayout): void {
@@ -446,8 +446,8 @@ class Tally {
   }
 
   /**
-   * Whether any rank used a parameter; true if usage is not tracked. Call it after the tally is
-   * summed over the ranks.
+   * Whether at least one rank used a parameter; true if usage is not tracked. Call it after the
+   * tally is summed over the ranks.
    */
   isUsed(parameter: number): boolean {
     return !this.#tracksUsage || this.values[USES + parameter] !== 0;

@@ -29,7 +29,7 @@ export function squaresIn(gradient: Float32Array, ranges: readonly Range[]): num
   return squares;
 }
 
-/** Scales the elements of a gradient whose norm is `norm` so that its norm is at most `maxNorm`. */
+/** Scales the elements of a gradient from the norm `norm` to a norm of at most `maxNorm`. */
 export function scaleDown(gradient: Float32Array, ranges: readonly Range[], norm: number, maxNorm: number): void {
   const scale = clipScale(norm, maxNorm);
   if (scale >= 1) return;

@@ -1,19 +1,21 @@
 /**
- * The layout of an optimizer's running averages. A model that is wrapped again may get another
- * layout. If the same optimizer is used again, its averages must move to this layout.
+ * The layout of an optimizer's running averages. A model that is wrapped again may have a different
+ * layout. If the optimizer is the same, its averages must move to the new layout.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { rearrange, type FlatLayout } from './buckets.ts';
 
 const layouts = new WeakMap<object, FlatLayout>();
 
-/** The layout of each optimizer's averages. Set it after averages of another layout are loaded. */
+/**
+ * The layout of each optimizer's averages. Set it after averages in a different layout are loaded.
+ */
 export const optimizerLayouts: Pick<WeakMap<Optimizer, FlatLayout>, 'get' | 'set'> = layouts;
 
 /**
  * Moves the averages of an optimizer from the places of its layout to those of `layout`. An
- * optimizer without a layout receives `layout`. Does nothing if the averages have another size, or
- * if the object has only `apply`: it then manages its averages itself.
+ * optimizer without a layout receives `layout`. Does nothing if the averages have a different size,
+ * or if the object has only `apply`: such an object manages its averages itself.
  */
 export function adoptLayout(optimizer: object, layout: FlatLayout): void {
   const before = layouts.get(optimizer);

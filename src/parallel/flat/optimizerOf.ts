@@ -30,11 +30,11 @@ const ALLOWED =
 
 /**
  * Returns an optimizer for flat arrays that has the formulas, settings and learning rate of a
- * TensorFlow.js optimizer, such as `tf.train.adam(1e-3)` or the `optimizer` of a compiled model. It
- * computes the same bits on every machine, and TensorFlow.js's values up to rounding.
+ * TensorFlow.js optimizer, such as `tf.train.adam(1e-3)` or the `optimizer` of a compiled model.
+ * The result computes the same bits on every machine, and TensorFlow.js's values up to rounding.
  *
- * A later change of the learning rate on either of the two takes effect on both. Other settings are
- * read once. TensorFlow.js's optimizer itself does not step, so its `iterations` stay 0.
+ * A change of the learning rate of either optimizer takes effect on both. Other settings are read
+ * once. TensorFlow.js's optimizer itself does not step, so its `iterations` stay 0.
  *
  * On a device that computes in 16 bits, TensorFlow.js's default epsilon is 1e-4. It is replaced by
  * the 1e-7 of other devices, because ranks must have equal settings. An epsilon of 1e-4 that was
@@ -109,7 +109,7 @@ const known = new WeakMap<TensorflowOptimizer, KnownOptimizers>();
  * that a model keeps its averages when it is wrapped again.
  *
  * @throws UsageError if averages would be lost: the optimizer has also stepped by itself, or its
- *   averages belong to another set of parameters that contains some of these.
+ *   averages belong to a different set of parameters that contains some of these.
  */
 export function flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
   optimizer: Flat | TensorflowOptimizer,

@@ -12,7 +12,7 @@ export function checkRank(rank: number, worldSize: number): void {
   }
 }
 
-/** @throws UsageError if `value` is not a whole number of at least `min`. */
+/** @throws UsageError if `value` is below `min` or not a whole number. */
 export function checkCount(name: string, value: number, min: number): void {
   if (!Number.isSafeInteger(value) || value < min) {
     throw new UsageError(`${name} is ${value}; pass a whole number of at least ${min}.`);

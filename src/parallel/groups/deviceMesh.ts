@@ -29,7 +29,11 @@ export class DeviceMesh {
     return Object.keys(this.shape);
   }
 
-  /** Number of ranks of a dimension, or of the whole mesh. @throws UsageError for another name. */
+  /**
+   * Number of ranks of a dimension, or of the whole mesh.
+   *
+   * @throws UsageError if no dimension has this name.
+   */
   size(name?: string): number {
     return name === undefined ? this.world.worldSize : this.getGroup(name).worldSize;
   }
@@ -46,7 +50,11 @@ export class DeviceMesh {
     throw new UsageError(`The mesh has no dimension "${name}". Its dimensions are ${this.dimNames.join(', ')}.`);
   }
 
-  /** Returns this rank's coordinate in a dimension. @throws UsageError for another name. */
+  /**
+   * Returns this rank's coordinate in a dimension.
+   *
+   * @throws UsageError if no dimension has this name.
+   */
   getLocalRank(name: string): number {
     return this.getGroup(name).rank;
   }

@@ -124,7 +124,10 @@ export class Boundary {
   }
 }
 
-/** Messages with one tag arrive as they were sent: in the order of the micro-batches. */
+/**
+ * Returns the tag of a pass's messages. Messages with one tag arrive in the order in which they
+ * were sent, which is the order of the micro-batches.
+ */
 function tagOf(kind: PassKind, stage: number): number {
   return 2 * stage + (kind === 'forward' ? 0 : 1);
 }

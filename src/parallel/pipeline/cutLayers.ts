@@ -33,9 +33,9 @@ interface Bounds {
  * A pipeline runs at the speed of its slowest rank. The cuts are exact, by dynamic programming
  * (the linear partition problem).
  *
- * @returns `ranks` numbers of at least 1. In a ring it returns `ranks + 1` numbers; the last one
- *   may be 0, because that stage also computes the loss.
- * @throws UsageError if there are more stages than layers, or if no cut fits into `maxBytes`.
+ * @returns `ranks` positive numbers. In a ring it returns `ranks + 1` numbers; the last one may be
+ *   0, because that stage also computes the loss.
+ * @throws UsageError if there are more stages than layers, or if no cut fits in `maxBytes`.
  */
 export function cutLayers(layers: readonly LayerCost[], ranks: number, options: CutOptions = {}): number[] {
   const { maxBytes = null } = options;

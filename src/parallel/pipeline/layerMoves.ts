@@ -13,8 +13,9 @@ export interface LayerMove {
 }
 
 /**
- * Returns who sends which layer to whom, in the order of the layers. A rank that has a layer keeps
- * it. Otherwise the source is the rank that has sent the fewest layers so far.
+ * Returns who sends which layer to whom, in the order of the layers. A rank keeps a layer that it
+ * already has. The source of any other layer is the rank with the layer that has sent the fewest
+ * layers so far.
  *
  * @param held the layers that each rank has.
  * @param wanted the layers that each rank needs.

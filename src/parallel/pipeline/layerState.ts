@@ -9,7 +9,7 @@ import { hashState } from '../../util/hash.ts';
 import { createLayout } from '../flat/buckets.ts';
 import { readVariables, type Variable } from '../backward/flatten.ts';
 
-/** Number of elements of a piece, which has 1 MiB. */
+/** Number of elements of a piece, which is 1 MiB. */
 const PIECE_ELEMENTS = 256 * 1024;
 /** Largest number of pieces that are on their way to a rank at the same time. */
 const PIECES_IN_FLIGHT = 4;

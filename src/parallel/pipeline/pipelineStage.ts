@@ -46,7 +46,7 @@ export interface PipelineStageOptions {
   stages: readonly number[];
   /**
    * An optimizer of TensorFlow.js, such as `tf.train.adam(1e-3)`, or a function that creates an
-   * optimizer for a number of elements. It is called for each parameter.
+   * optimizer for a number of elements. The function is called for each parameter.
    */
   optimizer: TensorflowOptimizer | ((size: number) => Optimizer);
   /**

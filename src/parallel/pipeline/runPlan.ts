@@ -19,13 +19,13 @@ export interface PlanRun {
   /** Shapes of the output that stage `stage - 1` passes to stage `stage`, for a micro-batch. */
   shapesBefore: (stage: number, microBatch: number) => BoundaryShapes;
   /**
-   * Computes a forward pass. `input` is the output of the stage before, with its padding mask, if
+   * Computes a forward pass. `input` is the output of the previous stage, with its padding mask, if
    * there is one; `null` at stage 0. Returns the output in the same way; `null` at the last stage.
    */
   forward: (stage: number, microBatch: number, input: readonly Tensor[] | null) => Promise<Tensor[] | null>;
   /**
-   * Computes a backward pass, and disposes of `dy`, the gradient of the output; `null` at the last
-   * stage. Returns the gradient of the input; `null` at stage 0.
+   * Computes a backward pass, and disposes of `dy`, the gradient of the output (`null` at the last
+   * stage). Returns the gradient of the input; `null` at stage 0.
    */
   backward: (stage: number, microBatch: number, dy: readonly Tensor[] | null) => Promise<Tensor[] | null>;
   /** Does a pass, from the arrival of its input until its result is read from the device. */

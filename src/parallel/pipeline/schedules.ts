@@ -15,7 +15,7 @@
  * The first stage only looks up embeddings. Plans count no time for its passes: rank 0 computes
  * them in addition to its other passes. So a ring waits as long as a pipeline of S stages.
  *
- * Both names and meanings are those of torch.distributed.pipelining
+ * The names GPipe and 1F1B and their meanings are those of torch.distributed.pipelining
  * (https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
  */
 import type { PIPELINE_SCHEDULES } from '../../spec/pipeline.ts';
@@ -32,8 +32,8 @@ export interface Pass {
 
 export interface StagePass extends Pass {
   /**
-   * The time at which the pass runs: 0, 1, .. It assumes that sending takes no time, and that every
-   * pass of a stage that {@link takesTime} takes one tick.
+   * The time at which the pass runs: 0, 1, .. The number assumes that sending takes no time, and
+   * that every pass of a stage that {@link takesTime} takes one tick.
    */
   tick: number;
 }

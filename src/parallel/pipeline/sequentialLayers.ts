@@ -26,7 +26,7 @@ interface PaddingTrace {
 /**
  * A chain of layers: a built `tf.Sequential`, or a list of layers that have not been built. The
  * first layer of a list needs an `inputShape`. Layers of TensorFlow.js have no weights before they
- * are built. So a list can describe a model that does not fit into one tab.
+ * are built. So a list can describe a model that does not fit in one tab.
  */
 export type SequentialModel = tf.LayersModel | readonly tf.layers.Layer[];
 

@@ -126,8 +126,8 @@ export class StageParameters {
 
   /**
    * Reads the sums of gradients, adds those of the other ranks of `group`, and divides them by
-   * `samples`. Every rank of the group must call it; they have the same layers. Frozen layers have
-   * no gradients.
+   * `samples`. Every rank of the group must call it; all of them have the same layers. Frozen
+   * layers have no gradients.
    */
   async reduce(group: ProcessGroup | null, samples: number): Promise<void> {
     const { trained } = this;

@@ -43,7 +43,7 @@ export interface ElasticStrategy {
   /**
    * Replaces this rank's state by a copy of another state.
    *
-   * @throws MismatchError if the other state belongs to another model or optimizer; nothing is
+   * @throws MismatchError if the other state belongs to a different model or optimizer; nothing is
    *   changed then.
    */
   load(state: DdpState): void;

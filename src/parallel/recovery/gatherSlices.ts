@@ -8,8 +8,8 @@ import { StateSlices } from './stateSlices.ts';
 const log = debugLog('recovery');
 
 /**
- * Number of slices in transit over a link. It is small, because a rank's next progress report
- * queues behind these slices, and all other ranks wait for that report.
+ * Number of slices in transit over a link. The number is small, because a rank's next progress
+ * report queues behind these slices, and all other ranks wait for that report.
  */
 const AHEAD = 4;
 
@@ -30,7 +30,9 @@ export interface StateParts<Head> {
   arrays: Values[];
 }
 
-/** The slices of each array that interrupted calls have received. Clear it after a success. */
+/**
+ * The slices of each array that interrupted calls have received. Clear the list after a success.
+ */
 export type ReceivedSlices = StateSlices[];
 
 export interface GatherOptions {

@@ -6,7 +6,7 @@
  */
 import { splitWindow, type CursorPosition } from '../data/cursor.ts';
 
-/** The window of a step: its samples, by their place in the epoch. */
+/** The window of a step: its samples, by their positions in the epoch. */
 export interface StepWindow extends CursorPosition {
   /** Number of samples. */
   size: number;

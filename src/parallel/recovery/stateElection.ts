@@ -92,9 +92,9 @@ export function divergentRanks(votes: readonly string[], isFresh: readonly boole
 }
 
 /**
- * Throws because a comparison found the ranks `divergent`. On these ranks it throws `OwnError`, on
- * the others PeergradError, because the others may continue without the divergent ranks.
- * `context.divergent` lists the divergent ranks.
+ * Throws because a comparison has found that the ranks `divergent` differ. On these ranks it throws
+ * `OwnError`, on the others PeergradError, because the others may continue without the divergent
+ * ranks. `context.divergent` lists the divergent ranks.
  */
 export function rejectDivergentRanks(
   { rank, worldSize }: ProcessGroup,

@@ -55,7 +55,7 @@ export interface FedReplica<Head> {
   progress(): Progress;
   /** Resolves with a copy of the committed state. */
   read(): Promise<ReachedState<Head>>;
-  /** Replaces the state. @throws if the state belongs to another model. */
+  /** Replaces the state. @throws if the state belongs to a different model. */
   load(state: ReachedState<Head>): void;
   /** Repeats steps of the run; `null` if only whole states can be sent. */
   readonly repeater: FedRepeater | null;
@@ -275,8 +275,8 @@ export class StateFeed<Head = unknown> {
     const isSame = at !== null && at.step === step && at.appliedIn === appliedIn;
     const { changes, at: begun } = this.#since!;
     const answer: Answer = {
-      // A newcomer that has another state of the same step counts as behind, because it lacks the
-      // whole state.
+      // A newcomer that has a different state of the same step counts as behind, because it lacks
+      // the whole state.
       behind: isSame ? 0 : Math.max(1, step - (at?.step ?? 0)),
       canRepeat: next !== undefined,
       stateBytes: replica.stateBytes,
@@ -332,8 +332,8 @@ export class StateFeed<Head = unknown> {
         if (everyMs !== null && updateBytes !== null && rate !== null) this.#options.onmeasured?.({ everyMs, rate });
         onnear();
       }
-      // Once the other ranks know that this rank is ready, it asks only for gradients, because a
-      // whole state has too many bytes.
+      // Once the other ranks know that this rank is ready, this rank asks only for gradients,
+      // because a whole state has too many bytes.
       if (answer.canRepeat && (isNear || next.move === 'update')) wants = 'update';
       else if (next.move === 'state' && !isNear) wants = 'state';
       else if (answer.behind > 0) {

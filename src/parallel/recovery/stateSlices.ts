@@ -36,11 +36,12 @@ export class StateSlices implements FileSlices {
   /**
    * Returns empty slices for a state of `length` bytes, which is not received yet.
    *
-   * @param earlier slices that an interrupted transfer has left. Equal slices are used again.
+   * @param earlier slices that an interrupted transfer has left. Those that are equal are used
+   *   again.
    */
   static empty(length: number, earlier: StateSlices | null = null): StateSlices {
-    // A transfer that was interrupted before it knew the digests has no slices. Then the slices of
-    // the transfer before it are used.
+    // A transfer that was interrupted before it knew the digests has no slices. In that case the
+    // slices of the transfer before it are used.
     return new StateSlices(new Uint8Array(length), null, earlier?.mayHave ? earlier.#earlier : earlier);
   }
 

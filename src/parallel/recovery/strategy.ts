@@ -34,8 +34,9 @@ export interface StepReport {
 
 export interface StepOptions extends PassOptions {
   /**
-   * Learning rate of the step; by default the optimizer's. It becomes part of the optimizer's state
-   * when the step is applied: an earlier change would make the states of interrupted ranks differ.
+   * Learning rate of the step; by default the optimizer's. The rate becomes part of the optimizer's
+   * state when the step is applied: a change before that would make the states of interrupted ranks
+   * differ.
    */
   learningRate?: number;
 }
@@ -52,15 +53,15 @@ export interface StrategyOptions {
    */
   group: ProcessGroup;
   /**
-   * Creates the optimizer for a number of parameters. A later optimizer replaces the earlier one.
+   * Creates the optimizer for a number of parameters. A new optimizer replaces the previous one.
    */
   createOptimizer: (size: number) => Optimizer;
   /** Largest norm of a gradient, see `clipGradNorm`; `null`: no limit. */
   clipNorm: number | null;
   clock: Clock;
   /**
-   * Called after a step's gradients are read from the GPU, and before they are used. It must throw
-   * if they are invalid, for example after a GPU error.
+   * Called after a step's gradients are read from the GPU, and before these are used. It must throw
+   * if the gradients are invalid, for example after a GPU error.
    */
   checkGradients: () => void;
   /** Called with a message for the user, for example if a part of the state was lost. */
@@ -72,7 +73,7 @@ export interface StrategyOptions {
 export interface GradientAccumulator {
   /**
    * Adds the gradients of a micro-batch to the next {@link Strategy.step}. Use it if this rank's
-   * samples do not fit into one micro-batch.
+   * samples do not fit in one micro-batch.
    */
   accumulate(pass: Pass, options: PassOptions): Promise<void>;
 }

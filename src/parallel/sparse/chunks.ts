@@ -34,8 +34,8 @@ export function chunksOf(length: number, entries: number): ChunkEntries[] {
 
 /**
  * Returns {@link ChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution. The code
- * divides them by a power of two; the power just below ln 2 times the mean gap is nearly the best.
- * It is found without Math.log2, whose last bit differs between engines.
+ * divides gaps by a power of two; the power just below ln 2 times the mean gap is nearly the best.
+ * Math.log2 is not used, because its last bit differs between engines.
  */
 export function lowBitsOf(meanGap: number): number {
   let bits = 0;

@@ -33,7 +33,7 @@ export function sentShare(worldSize: number): { share: number; hasOwners: boolea
 
 /**
  * Resolves with the mean of all ranks' largest entries, with the same bits on every rank. Subtracts
- * from `values` what this rank has contributed to it. Every rank must call it.
+ * from `values` what this rank has contributed to the mean. Every rank must call it.
  *
  * @param weight this rank's share of the mean. A rank without weight sends nothing.
  */
@@ -90,7 +90,7 @@ function sumBytes(size: number): number {
   return Math.ceil(size / CHUNK) * SCALE_BYTES + size;
 }
 
-/** Encodes a sum. Afterwards `sum` has what rounding has removed. */
+/** Encodes a sum. Afterwards `sum` holds what rounding has removed. */
 function encodeSum(sum: Float32Array): Uint8Array<ArrayBuffer> {
   const encoded = new DataView(new ArrayBuffer(sumBytes(sum.length)));
   for (let start = 0, at = 0; start < sum.length; start += CHUNK) {

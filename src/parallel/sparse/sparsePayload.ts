@@ -90,7 +90,7 @@ export function decodeLargest(payload: Uint8Array, size: number, entries: number
   return values;
 }
 
-/** Returns the mean magnitude of the values at `indices`; 0 without any. */
+/** Returns the mean magnitude of the values at `indices`; 0 if there are none. */
 function meanOf(values: Float32Array, indices: Uint32Array): number {
   let sum = 0;
   for (const index of indices) sum += Math.abs(values[index]!);

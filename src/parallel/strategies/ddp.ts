@@ -128,7 +128,7 @@ export class Ddp implements Strategy, ElasticStrategy {
 
   /**
    * Adds the gradients of a micro-batch to the next {@link step}. Use it if this rank's samples do
-   * not fit into one micro-batch.
+   * not fit in one micro-batch.
    */
   async accumulate(pass: Pass, options: PassOptions): Promise<void> {
     await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
@@ -217,7 +217,7 @@ export class Ddp implements Strategy, ElasticStrategy {
   /**
    * Replaces this rank's state by a copy of another state. Kept gradients are dropped.
    *
-   * @throws MismatchError if the other state belongs to another model or optimizer; nothing is
+   * @throws MismatchError if the other state belongs to a different model or optimizer; nothing is
    *   changed then.
    */
   load(state: DdpState): void {

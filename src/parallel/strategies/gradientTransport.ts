@@ -151,8 +151,8 @@ export class GradientTransport {
     if (isCollectiveCodec(codec)) return this.#ddp.setTransport(codec, null);
     const { errorFeedback } = this.#options;
     const hook = GRADIENT_CODECS[codec].createHook({ matrixRank: this.#matrixRank, plainSteps, errorFeedback });
-    // `auto` chooses a codec with a hook for slow links. All gradients are then in one bucket, so
-    // that a step waits for fewer hops.
+    // If `auto` chooses a codec that has a hook, links are slow. All gradients are then in one
+    // bucket, so that a step waits for fewer hops.
     this.#ddp.setTransport('fp32', hook, this.#gradients !== null);
   }
 

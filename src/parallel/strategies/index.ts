@@ -96,8 +96,8 @@ function createLocalSteps(
 }
 
 /**
- * Returns a shorter delay and fewer fragments if an exchange would otherwise begin before the one
- * before it has ended.
+ * Returns a shorter delay and fewer fragments if an exchange would otherwise begin before the
+ * previous one has ended.
  */
 function streamingWithin(streaming: Streaming, syncEvery: number): Streaming {
   const delay = Math.min(streaming.delay, syncEvery - 1);

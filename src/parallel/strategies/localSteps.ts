@@ -141,7 +141,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
 
   /**
    * Exchanges what ranks have learned since the latest exchanges, so that all have the same
-   * parameters. If it fails, this rank has the same state as before.
+   * parameters. If this fails, the state of this rank is unchanged.
    */
   async synchronize(): Promise<void> {
     const shared = this.#shared.slice();
@@ -217,8 +217,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     const exchange = this.#exchange ?? this.#begin(fragment);
     const [samples, ...losses] = await exchange.sums;
     await this.replica.shareBuffers(exchange.samples > 0);
-    // From here to the commit nothing is awaited, so that an interruption leaves a rank with all of
-    // its exchange or with nothing of it.
+    // From here to the commit nothing is awaited, so that after an interruption a rank has applied
+    // the whole exchange or nothing of it.
     this.#exchange = null;
     if (samples! > 0) {
       this.#outer.apply(this.#shared, this.#outerGradient, [fragment]);
@@ -226,8 +226,8 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       this.#continueFrom(fragment);
     }
     for (let i = 0; i < losses.length; i += 2) {
-      // After a run was resumed, no rank knows the losses that were not sent before. The previous
-      // loss replaces them.
+      // After a run was resumed, no rank knows the losses that had not been sent. The previous loss
+      // replaces them.
       const before = this.#progress.losses.at(-1) ?? 0;
       this.#progress.losses.push(losses[i + 1]! > 0 ? losses[i]! / losses[i + 1]! : before);
     }
@@ -265,7 +265,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     return this.#committed?.progress ?? progress;
   }
 
-  /** Returns to the latest exchange. The samples of later steps are trained again. */
+  /** Returns to the latest exchange. The samples of the steps after it are trained again. */
   rollBack(): void {
     this.#exchange = null;
     this.#buffers.rollBack();

@@ -39,8 +39,8 @@ interface ReplicaOptions {
   group: ProcessGroup;
   clock: Clock;
   /**
-   * Called after gradients are read from the GPU. It must throw if they are invalid, for example
-   * after a GPU error.
+   * Called after gradients are read from the GPU. It must throw if the gradients are invalid, for
+   * example after a GPU error.
    */
   checkGradients: () => void;
   /** See `StrategyOptions`. */
@@ -160,8 +160,8 @@ export class Replica {
   }
 
   /**
-   * Broadcasts buffers that any rank has changed since the last call, from the lowest rank with
-   * samples; from rank 0 if no rank has samples.
+   * Broadcasts the buffers that at least one rank has changed since the last call, from the lowest
+   * rank with samples; from rank 0 if no rank has samples.
    *
    * @param hasSamples whether this rank has had samples since the last call.
    */

@@ -5,9 +5,10 @@
  * Each rank sends the largest entries of each chunk of its outer gradient (`sparsePayload.ts`) and
  * subtracts exactly what it has sent. All ranks receive all payloads and add them up in rank order,
  * so the mean has the same bits everywhere. With many ranks, owners of ranges add them up
- * (`ownerRanges.ts`). A payload whose norm is above the median norm is scaled down to it, so that
- * one rank cannot outweigh the others; the rank sends the rest later. "Communication Efficient LLM
- * Pre-training with SparseLoCo" (2025, https://arxiv.org/abs/2508.15706), algorithm 1.
+ * (`ownerRanges.ts`). A payload whose norm is above the median norm is scaled down to the median,
+ * so that one rank cannot outweigh the others; the rank sends the rest later. "Communication
+ * Efficient LLM Pre-training with SparseLoCo" (2025, https://arxiv.org/abs/2508.15706), algorithm
+ * 1.
  *
  * Unlike in the paper, a rank does not return to the shared parameters: it continues from the sum
  * of these and of what it has not sent. So the outer gradient contains the unsent part, like the

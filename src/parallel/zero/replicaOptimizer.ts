@@ -42,7 +42,7 @@ export interface ReplicaOptimizer {
   update(learningRate: number | undefined, onapplied: () => void): Promise<number>;
   /** Returns a copy of this rank's state. */
   snapshot(): SavedOptimizer;
-  /** @throws MismatchError if the state belongs to another optimizer or model. */
+  /** @throws MismatchError if the state belongs to a different optimizer or model. */
   check(saved: SavedOptimizer): void;
   /** Replaces this rank's state by a copy of another state, which {@link check} has accepted. */
   load(saved: SavedOptimizer): void;

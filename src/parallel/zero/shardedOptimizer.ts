@@ -47,9 +47,9 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   readonly repeater = null;
   readonly #ddp: DistributedDataParallel;
   readonly #options: ShardedOptimizerOptions;
-  /** The optimizer of the own shard. Without {@link #place} it has no elements. */
+  /** The optimizer of this rank's shard. Without {@link #place} it has no elements. */
   #optimizer: Optimizer;
-  /** Place of the own shard; `null` from a change of the state until {@link attach}. */
+  /** Place of this rank's shard; `null` from a change of the state until {@link attach}. */
   #place: ShardPlace | null = null;
   /** Other averages: the mirror and, until {@link attach} ends, the averages of earlier shards. */
   #others: readonly ShardPiece[] = [];
@@ -145,8 +145,8 @@ export class ShardedOptimizer implements ReplicaOptimizer {
   adopt(elected: OptimizerState, behind: number, appliedIn: number): void {
     const isInOrder = this.#ddp.parameterOrder.every((parameter, i) => parameter === this.#order[i]);
     const isConfirmed = behind === 1 && this.#unconfirmed?.generation === appliedIn;
-    // If this rank is not behind, its state is from other steps than the elected state, so its
-    // averages do not belong to the elected state. They count as one step old.
+    // If this rank is not behind, its state comes from steps other than those of the elected state,
+    // so its averages do not belong to the elected state. They count as one step old.
     const older = aged(this.#pieces, Math.max(1, behind));
     const known = isConfirmed ? [this.#unconfirmed!.piece, ...older] : older;
     this.#restart(elected, isInOrder ? known : []);
@@ -170,7 +170,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     this.#others = held;
     const mirrors = step > 0 ? await this.#exchangeMirrors() : [];
     this.#others = [...mirrors, ...held];
-    // Until all ranks are here, other ranks may still need the averages that this rank had.
+    // Until all ranks reach this line, other ranks may need the averages that this rank had.
     await group.barrier();
     this.#others = mirrors;
     this.#stepsSinceMirror = 0;

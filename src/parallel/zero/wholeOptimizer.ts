@@ -33,7 +33,7 @@ export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
 
   async update(learningRate: number | undefined, onapplied: () => void): Promise<number> {
     const { gradient } = this.#ddp;
-    // The gradient is copied, because other ranks may need it as it is before it is clipped.
+    // The gradient is copied, because other ranks may need the gradient without clipping.
     this.#lastGradient ??= new Float32Array(gradient.length);
     this.#lastGradient.set(gradient);
     this.#apply(learningRate);

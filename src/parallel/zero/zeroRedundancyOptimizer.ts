@@ -110,9 +110,9 @@ export class ZeroRedundancyOptimizer {
   /**
    * Returns the state of the whole optimizer, as it was when {@link consolidateStateDict} was
    * called. Its arrays follow the order of the model's trainable weights, from the last to the
-   * first. The order of `ddp.layout` is another one if a weight was not used in the first backward.
+   * first. The order of `ddp.layout` is different if a weight was not used in the first backward.
    *
-   * @throws UsageError on ranks on which it was not consolidated.
+   * @throws UsageError on ranks on which the state was not consolidated.
    */
   stateDict(): OptimizerState {
     if (this.#consolidated) return this.#consolidated;
@@ -126,7 +126,7 @@ export class ZeroRedundancyOptimizer {
    * Takes this rank's shard of the state of a whole optimizer, in the order of {@link stateDict}.
    * It may be called before the first backward. Every rank must call it.
    *
-   * @throws MismatchError if the state belongs to another optimizer or model.
+   * @throws MismatchError if the state belongs to a different optimizer or model.
    */
   loadStateDict(state: OptimizerState): void {
     const { optimizer, shard } = this.#shard();
@@ -136,7 +136,7 @@ export class ZeroRedundancyOptimizer {
     const { name, scalars, slots } = state;
     optimizer.load(this.#partOf(state, shard));
     // Until ranks agree on the order of the parameters, the state is kept. Their agreement changes
-    // the shard, so its averages are then taken from the state again.
+    // the shard, so the shard's averages are then taken from the state again.
     if (this.#ddp.isOrdered) this.#loaded = null;
     else this.#loaded = { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) };
   }
