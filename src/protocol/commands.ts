@@ -52,8 +52,8 @@ export type EngineCommand =
   /** Lesson only. A tab that does not lead the lesson may only edit its own numbers. */
   | { type: 'lesson'; order: LessonOrder }
   /**
-   * Whether this page is hidden, which the engine sends to the other ranks, and whether somebody
-   * may see it: the page of a launcher may be visible to nobody.
+   * Whether this page is hidden (the engine sends this to the other ranks), and whether a person
+   * may see the page: nobody sees some pages of launchers, although they are not hidden.
    */
   | { type: 'visibility'; isHidden: boolean; isWatched: boolean }
   /** The machine may have slept, or its network may have changed. */
@@ -76,8 +76,8 @@ export type EngineCommand =
   /**
    * Requests the model as a file. Weights can be requested during or after the run, a checkpoint
    * only during the run. `best` is the model with the lowest held-out loss. It exists if the job
-   * has {@link JobSpec.patience} and this tab took part in the evaluation with that loss. Otherwise
-   * the current model is exported.
+   * has {@link JobSpec.patience} and this tab took part in the evaluation with that loss. If there
+   * is no such model, the current one is exported.
    */
   | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
   /**

@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 
 /**
- * The largest number of classes. A larger table is not readable and does not fit into an update for
+ * The largest number of classes. A larger table is not readable and does not fit in an update for
  * spectators.
  */
 export const MAX_CONFUSED_CLASSES = 32;

@@ -29,7 +29,7 @@ export const PROTOCOL_VERSION = 20;
 export const SIGNALING_PATH = '/signal';
 /**
  * The largest size of a control message, in bytes. The largest message is a `reconnect`, which
- * lists all ranks: with {@link MAX_WORLD_SIZE} ranks, 1 KiB for each. An SDP offer has about 8 KiB.
+ * lists all ranks: with {@link MAX_WORLD_SIZE} ranks, 1 KiB for each. An SDP offer is about 8 KiB.
  */
 export const MAX_CONTROL_BYTES = 256 * 1024;
 /** The largest number of spectators in a room, enough for a lecture hall. */
@@ -59,7 +59,7 @@ export const ClientMessage = v.variant('type', [
     ...newcomer,
     room: roomCode,
     /**
-     * The world size that the newcomer expects. A room with another world size refuses the
+     * The world size that the newcomer expects. A room with a different world size refuses the
      * newcomer.
      */
     worldSize: v.optional(worldSize),
@@ -131,7 +131,7 @@ export const ClientMessage = v.variant('type', [
   v.strictObject({ type: v.literal('linked'), generation: ordinal, served: v.optional(peers) }),
   /**
    * This member and `peer` link through the server, but now have a direct connection, too. The next
-   * generation uses it. Only the end that decides this sends the message.
+   * generation uses the direct connection. Only the end that decides this sends the message.
    */
   v.strictObject({ type: v.literal('direct'), generation: ordinal, peer: memberId }),
   /** This member's step number and state hash before the generation's first step. */
@@ -214,7 +214,8 @@ export const REFUSALS = [
   /** The host has removed this member. */
   'removed',
   /**
-   * The message does not match the protocol, or its sender uses another version of the protocol.
+   * The message does not match the protocol, or its sender uses a different version of the
+   * protocol.
    */
   'bad-message',
   /**
@@ -241,8 +242,8 @@ export const REFUSALS = [
 export type Refusal = (typeof REFUSALS)[number];
 
 /**
- * Whether the server forwards frames. `on`: for pairs that cannot connect by WebRTC. `only`: for
- * all pairs of tabs in different browsers, which do not try WebRTC.
+ * The pairs of members for which the server forwards frames. `on`: pairs that cannot connect by
+ * WebRTC. `only`: all pairs of tabs in different browsers, which do not try WebRTC.
  */
 export const SERVER_LINK_MODES = ['off', 'on', 'only'] as const;
 export type ServerLinkMode = (typeof SERVER_LINK_MODES)[number];
@@ -339,7 +340,7 @@ export const OTHER_SERVER_MESSAGES = [
     serverLinks: v.picklist(SERVER_LINK_MODES),
     /** Identifies the server's process; a different id means that the server has restarted. */
     bootId: text(64),
-    /** Send `heartbeat` this often, milliseconds. */
+    /** Milliseconds between two `heartbeat` messages of the tab. */
     heartbeatMs: count,
   }),
   /** Replaces the credentials from `admitted`, which expire. */

@@ -12,7 +12,7 @@ export class DeltaDecoder {
   /**
    * Returns the message with whole lists instead of changes.
    *
-   * @throws ProtocolError if the message refers to another version of the room than the latest one,
+   * @throws ProtocolError if the message refers to a version of the room other than the latest one,
    *   or does not fit the latest one. The connection is then useless: only a new one sends the
    *   whole room.
    */

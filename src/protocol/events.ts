@@ -129,8 +129,9 @@ export type EngineEvent =
   /** The room as the server describes it. */
   | Omit<RoomMessage, 'run' | 'generation' | 'hasTrained' | 'removed'>
   /**
-   * While shaders are compiled, `shaders` counts the compiled ones and all. `received` belongs to
-   * the stage `receiving`. `loading` is the progress of the stage `data`, at most once a second.
+   * While shaders are compiled, `shaders` has the number of compiled shaders and of all shaders.
+   * `received` belongs to the stage `receiving`. `loading` is the progress of the stage `data`, at
+   * most once a second.
    */
   | {
       type: 'warmup';
@@ -146,8 +147,8 @@ export type EngineEvent =
    */
   | { type: 'reading'; bytes: number; total: number }
   /**
-   * Progress of distributing the job's files to all ranks, also while the run trains, or the state
-   * to ranks that lack it: how many of the `total` bytes each rank has.
+   * How many of the `total` bytes each rank has: bytes of the job's files, which are distributed to
+   * all ranks, also while the run trains; or of the state, which ranks that lack it receive.
    */
   | {
       type: 'distribution';
@@ -171,15 +172,15 @@ export type EngineEvent =
   /** A hint for the user, as a sentence. The run continues. */
   | ({ type: 'note' } & NoticeText)
   /**
-   * A sign that this tab's engine still computes or loads, within its time limit. Meanwhile it may
-   * emit no other event.
+   * A sign that this tab's engine still computes or loads, within the time limit of its task.
+   * Meanwhile the engine may emit no other event.
    */
   | { type: 'working'; task: string; ms: number }
   /** The run continues without this rank for a while. `message` says why. */
   | ({ type: 'suspended' } & NoticeText)
   /**
    * Progress of an evaluation on held-out samples after a step. This rank has evaluated `done` of
-   * the `share` samples that it evaluates.
+   * its `share` samples.
    */
   | { type: 'testing'; step: number; done: number; share: number }
   /** A step begins. `samples` has the same value as in the step's `step` event. */
@@ -195,9 +196,9 @@ export type EngineEvent =
    */
   | { type: 'opening'; loading: LoadProgress }
   /**
-   * The preview of this tab's files, or the problem with them or with the job's fields that depend
-   * on them. Emitted when the files or the job change. `preview` and `problem` are both `null`
-   * while the files are being read.
+   * The preview of this tab's files, or what is wrong with the files or with the job's fields for
+   * them. Emitted when the files or the job change. `preview` and `problem` are both `null` while
+   * the files are being read.
    */
   | { type: 'preview'; preview: Preview | null; problem: string | null }
   /**

@@ -21,7 +21,7 @@ const LEAST_NUMBERS = 4;
  * for.
  */
 const SLOW_SECONDS = { min: 2, max: 8 } as const;
-/** The largest page of a lesson's text that an order can show. Pages are counted from 0. */
+/** The highest page number of a lesson's text that an order can name. Pages are counted from 0. */
 const MAX_PAGES = 32;
 
 /** Returns how many numbers each of `n` ranks has. */
@@ -93,7 +93,7 @@ const Round = v.strictObject({
   /** Number of the round, from 1. */
   number: count,
   mode,
-  /** Ranks 0 .. n-1 take part; ranks that joined later wait for the next round. */
+  /** Ranks 0 .. n-1 take part; ranks that join during the round wait for the next one. */
   n: worldSize,
   /** Each rank's numbers at the start of the round (`own`) and now (`held`). */
   own: perRank(v.array(v.number())),

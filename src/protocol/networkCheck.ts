@@ -9,7 +9,7 @@ import { finite } from './scalars.ts';
 export const CHECK_ROOM = 'NETWRK';
 /** Generation of all signals and links in this room. */
 export const CHECK_GENERATION = 0;
-/** Number of members before a member to which it may link, and of members after it. */
+/** Number of members before a member, and of members after it, to which the member may link. */
 export const MAX_PARTNERS = 3;
 
 /** Whether two members of the room may link. `members` are in the order in which they joined. */
@@ -68,11 +68,14 @@ export const ADVICE = {
   mixed: true,
   /** No pair connects by WebRTC, and all link through the server. */
   isolated: true,
-  /** The server allows no WebRTC, and pairs link through it. */
+  /** The server allows no WebRTC, and pairs link through the server. */
   'only-server': true,
-  /** Other tabs are in the same browser: the server's link works, and data channels are unknown. */
+  /**
+   * All other tabs are in this browser. The link through the server works; data channels are
+   * untested.
+   */
   'one-browser': true,
-  /** Same, but without a working link through the server. */
+  /** All other tabs are in this browser, and the link through the server does not work. */
   'one-browser-only': null,
   /** A pair has no link, and the server forwards none. */
   off: false,

@@ -33,7 +33,7 @@ export const newcomer = {
    * the server sees the id; other members see a number instead.
    */
   browser: v.optional(v.pipe(v.string(), v.regex(/^[\w-]{16,64}$/))),
-  /** The requested rank; without it, any rank that no other member has requested. */
+  /** The requested rank; if missing, the member gets a rank that no other member has requested. */
   rank: v.optional(rank),
   /** Whether the newcomer only watches: it never trains, and needs neither a device nor links. */
   isSpectator: v.optional(v.boolean()),
@@ -167,9 +167,7 @@ export const Pulse = v.strictObject({
   limitMs: v.pipe(count, v.maxValue(MAX_LIMIT_MS)),
   /** Members whose data the thread waits for, in ops that it has called. */
   awaits: v.optional(v.pipe(v.array(memberId), v.maxLength(MAX_AWAITED))),
-  /**
-   * The data that links are sending may delay later pulses by up to this number of milliseconds.
-   */
+  /** The data that links are sending may delay the next pulses by up to this many milliseconds. */
   lateMs: v.optional(lateMs),
 });
 export type Pulse = v.InferOutput<typeof Pulse>;

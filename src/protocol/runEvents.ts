@@ -94,8 +94,8 @@ const MAX_LAYERS = 512;
 export const PipelineEvent = v.object({
   type: v.literal('pipeline'),
   /**
-   * Ranks of each replica. Replica r has the ranks from r * `ranks` on, in the order of their
-   * stages. The last ranks of the world may have no stage.
+   * Number of ranks of each replica. Replica r consists of the ranks from r * `ranks` on, in the
+   * order of their stages. The last ranks of the world may have no stage.
    */
   ranks: worldSize,
   replicas: worldSize,

@@ -1,6 +1,6 @@
 /**
  * Links through the signaling server, for two members that cannot connect by WebRTC. Each end opens
- * a WebSocket of its own and sends `LinkOpening`, one JSON text. When both ends are there, the
+ * a WebSocket of its own and sends `LinkOpening`, one JSON text. When both ends have done so, the
  * server answers each with `paired`. Then every message is binary, and the server forwards it
  * unread.
  */
@@ -12,22 +12,22 @@ import { memberId, ordinal, roomCode, secret, text } from './scalars.ts';
 /** Path of these WebSockets on the signaling server. */
 export const SERVER_LINK_PATH = '/link';
 /**
- * A message counts at least this many bytes, in the server's rate and while it waits: a short one
- * costs time and memory, too. In a link's window (`transport/frameOrder.ts`) a frame counts even
- * more.
+ * A message counts as at least this many bytes, in the server's rate and while it waits, because a
+ * short message costs time and memory, too. In a link's window (`transport/frameOrder.ts`) a frame
+ * counts even more.
  */
 export const MIN_COUNTED_BYTES = 2048;
 
 export const LinkOpening = v.strictObject({
   version: v.literal(PROTOCOL_VERSION),
   room: roomCode,
-  /** The sender, and the latest token that it got from the server. */
+  /** The sender, and the latest token that it has received from the server. */
   member: memberId,
   token: secret,
-  /** The generation, or the feed, for which the link is opened. It may outlive it. */
+  /** The generation, or the feed, for which the link is opened. The link may outlive it. */
   generation: ordinal,
   peer: memberId,
-  /** The initiating end chooses it and sends it to the other end, in a signal. */
+  /** Id of the link. The initiating end chooses it and sends it to the other end in a signal. */
   channel: channelId,
 });
 export type LinkOpening = v.InferOutput<typeof LinkOpening>;

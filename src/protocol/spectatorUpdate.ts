@@ -31,7 +31,7 @@ import { HopEvent, MAX_HOPS } from './stepTrace.ts';
 const none = v.pipe(v.array(v.number()), v.maxLength(0));
 
 /**
- * A run's result without its large parts, so that the final update fits into one message. The
+ * A run's result without its large parts, so that the final update fits in one message. The
  * generated texts, the best evaluation and the lists with a value for each step are left out. The
  * confusion matrix is sent separately.
  */

@@ -10,8 +10,8 @@ import { count, finite, MAX_WORLD_SIZE } from './scalars.ts';
 export const MAX_HOPS = 2 * (MAX_WORLD_SIZE - 1);
 
 /**
- * One step of an all-reduce's plan as this rank saw it. The plan tells what the rank sent and
- * received in the step; with the ring, it is one chunk each.
+ * One step of an all-reduce's plan as this rank saw it. The plan states what the rank sent and
+ * received in the step: with the ring, one chunk each.
  */
 export const HopEvent = v.object({
   /** The number of the step in the plan. With the ring, it is the ring step, 0 .. 2(n-1)-1. */
@@ -33,7 +33,10 @@ export type HopEvent = v.InferOutput<typeof HopEvent>;
 /** Durations of the parts of one optimizer step, in milliseconds. */
 export const StepTimes = v.object({
   total: finite,
-  /** Until this rank's samples were read. Samples that were read ahead take no time. */
+  /**
+   * From the start of the step until this rank's samples are read. Samples that were read ahead
+   * take no time.
+   */
   data: finite,
   /**
    * From the start of the pass until the first bucket's gradients are read. Without buckets: until

@@ -22,13 +22,15 @@ export interface DataFileEntry {
   modified?: number;
 }
 
-/** Returns a hash of a list of files. It says to which list positions in the contents belong. */
+/**
+ * Returns a hash of a list of files. It identifies the list to which positions in contents refer.
+ */
 export function hashOfList(entries: readonly DataFileEntry[]): string {
   const facts = entries.map(({ name, size, modified }) => [name, size, modified]);
   return hashState([new TextEncoder().encode(JSON.stringify(facts))]);
 }
 
-/** Kinds by name. A file with another name may still be a picture. */
+/** Kinds by name. A file with a different name may still be a picture. */
 const KINDS: readonly (readonly [DataFileKind, RegExp])[] = [
   ['idx', /(idx\d?(-(ubyte|byte|short|int|float|double))?|-ubyte)(\.gz)?$/i],
   ['picture', /\.(png|apng|jpe?g|jpe|jfif|pjpe?g|pjp|gif|webp|bmp|dib|avif)$/i],

@@ -7,8 +7,8 @@ import * as v from 'valibot';
  */
 export const MAX_SHARED_BYTES = 2 ** 30;
 /**
- * The largest number of files. It is limited because the list must fit into one control message,
- * as part of the job.
+ * The largest number of files. It is limited because the list must fit in one control message, as
+ * part of the job.
  */
 export const MAX_SHARED_FILES = 64;
 export const MAX_FILE_NAME_LENGTH = 200;

@@ -1,6 +1,6 @@
 /**
- * The answer to the command `inspect`: pictures of what a model has learned. The answer has about
- * 60 kB for any model size.
+ * The answer to the command `inspect`: pictures of what a model has learned. The answer is about 60
+ * kB for any model size.
  */
 
 /** Pixels per side of the images that the built-in jobs classify. */
@@ -50,7 +50,7 @@ export interface ModelInspection {
    */
   asked: number;
   wrong: number;
-  /** Some images with a wrong prediction, sorted by falling probability of the prediction. */
+  /** Some images with a wrong prediction, sorted by descending probability of the prediction. */
   mistakes: Mistake[];
   /** One image of each label. The images never change. */
   examples: LabelledImage[];

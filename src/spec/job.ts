@@ -38,7 +38,7 @@ export * from './codecs.ts';
 export * from './names.ts';
 export * from './strategies.ts';
 
-/** The widest hidden layer. Its gradient has 13 MB, which takes seconds per step over WebRTC. */
+/** The widest hidden layer. Its gradient is 13 MB, which takes seconds per step over WebRTC. */
 export const MAX_HIDDEN = 4096;
 
 /**

@@ -24,14 +24,15 @@ export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
 };
 
 /**
- * The largest model file that is read as a whole, in bytes. A larger file might not fit into a
- * tab's memory. Safetensors files are read tensor by tensor, so they have no limit.
+ * The largest model file that is read as a whole, in bytes. A larger file might not fit in a tab's
+ * memory. Safetensors files are read tensor by tensor, so they have no limit.
  */
 export const MAX_MODEL_FILE_BYTES = 512 * 1024 * 1024;
 
 /**
  * @param name the file's name in the error.
- * @throws DataError if a file of `size` bytes or more is too large.
+ * @param size the file's bytes, or a lower bound of them.
+ * @throws DataError if the file is too large.
  */
 export function checkModelFileSize(name: string, size: number): void {
   if (size <= MAX_MODEL_FILE_BYTES) return;

@@ -92,8 +92,8 @@ export const KERNEL_CHOICES = ['own', 'stock'] as const;
 export type KernelChoice = (typeof KERNEL_CHOICES)[number];
 
 /**
- * Encodings of texts and tables that people's files may have. UTF-16 is recognized without them.
- * The names are those of `TextDecoder`.
+ * Encodings of texts and tables that people's files may have. UTF-16 is recognized, whatever is
+ * chosen. The names are those of `TextDecoder`.
  */
 export const TEXT_ENCODINGS = [
   'utf-8',

@@ -13,12 +13,12 @@ import { Layer, LayerName } from './layers.ts';
 
 const MAX_LAYERS = 64;
 /**
- * The largest size of the layers' JSON, in bytes. The job must fit into one control message,
- * together with the room's members and a list of files.
+ * The largest size of the layers' JSON, in bytes. The job must fit in one control message, together
+ * with the room's members and a list of files.
  */
 const MAX_TOPOLOGY_BYTES = 12 * 1024;
 /**
- * The largest number of weights of a tab. Their gradient has 40 MB, which takes several seconds per
+ * The largest number of weights of a tab. Their gradient is 40 MB, which takes several seconds per
  * step over WebRTC. With a pipeline, this limit applies to each stage.
  */
 const MAX_PARAMETERS = 10_000_000;
@@ -197,8 +197,8 @@ function named(layers: readonly Layer[]): NamedLayer[] {
 }
 
 /**
- * Replaces -1 in the target shape of a Reshape by the number for which it stands. Otherwise,
- * TensorFlow.js would not know the layer's output shape.
+ * Replaces -1 in the target shape of a Reshape by the number for which it stands, because
+ * TensorFlow.js would otherwise not know the layer's output shape.
  */
 function resolved(topology: Topology): Topology {
   const rows = rowsOf(topology);

@@ -20,7 +20,10 @@ export const MAX_TASK_LENGTH = 80;
 export const MAX_AWAITED = 8;
 /** No task may take longer without progress, even if a tab reports a higher limit. */
 export const MAX_LIMIT_MS = 24 * 3_600_000;
-/** A message to or from the server may wait until the line has carried this many bytes of links. */
+/**
+ * A message to or from the server may wait until the line has carried this many bytes of the links'
+ * data.
+ */
 export const LINE_BYTES = 1024 * 1024;
 /** Such a message never waits longer than this: 1 MiB takes 168 s at 50 kbit/s. */
 export const MAX_LATE_MS = 180_000;
@@ -36,7 +39,7 @@ export interface Traffic {
 export const NO_TRAFFIC: Traffic = { unsent: 0, sent: 0, received: 0 };
 
 export interface ActivityReport {
-  /** The task in progress, such as `step 12`; empty: none is named. */
+  /** The task in progress, such as `step 12`; empty if no task with a name is in progress. */
   readonly task: string;
   /** A number that grows whenever the task makes progress. */
   readonly progress: number;
@@ -105,7 +108,7 @@ export class Activity {
    */
   async during<T>(task: string, work: (end: () => void) => T | Promise<T>, amount = 1): Promise<T> {
     const current = { task, kind: task.replace(/ \d+$/, ''), amount, since: this.#clock.now(), longest: 0 };
-    // A task within another one, such as the pass of a warm-up, is no usual task of its kind.
+    // A task within another one, such as the pass of a warm-up, is not a usual task of its kind.
     const paces = this.#current.length > 0 ? this.#rehearsed : this.#paces;
     let isOver = false;
     const end = (isComplete: boolean): void => {
@@ -138,7 +141,7 @@ export class Activity {
     if (this.#clock.now() - this.#reportedAt >= REPORT_MS) this.#report();
   }
 
-  /** Returns a listener of the bytes that each rank has: more bytes on any rank are progress. */
+  /** Returns a listener for the numbers of bytes that ranks have; a growing sum is progress. */
   countBytes(): (bytesPerRank: readonly number[]) => void {
     let known = 0;
     return (bytesPerRank) => {
@@ -193,7 +196,7 @@ export class Activity {
     return unsent > 0 && ms <= LEAST_LIMIT_MS ? ms : null;
   }
 
-  /** Measures the line with bytes that waited at the last measurement. */
+  /** Measures the line's speed by the bytes that were waiting at the previous measurement. */
   #measureLine(traffic: Traffic): void {
     const { unsent, sent, at } = this.#measured;
     const now = this.#clock.now();
@@ -203,8 +206,8 @@ export class Activity {
     const moved = traffic.sent - sent;
     if (unsent === 0 || moved <= 0) return;
     const lateMs = Math.min(MAX_LATE_MS, (LINE_BYTES * ms) / Math.min(moved, unsent));
-    // If all waiting bytes have left, it is unknown when. Then the line may be faster than
-    // measured.
+    // If all waiting bytes have left, the time at which they left is unknown, and the line may be
+    // faster than measured.
     this.#lateMs = moved < unsent ? lateMs : Math.min(lateMs, this.#lateMs);
   }
 

@@ -2,7 +2,7 @@
  * A log of what this rank does, to find out why a room does not work as expected. It is off by
  * default. Patterns of the npm package `debug` turn scopes on: in Node in the environment variable
  * DEBUG, on a page in `localStorage.debug`. A worker has no localStorage, so its page passes the
- * patterns.
+ * patterns to it.
  */
 import debug from 'debug';
 
@@ -15,7 +15,7 @@ export interface DebugLog {
 export function debugLog(scope: 'membership' | 'links' | 'collectives' | 'recovery'): DebugLog {
   const write = debug(`peergrad:${scope}`);
   const log = (line: () => string): void => {
-    // As an argument, because messages of errors may contain percent signs.
+    // The line is an argument of a format, because error messages may contain percent signs.
     if (write.enabled) write('%s', line());
   };
   return Object.assign(log, { isOn: () => write.enabled });

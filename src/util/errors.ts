@@ -72,16 +72,16 @@ export class MismatchError extends PeergradError {
 }
 
 /**
- * Some ranks (`context.divergent`) have another state than the majority. Begin another generation,
- * which replaces the state of these ranks. If it happens again, continue without them.
+ * Some ranks (`context.divergent`) have a different state than the majority. Begin another
+ * generation, which replaces the state of these ranks. If it happens again, continue without them.
  */
 export class DivergenceError extends PeergradError {
   override readonly name: string = 'DivergenceError';
 }
 
 /**
- * Received bytes or messages violate the protocol. The other side is faulty, hostile or has another
- * version.
+ * Received bytes or messages violate the protocol. The other side is faulty or hostile, or runs a
+ * different version.
  */
 export class ProtocolError extends PeergradError {
   override readonly name: string = 'ProtocolError';
@@ -111,7 +111,7 @@ export class DeviceError extends PeergradError {
 }
 
 /**
- * Data or a file is missing, damaged, in another format or different from the other ranks' data:
+ * Data or a file is missing, damaged, in the wrong format or different from the other ranks' data:
  * choose other files.
  */
 export class DataError extends PeergradError {

@@ -53,7 +53,7 @@ export const MIN_HALF_EXPONENT = -112;
  * @param into the output; a new array by default.
  * @param exponent values are first divided by 2^exponent. The exponent must be at least -112, and
  *   it must be 0 if a value is infinite or NaN.
- * @throws UsageError if `into` has another length.
+ * @throws UsageError if `into` has a different length.
  */
 export function toHalf(
   from: Float32Array,
@@ -91,7 +91,7 @@ export function toHalf(
  *
  * @param into the output; a new array by default.
  * @param exponent values are multiplied by 2^exponent, to reverse the division in {@link toHalf}.
- * @throws UsageError if `into` has another length.
+ * @throws UsageError if `into` has a different length.
  */
 export function fromHalf(
   from: Uint16Array,
@@ -99,8 +99,8 @@ export function fromHalf(
   exponent = 0,
 ): Float32Array {
   checkLengths(from.length, into.length);
-  // The factor is a double, because it may be too large for a float32. A half multiplied by it is
-  // exact.
+  // The factor is a double, because it may be too large for a float32. The product of a half and
+  // this factor is exact.
   const factor = REBIAS * powerOfTwo(exponent);
   const bits = new Uint32Array(into.buffer, into.byteOffset, into.length);
   for (let i = 0; i < from.length; i++) {

@@ -31,8 +31,8 @@ function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, 
 }
 
 /**
- * Returns how many of `byteLength` bytes belong to complete 32-bit words. It divides, because
- * bitwise operators return negative numbers from 2 GiB on.
+ * Returns how many of `byteLength` bytes belong to complete 32-bit words. The function divides,
+ * because bitwise operators return negative numbers from 2 GiB on.
  */
 export function wholeWords(byteLength: number): number {
   return byteLength - (byteLength % 4);

@@ -1,6 +1,6 @@
 /** Files in the browser's private file system (OPFS). */
 
-/** The part of `FileSystemSyncAccessHandle` that is used. The types of pages do not have it. */
+/** The part of `FileSystemSyncAccessHandle` that is used. TypeScript's types for pages lack it. */
 export interface SyncAccessHandle {
   read(into: ArrayBufferView, options: { at: number }): number;
   write(values: ArrayBufferView, options: { at: number }): number;
@@ -22,7 +22,7 @@ export async function privateDirectory(name: string): Promise<FileSystemDirector
  * Opens a file in a worker, and creates it if it does not exist.
  *
  * @param isShared whether other workers may open the file at the same time. Only some browsers
- *   allow it.
+ *   support this.
  * @throws (rejects) DOMException if the file cannot be opened.
  */
 export async function openInWorker(

@@ -2,8 +2,9 @@
 import { backendOfCpu } from './fallbackBackend.ts';
 
 /**
- * Returns `null` if the browser cannot run the module: it has no WebAssembly with SIMD, or the page
- * forbids WebAssembly, or an old browser compiles only small modules outside of workers.
+ * Compiles a module. Returns `null` if the browser cannot run the module: it has no WebAssembly
+ * with SIMD, or the page forbids WebAssembly, or an old browser compiles only small modules outside
+ * of workers.
  *
  * @param base64 the module's bytes.
  * @param change returns the bytes that are compiled.
@@ -17,7 +18,7 @@ export function compileSimd(
   try {
     return new WebAssembly.Module(bytes);
   } catch {
-    // A Content-Security-Policy forbids it. The error has another class in Safari than elsewhere.
+    // A Content-Security-Policy forbids it. The class of the error depends on the browser.
     return null;
   }
 }
