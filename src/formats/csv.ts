@@ -119,7 +119,7 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
   const checkFields = (): void => {
     const isFirst = hasHeader && row < 0;
     if (isFirst ? record.count >= shape.columns : fits(record, shape)) return;
-    // Another encoding is the more likely reason, so its error comes first.
+    // A wrong encoding is the more likely reason, so `fields` throws the error for it first.
     record.fields();
     const found = record.count === 1 ? '1 field' : `${record.count} fields`;
     const isAbove = row === (hasHeader ? 0 : 1) || shape.columns === 1;
@@ -157,7 +157,7 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
   return { columns, hasHeader, separator, rowName, rows: Math.max(0, row) };
 }
 
-/** @throws DataError if a file starts like another format than CSV. */
+/** @throws DataError if a file starts like a format other than CSV. */
 function checkStart(name: string, head: Uint8Array): void {
   const beginning = String.fromCharCode(...head.subarray(0, START_BYTES));
   const other = OTHERS.find(([start]) =>

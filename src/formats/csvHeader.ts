@@ -8,8 +8,8 @@ const YEARS = [1900, 2100] as const;
 /**
  * A conclusion from one field of the first record and the values below it. `name`: the field is a
  * word and all values are numbers, so the field is a column name. `value`: the field is a word that
- * is also one of the values, so it is data. `unlike`: the field is a word that is not one of the
- * values, and a value occurs at least twice on average, so the field may be a column name.
+ * is also one of the values, so the field is data. `unlike`: the field is a word that is not one of
+ * the values, and a value occurs at least twice on average, so the field may be a column name.
  */
 type Sign = 'name' | 'value' | 'unlike';
 

@@ -59,7 +59,7 @@ export class CsvRecords {
     for (const byte of [LF, CR, this.#separator]) this.#ends[byte] = 1;
   }
 
-  /** Adds bytes after those that are not part of a record yet. */
+  /** Appends a chunk to the bytes that are not part of a record yet. */
   add(chunk: Uint8Array, isLast: boolean): void {
     const zero = chunk.indexOf(0);
     if (zero !== -1) {
@@ -220,7 +220,8 @@ export class CsvRecords {
 }
 
 /**
- * Returns bytes as text; `null` if they are not all ASCII. For short texts, it is the fastest way.
+ * Returns bytes as text; `null` if they are not all ASCII. For short texts, this is the fastest
+ * way.
  */
 export function asciiOf(bytes: Uint8Array, from: number, to: number): string | null {
   let text = '';

@@ -3,7 +3,7 @@ import type { CsvRecords, Start } from './csvRecords.ts';
 import { isNumber } from './numbers.ts';
 
 const BOM = [0xef, 0xbb, 0xbf];
-/** Matches a line such as `sep=;`, which tells Excel the separator. It is not data. */
+/** Matches a line such as `sep=;`, which tells Excel the separator. Such a line is not data. */
 const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
 /** A line `sep=;` is recognized only if it ends within this number of first bytes of a file. */
 const SEP_BYTES = 32;

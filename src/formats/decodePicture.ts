@@ -5,7 +5,9 @@
 import { pictureFormat } from '../spec/dataFiles.ts';
 import { DataError } from '../util/errors.ts';
 
-/** Must be raised when pictures get other pixels, because decoded pictures are stored. */
+/**
+ * Must be raised when decoding results in different pixels, because decoded pictures are stored.
+ */
 export const DECODER_VERSION = 1;
 
 export interface PictureSize {
@@ -40,14 +42,14 @@ function contextOf(side: number): OffscreenCanvasRenderingContext2D {
 
 /**
  * MIME types of the formats that `ImageDecoder` decodes to the same pixels as `createImageBitmap`.
- * In JPEG and WebP pictures, it scales colours in another way.
+ * `ImageDecoder` scales the colours of JPEG and WebP pictures differently.
  */
 const TYPES: Readonly<Record<string, string>> = { PNG: 'image/png', GIF: 'image/gif', BMP: 'image/bmp' };
 
 /**
  * Decodes a picture with WebCodecs, which takes a third of the time of `createImageBitmap` for
  * small pictures, because their bytes stay in this process. Resolves with `null` if this browser
- * does not decode this picture so, or if the picture must be turned.
+ * cannot decode this picture in this way, or if the picture must be turned.
  */
 async function decodeFrame(data: Uint8Array<ArrayBuffer>, type: string | undefined): Promise<ImageBitmap | null> {
   // A browser whose frames do not state their rotation does not say how a photo must be turned.

@@ -67,7 +67,7 @@ export function isMarker(field: string): boolean {
  */
 const SUSPECTS = /^-?(?:9+[789]|32767|2147483647|9\.969\d*e\+?36)(?:[.,]0+)?$|^-(?:9|32768|2147483648)(?:[.,]0+)?$/i;
 
-/** Returns whether a number may be a code for a missing value. Often it is an ordinary number. */
+/** Returns whether a number may be a code for a missing value. Such a number is often ordinary. */
 export function isSuspect(number: string): boolean {
   const first = number.charCodeAt(number.startsWith('-') ? 1 : 0);
   // All codes begin with 9, 3 or 2.

@@ -31,7 +31,7 @@ interface ParquetOptions {
 /**
  * Reads the column names, then all rows.
  *
- * @throws (rejects) DataError if the file is damaged, or a column is nested or has another kind of
+ * @throws (rejects) DataError if the file is damaged, or a column is nested or has unsupported
  *   values.
  */
 export async function readParquet(

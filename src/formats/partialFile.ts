@@ -12,7 +12,7 @@ const BLOCK_BYTES = 64 * 1024;
 /** Maximum number of bytes of one file that stay in memory. */
 const KEPT_BYTES = 64 * 1024 * 1024;
 
-/** The part of the interface of a Blob that reads bytes. A file on a server has it too. */
+/** The part of a Blob's interface that reads bytes. A file on a server implements it, too. */
 export interface Bytes {
   readonly size: number;
   slice(start: number, end: number): Bytes;

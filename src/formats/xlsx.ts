@@ -38,7 +38,7 @@ export async function workbookToCsv(file: File): Promise<{ csv: File; sheet: str
   };
 }
 
-/** Line ends in a cell become spaces, so that rows keep their numbers. */
+/** Returns a cell as a quoted field. Line ends become spaces, so that rows keep their numbers. */
 function quoted(field: string): string {
   return `"${field.replaceAll(/\r\n?|\n/g, ' ').replaceAll('"', '""')}"`;
 }

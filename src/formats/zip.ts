@@ -46,8 +46,8 @@ interface ZipEntry {
    * Reads the entry's bytes. If the entry is not compressed, the result is a slice of the file, and
    * nothing is read. If the entry is deflated, it is unpacked and its checksum is verified.
    *
-   * @throws (rejects) DataError if the entry is damaged, encrypted or uses another compression
-   *   method.
+   * @throws (rejects) DataError if the entry is damaged, encrypted or has an unsupported
+   *   compression.
    */
   readonly blob: () => Promise<Blob>;
 }

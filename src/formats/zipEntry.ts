@@ -26,14 +26,14 @@ export interface ZipEntryFacts {
   readonly crc: number;
 }
 
-/** The header before an entry's bytes has this length, and then a name and an extra field. */
+/** Length of the header before an entry's bytes, without the name and the extra field in it. */
 const HEADER_BYTES = 30;
-/** The largest length of a header with name and extra field, whose lengths have two bytes each. */
+/** Largest length of a header with its name and its extra field, each of at most 65 535 bytes. */
 export const MAX_HEADER_BYTES = HEADER_BYTES + 2 * 0xffff;
 const HEADER_MARK = 0x04034b50;
-/** An entry's packed bytes may begin with tables of codes, which have less than this length. */
+/** Limit of the length of the tables of codes with which an entry's packed bytes may begin. */
 const CODES_BYTES = 1024;
-/** The extra field before an entry's bytes usually has at most this length. */
+/** Length that the extra field before an entry's bytes usually does not exceed. */
 const EXTRA_BYTES = 512;
 
 export function entryError({ zip, filename }: ZipEntryFacts, at: number, what: string, cause?: unknown): DataError {
@@ -97,8 +97,7 @@ function packedBytes({ packedSize, size }: ZipEntryFacts, most: number): number 
  * @param read returns the given number of bytes from the entry's offset on, or fewer at the end of
  *   the zip file.
  * @param most the number of unpacked bytes that are needed.
- * @throws (rejects) DataError if the entry is damaged, encrypted or uses another compression
- *   method.
+ * @throws (rejects) DataError if the entry is damaged, encrypted or has an unsupported compression.
  */
 export async function unpackEntry(
   entry: ZipEntryFacts,

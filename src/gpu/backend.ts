@@ -32,12 +32,15 @@ export interface Backend extends Pick<
   readonly pipelineCache: Record<string, GPUComputePipeline | Promise<GPUComputePipeline>>;
 }
 
-/** Returns the WebGPU backend if it is the current backend of TensorFlow.js. */
+/** Returns the WebGPU backend; `null` if TensorFlow.js's current backend is a different one. */
 export function webgpuBackend(): Backend | null {
   return tf.getBackend() === 'webgpu' ? (tf.backend() as unknown as Backend) : null;
 }
 
-/** Ends the compute pass that is being recorded, so that copies can be recorded after it. */
+/**
+ * Ends the compute pass that is being recorded, and returns the encoder, so that copies can be
+ * recorded after the pass.
+ */
 export function openEncoder(backend: Backend): GPUCommandEncoder {
   backend.ensureCommandEncoderReady();
   backend.endComputePassEncoder();

@@ -185,8 +185,8 @@ export class Capture {
 
   /** Frees all buffers except those of the parameters. */
   dispose(): void {
-    // If commands of the last replay are not submitted yet, they are now: they must not use freed
-    // buffers.
+    // Submits commands of the last replay that are not submitted yet, because they must not use
+    // freed buffers.
     openEncoder(this.#backend);
     this.#backend.submitQueue();
     for (const [recorded, buffer] of this.#buffers) if (recorded !== buffer) buffer.destroy();

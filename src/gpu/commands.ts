@@ -15,7 +15,7 @@ export interface CommandCounts {
 
 const countsByDevice = new WeakMap<GPUDevice, CommandCounts>();
 
-/** Returns the counts of a device, which continue to change; `null` if it is not observed. */
+/** Returns the live counts of a device; `null` if the device is not observed. */
 export function commandCounts(gpu: GPUDevice): CommandCounts | null {
   return countsByDevice.get(gpu) ?? null;
 }

@@ -1,4 +1,7 @@
-/** What records passes and replays them, and its version for TensorFlow.js's WebGPU backend. */
+/**
+ * Interfaces that record and replay passes, and their implementation for TensorFlow.js's WebGPU
+ * backend.
+ */
 import * as tf from '@tensorflow/tfjs';
 import { webgpuBackend, type Backend } from './backend.ts';
 import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from './capture.ts';
@@ -8,8 +11,8 @@ import { canRecord, record, type CommandRecorder } from './recording.ts';
 /** Records the ops of passes on one backend. */
 export interface PassRecorder {
   /**
-   * Puts a tensor into the backend's memory. The result stands for its place there: a tensor keeps
-   * its place until it is assigned.
+   * Puts a tensor into the backend's memory. The result stands for the tensor's place there: a
+   * tensor keeps its place until it is assigned.
    */
   place(tensor: tf.Tensor): unknown;
   /** Runs `main`, which computes synchronously, and records it. */
@@ -20,7 +23,7 @@ export interface PassRecorder {
 export interface PinnedTensors {
   /** Tensors whose values the caller changes between replays. */
   parameters: readonly tf.Tensor[];
-  /** Tensors that have other values in each replay. */
+  /** Tensors that have different values in each replay. */
   inputs: readonly tf.Tensor[];
 }
 
@@ -64,7 +67,7 @@ class GpuRecorder implements PassRecorder {
   }
 
   place({ dataId }: tf.Tensor): GPUBuffer {
-    // Otherwise small tensors stay on the CPU, and TensorFlow.js runs their ops there.
+    // Without the upload, small tensors stay on the CPU, and TensorFlow.js runs their ops there.
     this.#backend.uploadToGPU(dataId);
     return this.#backend.tensorMap.get(dataId).resource as GPUBuffer;
   }

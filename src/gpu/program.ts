@@ -33,7 +33,7 @@ export interface Program {
  *
  * @param output float32 tensor of `shape` that the program writes to. With it, several programs can
  *   write parts of one tensor.
- * @returns `output`, otherwise a new tensor of `shape`, float32. The caller owns it.
+ * @returns `output` if it is given, otherwise a new tensor of `shape`, float32. The caller owns it.
  */
 export function runProgram(
   backend: Backend,

@@ -74,8 +74,8 @@ export interface Optimizer {
    * Copies `state` into this optimizer. The next `apply` then has the same effect as in the
    * optimizer that the state comes from.
    *
-   * @throws MismatchError if the state belongs to an optimizer of another name or size; nothing is
-   *   changed then.
+   * @throws MismatchError if the state belongs to an optimizer with a different name or size;
+   *   nothing is changed then.
    */
   load(state: OptimizerState): void;
 }

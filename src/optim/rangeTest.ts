@@ -105,8 +105,8 @@ function smooth(losses: readonly number[], steps: number): number[] {
 
 /**
  * Returns the standard deviation of the noise in the losses. It is estimated from the median
- * difference between two losses in a row: the median hardly depends on the few differences that are
- * part of a fall.
+ * difference between two consecutive losses: the median hardly depends on the few differences that
+ * are part of a fall.
  */
 function noiseOf(losses: readonly number[]): number {
   const differences = losses

@@ -28,13 +28,13 @@ type Adam = (
 ) => void;
 
 /**
- * Elements that are copied to the module's memory at a time. With fewer, calls and views take
- * longer; more have no advantage.
+ * Elements that are copied to the module's memory at a time. With fewer elements, calls and views
+ * take longer; with more elements, nothing is gained.
  */
 const CHUNK = 4096;
-/** With fewer elements, the calls take longer than they save. */
+/** With fewer elements, calls of the module take more time than they save. */
 const FEWEST = 512;
-/** With fewer chunks, copies to shared memory take longer than threads save. */
+/** With fewer chunks, copies to shared memory take more time than threads save. */
 const FEWEST_CHUNKS = 4;
 const PAGE_BYTES = 65_536;
 
@@ -63,7 +63,7 @@ interface Vectors extends Updater {
 let vectors: Vectors | null | undefined;
 let threadedUpdater: () => Updater | null = () => null;
 
-/** From now on, large arrays are updated by what `updater` returns, if it is not `null`. */
+/** From now on, the result of `updater` updates large arrays, unless the result is `null`. */
 export function useThreads(updater: () => Updater | null): void {
   threadedUpdater = updater;
 }
@@ -153,7 +153,7 @@ export function updateByVectors(
  */
 export function divide(values: Float32Array, by: number): void {
   if (!(by > 0) || by === 1) return;
-  // If `by` is no float32 number, the quotient needs float64.
+  // If `by` is not a float32 number, the quotient needs float64.
   const found = Math.fround(by) === by ? vectorsFor(values.length) : null;
   if (found === null) {
     for (let i = 0; i < values.length; i++) values[i]! /= by;

@@ -14,7 +14,9 @@ export type WasmBackend = BackendWasm & {
   };
 };
 
-/** Returns the WebAssembly backend if it is the current backend of TensorFlow.js. */
+/**
+ * Returns the WebAssembly backend; `null` if TensorFlow.js's current backend is a different one.
+ */
 export function wasmBackend(): WasmBackend | null {
   return tf.getBackend() === 'wasm' ? (tf.backend() as WasmBackend) : null;
 }
@@ -49,7 +51,7 @@ export function bytesOf({ shape, dtype }: Pick<tf.TensorInfo, 'shape' | 'dtype'>
   return tf.util.sizeFromShape(shape) * ELEMENT_BYTES[dtype]!;
 }
 
-/** TensorFlow.js numbers tensors from 1. Numbers from here on are not its own. */
+/** TensorFlow.js numbers tensors from 1. This project's numbers begin here. */
 const FIRST_OWN = 2 ** 30;
 let nextId = FIRST_OWN;
 
@@ -64,7 +66,7 @@ export function isNewId(id: number): boolean {
 
 /**
  * Tells the module that values of a tensor have changed in place. XNNPACK keeps copies of matrices,
- * in another order, under the tensor's number.
+ * in a different order, under the tensor's number.
  */
 export function forgetCopies({ wasm }: WasmBackend, { id, memoryOffset }: Place, size: number): void {
   wasm.tfjs.disposeData(id);

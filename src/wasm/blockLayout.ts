@@ -13,7 +13,7 @@ const SPARE_BYTES = 16;
 const ALIGNMENT = 16;
 
 /**
- * Gives each tensor a place that no other tensor uses while it exists.
+ * Gives each tensor a place that no other tensor uses while the first one exists.
  *
  * @param before tensors that exist before the pass.
  */

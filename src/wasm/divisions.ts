@@ -1,7 +1,7 @@
 /**
- * How threads divide the calls of this project's sizes. Each part computes other elements of the
- * result, and each element adds the same numbers in the same order. So the bits do not depend on
- * the number of parts.
+ * How threads divide calls of this project's functions. Each part computes different elements of
+ * the result, and each element adds the same numbers in the same order. So the bits do not depend
+ * on the number of parts.
  */
 
 /** A part of a call. */
@@ -9,7 +9,9 @@ export interface Part {
   /** The first unit of the part, and the one after its last. */
   from: number;
   to: number;
-  /** Index of the thread. Each thread has memory of its own after that of the threads before it. */
+  /**
+   * Index of the thread. A thread's own memory is behind that of the threads with lower indices.
+   */
   thread: number;
   sizes: ModuleSizes;
 }
@@ -22,7 +24,7 @@ export interface ModuleSizes {
 }
 
 export interface Division {
-  /** Number of units of a call, which may be in different parts. */
+  /** Number of units of a call. Each part of the call has whole units. */
   units: (args: readonly number[]) => number;
   /** Multiplications of a call, approximately. */
   work: (args: readonly number[]) => number;
@@ -146,7 +148,7 @@ const convolutionGradient: Division = {
 
 /** Elements that one instruction updates. */
 const LANES = 4;
-/** An update of an element takes as long as so many multiplications of a product. */
+/** An update of an element takes as long as this many multiplications of a product. */
 const ADAM_WORK = 32;
 
 /** The update of a part of the parameters; see `optim/module`. */

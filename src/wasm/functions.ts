@@ -39,7 +39,7 @@ function compiledModule(): WebAssembly.Module | null {
 
 const instances = new WeakMap<WasmBackend, Functions>();
 
-/** @throws Error if there is no memory for the scratch memory. */
+/** @throws Error if there is not enough memory for `scratch`. */
 export function functionsOf(backend: WasmBackend): Functions {
   const known = instances.get(backend);
   if (known) return known;
@@ -94,7 +94,8 @@ export function openThreads(backend: WasmBackend, options: ConstructorParameters
     finish: () => threads.finish(),
     ...vectorParts(memory, reserve(backend, VECTOR_BYTES * CHUNK), CHUNK),
   };
-  // Browsers copy to shared memory slower, so one thread computes in other memory.
+  // Browsers copy to shared memory more slowly, so a single thread computes in memory that is not
+  // shared.
   useThreads(() => (threads.count > 1 ? updater : null));
   opened.set(backend, threads);
   return threads;

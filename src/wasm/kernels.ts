@@ -248,7 +248,7 @@ function poolGradient(
   return dx;
 }
 
-/** Adds one row, such as a bias, to each row. TensorFlow.js calls a function for each of them. */
+/** Adds one row, such as a bias, to each row. TensorFlow.js calls a function for each row. */
 function addRow({ inputs: { a, b }, backend }: Arguments): tf.TensorInfo | null {
   const [x, row] = a!.shape.length < b!.shape.length ? [b!, a!] : [a!, b!];
   const columns = sizeOf(row.shape);

@@ -83,7 +83,10 @@ class WasmRecording implements PassRecording {
     return new WasmReplay(this.#backend, this.#events, this.#pinned, layout, results);
   }
 
-  /** Most recordings are only compared, so the layout is computed when it is needed. */
+  /**
+   * Returns the layout. It is computed when it is first needed, because most recordings are only
+   * compared.
+   */
   #laidOut(): BlockLayout {
     const { inputs, constants } = this.#pinned;
     return (this.#layout ??= layoutOf(this.#events, [...inputs, ...constants]));

@@ -42,7 +42,9 @@ export type WasmEvent =
 
 /** Kernels whose results depend on the shapes of their inputs only. */
 const CONSTANT: ReadonlySet<string> = new Set(['OnesLike', 'ZerosLike']);
-/** Fills the memory of new tensors while a pass is recorded: a byte, and four of them. */
+/**
+ * Value that fills the memory of new tensors while a pass is recorded: as a byte, and four times.
+ */
 const UNWRITTEN = 0xa5;
 const UNWRITTEN_WORD = 0xa5a5a5a5;
 
@@ -100,7 +102,8 @@ class WasmRecorder {
   }
 
   /**
-   * Runs a kernel. If it computes in JavaScript, its events are replaced by one that runs it again.
+   * Runs a kernel. If the kernel computes in JavaScript, one event that runs it again replaces its
+   * events.
    */
   run(kernel: tf.KernelConfig, params: Parameters<tf.KernelFunc>[0], isOpaque: boolean): ReturnType<tf.KernelFunc> {
     this.checkCreated();
@@ -142,7 +145,7 @@ class WasmRecorder {
   }
 }
 
-/** A tensor that has another number during a recording. */
+/** A tensor that has a different number during a recording. */
 export class Renamed {
   readonly id = newId();
   readonly #backend: WasmBackend;

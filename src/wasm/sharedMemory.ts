@@ -8,8 +8,8 @@ const HEADER_BYTES = 8;
 const FLAG = { hasMaximum: 1, isShared: 3 } as const;
 
 /**
- * Returns a copy of a module that differs only in its memory, which is shared. Compilers write one
- * of the two, so the other one is made here.
+ * Returns a copy of a module that differs only in its memory, which is shared. A compiler writes
+ * only one of the two modules, so this function makes the other one.
  *
  * @param module imports functions only, or memory first. Its memory has a maximum size.
  * @throws TypeError for other modules.

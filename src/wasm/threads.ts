@@ -13,7 +13,10 @@ import { instantiateAll, type AllFunctions, type ModuleInstance, type ThreadModu
 export const MAX_THREADS = 8;
 /** With more parts than threads, a slower thread takes fewer of them. */
 const PARTS_PER_THREAD = 2;
-/** Multiplications of a call that is divided. Smaller calls end before another thread wakes up. */
+/**
+ * Smallest number of multiplications for which a call is divided. Smaller calls end before another
+ * thread wakes up.
+ */
 const LEAST_WORK = 2 ** 18;
 /**
  * Divided calls after which it is judged whether threads save time. If they do not, because other
@@ -21,9 +24,12 @@ const LEAST_WORK = 2 ** 18;
  */
 const JUDGED_CALLS = 256;
 const UNDIVIDED_CALLS = 1024;
-/** How often a thread looks for a part before it sleeps. */
+/** How many times a thread looks for a part before it sleeps. */
 const LOOKS = 8000;
-/** A part takes milliseconds. The time in which the machine sleeps counts as one of these waits. */
+/**
+ * Limits of the wait for the parts of other threads, which take milliseconds. If the machine
+ * sleeps, that counts as one of these waits.
+ */
 const WAIT_MS = 1000;
 const MOST_WAITS = 60;
 

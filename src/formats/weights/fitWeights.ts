@@ -26,7 +26,7 @@ interface FileEntries {
  * Returns the names of tensors in a file, in the order of the model's variables.
  *
  * @param advice the end of error messages: what the user can do.
- * @throws DataError with the first weight that is missing, unexpected, or of another shape.
+ * @throws DataError with the first weight that is missing, unexpected, or has a different shape.
  */
 export function fitNames(
   { file, format, entries, notes }: FileEntries,

@@ -107,7 +107,7 @@ export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): P
         .paths()
         .map((path) => ({ path, entity: root.get(path) }))
         .filter((one): one is { path: string; entity: Dataset } => one.entity instanceof DatasetClass)
-        // Keras 2.13 has another name for the group `layers`.
+        // Keras 2.13 has a different name for the group `layers`.
         .map(({ path, entity }) => ({
           name: path.replace(/^_layer_checkpoint_dependencies\//, 'layers/'),
           type: typeOf(entity),

@@ -69,7 +69,7 @@ export function readVocabulary(file: string, about: About): Vocabulary | null {
 /**
  * Returns the meaning of inputs and outputs in a file, or `null` if the file has none.
  *
- * @throws DataError if it is invalid.
+ * @throws DataError if this meaning is invalid.
  */
 export function readFacts(file: string, about: About): SampleFacts | null {
   return readJson(file, about, FACTS, SampleFacts);

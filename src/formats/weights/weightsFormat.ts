@@ -69,7 +69,7 @@ const Layers = v.object({ class_name: v.string() });
 /**
  * Returns the format of a file.
  *
- * @throws (rejects) DataError if the file has another format. The error says what to do.
+ * @throws (rejects) DataError if the format is unsupported. The error says what to do.
  */
 export async function formatOf(file: string, blob: Blob): Promise<WeightsFormat> {
   // TextDecoder('latin1') is not used, because browsers decode it as windows-1252, where some bytes

@@ -65,8 +65,9 @@ fn main() {
 
 /**
  * A workgroup sums the gradients of one token; each thread sums one column. First, the threads
- * together list the places of the token: each thread counts the places that it finds, and a prefix
- * sum (Hillis and Steele, "Data parallel algorithms", 1986) tells it where to write them.
+ * together list the positions of the token: each thread counts the positions that it finds, and a
+ * prefix sum (Hillis and Steele, "Data parallel algorithms", 1986) tells the thread where to write
+ * them.
  */
 const TABLE_GRADIENT = `
 var<workgroup> counts: array<i32, ${THREADS}>;
@@ -203,8 +204,8 @@ function gradientByPositions(own: KernelArguments<tf.NamedAttrMap>): tf.TensorIn
 }
 
 /**
- * Returns one op for a call with a mask, another one for a call without: TensorFlow.js does not let
- * ops save optional inputs.
+ * Returns the op for calls with a mask, or the op for calls without one. There are two ops, because
+ * TensorFlow.js does not let ops save optional inputs.
  */
 function embedOp(kernelName: string, masks: readonly string[]): TrainingOp {
   return {

@@ -33,8 +33,8 @@ export function useKernels(choice: KernelChoice): void {
 }
 
 /**
- * Registers the gradients of this project's ops, for a backend that has kernels of its own for
- * some.
+ * Registers the gradients of this project's ops, for a backend that has its own kernels for some of
+ * these ops.
  */
 export function useGradients(): void {
   registerGradients(OPS);

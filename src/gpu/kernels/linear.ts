@@ -2,8 +2,8 @@
  * A linear layer (dense layer) with what often follows it: activation, dropout and a residual
  * connection. The forward pass is one dispatch. Each gradient is one dispatch too: the products
  * multiply the gradient of the result by the dropout mask, or by the derivative of relu, while they
- * load it. With another activation, or with relu and a mask or a residual, the derivative needs the
- * value before the activation. It is not kept, so one more dispatch computes it again.
+ * load it. With a different activation, or with relu and a mask or a residual, the derivative needs
+ * the value before the activation. That value is not kept, so one more dispatch computes it again.
  */
 import * as tf from '@tensorflow/tfjs';
 import { sizeOf } from '../../util/shape.ts';

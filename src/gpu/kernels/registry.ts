@@ -23,7 +23,8 @@ export interface Replacement {
 }
 
 /**
- * An op that TensorFlow.js lacks, with its gradient, which runs on each backend that has the op.
+ * An op that TensorFlow.js lacks, with its gradient. The gradient runs on each backend that has the
+ * op.
  */
 export interface TrainingOp {
   kernelName: string;

@@ -20,9 +20,9 @@ import {
 const LATEST_FIRST = prologue('tiles - 1u - nth');
 
 /**
- * Code that sets `s` to exp(score - largest) for the thread's queries and its 4 keys of a tile.
- * `largest` is the largest score of each query so far. `sum` is the sum of these exponentials over
- * all tiles so far; each of the 8 threads of a row has a part of it.
+ * Code that sets `s` to exp(score - largest) for the 4 queries and the 4 keys of a tile that belong
+ * to the thread. `largest` is the largest score of each query so far. `sum` is the sum of these
+ * exponentials over all tiles so far; each of the 8 threads of a row has a part of the sum.
  */
 const onlineSoftmax = (tiles: Tiles): string => `
     var s = mat4x4<f32>();

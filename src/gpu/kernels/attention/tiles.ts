@@ -3,8 +3,8 @@
  * In a product of two tiles, each thread computes 4 x 4 elements. In a product of a tile of scores
  * and another tile, each thread computes 4 rows. Rows have `depth` channels, which are loaded into
  * workgroup memory in chunks of at most 32 channels. So, for any depth, all kernels of attention
- * need less workgroup memory than WebGPU's default limit of 16 KiB. A thread's accumulators fit
- * into registers up to a depth of 128.
+ * need less workgroup memory than WebGPU's default limit of 16 KiB. A thread's accumulators fit in
+ * registers up to a depth of 128.
  *
  * In these functions, `row` is the first of the thread's 4 rows in the tile, and `column` the first
  * of its 4 columns: column, column + 8, column + 16 and column + 24. Sums over channels and over
