@@ -47,7 +47,7 @@ export interface Codec {
 /** How the values of an all-reduce or a reduce-scatter are encoded. */
 export interface Encoding {
   codec: Codec;
-  /** An array of the target's length that receives the residual of values this rank encodes. */
+  /** An array of the target's length that receives the residual of what this rank encodes. */
   residual: Float32Array | null;
   /**
    * The parts of the tensor. One rank encodes the final sum of each part. No frame with final sums

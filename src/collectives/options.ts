@@ -58,8 +58,8 @@ export interface OpOptions {
   after?: PromiseLike<unknown> | undefined;
   /**
    * Shape of the tensor that has the values. Ranks must pass equal shapes. If parts differ in size,
-   * the first side may differ. A shape of one side is the same as no shape. For messages between
-   * two ranks, only the number of elements is compared.
+   * the first dimension may differ. A shape of one dimension is the same as no shape. For messages
+   * between two ranks, only the number of elements is compared.
    */
   shape?: readonly number[] | undefined;
 }

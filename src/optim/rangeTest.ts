@@ -29,9 +29,9 @@ const IDLE = 2 * DECADE;
  */
 const FITTED_DECADES = [1, 1.5, 2, 3];
 /**
- * A fall is clear if it is more than this multiple of the fall that noise causes, and more than a
- * minimum share of the loss. With 4, no clear fall is found in 97 of 100 tests whose losses are
- * pure noise. With 5, some real falls of noisy losses would be missed.
+ * A fall is clear if it is more than this multiple of the fall that noise causes, and more than the
+ * share `LEAST_FALL` of the loss. With 4, no clear fall is found in 97 of 100 tests whose losses
+ * are pure noise. With 5, some real falls of noisy losses would be missed.
  */
 const CLEAR_FALL = 4;
 const LEAST_FALL = 1e-3;

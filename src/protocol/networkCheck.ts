@@ -50,7 +50,7 @@ export interface NetworkReport {
   pairs: readonly PairReport[];
 }
 
-/** The conclusion from a report, and whether training will work; `null`: unknown. */
+/** For each conclusion from a report: whether training will work; `null`: unknown. */
 export const ADVICE = {
   /** Checks are still running. */
   wait: null,

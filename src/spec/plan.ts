@@ -108,7 +108,8 @@ export const PLAN_FIELDS = {
     help: 'seed of initial parameters and shuffles',
   }),
   /**
-   * Number of steps from one comparison of state hashes, and exchange of statistics, to the next.
+   * Number of steps between two comparisons of state hashes, in which ranks also exchange
+   * statistics.
    */
   hashEvery: field(positiveInteger(1_000_000), 20, {
     value: 'n',

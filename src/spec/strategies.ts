@@ -178,7 +178,7 @@ const ROWS = {
     ],
   },
   'parameter-server': { ...SERVER, isSynchronous: true, settings: [], syncEvery: null },
-  // Ranks can be compared and the model evaluated only when ranks are synchronized.
+  // Ranks are compared, and the model is evaluated, only when ranks are synchronized.
   'async-parameter-server': { ...SERVER, isSynchronous: false, settings: ['staleness', 'syncEvery'], syncEvery: 10 },
   'local-sgd': LOCAL,
   diloco: {

@@ -11,7 +11,7 @@ import type { Traffic } from '../util/activity.ts';
 
 /**
  * Maximum number of stored bytes of generations that this rank has not reached. Until a member has
- * received this rank's HELLO, the member only sends its own HELLO, which has about a hundred bytes.
+ * received this rank's HELLO, the member only sends its own HELLO, which is about a hundred bytes.
  * So this number is enough for hundreds of short-lived generations.
  */
 export const MAX_EARLY_BYTES = 64 * 1024;

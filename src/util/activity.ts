@@ -176,7 +176,7 @@ export class Activity {
   }
 
   #limitOf(current: Current | undefined): number {
-    // The limit of work between tasks, which has no name, follows from the longest task.
+    // Work between tasks has no name. Its limit follows from the longest task.
     if (!current) return this.#longest === null ? FIRST_LIMIT_MS : Math.max(LEAST_LIMIT_MS, PACES * this.#longest);
     const { kind, amount } = current;
     const pace = this.#paces.get(kind);

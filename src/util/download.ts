@@ -9,7 +9,7 @@ export function downloadJson(name: string, value: unknown): void {
 
 /**
  * Downloads `content` under a file name, as a link with the attribute `download` does. Only pages
- * can download, workers cannot.
+ * can download; workers cannot.
  *
  * @param type the file's media type.
  */

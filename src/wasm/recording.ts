@@ -178,7 +178,7 @@ export function canRecord(backend: WasmBackend): boolean {
 }
 
 /**
- * Runs `main` and records what kernels of the backend do, which must be observed.
+ * Runs `main` and records what kernels do. The backend must be observed.
  *
  * @param known the numbers of the pass's parameters and inputs. Other tensors that exist before it
  *   are constants.

@@ -19,8 +19,8 @@ const PARTS_PER_THREAD = 2;
  */
 const LEAST_WORK = 2 ** 18;
 /**
- * Divided calls after which it is judged whether threads save time. If they do not, because other
- * programs use the cores, one thread computes the next calls.
+ * After `JUDGED_CALLS` divided calls it is judged whether threads save time. If they do not,
+ * because other programs use the cores, one thread computes the next `UNDIVIDED_CALLS` calls.
  */
 const JUDGED_CALLS = 256;
 const UNDIVIDED_CALLS = 1024;

@@ -105,8 +105,8 @@ export function amountOf(sizes: readonly number[]): string {
 }
 
 /**
- * Returns a digest of a tensor's shape without its first side. The first side follows from the
- * number of elements. The digest is 0 if there are no further sides.
+ * Returns a digest of a tensor's shape without the first dimension, which follows from the number
+ * of elements. The digest is 0 if there are no further dimensions.
  */
 export function shapeTag(shape: readonly number[] = []): number {
   return shape.length < 2 ? 0 : digestOf(shape.slice(1));

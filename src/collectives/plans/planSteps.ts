@@ -1,7 +1,8 @@
 /**
  * Turns the plans of all ranks of an all-reduce into steps, for pictures: which rank sends which
  * chunks to which rank in each step, and whether the receiver adds or copies them. The moves are
- * those of the plans that the executor runs, so a picture always matches the algorithm; pure.
+ * those of the plans that the executor runs, so a picture always matches the algorithm. The
+ * functions are pure.
  */
 import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
 import { allReducePlanner, chunkCountOf } from './algorithms.ts';

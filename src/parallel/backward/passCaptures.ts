@@ -145,9 +145,9 @@ export class PassCaptures {
       }
     }
     const all = [...this.#variables, ...inputs].map(({ dataId }) => dataId);
-    // A recording in which tensors share memory, such as a tensor and its clone, has one place for
-    // them. If other tensors did not share memory in the same way, a replay would read one of them
-    // twice, or write to a parameter.
+    // Tensors that share memory, such as a tensor and its clone, have one place in a recording. The
+    // key says which tensors do: otherwise a replay would read one tensor twice, or write to a
+    // parameter.
     const tensors = inputs.map(({ shape, dtype, dataId }) => [shape, dtype, all.indexOf(dataId)]);
     const key = JSON.stringify([chosenKernels(), scale, tensors]);
     const known = this.#shapes.get(key);

@@ -26,7 +26,7 @@ export interface Measured extends LinkFigures {
 type MethodCost = MethodComparison['costs'][number];
 
 /**
- * Milliseconds, per byte of the gradient, in which SparseLoCo finds, sends and applies the largest
+ * Milliseconds per byte of the gradient that SparseLoCo needs to find, send and apply the largest
  * changes.
  */
 const SPARSE_CODING_MS_PER_BYTE = 1.2e-5;

@@ -86,7 +86,7 @@ export class GlobalCursor {
 }
 
 /**
- * The seeded permutations of a dataset. It caches those of two epochs, so that a step does not
+ * The seeded permutations of a dataset. Those of two epochs are cached, so that a step does not
  * shuffle the whole dataset, even if it looks ahead into the next epoch.
  */
 export class EpochOrders {

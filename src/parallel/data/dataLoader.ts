@@ -45,7 +45,7 @@ export interface DataLoaderOptions {
   batchSize?: number;
   /** Whether the last batch is dropped if it is smaller than the others. Default false. */
   dropLast?: boolean;
-  /** Number of batches that are loaded while the caller uses the one before. Default 1. */
+  /** Number of batches that are loaded while the caller uses the previous one. Default 1. */
   prefetch?: number;
   /**
    * A signal that ends iterations. When it is aborted, the next batch is rejected with the signal's

@@ -72,7 +72,7 @@ export class ElasticSampler implements Iterable<number> {
     this.#processed = Math.min(this.#size, this.#processed + batchSize * this.#worldSize);
   }
 
-  /** The number of remaining indices of the rank that has most. This rank may have one less. */
+  /** The number of remaining indices of the rank that has the most. This rank may have one less. */
   get length(): number {
     return Math.ceil((this.#size - this.#processed) / this.#worldSize);
   }

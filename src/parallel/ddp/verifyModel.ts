@@ -37,7 +37,7 @@ export async function verifyModel(
     if (difference !== null) throw new MismatchError(difference, { rank, worldSize });
   }
   const { parameters, buffers } = variables;
-  // All ranks have the same model now, so either all of them throw here or none.
+  // All ranks have the same model now, so either all of them throw here or none does.
   if (parameters.length === 0) throw new UsageError('The model has no trainable parameters.');
   for (const { name, dtype } of [...parameters, ...buffers]) {
     if (dtype !== 'float32')

@@ -195,7 +195,7 @@ function planOf(
   if (ring) computeFirstStage(0, computed);
   let tick = 0;
   for (; computed.backward.some((count, stage) => takesTime(plan, stage) && count < microBatches); tick++) {
-    // All ranks choose their next pass by the passes that were computed in earlier ticks.
+    // All ranks choose their next pass from the passes that were computed in earlier ticks.
     const earlier = { forward: [...computed.forward], backward: [...computed.backward] };
     for (let rank = 0; rank < ranks; rank++) {
       const pass = nextPass(schedule, plan, rank, earlier);

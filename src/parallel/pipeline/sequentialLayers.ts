@@ -33,8 +33,8 @@ export type SequentialModel = tf.LayersModel | readonly tf.layers.Layer[];
 /**
  * Returns the layers of a chain.
  *
- * @throws UsageError if the model is not a chain, if the first layer has no `inputShape`, if a side
- *   of a shape is unknown, or if a layer has a property that a pipeline cannot honour.
+ * @throws UsageError if the model is not a chain, if the first layer has no `inputShape`, if a
+ *   dimension of a shape is unknown, or if a layer has a property that a pipeline cannot honour.
  */
 export function sequentialLayers(model: SequentialModel): PipelineLayer[] {
   const layers = layersOf(model).filter((layer) => layer.getClassName() !== 'InputLayer');
@@ -108,7 +108,7 @@ class SequentialLayer implements PipelineLayer {
     this.paddingShape = place.paddingShape;
     this.#layer = layer;
     this.#place = place;
-    // A fixed batch size of the layer is ignored, because micro-batches have other sizes.
+    // A fixed batch size of the layer is ignored, because micro-batches have different sizes.
     this.#inputShape = [null, ...place.input.slice(1)];
   }
 
