@@ -8,7 +8,7 @@ import type { Clock } from '../util/clock.ts';
 /** Milliseconds for which an event of {@link FREQUENT} may wait. The page draws no faster. */
 export const BATCH_MS = 200;
 
-/** Types of events that come with every step or exchange, and for which nothing waits. */
+/** Types of events that come with every step or exchange, and that nobody waits for. */
 const FREQUENT: ReadonlySet<EngineEvent['type']> = new Set([
   'begin',
   'pass',
@@ -21,19 +21,20 @@ const FREQUENT: ReadonlySet<EngineEvent['type']> = new Set([
   'shares',
 ]);
 
-/** Types of events that only a page that somebody sees needs. */
+/** Types of events that a page needs only while somebody sees it. */
 const DROPPED: ReadonlySet<EngineEvent['type']> = new Set(OF_ANIMATION);
 
 /**
- * Events keep their order. An event of another type, such as the end of a run or a failure, is sent
- * at once together with all that wait, and so is the first step of a generation. A tab that dies
- * has sent everything but the frequent events of its last {@link BATCH_MS} milliseconds.
+ * Events keep their order. An event that is not {@link FREQUENT}, such as the end of a run or a
+ * failure, is sent at once together with all waiting events. So is the first step of a generation.
+ * A tab that dies has sent everything but the frequent events of its last {@link BATCH_MS}
+ * milliseconds.
  */
 export class EventBatches {
   readonly #clock: Clock;
   readonly #send: (events: readonly EngineEvent[]) => void;
   #isWatched = true;
-  /** The traces of the latest step that nobody has seen. */
+  /** The traces of the latest step, if nobody has seen them. */
   #unseen: EventOf<'trace'>[] = [];
   #waiting: EngineEvent[] = [];
   #sentAt = Number.NEGATIVE_INFINITY;
@@ -47,8 +48,8 @@ export class EventBatches {
   }
 
   /**
-   * Whether somebody may see the page. If not, events for its animation are dropped. A page that is
-   * seen again receives the traces of the latest step: the run may be over.
+   * Whether somebody may see the page. If not, events for its animation are dropped. When the page
+   * is seen again, it receives the traces of the latest step, because the run may be over.
    */
   get isWatched(): boolean {
     return this.#isWatched;

@@ -50,7 +50,7 @@ interface Announcement {
   readonly subject: string;
 }
 
-/** This tab receives the state of the run while the others train. */
+/** Set while this tab receives the state of the run and the other ranks train. */
 interface CatchUp {
   readonly device: Device;
   readonly stateOfRun: number | null;
@@ -131,7 +131,7 @@ export type ReadinessEffect =
   | { type: 'share'; isRequested: boolean }
   /** Save the run's state, because ranks that have left may not return. */
   | { type: 'save' }
-  /** Discard the prepared run, because it failed with the files that were chosen before. */
+  /** Discard the prepared run, because it failed with the previously chosen files. */
   | { type: 'discard' }
   /** Open the lost GPU again. */
   | { type: 'recover' }
@@ -231,8 +231,8 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
 /**
  * Returns what an error of this rank means for the other ranks.
  * - `rank`: this rank is out. Its GPU has failed, a part of its page is missing, its own data are
- *   invalid, its data or model differs from most ranks, or its state was divergent more than
- *   MAX_DIVERGENCES times.
+ *   invalid, its data or model differs from that of most ranks, or its state was divergent more
+ *   than MAX_DIVERGENCES times.
  * - `generation`: only the generation ends. Another rank is divergent, or this rank has a divergent
  *   state that will be replaced.
  * - `run`: any other error ends the run.

@@ -151,7 +151,7 @@ export class Session {
     const source = command.type === 'create' ? (command.resume ?? command.origin) : command.origin;
     let origin: Origin | null = null;
     try {
-      // Most rooms start without such a file, and then join without the code that reads it.
+      // Most rooms start without such a file, so tabs do not need the code that reads it.
       if (source !== undefined)
         origin = await (await loadCode(() => import('./model/origin.ts'))).loadOrigin(source, openCheckpoints);
     } catch (error) {

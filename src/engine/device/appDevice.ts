@@ -4,7 +4,10 @@ import type { KernelChoice } from '../../spec/names.ts';
 import { loadCode } from '../loadCode.ts';
 import type { OpenedDevice } from './device.ts';
 
-/** Loads TensorFlow.js with the device, because a tab joins a room without it. */
+/**
+ * Loads TensorFlow.js only when the device is opened, because a tab can join a room without
+ * TensorFlow.js.
+ */
 export async function openAppDevice(clock: Clock, kernels: KernelChoice): Promise<OpenedDevice> {
   const { openDevice } = await loadCode(() => import('./device.ts'));
   return openDevice(clock, async () => (await loadCode(() => import('./wasm.ts'))).openWasm(), kernels);

@@ -17,12 +17,14 @@ import { observeRecordings } from '../../gpu/recording.ts';
 import { watchGpu } from './gpuErrors.ts';
 import { makeMapsPrompt } from './promptMaps.ts';
 
-/** Some drivers never answer `requestAdapter`. A working driver answers in well under a second. */
+/**
+ * Some drivers never respond to `requestAdapter`. A working driver responds in well under a second.
+ */
 const ADAPTER_TIMEOUT_MS = 10_000;
 /** TensorFlow.js's priority for the WebGPU backend. WebGL has 2, and the CPU has 1. */
 const WEBGPU_PRIORITY = 3;
 
-/** Parts of the note if the CPU computes slower than it could: the reason, and a remedy. */
+/** Parts of the note if the CPU computes more slowly than it could: the reason, and a remedy. */
 const WITHOUT_SIMD =
   'WebAssembly also lacks SIMD instructions in this browser, which makes training slower still. Use a newer browser.';
 const WITHOUT_WASM =
@@ -168,8 +170,8 @@ async function loadWebGPUBackend(): Promise<typeof WebGPUBackend> {
 }
 
 /**
- * Returns the adapter's name to display. Browsers fill in different fields. The name of an adapter
- * that computes in software matches {@link SOFTWARE_RENDERER}.
+ * Returns a name of the adapter for display. Browsers fill in different fields. The name of an
+ * adapter that computes in software matches {@link SOFTWARE_RENDERER}.
  */
 export function nameOf(
   info: Pick<GPUAdapterInfo, 'description' | 'vendor' | 'architecture' | 'isFallbackAdapter'>,

@@ -15,8 +15,8 @@ import { DeviceError } from '../../util/errors.ts';
  */
 const PROMPT_MS = 20;
 /**
- * Number of measured maps. Their fastest time is used, because other work of the machine may delay
- * single maps.
+ * Number of measured maps. The time of the fastest one is used, because other work of the machine
+ * may delay single maps.
  */
 const MEASURED_MAPS = 2;
 /** Milliseconds after which the GPU counts as broken. */
@@ -28,7 +28,7 @@ const MAP_TIMEOUT_MS = 10_000;
  * `gpu` creates later also submits empty command lists until the buffer is mapped. Returns whether
  * `mapAsync` was changed.
  *
- * @throws (rejects) DeviceError if the GPU does not answer.
+ * @throws (rejects) DeviceError if the GPU does not respond.
  */
 export async function makeMapsPrompt(gpu: GPUDevice, clock: Clock): Promise<boolean> {
   // The first map is not measured: it ends at a random time between two ticks of a timer.

@@ -15,7 +15,7 @@ import type { ThreadStart } from '../../wasm/threads.ts';
 import type { OpenedWasm } from './device.ts';
 import { useWasm } from './wasmBackend.ts';
 
-/** Pages of the largest memory of TensorFlow.js's module: 4 GiB. */
+/** Largest memory of TensorFlow.js's module, in pages of 64 KiB: 4 GiB. */
 const LARGEST_PAGES = 65_536;
 const NOT_ISOLATED =
   'Only pages over https or on localhost have threads, and only in browsers that isolate them from other pages.';
@@ -49,7 +49,7 @@ async function sharedModule(): Promise<Uint8Array<ArrayBuffer> | null> {
   }
 }
 
-/** While `open` runs, TensorFlow.js receives this module instead of the file. */
+/** Runs `open`. Meanwhile, TensorFlow.js receives `module` instead of the file. */
 async function withModule<T>(module: Uint8Array<ArrayBuffer>, open: () => Promise<T>): Promise<T> {
   const { platform } = tf.env();
   const fetch = platform.fetch.bind(platform);
@@ -61,7 +61,10 @@ async function withModule<T>(module: Uint8Array<ArrayBuffer>, open: () => Promis
   }
 }
 
-/** A shared memory is reserved in its largest size, for which a 32-bit browser has no room. */
+/**
+ * Whether a shared memory of the largest size can be reserved. A 32-bit browser has too few
+ * addresses.
+ */
 function canReserve(): boolean {
   try {
     return new WebAssembly.Memory({ initial: 1, maximum: LARGEST_PAGES, shared: true }).buffer.byteLength > 0;

@@ -8,8 +8,8 @@ import { ownKernels } from './wasmRegistry.ts';
 /** Registers the kernels, and returns true, if `@tensorflow/tfjs-backend-wasm` is imported. */
 export function prepareWasm(): boolean {
   if (tf.findBackendFactory('wasm') === null) return false;
-  // TensorFlow.js's module with threads does not work if a bundler has renamed its variables, and
-  // divides only TensorFlow.js's kernels.
+  // TensorFlow.js's module with threads does not work if a bundler has renamed its variables. It
+  // also divides only TensorFlow.js's own kernels among threads.
   tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
   registerTrainingKernels();
   return true;

@@ -43,7 +43,10 @@ function registerPrelu(): void {
   );
 }
 
-/** TensorFlow.js does not write the results for tensors without elements. */
+/**
+ * Makes a reduction of a tensor without elements return zeros. TensorFlow.js leaves the result
+ * unwritten.
+ */
 function reduceNothing(kernelName: string): void {
   replaceKernel(kernelName, (params, original) => {
     const x = params.inputs['x']!;
@@ -79,7 +82,10 @@ function share({ dataId, shape, dtype }: tf.TensorInfo, backend: SharingBackend)
   return { dataId, shape, dtype };
 }
 
-/** TensorFlow.js converts numbers to bytes, so 256 and 0.5 are false, and 2 remains 2. */
+/**
+ * Casts to bool. TensorFlow.js converts numbers to bytes, so 256 and 0.5 become false, and 2
+ * remains 2.
+ */
 function castToBool(x: tf.TensorInfo, backend: BackendWasm): tf.TensorInfo {
   const result = backend.makeOutput(x.shape, 'bool');
   const to = backend.typedArrayFromHeap(result);
@@ -89,7 +95,7 @@ function castToBool(x: tf.TensorInfo, backend: BackendWasm): tf.TensorInfo {
 
 /**
  * Kernels, each with an input and a type. If the input has this type, the kernel misreads it: as
- * floats, or as elements of another size.
+ * floats, or as elements of a different size.
  */
 const WRONG_TYPES = [
   ['ClipByValue', 'x', 'int32'],

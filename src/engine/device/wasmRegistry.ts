@@ -9,7 +9,9 @@ export type WasmKernel<Attributes> = (
   backend: BackendWasm,
 ) => tf.TensorInfo;
 
-/** Names of the kernels that are written here. They compute in JavaScript. */
+/**
+ * Names of the kernels that {@link registerWasmKernel} has registered. They compute in JavaScript.
+ */
 export const ownKernels = new Set<string>();
 
 /** Registers a kernel, in place of TensorFlow.js's if there is one. */

@@ -23,8 +23,8 @@ const MOST_NAMED = 4;
 const AHEAD = 4;
 
 /**
- * Options of the group in which slices arrive while the run trains. It is created in SYNCING, whose
- * longer timeout it would have otherwise.
+ * Options of the group in which slices arrive while the run trains. The group is created in
+ * SYNCING, and would otherwise have the longer timeout of SYNCING.
  */
 const BACKGROUND = { timeoutMs: DEFAULT_OP_TIMEOUT_MS };
 
@@ -41,7 +41,7 @@ export class FileDistribution {
   readonly #options: FileDistributionOptions;
   /** Names of the members that once had all files. The keys are member ids. */
   readonly #completeMembers = new Map<string, string>();
-  /** The order on which ranks have agreed; `null` before. */
+  /** The order on which ranks have agreed; `null` before they agree. */
   #order: SliceOrder | null = null;
   /** The group in which the current generation receives slices while it trains. */
   #background: ProcessGroup | null = null;
@@ -59,7 +59,7 @@ export class FileDistribution {
   /**
    * Sends missing slices from rank to rank, until all ranks of a generation have those that are
    * needed before the first step. The other slices follow in the background, in the order in which
-   * they are needed. If they cannot be distributed, `group` ends with the error. Every rank must
+   * they are needed. If these cannot be distributed, `group` ends with the error. Every rank must
    * call it.
    *
    * @throws (rejects) PeergradError if slices are missing on all ranks. The error names the ranks
@@ -128,7 +128,10 @@ export class FileDistribution {
     background.destroy();
   }
 
-  /** Called when all slices are here. They only become missing if a chosen file changes. */
+  /**
+   * Called when all slices are here. From then on, slices only become missing if a chosen file
+   * changes.
+   */
   #complete(): void {
     this.#options.shared.end(
       new DataError('Files were changed, moved or deleted after they were chosen. Choose these files again.'),
@@ -136,10 +139,11 @@ export class FileDistribution {
   }
 
   /**
-   * Agrees on the order of slices: that of the first rank that knows one. If no rank knows one, the
-   * first rank that has all files determines it, or, unless `opensFiles`, it is the order of the
-   * manifest: a feeder trains, and the newcomer receives all of its slices anyway. If all ranks
-   * have all files, nothing is left for later.
+   * Agrees on the order of slices. It is the order of the first rank that knows one. If no rank
+   * knows one and `opensFiles` is true, the first rank that has all files determines it. If no rank
+   * knows one and `opensFiles` is false, it is the order of the manifest, because a feeder trains
+   * and the newcomer receives all of its slices anyway. If all ranks have all files, the order does
+   * not matter.
    */
   async #agree(group: ProcessGroup, { opensFiles }: { opensFiles: boolean }): Promise<SliceOrder> {
     const { shared, orderOf } = this.#options;

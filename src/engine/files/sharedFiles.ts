@@ -50,7 +50,7 @@ export class SharedFiles implements FileSlices {
   readonly #atHand = new Map<number, Uint8Array<ArrayBuffer>>();
   /** Missing slices for which a read waits. The keys are slice numbers. */
   readonly #awaited = new Map<number, Deferred<void>>();
-  /** Why no slices arrive; `null` while they are distributed. */
+  /** The reason why no slices arrive; `null` while slices are distributed. */
   #ended: Error | null = new PeergradError('The files of this run have not been distributed yet.');
 
   private constructor(manifest: readonly ManifestFile[], digests: string | null) {
@@ -62,7 +62,7 @@ export class SharedFiles implements FileSlices {
     this.#parts = this.#places.map(() => null);
   }
 
-  /** Creates the files of a job without any slices. They are received later. */
+  /** Creates the files of a job without any slices. The slices are received later. */
   static awaited(manifest: readonly ManifestFile[]): SharedFiles {
     return new SharedFiles(manifest, null);
   }
@@ -144,8 +144,9 @@ export class SharedFiles implements FileSlices {
   }
 
   /**
-   * The files for data sets that read parts of files. While slices are distributed, a read waits
-   * until its slices are here. It rejects with the error of {@link end} if they do not arrive.
+   * Returns the files for data sets that read parts of files. While slices are distributed, a read
+   * waits until its slices are here. If they do not arrive, the read rejects with the error of
+   * {@link end}.
    */
   stored(): (StoredFile & { place: Extract<FilePlace, { in: 'shared' }> })[] {
     return this.manifest.map(({ name, size }, at) => {

@@ -1,7 +1,7 @@
 /**
  * The order in which a run needs the slices of distributed files. Pictures are read while the run
  * trains, so their slices have the order of the first epoch, or of the epoch in which a saved run
- * continues. All other data are read before.
+ * continues. All other data are read before the first step.
  */
 import { loadData } from '../../jobs/index.ts';
 import type { Dataset } from '../../jobs/dataset.ts';
@@ -17,7 +17,7 @@ import type { SharedFiles } from './sharedFiles.ts';
 export interface SliceOrder {
   /** All slices, each once, by the time at which ranks need them. */
   readonly slices: Uint32Array;
-  /** The number of first slices that are needed before the first step. */
+  /** The number of slices, from the first one, that are needed before the first step. */
   readonly opening: number;
 }
 
@@ -55,7 +55,7 @@ export async function sliceOrder(
       need(at, start, end);
       return one.place.file.range(start, end);
     };
-    // A preview of a picture then asks only for the bytes that it needs.
+    // With `range`, a preview of a picture asks only for the bytes that it needs.
     const file: SharedFile = { ...one.place.file, range, has: () => false };
     numbers.set(file, at);
     return { ...one, place: { in: 'shared', file } as const, blob: () => range(0, one.size) };
@@ -94,7 +94,7 @@ function* restOfEpoch(
   const heldOut = heldOutOrder(totals.test);
   let tested = 0;
   for (let { step, position } = from; ; step++) {
-    // A run that continues evaluates its state first, if an evaluation is due then.
+    // Before its first step, a continued run evaluates its state, if an evaluation is due.
     const { samples } = dutiesAfter({ ...from, step, position, evaluateEvery }, plan, step >= last);
     for (; tested < Math.min(samples, totals.test); tested++) yield ['test', heldOut[tested]!];
     if (step >= last || position.epoch > from.position.epoch) return;

@@ -96,7 +96,7 @@ export class LessonRun {
   }
 
   /**
-   * Runs in SYNCING. All ranks continue from the latest state that any rank has. Each rank
+   * Runs in SYNCING. All ranks continue from the latest state that one of them has. Each rank
    * contributes its own numbers.
    */
   async enter(generation: Generation): Promise<StateReport> {
@@ -180,7 +180,7 @@ export class LessonRun {
       const rank = await group.recv(edit, null, { tag: EDIT_TAG, timeoutMs: FOREVER_MS });
       const [place, value] = edit;
       const order = v.safeParse(LessonOrder, { type: 'edit', rank, place, value });
-      // Only valid edits are accepted, because the sender may run another program.
+      // Only valid edits are accepted, because the sender may run a different program.
       if (order.success) orders.add(order.output);
     }
   }

@@ -44,7 +44,7 @@ export class AttemptTrack {
     this.kind = kind;
   }
 
-  /** The latest attempt, also after it has failed, unless it was cancelled by {@link stop}. */
+  /** The latest attempt, even if it has failed; `null` before the first, and after {@link stop}. */
   get latest(): Attempt | null {
     return this.#latest;
   }
@@ -60,7 +60,7 @@ export class AttemptTrack {
     return id > this.#lastId;
   }
 
-  /** Adds the latest attempt, and cancels the one before. */
+  /** Makes an attempt the latest one, and cancels the previous one. */
   start(id: number, peer: PeerAttempt, usesPort = false): Attempt {
     if (this.#latest !== null) cancelAttempt(this.#latest);
     this.#lastId = id;
@@ -74,7 +74,7 @@ export class AttemptTrack {
     this.#latest = null;
   }
 
-  /** Cancels the latest attempt. The ids begin again. */
+  /** Cancels the latest attempt, and restarts the ids. */
   reset(): void {
     this.stop();
     this.#lastId = -1;

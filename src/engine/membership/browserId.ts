@@ -16,8 +16,7 @@ const KEY = 'browser';
  */
 const ID_BYTES = 16;
 /**
- * Milliseconds until storage is considered broken. Storage usually answers within a few
- * milliseconds.
+ * Milliseconds until storage is considered broken. It usually responds within a few milliseconds.
  */
 const STORAGE_MS = 2_000;
 

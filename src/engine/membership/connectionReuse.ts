@@ -26,7 +26,7 @@ const REUSE_TIMEOUT_MS = 3_000;
  * still need them. The time ends before that of linking.
  */
 const MAX_REUSE_MS = 12_000;
-/** The frames of a handshake, which wait on both ends, have fewer bytes than this. */
+/** Minimum number of moved bytes that shows that frames other than a handshake's have moved. */
 const MIN_MOVED_BYTES = 4096;
 
 interface ReuseOptions {
@@ -46,7 +46,7 @@ export class ConnectionReuse {
   #used: Opened | null = null;
   #isCancelled = false;
   #begunAt = 0;
-  /** Whether connections without a handshake stay in the pool. */
+  /** Whether connections whose handshake was cancelled stay in the pool. */
   #keepsConnections = false;
 
   constructor(options: ReuseOptions) {

@@ -45,7 +45,7 @@ export interface Generation extends LocalRank {
  * Calls `use` with a process group of the generation. The group ends with the call, or earlier with
  * the generation.
  *
- * @throws (rejects) as `use`; the reason of the generation's signal.
+ * @throws (rejects) the errors of `use`, and the reason of the generation's signal.
  */
 export async function inGroupOf(
   { mesh, signal }: Generation,

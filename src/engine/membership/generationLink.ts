@@ -17,8 +17,9 @@
  * direct connection opens later than the chosen one, both ends keep it for the next generation.
  *
  * If a direct connection stalls, the member with the lower id tries the server. Once both ends have
- * greeted over that connection, they are alive while the direct one is not: they replace it, which
- * ends the generation. If something arrives over the direct connection before, nothing changes.
+ * greeted over the server, both are alive although the direct connection is not. They then replace
+ * the direct connection, which ends the generation. If something arrives over the direct connection
+ * before that, nothing changes.
  */
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
@@ -57,21 +58,24 @@ export const ON_DEMAND_TIMES = 4;
 /**
  * Milliseconds between the other end's first answer to a direct attempt and the first attempt
  * through the server. The time begins with the answer, because an end on a busy machine may answer
- * late and then connect quickly. If an end computes or loads at the end of it, as much time is
- * added, but only once, because ranks of a run that grows compute all the time.
+ * late and then connect quickly. If an end computes or loads when the time is over, the same time
+ * is added, but only once, because ranks of a run that grows compute all the time.
  */
 export const SERVER_AFTER_MS = 3_000;
-/** The same time if there is a TURN server, because a TURN relay is preferred. */
+/**
+ * Used instead of {@link SERVER_AFTER_MS} if there is a TURN server. It is longer, because a TURN
+ * relay is preferred.
+ */
 export const SERVER_AFTER_RELAY_MS = 8_000;
 /**
  * Milliseconds by which a direct attempt begins before the first attempt through the server if the
- * pair has needed the server before, or its direct connection no longer works. Its network may have
- * changed, or was slow for a moment.
+ * pair has needed the server before, or its direct connection no longer works. The direct attempt
+ * may succeed, because the network may have changed, or may have been slow only for a moment.
  */
 export const HEAD_START_MS = 1_000;
 /**
- * Milliseconds until a direct attempt, after both ends use a connection through the server again.
- * The other end must have completed its handshake by then.
+ * Milliseconds between the reuse of a connection through the server and a direct attempt. The other
+ * end must have completed its handshake by then.
  */
 export const RETRY_DIRECT_MS = 3_000;
 /**
@@ -142,8 +146,8 @@ export class GenerationLink {
    *   end.
    * @param times limit of the linking time, as a multiple of LINKING_TIMEOUT_MS. Time in which an
    *   end is delayed does not count.
-   * @throws (rejects) TimeoutError after that time. Its message contains the failure of the last
-   *   attempt of each kind.
+   * @throws (rejects) TimeoutError after that time. The error's message contains the failure of the
+   *   last attempt of each kind.
    */
   async link(initiates = this.#isLower, times = 1): Promise<Link> {
     this.#isWanted = true;
@@ -278,8 +282,8 @@ export class GenerationLink {
   }
 
   /**
-   * Tries to connect directly, although the ranks are linked through the server. The connection is
-   * kept for the next generation.
+   * Tries to connect directly, although the ranks are linked through the server. The direct
+   * connection is kept for the next generation.
    */
   #retryDirect(): void {
     this.#isInitiator = true;
@@ -369,7 +373,7 @@ export class GenerationLink {
 
   #prepareToReplace(): void {
     this.#isStalled = true;
-    // The other end may have initiated this link. Ids of its attempts do not continue.
+    // If the other end has initiated this link, the ids of its attempts are not continued.
     if (this.#isInitiator !== this.#isLower) this.#server.reset();
     this.#isInitiator = this.#isLower;
     this.#choice = null;

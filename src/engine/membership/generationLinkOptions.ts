@@ -41,8 +41,8 @@ export interface GenerationLinkOptions {
    */
   relayOnly: boolean;
   /**
-   * Whether attempts through the server begin after `HEAD_START_MS`, because a direct
-   * connection has failed before.
+   * Whether attempts through the server begin after `HEAD_START_MS`, because a direct connection
+   * has already failed.
    */
   isServed: boolean;
   /**

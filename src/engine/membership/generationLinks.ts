@@ -45,12 +45,12 @@ export interface GenerationLinksOptions {
   connectTab: TabConnector | null;
   /** `null` if the server forwards no frames. */
   connectServer: ServerConnector | null;
-  /** How the server forwards frames; `null` if it does not. */
+  /** How the server forwards frames; `null` if it forwards none. */
   serverLine: ServerLine | null;
   pool: LinkPool;
   /** Pairs of members that must connect over a TURN relay. */
   relayed: readonly (readonly [string, string])[];
-  /** Pairs of members that have needed the server before. */
+  /** Pairs of members that have already needed the server. */
   served: readonly (readonly [string, string])[];
   relayOnly: boolean;
   /** Whether the run ends if a link breaks. */
@@ -161,7 +161,7 @@ export class GenerationLinks {
     return served.map((peer) => this.#options.members[peer]!.member);
   }
 
-  /** Whether the link to a rank uses, or can use, another connection than this one. */
+  /** Whether the link to a rank uses, or can use, a connection other than this one. */
   usesAnother(peer: number, connection: SharedLink): boolean {
     const used = this.#links.get(peer)?.connection ?? null;
     return used === null ? this.#options.pool.has(this.#options.members[peer]!.member) : used !== connection;

@@ -12,10 +12,7 @@ import type { Clock } from '../../util/clock.ts';
  * Wi-Fi access points takes less time.
  */
 const MAX_UNANSWERED = 4;
-/**
- * After this number of unanswered heartbeats the connection is considered dead if there is a reason
- * to doubt it.
- */
+/** Used instead of {@link MAX_UNANSWERED} if there is a reason to doubt the connection. */
 const MAX_UNANSWERED_IN_DOUBT = 2;
 const DOUBTED = MAX_UNANSWERED - MAX_UNANSWERED_IN_DOUBT;
 /**
@@ -26,7 +23,7 @@ const LATE_MS = 5_000;
 
 export interface HeartbeatTimes {
   clock: Clock;
-  /** Returns milliseconds since 1970. Some clocks stand still while the machine sleeps. */
+  /** Returns milliseconds since 1970. Unlike some clocks, it advances while the machine sleeps. */
   today: () => number;
 }
 

@@ -27,8 +27,7 @@ export class LinkPool {
   readonly #links = new Map<string, SharedLink>();
   readonly #kept = new Map<string, KeptConnection>();
   /**
-   * The members of connections that a kept connection has replaced. The previous generation still
-   * uses them.
+   * Connections that were replaced, with their members. The previous generation still uses them.
    */
   readonly #replaced = new Map<SharedLink, string>();
   readonly #kinds = new WeakMap<SharedLink, ConnectionKind>();
@@ -58,7 +57,10 @@ export class LinkPool {
     return this.#kept;
   }
 
-  /** Whether there is a connection to a member that a generation can use. */
+  /**
+   * Whether the pool has a connection to a member, including one that is kept for the next
+   * generation.
+   */
   has(member: string): boolean {
     return this.#links.has(member) || this.#kept.has(member);
   }
@@ -95,7 +97,8 @@ export class LinkPool {
 
   /**
    * Keeps a direct connection for the next generation, if the connection to this member goes
-   * through the server. Otherwise closes it. If it breaks before it is used, the pool forgets it.
+   * through the server. Otherwise closes the direct connection. If a kept connection breaks before
+   * it is used, the pool forgets it.
    */
   keepForNext(member: string, kept: KeptConnection): void {
     if (!this.isServed(member) || this.#kept.has(member)) return kept.link.close();
@@ -125,7 +128,7 @@ export class LinkPool {
 
   /**
    * Closes the connection to a member, unless it uses a TURN relay or the server. A kept connection
-   * stays open, because it is newer than the failure that asks for a relay.
+   * stays open, because it is newer than the failure that makes a relay necessary.
    */
   dropDirect(member: string): void {
     const link = this.#links.get(member);
@@ -145,8 +148,8 @@ export class LinkPool {
   }
 
   /**
-   * Closes connections whose other end does not answer within `ms` milliseconds. Their sockets may
-   * seem open after the machine has slept or changed its network.
+   * Closes connections whose other end does not answer within `ms` milliseconds. The sockets of
+   * such connections may seem open after the machine has slept or changed its network.
    *
    * @param isLate resolves with whether the other end may answer later.
    */

@@ -54,7 +54,7 @@ interface GenerationOf {
 }
 
 /**
- * Reports about a generation that the server needs. They are sent again after a lost connection.
+ * Reports that the server needs about a generation. They are sent again after a lost connection.
  */
 type Report = Extract<ClientMessage, { type: 'linked' | 'synced' | 'finished' | 'failed' | 'broken' | 'late' }>;
 
@@ -216,7 +216,7 @@ export function nextMembership(state: MembershipState, event: MembershipEvent): 
 
 /**
  * Ends a run for a tab that is in no generation and does not know how the run ended. If the tab had
- * finished the run before, it has the result.
+ * already finished the run, it has the result.
  */
 function endWithoutThisTab(state: MembershipState): MembershipStep {
   const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...noticeText({ code: 'lost-place' }) };

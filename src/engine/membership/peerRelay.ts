@@ -1,9 +1,10 @@
 /**
  * Opens connections for a worker. RTCPeerConnection and SharedWorker exist on a page's main thread
  * only. So the worker requests a connection from the page, and signals are sent between worker and
- * page. For each connection the worker receives one of three objects. If the browser can transfer
- * data channels: the connection's data channel. If not: a MessagePort to the page, which forwards
- * the channel's messages. For a tab of the same browser: a port to that tab.
+ * page. For each connection the worker receives one of three objects. For a tab of the same
+ * browser, it is a port to that tab. For other tabs, it is the connection's data channel, or, if
+ * the browser cannot transfer data channels, a MessagePort to the page, which forwards the
+ * channel's messages.
  */
 import { isPeerSignal, type PeerSignal } from '../../protocol/linkSignal.ts';
 import type { RequestTabPort } from '../../transport/broker.ts';

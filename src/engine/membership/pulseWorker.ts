@@ -39,7 +39,7 @@ function open(url: string): void {
   opened.addEventListener('open', () => post({ type: 'opened' }));
   opened.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
     heartbeats.answered();
-    // Answers to heartbeats are not passed on. Otherwise they would queue up while the thread
+    // Answers to heartbeats are not passed on, because they would queue up while the thread
     // computes.
     if (data !== ANSWER) post({ type: 'message', text: String(data) });
   });

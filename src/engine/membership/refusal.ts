@@ -4,7 +4,7 @@ import type { Refusal } from '../../protocol/control.ts';
 /**
  * Returns whether a later attempt may succeed.
  *
- * @param isAdmitted whether the server has admitted this tab before.
+ * @param isAdmitted whether the server has ever admitted this tab.
  * @param isServerLost whether the server refused an attempt to reconnect.
  */
 export function isPassing(
@@ -20,7 +20,7 @@ export function isPassing(
   if (isAdmitted) return false;
   // After a restart of the server, a room exists again as soon as its first member has reconnected.
   // `mismatch` and `room-full` may occur if the answer to an earlier join of this tab was lost.
-  // That join made a member, which keeps the rank or the last free place until the server considers
-  // the member gone.
+  // That join created a member, which keeps the rank or the last free place until the server
+  // considers the member gone.
   return code === 'no-room' || code === 'mismatch' || code === 'room-full';
 }

@@ -84,7 +84,7 @@ export class Rendezvous {
       onadmitted: (admission) => {
         const { member } = this.#membership;
         this.#dispatch({ type: 'admitted', member: admission.member });
-        // The other members knew this tab under another id, so its connections are of no use.
+        // The other members knew this tab under a different id, so its connections are of no use.
         if (member !== null && member !== admission.member) this.#pool.retain(new Set());
         this.#checkLinks();
         // The message may have been lost with the connection to the server.

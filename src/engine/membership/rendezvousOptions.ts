@@ -69,8 +69,9 @@ export interface RendezvousOptions {
   /** Called in RUNNING. Resolves with the state after the final step. */
   train: (generation: Generation) => Promise<StateReport>;
   /**
-   * Called with a group of two, in which rank 0 gives the run's state to rank 1, a newcomer. It
-   * must end when its signal is aborted. A newcomer ends it before it enters a generation.
+   * Called with a group of two, in which rank 0 gives the run's state to rank 1, a newcomer. The
+   * call must end when the feed's signal is aborted. A newcomer's feed ends before the newcomer
+   * enters a generation.
    */
   feed?: (feed: Generation) => Promise<void>;
   /** Called on a newcomer when its feed has failed. The feeder sends nothing more to it. */

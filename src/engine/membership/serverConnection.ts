@@ -69,12 +69,14 @@ export class ServerConnection {
   readonly #reconnection: Reconnection;
   #client: SignalingClient | null = null;
   #admission: Admission | null = null;
-  /** Whether the server has admitted this member on {@link #client}. */
+  /** Whether the server has admitted this member over {@link #client}. */
   #isConnected = false;
   #iceServers: readonly IceServer[] = [];
   #browser = '';
   #isClosed = false;
-  /** Requests for pulses that the server has not answered yet. It answers them in order. */
+  /**
+   * Requests for pulses that the server has not answered yet. The server answers requests in order.
+   */
   readonly #questions: Deferred<ReadonlyMap<string, Pulse>>[] = [];
 
   constructor(options: ServerConnectionOptions) {

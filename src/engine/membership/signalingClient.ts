@@ -1,6 +1,6 @@
 /**
  * The connection to the signaling server. It validates received messages, has a deadline for
- * connecting, and sends heartbeats, unless the socket's own thread does it.
+ * connecting, and sends heartbeats, unless the socket's own thread sends them.
  */
 import { parseControl, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
 import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';

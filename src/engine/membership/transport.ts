@@ -10,7 +10,8 @@ import type { Transport } from '../../protocol/runResult.ts';
 /** Counts the links between ring neighbours, over all ranks. Every rank must call it. */
 export async function transportOf(group: ProcessGroup): Promise<Transport> {
   const { rank, worldSize } = group;
-  // Each rank counts the link to its right neighbour. In a world of two, this is the same link.
+  // Each rank counts the link to its right neighbour. In a world of two, both ranks have the same
+  // link, and rank 0 counts it.
   const isCounted = worldSize > 2 || (worldSize === 2 && rank === 0);
   const right = isCounted ? await group.describeLink(rightOf(rank, worldSize)) : null;
   const own = right === null ? null : kindOf(right.route);

@@ -32,7 +32,7 @@ export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry
  * world must call it.
  *
  * @param weights this rank's file, which must have passed {@link checkWeights}.
- * @returns whether a rank has a file.
+ * @returns whether at least one rank has a file.
  * @throws (rejects) DataError if the file cannot be read.
  */
 export async function importStages(

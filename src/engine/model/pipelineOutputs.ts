@@ -5,7 +5,7 @@
  * A query needs all ranks of the first replica. So the all-reduce of a step's loss also counts the
  * ranks that have a query. If there are any, all ranks exchange their queries and answer them
  * together before the next step. After the last step, rank 0 stores the file of the model, because
- * the ranks then leave each other.
+ * the ranks' links are closed then.
  */
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';

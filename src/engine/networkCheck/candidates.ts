@@ -3,7 +3,10 @@ import type { IceServer } from '../../protocol/control.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred } from '../../util/deferred.ts';
 
-/** `host`: an address of this machine. `srflx`: one that a STUN server sees. `relay`: TURN's. */
+/**
+ * `host`: an address of this machine. `srflx`: one that STUN reports. `relay`: one of a TURN
+ * server.
+ */
 type CandidateType = 'host' | 'srflx' | 'relay';
 
 /**

@@ -19,12 +19,15 @@ import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { asError, PeerGoneError } from '../../util/errors.ts';
 
-/** Number of questions for the round trip. The shortest counts, because a busy tab answers late. */
+/**
+ * Number of measured round trips. The shortest one is reported, because a busy tab answers late.
+ */
 const QUESTIONS = 5;
 /** Number of frames of the first block. Each following block is twice as long. */
 const FIRST_FRAMES = 1;
-/** The last block has this number of frames (4 MiB), or took this number of milliseconds. */
+/** No block follows one that has this number of frames (4 MiB). */
 const MAX_FRAMES = 64;
+/** No block follows one that took this number of milliseconds. */
 const ENOUGH_MS = 200;
 
 const header = (kind: FrameKind) => emptyHeader(kind, CHECK_GENERATION);

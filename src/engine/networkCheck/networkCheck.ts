@@ -53,7 +53,10 @@ export interface NetworkCheckOptions {
   today: () => number;
   openSocket: OpenSocket;
   browserId: () => Promise<string>;
-  /** Resolves with an address, or with `null` if none is found. `null`: there is no WebRTC. */
+  /**
+   * Resolves with an address, or with `null` if none is found. The function is `null` if there is
+   * no WebRTC.
+   */
   findAddress: ((type: 'host' | 'srflx' | 'relay', iceServers: readonly IceServer[]) => Promise<string | null>) | null;
   connectPeer: (options: PeerConnectOptions) => PeerAttempt;
   connectServer: (options: Omit<ServerConnectOptions, 'openSocket' | 'crypto'>) => PeerAttempt;
@@ -79,7 +82,7 @@ export class NetworkCheck {
   #admission: Admission | null = null;
   /** Members of the room in the order in which they joined. */
   #members: readonly RosterEntry[] = [];
-  /** Partners, the earliest first. The latest ones that have left stay with their results. */
+  /** Partners by member id, the earliest first. The latest partners that have left are included. */
   readonly #partners = new Map<string, Partner>();
   readonly #admitted = deferred<Admission>();
   #answer: Deferred<void> | null = null;
@@ -100,8 +103,8 @@ export class NetworkCheck {
   }
 
   /**
-   * Resolves when this tab has done its own checks. It answers those of other tabs until it is
-   * closed.
+   * Resolves when this tab has done its own checks. Until it is closed, it answers the checks of
+   * other tabs.
    */
   async run(): Promise<void> {
     this.#set({});
@@ -144,7 +147,7 @@ export class NetworkCheck {
     }
     const { iceServers } = await this.#admitted.promise;
     await Promise.all([
-      // First, so that no report says that there are no other tabs.
+      // Called first, so that no report says that there are no other tabs.
       this.#beginPairs(),
       this.#checkIce('stun', 'srflx', iceServers),
       this.#checkIce('turn', 'relay', iceServers),
@@ -170,7 +173,7 @@ export class NetworkCheck {
     for (let i = 0; i < QUESTIONS; i++) {
       const startedAt = clock.now();
       this.#answer = deferred();
-      // Answers to heartbeats stay in the thread that sends them.
+      // A heartbeat's answer would stay in the thread that sends heartbeats.
       client.send({ type: 'ask-pulses', peers: [member] });
       await within(clock, CHECK_MS, this.#answer.promise, late);
       shortest = Math.min(shortest, clock.now() - startedAt);
@@ -196,7 +199,8 @@ export class NetworkCheck {
       case 'signal':
         return this.#onSignal(message.from, message.signal);
       case 'heartbeat':
-      // TURN passwords outlive the checks, and nobody trains in this room.
+      // These messages are ignored: TURN passwords outlive the checks, and nobody trains in this
+      // room.
       case 'ice':
       case 'prepare':
       case 'sync':
@@ -220,7 +224,7 @@ export class NetworkCheck {
     this.#fail(why, about);
   }
 
-  /** Reports why the server was lost. The first reason remains. */
+  /** Reports why the server was lost. A second reason is ignored. */
   #fail(message: string, about: 'no-answer' | 'refused' = 'no-answer'): void {
     if (this.#report.socket.verdict === 'fails') return;
     const untried = { verdict: 'not-tried', about: 'no-server' } as const;
@@ -244,7 +248,7 @@ export class NetworkCheck {
     });
   }
 
-  /** Links to members that were there before. Those in other browsers come first. */
+  /** Links to members that joined before this one, first to those in other browsers. */
   async #beginPairs(): Promise<void> {
     const me = this.#admission!.member;
     const at = this.#members.findIndex(({ member }) => member === me);
@@ -284,7 +288,7 @@ export class NetworkCheck {
 
   #add(peer: RosterEntry, attempts: PeerAttempt[]): void {
     const { member, name } = peer;
-    // The results of a tab that was loaded again replace those from before.
+    // The results of a tab that was reloaded replace its earlier results.
     for (const [id, { report }] of this.#partners) {
       if (report.name === name && !this.#members.some((one) => one.member === id)) this.#partners.delete(id);
     }
@@ -342,7 +346,10 @@ export class NetworkCheck {
     for (const attempt of attempts) attempt.abort();
   }
 
-  /** @param link a link that is open, or why it did not open: then the result is `unopened`. */
+  /**
+   * @param link an open link, or the reason why it did not open. In the latter case, `unopened` is
+   *   reported.
+   */
   async #check<Works extends string, Fails extends string>(
     link: Link | Error,
     initiator: boolean,

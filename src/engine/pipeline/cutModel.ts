@@ -23,7 +23,7 @@ interface CutModelOptions {
  * because measured costs differ between ranks. Every rank must call it.
  *
  * @param options.isNew whether no rank has a state of the model.
- * @returns `null` if a model that has been trained does not fit into the tabs that are left.
+ * @returns `null` if a model that has been trained does not fit in the remaining tabs.
  * @throws (rejects) UsageError if a new model cannot be cut.
  */
 export async function agreeOnCut(

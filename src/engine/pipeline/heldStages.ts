@@ -199,7 +199,7 @@ export class HeldStages {
 
   /**
    * Returns the hash of this rank's replica, computed from the states of all its stages. If this
-   * rank's mirror differs from the mirrored stage, it is another hash. Every rank must call it.
+   * rank's mirror differs from the mirrored stage, the hash differs, too. Every rank must call it.
    */
   async hash(group: ProcessGroup, grid: PipelineGrid): Promise<string> {
     const { stage, mirror } = this;

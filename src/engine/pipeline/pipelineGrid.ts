@@ -56,8 +56,8 @@ export class PipelineGrid {
         const group = await world.newGroup(ranks.map((rank) => world.ranks[rank]!));
         if (group.rank < 0) continue;
         own[name] = group;
-        // If the world fails, its groups end, too. Otherwise a rank could wait in a group for a
-        // rank that has already left the world.
+        // If the world fails, its groups end, too, so that no rank waits in a group for a rank that
+        // has already left the world.
         void world.failed.then((error) => group.abort(error));
       }
     }

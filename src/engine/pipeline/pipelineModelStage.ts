@@ -85,7 +85,7 @@ export class PipelineModelStage {
     return this.#stage.layerNames;
   }
 
-  /** The most bytes that this tab has needed: tensors, and arrays on the CPU. */
+  /** The peak number of bytes of this tab's tensors and of its arrays on the CPU. */
   get memoryBytes(): number {
     this.#measureMemory();
     return this.#peakBytes;

@@ -1,6 +1,6 @@
 /**
- * The subject of a pipeline's training: layers that are built on the rank that holds them,
- * micro-batches of samples, and scores of held-out samples.
+ * The task of a pipeline: layers that are built on the rank that holds them, micro-batches of
+ * samples, and scores of held-out samples.
  */
 import * as tf from '@tensorflow/tfjs';
 import {

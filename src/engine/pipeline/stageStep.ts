@@ -1,7 +1,7 @@
 /**
  * The steps of a rank that has a stage of the model. The rank computes its layers for all
- * micro-batches of its replica. Its stage is built when the run enters a world, because only then a
- * rank knows its layers.
+ * micro-batches of its replica. Its stage is built when the run enters a world, because only then
+ * does a rank know its layers.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { GlobalCursor, type SampleWindow } from '../../parallel/data/cursor.ts';
@@ -58,7 +58,7 @@ interface Agreement {
   state: AgreedState;
   model: PipelineModel;
   grid: PipelineGrid;
-  /** Number of layers of each stage; `null` if the model does not fit into the tabs. */
+  /** Number of layers of each stage; `null` if the model does not fit in the tabs. */
   cut: readonly number[] | null;
 }
 
@@ -320,7 +320,10 @@ export class StageStep implements RankStep {
     };
   }
 
-  /** The ranks of a replica evaluate the same samples together. */
+  /**
+   * Returns the task for evaluations, in which the ranks of a replica evaluate the same samples
+   * together.
+   */
   #heldOutTask(task: PipelineTask): HeldOutTask {
     const { testSamples, classifies, classes, score, ahead } = task;
     const grid = (): PipelineGrid => this.#agreed.grid;

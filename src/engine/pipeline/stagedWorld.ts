@@ -23,9 +23,9 @@ export interface RunOutputs {
   /** Number of queries of this rank that wait for an answer: 0 or 1. */
   readonly waiting: number;
   /**
-   * Sets the weights of a new model to those of the file, if a rank has one.
+   * Sets the weights of a new model to those of a file, if at least one rank has a file.
    *
-   * @returns whether a rank has a file.
+   * @returns whether at least one rank has a file.
    * @throws (rejects) DataError if the file of weights cannot be read.
    */
   initialize(world: StagedWorld): Promise<boolean>;

@@ -179,8 +179,8 @@ async function buildStage(options: BuildOptions): Promise<BuiltRank> {
 }
 
 /**
- * Returns the options to load a run's data. Files that this tab's user has chosen were previewed
- * before.
+ * Returns the options for loading a run's data. They request no preview of files that this tab's
+ * user has chosen, because these were previewed when they were chosen.
  */
 export function dataSource({
   job,
@@ -221,7 +221,7 @@ export function factsOf({ queryModel }: JobTask): SampleFacts | null {
   return queryModel instanceof TextGenerator ? null : queryModel.facts;
 }
 
-/** Returns the texts of a run. Writing a text is a task of the run's activity. */
+/** Returns the texts of a run. The writing of each text is reported to `activity`. */
 function textsOf(author: TextGenerator, { activity, emit, written }: BuildOptions): SampleTexts {
   const { prompt, bigramLoss } = author;
   const sample = (): Promise<string | null> => activity.during('write a text', () => author.sample());

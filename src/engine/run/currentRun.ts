@@ -163,7 +163,7 @@ export class CurrentRun {
   #openDevice(): Promise<OpenedDevice> {
     const { openDevice: open, clock, kernels, emit } = this.#options;
     if (this.#device) return this.#device;
-    // With the code of runs, because it should not be loaded at the start of a run.
+    // The code of runs is loaded now, so that the start of a run does not have to wait for it.
     const opening = Promise.all([open(clock, kernels()), loadRun()]).then(
       ([opened]) => {
         emit({ type: 'device', device: opened.device, note: opened.note });
@@ -178,7 +178,7 @@ export class CurrentRun {
     return opening;
   }
 
-  /** Resolves with this tab's part in the run. It is prepared only once. */
+  /** Resolves with this tab's part in the run. The part is prepared only once. */
   #prepare(run: number, job: JobSpec, worldSize: number): Promise<RunPart> {
     return this.#prepared?.run === run ? this.#prepared.ready : this.#replace(run, job, worldSize, null);
   }
@@ -186,7 +186,7 @@ export class CurrentRun {
   /**
    * Opens the device and, during a run, prepares this tab's part. The returned `stateOfRun` is the
    * run whose state this tab has. Returns `null` if `isCurrent` returns false once the device is
-   * open, because the tab may be in another room by then.
+   * open, because the tab may be in a different room by then.
    */
   async makeReady(
     { phase, run, job, members }: RoomMessage,
@@ -271,7 +271,7 @@ export class CurrentRun {
     if (run?.isSavable && run.isWhole) this.#prepared?.autosave?.save(run);
   }
 
-  /** From now on, the run pauses after each comparison of states until {@link release}. */
+  /** Makes the run pause after each comparison of states, until {@link release} is called. */
   hold(): void {
     this.#barrier = new CheckpointBarrier(this.#options.clock);
   }

@@ -1,7 +1,8 @@
 /**
  * One tab's part in one run, over all generations of the run. It has the data and the model, and
  * the process group of the current generation. Data and model are built once. They are built again
- * only after a failure, or if ranks agree on other facts about the data or on another vocabulary.
+ * only after a failure, or if ranks agree on different facts about the data or on a different
+ * vocabulary.
  */
 import { DEFAULT_OP_TIMEOUT_MS, type ProcessGroup } from '../../collectives/processGroup.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
@@ -109,8 +110,8 @@ export class Run {
   }
 
   /**
-   * Builds the model if the data has been loaded. Otherwise it would be built in `enter`, and other
-   * ranks would have to wait.
+   * Builds the model if the data has been loaded, because other ranks would have to wait if it were
+   * built only in `enter`.
    *
    * @throws (rejects) as `buildRank`.
    */
@@ -208,8 +209,8 @@ export class Run {
       this.prepareAhead().catch(() => {});
       await this.#fileDistribution?.run(group, members);
       await this.#agree(group, signal);
-      // If the generation ends, this rank stops waiting, although its model may still be compiling.
-      // Otherwise the other ranks would have to wait for it.
+      // If the generation ends, this rank stops waiting, although its model may still be compiling,
+      // so that the other ranks need not wait for it.
       const { loop } = await unlessAborted(signal, this.#build());
       const state = await loop.enter({ group, transport, signal });
       this.#hasState = true;
@@ -219,10 +220,10 @@ export class Run {
   }
 
   /**
-   * Whether this rank should receive the state of the run while the others train, before it is
-   * ready. Otherwise the others would wait for it, for a long time if its line is slow. This is not
-   * possible if each rank has data of its own or only a part of the state, because then all ranks
-   * are needed.
+   * Whether this rank can receive the state of the run before it is ready, while the others train.
+   * The others then do not wait for the transfer, which takes long over a slow line. Returns false
+   * if each rank has data of its own or only a part of the state, because then all ranks are
+   * needed.
    */
   get canCatchUp(): boolean {
     const { job } = this.#options;
@@ -398,7 +399,7 @@ function free({ task, rank, outputs }: BuiltRank): void {
 
 /**
  * Returns an `emit` that also reports progress of this rank to `activity`: the bytes of distributed
- * files that any rank has received.
+ * files that each rank has received.
  */
 function advancing({ emit, activity }: RunOptions): RunOptions['emit'] {
   const count = activity.countBytes();

@@ -135,9 +135,9 @@ export class SpectatorFeed {
   }
 
   /**
-   * Returns whether a trace shows another algorithm than the one that sends most bytes. That is the
-   * trace of a small bucket, which pages do not show. Each step could end with such a trace. If it
-   * were kept as the newest trace, it would replace the trace that pages show.
+   * Returns whether a trace shows a different algorithm than the one that sends the most bytes. It
+   * is the trace of a small bucket, which pages do not show. Each step could end with such a trace.
+   * If it were kept as the newest trace, it would replace the trace that pages show.
    */
   #isMinor({ algorithm }: EventOf<'trace'>): boolean {
     const main = this.#newest.get('algorithm');

@@ -130,7 +130,9 @@ export function isSameRun(a: RunOf, b: RunOf): boolean {
   return a.room === b.room && JSON.stringify(a.job) === JSON.stringify(b.job);
 }
 
-/** @throws DataError if the checkpoint stored under `id` contains another id. */
+/**
+ * @throws DataError if the checkpoint stored under `id` contains a different id.
+ */
 function ownMeta(id: string, meta: CheckpointMeta): CheckpointMeta {
   if (meta.id === id) return meta;
   throw new DataError(
@@ -138,7 +140,7 @@ function ownMeta(id: string, meta: CheckpointMeta): CheckpointMeta {
   );
 }
 
-/** Turns an error of the storage into an error with an explaining sentence. */
+/** Turns an error of the storage into an error whose message explains the problem. */
 async function explained<T>(what: string, work: Promise<T>): Promise<T> {
   try {
     return await work;

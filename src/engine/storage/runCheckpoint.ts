@@ -59,8 +59,8 @@ export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
     );
   }
   return {
-    // Generations are numbered per room. This run starts in another room, so their numbers begin
-    // again.
+    // Generations are numbered per room. This run starts in a different room, so the saved numbers
+    // are not used.
     progress: { step, appliedIn: 0, previousAppliedIn: 0, position, losses, evaluateEvery, trainedMs, verdicts },
     replica: {
       order: [...order],

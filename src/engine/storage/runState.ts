@@ -14,6 +14,6 @@ export interface RunState {
    * the facts on which ranks have agreed. The training loop itself does not read them.
    */
   agreed?: ShardFacts;
-  /** The vocabulary of a language model. Its task is created with it. */
+  /** The vocabulary of a language model, with which its task is created. */
   vocabulary?: Vocabulary;
 }

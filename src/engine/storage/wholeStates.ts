@@ -32,7 +32,7 @@ export class WholeStates {
    * compared their states.
    *
    * @throws (rejects) PeergradError if ranks do not compare their states within {@link WAIT_MS};
-   *   UsageError if the run ends before.
+   *   UsageError if the run ends earlier.
    */
   async request(): Promise<RunState> {
     const { clock, strategy, snapshot } = this.#options;

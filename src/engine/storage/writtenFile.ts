@@ -1,6 +1,7 @@
 /**
  * Files that are written from start to end and are too large for memory. They are in the browser's
- * private file system (OPFS). Without it they are blobs, which the browser may keep on disk.
+ * private file system (OPFS). In a browser without OPFS they are blobs, which the browser may keep
+ * on disk.
  */
 import { privateDirectory, removeOld } from '../../util/privateFiles.ts';
 import { preferredMedium } from './blobStore.ts';

@@ -63,7 +63,7 @@ export class Batch {
     for (const at of leftOut ?? []) this.weights[at] = 0;
     change?.(this.#inputs);
     // Copies the arrays, because a tensor shares memory with its array until it is uploaded. The
-    // WebAssembly backend copies at once.
+    // WebAssembly backend copies the inputs immediately.
     return {
       inputs: tf.tensor(wasmBackend() ? this.#inputs : this.#inputs.slice(), [this.size, ...this.#data.inputShape]),
       labels: tf.tensor1d(this.labels.slice(), this.labels instanceof Int32Array ? 'int32' : 'float32'),

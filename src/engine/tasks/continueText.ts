@@ -24,7 +24,7 @@ export interface TextRequest {
   temperature: number;
 }
 
-/** Returns the request of the samples of a run. */
+/** Returns the request for the samples of a run. */
 export function sampleRequest(prompt: string): TextRequest {
   return { prompt, temperature: USUAL_TEMPERATURE };
 }

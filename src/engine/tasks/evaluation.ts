@@ -51,8 +51,8 @@ export const NO_DUTIES: Duties = { samples: 0, comparison: false };
 /**
  * Returns the duties after the latest step. Without `patience`, there are early evaluations after
  * the first step, and after a quarter and half of the first interval, so that a curve starts soon.
- * They use fewer samples, so that evaluation always takes a small part of the time. Their number of
- * samples grows with the steps, from at least {@link LEAST_SAMPLES}.
+ * Early evaluations use fewer samples, so that evaluation always takes a small part of the time.
+ * The number of samples grows with the steps, from at least {@link LEAST_SAMPLES}.
  */
 export function dutiesAfter(
   { step, position, evaluateEvery }: Progress,
@@ -75,7 +75,7 @@ export function dutiesAfter(
 
 /**
  * Returns the number of steps between two evaluations within an epoch, in a run of `totalSteps`
- * steps of `globalBatch` samples. It is at most an epoch.
+ * steps of `globalBatch` samples. The interval is at most an epoch.
  */
 export function testInterval(
   { train, test }: { train: number; test: number },
@@ -170,7 +170,7 @@ export class HeldOutTests {
 /** Seed of the order in which held-out samples are chosen. */
 const ORDER_SEED = 1;
 
-/** Returns held-out samples in the order in which evaluations of some of them use them. */
+/** Returns an order of the held-out samples. An evaluation of n samples uses the first n. */
 export function heldOutOrder(count: number): Uint32Array {
   return permutation(count, ORDER_SEED);
 }

@@ -20,11 +20,9 @@ import { TextGenerator } from './textGenerator.ts';
  * and the pass takes a few milliseconds on a GPU.
  */
 const ASKED = 256;
-/**
- * The largest numbers of mistakes and of pictures of weights in an answer. A person would not look
- * at more.
- */
+/** The largest number of mistakes in an answer. A person would not look at more. */
 const MOST_MISTAKES = 12;
+/** The largest number of pictures of weights in an answer. */
 const MOST_PICTURES = 32;
 /** Makes the choice of images independent of the job's other random numbers. */
 const CHOICE_WORD = 0x1ea27;

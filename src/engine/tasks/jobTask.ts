@@ -21,7 +21,10 @@ import type { Task, TaskData } from './task.ts';
  * batches, because evaluation stores no activations for gradients.
  */
 const EVALUATION_BATCH = 256;
-/** The largest number of bytes of their inputs. Activations need several times as much memory. */
+/**
+ * The largest number of bytes of the inputs of such a pass. Its activations need several times as
+ * much.
+ */
 const EVALUATION_BYTES = 16 * 2 ** 20;
 
 /** Returns the number of held-out samples in one forward pass, for a rank with `share` samples. */

@@ -1,13 +1,15 @@
 /**
- * The subject of training in a run: the variables to train, a loss over samples that are chosen by
- * index, and the evaluation of held-out samples.
+ * The interface of a task: the variables to train, a loss over samples that are chosen by index,
+ * and the evaluation of held-out samples.
  */
 import type { FileContents, HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/backward/flatten.ts';
 import type { Pass } from '../../parallel/backward/pass.ts';
 
 export interface Evaluated {
-  /** The number of samples that could not be used. They are not part of the other values. */
+  /**
+   * The number of samples that could not be used. The other values do not include these samples.
+   */
   leftOut?: number;
   lossSum: number;
   correct: number;
@@ -24,16 +26,13 @@ export interface StepOfEpoch {
   readonly epoch: number;
 }
 
-/** What a task states about its samples, however its model is divided over ranks. */
+/** The properties of a task's samples, however its model is divided over ranks. */
 export interface TaskData {
   readonly trainSamples: number;
   /** Whether every rank has samples of its own. If not, all ranks have the same samples. */
   readonly isShard?: boolean;
   readonly testSamples: number;
-  /**
-   * Whether a model's output is right or wrong, so that {@link Task.evaluate} can count correct
-   * outputs.
-   */
+  /** Whether the model classifies, so that {@link Task.evaluate} can count correct outputs. */
   readonly classifies: boolean;
   /** The names of the classes, if {@link Task.evaluate} returns a confusion matrix. */
   readonly classes?: readonly string[] | undefined;

@@ -59,7 +59,7 @@ export class WindowBatch {
   }
 }
 
-/** Returns the hash of texts: of all their tokens, and how they are divided into windows. */
+/** Returns a hash of all tokens of the texts and of the division into windows. */
 export function hashWindows(texts: readonly Windows[]): string {
   return hashState(texts.flatMap(({ size, context, tokens }) => [Int32Array.of(size, context), tokens]));
 }

@@ -19,7 +19,7 @@ export class CheckpointBarrier {
     this.#clock = clock;
   }
 
-  /** Prepares the barrier for another run, whose steps begin at 0 again. */
+  /** Prepares the barrier for the next run, whose steps start at 0. */
   reset(): void {
     this.#released = -1;
   }

@@ -49,8 +49,8 @@ export class LearningRate {
   }
 
   /**
-   * Returns the learning rate of the step that follows after `step` steps, in a run of `totalSteps`
-   * steps.
+   * Returns the learning rate of the step that follows the first `step` steps, in a run of
+   * `totalSteps` steps.
    */
   at(step: number, totalSteps: number): number {
     const plan = this.#plan;

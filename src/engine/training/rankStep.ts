@@ -64,7 +64,7 @@ export interface RankStep {
   /**
    * Receives what this rank needs for the steps in this world.
    *
-   * @returns the hash of the state; `null` if the model does not fit into the ranks of this world.
+   * @returns the hash of the state; `null` if the model is too large for the ranks of this world.
    */
   receive(group: ProcessGroup): Promise<string | null>;
   /** Called at the end of entering a world. */

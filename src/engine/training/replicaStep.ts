@@ -99,7 +99,7 @@ export class ReplicaStep implements RankStep {
    *   the task's model is used as a state. Then all ranks start from this model, even if only one
    *   rank has it.
    * @throws (rejects) UsageError if there is nothing to train, or if `from` is used with a strategy
-   *   that is not elastic; MismatchError if the state belongs to another model.
+   *   that is not elastic; MismatchError if the state belongs to a different model.
    */
   static async prepare({
     from = null,

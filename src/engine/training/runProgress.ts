@@ -69,7 +69,9 @@ export class RunProgress {
     return Math.min(step + left, this.#bounds.maxSteps ?? Infinity);
   }
 
-  /** Returns the number of held-out samples that are evaluated next, within `steps` steps; or 0. */
+  /**
+   * Returns the number of samples of an evaluation within the next `steps` steps; 0 if none is due.
+   */
   evaluatedWithin(steps: number, samples: ScheduledSamples): number {
     const { step, position } = this.now;
     const ofEpoch = samples.assigner.stepsLeft(position, position.epoch + 1);

@@ -1,6 +1,6 @@
 /**
- * Collects the losses of a run's steps from all ranks. Otherwise a rank would know only the losses
- * of its own samples.
+ * Collects the losses of a run's steps from all ranks. Without them, a rank would know only the
+ * losses of its own samples.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PeergradError } from '../../util/errors.ts';
@@ -53,7 +53,10 @@ export class StepLosses {
   }
 }
 
-/** The first step of a range test has the lowest learning rate, so the rate cannot be the cause. */
+/**
+ * Returns the error for a range test whose first loss is invalid. The first step has the lowest
+ * learning rate, so the rate cannot be the cause.
+ */
 function invalidFirstLoss(): PeergradError {
   return new PeergradError(
     'The loss is NaN or infinite at the first step, before any learning rate was tried. Check the data for NaN or infinity.',
@@ -61,7 +64,7 @@ function invalidFirstLoss(): PeergradError {
   );
 }
 
-/** A run that has diverged would not learn any more, so it is stopped. */
+/** Returns the error that stops a run that has diverged, because it would not learn any more. */
 function invalidLoss(step: number): PeergradError {
   return new PeergradError(
     `The loss is NaN or infinite at step ${step + 1}. Start again with a lower learning rate, and check the data for NaN or infinity.`,

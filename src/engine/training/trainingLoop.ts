@@ -62,7 +62,7 @@ export class TrainingLoop {
   readonly #duties: RunDuties;
   #world: TrainingWorld | null = null;
   #worlds = 0;
-  /** Whether the model does not fit into the ranks of this world. */
+  /** Whether the model is too large for the ranks of this world. */
   #isTooSmall = false;
   #startedAt: number | null = null;
 

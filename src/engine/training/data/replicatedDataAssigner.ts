@@ -1,5 +1,5 @@
 /**
- * Assigns samples if every rank has all samples. Then any rank can compute samples that another
+ * Assigns samples if every rank has all samples. Then each rank can compute samples that another
  * rank has not finished.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';

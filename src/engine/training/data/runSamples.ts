@@ -12,7 +12,7 @@ import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
 import type { RunProgress } from '../runProgress.ts';
 import type { SampleAssigner, StepAssignment } from './sampleAssigner.ts';
 
-/** What a rank sends to the others, besides its state, when it enters a world. */
+/** A rank's message to the others when it enters a world, in addition to its state. */
 interface EntryNote {
   retained: RetainedGradient | null;
   /** Whether this rank still has to do the duties after its latest step. */

@@ -34,7 +34,7 @@ export interface SampleAssignerOptions {
 
 /** Assigns each step of a run to the ranks of the current world. */
 export interface SampleAssigner {
-  /** Enters another world. @param samples the number of training samples on each rank. */
+  /** Enters a world. @param samples the number of training samples on each rank. */
   enter(group: ProcessGroup, samples: readonly number[]): void;
   /**
    * Assigns a step that no rank has started.
@@ -44,7 +44,8 @@ export interface SampleAssigner {
   assign(position: CursorPosition, shares: readonly number[] | null): StepAssignment;
   /**
    * Returns the samples that this rank will probably compute in the steps from `position` on, in
-   * their order: at most `most`. If ranks join, leave or change their shares, it computes others.
+   * their order, at most `most`. If ranks join or leave or shares change, this rank computes other
+   * samples.
    */
   upcoming(position: CursorPosition, shares: readonly number[] | null, most: number): number[];
   /**

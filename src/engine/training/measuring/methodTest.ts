@@ -24,8 +24,8 @@ import type { RunStats } from '../telemetry/runStats.ts';
 const STEPS = 20;
 /**
  * Number of steps at the end that are timed. All ranks begin them at the same time, so that tabs of
- * one machine share its processors as in training. The times vary on shared processors. Their mean
- * is used, because training takes their sum.
+ * one machine share its processors as in training. The times vary on shared processors. The mean is
+ * used, because the duration of training is the sum of such times.
  */
 const TIMED_STEPS = 10;
 

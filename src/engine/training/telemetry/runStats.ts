@@ -67,13 +67,13 @@ export class RunStats {
     if (commands) this.#commands.push(commands);
   }
 
-  /** Does not count the bytes since the latest mark as gradients. */
+  /** Sets the mark. The bytes since the previous mark do not count as gradients. */
   skipBytes(): void {
     const { bytesSent: sent, bytesReceived: received, bytesSentBy } = this.#group!;
     this.#mark = { sent, received, sentBy: new Map(bytesSentBy) };
   }
 
-  /** Counts the bytes since the latest mark as gradients. */
+  /** Sets the mark. The bytes since the previous mark count as gradients. */
   countBytes(): void {
     const { bytesSent, bytesReceived, bytesSentBy } = this.#group!;
     if (this.#isNewWorld) this.#gradientBytesBy.clear();

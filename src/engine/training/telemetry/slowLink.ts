@@ -24,7 +24,9 @@ export class SlowLinkDetector {
   #generation: EventOf<'generation'> | null = null;
   #statistics: EventOf<'ranks'>['ranks'] = [];
   #times = 0;
-  /** Whether slices of files cross the links, which then are slow for a while. */
+  /**
+   * Whether slices of files are being sent over the links, which makes the links slow for a while.
+   */
   #isBusy = false;
 
   /**

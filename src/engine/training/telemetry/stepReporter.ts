@@ -47,7 +47,7 @@ export class StepReporter {
     return this.#choice;
   }
 
-  /** Enters another world, in which no codec is chosen yet. */
+  /** Enters a world, in which no codec is chosen yet. */
   async enter(group: ProcessGroup): Promise<void> {
     const { passes, progress, samples, strategy } = this.#rank;
     this.telemetry.enter(group, passes ? pipelineSegments(passes) : undefined);

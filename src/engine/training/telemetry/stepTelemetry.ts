@@ -59,7 +59,7 @@ export class StepTelemetry {
 
   /**
    * Enters a world. Clocks and links are measured again, because the ranks have changed. Traces of
-   * the previous world are dropped, because they belong to another world size.
+   * the previous world are dropped, because they belong to a different world size.
    *
    * @param segments the largest number of time segments of a step that this rank sends.
    */
@@ -160,7 +160,7 @@ export class StepTelemetry {
   }
 
   /**
-   * Adds up the moments at which chunks of an all-gather were sent and received. Chunks of the
+   * Adds up the times at which chunks of an all-gather were sent and received. Chunks of the
    * reduce-scatter are left out: a chunk may wait for a receiver that has not started yet, even if
    * the link is fast.
    */
