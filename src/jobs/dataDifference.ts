@@ -14,7 +14,7 @@ const MOST_NAMED = 8;
  *
  * @param file the model's file, for errors.
  * @param own facts of the run's data; `null` if unknown.
- * @throws DataError if inputs or outputs have another meaning.
+ * @throws DataError if inputs or outputs have a different meaning.
  */
 export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts | null): void {
   if (trained.kind === 'text' || own === null) return;
@@ -77,7 +77,7 @@ function otherImages(trained: ImagesFacts, own: ImagesFacts): string | null {
 
 /**
  * Describes how two lists differ. Returns `null` if they are equal. Lists with the same elements in
- * another order differ, because each position is an input or an output of the model.
+ * a different order differ, because each position is an input or an output of the model.
  */
 function otherValues(trained: readonly string[], own: readonly string[]): string | null {
   if (JSON.stringify(trained) === JSON.stringify(own)) return null;

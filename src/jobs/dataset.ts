@@ -51,7 +51,7 @@ export interface Dataset {
    * memory.
    */
   readonly ahead?: number;
-  /** The files of samples that are read from files, to compare them with those of other ranks. */
+  /** The contents of the files that samples are read from, for comparison with other ranks. */
   readonly contents?: FileContents;
   /** Returns the place of a sample's file, if each sample is read from a file of its own. */
   placeOf?(index: number): FilePlace;

@@ -67,7 +67,10 @@ async function open(): Promise<OpenedDevice> {
   return opened;
 }
 
-/** A GPU reports its loss only by a promise. The race shows whether this promise has settled. */
+/**
+ * Resolves with whether the GPU was lost. A GPU reports its loss only by a promise, and the race
+ * shows whether this promise has settled.
+ */
 async function isLost({ device }: WebGPUBackend): Promise<boolean> {
   return (await Promise.race([device.lost, Promise.resolve(null)])) !== null;
 }

@@ -34,7 +34,7 @@ export interface ImageFolderOptions extends Partial<Pick<JobSpec, 'side' | 'chan
 
 /** Options with the names and defaults of a job's fields. */
 export interface TableOptions extends Partial<Pick<JobSpec, 'target' | 'task' | 'encoding' | 'seed'>> {
-  /** Receives the number of bytes that are read. */
+  /** Receives the number of bytes that have been read. */
   onprogress?: NonNullable<LoadDataOptions['onprogress']>;
 }
 

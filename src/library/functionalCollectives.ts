@@ -12,7 +12,7 @@
  * Every rank must make the same calls in the same order, as with the methods of the group. A tensor
  * is read from the GPU after the call, and the collective keeps its place among the calls. `sizes`
  * and splits count entries of the first dimension. On a rank that is not a member, a collective
- * only copies its own values.
+ * only copies the rank's own values.
  */
 import { emptyLike, type TypedArray } from '../collectives/dtypes.ts';
 import type {

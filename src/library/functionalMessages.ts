@@ -30,8 +30,8 @@ export async function send(
  * Resolves with the values that rank `src` sends.
  *
  * @param like a tensor or array with the shape and dtype of the message; its values are not used.
- * @throws (rejects) MismatchError, which ends the group, if the message has another dtype or number
- *   of elements.
+ * @throws (rejects) MismatchError, which ends the group, if the message has a different dtype or
+ *   number of elements.
  */
 export async function recv<V extends Values>(
   like: V,

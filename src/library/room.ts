@@ -145,14 +145,14 @@ export class LibraryRoom {
   /** Whether the server counts this rank as ready. */
   #isCounted = false;
   /**
-   * While this rank receives the state of the run as a newcomer, the feeders to avoid. Otherwise
+   * The feeders to avoid while this rank, a newcomer, receives the state of the run; otherwise
    * `null`.
    */
   #avoids: readonly string[] | null = null;
   /** The latest feeder of this rank, and whether this feeder has sent a part of the state. */
   #feeder: { member: string; hasSent: boolean } | null = null;
-  // When a tab is closed, it leaves the room. Otherwise its neighbours would wait 6 s until their
-  // browsers notice that it is gone.
+  // Leaves the room when the tab is closed. Without this, its neighbours would wait 6 s until their
+  // browsers notice that the tab is gone.
   readonly #onpagehide = (): void => {
     this.#handlers.onpagehide?.();
     void this.leave();

@@ -18,7 +18,7 @@ export interface RoomOptions {
   room?: string;
   /**
    * The number of ranks. A new room forms the group when this many ranks have joined. An existing
-   * room refuses this rank if the room has another world size.
+   * room refuses this rank if the room has a different world size.
    */
   worldSize?: number;
   /** The requested rank, as with torch's `env://`. Default: any free rank. */

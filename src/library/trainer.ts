@@ -25,7 +25,7 @@ import { transportOf } from '../engine/membership/transport.ts';
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
    * Number of tabs. Every tab runs the same page. Default: the room's number of tabs, or this tab
-   * alone if there is no room. A room with another number of tabs refuses this tab.
+   * alone if there is no room. A room with a different number of tabs refuses this tab.
    */
   tabs?: number | undefined;
   /** Address of the signaling server. Default: the page's server. */

@@ -19,8 +19,9 @@ export interface Cluster {
 export interface Machine {
   /** Time of the forward and backward pass, milliseconds. */
   computeMs: number;
-  /** Rate (bytes per millisecond) of the link to the right neighbour, and its latency per chunk. */
+  /** Rate of the link to the right neighbour, bytes per millisecond. */
   rate: number;
+  /** Latency per chunk of that link, milliseconds. */
   latencyMs: number;
   isRelayed: boolean;
 }

@@ -29,7 +29,7 @@ export class EventQueue {
     const order = this.#put++;
     for (; at > 0;) {
       const parent = (at - 1) >> 1;
-      // A later insertion comes after events of the same time.
+      // An event that is inserted later comes after other events of the same time.
       if (this.#times[parent]! <= time) break;
       this.#move(parent, at);
       at = parent;

@@ -51,8 +51,8 @@ export interface Lanes extends Lists {
 /**
  * Creates the schedule.
  *
- * @throws Error if a send has no receive with the same step and length, or a receive has no send.
- * Then the plan is wrong.
+ * @throws Error if the plan is wrong: a send has no receive with the same step and length, or a
+ * receive has no send.
  */
 export function scheduleOf(planner: Planner, n: number): Schedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };

@@ -27,12 +27,13 @@ export interface Path {
   readonly first: number;
   /**
    * Index of the resource on which the frames arrive; `null` if it never limits them. It is
-   * cut-through: it passes the first bytes of a frame on before the last bytes have reached it.
+   * cut-through: it forwards the first bytes of a frame before it receives the last bytes.
    */
   readonly second: number | null;
   /**
    * A frame is received `latencyMs`, plus `latencyMsPerByte` for each of its bytes, after it has
-   * left the first resource. Its bytes matter, because a frame is forwarded only as a whole.
+   * left the first resource. The time depends on the bytes, because a frame is forwarded only as a
+   * whole.
    */
   readonly latencyMs: number;
   readonly latencyMsPerByte: number;
@@ -61,8 +62,8 @@ interface Simulated {
   readonly endedAt: Float64Array;
   readonly events: number;
   /**
-   * Returns the time at which a rank's send in `step` had left the rank, or at which its receive in
-   * `step` was done. `null` if the rank has no such move.
+   * Returns the time at which a rank's send in `step` had left the rank, or at which the rank's
+   * receive in `step` was done. `null` if the rank has no such move.
    */
   readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
 }
@@ -74,7 +75,7 @@ const EVENT_BITS = 2;
 /**
  * Simulates the schedule.
  *
- * @throws Error if ranks wait for each other, so that they never end. Then the plan is wrong.
+ * @throws Error if the plan is wrong: ranks wait for each other forever.
  */
 export function simulate(schedule: Schedule, options: SimulationOptions): Simulated {
   const { network, elementBytes, startAt, segmentBytes = MAX_FRAME_BYTES - FRAME_HEADER_BYTES } = options;

@@ -36,8 +36,8 @@ const TRAIN_SAMPLES = 60_000;
 const NAMES = ['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'John', 'Katherine'];
 
 /**
- * @param algorithm the job's algorithm. It must fit `n`. With `auto`, the cost model chooses, as in
- *   a real run.
+ * @param algorithm the job's algorithm. The algorithm must support `n` ranks. With `auto`, the cost
+ *   model chooses, as in a real run.
  * @param note text on the page that says that the run is simulated.
  */
 export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, note: string): SimulatedRun {
@@ -93,7 +93,8 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
         trainSamples: TRAIN_SAMPLES,
         testSamples: 10_000,
       },
-      // The links to the left and to the right neighbour. With two ranks, both are the same link.
+      // The links to the left and to the right neighbour. With two ranks, the same link leads to
+      // both.
       ...[n - 1, SEEN_BY].map((from): EngineEvent => {
         const peerRank = from === SEEN_BY ? rightOf(SEEN_BY, n) : from;
         return { type: 'link', peerRank, up: true, ...wayOf(cluster, from) };
@@ -170,7 +171,8 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
 }
 
 /**
- * Returns the route, the round-trip time and the connections from a rank to its right neighbour.
+ * Returns the route, the round-trip time and the connections of the link from a rank to its right
+ * neighbour.
  */
 function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTripMs: number; connections: number } {
   const { isRelayed, latencyMs } = machines[from]!;

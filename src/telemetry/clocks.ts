@@ -21,8 +21,8 @@ interface ClockOffset {
 }
 
 /**
- * Number of latest comparisons that are used. Older ones are dropped, because the clocks of two
- * machines drift apart by about 10 us per second.
+ * Number of latest comparisons that are used. Older comparisons are dropped, because the clocks of
+ * two machines drift apart by about 10 us per second.
  */
 const REMEMBERED = 8;
 

@@ -31,7 +31,10 @@ export class FlightRecorder {
     this.#generation = generation;
   }
 
-  /** Adds a record of an op scheduled at time `now`. The caller later updates the record. */
+  /**
+   * Adds and returns a record of an op scheduled at time `now`. The caller later updates the
+   * record.
+   */
   add(what: FlightSubject, now: number): FlightRecord {
     const record: FlightRecord = {
       ...what,

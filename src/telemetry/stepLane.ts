@@ -51,8 +51,8 @@ export function pipelineSegments(passes: readonly { length: number }[]): number 
 const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
 
 /**
- * Returns the lane of a step. The times of activities of the rank alone are computed from the
- * durations, backwards from the end of the step. The times of activities with other ranks are
+ * Returns the lane of a step. The times of activities that the rank does alone are computed from
+ * the durations, backwards from the end of the step. The times of activities with other ranks are
  * computed from the hops.
  */
 export function laneOf(measured: MeasuredStep): StepLane {

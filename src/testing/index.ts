@@ -23,7 +23,7 @@ export interface World {
 }
 
 /**
- * Creates the meshes of `n` ranks. The links of the ring exist from the start; further links are
+ * Creates the meshes of `n` ranks. The links of the ring exist from the start. Other links are
  * opened when they are needed.
  */
 export function createMeshes(n: number, createPair: () => [Link, Link] = createMemoryLinkPair, generation = 1): World {

@@ -1,7 +1,7 @@
 /**
  * Random changes of training pictures. The changes of a picture depend only on seed, epoch, and
- * sample, so every rank changes it in the same way. They use no functions whose last bits differ
- * between engines.
+ * sample, so every rank changes it in the same way. The changes use no functions whose last bits
+ * differ between engines.
  */
 import type { StoredArray } from '../../formats/storedArray.ts';
 import type { JobSpec } from '../../spec/job.ts';
@@ -79,7 +79,7 @@ function drawShift(side: number, rng: Rng): number {
   return rng.below(2 * most + 1) - most;
 }
 
-/** Gives each pixel the value that the pixel of another row and column has had. */
+/** Gives each pixel the value that the pixel of another row and column had before. */
 function move(
   pixels: Float32Array,
   [height, width, channels]: Shape,
@@ -114,7 +114,9 @@ function drawFactor(rng: Rng): number {
   return 1 + COLOUR_RANGE * (2 * rng.next() - 1);
 }
 
-/** Multiplies the distance of values `from` to `to` from `origin`, and limits them to 0 .. 1. */
+/**
+ * Multiplies the distances of pixels[from..to-1] from `origin`, and limits the values to 0 .. 1.
+ */
 function blend(pixels: Float32Array, factor: number, origin: number, from: number, to: number): void {
   for (let at = from; at < to; at++) {
     pixels[at] = Math.min(1, Math.max(0, origin + factor * (pixels[at]! - origin)));

@@ -68,8 +68,8 @@ export async function findPictures(
 }
 
 /**
- * Returns the format of each file that is a picture: `null` for other files; empty if the name
- * states that the file is a picture.
+ * Returns, for each file, the format if the file is a picture, otherwise `null`. The format is
+ * empty if the name states that the file is a picture.
  *
  * @throws (rejects) DataError if a file cannot be read.
  */

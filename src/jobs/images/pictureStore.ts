@@ -17,11 +17,11 @@ interface StoredPicture {
 const DIRECTORY = 'peergrad-pictures';
 /** The largest number of bytes of a file. */
 const MAX_BYTES = 4 * 1024 ** 3;
-/** A file that was not changed for so long is removed. */
+/** A file that was not changed for this number of milliseconds is removed. */
 const KEPT_MS = 7 * 24 * 60 * 60_000;
 /**
- * If all files have more bytes than a file may have, or than this share of the storage, the oldest
- * are removed.
+ * If all files together have more bytes than one file may have, or than this share of the storage,
+ * the oldest are removed.
  */
 const SHARE_OF_QUOTA = 1 / 4;
 /** Before its pixels, each picture has three numbers: a mark and two checksums. */
@@ -52,7 +52,7 @@ export class PictureStore {
   static async open(name: string, bytes: number): Promise<PictureStore | null> {
     try {
       const directory = await privateDirectory(DIRECTORY);
-      // Browsers do not share files, but the next version of a browser may decode in another way.
+      // Browsers do not share files, but the next version of a browser may decode differently.
       const decoder = JSON.stringify([DECODER_VERSION, navigator.userAgent]);
       const { quota = Infinity } = await navigator.storage.estimate();
       const mostBytes = Math.min(MAX_BYTES, quota * SHARE_OF_QUOTA);
@@ -96,7 +96,7 @@ export class PictureStore {
   }
 }
 
-/** Number of measurements, and the most milliseconds of an access in the fastest one. */
+/** Number of measurements, and maximum milliseconds for an access in the fastest of them. */
 const [PROBES, MOST_MS] = [16, 0.5];
 /** No measurement begins after this number of milliseconds. */
 const MEASURED_MS = 400;
@@ -106,7 +106,7 @@ const [TICKS, MOST_TOGETHER] = [4, 1000];
 /**
  * Returns whether reading a picture takes less time than decoding it. In a private window, each
  * access is a message to another process, which takes milliseconds. On a busy machine, some
- * accesses are slow in any window, so the fastest one decides.
+ * accesses are slow in every window, so the fastest one decides.
  *
  * @param now returns the time in milliseconds.
  */

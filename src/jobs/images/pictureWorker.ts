@@ -1,6 +1,6 @@
 /**
- * Worker that reads and decodes pictures, so that the thread that trains does not wait for it. It
- * stores decoded pictures.
+ * Worker that reads and decodes pictures, so that the thread that trains need not wait. It stores
+ * decoded pictures.
  */
 import { messageOf } from '../../util/errors.ts';
 import { PictureStore } from './pictureStore.ts';
@@ -11,8 +11,8 @@ import { readPictures, type PictureRequest, type ReadPicture } from './readPictu
 const stores = new Map<string, Promise<PictureStore | null>>();
 
 /**
- * The latest two requests. A request begins when the one before the latest has ended, so that the
- * files of one are received while those of another are decoded.
+ * The latest two requests. A request begins when the second request before it has ended. So the
+ * files of one request are received while those of another are decoded.
  */
 let [beforeLatest, latest] = [Promise.resolve(), Promise.resolve()];
 

@@ -1,6 +1,6 @@
 /**
- * Pictures that are read and decoded when they are needed. Those that are needed next are read
- * ahead. Decoded pictures stay in memory, up to a limit.
+ * Pictures that are read and decoded when they are needed. The pictures that are needed next are
+ * read ahead. Decoded pictures stay in memory, up to a limit.
  */
 import type { PictureSize } from '../../formats/decodePicture.ts';
 import type { PreviewPicture } from '../../spec/preview.ts';
@@ -64,7 +64,7 @@ export class Pictures implements FileContents {
 
   /**
    * A digest of the names, sizes and labels of all pictures, and of the size to which they are
-   * scaled. It needs no picture to be read.
+   * scaled. No picture has to be read for it.
    */
   get digest(): string {
     const { classes, pictures } = this.folders;
@@ -147,7 +147,7 @@ export class Pictures implements FileContents {
    */
   async preview(shown: readonly number[]): Promise<{ at: number; picture: PreviewPicture }[]> {
     const { side, channels } = this.size;
-    // The user may choose another size, so that these pictures would be stored in vain.
+    // These pictures are not stored, because the user may still choose a different size.
     const all = await this.#take(shown, null);
     return all.flatMap((pixels, i) => {
       if (pixels === null) return [];
@@ -170,8 +170,9 @@ export class Pictures implements FileContents {
   }
 
   /**
-   * Returns the first pictures of a list, as many as are read with one request. Those whose bytes
-   * other ranks still send are not requested together with others, which would wait for them.
+   * Returns the first pictures of a list, as many as are read with one request. A picture whose
+   * bytes other ranks still send is requested alone, because other pictures of the request would
+   * wait for it.
    */
   #chunkOf(list: readonly number[]): number[] {
     const { side, channels } = this.size;
@@ -201,7 +202,8 @@ export class Pictures implements FileContents {
   }
 
   /**
-   * Resolves with whether the pictures were read. Those that wait for them are told of a failure.
+   * Resolves with whether the pictures were read. Callers that wait for these pictures are told of
+   * a failure.
    */
   async #request(next: readonly number[], store: string | null): Promise<boolean> {
     const { pictures } = this.folders;
@@ -234,7 +236,7 @@ export class Pictures implements FileContents {
   }
 }
 
-/** Returns whether no other rank still sends the bytes at a place. */
+/** Returns whether this tab has the bytes at a place and need not wait for other ranks. */
 function hasArrived(place: FilePlace): boolean {
   const shared = sharedRange(place);
   return shared === null || shared.file.has(shared.range.start, shared.range.end);

@@ -28,7 +28,7 @@ export interface PictureRequest {
     at: number;
   })[];
   readonly size: PictureSize;
-  /** Name of the file in which decoded pictures are stored; `null` if they are not. */
+  /** Name of the file in which decoded pictures are stored; `null` if they are not stored. */
   readonly store: string | null;
 }
 

@@ -54,8 +54,8 @@ export interface DropoutPlace {
 export interface JobModel extends KeptModel {
   readonly dropout: readonly DropoutPlace[];
   /**
-   * Forward pass in training mode, differentiable. The caller disposes the result or calls this in
-   * a tidy.
+   * Forward pass in training mode, differentiable. The caller disposes of the result or calls this
+   * in a tidy.
    *
    * @param inputs float32 [batch, ...inputShape]
    * @param masks for each position of `dropout`, one factor per element, [batch, ...shape].

@@ -12,7 +12,7 @@ export interface FieldPosition {
   line: number;
 }
 
-/** A field, and the number of rows that have it. `line` is the first one. */
+/** A field, and the number of rows that have it. `line` is the line of the first of these rows. */
 export interface Occurrence extends FieldPosition {
   times: number;
 }

@@ -23,7 +23,10 @@ const SLOTS = 1024;
 const EXACT_DIGITS = 15;
 /** A number with more characters is read from its text. */
 const MAX_LENGTH = 30;
-/** So is a larger number with an exponent. Among them are codes of programs for missing values. */
+/**
+ * A larger number with an exponent is also read from its text, because it may be a program's code
+ * for missing values.
+ */
 const MAX_EXPONENTIAL = 1e36;
 const POWERS = Float64Array.from({ length: EXACT_DIGITS + 1 }, (_, i) => 10 ** i);
 const [SPACE, PLUS, COMMA, MINUS, POINT, UPPER_E, LOWER_E] = [0x20, 0x2b, 0x2c, 0x2d, 0x2e, 0x45, 0x65];
@@ -82,7 +85,7 @@ export class ColumnReader {
     this.#slots[place] = { bytes: bytes.slice(from, to), code };
   }
 
-  /** Reads a value of a file format with types. */
+  /** Reads a value of a file whose format has types. */
   readValue(value: unknown, line: number, at: number): void {
     if (typeof value !== 'number' || !Number.isFinite(value)) return this.readText(fieldOf(value), line, at);
     const { codes, point, comma } = this.#cells;

@@ -124,8 +124,9 @@ export class Column {
   }
 
   /**
-   * Adds a number without its text, if the text does not matter. See {@link Numbers.addCounted}.
-   * The column must have too many different values to be {@link isCounting counted}.
+   * Adds a number without its text. Does nothing and returns `false` if the text matters; see
+   * {@link Numbers.addCounted}. The column must have too many different values to be
+   * {@link isCounting counted}.
    */
   addCounted(mark: DecimalMark | null, isGrouped: boolean): boolean {
     if (this.#byUnit.get('')?.addCounted(mark, isGrouped) !== true) return false;
@@ -133,7 +134,7 @@ export class Column {
     return true;
   }
 
-  /** Returns whether a value of the column is known that is not a number with this mark. */
+  /** Returns whether the column is known to have a value that is not a number with this mark. */
   excludes(mark: DecimalMark): boolean {
     return [...this.#numbers.values()].some(({ strangers }) => strangers[mark] !== null);
   }
@@ -161,7 +162,7 @@ export class Column {
     return numbers;
   }
 
-  /** Decides which units are read. All values must have been added before. */
+  /** Decides which units are read. Use it only after all values were added. */
   get #read(): Reading {
     if (this.#reading !== null) return this.#reading;
     const all = [...this.#numbers.values()].filter(({ count }) => count > 0);
@@ -189,7 +190,7 @@ export class Column {
   /**
    * Returns whether the texts after numbers are units: either all are equal, or all are units of
    * one quantity, such as kg and lb. For example, the letters of the house numbers 1, 2a and 2b are
-   * not.
+   * not units.
    */
   #isCoherent(withUnit: readonly Numbers[]): boolean {
     if (this.#hasManyUnits) return false;
@@ -309,7 +310,7 @@ export class Column {
 
   /**
    * The first mistake in a column whose values are mostly numbers: a field that is not a number, or
-   * has another decimal mark or another unit.
+   * has a different decimal mark or unit than the others.
    */
   get #slip(): Doubt | null {
     const { numbers, count, fits, strangers, word } = this.#read;

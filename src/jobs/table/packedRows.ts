@@ -36,8 +36,8 @@ interface Layout {
   codeAt: number;
   codeBytes: number;
   /**
-   * Numbers, as they are read with each decimal mark; `null` if no number can be read with it, or
-   * if all are the same with the other mark.
+   * Numbers, as they are read with each decimal mark; `null` if no number can be read with this
+   * mark, or if all numbers are the same with the other mark.
    */
   numbers: Record<DecimalMark, Numbers | null>;
 }
@@ -149,7 +149,7 @@ export class PackedRows {
   }
 
   /**
-   * Calls `visit` with rows, in the given order. It returns a promise if rows are not in memory.
+   * Calls `visit` with rows, in the given order. Returns a promise if rows are not in memory.
    *
    * @param visit receives the index in `rows`, and the row, which is valid until `visit` returns.
    */
@@ -263,7 +263,7 @@ function typeOf(values: Float64Array, codes: Uint16Array, rows: number): { type:
   return { type: isShort ? FLOAT32 : FLOAT64, scale: 1 };
 }
 
-/** Writes numbers. Those of cells with a code are not read. */
+/** Writes a column's numbers. A cell with a code has a number here, too, which is never read. */
 function write(view: DataView, stride: number, { type, scale, at }: Numbers, values: Float64Array, rows: number): void {
   for (let row = 0; row < rows; row++) {
     const place = row * stride + at;

@@ -275,7 +275,7 @@ interface ReadTable extends ReadColumns {
   notes: readonly DataNote[];
 }
 
-/** What is known of a table beside its columns. Files without lines have no separator. */
+/** The facts about a table except its columns. Files without lines have no separator. */
 type Opened = Omit<CsvFacts, 'separator'> & { separator: string | null };
 
 type OnProgress = LoadDataOptions['onprogress'];
@@ -344,7 +344,7 @@ class TableReading {
     return { packed, readers };
   }
 
-  /** Begins to read a file of values with types. */
+  /** Begins to read a file whose format has types. */
   beginColumns(names: readonly string[]): (columns: readonly ArrayLike<unknown>[], at: number, row: number) => void {
     const { packed, readers } = this.#start(names);
     return (columns, at, row) => {

@@ -21,9 +21,9 @@ import { standardDeviation, mergeMoments } from '../../formats/moments.ts';
  */
 const MAX_NUMBERED_CLASSES = 10;
 /**
- * Minimum mean number of rows per value of a numeric target, if its values are to be classes.
- * `small`: all values are small integers, as numbers of classes usually are. `other`: all other
- * targets, because numbers that occur once or twice are amounts, such as the prices of ten houses.
+ * Minimum mean number of rows per value of a numeric target, for its values to be classes. `small`:
+ * all values are small integers, as numbers of classes usually are. `other`: all other targets,
+ * because numbers that occur once or twice are amounts, such as the prices of ten houses.
  */
 const LEAST_ROWS_OF_CLASS = { small: 2, other: 5 };
 const SMALL = /^-?\d$|^1\d$/;

@@ -251,7 +251,7 @@ export class DataParallel {
 
   /**
    * Whether weights were set on the model, for example with `setWeights`, after {@link parameters}
-   * were read or written. The next pass reads them.
+   * were read or written. The next pass reads the model's weights.
    */
   get isModelChanged(): boolean {
     return this.#watch.changed !== null;

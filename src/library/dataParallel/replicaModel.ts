@@ -31,7 +31,7 @@ export function describeModel(model: Model): ModelDescription {
 }
 
 /**
- * @throws (rejects) UsageError if the model cannot be rebuilt, or the rebuilt model has other
+ * @throws (rejects) UsageError if the model cannot be rebuilt, or the rebuilt model has different
  * weights.
  */
 export async function rebuildModel({ topology, trainable, weights }: ModelDescription): Promise<Model> {

@@ -97,8 +97,9 @@ export function describeCompiled({ loss, metrics }: CompiledModel): { loss: stri
 }
 
 /**
- * Returns the settings of a model's layers as texts, by their places. Names, seeds and initializers
- * of layers may differ between ranks, because all ranks receive rank 0's weights.
+ * Returns the settings of a model's layers as texts. The keys are the places of the layers. Names,
+ * seeds and initializers of layers are left out, because they may differ between ranks: all ranks
+ * receive rank 0's weights.
  */
 export function describeLayers({ layers }: tf.LayersModel, place = 'layer'): Record<string, string> {
   const texts = layers.map((layer, i) => {

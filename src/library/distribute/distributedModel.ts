@@ -124,8 +124,8 @@ export class DistributedModel {
    * Losses and metrics are averaged over the samples of all ranks, so callbacks receive the same
    * logs on every rank. `size` in the logs of a batch is the number of samples on all ranks. If a
    * callback sets `model.stopTraining` on one rank, training ends on all ranks. It ends after the
-   * batch if any rank has callbacks for batches, otherwise after the epoch. If weights were set on
-   * rank 0, before `fit` or in a callback, all ranks continue with them.
+   * batch if at least one rank has callbacks for batches, otherwise after the epoch. If weights
+   * were set on rank 0, before `fit` or in a callback, all ranks continue with them.
    *
    * @returns the history, the same on every rank.
    * @throws (rejects) UsageError on every rank if arguments of one rank are invalid; MismatchError

@@ -25,9 +25,9 @@ export interface EpochsOptions {
   /** Number of the first epoch. Training ends before the epoch with the number `epochs`. */
   initialEpoch: number;
   epochs: number;
-  /** Whether a callback of any rank is called for batches. */
+  /** Whether at least one rank has a callback for batches. */
   exchangesBatches: boolean;
-  /** Whether a callback of any rank is called before each batch. */
+  /** Whether at least one rank has a callback that is called before each batch. */
   exchangesBegins: boolean;
   /** Whether every rank runs the optimizer; see {@link applyGradient}. */
   runsFlat: boolean;

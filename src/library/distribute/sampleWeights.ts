@@ -108,11 +108,12 @@ const ROUNDING = 1e-3;
 
 /**
  * Compares the losses of some samples together with the loss of each sample alone. A loss function
- * must return a loss for each sample, or the mean of these losses. Other loss functions of the
- * program are reported, because each rank computes the loss from its part of a batch only.
+ * must return a loss for each sample, or the mean of these losses. If a loss function of the
+ * program returns anything else, this is reported, because each rank computes the loss from its
+ * part of a batch only.
  *
  * @param isShared whether several ranks share batches.
- * @throws (rejects) UsageError if an output with weights has another loss function.
+ * @throws (rejects) UsageError if such a loss function belongs to an output with weights.
  */
 export async function checkLosses(
   model: CompiledModel,

@@ -7,14 +7,14 @@ import * as tf from '@tensorflow/tfjs';
 import { createRng } from '../../util/rng.ts';
 
 /**
- * Sums over the values of a tensor. Each column is divided by its Euclidean norm. Otherwise, a
+ * Sums over the values of a tensor. Each column is divided by its Euclidean norm. Without this, a
  * column of large values, such as milliseconds, would hide differences in a column of small values,
  * such as shares.
  */
 export interface Sketch {
   /** Sum with a random weight for each column; it does not depend on the order of rows. */
   content: number;
-  /** Sum with a random weight for each column and row. So it depends on the order of rows. */
+  /** Sum with a random weight for each column and row; it depends on the order of rows. */
   order: number;
   /** Sum of the logarithms of the columns' norms, with the weights of `content`. */
   scale: number;

@@ -25,8 +25,8 @@ const FIELDS = 5;
 type Numbers = [number, number, number, number, number, ...number[]];
 
 /**
- * Combines the turns of all ranks. In the result, `stops` is true if any rank ends training,
- * `isChanged` is true if rank 0 has set weights, and `samples` is the sum over all ranks.
+ * Combines the turns of all ranks. In the result, `stops` is true if at least one rank ends
+ * training, `isChanged` is true if rank 0 has set weights, and `samples` is the sum over all ranks.
  *
  * @throws (rejects) MismatchError on every rank if learning rates differ, because the ranks'
  *   parameters would then differ, or if weights were set on other ranks but not on rank 0.

@@ -4,8 +4,8 @@ import type { DistributedDataParallel } from '../../parallel/ddp/distributedData
 import { MismatchError } from '../../util/errors.ts';
 
 /**
- * If any rank has set weights, checks that rank 0 has set weights, too. Otherwise the change would
- * be lost.
+ * If at least one rank has set weights, checks that rank 0 has set weights, too, because all ranks
+ * continue with rank 0's weights.
  *
  * @param changed for each rank, whether weights were set on it.
  * @throws MismatchError, which names the ranks that have set weights.

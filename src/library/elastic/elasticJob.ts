@@ -44,7 +44,7 @@ export interface ElasticOptions extends RoomOptions {
   /**
    * Called on a newcomer that receives the state while the other ranks run `main`. The newcomer has
    * received `received` of `total` bytes. If the link breaks or the state changes, the count may
-   * begin again. In the last call before `main` is called, `received` equals `total`. If this
+   * restart at 0. In the last call before `main` is called, `received` equals `total`. If this
    * function throws, the error is reported as uncaught, and the job continues.
    */
   onprogress?: (received: number, total: number) => void;

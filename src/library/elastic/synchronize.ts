@@ -80,7 +80,7 @@ export async function synchronize(
   return recovered.find(({ isCurrent }) => isCurrent)!.digest;
 }
 
-/** Rejects the ranks whose state has other parts than the state of the majority. */
+/** Rejects the ranks whose state has different parts than the state of the majority. */
 function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   const parts = states.map(({ note: { digests, averages, scalars } }) => [Object.keys(digests), averages, scalars]);
   rejectDissenters(group, states, parts, (right, odd) => {
@@ -93,7 +93,8 @@ function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState
 }
 
 /**
- * Rejects the ranks whose newest commit has other values than the newest commit of the majority.
+ * Rejects the ranks whose newest commit has different values than the newest commit of the
+ * majority.
  */
 function rejectOtherCommits(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   if (states.every(({ isFresh }) => isFresh)) return;

@@ -131,8 +131,8 @@ export class PeergradRoom extends Base {
   }
 
   /**
-   * The share of an elastic job's state that this newcomer has received, from 0 to 1. `null` (the
-   * default) if it is not receiving a state.
+   * The fraction of an elastic job's state that this newcomer has received, from 0 to 1. `null`
+   * (the default) if it is not receiving a state.
    */
   get received(): number | null {
     const received = this.getAttribute('received');

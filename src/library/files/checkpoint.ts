@@ -132,8 +132,8 @@ export async function saveCheckpoint(
  *
  * @param source a `File`, other bytes, or an address; at most 512 MiB.
  * @throws (rejects) DataError if the file is damaged or cannot be read, a tensor is missing,
- *   additional or of another shape, or the file has no state of an optimizer; MismatchError if the
- *   file has the state of another optimizer.
+ *   additional or of a different shape, or the file has no state of an optimizer; MismatchError if
+ *   the file has the state of a different optimizer.
  *
  * @example
  * ```ts
@@ -218,7 +218,7 @@ async function readCheckpoint(
 
 /**
  * @throws DataError if the checkpoint has no state for the optimizer; MismatchError if it has the
- *   state of another optimizer.
+ *   state of a different optimizer.
  */
 function checkOptimizer(flat: Optimizer | undefined, { optimizer, sizes }: Facts): void {
   if (!flat) return;

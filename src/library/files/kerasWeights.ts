@@ -19,8 +19,8 @@ const SERIALIZER: WeightsSerializer = {
 
 /**
  * Encodes the weights of a LayersModel as Keras's `model.save_weights('model.weights.h5')` does. In
- * Keras 3, any model with the same layers can load the file, even if the layers have other names.
- * With a DDP, the ranks resolve as in {@link saveSafetensors}.
+ * Keras 3, any model with the same layers can load the file, even if the layers have different
+ * names. With a DDP, the ranks resolve as in {@link saveSafetensors}.
  *
  * @throws (rejects) UsageError if the model is not a LayersModel, or has layers that contain a
  *   layer or a cell; errors of saveSafetensors.

@@ -24,7 +24,7 @@ const SERIALIZER: WeightsSerializer = {
 /**
  * Encodes the weights of a model, buffers too, as a safetensors file
  * (`safetensors.torch.save_model` in Python). Names are those of layer and weight, `dense1/kernel`;
- * shapes and order are TensorFlow's. The weights are those of the moment of the call.
+ * shapes and order are TensorFlow's. The file has the weights at the time of the call.
  *
  * With a DDP, rank 0 resolves with the file and the other ranks with `null`, without communication,
  * because replicas are equal.
@@ -61,7 +61,7 @@ export function saveSafetensors(
  * @param source a `File`, other bytes, or an address; at most 512 MiB.
  * @returns the texts that are stored in the file.
  * @throws (rejects) DataError if the file is damaged or cannot be read, or a tensor is missing,
- *   additional, of another shape or of integers.
+ *   additional, of a different shape or of integers.
  */
 export function loadSafetensors(
   model: SavedModel,

@@ -95,7 +95,9 @@ export async function loadWeights(
   return loaded.facts;
 }
 
-/** @throws DataError if a tensor is missing, additional, or of another shape. */
+/**
+ * @throws DataError if a tensor is missing, additional, or of a different shape.
+ */
 export function fit(file: Parameters<typeof fitWeights>[0], stored: StoredModel): Float32Array<ArrayBuffer>[] {
   const { names, variables } = stored;
   const shapes = variables.map(({ shape }) => shape);

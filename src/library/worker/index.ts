@@ -60,8 +60,8 @@ function host(port: MessagePort, lock: string | null): void {
   const onpagehide = (): void => {
     post({ type: 'leaving' });
     // The page closes the connections itself, because the worker may end before it reads the
-    // message. Otherwise the neighbours of a closed tab would wait 6 s until their browsers notice
-    // that it is gone.
+    // message. The neighbours of a closed tab would then wait 6 s until their browsers notice that
+    // the tab is gone.
     peers.close();
   };
   globalThis.addEventListener('pagehide', onpagehide);
