@@ -6,23 +6,22 @@ import { reasonOf, TimeoutError } from '../src/util/errors.ts';
 import { sleep } from './rejoin.ts';
 
 /**
- * First and longest pause between two attempts to reach the server, in milliseconds. The pause
- * doubles after each attempt, because some machines start in seconds and others in minutes.
+ * Milliseconds between the first two attempts to reach the server. The pause doubles after each
+ * attempt, up to {@link LONGEST_PAUSE_MS}, because some machines start in seconds and others in
+ * minutes.
  */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 /** Milliseconds to wait for one response of the server. */
 const ANSWER_MS = 5_000;
-/**
- * Milliseconds between two reports about a server that does not answer. Later reports are rarer,
- * because by then nobody watches and they only fill a log.
- */
+/** Milliseconds between two reports about a server that does not answer. */
 const REPORT_EVERY_MS = 5_000;
+/** Later reports are rarer, because by then nobody watches and they only fill a log. */
 const LATE_REPORT_EVERY_MS = 60_000;
 
 /**
- * Explanations of connection errors, by error code. Their causes are a wrong address, a wrong port
- * or a missing server.
+ * Explanations of connection errors, by error code. The causes of these errors are a wrong address,
+ * a wrong port or a missing server.
  */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'no program listens on this port',

@@ -11,8 +11,8 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Folder of the built pages. */
 export const DIST = path.join(ROOT, 'dist');
 /**
- * Name of the file with the hash of the sources from which the pages were built. Vite removes the
- * file with the pages when it builds others.
+ * Name of the file with the hash of the sources from which the pages were built. Vite removes this
+ * file together with the pages when it rebuilds them.
  */
 const BUILT_FROM = '.sources';
 const SOURCES = ['index.html', 'vite.config.ts', 'package.json', 'src', 'examples'];
@@ -24,7 +24,7 @@ export async function ensureBuilt(io: Io): Promise<void> {
   const sources = SOURCES.map((name) => path.join(ROOT, name));
   const page = path.join(DIST, 'index.html');
   if ((await changedAt(page)) >= Math.max(...(await Promise.all(sources.map(changedAt))))) return;
-  // A checkout gives files of the same content new times.
+  // Hashes are compared too, because a checkout gives unchanged files new times.
   const hash = await hashOfFiles(sources);
   if (await isBuiltFrom(DIST, hash)) return utimes(page, new Date(), new Date());
   io.err('Building the page ...');

@@ -9,7 +9,7 @@ import type { TabOutcome } from './browser/visit.ts';
 
 /**
  * The first pause between two attempts in milliseconds, on average. The pause doubles after each
- * attempt, up to the longest.
+ * attempt, up to {@link LONGEST_PAUSE_MS}.
  */
 export const FIRST_PAUSE_MS = 2_000;
 /**

@@ -1,7 +1,7 @@
 /**
  * One tab's WebSocket. It validates every message, enforces the limits of the sender, and
- * represents the tab in its room. No message of a tab can make it throw an error into the server.
- * Its logs contain neither messages nor addresses of members.
+ * represents the tab in its room. No message of a tab makes this class throw an error into the
+ * server. Its logs contain neither messages nor addresses of members.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -254,7 +254,10 @@ export class Connection implements Peer {
     this.#socket.close(CLOSE_INTERNAL);
   }
 
-  /** Counts one more frame; a sender with too many is refused. */
+  /**
+   * Counts one more frame. Returns whether the sender has sent too many, and refuses the sender if
+   * so.
+   */
   #isTooFast(): boolean {
     if (this.#isOver || this.#bucket.take()) return false;
     this.refuse('rate-limited', 'This tab sends messages too fast. Reload the page.');
@@ -327,7 +330,7 @@ export class Connection implements Peer {
       await rooms.open(NEW_CHECK_ROOM).catch(() => null);
       owner = await rooms.find(room, 'newcomer');
     }
-    // While an address is blocked, right codes are refused as well. Otherwise a client could
+    // While an address is blocked, right codes are refused as well, so that a client cannot
     // continue to guess until one code is right. (Such an address may still create rooms, because
     // creating a room is not a guess.)
     if (wrongCodes.isBlocked(this.#address)) return this.refuse('rate-limited', TOO_MANY_GUESSES);
@@ -380,7 +383,7 @@ export class Connection implements Peer {
 
   /**
    * Sends the request to the room, which answers through {@link admit} or {@link send}. Does
-   * nothing if the connection is closed.
+   * nothing if the connection is closed. Returns whether the tab has entered the room.
    */
   #enter(code: string, owner: RoomOwner, entry: Entry): boolean {
     if (this.#isOver) return false;

@@ -68,7 +68,10 @@ export function pathOf({ url = '' }: IncomingMessage): string {
   return url.split('?', 1)[0]!;
 }
 
-/** A name may begin like a loopback address, as 127.0.0.1.evil.example does. */
+/**
+ * Whether a host is `localhost` or a loopback address, and not a name such as
+ * 127.0.0.1.evil.example.
+ */
 function isOfThisMachine(hostname: string): boolean {
   return hostname === 'localhost' || (isIP(hostname.replaceAll(/[[\]]/g, '')) !== 0 && isLoopback(hostname));
 }

@@ -69,7 +69,7 @@ export class Credentials {
     return isSame(seal, this.#hmac(`removed ${room} ${members.join(' ')}`));
   }
 
-  /** Whether half of a credential's lifetime is over: it should be renewed. */
+  /** Whether half of a credential's lifetime is over, so that it should be renewed. */
   isHalfOver(credential: string): boolean {
     return expiryOf(credential) - this.#now() / 1000 <= LIFETIME_S / 2;
   }

@@ -93,8 +93,8 @@ function isKept(before: RosterEntry, after: RosterEntry): boolean {
 }
 
 /**
- * Compares data. Rooms of this process share the objects that have not changed. Rooms that another
- * process sent do not.
+ * Whether two values are equal. Rooms of this process share the objects that have not changed.
+ * Rooms that another process sent do not share them, so contents are compared.
  */
 function isSame(a: unknown, b: unknown): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b);
@@ -130,7 +130,7 @@ function isUnchanged<Item>(base: readonly Item[], layout: Layout<Item>): boolean
   return layout.length === 1 && Array.isArray(part) && part[1] === base.length;
 }
 
-/** Returns the places in `list`, as runs, of the members whose device has become `null`. */
+/** Returns the positions in `list`, as runs, of the members whose device has become `null`. */
 function unreadyRuns(base: readonly RosterEntry[], list: readonly RosterEntry[]): Run[] {
   const ready = new Set(base.flatMap(({ member, device }) => (device === null ? [] : [member])));
   const runs: Run[] = [];

@@ -75,7 +75,7 @@ interface Room {
 interface HubListener {
   opened(code: string): void;
   forgotten(code: string): void;
-  /** The member is no longer in the room. A member that is away still is. */
+  /** The member is no longer in the room. A member that is away is still in the room. */
   left(code: string, member: string): void;
   generationBegun(code: string, generation: number, worldSize: number, cause: GenerationCause): void;
 }
@@ -160,7 +160,7 @@ export class Hub {
 
   /**
    * Opens an empty room and returns its code, or `null` if the server has its maximum number of
-   * rooms, or a room with that code.
+   * rooms, or already has a room with that code.
    */
   open({ isPermanent, code = this.unusedCode(), ...settings }: NewRoom): string | null {
     if (this.#rooms.has(code)) return null;
@@ -173,8 +173,9 @@ export class Hub {
    * room.
    */
   restore(code: string, reconnectState: ReconnectState): boolean {
-    // The Unix time in seconds is greater than all numbers that the room has used. They began at
-    // zero or at an earlier Unix time, and a room begins far less than one generation per second.
+    // The Unix time in seconds is greater than all numbers that the room has used. These numbers
+    // began at zero or at an earlier Unix time, and a room begins far less than one generation per
+    // second.
     const numbersFrom = Math.floor(Date.now() / 1000);
     const state = restore(reconnectState.settings, this.#roomOptions, numbersFrom);
     return this.#add(code, state, false) !== null;
@@ -270,7 +271,7 @@ export class Hub {
 
   #add(code: string, state: RoomState, isPermanent: boolean): string | null {
     if (this.#rooms.size >= this.#limits.maxRooms) {
-      // Drops the room that has been empty for longest. Otherwise a client that opens rooms and
+      // Drops the room that has been empty for longest. Without this, a client that opens rooms and
       // leaves them could prevent all others from opening a room.
       const [longestEmpty] = this.#expiring.keys();
       if (longestEmpty === undefined) return null;

@@ -94,8 +94,8 @@ export interface Limits {
   /** Milliseconds that members have to close their connections when the server stops. */
   closeGraceMs: number;
   /**
-   * Milliseconds within which a new WebSocket of a link must send its first message, and after it
-   * the other end must arrive.
+   * Time limit in milliseconds: first for the first message of a new WebSocket of a link, then for
+   * the arrival of the other end.
    */
   linkOpeningMs: number;
   /** Maximum number of WebSockets of a member's links: two for each possible peer. */
@@ -107,13 +107,14 @@ export interface Limits {
    */
   linksPerPair: number;
   /**
-   * Bytes that may wait for one end of a link before the server stops to read from the other end.
-   * Ends never have more on their way: it is the window of a link through the server.
+   * Bytes that may wait for one end of a link before the server stops reading from the other end.
+   * An end never has more on its way, because this is also the window of a link through the server.
    */
   linkBytes: number;
   /**
-   * Bytes that may wait for the ends of all links. Beyond it, the server reads from an end only
-   * when nothing waits for the other end. This holds for rooms with more than an equal share.
+   * Bytes that may wait for the ends of all links. If more bytes wait, the server reads from an end
+   * only when nothing waits for the other end. This applies to rooms that have more than an equal
+   * share of these bytes.
    */
   allLinksBytes: number;
   /** If more bytes wait for the ends of all links, the link with most of them ends. */
@@ -264,7 +265,7 @@ export class FailureCounter {
   isBlocked(address: string): boolean {
     const ofSite = this.#sites.count(siteOf(address));
     if (this.#networks.count(address) >= this.#perMinute || ofSite >= this.#perMinute * SITE_NETWORKS) return true;
-    // Addresses without failures are not blocked. Otherwise a few addresses could keep out all
+    // Addresses without failures are not blocked, so that a few addresses cannot keep out all
     // others.
     return ofSite > 0 && this.#server.count('') >= this.#perMinute * SERVER_NETWORKS;
   }

@@ -1,7 +1,7 @@
 /**
  * The signaling server. It has one port for the page, for the WebSockets over which tabs set up
- * their links, and for the links of tabs that cannot connect to each other. Other links do not
- * cross it, and rings of such links continue without it.
+ * their links, and for the links of tabs that cannot connect to each other. Other links do not pass
+ * through it, and rings of other links continue without it.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
@@ -289,8 +289,8 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
   async function close(): Promise<void> {
     isClosing = true;
     links?.close();
-    // The rooms are closed before the connections. Otherwise members would be informed that other
-    // ranks have left, although a running ring continues without the server.
+    // The rooms are closed before the connections. So members are not informed that other ranks
+    // have left: a running ring continues without the server.
     hub.close();
     const sharedClosed = shared?.close();
     for (const connection of connections) {

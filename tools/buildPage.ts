@@ -8,7 +8,7 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 /**
  * Builds a page into a temporary folder.
  *
- * @param html path of the page in the project. It is the page's path in the folder, too.
+ * @param html path of the page, both in the project and in the folder.
  */
 export async function buildPage(html: string): Promise<{ dist: string; remove: () => Promise<void> }> {
   const dist = await mkdtemp(path.join(tmpdir(), 'peergrad-page-'));

@@ -1,6 +1,6 @@
 /**
  * Starts Firefox, controlled by WebDriver BiDi. It computes WebGPU in software with Mesa's
- * lavapipe, which is another WebGPU implementation than Chromium's.
+ * lavapipe, a WebGPU implementation that differs from Chromium's.
  */
 import { accessSync, constants, readdirSync } from 'node:fs';
 import path from 'node:path';
@@ -25,7 +25,7 @@ const WITH_WEBGPU = {
   'dom.webgpu.workers.enabled': true,
   'gfx.webgpu.ignore-blocklist': true,
 };
-/** A machine without a network can connect tabs, too. */
+/** Lets tabs connect on a machine without a network. */
 const LOOPBACK = { 'media.peerconnection.ice.loopback': true };
 
 /** The part of a BiDi browser that puppeteer does not declare. */
@@ -52,7 +52,7 @@ export function findFirefox(): Installed | null {
 }
 
 /**
- * Starts Firefox with WebGPU on lavapipe, or with `preferences` of another Firefox.
+ * Starts Firefox with WebGPU on lavapipe, or with the given `preferences`.
  *
  * @param commandMs deadline of a command in milliseconds.
  * @throws (rejects) UsageError if Firefox or lavapipe is not installed.

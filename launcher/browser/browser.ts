@@ -220,7 +220,7 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
   // sandbox.
   if (process.platform === 'linux') args.push('--disable-dev-shm-usage');
   if (process.getuid?.() === 0) args.push('--no-sandbox');
-  // The user's flags come last: of a flag with several values, Chromium takes the last.
+  // The user's flags come last, because Chromium uses the last of several values of a flag.
   args.push(...(process.env['PEERGRAD_BROWSER_FLAGS'] ?? '').split(/\s+/).filter((flag) => flag !== ''));
   const [{ chromium }] = await Promise.all([import('playwright-core'), removeAbandonedProfiles()]);
   // In a private profile, every access to a stored file takes milliseconds.

@@ -27,7 +27,7 @@ const WINDOWS_APPS = [
 
 /**
  * Resolves with the path of the browser to use: that of `--browser`, else PEERGRAD_BROWSER, else an
- * installed browser, else a browser that it installs now.
+ * installed browser, else a browser that this function installs.
  *
  * @throws (rejects) UsageError if the given path is not a program, PeergradError if no browser is
  *   found and none can be installed.

@@ -142,7 +142,7 @@ async function prepare(
   { remote = false, isSeen = false, onevent }: ProfileOptions,
 ): Promise<BrowserContext> {
   // Chromium uses all network interfaces for WebRTC only if the page may use the microphone.
-  // Otherwise it finds no interface but that of the default route.
+  // Without this permission, it finds only the interface of the default route.
   if (!remote) await context.grantPermissions(['microphone']);
   await context.exposeBinding(BINDING, ({ page }, batch: string) => {
     for (const event of eventsOf(batch)) onevent(page, event);

@@ -26,7 +26,8 @@ export async function checkNetwork(address: string, options: CheckNetworkOptions
   const page = pageOf(address);
   const executable = await ensureBrowser(options.browser, io.err);
   io.signal.throwIfAborted();
-  // The server is usually on another machine, and nobody could confirm an exception for it.
+  // The server is usually on another machine, and nobody could confirm an exception for its
+  // certificate.
   const browser = await launchBrowser({ executable, backend: 'wasm', remote: true, anyCertificate: true });
   try {
     const late = (): Error =>
@@ -43,7 +44,7 @@ export async function checkNetwork(address: string, options: CheckNetworkOptions
   }
 }
 
-/** Opens the page, and a second one if no other device shows it. */
+/** Opens the page in a tab, and in a second one if no other device shows the page. */
 async function checkInTabs(browser: Browser, page: string, io: Io): Promise<NetworkCheckEvent> {
   const name = shortened(hostname());
   const first = deferred<NetworkCheckEvent>();

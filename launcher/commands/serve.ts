@@ -29,9 +29,9 @@ export async function serve(options: ServeOptions, io: Io, env: Environment): Pr
   const connections = connectionsOf(options);
   const startAt = options.startAt ?? null;
   const room = startAt !== null || describesJob(options) ? await resolveJob(options, options) : null;
-  // If `--nnodes` is a range, the room is elastic. If `--nnodes` is not set, the room is elastic if
-  // options or a job file define the job. Otherwise its world is fixed, as programs with their own
-  // code expect.
+  // The room is elastic if `--nnodes` is a range, or if `--nnodes` is not set and options or a job
+  // file define the job. All other rooms have a fixed world, as programs with their own code
+  // expect.
   const range = typeof options.nnodes === 'object' ? options.nnodes : null;
   const nodes =
     range ?? (describesJob(options) && options.nnodes === undefined ? { min: 1, max: MAX_WORLD_SIZE } : null);

@@ -151,7 +151,7 @@ export function addLengthOptions(command: Command): Command {
   return command.addOption(optionFor({ field: 'maxMinutes', name: option.name, schema, option }));
 }
 
-/** Returns whether any option defines the job. A data folder alone does not: it is only served. */
+/** Returns whether at least one option defines the job. A data folder alone does not define it. */
 export function describesJob(options: JobOptions & LengthOptions): boolean {
   const { minutes, file } = options;
   return minutes !== undefined || file !== undefined || JOB_OPTION_NAMES.some((name) => options[name] !== undefined);
@@ -259,8 +259,8 @@ function gptFields(
   const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
   return {
     ...plan,
-    // A preset for a large model also sets a pipeline strategy, but not if the user has chosen
-    // another strategy.
+    // A preset for a large model also sets a pipeline strategy, but not if the user has chosen a
+    // different strategy.
     ...((strategy === undefined || strategy === pipeline?.strategy) && pipeline),
     gpt: { ...before, ...model, ...chosen },
     // With --minutes the default limit of steps is removed, unless the job file sets one. A range
@@ -299,7 +299,7 @@ function withSlash(url: string): string {
 }
 
 /**
- * Checks that `data` contains files for `job`, or for any job if none is given.
+ * Checks that `data` contains files for `job`, or for at least one job if `job` is not given.
  *
  * @throws (rejects) UsageError if it does not.
  */

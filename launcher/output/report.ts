@@ -37,7 +37,7 @@ const OVER: Record<keyof Transport, string> = {
   memory: 'over message ports',
 };
 
-/** A shorter time for reading samples is not reported, in milliseconds. */
+/** The shortest time for reading samples that is reported, in milliseconds. */
 const LEAST_DATA_MS = 1;
 
 /** Returns the result in a few lines for people. */

@@ -3,7 +3,7 @@
  * channel per process and one to all processes. A frame follows its envelope after a newline, which
  * JSON does not contain. A room's owner is the process that has the room in its memory. If a tab is
  * connected to another process, that process relays between the tab and the owner. Envelopes are
- * validated, because the other process may run another version.
+ * validated, because the other process may run a different version.
  */
 import * as v from 'valibot';
 import { ClientMessage, MAX_CONTROL_BYTES, REFUSALS, ServerMessage } from '../../src/protocol/control.ts';
@@ -76,21 +76,22 @@ export const Envelope = v.variant('type', [
   }),
   /** The owner no longer has the room. */
   v.strictObject({ type: v.literal('release'), from, connection }),
-  // Sent to all processes: an end of a link waits for the other one; the member is no longer in the
-  // room.
+  // The next two are sent to all processes. `alone`: an end of a link waits for the other end.
+  // `left`: the member is no longer in the room.
   v.strictObject({ type: v.literal('alone'), from, connection, ...place }),
   v.strictObject({ type: v.literal('left'), from, room: roomCode, member: memberId }),
   /** Asks the owner of a room whether two members may link. */
   v.strictObject({ type: v.literal('ask'), from, connection, room, generation, member, peer }),
   v.strictObject({ type: v.literal('answer'), from, connection, mayLink: v.boolean() }),
-  // Sent between the processes of the two ends of a link. `connection` is the end of the receiver.
+  // The next five are sent between the processes of the two ends of a link. `connection` is the
+  // receiver's end.
   /** `other` is the other end. */
   v.strictObject({ type: v.literal('pair'), from, connection, other: connection, ...place }),
   /** A message of a link follows. */
   v.strictObject({ type: v.literal('frame'), from, connection }),
   /** The other end has taken the earliest messages. */
   v.strictObject({ type: v.literal('taken'), from, connection, messages: count }),
-  /** Bytes of messages of all links have arrived. */
+  /** This number of bytes of frames has arrived, over all links together. */
   v.strictObject({ type: v.literal('received'), from, bytes: count }),
   v.strictObject({
     type: v.literal('unlink'),

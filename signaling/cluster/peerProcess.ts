@@ -18,14 +18,15 @@ import type { RoomOwner } from '../roomDirectory.ts';
 import type { Announcement, Envelope, Letter, ToAll } from './envelope.ts';
 import { RemoteEnd, type Mail } from './remoteEnd.ts';
 
-/**
- * Milliseconds between two signs of life, and milliseconds without a sign of life after which the
- * other process is considered gone. The second value is equal to the duration of a lease on a room.
- */
+/** Milliseconds between two signs of life. */
 const ALIVE_MS = 2_000;
+/**
+ * Milliseconds without a sign of life after which the other process is considered gone. Equal to
+ * the duration of a lease on a room.
+ */
 const SILENT_MS = 6_000;
 /**
- * Bytes of frames that may be on their way to the other process. Beyond it, frames wait here. By
+ * Bytes of frames that may be on their way to the other process. Further frames wait here. By
  * default, Redis disconnects a process for which 32 MiB wait, or 8 MiB for a minute.
  */
 export const PROCESS_WINDOW_BYTES = 1024 * 1024;
@@ -163,7 +164,7 @@ export class PeerProcess implements RoomOwner, Mail {
   meet(own: number, waiting: Announcement): RemoteEnd {
     const { connection, room, generation, channel, member, peer } = waiting;
     const place = { room, generation, channel, member: peer, peer: member };
-    // This letter is not posted, because frames must not arrive earlier.
+    // This letter is sent at once instead of posted, so that no frame arrives before it.
     this.#options.send({ type: 'pair', connection, other: own, ...place }, null);
     return this.#link(own, connection);
   }

@@ -1,8 +1,8 @@
 /**
  * The end of a link through the server whose WebSocket is in another process. A link uses it like a
  * WebSocket. What it sends may wait in {@link Mail}, and what arrives is passed on at once. A
- * message counts as taken when the WebSocket of the other process has taken it. The link stops to
- * read from its source when too much is not taken. So it bounds what is on its way in both
+ * message counts as taken when the WebSocket of the other process has taken it. If too many bytes
+ * are not taken, the link stops reading from its source. This bounds the bytes on their way in both
  * processes and in Redis.
  */
 import { EventEmitter } from 'node:events';
@@ -17,7 +17,7 @@ export interface Mail {
    * them. `onsent` is called when it is sent.
    */
   forward(letter: Letter, frame: Buffer | null, onsent: () => void): void;
-  /** Drops the messages to an end that are not sent. Their `onsent` is called. */
+  /** Drops the unsent messages to an end, and calls their `onsent`. */
   drop(connection: number): void;
   /** Forgets the end of a link that is over. */
   forget(end: RemoteEnd): void;
@@ -26,13 +26,14 @@ export interface Mail {
 export class RemoteEnd extends EventEmitter implements RemoteSocket {
   isPaused = false;
   onend: RemoteSocket['onend'] = () => {};
-  /** The number of the local end, and of the end in the other process. */
+  /** The number of the local end. */
   readonly own: number;
+  /** The number of the end in the other process. */
   readonly other: number;
   readonly #mail: Mail;
   /** Callbacks of messages that the other end has not taken, the earliest first. */
   readonly #untaken: (() => void)[] = [];
-  /** Number of the latest of them that are not sent. */
+  /** Number of these messages that are not sent, which are the latest ones. */
   #unsent = 0;
   /** Number of messages that the local end took while this end was paused. */
   #held = 0;
@@ -50,7 +51,7 @@ export class RemoteEnd extends EventEmitter implements RemoteSocket {
     this.#unsent++;
     this.#mail.forward({ type: 'frame', connection: this.other }, data, () => {
       this.#unsent--;
-      // The end of a link takes nothing any more.
+      // After its end, a link takes nothing, so the message counts as taken.
       if (this.#isOver) this.taken(1);
     });
   }

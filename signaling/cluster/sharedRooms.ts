@@ -24,8 +24,8 @@ import { LEASE_MS, noAnswer, RedisLink } from './redisLink.ts';
 /** Milliseconds between two renewals of a lease. Two renewals may fail before the lease expires. */
 const RENEW_MS = 2_000;
 /**
- * First and longest wait in milliseconds before a lost connection to Redis is reopened. The wait is
- * doubled after each attempt.
+ * Milliseconds before the first attempt to reopen a lost connection to Redis. The wait is doubled
+ * after each attempt, up to {@link MAX_RECONNECT_MS}.
  */
 const RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 2_000;
@@ -41,8 +41,8 @@ const END_MS = 1_000;
 const ID_BYTES = 12;
 
 /**
- * Messages with which another process may begin. A frame that arrives after its link has ended has
- * to be acknowledged, too.
+ * Types of messages that another process may send first. `frame` is one of them, because a frame
+ * that arrives after its link has ended has to be acknowledged, too.
  */
 const FIRST: ReadonlySet<Letter['type']> = new Set<Letter['type']>(['enter', 'ask', 'pair', 'frame']);
 
@@ -125,7 +125,7 @@ export class SharedRooms implements RoomDirectory {
       if (owner === null || owner.isThis) return hub.has(code) || (isMoving && who === 'newcomer') ? hub : null;
       if (await link.isListening(owner.address)) return this.#peer(owner.address);
       // No process listens at the owner's address. The owner has died, is cut off, or will return
-      // under another address.
+      // at a different address.
       isMoving = true;
       await this.#wait(Math.min(LOOK_MS, Math.max(owner.restMs, 0) + 1));
     }

@@ -40,8 +40,9 @@ export function clientAddress(req: IncomingMessage, trustProxy: boolean): string
   return isIP(last) === 0 ? (req.socket.remoteAddress ?? '') : last.toLowerCase();
 }
 
-/** Number of groups of an IPv6 address, and number of groups that identify the network. */
+/** Number of groups of an IPv6 address. */
 const GROUPS = 8;
+/** Number of groups that identify the network. */
 const NETWORK_GROUPS = 4;
 
 /**

@@ -26,15 +26,20 @@ export function acceptsGzip(acceptEncoding: string | undefined): boolean {
 
 export class CompressedAssets {
   readonly #folder: string;
-  /** By name. The content of a file with a hash in its name never changes. */
+  /**
+   * The keys are names of files. Contents never change, because names contain a hash of the
+   * content.
+   */
   readonly #contents = new Map<string, Promise<Buffer>>();
 
-  /** @param folder whose files have a hash of their content in their names. */
+  /**
+   * @param folder a folder of files whose names contain a hash of their content.
+   */
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  /** Returns a file of the folder; `null` if it is not to be compressed or cannot be read. */
+  /** Returns a file of the folder; `null` if its type is not compressed or it cannot be read. */
   async file(name: string): Promise<CompressedAsset | null> {
     const type = TYPES.get(path.extname(name));
     if (type === undefined || path.basename(name) !== name || name.startsWith('.')) return null;
@@ -46,7 +51,7 @@ export class CompressedAssets {
     try {
       return { type, content: await content };
     } catch {
-      // It is not kept, so that requests for files that do not exist do not fill the memory.
+      // A failure is not kept, so that requests for files that do not exist do not fill the memory.
       this.#contents.delete(name);
       return null;
     }

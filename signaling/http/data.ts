@@ -1,9 +1,9 @@
 /**
  * Serves a job's files, read-only, under `/data/`, with a list in `/data/index.json`. The user who
  * runs the server chooses a single file or a folder. The list names all visible files of a folder,
- * at any depth. It has the sizes of the files that a job may read: IDX files and pictures or, if
- * there are none, text files. Only files with a size in this list are served: a request selects one
- * of them, so no path is built from it. Files may also be links to files elsewhere, because the
+ * at any depth. It contains sizes only of the files that a job may read: IDX files and pictures or,
+ * if there are none, text files. Only files with a size in this list are served: a request selects
+ * one of them, so no path is built from it. Files may also be links to files elsewhere, because the
  * user chose the folder and its contents. `/data/index.bin` has the contents of all these files, in
  * the order of the list, so a few requests fetch thousands of files.
  */
@@ -28,7 +28,7 @@ export const DATA_PATH = '/data/';
 export const INDEX_PATH = `${DATA_PATH}index.json`;
 /** Path of the contents of all listed files. */
 const CONTENTS_PATH = `${DATA_PATH}index.bin`;
-/** Number of lists of files whose contents are still sent. */
+/** Number of the latest lists of files whose contents clients can still request. */
 const MAX_LISTS = 8;
 /** Number of files of a folder that are listed at the same time. */
 const LISTED_AT_ONCE = 64;
@@ -107,8 +107,9 @@ interface Listed {
   entries: readonly DataFileEntry[];
   /** Sizes of the served files. */
   sizes: ReadonlyMap<string, number>;
-  /** Names of the served files, and where each begins in the contents of all files. */
+  /** Names of the served files. */
   names: readonly string[];
+  /** For each name, the offset of the file in the contents of all files. */
   starts: readonly number[];
   /** Bytes of all served files. */
   total: number;
@@ -229,8 +230,8 @@ const MAX_RANGES = 256;
 const PARTS_AHEAD = 16;
 
 /**
- * Answers with the whole content, or with the ranges of it that a request wants. If one of the
- * files has changed, the answer of ranges ends before it, so that the client can name it.
+ * Answers with the whole content, or with the ranges that a request asks for. If one of the files
+ * has changed, an answer with ranges ends before that file, so that the client can name the file.
  *
  * Source: RFC 9110, sections 14 and 15.3.7.
  */
@@ -298,7 +299,7 @@ async function* partsOf(ranges: readonly Range[], { size, read }: Content): Asyn
     }
     yield Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
   } catch {
-    // The client requests the files that it has not received one by one.
+    // The client then requests each missing file separately.
   } finally {
     await Promise.all(begun.map(async ({ chunks }) => chunks.return?.()));
   }
@@ -318,9 +319,9 @@ interface Range {
 }
 
 /**
- * Returns the requested ranges. If the header is missing or invalid, there are none. This includes
- * ranges that overlap or go backwards, with which a small request would cause a huge answer (RFC
- * 9110, section 14.2).
+ * Returns the requested ranges. If the header is missing or invalid, returns none. Ranges that
+ * overlap or go backwards are invalid, because a small request with such ranges would cause a huge
+ * answer (RFC 9110, section 14.2).
  */
 function rangesOf(header: string | undefined, size: number): Range[] {
   const list = /^bytes=(\d+-\d+(,\d+-\d+)*)$/.exec(header ?? '')?.[1]?.split(',') ?? [];

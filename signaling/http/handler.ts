@@ -111,7 +111,10 @@ export function createHttpHandler(options: HttpOptions) {
     serveApp(dist, pathname, req, res);
   }
 
-  /** Pages on this machine gain nothing by compression. Resolves with `false` without an answer. */
+  /**
+   * Answers with a compressed file. Resolves with `false` if it does not answer, for example
+   * because the page is on this machine and gains nothing by compression.
+   */
   async function serveCompressed(pathname: string, req: IncomingMessage, res: ServerResponse): Promise<boolean> {
     const [, folder, name] = /^\/([^/]+)\/([^/%]+)$/.exec(pathname) ?? [];
     if (folder !== HASHED || isFromThisMachine(req) || !acceptsGzip(req.headers['accept-encoding'])) return false;

@@ -28,7 +28,7 @@ export function pageHeaders(req: IncomingMessage, isSecure: boolean): Record<str
     // Both policies together isolate the page, so that WebAssembly may have threads. An isolated
     // page refuses worker scripts that came without the embedder's policy, also from the browser's
     // cache. So all files have it, even before a proxy sets X-Forwarded-Proto. Over plain http,
-    // browsers ignore it. They also ignore the opener's policy there, but log an error.
+    // browsers ignore both policies, but log an error about the opener's policy.
     'cross-origin-embedder-policy': 'require-corp',
     ...(isSecure || isLoopback(req.headers.host?.replace(/:\d+$/, '') ?? '')
       ? { 'cross-origin-opener-policy': 'same-origin' }

@@ -56,11 +56,13 @@ class Direction {
   #isFull = false;
   /** Whether the source waits for its turn. */
   #isOutOfTurn = false;
-  /** Whether the source sent something, and the target took something, since the last check. */
+  /** Whether the source has sent something since the last check. */
   #hasSent = true;
+  /** Whether the target has taken something since the last check. */
   #hasTaken = true;
-  /** Checks in a row at which the source had sent nothing, and the target had taken nothing. */
+  /** Number of checks in a row at which the source had sent nothing. */
   #silentChecks = 0;
+  /** Number of checks in a row at which the target had taken nothing. */
   #stalledChecks = 0;
   /** Called when nothing waits for the target any more. */
   #onempty: (() => void) | null = null;
@@ -114,8 +116,9 @@ class Direction {
   }
 
   /**
-   * Sends a ping to the source, so that proxies keep its connection open. Returns what has not
-   * happened for too long, or `null`.
+   * Sends a ping to the source, so that proxies keep its connection open. Returns `silent` if the
+   * source has sent nothing for too long, `stalled` if the target has taken nothing for too long,
+   * and otherwise `null`.
    */
   check(): 'silent' | 'stalled' | null {
     const { linkSilentMs, linkPingMs } = this.#context.limits;
@@ -128,7 +131,7 @@ class Direction {
     return this.#stalledChecks * linkPingMs >= linkSilentMs ? 'stalled' : null;
   }
 
-  /** Lets the source's closing handshake through. */
+  /** Resumes the source, so that its closing handshake can complete. */
   end(): void {
     this.#context.rate.leave(this.#share);
     this.#isFull = this.#isOutOfTurn = false;
@@ -143,7 +146,9 @@ class Direction {
     return isScarce && hasShare ? MIN_COUNTED_BYTES : limits.linkBytes;
   }
 
-  /** Counts bytes that begin to wait for the target, or negative ones that it has taken. */
+  /**
+   * Adds to the bytes that wait for the target. `bytes` is negative if the target has taken them.
+   */
   #hold(bytes: number): void {
     this.#waiting += bytes;
     this.#share.room.backlog += bytes;

@@ -19,7 +19,7 @@ import type { RoomLog } from '../monitoring/roomLog.ts';
 import { PairedLink, type LinkContext, type LinkSocket } from './pairedLink.ts';
 import type { SharedRate } from './sharedRate.ts';
 
-/** What the two ends of a link have in common, except that each is the other's peer. */
+/** Identifies an end of a link. At the other end, `member` and `peer` are exchanged. */
 export type LinkPlace = Omit<LinkOpening, 'version' | 'token'>;
 
 /** The end of a link in another process. */
@@ -39,8 +39,8 @@ interface ServerLinksOptions {
   /** Returns why the room does not link the two members, or `null` if it does. */
   refusalOf: (opening: LinkOpening) => string | null | Promise<string | null>;
   /**
-   * Tells other processes that an end waits here. Returns the number by which they know it. They
-   * answer through {@link ServerLinks.join}.
+   * Tells other processes that an end waits here. Returns the number by which they know it. Their
+   * answer arrives as a call of {@link ServerLinks.join}.
    */
   announce: (place: LinkPlace) => number;
 }
@@ -80,7 +80,7 @@ export class ServerLinks {
     this.#context = { clock, limits, metrics, rate, backlog: { bytes: 0 }, shed: () => this.#shed() };
   }
 
-  /** Number of links whose two ends are there. */
+  /** Number of links of which both ends have arrived. */
   get count(): number {
     return this.#links.size;
   }
@@ -114,8 +114,8 @@ export class ServerLinks {
   }
 
   /**
-   * Pairs the end that waits here for the end `place` of another process. Returns whether one
-   * waits.
+   * Pairs the end that waits here for the end `place` of another process. Returns whether such an
+   * end waits here.
    * @param connect returns the other end. Its argument is the number of the end that waits.
    */
   join(place: LinkPlace, connect: (number: number) => RemoteSocket): boolean {
@@ -259,8 +259,8 @@ export class ServerLinks {
   }
 
   /**
-   * Ends the link for whose ends most bytes wait, once in a turn of the event loop: its bytes are
-   * dropped after this turn.
+   * Ends the link with the most waiting bytes. Ends at most one link in a turn of the event loop,
+   * because the link's bytes are dropped only after the turn.
    */
   #shed(): void {
     if (this.#isShedding) return;

@@ -10,7 +10,7 @@ import { UsageError } from '../../src/util/errors.ts';
 /** The lowest rate. With it, a frame takes 0.7 s. */
 export const MIN_BYTES_PER_SECOND = 1e5;
 /**
- * Rate that was not used may be used later, up to these milliseconds or bytes, whichever is more.
+ * Unused rate may be used later, up to this number of milliseconds or of bytes, whichever is more.
  * Timers may be late, and one read of a socket is 64 KiB.
  */
 const BURST_MS = 50;
@@ -141,7 +141,10 @@ export class SharedRate {
     if (this.#waiting > 0 && this.#cancel === null) this.#proceedIn(-left / this.#bytesPerMs);
   }
 
-  /** Takes the waiting direction that has used least, of the room that has used least. */
+  /**
+   * Returns the waiting direction that has used least, of the room that has used least. It no
+   * longer waits.
+   */
   #next(): RateShare {
     const room = leastUsed([...this.#rooms.values()].filter(({ waiting }) => waiting.size > 0));
     const share = leastUsed(room.waiting);

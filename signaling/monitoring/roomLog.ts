@@ -7,11 +7,11 @@ import { createHmac, randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Metrics } from './metrics.ts';
 
-/**
- * Bytes of the key, which only this process knows, and number of hexadecimal digits of a room's
- * name. With this number of digits, the names of 1000 rooms do not collide.
- */
+/** Bytes of the key, which only this process knows. */
 const KEY_BYTES = 32;
+/**
+ * Number of hexadecimal digits of a room's name. The names of 1000 rooms then do not collide.
+ */
 const NAME_DIGITS = 12;
 
 export class RoomLog {

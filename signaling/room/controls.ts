@@ -61,7 +61,7 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
   if (isRunOn(state)) {
     return refuse(state, member, 'not-now', 'The job cannot change during a run. Wait until the run has ended.');
   }
-  // A job with other data needs new `ready` messages: each tab loads the data first.
+  // A job with different data needs new `ready` messages, because each tab first loads the data.
   const isReadyStill = needsOf(job) === needsOf(state.job);
   const next = { ...state, job };
   return broadcastRoom(isReadyStill ? next : unready(next, () => true));

@@ -80,7 +80,7 @@ function timesBroken(breaks: Breaks, a: RosterEntry, b: RosterEntry): number {
   return breaks.get(edgeKey(a.member, b.member)) ?? 0;
 }
 
-/** Whether `pairs` contains these two members, in any order. */
+/** Whether `pairs` contains these two members, in either order. */
 export function isPair(pairs: Pairs, a: RosterEntry, b: RosterEntry): boolean {
   return includesPair(pairs, [a.member, b.member]);
 }

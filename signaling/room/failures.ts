@@ -61,7 +61,8 @@ export function onAccusation(state: RoomState, { type, member, generation, peers
   const accused = peers.filter((peer) => isOfRing(state, generation, member, peer));
   if (accused.length === 0) return noEffects(state);
   if (state.isRestoring && nodesOf(state) !== null) {
-    // When a server stops, its links break, so the pair had probably linked through it.
+    // A restart of the server breaks only links through it, so the pair had probably linked through
+    // it.
     const pairs = type === 'broken' ? accused.map((peer) => [member, peer] as const) : [];
     return noEffects(requestNextGeneration(withFailedPairs(state, pairs)));
   }
@@ -169,8 +170,8 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   // If ranks still train, they are linked to each other. So only newcomers can be at fault.
   const blamed = [...proposed].filter(([member]) => !next.isTraining || !state.membersWithState.has(member));
   const culprits = keepingState(state, ring, new Map(blamed));
-  // If a rank reported nothing before the deadline although none of its links failed, its tab
-  // probably does not respond. The rank is left out until it reports `ready` again.
+  // If a rank reported nothing before the deadline although none of its links failed, its tab is
+  // probably not responding. The rank is left out until it reports `ready` again.
   const hasReported = (member: string): boolean => complaints.has(member) || reports.has(member);
   const isDown = (member: string): boolean => findings.down.some((pair) => pair.includes(member));
   const responding = isDeadline
@@ -279,8 +280,8 @@ export function slow(state: RoomState, { member, generation, peer }: Of<'slow'>)
   const isNew = !separated.some((pair) => pair.includes(member) || pair.includes(peer));
   const pair = [member, peer] as const;
   // In a ring of three or fewer, every order has the same neighbours. In a large ring, the search
-  // for an order takes milliseconds, so only the first report of each member starts one.
-  // In another order, another pair would need the server instead of this one.
+  // for an order takes milliseconds, so only the first report of each member starts one. In a
+  // different order, a different pair would need the server instead of this one.
   const isServed = includesPair(served, pair);
   const canHelp = ring.length > 3 && keptApart(ring, [pair]).length === 0 && !isServed && !slowReporters.has(member);
   if (nodesOf(state) === null || !isDue || !isNew || !canHelp) return noEffects(state);

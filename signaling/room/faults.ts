@@ -179,8 +179,8 @@ export function breaksOf(faults: Faults): Breaks {
 }
 
 /**
- * Returns the pairs whose link failed to open. They should not be neighbours if another order
- * exists.
+ * Returns the pairs whose link failed to open. The members of such a pair should not be neighbours
+ * if another order exists.
  */
 export function unlinkedPairs(faults: Faults): Pairs {
   const pairs = new Map<string, readonly [string, string]>();

@@ -251,7 +251,7 @@ function isQuiet(state: RoomState): boolean {
   return nodesOf(state) !== null && !isRestoring && complaints.size === 0 && reports.size === 0;
 }
 
-/** Whether the ranks change to a better order when it is quiet. */
+/** Whether the ranks may change to a better order once {@link isQuiet}. */
 function canReorder(state: RoomState): boolean {
   const most = state.direct.length > 0 ? MAX_REORDERS : MAX_VAIN_REORDERS;
   return state.reorders < most && hasBetterOrder(state);

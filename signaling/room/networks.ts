@@ -1,7 +1,7 @@
 /**
  * Recognizes a room whose members are in networks without a path between them. A ring shows this
- * slowly: however large two networks are, the ring crosses from one to the other at two pairs. So
- * the next ring crosses as often as possible. If no pair of members from different networks can
+ * slowly: however large two networks are, the ring crosses from one to the other at only two pairs.
+ * So the next ring crosses as often as possible. If no pair of members from different networks can
  * link in that ring either, the members of the larger network train without the others.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';

@@ -7,7 +7,7 @@ import { roomMessage } from './roomMessage.ts';
 import { noEffects, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
 import { ABANDONED_MS, CLEAR_GENERATION_TIMERS, CLEAR_RUN_TIMERS } from './timers.ts';
 
-/** Returns the highest generation that any member is known to have seen. */
+/** Returns the highest generation that at least one member is known to have seen. */
 export function latestGeneration({ generation, highestReported }: RoomState): number {
   return Math.max(generation, highestReported);
 }

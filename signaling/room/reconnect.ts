@@ -88,8 +88,8 @@ export function reconnect(state: RoomState, event: Extract<RoomEvent, { type: 'r
   const members = event.reconnectState.settings.removed?.members ?? [];
   const known = { ...state, removed: members.reduce(withRemoved, state.removed) };
   let step = known.removed.has(event.member) ? refuse(known, event.member, 'removed', REMOVED) : readmit(known, event);
-  // Removed members may have returned before this member, which knows of their removal. They are
-  // removed again.
+  // Removed members may have returned before this member, which knows of their removal. Such
+  // members are removed again.
   for (const member of members.filter((one) => step.state.hidden.has(one))) {
     step = andThen(step, (next) => expel(next, member, 'removed', 'removed', REMOVED));
   }
@@ -121,8 +121,8 @@ function readmit(state: RoomState, event: Extract<RoomEvent, { type: 'reconnect'
     // return.
     if (!entered.state.hidden.has(member)) return { state, effects: entered.effects };
     const [admit, ...others] = entered.effects;
-    // The end of the member's own run is sent first. Otherwise the member could receive the next
-    // run, lose its connection, and never know that its own run has ended.
+    // The end of the member's own run is sent first. If it were sent later, the member could
+    // receive the next run, lose its connection, and never know that its own run has ended.
     return { state: entered.state, effects: [admit!, ...missedMessages(entered.state, event), ...others, ...timers] };
   }
   const trains = reconnectState.active?.isSteady ? { stateOfRun: reconnectState.run } : {};
@@ -199,7 +199,7 @@ function applyReconnectState(
     isPausedByHost: state.isPausedByHost,
   };
   if (active !== null && active.generation > room.generation) return restoreGeneration(room, active, hasTrained);
-  // The member is a rank, but it reports another generation than the restored one.
+  // The member is a rank, but it reports a generation other than the restored one.
   if (rankOf(room, member) >= 0 && active?.generation !== room.generation) return requestNextGeneration(room);
   // If no generation is known, an elastic run is paused. Each member reports later whether it has
   // the state.

@@ -34,8 +34,8 @@ export interface Fault {
   readonly byBrowser: string;
   readonly aboutBrowser: string;
   /**
-   * Whether the report is credible. It is not if `by` linked to no other member, if `by` did not
-   * name `about` itself, or if the link used a relay over which no pair linked.
+   * Whether the report is credible. It is not credible if `by` linked to no other member, if `by`
+   * did not name `about` itself, or if the link used a relay over which no pair linked.
    */
   readonly isCredible: boolean;
   /** Number of ageing intervals since the fault. */

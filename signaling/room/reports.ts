@@ -31,7 +31,8 @@ export function onLinked(
 
 /**
  * Records that two ranks have a direct connection beside their link through the server. If they
- * train, a generation that uses it begins soon. It is shared by pairs that report meanwhile.
+ * train, a generation that uses this connection begins soon. Pairs that report before then change
+ * in the same generation.
  */
 export function onDirect(state: RoomState, { member, generation, peer }: Extract<RoomEvent, { type: 'direct' }>): Step {
   if (!isOfRing(state, generation, member, peer)) return noEffects(state);
@@ -130,8 +131,8 @@ function beginNextPhase(state: RoomState): Step {
     const isOpen = nodesOf(next) !== null;
     next = { ...next, isCooling: isOpen };
     for (const { member } of next.ring) next = change(next, member, { stateOfRun: next.run });
-    // From here on there is no deadline: ranks watch each other, and only links through the server
-    // need it.
+    // From here on there is no deadline: ranks watch each other, and need the server only for links
+    // through it.
     return {
       state: next,
       effects: [

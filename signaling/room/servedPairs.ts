@@ -1,7 +1,7 @@
 /**
- * What a room knows about the pairs of its members on a network that lets only some of them link
- * directly. Members report which of their links go through the server. Pairs that need the server
- * begin with it in later generations, and orders of the ring have few of them.
+ * Tracks which pairs of a room's members can link directly, on a network that lets only some of
+ * them. Members report which of their links go through the server. Pairs that need the server begin
+ * with it in later generations, and orders of the ring have few of them.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
@@ -14,14 +14,15 @@ import { browserOf, nodesOf, readyMembers, type RoomState } from './state.ts';
 /** Number of pairs that a room remembers for each of its members, on average. */
 const PAIRS_PER_MEMBER = 8;
 /**
- * A browser that linked to no other directly is expected to need the server for all its links if
- * this number of its pairs could not link directly.
+ * A browser that linked to no other browser directly is expected to need the server for all its
+ * links if this number of its pairs could not link directly.
  */
 const ISOLATED_PAIRS = 8;
 
 /**
  * Maximum number of generations of a run in which a pair changes from the server to a direct
- * connection. A pair that has to change again has no stable direct connection, so it stays.
+ * connection. A pair that has to change again has no stable direct connection, so it stays with the
+ * server.
  */
 const MAX_UPGRADES = 2;
 
@@ -134,7 +135,10 @@ export function expectedServed(state: RoomState): number {
   return known.length + presumed.length;
 }
 
-/** Tests whether a member could not link to two others here, and linked to none directly. */
+/**
+ * Returns a function that returns whether a member could not link to two others here, and linked to
+ * none directly.
+ */
 function mayBeIsolated({ unlinked, direct, hidden }: RoomState): (entry: RosterEntry) => boolean {
   const present = unlinked.filter((pair) => pair.every((member) => hidden.has(member)));
   const linked = new Set(direct.flat());
@@ -212,7 +216,7 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
 
 /**
  * Records that two ranks, which may link through the server, have a direct connection. They do not
- * change to it if it has broken a short time ago, or if they have done so too often.
+ * change to it if it broke a short time ago, or if they have already changed too often.
  */
 export function withDirect(state: RoomState, pair: readonly [string, string]): RoomState {
   const { relayed, unlinked, unrelayed, kept, upgrades, faults } = state;

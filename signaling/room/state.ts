@@ -54,8 +54,8 @@ export interface RoomState extends Readonly<RoomSettings> {
   /** Neighbours that connect over a relay, as in the `prepare` message. */
   readonly relayed: readonly [string, string][];
   /**
-   * Neighbours of different browsers that link through the server: as in the `prepare` message, and
-   * as soon as an end of a link has reported, as in its report.
+   * Neighbours of different browsers that link through the server: as in the `prepare` message, or,
+   * once an end of a link has reported, as in its report.
    */
   readonly served: readonly [string, string][];
   /** Texts that ring members reported in this phase, by member. Equal texts mean equal states. */
@@ -114,12 +114,13 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly upgrades: Breaks;
   /**
    * Number of generations that began only because another order has fewer links through the server.
-   * It counts those of the present ranks, or of the run if no two browsers have linked directly.
+   * Counted since the ranks last changed, or in the whole run if no two browsers have linked
+   * directly.
    */
   readonly reorders: number;
   /**
-   * Whether the ranks of the latest generation that reached RUNNING still train. They do so while
-   * newcomers link to them.
+   * Whether the ranks of the latest generation that reached RUNNING still train. They still train
+   * while newcomers link to them.
    */
   readonly isTraining: boolean;
   /** Pairs that linked in failed LINKINGs of this run; empty after a LINKING that succeeded. */
@@ -246,7 +247,7 @@ export interface RoomOptions extends RoomOpening {
   capacity?: number;
   spectatorCapacity?: number;
   hasRelay?: boolean;
-  /** Not with `servesAll`, which excludes a relay, too. */
+  /** Not allowed together with `servesAll`, which also excludes `hasRelay`. */
   hasServerLinks?: boolean;
   servesAll?: boolean;
   serverLinksRate?: RoomState['serverLinksRate'];

@@ -118,8 +118,8 @@ export function suspendedOf(state: RoomState): string[] {
     .filter(({ member }) => isSuspended(state, member))
     .slice(0, MAX_NAMED)
     .flatMap(({ member, name }) => {
-      // A returning member may report another browser than before, so there may be no suspension
-      // for that browser.
+      // A returning member may report a different browser than before, so there may be no
+      // suspension for that browser.
       const suspension = state.suspensions.get(browserOf(state, member));
       return suspension ? [`${name} is suspended and will be tried again within ${secondsOf(suspension)} s.`] : [];
     });

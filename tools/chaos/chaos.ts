@@ -27,13 +27,12 @@ export interface ChaosOptions extends JobOptions {
 
 const DEFAULT_MINUTES = 3;
 /**
- * The largest number of epochs of a job. It is the default, so that the number of minutes limits
- * the run.
+ * The default number of epochs. It is the largest, so that the number of minutes limits the run.
  */
 const ENDLESS_EPOCHS = 1000;
 /**
- * Steps between two state comparisons. They are frequent, to find the step in which states began to
- * differ.
+ * Steps between two state comparisons. Comparisons are frequent, so that the report shows in which
+ * step states began to differ.
  */
 const HASH_EVERY = 5;
 

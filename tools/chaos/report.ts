@@ -18,7 +18,7 @@ export function isReported(event: EngineEvent): event is ReportedEvent {
 export interface Observation {
   /** When the event arrived, in milliseconds of the launcher's clock. */
   at: number;
-  /** Name of the tab; a tab that replaces a lost one has another name. */
+  /** Name of the tab; a tab that replaces a lost one has a different name. */
   tab: string;
   event: ReportedEvent;
 }
@@ -174,7 +174,7 @@ function stepAfter(at: number, observations: readonly Observation[], counts: (st
   return stepsOf(observations).find((step) => step.at > at && counts(step))?.at ?? null;
 }
 
-/** Returns the latest generation that any tab had reported by this time. */
+/** Returns the latest generation that at least one tab had reported by this time. */
 function generationAt(at: number, observations: readonly Observation[]): number {
   const known = observations
     .filter((seen) => seen.at <= at)

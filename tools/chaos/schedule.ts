@@ -3,7 +3,7 @@ import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
 import type { FaultKind } from './faults.ts';
 
 export interface PlannedFault {
-  /** Earliest time of the fault, in milliseconds since all tabs train. */
+  /** Earliest time of the fault, in milliseconds after all tabs have begun to train. */
   at: number;
   kind: FaultKind;
   /**
@@ -49,8 +49,8 @@ const EXPECTED_MS: Readonly<Record<FaultKind, number>> = {
 };
 
 /**
- * Plans the faults of `minutes` in rounds. Each round has every kind of fault, each time in another
- * order. At most one tab is missing or extra at a time: after a lost tab, a new tab joins; after a
+ * Plans the faults of `minutes` in rounds. Each round has every kind of fault, in an order of its
+ * own. At most one tab is missing or extra at a time: after a lost tab, a new tab joins; after a
  * duplicate, the copy is closed. Two such faults are planned only if the time suffices for both.
  */
 export function planFaults({ seed, minutes, tabs }: { seed: number; minutes: number; tabs: number }): PlannedFault[] {

@@ -21,7 +21,7 @@ interface TabPoolOptions {
 
 /** Milliseconds for all tabs to load, compile and take a first step, all at the same time. */
 const START_MS = 240_000;
-/** Milliseconds for all tabs to finish after the first one. */
+/** Milliseconds for all tabs to finish after the first one has finished. */
 const FINISH_MS = 30_000;
 /**
  * Milliseconds between two checks of a condition. Measurements are not affected, because they use

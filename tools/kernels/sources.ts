@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Each module: the folder of its sources, and the file that contains it, compiled. */
+/** For each module, the folder of its sources, and the file that contains the compiled module. */
 export const MODULES = [
   { folder: 'src/optim/module', output: 'src/optim/moduleBytes.ts' },
   { folder: 'src/wasm/module', output: 'src/wasm/moduleBytes.ts' },
@@ -18,8 +18,8 @@ export const OPTIONS =
   );
 
 /**
- * Returns the SHA-256 of what a compiled module depends on: the compiler, its options, and the
- * names and texts of the sources. In hexadecimal digits.
+ * Returns, in hexadecimal digits, the SHA-256 of what a compiled module depends on: the compiler,
+ * its options, and the names and texts of the sources.
  */
 export function sourcesHash(folder: string): string {
   const hash = createHash('sha256').update([COMPILER, ...OPTIONS].join(' '));

@@ -62,7 +62,7 @@ export class LineRelay {
     return this.#socket.address().port;
   }
 
-  /** Gives all tabs new lines. `null`: without limits. */
+  /** Gives all tabs new lines, or lines without limits if `spec` is `null`. */
   setLines(spec: LineSpec | null): void {
     for (const { up, down } of this.#lines.values()) for (const way of [up, down]) way.close();
     this.#lines.clear();

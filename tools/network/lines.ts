@@ -5,8 +5,9 @@ import type { OneWayOptions } from './oneWay.ts';
  * A line. Round-trip time, jitter and loss are those between two tabs that both have such a line.
  */
 export interface LineSpec {
-  /** Rate to the internet, and rate from the internet. */
+  /** Rate to the internet. */
   upKbit: number;
+  /** Rate from the internet. */
   downKbit: number;
   /** Round-trip time between two tabs. */
   roundTripMs: number;

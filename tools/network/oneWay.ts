@@ -9,22 +9,22 @@ export interface OneWayOptions {
   /** Bits per millisecond, which is the same as kbit/s. */
   kbitPerSecond: number;
   delayMs: number;
-  /** Largest further delay; each packet has a random part of it. */
+  /** Largest additional delay; each packet is delayed by a random part of it. */
   jitterMs: number;
   /** Probability that a packet is lost. */
   loss: number;
 }
 
 /**
- * Longest queue of the line, in milliseconds that it takes to send. A packet that finds a longer
- * queue is lost. Routers at home have queues of about this length.
+ * Longest queue of the line, given as the milliseconds that sending it takes. A packet that finds a
+ * longer queue is lost. Routers at home have queues of about this length.
  */
 const QUEUE_MS = 100;
 const BITS = 8;
 /**
- * A timer delivers at most this number of packets together, or more over a fast line ({@link
- * BURST_MS}). The sockets of coturn and Chromium buffer only some fifty packets, and the kernel
- * drops others.
+ * A timer delivers at most this number of packets together, or more over a fast line
+ * ({@link BURST_MS}). The sockets of coturn and Chromium buffer only some fifty packets, and the
+ * kernel drops the rest.
  */
 const BURST = 16;
 /**

@@ -80,7 +80,7 @@ export class TurnServer {
   /**
    * Ends coturn.
    *
-   * @throws (rejects) PeergradError if coturn had ended before.
+   * @throws (rejects) PeergradError if coturn had already ended.
    */
   async stop(): Promise<void> {
     const hadEnded = this.#process.exitCode !== null || this.#process.signalCode !== null;

@@ -1,6 +1,6 @@
 /**
  * Prints the section of CHANGELOG.md about a release: `tsx tools/packages/releaseNotes.ts v0.2.0`.
- * Fails if a package has another version, or the section is missing.
+ * Fails if a package has a different version, or the section is missing.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * Times a training step of PyTorch and of peergrad on the CPU: two ranks on this machine, the same
- * model and batch, one thread a rank.
+ * model and batch, one thread per rank.
  */
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
