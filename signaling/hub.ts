@@ -204,7 +204,7 @@ export class Hub {
     for (const peer of peers?.values() ?? []) peer.release();
   }
 
-  /** Requests the room to admit or readmit `peer`. The room answers through the peer. */
+  /** Asks the room to admit or readmit `peer`. The room answers through the peer. */
   enter(code: string, peer: Peer, entry: Entry): EntryOutcome {
     const room = this.#rooms.get(code);
     if (room === undefined) return 'gone';

@@ -50,7 +50,7 @@ export interface Limits {
   /**
    * Maximum number of open WebSockets from one address (for IPv6, one /64): enough for two full
    * rooms with all their spectators in one school, if each rank links to both its neighbours
-   * through the server. They also suffice for a room of 30 ranks with links between all.
+   * through the server. They also suffice for a room of 30 ranks that all link to each other.
    */
   socketsPerAddress: number;
   /**
@@ -123,7 +123,7 @@ export interface Limits {
   linkPingMs: number;
   /**
    * Milliseconds after which a link ends if one end answers no pings, or takes no bytes that wait
-   * for it. An end may compute for as long as its first task may take, and read nothing meanwhile.
+   * for it. The time is long, because an end that computes its first task reads nothing meanwhile.
    */
   linkSilentMs: number;
   /**

@@ -1,7 +1,7 @@
 /**
  * Finds rooms for a connection. A room is in this process or, if several processes serve the same
- * rooms, in one of them. Finding a room may take time, so it returns a promise. Later, the room
- * answers through the connection's {@link Peer}.
+ * rooms, in one of them. Finding a room may take time, so the methods return promises. Once found,
+ * the room answers through the connection's {@link Peer}.
  */
 import type { ReconnectState } from '../src/protocol/room.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, NewRoom, Peer } from './hub.ts';
@@ -17,7 +17,7 @@ export interface RoomOwner {
    * restarted.
    */
   awaits(code: string, member: string): boolean;
-  /** Requests the room to admit `peer`; the room answers through the peer. */
+  /** Asks the room to admit `peer`; the room answers through the peer. */
   enter(code: string, peer: Peer, entry: Entry): EntryOutcome;
   dispatch(code: string, peer: Peer, message: MemberMessage): void;
   /** @param reason `null`: the connection was lost without a message. */

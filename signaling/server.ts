@@ -117,8 +117,8 @@ const MAX_FRAGMENTS = 16;
 /** Maximum number of characters of an origin in messages. */
 const MAX_LOGGED_ORIGIN = 200;
 /**
- * Maximum number of buffered chunks of one message. In the smallest packets in use, the longest
- * message arrives in about 480 chunks.
+ * Maximum number of buffered chunks of one message. The longest message arrives in about 480 chunks
+ * if it is split into the smallest packets in use.
  */
 const MAX_BUFFERED_CHUNKS = 1024;
 /**

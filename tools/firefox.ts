@@ -81,7 +81,7 @@ export async function launchFirefox(commandMs: number, preferences: Preferences 
 }
 
 /**
- * Does nothing in versions of Firefox without this listener.
+ * Removes WebDriver's listener for new workers, if this version of Firefox has it.
  *
  * @throws (rejects) if Firefox has no access to its own windows by WebDriver.
  */

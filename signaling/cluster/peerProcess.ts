@@ -129,8 +129,8 @@ export class PeerProcess implements RoomOwner, Mail {
   }
 
   /**
-   * Requests the other process to admit `peer`; that process answers through `peer`. Returns `gone`
-   * if relaying has ended, otherwise `entered`.
+   * Asks the other process to admit `peer`; that process answers through `peer`. Returns `gone` if
+   * relaying has ended, otherwise `entered`.
    */
   enter(room: string, peer: Peer, entry: Entry): EntryOutcome {
     if (this.#isOver) return 'gone';

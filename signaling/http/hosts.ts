@@ -1,8 +1,8 @@
 /**
- * Decides to which hosts the server answers. A page of another site can let its own name resolve to
- * this machine (DNS rebinding). The browser then takes this server for a part of that site, and
- * lets the page read every answer. But the Host header of such a request still has the name of the
- * site.
+ * Decides for which host names the server answers requests. A page of another site can let its own
+ * name resolve to this machine (DNS rebinding). The browser then takes this server for a part of
+ * that site, and lets the page read every answer. But the Host header of such a request still has
+ * the name of the site.
  */
 import { X509Certificate } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';

@@ -40,7 +40,7 @@ type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;
 export function failed(state: RoomState, event: Extract<ClientMessage, { type: 'failed' }> & { member: string }): Step {
   const { member, generation, message, scope } = event;
   const rank = rankOf(state, member);
-  // If the rank itself failed, for example because its GPU is lost, it would also fail in later
+  // If the rank itself has failed, for example because its GPU is lost, it would also fail in later
   // generations. So in an elastic run, its report about an earlier generation counts as well.
   const isDue =
     scope === 'rank' && nodesOf(state) !== null ? generation <= state.generation : generation === state.generation;

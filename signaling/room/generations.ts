@@ -90,8 +90,8 @@ export function choicesOf(state: RoomState): RosterEntry[][] {
 }
 
 /**
- * Returns the ring of a new run. Members have the ranks that they requested. The other ranks are
- * assigned in the given order, up to the maximum number of members.
+ * Returns the ring of a new run. Members have the ranks that they requested. The other members have
+ * the remaining ranks in the given order, up to the maximum number of ranks.
  */
 export function seated(state: RoomState, members: readonly RosterEntry[]): RosterEntry[] {
   const ring = assignRanks(members).filter((m) => m !== null);
@@ -175,7 +175,7 @@ export function retry(state: RoomState, why: string): Step {
   }
   if (state.retries < MAX_RETRIES) return reform({ ...state, retries: state.retries + 1 });
   const untried = withoutState(state, state.ring);
-  // The members with the run's state have trained together before, without the newcomers. So the
+  // The members with the run's state have already trained together, without the newcomers. So the
   // newcomers probably cause the failures, and are suspended.
   if (untried.size > 0) return andThen(suspend({ ...state, retries: 0 }, untried), reform);
   return end(state, 'failed', `The run ended after ${MAX_RETRIES} attempts to continue: ${why}`);

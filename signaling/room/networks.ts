@@ -85,7 +85,7 @@ export function testOrder(
 
 /**
  * Returns the pairs that are known to have linked: the neighbours that linked in this generation,
- * and the pairs known before.
+ * and the pairs that were already known.
  */
 export function linkedAfter({ ring, reports, complaints, linked }: RoomState, down: Pairs): Pairs {
   const failed = new Set(down.map((pair) => edgeKey(...pair)));

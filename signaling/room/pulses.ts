@@ -25,8 +25,8 @@ import { suspend } from './suspensions.ts';
 import { deadlineOf, enteringOf, LINKING_MS, SYNCING_MS } from './timers.ts';
 
 /**
- * Whether a member works, according to the latest pulses: it computes or loads, and the time for
- * this is not over. A member that waits for such a member works, too.
+ * Whether a member works, according to the latest pulses: it computes or loads, and has not
+ * exceeded the time limit for this. A member that waits for such a member works, too.
  */
 export function works(state: RoomState, member: string): boolean {
   return isBehindWork(member, (one) => latestPulse(state, one));

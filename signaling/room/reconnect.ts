@@ -286,8 +286,8 @@ function missedMessages(
 }
 
 /**
- * Called when a member has returned. When all members have returned, ends the restoring: it is then
- * known whether they still train together.
+ * Called when a member has returned. When all members have returned, ends the restoring, because it
+ * is then known whether they still train together.
  */
 export function finishRestore(state: RoomState): Step {
   if (!state.isRestoring) return settle(state);

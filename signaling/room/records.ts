@@ -23,7 +23,7 @@ export interface Fault {
   readonly generation: number;
   /**
    * Ids of two members: the reporter, and the member that the report is about. Both ids are equal
-   * if the fault has no reporter. Both are '' if it is about no member.
+   * if the fault has no reporter. Both are '' if the fault is about no member.
    */
   readonly by: string;
   readonly about: string;

@@ -93,8 +93,8 @@ function beginNextPhase(state: RoomState): Step {
   const { generation } = state;
   const reports = new Map<string, string>();
   if (state.phase === 'LINKING') {
-    // A link over a relay proves nothing about the network of its ends, so only ranks without
-    // relayed links are no longer suspects.
+    // A link over a relay proves nothing about the network of its ends, so ranks with relayed links
+    // stay suspects.
     const shown = state.ring.filter(({ member }) => !state.relayed.some((pair) => pair.includes(member)));
     const faults = cleared(state.faults, new Set(shown.map(({ member }) => member)));
     const next: RoomState = {

@@ -42,8 +42,8 @@ export function orderOf(state: RoomState, members: readonly RosterEntry[], separ
     suspected.slice(i + 1).flatMap((b) => (a.browser === b.browser ? [] : [[a.member, b.member] as const])),
   );
   // With a relay, a pair that failed to link can stay neighbours. Without a relay, such a pair is
-  // separated if possible. This is not required, because pairs that were not tried yet may fail to
-  // link, too.
+  // separated if possible. The separation is not required, because pairs that were not tried yet
+  // may fail to link, too.
   const better = [...separated, ...(hasRelay ? [] : unlinkedPairs(faults)), ...apart, ...(known?.unlinked ?? [])];
   const present = test ?? known?.order ?? members;
   const breaks = breaksOf(faults);
@@ -99,8 +99,8 @@ export function hasBetterOrder(state: RoomState): boolean {
 }
 
 /**
- * Whether the relay did not help: this pair linked through the server instead, or failed to link
- * over the relay in the last generation, or all relayed pairs did. The pair then links directly or
+ * Whether the relay did not help: this pair or all relayed pairs either linked through the server
+ * instead, or failed to link over the relay in the last generation. The pair then links directly or
  * through the server next time.
  */
 export function isRelayInVain(

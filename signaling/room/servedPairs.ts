@@ -76,7 +76,7 @@ function partKey(part: number, other: number): number {
 
 /**
  * Returns an order of all members in which parts that may link to each other directly are
- * neighbours. So it shows which of them do.
+ * neighbours. So a ring in this order shows which of them can.
  */
 export function groupedOrder({ parts, areApart }: Reach): RosterEntry[] {
   const groups: number[][] = [];
@@ -196,8 +196,8 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
   const opened = others.filter((pair) => !includesPair(relayed, pair));
   // A direct connection of these pairs has opened, only later than the link through the server.
   const needed = without(through, kept);
-  // A pair that began with the server without evidence had little time to link directly. Later
-  // generations use its link again.
+  // A pair that began with the server without evidence had little time to link directly, so it does
+  // not count as failed. Later generations use its link again.
   const presumed = without([...state.served, ...unproven], unlinked);
   const failed = without(needed, presumed);
   return {

@@ -39,8 +39,9 @@ export interface Dataset {
   /**
    * Writes the samples `indices` one after the other to the start of `inputs` (pixels from 0 to 1)
    * and `labels`. The arrays may be longer, because batches are padded to a fixed shape; elements
-   * after the samples stay unchanged. Returns a promise if the samples are read from files. It
-   * resolves with the positions in `indices` of samples that cannot be used, if there are any.
+   * after the samples stay unchanged. Returns a promise if the samples are read from files. The
+   * promise resolves with the positions in `indices` of samples that cannot be used, if there are
+   * any.
    *
    * @throws UsageError if an index is out of range or an array is too short; DataError if a file
    *   cannot be read.

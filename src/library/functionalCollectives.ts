@@ -177,8 +177,8 @@ export async function allGatherCoalesced<const V extends readonly Values[]>(
   const after = afterAll(inputs).then(() => {
     for (const [i, { array }] of inputs.entries()) (flat as Float32Array).set(array as Float32Array, starts[i]);
   });
-  // A collective that is rejected early does not await this promise. Its rejection must not count
-  // as unhandled then.
+  // A collective that is rejected early does not await this promise, whose rejection must then not
+  // count as unhandled.
   after.catch(() => {});
   const all = await group.allGather(flat, { ...options, after });
   return all.map(
@@ -292,8 +292,8 @@ function inputOfSource(values: Values, call: string, src: number, group: Process
 
 function afterAll(inputs: readonly Payload[]): Promise<unknown> {
   const reads = Promise.all(inputs.flatMap(({ options }) => options.after ?? []));
-  // A collective that is rejected early does not await this promise. Its rejection must not count
-  // as unhandled then.
+  // A collective that is rejected early does not await this promise, whose rejection must then not
+  // count as unhandled.
   reads.catch(() => {});
   return reads;
 }

@@ -102,8 +102,8 @@ export async function joinGroup(
           const error = new PeerGoneError(messageOf(signal.reason), { rank, generation: number });
           group.abort(error);
           released.resolve();
-          // This is needed if the rank has reconnected as a new member: then it receives no more
-          // messages about its old run.
+          // This is needed if the rank has reconnected as a new member, because it then receives no
+          // more messages about its old run.
           over.resolve();
           void room.leave().then(() => joined.reject(error));
         };

@@ -69,8 +69,8 @@ export function payloadOf(values: Values, call: string, group: ProcessGroup): Pa
     return { ...payload, array: ArrayBuffer.isView(values) ? values.slice() : values };
   }
   const after = readInto(payload.array, values);
-  // A collective that is rejected early does not await this promise. Its rejection must not count
-  // as unhandled then.
+  // A collective that is rejected early does not await this promise, whose rejection must then not
+  // count as unhandled.
   after.catch(() => {});
   return { ...payload, options: { ...payload.options, after } };
 }

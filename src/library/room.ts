@@ -73,8 +73,8 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
 /**
  * Completes options with the server and the room that the page's address names.
  *
- * @throws (rejects) UsageError if neither the options nor a page name a server; as {@link
- *   checkServer} if the server is that of the page.
+ * @throws (rejects) UsageError if neither the options nor a page name a server; the errors of
+ *   {@link checkServer} if the server is that of the page.
  */
 export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
   const page = await thisPage();

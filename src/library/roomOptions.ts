@@ -30,7 +30,7 @@ export interface RoomOptions {
   /**
    * Called when ranks have entered or left the room. `present` is the number of ranks in the room,
    * and `worldSize` is the number of ranks with which the run begins. `worldSize` is `null` if the
-   * host decides when it begins.
+   * host decides when the run begins.
    */
   onmembers?: (present: number, worldSize: number | null) => void;
   /**

@@ -38,7 +38,8 @@ export const SENT_SEGMENTS = 24;
 
 /**
  * Returns the number of segments per step that ranks of a pipeline send: the passes of the busiest
- * rank, the exchange of gradients, and the update. Waits follow from them.
+ * rank, the exchange of gradients, and the update. Waits are not sent, because they follow from
+ * these segments.
  */
 export function pipelineSegments(passes: readonly { length: number }[]): number {
   return Math.max(...passes.map(({ length }) => length)) + 2;

@@ -185,9 +185,9 @@ function generationAt(at: number, observations: readonly Observation[]): number 
 /**
  * Returns the steps whose samples count, with the samples of all ranks. For most strategies, these
  * are all steps, as they were reported. If ranks train alone between exchanges, a step is reported
- * with the samples of one rank. Ranks then have equal shares, so the samples of all ranks follow. A
- * new generation repeats the steps since the latest exchange, so the earlier reports of these steps
- * do not count.
+ * with the samples of one rank. Ranks then have equal shares, from which the samples of all ranks
+ * are computed. A new generation repeats the steps since the latest exchange, so the earlier
+ * reports of these steps do not count.
  */
 function countedSteps(observations: readonly Observation[], steps: readonly Step[]): readonly Step[] {
   const batches = new Map<number, number>();
@@ -304,8 +304,8 @@ function firstArrivals(steps: readonly Step[]): number[] {
 }
 
 /**
- * Returns the longest time without a step that overlaps the fault. Such a time is between two
- * steps, or between a step and the end of the fault.
+ * Returns the longest period without steps among the periods that overlap the fault. A period is
+ * between two steps, or between a step and the end of the fault.
  */
 function longestPause(arrivals: readonly number[], { at, endedAt }: Fault): number {
   const before = arrivals.findLast((arrival) => arrival <= at) ?? at;

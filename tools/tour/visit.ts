@@ -1,6 +1,6 @@
 /**
  * Visits every page of the app in the order in which a user sees them, in real tabs with a real
- * run. The tour and tests use it. It navigates by the visible labels on the pages.
+ * run. The tour and tests use this module. It navigates by the visible labels on the pages.
  */
 import type { Browser, Page } from 'playwright-core';
 import { deferred } from '../../src/util/deferred.ts';

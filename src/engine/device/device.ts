@@ -38,7 +38,7 @@ export interface OpenedDevice {
   note: string | null;
   /**
    * Throws DeviceError if the GPU was lost, or if it has refused an operation since the last check.
-   * After such a failure all results are invalid, but TensorFlow.js does not report it.
+   * After such a failure all results are invalid, but TensorFlow.js does not report the failure.
    */
   check(): void;
   /**

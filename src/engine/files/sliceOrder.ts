@@ -27,8 +27,8 @@ export function wholeFiles(count: number): SliceOrder {
 }
 
 /**
- * Determines the order on a rank that has all files. Opens the data to find out which slices that
- * needs.
+ * Determines the order on a rank that has all files. Opens the data to find out which slices are
+ * needed to open them.
  *
  * @param worldSize the number of ranks that train.
  * @param from the progress of this rank's state.

@@ -63,8 +63,8 @@ export async function inGroupOf(
 }
 
 /**
- * Creates the process group of a run or a lesson, which ends with the generation. The page is told
- * who takes part in it.
+ * Creates the process group of a run or a lesson. The group ends with the generation. Tells the
+ * page who takes part in the group.
  */
 export function openGroup(
   entered: Generation,

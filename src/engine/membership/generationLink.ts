@@ -581,8 +581,8 @@ export class GenerationLink {
     const isWanted = (): boolean => this.#mayOpen && track.latest === attempt;
     const retries = isWanted() && (track.kind === 'server' || connect !== null);
     log(() => `${this.#name} attempt ${attempt.id} failed${retries ? ', and is repeated' : ''}: ${failure}`);
-    // The failure of a port says nothing about WebRTC. An attempt over a relay may still succeed
-    // until the timer fires.
+    // The server is not tried yet after the failure of a port, which says nothing about WebRTC, nor
+    // before the timer fires, because an attempt over a relay may still succeed.
     const waits = attempt.usesPort ? connect !== null : this.#prefersRelay && this.#cancelServerTimer !== null;
     if (track.kind === 'direct' && isWanted() && !waits) this.#beginServer();
     if (!retries) return;

@@ -46,8 +46,8 @@ export interface GenerationLinkOptions {
    */
   isServed: boolean;
   /**
-   * Whether the run ends if the link breaks. Then the server, which may stop, is not tried before a
-   * direct attempt has failed, and does not replace a direct connection that has stalled.
+   * Whether the run ends if the link breaks. If so, the server, which may stop, is not tried before
+   * a direct attempt has failed, and does not replace a direct connection that has stalled.
    */
   isFixed: boolean;
   send: (attempt: number, signal: LinkSignal) => void;

@@ -136,8 +136,8 @@ export class LinkPool {
   }
 
   /**
-   * Replaces the connection to a member, which has stalled, by one through the server. The stalled
-   * connection is closed with `why`, and counts as lost.
+   * Replaces a stalled connection to a member by one through the server. The stalled connection is
+   * closed with `why`, and counts as lost.
    */
   replaceStalled(member: string, link: SharedLink, why: Error): void {
     const stalled = this.#links.get(member);

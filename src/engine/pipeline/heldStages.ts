@@ -140,8 +140,8 @@ export class HeldStages {
     else if (!latest.includes(group.rank)) this.dispose();
     else this.#rollBack();
     Object.assign(progress, theirs.progress);
-    // In a later world, this rank may have to send the commit to a late rank, even if it has not
-    // applied the step itself.
+    // In a later world, this rank may have to send the commit to a late rank, even if this rank has
+    // not applied the step.
     this.#commit = theirs.commit;
     const held = ranks.map((rank, i) => (latest.includes(i) || isLate(rank) ? rank.layers : []));
     const own = this.#held.map(scalarsOf).find((each) => each !== null);

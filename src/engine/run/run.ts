@@ -176,7 +176,8 @@ export class Run {
    * Resolves with a copy of the state after the latest applied step. Does not build the model.
    *
    * @param kind see {@link ReplicaStep.snapshot}.
-   * @throws (rejects) UsageError if there is no state yet; as {@link ReplicaStep.snapshot}.
+   * @throws (rejects) UsageError if there is no state yet, and the errors of
+   *   {@link ReplicaStep.snapshot}.
    */
   async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
     if (!this.#built) {
@@ -304,7 +305,7 @@ export class Run {
 
   /**
    * Agrees on a vocabulary. A resumed language model keeps its own vocabulary. Ranks without a
-   * state build their model again with that vocabulary.
+   * state build their model again with the agreed vocabulary.
    */
   async #agreeOnVocabulary(group: ProcessGroup): Promise<void> {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;

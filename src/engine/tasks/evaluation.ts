@@ -192,7 +192,7 @@ export function heldOutShare(
 /**
  * Lets the task read the first samples of a share.
  *
- * @param batch the number of samples that are needed at once. Others are read ahead.
+ * @param batch the number of samples that are needed immediately. Others are read ahead.
  */
 export function expectShare({ ahead = 0, expectHeldOut }: HeldOutTask, share: Uint32Array, batch = 0): void {
   if (ahead > 0) expectHeldOut?.([...share.subarray(0, batch + ahead)]);

@@ -155,7 +155,8 @@ export class ReplicaStep implements RankStep {
    *
    * @param kind `own`: the part that this rank has. With a sharded optimizer, this is the whole
    *   state only if {@link isWhole}. `whole`: the whole state, as soon as this rank has it.
-   * @throws (rejects) UsageError if the strategy is not elastic; as {@link WholeStates.request}.
+   * @throws (rejects) UsageError if the strategy is not elastic, and the errors of
+   *   {@link WholeStates.request}.
    */
   async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
     if (kind === 'whole' && this.#wholeStates) return this.#wholeStates.request();

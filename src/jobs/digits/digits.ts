@@ -84,8 +84,8 @@ export class SyntheticDigits implements Dataset {
 }
 
 /**
- * Picks a random style. Styles near the start of the list are more likely: three styles have the
- * probabilities 5/9, 3/9 and 1/9.
+ * Picks a random style. Styles near the start of the list are more likely: with three styles, the
+ * probabilities are 5/9, 3/9 and 1/9.
  */
 function pickStyle(styles: readonly Style[], rng: Rng): Style {
   return styles[Math.min(rng.below(styles.length), rng.below(styles.length))]!;

@@ -6,8 +6,8 @@ import type * as tf from '@tensorflow/tfjs';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 
 /**
- * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). If this is `null`,
- * nothing is dropped.
+ * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). If the function is
+ * `null`, nothing is dropped.
  */
 export type DropoutMasks = ((place: number) => tf.Tensor | undefined) | null;
 

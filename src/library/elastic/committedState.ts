@@ -24,11 +24,9 @@ export interface CommitHead {
 
 /** The size of an optimizer's state, which must be the same on all ranks. */
 export interface OptimizerSize {
-  /**
-   * Number of arrays of averages in the optimizer's state. `scalars` is the number of other numbers
-   * in this state.
-   */
+  /** Number of arrays of averages in the optimizer's state. */
   averages: number;
+  /** Number of other numbers in this state. */
   scalars: number;
 }
 

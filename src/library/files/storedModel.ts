@@ -79,7 +79,7 @@ function namesIn(model: Model, variables: readonly Variable[]): string[] {
 const WRAPPER = /^(TimeDistributed|Bidirectional|RNN|SimpleRNN|GRU|LSTM|StackedRNNCells|ConvLSTM2D|ConvRNN2D)$/;
 
 /**
- * Returns the topology of a model. A file of Keras weights is written and read with it.
+ * Returns the topology of a model, which is needed to write or read a file of Keras weights.
  *
  * @throws UsageError if the model is not made of layers, or if a layer contains inner layers or
  *   cells.

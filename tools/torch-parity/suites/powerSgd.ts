@@ -23,7 +23,7 @@ export const powerSgd: Suite = {
 
 /**
  * The mean of the results of many steps. With error feedback it approaches the exact matrix: all
- * steps together have the error of one step, so the error of the mean is 1 / steps of it.
+ * steps together have the error of one step, so the mean has 1 / steps of that error.
  */
 export const powerSgdErrorFeedback: Suite = {
   name: 'powerSgdErrorFeedback',

@@ -1,6 +1,6 @@
 /**
  * Balances the work of ranks: measures this rank's speed, and decides the ranks' shares of the next
- * steps together with the other ranks. All ranks decide the same, because they decide from the same
+ * steps together with the other ranks. All ranks make the same decision, because they use the same
  * exchanged speeds.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
@@ -143,10 +143,10 @@ export class WorkBalance {
 }
 
 /**
- * Returns whether training with unequal shares has the same result as with equal shares. Ranks must
- * be able to compute any sample, and the step must be a sum over samples. Models with buffers are
- * excluded, because their layers, such as batch normalization, compute statistics that depend on
- * the batch.
+ * Returns whether training with unequal shares has the same result as with equal shares. Every rank
+ * must be able to compute every sample, and the step must be a sum over samples. Models with
+ * buffers are excluded, because their layers, such as batch normalization, compute statistics that
+ * depend on the batch.
  */
 export function canBalance({ task, strategy, plan }: BalancedRun): boolean {
   return (

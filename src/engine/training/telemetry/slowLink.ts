@@ -9,8 +9,8 @@ import { findStragglers } from '../../../telemetry/stragglers.ts';
 
 /**
  * A link is slow if a chunk takes this many times as long as on the other links. Links of one
- * network differ by less than this. For a smaller ratio, another ring order would cost more than it
- * gains: it briefly interrupts all ranks and needs new links.
+ * network differ by less than this. For a smaller ratio, a change of the ring order would cost more
+ * than it gains, because it briefly interrupts all ranks and needs new links.
  */
 const RATIO = 3;
 /**
