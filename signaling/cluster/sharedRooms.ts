@@ -309,7 +309,7 @@ export class SharedRooms implements RoomDirectory {
     const parsed = parseMessage(message);
     if (parsed === null) return log.warn({ length: message.length }, 'invalid envelope from another process');
     const { envelope, frame } = parsed;
-    // This process receives its own messages to all processes.
+    // This process also receives the messages that it sends to all processes.
     if (envelope.from === link.address) return;
     // Waits until all responses from Redis that arrived earlier are handled, because one of them
     // may have made this process the owner of a room.

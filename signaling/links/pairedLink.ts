@@ -221,7 +221,7 @@ export class PairedLink {
       if (code.startsWith('WS_ERR_'))
         this.end(CLOSE_POLICY, 'One end of the link sent an invalid or too large message.');
     });
-    // `ws` destroys a target that has not taken everything some seconds after it is closed.
+    // Some seconds after a target is closed, `ws` destroys it if it has not taken everything.
     source.on('close', () =>
       direction.whenEmpty(() => this.end(CLOSE_NORMAL, 'The other end of the link has closed.')),
     );

@@ -304,8 +304,8 @@ export function finishRestore(state: RoomState): Step {
  */
 export function onRestoreTimeout(state: RoomState): Step {
   if (!state.isRestoring) return noEffects(state);
-  // If a generation continues, it does not end here: its members that have not returned have their
-  // own timers.
+  // If a generation continues, the restoring does not end here, because members that have not
+  // returned have timers of their own.
   if (state.ring.length > 0) return { state, effects: [RESTORE_TIMER] };
   const known = { ...state, isRestoring: false, isPausedByHost: state.isPausedByHost && isRunOn(state) };
   const isLost = state.phase === 'FORMING' && state.run > 0 && state.ended?.run !== state.run;

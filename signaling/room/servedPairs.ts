@@ -233,7 +233,7 @@ export function withDirect(state: RoomState, pair: readonly [string, string]): R
   };
 }
 
-/** Returns the neighbours that would no longer use the server in another generation. */
+/** Returns the neighbours that use the server now, and would not use it in another generation. */
 export function upgradesOf({ served, kept }: RoomState): Pairs {
   return served.filter((pair) => includesPair(kept, pair));
 }

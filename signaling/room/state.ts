@@ -32,7 +32,7 @@ export interface RoomState extends Readonly<RoomSettings> {
   readonly spectatorCapacity: number;
   /** Whether members have a TURN relay as a last resort. */
   readonly hasRelay: boolean;
-  /** Whether pairs of members that cannot link directly link through the server. */
+  /** Whether the server links pairs of members that cannot link directly. */
   readonly hasServerLinks: boolean;
   /**
    * Whether all pairs of different browsers link through the server. The room then has nothing to

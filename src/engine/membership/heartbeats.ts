@@ -46,8 +46,9 @@ export class Heartbeats {
   #unanswered = 0;
   /** The number of heartbeats since bytes were last sent or received over links. */
   #still = 0;
-  /** The links' byte count at the last heartbeat, and at the first heartbeat without an answer. */
+  /** The links' byte count at the last heartbeat. */
   #bytes = 0;
+  /** The links' byte count at the first heartbeat without an answer. */
   #bytesBefore = 0;
 
   constructor(options: HeartbeatsOptions) {

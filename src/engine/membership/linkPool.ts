@@ -107,7 +107,9 @@ export class LinkPool {
     for (const watcher of this.#watchers) watcher(member, kept);
   }
 
-  /** Calls `watcher` with each connection that is kept. Returns a function that ends this. */
+  /**
+   * Calls `watcher` with each connection that is kept. Returns a function that ends these calls.
+   */
   watchKept(watcher: (member: string, kept: KeptConnection) => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);

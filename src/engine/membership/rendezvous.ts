@@ -87,7 +87,7 @@ export class Rendezvous {
         // The other members knew this tab under a different id, so its connections are of no use.
         if (member !== null && member !== admission.member) this.#pool.retain(new Set());
         this.#checkLinks();
-        // The message may have been lost with the connection to the server.
+        // Earlier reports may have been lost with the connection to the server.
         for (const [peer, kept] of this.#pool.allKept) this.#reportDirect(peer, kept);
         options.onadmitted(admission);
       },

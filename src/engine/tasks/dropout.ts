@@ -41,7 +41,7 @@ export function dropoutMask(
   return mask;
 }
 
-/** Passes `masks` to `use`. They exist until the promise of `use` resolves. */
+/** Passes `masks` to `use`. The masks exist until the promise of `use` resolves. */
 export async function withMasks<T>(masks: tf.Tensor[], use: (masks: tf.Tensor[]) => Promise<T>): Promise<T> {
   try {
     return await use(masks);

@@ -183,7 +183,8 @@ export function heldOutShare(
   total: number,
 ): Uint32Array {
   const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
-  // Held-out samples may be sorted by class, or the classes may take turns.
+  // The order is random, because held-out samples may be sorted by class, or classes may take
+  // turns.
   const indices = heldOutOrder(task.testSamples).subarray(0, count).sort();
   const { index, of } = task.share ?? { index: group.rank, of: group.worldSize };
   return task.isShard ? indices : splitWindow(indices, index, of);

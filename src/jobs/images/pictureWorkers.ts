@@ -15,7 +15,7 @@ const MAX_WORKERS = 4;
 
 let workers: PictureWorker[] | null = null;
 
-/** Reads pictures in the worker that has the fewest to read. */
+/** Reads pictures in the worker that has the fewest pictures to read. */
 export const pictureWorkers: ReadPictures = async (request) => {
   workers ??= Array.from({ length: countOfWorkers() }, () => new PictureWorker());
   const [idlest] = workers.toSorted((a, b) => a.waiting - b.waiting);

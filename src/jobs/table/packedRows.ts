@@ -56,7 +56,9 @@ interface Block {
 /** The cells of one column in the block that is being filled. */
 export class Cells {
   readonly codes = new Uint16Array(BLOCK_ROWS);
-  /** Numbers, as they are read with each decimal mark; NaN if they cannot be read with it. */
+  /**
+   * Numbers, as they are read with each decimal mark; NaN if they cannot be read with this mark.
+   */
   readonly point = new Float64Array(BLOCK_ROWS);
   readonly comma = new Float64Array(BLOCK_ROWS);
 }
@@ -249,7 +251,8 @@ function typeOf(values: Float64Array, codes: Uint16Array, rows: number): { type:
     const value = values[row]!;
     if (codes[row] !== NUMBER) continue;
     let whole = Math.round(value * scale);
-    // Both are rounded to the float that is nearest to the decimal number, so they are equal.
+    // For a decimal number, the quotient and `value` are the same float: the nearest to that
+    // number.
     while (whole / scale !== value && decimals < MAX_DECIMALS) {
       scale = 10 ** ++decimals;
       whole = Math.round(value * scale);
