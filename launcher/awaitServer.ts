@@ -57,7 +57,7 @@ export async function awaitServer(url: string, timeoutMs: number, { clock, signa
     const waited = now - startedAt;
     if (waited >= timeoutMs) {
       throw new TimeoutError(
-        `No server answered at ${url} within ${timeoutMs / 1000} s: ${problem}. Start the process with rank 0, or check the address and port.`,
+        `No server answered at ${url} within ${timeoutMs / 1000} s: ${problem}. Start the process that has rank 0, or check the address and port.`,
       );
     }
     if (now >= reportAt) {

@@ -266,7 +266,7 @@ export class Connection implements Peer {
 
   #handle(message: ClientMessage): void {
     if (message.type === 'create' || message.type === 'join' || message.type === 'reconnect') {
-      if (this.#room !== null) throw new ProtocolError('This connection is in a room already.');
+      if (this.#room !== null) throw new ProtocolError('This connection is already in a room.');
       void this.#begin(message);
       return;
     }

@@ -316,7 +316,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   function newRoomOf({ nodes = null, ...room }: RoomToCome): NewRoom {
     const { code } = room;
-    if (code === CHECK_ROOM) throw new UsageError(`The room ${code} is reserved for checks of the network.`);
+    if (code === CHECK_ROOM) throw new UsageError(`The room ${code} is reserved for network checks.`);
     if (code !== undefined && hub.has(code)) throw new UsageError(`The room ${code} already exists.`);
     return { ...room, nodes, isPermanent: true };
   }

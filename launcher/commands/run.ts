@@ -109,7 +109,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const connections = connectionsOf(options);
   const ignored = firstRank === 0 ? [] : [...jobFlags(options), ...connectionFlags(options)];
   if (ignored.length > 0)
-    io.err(`Only the process with rank 0 uses these options, so they are ignored here: ${ignored.join(', ')}.`);
+    io.err(`Only the process that has rank 0 uses these options, so they are ignored here: ${ignored.join(', ')}.`);
   const screenshot = options.screenshot ?? null;
   for (const name of ['screenshot', 'out', 'checkpoint'] as const) checkFolder(name, options[name]);
   const out = modelFileOf(options);
@@ -197,7 +197,7 @@ async function readOrigin(
   }
   if (firstRank !== 0) {
     throw new UsageError(
-      'Only the process with rank 0 reads the file that a run starts with. Pass --resume or --from there.',
+      'Only the process that has rank 0 reads the file with which a run starts. Pass --resume or --from there.',
     );
   }
   const origin = await readFileOf(resume ?? from!);

@@ -27,7 +27,7 @@ const MIN_RATE = MIN_BYTES_PER_SECOND / BYTES_PER_MB;
 function rate(text: string): number {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   if (Number.isFinite(value) && value >= MIN_RATE) return value;
-  throw new InvalidArgumentError(`It must be a number of at least ${MIN_RATE}, in MB/s.`);
+  throw new InvalidArgumentError(`The rate must be at least ${MIN_RATE} MB/s.`);
 }
 
 export function addConnectionOptions(command: Command): Command {

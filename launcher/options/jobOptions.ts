@@ -80,7 +80,7 @@ export function wholeNumber(min = 0, max = Number.MAX_SAFE_INTEGER) {
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
     if (value >= min && value <= max) return value;
     const bounds = max === Number.MAX_SAFE_INTEGER ? '' : ` from ${min} to ${max}`;
-    throw new InvalidArgumentError(`It must be a whole number${bounds}.`);
+    throw new InvalidArgumentError(`The value must be a whole number${bounds}.`);
   };
 }
 
@@ -89,7 +89,8 @@ export function nodes(text: string): number | Nodes {
   const one = wholeNumber(1, MAX_WORLD_SIZE);
   if (!text.includes(':')) return one(text);
   const [min, max] = text.split(':').map(one);
-  if (max === undefined || text.split(':').length > 2) throw new InvalidArgumentError('It must be n or MIN:MAX.');
+  if (max === undefined || text.split(':').length > 2)
+    throw new InvalidArgumentError('The value must be n or MIN:MAX.');
   if (min! > max) throw new InvalidArgumentError('MIN must not be above MAX.');
   return { min: min!, max };
 }
@@ -97,7 +98,7 @@ export function nodes(text: string): number | Nodes {
 function decimal(text: string): number {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   if (Number.isFinite(value)) return value;
-  throw new InvalidArgumentError('It must be a number.');
+  throw new InvalidArgumentError('The value must be a number.');
 }
 
 function optionsOf(fields: Record<string, Field>): OptionField[] {

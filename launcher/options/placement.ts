@@ -54,7 +54,9 @@ export function placementOf(options: PlacementOptions, env: Environment): Placem
   const host = agreed('--master-addr', options.masterAddr, 'MASTER_ADDR', textEnv(env, 'MASTER_ADDR'));
   if (host === undefined && nodes.needsMaster) {
     const others = `The world has ${worldSize} ranks, and this process has only ${tabs} of them`;
-    throw new UsageError(`${others}. Pass the address of the process with rank 0 with --master-addr (or MASTER_ADDR).`);
+    throw new UsageError(
+      `${others}. Pass the address of the process that has rank 0 as --master-addr (or MASTER_ADDR).`,
+    );
   }
   return {
     worldSize,
@@ -114,7 +116,7 @@ function nodesOf(options: PlacementOptions, env: Environment): Machines {
   const first = nodeRank * tabs;
   if (rank !== undefined && (rank < first || rank >= first + tabs)) {
     throw new UsageError(
-      `RANK is ${rank}, but node ${nodeRank} has the ranks ${first} .. ${first + tabs - 1}. Unset RANK, or change --node-rank.`,
+      `RANK is ${rank}, but node ${nodeRank} has ranks ${first} to ${first + tabs - 1}. Unset RANK, or change --node-rank.`,
     );
   }
   const elastic = range && { min: range.min * tabs, max: range.max * tabs };

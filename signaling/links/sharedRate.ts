@@ -63,7 +63,7 @@ export class SharedRate {
     if (!(bytesPerSecond >= MIN_BYTES_PER_SECOND && Number.isFinite(bytesPerSecond))) {
       throw new UsageError(
         `The rate of links through the server must be at least ${MIN_BYTES_PER_SECOND / 1e6} MB/s, ` +
-          `not ${bytesPerSecond / 1e6}. Pass another one with --server-links-rate.`,
+          `not ${bytesPerSecond / 1e6}. Pass a valid rate with --server-links-rate.`,
       );
     }
     this.#clock = clock;

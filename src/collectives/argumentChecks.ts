@@ -151,7 +151,7 @@ export function checkAlgorithm(name: AlgorithmName, n: number, codec: Codec | nu
     throw new UsageError(`There is no algorithm "${name}". Use one of these: ${ALGORITHM_NAMES.join(', ')}.`);
   }
   const why = whyAlgorithmDoesNotFit(name, n, codec !== null);
-  if (why !== null) throw new UsageError(`The all-reduce cannot run: ${why}. Choose the ring or auto.`);
+  if (why !== null) throw new UsageError(`The all-reduce cannot run: ${why}. Pass the algorithm ring or auto.`);
 }
 
 /**

@@ -358,7 +358,7 @@ export class PointToPoint {
       if (!fitsIn) {
         return fail(
           new ProtocolError(
-            `Rank ${ranks[from]} sent ${elements} elements at offset ${offset} of a message of ${record.count} elements, of which ${incoming.moved} have arrived. They do not continue the message, or exceed its length.`,
+            `Rank ${ranks[from]} sent ${elements} elements at offset ${offset} of a message of ${record.count} elements, of which ${incoming.moved} have arrived. These elements do not continue the message, or they exceed its length.`,
             context(),
           ),
         );

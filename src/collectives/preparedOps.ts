@@ -298,6 +298,6 @@ function direct(op: OpCode, dtype: Dtype, root: number) {
 function checkOwnPart({ self, rank }: Caller, inputSplits: readonly number[], outputSplits: readonly number[]): void {
   if (inputSplits[rank] === outputSplits[rank]) return;
   throw new UsageError(
-    `inputSplits[${rank}] and outputSplits[${rank}] differ, but both are the size of rank ${self}'s part for itself.`,
+    `inputSplits[${rank}] and outputSplits[${rank}] differ, but both are the size of the part that rank ${self} sends to itself. Pass equal sizes.`,
   );
 }

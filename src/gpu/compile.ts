@@ -61,7 +61,7 @@ export async function compileAhead(record: () => void, { clock, onprogress }: Co
       each,
       () =>
         new DeviceError(
-          `The GPU has compiled ${compiled} of ${total} shaders, and then none for ${STALL_MS / 1000} s. Reload the page.`,
+          `The GPU has compiled ${compiled} of ${total} shaders, and no further one for ${STALL_MS / 1000} s. Reload the page.`,
         ),
     );
   }

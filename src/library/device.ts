@@ -58,7 +58,7 @@ async function open(): Promise<OpenedDevice> {
   const tensors = usable?.numDataIds() ?? 0;
   if (tensors > 0) {
     throw new UsageError(
-      `TensorFlow.js has opened the GPU itself, and ${tensors} tensors there would be lost. Call openDevice() before the ` +
+      `TensorFlow.js has opened the GPU itself, and ${tensors} tensors on the GPU would be lost. Call openDevice() before the ` +
         'first tensor, or dispose of all tensors.',
     );
   }

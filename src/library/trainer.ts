@@ -137,9 +137,7 @@ export class Trainer {
     const why = whyPlanDoesNotFit(this.#plan, group.worldSize);
     if (why !== null) {
       await leave();
-      throw new UsageError(
-        `The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${why}. Choose the ring or auto.`,
-      );
+      throw new UsageError(`The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${why}. Pass ring or auto.`);
     }
     const gpu = watchDevice();
     let replica: ReplicaStep | null = null;

@@ -41,13 +41,13 @@ export class DeltaDecoder {
   #check(base: number): void {
     if (base === this.#version) return;
     throw new ProtocolError(
-      `The server sent changes to version ${base} of the room. This tab has version ${this.#version}.`,
+      `The server sent changes to version ${base} of the room, but this tab has version ${this.#version}.`,
     );
   }
 }
 
 function changed(room: RoomMessage | null, delta: RoomDelta): RoomMessage {
-  if (room === null) throw new ProtocolError('The server sent changes of a room that it has not sent before.');
+  if (room === null) throw new ProtocolError('The server sent changes of a room before the room itself.');
   const { type: _type, base: _base, version: _version, hosts, members, unready = [], spectators, ...fields } = delta;
   return {
     ...room,

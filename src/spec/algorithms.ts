@@ -34,7 +34,7 @@ export function whyAlgorithmDoesNotFit(name: AlgorithmName, n: number, isEncoded
     return `two-level needs groups of equal size, but ${n} ranks cannot be divided into several groups of 2 or more`;
   }
   if (name === 'doubling' && isEncoded) {
-    return 'doubling supports no codec, because two ranks would each encode the same sum differently';
+    return 'doubling supports no codec, because two ranks would encode the same sum differently';
   }
   return null;
 }

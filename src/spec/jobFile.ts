@@ -54,7 +54,7 @@ export function readJobFile(name: string, text: string): JobFile {
     throw new DataError(`${name} is not a job file: the field "${MARK}": ${VERSION} is missing. Choose another file.`);
   if (version !== VERSION) {
     throw new DataError(
-      `${name}: ${MARK}: this page supports version ${VERSION}, but the file has ${JSON.stringify(version)}: reload the page, or update peergrad.`,
+      `${name} has ${MARK} version ${JSON.stringify(version)}, but this page supports version ${VERSION}. Reload the page, or update peergrad.`,
     );
   }
   const fields = completed(written);
@@ -118,7 +118,7 @@ function parse(name: string, json: string): Node {
       .replaceAll(/(?<=.)([A-Z])/g, ' $1')
       .toLowerCase();
     throw new DataError(
-      `${name}, line ${before.length}, column ${before.at(-1)!.length + 1}: this is not valid JSON (${what}): correct it, or choose another file.`,
+      `${name}, line ${before.length}, column ${before.at(-1)!.length + 1}: this is not valid JSON (${what}). Correct it, or choose another file.`,
     );
   }
   if (root?.type !== 'object')
@@ -140,7 +140,7 @@ function refuseTwice(name: string, json: string, node: Node): void {
     if (node.type === 'object') {
       const key: unknown = child.children?.[0]?.value;
       if (keys.has(key)) {
-        throw new DataError(`${name}, line ${lineAt(json, child.offset)}: "${String(key)}" occurs twice: remove one.`);
+        throw new DataError(`${name}, line ${lineAt(json, child.offset)}: "${String(key)}" occurs twice. Remove one.`);
       }
       keys.add(key);
     }

@@ -123,7 +123,7 @@ function slid(
     return Math.floor(room / strides[i]!) + 1;
   });
   if (sides.some((side) => side < 1)) {
-    return { problem: `a window of ${formatShape(window)} does not fit into the input ${formatShape(input)}`, field };
+    return { problem: `a window of ${formatShape(window)} does not fit in the input ${formatShape(input)}`, field };
   }
   return { shape: [...sides, channels], parameters };
 }

@@ -255,7 +255,7 @@ export const NOTE_SENTENCES: NoteSentences = {
   'names-guessed': (notes) =>
     `${counted(totalOf(notes), 'name')} in the zip file ${are(totalOf(notes))} not in UTF-8, and ${are(totalOf(notes))} read as ${named(notes, withExample)}. If this is wrong, pack the files again with names in UTF-8, or rename the folders.`,
   'pictures-undecoded': (notes) =>
-    `${counted(totalOf(notes), 'picture')} ${are(totalOf(notes))} left out: damaged, or in a format that this browser does not decode: ${named(notes, inFolder)}.`,
+    `${counted(totalOf(notes), 'picture')} ${are(totalOf(notes))} left out (damaged, or in a format that this browser does not decode): ${named(notes, inFolder)}.`,
   'folder-left-out': (notes) =>
     `These pictures are left out because their folder is not a class: ${named(
       notes,

@@ -175,6 +175,6 @@ function read(text: string): Message {
   try {
     return v.parse(Message, JSON.parse(text));
   } catch {
-    throw new ProtocolError('The other side sent a message about its connections, and the message cannot be read.');
+    throw new ProtocolError('The other side sent an unreadable message about its connections.');
   }
 }

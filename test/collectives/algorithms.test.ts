@@ -54,7 +54,7 @@ test('an algorithm that is unknown, or that the ranks cannot run, is rejected be
     );
     await expect(sumIn(group, { algorithm: 'two-level' })).rejects.toThrow(
       'The all-reduce cannot run: two-level needs groups of equal size, but 5 ranks cannot be divided into several ' +
-        'groups of 2 or more. Choose the ring or auto.',
+        'groups of 2 or more. Pass the algorithm ring or auto.',
     );
     expect(group.bytesSent).toBe(0);
     expect((await sumIn(group)).sum).toEqual([10, 5]);

@@ -121,7 +121,7 @@ function wrongCalls({ rank, worldSize: n }: ProcessGroup): WrongCall[] {
     [
       'allToAll with different splits for itself',
       (group) => group.allToAll(tensor, { outputSplits: range(n).map(() => 2) }),
-      'part for itself',
+      'sends to itself',
     ],
     ['a plain array', (group) => group.allReduce([1, 2] as unknown as Float32Array), 'not Array. Convert the value'],
     ['no tensor', (group) => group.broadcast(null as unknown as Float32Array, 0), 'not Null'],

@@ -99,7 +99,7 @@ describe('bad arguments exit with 2 and one sentence', () => {
     ['serve --stun host', /not a STUN address/],
     ['serve --relay-only', /--relay-only needs a TURN server/],
     ['serve --server-links maybe', /'maybe' is invalid.*off, on, only/],
-    ['serve --server-links-rate 0', /'0' is invalid\. It must be a number of at least 0\.1, in MB\/s/],
+    ['serve --server-links-rate 0', /'0' is invalid\. The rate must be at least 0\.1 MB\/s/],
     ['serve --server-links-rate fast', /'fast' is invalid.*at least 0\.1/],
     ['serve --origin class.example', /"class.example" is not an origin/],
     ['join http://127.0.0.1:8080/', /not the address of a room/],
@@ -172,14 +172,14 @@ test('the command example without a name lists the examples, one in each line', 
   expect(out).toMatch(/^sampler +DistributedSampler divides/);
 });
 
-test('a process without rank 0 lists those of its options that are ignored', async () => {
+test('a process that does not have rank 0 lists its options that are ignored', async () => {
   const brief = await startSignaling({ logLevel: 'silent' });
   const { port } = brief;
   await brief.close();
   const other = `--nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port ${port} --browser ${process.execPath}`;
   const { code, err } = await cli(`run job.json ${other} --job digits --hash-every 5 --stun stun:host --timeout 1`);
   expect(err.split('\n')[0]).toBe(
-    'Only the process with rank 0 uses these options, so they are ignored here: job.json, --job, --hash-every, --stun.',
+    'Only the process that has rank 0 uses these options, so they are ignored here: job.json, --job, --hash-every, --stun.',
   );
   expect(code).toBe(1);
 });

@@ -48,7 +48,7 @@ test('a GPU that TensorFlow.js has opened is not replaced as long as it has tens
   await useGpu(new Promise(() => {}));
   const error = await errorOf(openDevice());
   expect(error).toBeInstanceOf(UsageError);
-  expect(error.message).toMatch(/2 tensors there would be lost\. Call openDevice\(\) before the first tensor/);
+  expect(error.message).toMatch(/2 tensors on the GPU would be lost\. Call openDevice\(\) before the first tensor/);
   expect(tf.getBackend()).toBe('webgpu');
 });
 

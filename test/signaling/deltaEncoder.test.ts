@@ -189,12 +189,12 @@ describe('a delta', () => {
     decoder.decode(sent(encoder.encode(before)));
     encoder.encode({ ...before, waitingFor: 1 });
     const late = sent(encoder.encode({ ...before, waitingFor: 2 }));
-    expect(() => decoder.decode(late)).toThrow(/changes to version \d+ of the room. This tab has version \d+/);
+    expect(() => decoder.decode(late)).toThrow(/changes to version \d+ of the room, but this tab has version \d+/);
     const { version } = sent(new DeltaEncoder().encode(before)) as { version: number };
     expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: version })).toThrow(
-      /This tab has version 0/,
+      /this tab has version 0/,
     );
-    expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: 0 })).toThrow(/has not sent before/);
+    expect(() => new DeltaDecoder().decode({ ...(late as RoomDelta), base: 0 })).toThrow(/before the room itself/);
   });
 
   test('is rejected if it refers to members that the receiver does not have', () => {

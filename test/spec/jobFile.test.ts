@@ -130,13 +130,13 @@ test('reading a job file returns the whole job and, separately, the fields in th
 });
 
 test.each([
-  ['{"peergrad": 1,\n  "seed": 7,\n}', 'job.json, line 3, column 1: this is not valid JSON (property name expected): '],
-  ['{"peergrad": 1, // mine\n}', 'job.json, line 1, column 17: this is not valid JSON (invalid comment token): '],
-  ['', 'job.json, line 1, column 1: this is not valid JSON (value expected): '],
+  ['{"peergrad": 1,\n  "seed": 7,\n}', 'job.json, line 3, column 1: this is not valid JSON (property name expected). '],
+  ['{"peergrad": 1, // mine\n}', 'job.json, line 1, column 17: this is not valid JSON (invalid comment token). '],
+  ['', 'job.json, line 1, column 1: this is not valid JSON (value expected). '],
   ['[1]', 'job.json is not a job file: '],
   ['{"seed": 7}', 'job.json is not a job file: the field "peergrad": 1 is missing. '],
-  ['{"peergrad": 2}', 'job.json: peergrad: this page supports version 1, but the file has 2: '],
-  ['{"peergrad": 1,\n "seed": 7,\n "seed": 8}', 'job.json, line 3: "seed" occurs twice: '],
+  ['{"peergrad": 2}', 'job.json has peergrad version 2, but this page supports version 1. '],
+  ['{"peergrad": 1,\n "seed": 7,\n "seed": 8}', 'job.json, line 3: "seed" occurs twice. '],
 ])('a file that is not a job file is rejected with the position: %j', (text, expected) => {
   expect(refusalOf(text).slice(0, expected.length)).toBe(expected);
 });

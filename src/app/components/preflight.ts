@@ -18,7 +18,7 @@ export type Verdict =
 
 /**
  * A broken driver may make `requestAdapter` hang. After this time, the check reports that the GPU
- * does not answer.
+ * does not respond.
  */
 const ADAPTER_DEADLINE_MS = 5000;
 /**
@@ -45,7 +45,7 @@ export async function checkGpu(): Promise<Verdict> {
       systemClock,
       ADAPTER_DEADLINE_MS,
       requestAdapter(navigator.gpu),
-      () => new TimeoutError('The GPU did not answer.'),
+      () => new TimeoutError('The GPU did not respond.'),
     );
     if (adapter === null) {
       return { kind: 'meh', text: labels.gpuNone, fix: instead() };

@@ -11,7 +11,7 @@ import type { ProcessGroupOptions } from '../options.ts';
 /** Maximum time to wait for the answer of {@link ProcessGroupOptions.activityOf}. */
 const ACTIVITY_MS = 5000;
 
-const noAnswer = (): Error => new TimeoutError('The question about the ranks was not answered.');
+const noAnswer = (): Error => new TimeoutError('The answer about the activity of ranks did not arrive in time.');
 
 interface Environment extends Pick<ProcessGroupOptions, 'activityOf'> {
   clock: Clock;

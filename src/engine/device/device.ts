@@ -123,12 +123,13 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   if (!globalThis.isSecureContext) {
     throw new DeviceError('this page is not a secure context. Open it over https or on localhost.');
   }
-  if (!navigator.gpu) throw new DeviceError('this browser has no WebGPU. Use a current Chrome, Edge or Safari.');
+  if (!navigator.gpu)
+    throw new DeviceError('this browser does not support WebGPU. Use a current Chrome, Edge or Safari.');
   const adapter = await within(
     clock,
     ADAPTER_TIMEOUT_MS,
     requestAdapter(navigator.gpu, { powerPreference: 'high-performance' }),
-    () => new DeviceError(`the GPU did not answer within ${ADAPTER_TIMEOUT_MS / 1000} s.`),
+    () => new DeviceError(`the GPU did not respond within ${ADAPTER_TIMEOUT_MS / 1000} s.`),
   );
   if (!adapter)
     throw new DeviceError(

@@ -134,7 +134,7 @@ export class FileDistribution {
    */
   #complete(): void {
     this.#options.shared.end(
-      new DataError('Files were changed, moved or deleted after they were chosen. Choose these files again.'),
+      new DataError('Some files that this tab chose have since been changed, moved or deleted. Choose them again.'),
     );
   }
 

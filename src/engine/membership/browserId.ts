@@ -32,7 +32,7 @@ export function browserId(): Promise<string> {
     systemClock,
     STORAGE_MS,
     storedId(),
-    () => new TimeoutError('Storage of this browser does not answer.'),
+    () => new TimeoutError("This browser's storage does not respond."),
   ).catch(randomId);
   return known;
 }

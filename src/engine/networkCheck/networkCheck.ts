@@ -73,7 +73,7 @@ interface Partner {
 const RUNNING = { verdict: 'running' } as const;
 const aboutDirect = (route: LinkRoute) => (route === 'relayed' ? 'relayed' : 'direct');
 const aboutServer = (route: LinkRoute) => (route === 'server-clear' ? 'clear' : 'encrypted');
-const late = (): Error => new TimeoutError(`It took longer than ${CHECK_MS / 1000} s.`);
+const late = (): Error => new TimeoutError(`The check took longer than ${CHECK_MS / 1000} s.`);
 
 export class NetworkCheck {
   readonly #options: NetworkCheckOptions;

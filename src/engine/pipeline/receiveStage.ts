@@ -60,7 +60,7 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
   if (agreed.scalars !== null && lost.length > 0) {
     const names = lost.map((layer) => model.layers[layer]!.name);
     throw new PeergradError(
-      `The layers ${names.join(', ')} are lost after step ${step}, because the tabs that had them and their copies left at the same ` +
+      `The layers ${names.join(', ')} are lost after step ${step}, because the tabs that held these layers and the copies left at the same ` +
         'time. Start the run again. With at least twice as many tabs as stages, the run has replicas and tolerates the loss of more tabs.',
       { rank: group.rank, worldSize: group.worldSize, step },
     );

@@ -136,7 +136,7 @@ export function isSameRun(a: RunOf, b: RunOf): boolean {
 function ownMeta(id: string, meta: CheckpointMeta): CheckpointMeta {
   if (meta.id === id) return meta;
   throw new DataError(
-    `Checkpoint ${id} is damaged: it contains checkpoint ${meta.id}. Remove it, and resume another checkpoint.`,
+    `Checkpoint ${id} is damaged: it contains checkpoint ${meta.id}. Remove the damaged checkpoint, and resume a different one.`,
   );
 }
 

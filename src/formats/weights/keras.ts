@@ -186,7 +186,7 @@ function bytesOf(file: string, { module }: Library, dataset: Dataset): Uint8Arra
   const { size, total_size: count } = dataset.metadata;
   const bytes = size * count;
   const at = module['_malloc'](bytes);
-  if (at === 0 && bytes > 0) throw refusal(file, `${dataset.path} has ${bytes} bytes, which do not fit into memory`);
+  if (at === 0 && bytes > 0) throw refusal(file, `${dataset.path} has ${bytes} bytes, which do not fit in memory`);
   try {
     module.get_dataset_data(dataset.file_id, dataset.path, null, null, null, BigInt(at));
     return new Uint8Array(module.HEAPU8.subarray(at, at + bytes));

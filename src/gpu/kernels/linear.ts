@@ -96,7 +96,7 @@ function lengthsOf({ x, weights }: Inputs<tf.TensorInfo>, { transposeWeights }: 
   const columns = weights.shape[transposeWeights ? 0 : 1]!;
   if (weights.shape[transposeWeights ? 1 : 0] !== inner) {
     throw new Error(
-      `linear: x [${x.shape.join()}] and weights [${weights.shape.join()}] do not fit. Check the layer's weights.`,
+      `linear: x [${x.shape.join()}] and weights [${weights.shape.join()}] have shapes that do not match. Check the layer's weights.`,
     );
   }
   return { rows: sizeOf(x.shape) / inner, inner, columns };

@@ -126,7 +126,7 @@ export async function openImages(
 }
 
 async function entriesOf({ path: name, place }: StoredFile): Promise<StoredFile[]> {
-  if (place.in === 'zip') throw new UsageError(`${name} is in another zip file.`);
+  if (place.in === 'zip') throw new UsageError(`${name} is a zip file inside another zip file.`);
   const entries = await openZip(name, bytesAt(place));
   return entries.map(({ facts, ...entry }) => ({
     ...entry,

@@ -44,8 +44,8 @@ export async function rebuildModel({ topology, trainable, weights }: ModelDescri
   const at = weights.findIndex((weight, i) => weight !== own[i]);
   model.dispose();
   throw new UsageError(
-    `The model that a worker builds from the topology has other weights: ${own[at] ?? 'nothing'} instead of ${weights[at] ?? 'nothing'}. ` +
-      'Set `trainable` of layers instead of weights, and use layers of TensorFlow.js only.',
+    `The model that a worker builds from the topology has different weights: ${own[at] ?? 'nothing'} instead of ${weights[at] ?? 'nothing'}. ` +
+      'Set `trainable` of layers, not of weights, and use only layers of TensorFlow.js.',
   );
 }
 

@@ -43,7 +43,7 @@ export async function prepareTensors(
   const { model, own, isSharded } = place;
   const [x, y] = given;
   if (given.length !== 2 || !x || !y) {
-    throw new UsageError('validationData must be an array of inputs and targets, without weights of samples.');
+    throw new UsageError('validationData must be an array of inputs and targets, without sample weights.');
   }
   const data = new TensorData(model, x, y);
   own.push(data);

@@ -87,7 +87,7 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
   if (typeof pass === 'function') {
     if (model && exchangesStatistics(model, group)) {
       throw new UsageError(
-        `The model "${model.name}" has SyncBatchNormalization layers, but a pass that is a function applies them to this ` +
+        `The model "${model.name}" has SyncBatchNormalization layers, but a pass that is a function applies these layers to this ` +
           "rank's samples alone. Pass the model's inputs and the loss of its outputs instead: { inputs, loss: (outputs) => .. }.",
       );
     }

@@ -47,7 +47,7 @@ export class DataPartitioner<T = number> {
       const size = Math.floor(fraction * length * (1 + TOLERANCE));
       if (size === 0) {
         throw new UsageError(
-          `Part ${i} would have no samples: it is ${fraction} of ${length}. Pass a larger fraction or more samples.`,
+          `Part ${i} would have no samples, because it is ${fraction} of ${length} samples. Pass a larger fraction or more samples.`,
         );
       }
       const part = order.subarray(start, start + size);
@@ -98,7 +98,7 @@ export class Partition<T = number> implements Iterable<T> {
 }
 
 function checkFractions(fractions: readonly number[]): void {
-  if (fractions.length === 0) throw new UsageError('There are no fractions. Pass one for each part.');
+  if (fractions.length === 0) throw new UsageError('No fractions were passed. Pass one for each part.');
   const wrong = fractions.findIndex((fraction) => !(fraction > 0));
   if (wrong >= 0) {
     throw new UsageError(`The fraction of part ${wrong} is ${fractions[wrong]}. Pass a number above 0.`);

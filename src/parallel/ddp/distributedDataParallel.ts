@@ -594,7 +594,7 @@ export class DistributedDataParallel {
   #checkReduced(what: string): void {
     if (!this.#reducer.hasPending) return;
     throw new UsageError(
-      `${what} was called while gradients of noSync are not averaged over the ranks yet. Call backward outside noSync first.`,
+      `${what} was called before the gradients of noSync were averaged over the ranks. Call backward outside noSync first.`,
     );
   }
 }

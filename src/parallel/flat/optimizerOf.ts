@@ -123,8 +123,8 @@ export function flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
   if (found && hasAverages(found)) {
     throw new UsageError(
       `The optimizer ${optimizer.getClassName()} has averages for other parameters (${found.parameters.length}) than the model ` +
-        `trains now (${parameters.length}), for example because a layer was frozen. They would be lost. Use a new optimizer: pass ` +
-        'another one to ddp.step, or compile the model with another one.',
+        `trains now (${parameters.length}), for example because a layer was frozen. These averages would be lost. Pass ` +
+        'a new optimizer to ddp.step, or compile the model with a new one.',
     );
   }
   const size = parameters.reduce((sum, parameter) => sum + parameter.size, 0);
@@ -145,7 +145,7 @@ function checkSteps(optimizer: TensorflowOptimizer): void {
     : 'received another applyGradients';
   throw new UsageError(
     `The optimizer ${optimizer.getClassName()} ${cause} after distributed steps, whose averages would be lost. Use a new ` +
-      'optimizer, for example by compiling the model again, and each optimizer either for distributed training or for model.fit.',
+      'optimizer, for example by compiling the model again. Use each optimizer only for distributed training or only for model.fit.',
   );
 }
 

@@ -167,9 +167,9 @@ function unfit(layers: readonly LayerCost[], ranks: number, options: CutOptions)
   const advice =
     enough === null
       ? `The layer "${largest.name}" alone needs ${megabytes(largest.bytes)}, so more stages do not help: use a smaller model or tabs with more memory`
-      : `It fits into ${enough} stages`;
+      : `It fits in ${enough} stages`;
   return new UsageError(
-    `The model does not fit into ${ranks} stages: rank ${rank} with the layers ${names.join(', ')} needs ` +
+    `The model does not fit in ${ranks} stages: rank ${rank} with the layers ${names.join(', ')} needs ` +
       `${megabytes(loads[rank]!.bytes)} and may use ${megabytes(options.maxBytes!)}. ${advice}.`,
     { rank },
   );

@@ -331,7 +331,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     ) {
       throw new MismatchError(
         `The state has ${parameters.length} parameters in ${order.length} variables and ${buffers.length} buffer elements, but this ` +
-          `model has ${this.size}, ${this.replica.order.length} and ${bufferSize}, or another order of its variables. Load a state of the same model and strategy.`,
+          `model has ${this.size}, ${this.replica.order.length} and ${bufferSize}, or a different order of its variables. Load a state of the same model and strategy.`,
       );
     }
     checkState(this.#outer.state(), optimizer);

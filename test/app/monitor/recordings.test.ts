@@ -20,10 +20,10 @@ describe('a recording file', () => {
   test.each([
     ['{"format": "peer', /not valid JSON/],
     ['[]', /not a flight recording/],
-    [JSON.stringify({ ...recording(0), format: 'har' }), /recording: format:/],
-    [JSON.stringify({ ...recording(0), version: 4 }), /recording: version:/],
-    [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording: records\.1\.seq:/],
-    [JSON.stringify(recording(3)), /recording: rank.*3 of 3/],
+    [JSON.stringify({ ...recording(0), format: 'har' }), /recording \(format:/],
+    [JSON.stringify({ ...recording(0), version: 4 }), /recording \(version:/],
+    [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording \(records\.1\.seq:/],
+    [JSON.stringify(recording(3)), /recording \(rank.*3 of 3/],
   ])('is rejected with the problem and its position if it is not valid: %s', (text, problem) => {
     const read = readRecording(text);
     expect(read.ok ? '' : read.problem).toMatch(problem);
@@ -52,7 +52,7 @@ describe('merged recordings', () => {
     expect(troubles([record(0, under)], [record(0, under)], [])).toMatchObject([{ ranks: [2], waiting: [0, 1] }]);
   });
 
-  test('name a collective that did not complete on some ranks, and ranks that called another collective', () => {
+  test('name a collective that did not complete on some ranks, and ranks that called a different collective', () => {
     const failed = record(5, { state: 'failed', endedAt: 9 });
     expect(troubles([failed], [failed], [failed])).toMatchObject([{ kind: 'stuck', ranks: [0, 1, 2] }]);
     const other = record(5, { ...under, call: 'broadcast(3 int32)' });

@@ -35,16 +35,16 @@ const report: NetworkReport = {
 
 test('each check has a row with its result, its speed and what it means', () => {
   expect(rowsOf(report).map(({ name, result, note }) => [name, result, note.split('. ')[0]])).toEqual([
-    ['Page', 'works', 'Plain http: tabs have no WebGPU, and links through the server are not encrypted'],
+    ['Page', 'works', 'Plain http: tabs cannot use WebGPU, and links through the server are not encrypted'],
     ['WebSocket to the server', 'works, round trip 3.2 ms', ''],
     ['Local addresses', 'works', 'The browser hides them behind names, which need multicast between devices.'],
-    ['STUN', 'not tried', 'The server names no such server'],
-    ['TURN', 'fails', 'It does not answer from here'],
-    ['Data channel to Chrome, Mac', 'fails', 'The two devices do not reach each other'],
+    ['STUN', 'not tried', 'The signaling server names no such server'],
+    ['TURN', 'fails', 'The server does not answer this device'],
+    ['Data channel to Chrome, Mac', 'fails', 'The two devices cannot reach each other directly'],
     [
       'Link through the server to Chrome, Mac',
       'works, 12.4 MB/s, round trip 5.0 ms',
-      'Not encrypted, because a page is open over plain http.',
+      'Not encrypted, because one of the two pages is open over plain http.',
     ],
     ['Data channel to Chrome, Linux (same browser)', 'checking …', ''],
     ['Link through the server to Chrome, Linux (same browser)', 'fails', 'The server did not link the two devices'],
@@ -52,7 +52,7 @@ test('each check has a row with its result, its speed and what it means', () => 
   expect(rowsOf(report).at(-1)!.note).toContain('(The server has no more links.)');
 });
 
-test('without another tab, both links are not tried', () => {
+test('without another tab, neither link is tried', () => {
   expect(rowsOf({ ...report, pairs: [] }).slice(-2)).toEqual(
     ['Data channel to another device', 'Link through the server to another device'].map((name) => ({
       name,

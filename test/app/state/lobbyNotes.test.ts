@@ -49,8 +49,8 @@ describe('the start of a run', () => {
   });
 
   test('comes with a note that says whether tabs may join later', () => {
-    expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Tabs that arrive later join the run.');
-    const later = 'All 4 tabs are ready. Tabs that arrive later can join after the run.';
+    expect(startNote(lobby({}))).toBe('All 4 tabs are ready. Tabs that arrive after the start join the run.');
+    const later = 'All 4 tabs are ready. Tabs that arrive after the start can join when the run has ended.';
     expect(startNote(lobby({ nodes: null }))).toBe(later);
     expect(startNote(lobby({ job: parseJob({ strategy: 'parameter-server' }) }))).toBe(later);
   });
@@ -123,12 +123,12 @@ describe('the note about links through the server', () => {
     // An mlp with 64 hidden units has 50 890 parameters. Each rank sends 6/4 of them.
     expect(served(2, { job })).toBe(
       'The data of 2 of 4 pairs of neighbours will go through the server. ' +
-        'In each step it forwards 611 kB of gradients, which takes at least 611 ms (its rate is 1.0 MB/s, for all rooms). ' +
+        'In each step, the server forwards 611 kB of gradients. This takes at least 611 ms, because all rooms share its rate of 1.0 MB/s. ' +
         'These tabs could not connect directly. A network without client isolation helps, or a TURN server (--turn).',
     );
     // The only pair of two tabs sends in both directions.
     expect(served(1, { job, members: MEMBERS.slice(0, 2) })).toMatch(
-      /^The data of the two tabs will go through the server\. In each step it forwards 407 kB/,
+      /^The data of the two tabs will go through the server\. In each step, the server forwards 407 kB/,
     );
   });
 

@@ -29,7 +29,7 @@ test('a tab without WebGPU and without a GPU for WebGL computes with WebAssembly
   const { device, note } = await open();
   expect(device).toEqual({ backend: 'wasm', adapter: 'CPU (WebAssembly)' });
   expect(note).toBe(
-    'Training on the CPU, which is slower than a GPU. The reason: this browser has no WebGPU. Use a current Chrome, Edge or Safari.',
+    'Training on the CPU, which is slower than a GPU. The reason: this browser does not support WebGPU. Use a current Chrome, Edge or Safari.',
   );
 });
 
@@ -37,10 +37,10 @@ test('a tab whose WebAssembly has no SIMD says so', async () => {
   vi.spyOn(WebAssembly, 'validate').mockReturnValue(false);
   const { device, note } = await open();
   expect(device).toEqual({ backend: 'wasm', adapter: 'CPU (WebAssembly without SIMD)' });
-  expect(note).toMatch(/no WebGPU.*WebAssembly also lacks SIMD instructions in this browser/);
+  expect(note).toMatch(/not support WebGPU.*WebAssembly also lacks SIMD instructions in this browser/);
 });
 
-test('a tab with one thread says so, and what threads need if the page does not have it', async () => {
+test('a tab with one thread says so, and names what the page lacks for threads', async () => {
   expect((await open({ hardwareConcurrency: 4 })).note).toMatch(/It uses one of 4 cores\. Only pages over https/);
   vi.stubGlobal('crossOriginIsolated', true);
   expect((await open({ hardwareConcurrency: 4 })).note).toMatch(/It uses one of 4 cores\.$/);
@@ -50,7 +50,9 @@ test('a tab without WebAssembly computes in JavaScript and says what is missing'
   vi.stubGlobal('WebAssembly', undefined);
   const { device, note } = await open();
   expect(device).toEqual({ backend: 'cpu', adapter: 'CPU' });
-  expect(note).toMatch(/no WebGPU.*WebGL finds no GPU, and WebAssembly is missing or disabled in this browser/);
+  expect(note).toMatch(
+    /not support WebGPU.*WebGL finds no GPU, and WebAssembly is missing or disabled in this browser/,
+  );
 });
 
 test('the name of an adapter says that it computes in software, even if the browser gives no name', () => {

@@ -197,13 +197,13 @@ test('if a rank and its right neighbour are lost, the error names the lost layer
   const { results } = await runGeneration([members[0]!, members[3]!]);
   for (const result of results) {
     expect((result as Error).message).toMatch(
-      /The layers count1(, count2)? are lost after step [12], because the tabs that had them/,
+      /The layers count1(, count2)? are lost after step [12], because the tabs that held these layers/,
     );
   }
   dispose(members);
 });
 
-test('a run waits for more tabs if the model does not fit into the remaining tabs', async () => {
+test('a run waits for more tabs if the model does not fit in the remaining tabs', async () => {
   // A layer needs 240 bytes: with three tabs, each has at most two of the five layers.
   const fields = { stages: 3, tabBytes: 500 };
   const members = await counters(3, fields);
@@ -214,7 +214,7 @@ test('a run waits for more tabs if the model does not fit into the remaining tab
   });
   expect((await waiting).results.every((result) => result instanceof Error)).toBe(true);
   const notes = two[0]!.events.flatMap((event) => (event.type === 'note' ? [event.message] : []));
-  expect(notes).toEqual([expect.stringContaining('It fits into 3 stages')]);
+  expect(notes).toEqual([expect.stringContaining('It fits in 3 stages')]);
   const joiner = await createCounter('new', { samples: SAMPLES, ...fields });
   const { results } = await runGeneration([...two, joiner]);
   expectEqualHashes(results);
@@ -222,12 +222,12 @@ test('a run waits for more tabs if the model does not fit into the remaining tab
   dispose([...members, joiner]);
 });
 
-test('a model that does not fit into the tabs of a run is rejected before the run', async () => {
+test('a model that does not fit in the tabs of a run is rejected before the run', async () => {
   const members = await counters(2, { stages: 2, tabBytes: 500 });
   const { results } = await runGeneration(members);
   for (const result of results) {
     expect((result as Error).message).toContain(
-      'The model does not fit into 2 stages: rank 1 with the layers count2, count3, count4',
+      'The model does not fit in 2 stages: rank 1 with the layers count2, count3, count4',
     );
   }
   dispose(members);
@@ -257,7 +257,7 @@ test('a run ends with the bits of an undisturbed run if a new rank takes the pla
   for (const { rank } of [...undisturbed, a, b!, c!, d!]) rank.dispose();
 }, 60_000);
 
-test('a rank that is one step behind applies this step even if the new first rank has joined later', async () => {
+test('a rank that lacks the latest step applies this step even if the new first rank joined after the step', async () => {
   let late = 0;
   for (const rank of [0, 1, 2, 3]) {
     for (let frame = 12; frame < 40; frame++) {
@@ -289,7 +289,7 @@ test('a rank that is one step behind applies this step even if the new first ran
   expect(late).toBeGreaterThan(0);
 }, 120_000);
 
-test('a file that differs on one stage is named on all ranks, and only this rank is wrong', async () => {
+test('a file that differs on one rank is named on all ranks, and only this rank gets a DataError', async () => {
   const members = await Promise.all(
     [5, 5, 6].map((crc, i) => {
       const contents = { stated: null, crcs: new Map([[4, crc]]), nameOf: (file: number) => `cats/${file}.png` };

@@ -16,7 +16,7 @@ describe('DataPartitioner', () => {
     expect([0, 1, 2].map((part) => partitioner.use(part).length)).toEqual([700, 200, 100]);
   });
 
-  test('has disjoint parts that cover all samples, if the fractions divide their number', () => {
+  test('has disjoint parts that cover all samples, if the fractions divide the number of samples evenly', () => {
     const all = partsOf(1000, [0.7, 0.2, 0.1]).flat();
     expect(all.toSorted(byValue)).toEqual(Array.from({ length: 1000 }, (_, i) => i));
   });
@@ -46,7 +46,7 @@ describe('DataPartitioner', () => {
     expect(partsOf(100, [0.29, 0.57]).map((part) => part.length)).toEqual([29, 57]);
   });
 
-  test('has the same parts for the same seed, and other parts for other seeds', () => {
+  test('has the same parts for the same seed, and different parts for different seeds', () => {
     expect(partsOf(50, [0.5, 0.5], 7)).toEqual(partsOf(50, [0.5, 0.5], 7));
     expect(partsOf(50, [0.5, 0.5], 7)).not.toEqual(partsOf(50, [0.5, 0.5], 8));
     expect(partsOf(8, [0.5, 0.25])).toEqual([
@@ -66,13 +66,13 @@ describe('DataPartitioner', () => {
   });
 
   test.each([
-    [10, [], 'There are no fractions'],
+    [10, [], 'No fractions were passed'],
     [10, [0.5, NaN], 'The fraction of part 1 is NaN'],
     [10, [0.5, 0], 'The fraction of part 1 is 0'],
     [10, [-0.1], 'The fraction of part 0 is -0.1'],
     [10, [0.7, 0.4], 'add up to 1.1'],
     [10, [Infinity], 'add up to Infinity'],
-    [3, [0.7, 0.2, 0.1], 'Part 1 would have no samples: it is 0.2 of 3'],
+    [3, [0.7, 0.2, 0.1], 'Part 1 would have no samples, because it is 0.2 of 3 samples'],
     [0, [1], 'The number of samples is 0'],
     [1.5, [1], 'The number of samples is 1.5'],
   ])('rejects %o samples with fractions %o', (length, fractions, text) => {

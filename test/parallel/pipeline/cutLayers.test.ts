@@ -36,7 +36,7 @@ function largest(
   return Math.max(...loadOf(layers, cut, options).map((load) => load[key]));
 }
 
-test('cutLayers minimizes the cost of the slowest rank and, among such cuts, the bytes of the rank with most bytes', () => {
+test('cutLayers minimizes the cost of the slowest rank and, among such cuts, the bytes of the rank with the most bytes', () => {
   fc.assert(
     fc.property(
       someLayers,
@@ -79,7 +79,7 @@ test('more stages than layers are rejected by cutLayers', () => {
 test('the error for a model that does not fit names rank, layers, memory and a number of stages that fits', () => {
   const layers = layersOf([1, 1, 1, 1], [4e6, 4e6, 4e6, 4e6]);
   expect(() => cutLayers(layers, 2, { maxBytes: 5e6 })).toThrow(
-    'The model does not fit into 2 stages: rank 0 with the layers layer0, layer1 needs 8 MB and may use 5 MB. It fits into 4 stages.',
+    'The model does not fit in 2 stages: rank 0 with the layers layer0, layer1 needs 8 MB and may use 5 MB. It fits in 4 stages.',
   );
   expect(() => cutLayers(layers, 2, { maxBytes: 3e6 })).toThrow(
     'The layer "layer0" alone needs 4 MB, so more stages do not help: use a smaller model or tabs with more memory.',

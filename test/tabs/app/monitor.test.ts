@@ -81,7 +81,7 @@ test('during a run of two tabs, the timeline shows both ranks, exports are valid
   );
   await page.getByText('Every recorded rank took part').waitFor();
   await page.getByRole('img', { name: /^Timeline of the last steps of 2 ranks/ }).waitFor();
-  const place = page.getByLabel('Place in the round');
+  const place = page.getByLabel('Position in the round');
   await page.getByRole('button', { name: 'One step forward' }).click();
   expect(Number(await place.inputValue())).toBeGreaterThan(0);
   expect(await page.locator('table.collectives tbody tr').count()).toBeGreaterThan(12);
@@ -97,7 +97,7 @@ test('a run with a pipeline shows its ranks, each tick of its plan, and the pass
   await page.getByRole('img', { name: /^A pipeline of 2 ranks, 4 micro-batches, schedule 1F1B\./ }).waitFor();
 
   // The arrow keys move the plan, whose ticks are those of (S - 1) + M forward and backward passes.
-  const place = page.getByLabel('Place in the round');
+  const place = page.getByLabel('Position in the round');
   await page.keyboard.press('Home');
   expect(await place.getAttribute('aria-valuetext')).toBe('0 of 10 ticks');
   await page.keyboard.press('ArrowRight');
@@ -107,7 +107,7 @@ test('a run with a pipeline shows its ranks, each tick of its plan, and the pass
     .getByText(/^Tick 2 of 10\. You .* ranks? computes?\.$|^Tick 2 of 10\. You .* All ranks compute\.$/)
     .waitFor();
 
-  await page.getByText(/^In step 8, ranks waited for \d+ % of the time\. The plan has 20 %/).waitFor();
+  await page.getByText(/^In step 8, ranks waited for \d+ % of the time\. The plan predicts 20 %/).waitFor();
   expect(
     await page
       .getByRole('table')

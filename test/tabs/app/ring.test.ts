@@ -41,7 +41,7 @@ async function read<Value>(page: Page, expression: string): Promise<Value> {
 
 /** Moves the handle of the slider to the place `to`, in thousandths of the round. */
 async function scrub(page: Page, to: number): Promise<void> {
-  await page.getByRole('slider', { name: 'Place in the round' }).fill(String(to));
+  await page.getByRole('slider', { name: 'Position in the round' }).fill(String(to));
 }
 
 /** Plays the animation until the handle is at `place`, then pauses it. */
@@ -118,12 +118,12 @@ test('the keyboard reaches the player, every grid cell, and every chunk on the r
     expect.poll(() => page.locator(selector).first().textContent({ timeout: 1000 }), SOON);
   const expectValue = (name: string) =>
     expect.poll(() => page.getByRole('slider', { name }).getAttribute('aria-valuetext'), SOON);
-  await expectValue('Place in the round').toBe('0 of 6 ring steps done');
+  await expectValue('Position in the round').toBe('0 of 6 ring steps done');
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('ArrowRight');
-  await expectValue('Place in the round').toBe('1 of 6 ring steps done');
+  await expectValue('Position in the round').toBe('1 of 6 ring steps done');
   await page.keyboard.press('End');
-  await expectValue('Place in the round').toBe('6 of 6 ring steps done');
+  await expectValue('Position in the round').toBe('6 of 6 ring steps done');
   await page.keyboard.press(']');
   await expectValue('Speed').toBe('2×');
   await expect.poll(() => page.evaluate('location.hash'), SOON).toBe('#?ranks=4&step=6&speed=2');

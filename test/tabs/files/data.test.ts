@@ -134,7 +134,7 @@ test('two tabs train on their own CSV files, although each file lacks some of th
     .getByRole('alert')
     .getByText('1 row is too few for training and evaluation. Each tab needs at least 10')
     .waitFor();
-  await tab.page.getByText('They stay in this tab, and only this tab trains on them.').waitFor();
+  await tab.page.getByText('The files stay in this tab, and only this tab trains on them.').waitFor();
   await drop(tab, { 'apples.csv': `size,kind\n${fruits(0)}\n` });
   const { result } = await tab.event('finished');
   expect(await joined).toBe(0);
@@ -169,7 +169,7 @@ test('two tabs train on a zip file of pictures with a folder for each class, and
   expect(result!.confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(4);
 });
 
-test('a picture with other contents in one tab is named by both tabs', async () => {
+test('a picture with different contents in one tab is named by both tabs', async () => {
   const pictures: Files = Object.fromEntries(
     upTo(20).map((i) => [`${i % 2 ? 'red' : 'blue'}/${i}.png`, i % 2 ? pngFile(250, i, 9) : pngFile(i, 9, 250)]),
   );

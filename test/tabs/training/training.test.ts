@@ -76,7 +76,7 @@ describe('training in real tabs', () => {
     });
     const { device, note } = await without.event('device');
     expect(device.backend).not.toBe('webgpu');
-    expect(note).toMatch(/^Training on .* slower.*this browser has no WebGPU/);
+    expect(note).toMatch(/^Training on .* slower.*this browser does not support WebGPU/);
     const [a, b] = await Promise.all([withGpu.event('finished'), without.event('finished')]);
     expect(a.result.backend).toBe('webgpu');
     expect(b.result.stateHash).toEqual(a.result.stateHash);

@@ -5,7 +5,7 @@ export const generation = {
   title: 'Generated text',
   notTested: 'The end of the text is held out. From time to time, the model is evaluated on it.',
   tested: (loss: string, bigram: string, isBelow: boolean) =>
-    `Loss on the held-out end of the text: ${loss} nats per character. The loss of a bigram model, which predicts each character from the one before it, is ${bigram}${isBelow ? '; this model is better ✓' : ''}.`,
+    `Loss on the held-out end of the text: ${loss} nats per character. The loss of a bigram model, which predicts each character from the one before it, is ${bigram}${isBelow ? '; the trained model is better ✓' : ''}.`,
   samples: 'During training',
   noSamples: 'The model generates a sample after its first step, and then at growing intervals.',
   after: (steps: number, loss: string) => `after ${plural(steps, 'step')}, loss ${loss}`,

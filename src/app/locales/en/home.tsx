@@ -19,7 +19,7 @@ export const home = {
   network: 'or check the network',
   networkAbout: 'before a lesson with other devices',
   codeLength: (letters: number) => `A code has ${letters} letters and digits, like K7F-3QX.`,
-  codeLetters: 'A code never contains 0, O, 1, I or L. Check it again.',
+  codeLetters: 'A code never contains 0, O, 1, I or L. Check the code.',
   saved: {
     title: 'Continue a saved run',
     step: (step: number) => `step ${step}`,

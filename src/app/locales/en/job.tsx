@@ -24,8 +24,8 @@ export interface StrategyTexts {
   /** How ranks learn together, and the cost. */
   does: string;
   /**
-   * The exchange of ranks that replaces an all-reduce of gradients; `null` if they all-reduce
-   * gradients, or for a pipeline, which has its own picture.
+   * The exchange of ranks that replaces an all-reduce of gradients; `null` for a strategy that
+   * all-reduces gradients, and for a pipeline, which has its own picture.
    */
   instead: ((syncEvery: number | null) => string) | null;
 }
@@ -51,7 +51,7 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
     name: 'local SGD',
     does: 'Each tab trains by itself. From time to time, the tabs average their parameters. Few bytes are sent, but the models differ between two exchanges.',
     instead: (steps) =>
-      `Each rank trains by itself and averages its parameters with the others ${often(steps)}. Nothing is sent in between.`,
+      `Each rank trains by itself and averages its parameters with those of the others ${often(steps)}. Nothing is sent in between.`,
   },
   diloco: {
     name: 'DiLoCo',
@@ -73,7 +73,7 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
   },
   pipeline: {
     name: 'pipeline',
-    does: 'Each tab holds some of the layers, for models that do not fit into one tab. Tabs send activations and their gradients. If there are twice as many tabs as stages, two replicas of the model average their gradients.',
+    does: 'Each tab holds some of the layers, for models that do not fit in one tab. Tabs send activations and their gradients. If there are twice as many tabs as stages, two replicas of the model average their gradients.',
     instead: null,
   },
 };
@@ -180,7 +180,7 @@ export const job = {
    */
   insteadOfGradients: {
     powersgd:
-      'Instead of gradients, ranks all-reduce their low-rank factors (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
+      'Instead of gradients, ranks all-reduce low-rank factors of them (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
   } as Record<Exclude<JobCodec, CodecName>, string>,
   algorithm: 'All-reduce by',
   algorithms: {
@@ -192,7 +192,7 @@ export const job = {
   },
   /** Why an algorithm cannot run. */
   algorithmProblems: {
-    codec: 'Doubling supports no gradient codec, because two tabs would each encode the same sum differently.',
+    codec: 'Doubling supports no gradient codec, because two tabs would encode the same sum differently.',
     unknown: (name: string) => `There is no algorithm “${name}”. Choose one of these: ${ALGORITHM_NAMES.join(', ')}.`,
     groups: (tabs: number) =>
       `Two-level needs groups of equal size, but ${tabs} tabs cannot be divided into several groups of 2 or more.`,
@@ -295,7 +295,7 @@ export const job = {
     useMethod: (name: string) => `Use ${name}`,
     about: (tabs: number) =>
       `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest time. * These methods do not learn exactly as DDP does, and need more steps for the same goal.`,
-    unchanged: (name: string) => `Of the other methods, ${name} is best.`,
+    unchanged: (name: string) => `Of the methods without *, ${name} is best.`,
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce takes ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,
   },

@@ -63,9 +63,9 @@ export const join = {
       text: 'no WebGPU',
       needsHttps: 'WebGPU needs https (see above).',
       newer:
-        'This browser has no WebGPU. Newer versions of Chrome, Edge and Safari have it. Firefox has it on some systems.',
+        'This browser does not support WebGPU. Newer versions of Chrome, Edge and Safari do, and Firefox does on some systems.',
     },
-    gpuSilent: { text: 'the GPU does not answer', fix: 'Restarting the browser often helps.' },
+    gpuSilent: { text: 'the GPU does not respond', fix: 'Restarting the browser often helps.' },
     gpuNone: 'no GPU that WebGPU can use',
     gpuSoftware: {
       text: (name: string) => `GPU in software: ${name}`,
@@ -85,7 +85,7 @@ export const join = {
       text: 'the browser blocks the local network',
       denied: 'The browser blocks the local network for this page.',
       unanswered:
-        'The browser may be asking, next to the address, whether this page may access the local network. Allow it. Otherwise, tabs in your own network may be unable to reach this tab.',
+        'The browser may be asking, next to the address, whether this page may access the local network. Allow it. Without this access, tabs in your own network may be unable to reach this tab.',
       fix: 'Tabs in your own network may be unable to reach this tab. Click the icon in front of the address, allow access to the local network, and reload the page.',
     },
     noStart: { text: 'WebRTC did not start', fix: 'Joining may fail. Reloading the page often helps.' },

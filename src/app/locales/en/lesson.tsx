@@ -15,7 +15,7 @@ export interface ThoughtFacts {
   n: number;
   /** Numbers of each rank. */
   k: number;
-  /** The sum at the first place: `3 + 5 + 2 = 10`. */
+  /** The sum at the first position: `3 + 5 + 2 = 10`. */
   firstSum: string;
   chunks: string;
 }
@@ -31,9 +31,9 @@ export const lesson = {
   next: 'Next',
   back: 'Back',
   pages: 'Pages of the lesson',
-  hostIsAt: (page: number) => `The class is on page ${page}.`,
+  hostIsAt: (page: number) => `The host is now on page ${page} of this lesson.`,
   goThere: 'Go there',
-  leading: 'You lead: the class turns the page with you.',
+  leading: 'You lead: when you turn the page, it turns for everybody.',
 
   thoughts: {
     numbers: ({ k }: ThoughtFacts): Thought => ({
@@ -45,8 +45,8 @@ export const lesson = {
       title: 'Everybody needs the sums',
       text: (
         <>
-          Each place has a sum over all {tabs(n)}. The sum at the first place is <b class="nowrap">{firstSum}</b>. Every
-          tab needs all sums, but has only its own row.
+          Each position has a sum over all {tabs(n)}. The sum at the first position is <b class="nowrap">{firstSum}</b>.
+          Every tab needs all sums, but has only its own row.
         </>
       ),
       task: 'How would you do it if you could only pass notes?',
@@ -101,7 +101,7 @@ export const lesson = {
     number: (place: number) => `Your number ${place}`,
     range: (most: number) => `Whole numbers from −${most} to ${most}.`,
     locked: 'You cannot change them until the next round.',
-    nextRound: 'They are used from the next round on.',
+    nextRound: 'Your new numbers are used from the next round on.',
     others: 'Pick other numbers',
   },
 
@@ -157,7 +157,7 @@ export const lesson = {
     caption: 'What every rank holds now',
     rank: 'Rank',
     you: 'you',
-    place: (place: number) => `Place ${place}`,
+    place: (place: number) => `Position ${place}`,
     chunk: (name: string) => `Chunk ${name}`,
     sum: 'Final sums',
     waits: 'waits for the next round',
@@ -238,7 +238,7 @@ export const lesson = {
     joined: (who: readonly string[]) => `${list(who)} joined.`,
     rank: (rank: number, name: string) => startWithRank(rank, name),
     restarted: 'The round starts again.',
-    later: 'They take part in the next round.',
+    later: 'New tabs will take part in the next round.',
   },
 
   solo: { ranks: 'Ranks', startRoom: 'Start a room', lessonRoom: 'Take it with a class' },

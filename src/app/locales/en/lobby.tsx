@@ -15,11 +15,11 @@ export const lobby = {
   qr: (link: string) => `QR code of ${link}`,
   locked: 'Locked: nobody else can join.',
   localOnly: (host: string) =>
-    `This page was opened at ${host}, which only this machine can reach. To invite others, open it by an address that they can reach.`,
+    `This page was opened at ${host}, which only this machine can reach. To invite others, open the page at an address that they can reach.`,
   /** For a page that was opened at localhost, if the server has told its other addresses. */
   forOthers: (host: string, more: readonly string[], isSecure: boolean) =>
     `You opened this page at ${host}; others reach this machine at the address in the link${more.length === 0 ? '' : ` (or ${more.join(', ')})`}.` +
-    (isSecure ? '' : ' Without https, their tabs find no GPU: start the server with --https.'),
+    (isSecure ? '' : ' Without https, their tabs cannot use WebGPU: start the server with --https.'),
   ready: (count: ComponentChildren) => <>{count} ready</>,
   count: (ready: number, of: number) => `${ready} of ${of}`,
   watches: 'watches',
@@ -69,9 +69,9 @@ export const lobby = {
   /** The algorithm `auto` compared with the ring, by the cost model. */
   auto: {
     wouldSave: (tabs: number, name: string, autoMs: number, ringMs: number) =>
-      `For ${tabs} tabs, “auto” would choose ${name}: the all-reduces of a step take about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
+      `For ${tabs} tabs, “auto” would choose ${name}: the all-reduces of a step take about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for typical Wi-Fi).`,
     saves: (tabs: number, name: string, autoMs: number, ringMs: number) =>
-      `For ${tabs} tabs, “auto” chooses ${name}: the all-reduces of a step take about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for a usual Wi-Fi).`,
+      `For ${tabs} tabs, “auto” chooses ${name}: the all-reduces of a step take about ${autoMs} ms instead of ${ringMs} ms on the ring (estimated for typical Wi-Fi).`,
     ring: (tabs: number) => `For ${tabs} tabs, “auto” chooses the ring.`,
   },
   note: {
@@ -81,8 +81,8 @@ export const lobby = {
     },
     /** Two sentences, one after the other. */
     sentences: (first: string, second: string) => `${first} ${second}`,
-    laterOpen: 'Tabs that arrive later join the run.',
-    laterFixed: 'Tabs that arrive later can join after the run.',
+    laterOpen: 'Tabs that arrive after the start join the run.',
+    laterFixed: 'Tabs that arrive after the start can join when the run has ended.',
     oneAlone: 'One tab can start alone. It then has nothing to exchange.',
     alone: 'You can start alone. Your tab then has nothing to exchange.',
     all: (tabs: number) => `All ${tabs} tabs are ready.`,
@@ -94,7 +94,7 @@ export const lobby = {
         ? 'The data of the two tabs will go through the server.'
         : `The data of ${pairs === of ? `all ${pairs}` : `${pairs} of ${of}`} pairs of neighbours will go through the server.`,
     step: (bytes: number, rate: number, ms: number) =>
-      `In each step it forwards ${formatBytes(bytes)} of gradients, which takes at least ${formatMs(ms)} (its rate is ${formatBytes(rate)}/s, for all rooms).`,
+      `In each step, the server forwards ${formatBytes(bytes)} of gradients. This takes at least ${formatMs(ms)}, because all rooms share its rate of ${formatBytes(rate)}/s.`,
     only: 'The server is set to forward the data of all pairs (--server-links only). Start it without this option to use direct connections.',
     remedy:
       'These tabs could not connect directly. A network without client isolation helps, or a TURN server (--turn).',
@@ -132,8 +132,8 @@ export const lobby = {
       table: 'Or drop it here: a line of column names, then rows. Column types are detected.',
       gpt: 'Or drop it here: plain text (UTF-8). Several files are read in the order of their names.',
     },
-    stay: 'They stay in this tab; every tab needs the same files.',
-    own: 'They stay in this tab, and only this tab trains on them. Other tabs receive only gradients and some facts about the data: the names of classes, the characters of a text, and, for each column of a table, its name, frequent words, mean and deviation.',
+    stay: 'The files stay in this tab; every tab needs the same ones.',
+    own: 'The files stay in this tab, and only this tab trains on them. Other tabs receive only gradients and some facts about the data: the names of classes, the characters of a text, and, for each column of a table, its name, frequent words, mean and deviation.',
     reading: 'Reading the files …',
     count: (files: number) => plural(files, 'file'),
     rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
@@ -162,7 +162,7 @@ export const lobby = {
   /** Files that the host shares with all tabs. */
   sharedFiles: {
     reading: 'Reading the files',
-    go: 'They stay in this room. When the run starts, this tab sends them to all others.',
+    go: 'The files stay in this room. When the run starts, this tab sends them to all others.',
     lacking: 'This tab no longer has these files. Choose them again, unless another tab of the room has them.',
     watching: 'This tab only watches, so it cannot send files. To share files, the host must be a tab that trains.',
     none: 'The host has not chosen the files yet.',

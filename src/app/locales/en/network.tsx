@@ -14,28 +14,28 @@ const verdicts: Record<Verdict, string> = {
 const advice: Record<Advice, (rate: string) => string> = {
   wait: () => 'Checking …',
   unreachable: () =>
-    'The page loads, but its WebSocket does not, so tabs cannot enter a room. Ask the administrator to let WebSockets to this server through, or use https.',
+    'The page loads, but its WebSocket does not connect, so tabs cannot enter a room. Ask the administrator to allow WebSockets to this server, or use https.',
   refused: () => 'The server answers, but does not admit this page. The row of the WebSocket says why.',
   alone: () => 'This device reaches the server. Open this page on a second device to check the links between devices.',
   direct: () => 'Everything works. Tabs will link directly.',
   relayed: () => 'Training works. Some tabs link over the TURN server.',
   mixed: (rate) =>
-    `Training works. Some devices do not reach each other: their tabs link through the server, at about ${rate} for all such pairs together.`,
+    `Training works. Some devices cannot reach each other directly, so their tabs connect through the server; these connections share about ${rate}.`,
   isolated: (rate) =>
-    `This network separates devices. Training works through the server, at about ${rate} for all pairs together. Another network or TURN is faster.`,
+    `This network separates devices. Training works through the server, at about ${rate} for all pairs together. Another network or a TURN server would be faster.`,
   'only-server': (rate) =>
     `Training works through the server, at about ${rate} for all pairs together. The server was started with --server-links only, so tabs do not link directly.`,
   'one-browser': (rate) =>
-    `Training works at least through the server, at about ${rate}. Open this page on a second device to check whether devices reach each other.`,
+    `Training works at least through the server, at about ${rate}. Open this page on a second device to check whether devices can reach each other.`,
   'one-browser-only': () => 'Open this page on a second device. Two tabs of one browser do not check the network.',
   off: () =>
-    'Devices do not reach each other, and the server was started with --server-links off. Start it without this option, or use another network.',
+    'Devices cannot reach each other directly, and the server was started with --server-links off. Start it without this option, or use another network.',
   none: () =>
-    'Devices reach each other neither directly nor through the server. Ask the administrator to let WebSockets to this server through and to allow UDP between devices, or use another network.',
+    'Devices can reach each other neither directly nor through the server. Ask the administrator to allow WebSockets to this server and UDP between devices, or use another network.',
 };
 
-const noWebRtc = 'This browser has no WebRTC. An extension may have disabled it.';
-const noServer = 'This page did not enter a room, so it knows no such server.';
+const noWebRtc = 'This browser offers no WebRTC. An extension may have disabled it.';
+const noServer = 'This page could not enter a room, so it has no address of such a server.';
 
 export const network = {
   title: 'Check this network',
@@ -64,7 +64,7 @@ export const network = {
   /** Texts about results, by the check and the result. */
   page: {
     secure: '',
-    insecure: 'Plain http: tabs have no WebGPU, and links through the server are not encrypted. Use https.',
+    insecure: 'Plain http: tabs cannot use WebGPU, and links through the server are not encrypted. Use https.',
   },
   socket: {
     answered: '',
@@ -79,23 +79,23 @@ export const network = {
   },
   ice: {
     found: '',
-    none: 'The server names no such server. In one building, none is needed.',
+    none: 'The signaling server names no such server. Within one building, none is needed.',
     'no-server': noServer,
     'no-webrtc': noWebRtc,
-    'no-answer': 'It does not answer from here. Check its address, and that its port is open.',
+    'no-answer': 'The server does not answer this device. Check its address, and check that its port is open.',
   },
   direct: {
     direct: '',
     relayed: 'It crosses the TURN server.',
     'no-connection':
-      'The two devices do not reach each other. The network may separate its devices, block multicast or UDP, or have several subnets.',
+      'The two devices cannot reach each other directly. The network may separate its devices, block multicast or UDP, or have several subnets.',
     'too-slow': 'The channel opened but was too slow, or broke.',
     'no-webrtc': noWebRtc,
     'only-server': 'The server was started with --server-links only.',
   },
   server: {
     encrypted: 'Encrypted between the devices.',
-    clear: 'Not encrypted, because a page is open over plain http.',
+    clear: 'Not encrypted, because one of the two pages is open over plain http.',
     'no-link': 'The server did not link the two devices.',
     'too-slow': 'The link opened but was too slow, or broke.',
     off: 'The server was started with --server-links off.',

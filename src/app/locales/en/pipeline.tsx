@@ -24,7 +24,7 @@ export const pipeline = {
   layers: (count: number) => plural(count, 'layer'),
   keeps: (count: number) => `keeps ${count}`,
   noStage: 'no stage',
-  noStageHere: 'This tab has no stage: the number of tabs is not a multiple of the number of stages. It waits.',
+  noStageHere: 'This tab has no stage and waits, because the number of tabs is not a multiple of the number of stages.',
 
   // A frame of the plan.
   tick: (tick: number, ticks: number) => `Tick ${tick} of ${ticks}.`,
@@ -55,7 +55,7 @@ export const pipeline = {
   // Measured.
   passOf: (kind: string, microBatch: number, stage: number) => `${kind} of micro-batch ${microBatch} in stage ${stage}`,
   idle: (step: number, measured: string, plan: string) =>
-    `In step ${step}, ranks waited for ${measured} of the time. The plan has ${plan}; it assumes that all passes take the same time and sending takes none.`,
+    `In step ${step}, ranks waited for ${measured} of the time. The plan predicts ${plan}; it assumes that all passes take the same time and sending takes none.`,
   idleLater: (plan: string) =>
     `By the plan, ranks wait for ${plan} of the time. The measured share is shown after the first exchange of statistics.`,
   timelineHelp:

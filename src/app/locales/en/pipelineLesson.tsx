@@ -11,7 +11,10 @@ import type { terms } from './terms.tsx';
 export interface PipelineFacts {
   stages: number;
   microBatches: number;
-  /** Weights of GPT-2, bytes that a tab needs to train it, and each stage's part of these bytes. */
+  /**
+   * Weights of GPT-2, the bytes that training all of them needs, and each stage's part of these
+   * bytes.
+   */
   weights: string;
   whole: string;
   part: string;
@@ -83,7 +86,7 @@ export const pipelineLesson = {
     }),
     training: (): Thought => ({
       title: 'This is how tabs train',
-      text: 'In real tabs a backward pass takes about twice as long as a forward pass; the bubble stays the same. Results need time to travel from browser to browser, and stages wait for them. With more micro-batches, they wait less.',
+      text: 'In real tabs a backward pass takes about twice as long as a forward pass; the bubble stays the same. Results need time to travel from browser to browser, and stages wait for them. With more micro-batches, stages wait less.',
       task: 'Let the results travel longer, and compare the waiting times.',
     }),
   },
@@ -106,7 +109,8 @@ export const pipelineLesson = {
     all: 'All ticks',
     again: 'Restart',
     /** The passes that the stages computed in a tick. */
-    did: (passes: readonly string[]) => (passes.length === 0 ? 'Nothing was computed yet.' : `${passes.join('; ')}.`),
+    did: (passes: readonly string[]) =>
+      passes.length === 0 ? 'Nothing has been computed yet.' : `${passes.join('; ')}.`,
     pass: (stage: number, kind: PassName, microBatch: number) => `stage ${stage}: ${kind} ${microBatch}`,
   },
 
@@ -155,10 +159,10 @@ export const pipelineLesson = {
     others: (ticks: number, gpipe: number, usual: number) =>
       `GPipe and 1F1B need ${plural(ticks, 'tick')}; your stage keeps at most ${gpipe} with GPipe and ${usual} with 1F1B.`,
     verdicts: {
-      ready: 'No pass was computed yet.',
+      ready: 'No pass has been computed yet.',
       done: {
-        forward: 'All your forward passes are computed.',
-        backward: 'All your backward passes are computed.',
+        forward: 'All your forward passes are done.',
+        backward: 'All your backward passes are done.',
       },
       needsForward: (microBatch: number, from: number) =>
         `Not yet: stage ${from} has not finished forward ${microBatch}, and you need its result.`,
@@ -185,7 +189,7 @@ export const pipelineLesson = {
     passes: (time: string) => `${time} × forward`,
     row: (stage: number, share: string) => `Stage ${stage} waits for ${share} of the time.`,
     share: (share: string, still: string) =>
-      `The stages wait for ${share} of the time. If results needed no time to travel: ${still}.`,
+      `The stages wait for ${share} of the time. If results needed no time to travel, it would be ${still}.`,
   },
 
   ending: { room: 'Train in a pipeline', lesson: 'The lesson about the all-reduce' },

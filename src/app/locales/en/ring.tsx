@@ -11,7 +11,7 @@ const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
 interface OwnMove {
   chunks: string;
   rank: number;
-  /** Whether the receiver adds the chunks. Otherwise it copies them. */
+  /** Whether the receiver adds the chunks, instead of copying them. */
   adds: boolean;
 }
 
@@ -41,11 +41,12 @@ const phases = {
   },
   'across-reduce-scatter': {
     title: 'add across groups',
-    text: (who: string) => `each ${who} sends a chunk to the same place of the next group, where it is added.`,
+    text: (who: string) =>
+      `each ${who} sends a chunk to the ${who} at the same position in the next group, which adds its own numbers.`,
   },
   'across-all-gather': {
     title: 'copy across groups',
-    text: (who: string) => `each ${who} sends a finished sum to the same place of the next group.`,
+    text: (who: string) => `each ${who} sends a finished sum to the ${who} at the same position in the next group.`,
   },
   'group-all-gather': {
     title: 'copy in groups',
@@ -85,7 +86,7 @@ export const ring = {
   on: 'One step forward',
   space: 'space',
   withKey: (does: string, key: string) => `${does} (${key})`,
-  place: 'Place in the round',
+  place: 'Position in the round',
   done: (steps: number, of: number, isRing: boolean) => `${steps} of ${of} ${isRing ? 'ring steps' : 'steps'} done`,
   speed: 'Speed',
   /** Shown next to the name of the phase. */
@@ -202,7 +203,7 @@ export const ring = {
   },
   /**
    * Links through the server. `count` is `null` while the routes of some links are not known.
-   * `isClear`: some of them are not encrypted.
+   * `isClear` is `true` if some links are not encrypted.
    */
   served: (count: number | null, of: number, isClear: boolean) => {
     const links =

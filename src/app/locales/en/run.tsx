@@ -45,7 +45,7 @@ export const run = {
     state: {
       title: 'Model',
       about: (held: number, total: number) =>
-        `This tab has received ${formatBytes(held)} of ${formatBytes(total)} of the model. Then all tabs continue to train.`,
+        `This tab has received ${formatBytes(held)} of ${formatBytes(total)} of the model. All tabs continue to train when the model has arrived.`,
       all: (total: number) =>
         `A tab that has joined receives the present model (${formatBytes(total)}). Then all tabs continue to train.`,
     },
@@ -157,7 +157,7 @@ export const run = {
   /** Result of a learning-rate range test. */
   rateTest: {
     found: (steps: number, time: string) =>
-      `is a good learning rate. The rate rose over ${plural(steps, 'step')} in ${time}, and the loss fell steepest here. The test did not change the model.`,
+      `is a good learning rate. The rate rose over ${plural(steps, 'step')} in ${time}, and the loss fell steepest at this rate. The test did not change the model.`,
     none: 'No rate found',
     flat: (steps: number) =>
       `No learning rate in ${plural(steps, 'step')} lowered the loss clearly. Use larger batches or more steps, and check that the labels match the data.`,
@@ -243,7 +243,7 @@ export const run = {
         help: 'Ask the host for the https link.',
       },
       browser: {
-        why: 'This browser has no WebGPU.',
+        why: 'This browser does not support WebGPU.',
         help: 'Use a current Chrome, Edge or Safari.',
       },
       adapter: {
@@ -262,7 +262,7 @@ export const run = {
     unknown: 'No usual cause was found. Other programs may keep the machine busy: close programs that you do not need.',
   },
   separated: (a: string, b: string) =>
-    `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the ranks now have another order in the ring.`,
+    `${upperFirst(a)} and ${b} are no longer neighbours. The link between them slowed the ring, so the ranks now have a different order in the ring.`,
 
   // The model as a file.
   keep: {
@@ -276,7 +276,7 @@ export const run = {
     },
     noLayers: 'This model is not made of TensorFlow.js layers, so other formats cannot describe it.',
     inStages:
-      'Each tab has some layers, so the tabs write the file together after the current step. After the run, only the tab with rank 0 has it.',
+      'Each tab has some layers, so the tabs write the file together after the current step. After the run, only the tab with rank 0 has the file.',
     save: 'Save model',
     saving: 'Saving …',
     which: 'Weights of',
@@ -307,9 +307,9 @@ export const run = {
     wrong: (file: string, what: string) => `${file} cannot be shown: ${what}`,
     notJson: (message: string) => `it is not valid JSON (${message}). Download it again.`,
     notOurs: (path: string, message: string) =>
-      `it is not a flight recording: ${path === '' ? '' : `${path}: `}${message}.`,
+      `it is not a flight recording (${path === '' ? '' : `${path}: `}${message}).`,
     otherRun: (rank: number) =>
-      `it is of another generation than the open recordings, or a recording of rank ${rank} is already open. Clear the open recordings first.`,
+      `it belongs to a different generation than the open recordings, or a recording of rank ${rank} is already open. Clear the open recordings first.`,
     clear: 'Clear',
     of: (rank: number, worldSize: number, generation: number) =>
       `rank ${rank} of ${worldSize}, generation ${generation}`,
@@ -327,7 +327,7 @@ export const run = {
     algorithm: 'algorithm',
     took: 'time',
     filesMissing: (ranks: readonly number[]) =>
-      `The recordings lack ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}. Add the missing ${ranks.length === 1 ? 'file' : 'files'}.`,
+      `${ranks.length === 1 ? 'The recording of rank' : 'The recordings of ranks'} ${list(ranks)} ${ranks.length === 1 ? 'is' : 'are'} missing. Add the missing ${ranks.length === 1 ? 'file' : 'files'}.`,
     allThere: 'Every recorded rank took part in every collective, and all collectives completed.',
     onlyOne: 'Only one recording is open, so it is unknown what the other ranks did.',
     missing: (ranks: readonly number[], call: string, waiting: readonly number[]) =>

@@ -27,7 +27,7 @@ export const state = {
     generating: ': generating digits',
     compiling: ': compiling the model for this device',
     layers: ': receiving layers of the model',
-    recovering: ': the GPU was lost and is set up again',
+    recovering: ': the GPU was lost and is being set up again',
     receiving: ': receiving the model while the others train',
   },
   connecting: 'connecting',
