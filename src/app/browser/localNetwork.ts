@@ -1,7 +1,7 @@
 /**
  * The permission that a public page needs to reach machines of the local network
  * (https://wicg.github.io/local-network-access/). Chrome asks the user for it. Without it, tabs in
- * one network may not reach each other, and WebRTC reports no reason.
+ * one network may be unable to reach each other, and WebRTC reports no reason.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 
@@ -23,7 +23,7 @@ export interface Surroundings {
 
 /**
  * Calls `report` with the state of the permission, now and after each change. Nothing is reported
- * for a page from the local network, which does not need the permission, and for an insecure page,
+ * for a page from the local network, which does not need the permission, or for an insecure page,
  * which cannot have it.
  */
 export async function watchLocalNetwork(
@@ -61,7 +61,8 @@ export function askLocalNetwork(): Promise<void> {
 }
 
 /**
- * The state of the permission; `null` if it is not known yet, or if this page does not need it.
+ * Returns a signal with the state of the permission. The state is `null` if it is not known yet, or
+ * if this page does not need the permission.
  */
 export function localNetwork(): ReadonlySignal<PermissionState | null> {
   void askLocalNetwork();

@@ -15,7 +15,10 @@ const MEASURED_FRAMES = 30;
 const onBattery = signal<boolean | null>(null);
 let isAsked = false;
 
-/** Whether the machine runs on its battery; `null` if the browser does not report that. */
+/**
+ * Returns a signal: whether the machine runs on its battery; `null` if the browser does not report
+ * that.
+ */
 export function isOnBattery(): ReadonlySignal<boolean | null> {
   if (!isAsked) void askBattery();
   isAsked = true;

@@ -33,7 +33,7 @@ export function tabMemoryOf(deviceGigabytes: number | undefined, maxBufferBytes:
   return { bytes: Math.min(TAB_BYTES, reported), isReported: reported < TAB_BYTES, maxBufferBytes };
 }
 
-/** The memory of this tab. The other tabs are assumed to have the same amount. */
+/** Returns a signal with the memory of this tab. The other tabs are assumed to have as much. */
 export function tabMemory(): ReadonlySignal<TabMemory> {
   if (!isAsked) void ask();
   isAsked = true;

@@ -20,8 +20,8 @@ interface ChartData {
 }
 
 /**
- * A mark at one place on the x axis: a line with a label, or a notch below the curve if the label
- * is `null`.
+ * A mark at one position on the x axis: a line with a label, or a notch below the curve if the
+ * label is `null`.
  */
 export interface Mark {
   x: number;
@@ -43,11 +43,11 @@ interface Props {
   points: boolean;
   /** A fixed range of the y axis. If it is missing, the range follows the data. */
   range?: readonly [number, number];
-  /** Whether the y axis is logarithmic. It cannot change after the chart was created. */
+  /** Whether the y axis is logarithmic. This cannot change after the chart has been created. */
   isLog?: boolean;
   /** The visible range of the x axis; `null` means all. */
   shown: Signal<Range | null>;
-  /** The place on the x axis at which the user points in another view. */
+  /** The position on the x axis at which the user points in another view. */
   pointedX: number | null;
   formatX: (value: number) => string;
   formatY: (value: number) => string;
@@ -108,7 +108,8 @@ function show(plot: uPlot, stretch: Range | null): void {
 function point(plot: uPlot, x: number | null): void {
   if (plot.over.matches(':hover')) return;
   const left = x === null ? -1 : plot.valToPos(x, 'x');
-  // With `false`, uPlot does not call `onhover`, because this place does not come from the pointer.
+  // With `false`, uPlot does not call `onhover`, because this position does not come from the
+  // pointer.
   plot.setCursor({ left, top: left < 0 ? -1 : plot.over.clientHeight / 2 }, false);
 }
 

@@ -9,7 +9,7 @@ interface Props<Row> {
   name: string;
   over: string;
   rows: readonly Row[];
-  /** Returns the texts of a row: the place on the x axis, and the value of the curve there. */
+  /** Returns the texts of a row: the position on the x axis, and the value of the curve there. */
   describe: (row: Row) => readonly [place: string, value: string];
 }
 

@@ -10,8 +10,8 @@ export interface MarkPosition {
 }
 
 /**
- * Returns the place of a mark on the x axis: the number of its step, counted from 1, or its time in
- * seconds.
+ * Returns the position of a mark on the x axis: the number of its step, counted from 1, or its time
+ * in seconds.
  */
 export function xOf(axis: XAxis, place: MarkPosition): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;

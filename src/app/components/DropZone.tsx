@@ -72,8 +72,7 @@ function Picker({ label, class: className, accept, isFolder = false, ontake }: P
         aria-label={label}
         onChange={({ currentTarget }) => {
           ontake(withFolders(currentTarget.files ?? []));
-          // The input is cleared. Otherwise, picking the same file again would not fire a `change`
-          // event.
+          // The input is cleared, so that picking the same file again fires a `change` event.
           currentTarget.value = '';
         }}
       />
@@ -91,7 +90,7 @@ function withFolders(files: Iterable<File>): File[] {
 
 /**
  * Returns all dropped files, including the content of folders. Must be called during the drop
- * event, because the items of the event are not available later.
+ * event, because the items of the event are not available after the event.
  */
 async function droppedFiles({ items, files }: DataTransfer): Promise<File[]> {
   const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);

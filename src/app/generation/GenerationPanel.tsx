@@ -22,7 +22,7 @@ const TEMPERATURE_STEP = 0.05;
 const USUAL_TEMPERATURE = 0.8;
 
 /**
- * The state of this panel belongs to one run, because another run has another model.
+ * The state of this panel belongs to one run, because each run has its own model.
  *
  * @param asks whether this tab has a model that can continue a prompt.
  */

@@ -29,7 +29,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
       )}
       <form
         class="stack"
-        // The form is hidden if the host has removed this tab, because the tab may not return.
+        // The form is hidden if the host has removed this tab, because the tab must not return.
         hidden={removed}
         onSubmit={(event) => {
           event.preventDefault();

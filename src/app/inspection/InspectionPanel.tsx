@@ -18,7 +18,7 @@ import { DrawingPad } from './DrawingPad.tsx';
 import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 
-/** The state of this panel belongs to one run, because another run has another model. */
+/** The state of this panel belongs to one run, because each run has its own model. */
 export function InspectionPanel({ run }: { run: Run }) {
   // This state is outside of `Fold`, because `Fold` creates its content again when a phone is
   // turned.

@@ -11,7 +11,7 @@ import { inspected, pauseAfter, prediction, type InspectionAnswer, type Predicti
 let lastId = 0;
 
 /**
- * Margin of the window in which nobody looks at an element: it has just come, or has almost left.
+ * Margin of the window. Nobody looks at an element there: it has just appeared, or has almost left.
  */
 const MARGIN = '-20% 0px';
 

@@ -14,7 +14,7 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   // Task, loss and metrics are reset, because those of one column may be wrong for another.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
-  // The name in the job may not be a column of the table. The select still offers and shows it,
+  // The table may lack the column that the job names. The select still offers and shows the name,
   // next to the error.
   const target = job.target ?? columns.at(-1) ?? '';
   return (

@@ -1,5 +1,5 @@
 /**
- * Shows the memory that the model needs in a tab. If tabs have less, offers to train it as a
+ * Shows the memory that the model needs in a tab. If tabs have less, offers to train the model as a
  * pipeline.
  */
 import { useMemo } from 'preact/hooks';

@@ -138,8 +138,8 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
 }
 
 /**
- * Describes in words the number under the pointer. As a separate component, it is drawn without the
- * grid when the pointer moves.
+ * Describes in words the number under the pointer. It is a separate component, so a move of the
+ * pointer does not draw the grid again.
  */
 function Note({ texts, picked, idle }: { texts: readonly string[][]; picked: Signal<Cell | null>; idle: string }) {
   const at = picked.value;

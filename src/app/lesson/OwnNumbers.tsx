@@ -1,6 +1,6 @@
 /**
  * Fields for this tab's own numbers. They are locked while this tab takes part in a round that has
- * begun. If it waits for the next round, they can be edited.
+ * begun. If this tab waits for the next round, they can be edited.
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';

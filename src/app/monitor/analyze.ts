@@ -18,8 +18,8 @@ interface Collective {
    */
   tookMs: number | null;
   /**
-   * The state of the collective on each rank of the world; `unknown` if it does not follow from the
-   * recordings.
+   * The state of the collective on each rank of the world; `unknown` if the recordings do not show
+   * it.
    */
   states: readonly Presence[];
   /** The different calls of the ranks. There is more than one if the ranks disagree. */
@@ -54,13 +54,12 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
       const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
         // If a recording lacks a collective, its rank is reported as missing only if the recording
-        // covers the time of the collective. Two cases are excluded. The recorder may have
-        // overwritten the collective: it is then before `oldest`. Or the recording may have been
-        // made before the collective: this is possible if any rank has completed a collective after
-        // `newest`.
+        // covers the time of the collective. Two cases are excluded. If the collective is before
+        // `oldest`, the recorder may have overwritten it. If at least one rank has completed a
+        // collective after `newest`, the recording may have been made before the collective.
         const isOver = seq >= (oldest.get(group) ?? 0) && (newest.get(group) ?? -1) >= (done.get(group) ?? -1);
-        // A rank without records of a group may not be a member of this group. The world (group 0)
-        // is the only group that has every rank as a member.
+        // A rank without records of a group is perhaps not a member of this group. The world (group
+        // 0) is the only group that has every rank as a member.
         const isIts = group === 0 || oldest.has(group);
         states[rank] = own.get(key)?.state ?? (isOver && isIts ? 'absent' : 'unknown');
       }

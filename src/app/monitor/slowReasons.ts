@@ -54,8 +54,8 @@ export function slowReasons(facts: MachineFacts): SlowReason[] {
   else if (device !== null && SOFTWARE_RENDERER.test(device.adapter)) reasons.push('software');
   if (isHidden) reasons.push('hidden');
   if (isOnBattery === true) reasons.push('battery');
-  // Few frames suggest a low power mode only if the battery's state is unknown. If it is known
-  // here, the machine is plugged in.
+  // Few frames suggest a low power mode only if the battery's state is unknown. If the state is
+  // known at this point, the machine is plugged in.
   else if (savesFrames && isOnBattery === null) reasons.push('saver');
   return reasons;
 }

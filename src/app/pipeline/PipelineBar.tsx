@@ -8,8 +8,8 @@ import { percent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 
 /**
- * A part of the bar that is shorter than this share of it has no title, because the title would be
- * cut off.
+ * A part that is shorter than this share of the bar has no title, because the title would be cut
+ * off.
  */
 const LEAST_TITLED = 0.15;
 

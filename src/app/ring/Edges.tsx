@@ -111,7 +111,7 @@ function Spoke({ layout, rank }: { layout: RingLayout; rank: number }) {
 
 /**
  * All links of the two-level algorithm, drawn pale: one ring in each group, and rings across
- * groups, which connect the ranks at the same place of each group.
+ * groups, which connect the ranks at the same position in each group.
  */
 function GroupRings({ layout }: { layout: RingLayout }) {
   const n = layout.places.length;

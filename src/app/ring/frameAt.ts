@@ -55,8 +55,8 @@ export interface Timeline {
 const LEAST_TRAVEL = 0.4;
 
 /**
- * Each step is drawn as if it took at least this share of the average step. Otherwise the chunks of
- * two steps could seem to arrive together, because clocks have a limited resolution.
+ * Each step is drawn as if it took at least this share of the average step. Without this minimum,
+ * the chunks of two steps could seem to arrive together, because clocks have a limited resolution.
  */
 const LEAST_STEP = 0.02;
 
@@ -119,7 +119,8 @@ export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cel
 }
 
 /**
- * The content of every cell after `completed` steps of a plan, kept to compute later cells from it.
+ * The content of every cell after `completed` steps of a plan, kept to compute the cells of later
+ * steps.
  */
 export interface KnownCells {
   plan: AllReduceSteps;
@@ -130,8 +131,8 @@ export interface KnownCells {
 /**
  * Returns the content of every cell after the first `completed` steps of the plan.
  *
- * @param known cells at an earlier time. If they belong to the same plan, only the later steps are
- *   computed, because in a large world, computing all steps takes longer than a frame.
+ * @param known cells at an earlier time. If they belong to the same plan, only the steps after them
+ *   are computed, because in a large world, computing all steps takes longer than a frame.
  */
 export function cellsAfter(plan: AllReduceSteps, completed: number, known: KnownCells | null = null): Parts[][] {
   const isEarlier = known !== null && known.plan === plan && known.completed <= completed;

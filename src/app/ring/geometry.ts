@@ -118,7 +118,7 @@ function layoutCircle({
   const large = Math.min(NEAR_MARK * zoom, Math.max(...gaps) * radius * 0.17);
   // Without a lens, only the mark of the rank in focus is larger.
   const own = n <= MOST_INSIDE ? usual : Math.max(small, Math.min(OWN_MARK * zoom, far * 0.42));
-  // With a lens, the enlarged ranks are at the top. Otherwise rank 0 is at the top.
+  // With a lens, the enlarged ranks are at the top. Without a lens, rank 0 is at the top.
   const angles: number[] = [];
   const top = hasLens ? focus : 0;
   let angle = -Math.PI / 2;

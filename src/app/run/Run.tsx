@@ -56,7 +56,7 @@ import { formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 
 /**
- * Whether a person watches this page. If instead a launcher drives it, the ring does not move until
+ * Whether a person watches this page. If a launcher drives the page, the ring does not move until
  * somebody presses play.
  */
 const WATCHED = globalThis.peergradReport === undefined;

@@ -58,7 +58,7 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
   } as const;
   if (job === 'lesson') return { ...withStrategy(planned, DEFAULT_JOB.strategy), data: usual.data };
   if (!readsFiles(job)) return { ...planned, data: usual.data };
-  // A server's folder contains IDX files, unless the server was started for another job than
+  // A server's folder contains IDX files, unless the server was started for a job other than
   // `mnist`.
   return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
 }
@@ -113,9 +113,9 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 }
 
 /**
- * Changes what the run measures; with `null`, it trains instead. The number of steps becomes the
- * default, unless somebody set another number that the new job may also have. If the strategy does
- * not support measurements, it becomes the default one.
+ * Changes what the run measures; with `null`, the run trains instead. The number of steps becomes
+ * the default, unless somebody set another number that the new job may also have. If the strategy
+ * does not support measurements, it becomes the default one.
  */
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
   const fits = measure === null || supportsFeature(spec.strategy, 'measure');

@@ -95,7 +95,7 @@ function valueOf(text: string, notation: Notation): unknown {
   return notation === 'list' ? text.split(',') : text;
 }
 
-/** Returns whether `job` fits into a link. A job with many layers may be too long. */
+/** Returns whether `job` fits in a link. A job with many layers may be too long. */
 export function fitsLink({ model }: JobSpec): boolean {
   return modelInLink(model).length <= MAX_PACKED_LENGTH;
 }

@@ -70,10 +70,10 @@ export function serverNote({ served, members, nodes, job }: Lobby): string | nul
   const buckets = bucketBytesOf(job);
   const { hasAllReduces, local } = STRATEGIES[job.strategy];
   const sentences = [server.pairs(pairs, n === 2 ? 1 : n)];
-  // Other strategies and codecs do not send the whole gradient in each step.
+  // Only these strategies and codecs send the whole gradient in each step.
   if (buckets !== null && hasAllReduces && local === null && isCollectiveCodec(job.codec)) {
     const bytes = buckets.reduce((sum, one) => sum + one, 0);
-    // A pair sends in one direction, but in both if it is the whole ring.
+    // A pair of neighbours sends in one direction, but a ring of two sends in both.
     const forwarded = theoreticalBytes(n, bytes, n === 2 ? 2 * pairs : pairs);
     sentences.push(server.step(forwarded, bytesPerSecond, (1000 * forwarded) / bytesPerSecond));
   }

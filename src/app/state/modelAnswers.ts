@@ -10,13 +10,13 @@ export type InspectionAnswer = EventOf<'inspection'>;
 export type GeneratedText = EventOf<'generated'>;
 
 /**
- * Milliseconds between an inspection and the next request, at least. If the panel changed faster,
+ * The minimum milliseconds between an inspection and the next request. If the panel changed faster,
  * nobody could read it.
  */
 const PERIOD_MS = 1000;
 /**
- * The same, as a multiple of the time that an inspection takes, because the model does not train
- * meanwhile.
+ * The same minimum as a multiple of the time that an inspection takes. It applies while the model
+ * trains, because an inspection interrupts training.
  */
 const PERIOD_FACTOR = 20;
 

@@ -49,8 +49,8 @@ export function publishNow(next: View): void {
 }
 
 /**
- * Publishes the view on a later frame. A change to another screen is published immediately.
- * Otherwise, a click could hit a button of the previous screen.
+ * Publishes the view on a later frame. A change to another screen is published immediately, so that
+ * a click cannot hit a button of the previous screen.
  */
 export function publishSoon(next: View): void {
   latest = next;

@@ -45,9 +45,7 @@ const MAX_CHANGES = 50;
 /** The largest number of ids in `met`. If there are more, the earliest are dropped. */
 const MAX_MET = 1000;
 
-/**
- * Returns the run after a generation has begun: either `previous` with other ranks, or a new run.
- */
+/** Returns the run after a generation has begun: either `previous` with new ranks, or a new run. */
 export function runAtGeneration(previous: Run | null, event: EventOf<'generation'>): Run {
   const { generation, run: number, rank, worldSize, members, separated = [], job } = event;
   const past = previous?.number === number ? previous : null;

@@ -41,7 +41,7 @@ export interface RunTelemetry {
   distribution: { what: 'files' | 'state'; total: number; bytesPerRank: readonly number[] } | null;
   pipeline: PipelineView | null;
   /**
-   * The algorithm that sends most bytes of the gradients; `null` before the first step of a
+   * The algorithm that sends the most bytes of the gradients; `null` before the first step of a
    * generation.
    */
   algorithm: RunAlgorithm | null;
@@ -52,7 +52,7 @@ export interface RunTelemetry {
   /** The trace of the newest bucket whose steps are all known. */
   trace: RecordedTrace | null;
   statistics: Statistics | null;
-  /** The previous statistics. Rates are computed from the difference. */
+  /** The statistics before `statistics`. Rates are computed from their difference. */
   earlierStatistics: Statistics | null;
   /** Reports of all ranks, exchanged with the statistics. */
   telemetry: { ranks: readonly RankTelemetry[] } | null;
@@ -113,7 +113,7 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
     }
     case 'distribution': {
       const { what, total, bytesPerRank } = event;
-      // An event of another generation is ignored, because its ranks have other numbers.
+      // An event of another generation is ignored, because its ranks have different numbers.
       return event.generation === run.generation ? { distribution: { what, total, bytesPerRank } } : {};
     }
     case 'pipeline': {
@@ -135,7 +135,8 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
     case 'trace': {
       const { step, bucket, bytes, algorithm, startedAt, hops } = event;
       const trace = { step, bucket, bytes, algorithm, startedAt, hops };
-      // `run.algorithm` is the algorithm that sends most bytes. Small buckets may use another one.
+      // `run.algorithm` is the algorithm that sends the most bytes. Small buckets may use a
+      // different one.
       const isMinor = run.algorithm !== null && run.algorithm !== algorithm;
       return isMinor || !isComplete(trace, run) ? {} : { trace };
     }

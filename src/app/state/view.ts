@@ -38,7 +38,7 @@ export interface View extends RoomView, OriginView {
   compared: { job: JobSpec; worldSize: number; methods: MethodComparison } | null;
   /** A notice about something that does not stop the run. */
   note: NoticeText | null;
-  /** Why the current run continues without this tab for a while; otherwise `null`. */
+  /** Why the current run continues without this tab for a while; `null` if it does not. */
   suspension: NoticeText | null;
   failure: Failure | null;
   /** The latest flight recording that the engine has sent. */

@@ -7,7 +7,7 @@ import { MICRO_BATCHES, STAGES, type PipelineSize } from './board.ts';
 interface Props {
   size: PipelineSize;
   /**
-   * Whether the page explains a batch that is not cut. The number of micro-batches is then not
+   * Whether the page explains a batch that is not cut. If so, the number of micro-batches is not
    * shown.
    */
   isBatchWhole: boolean;

@@ -221,7 +221,7 @@ function usePainted(
     return effect(() => {
       const now = player.frame.value;
       // Until the first trace of the present world size arrives, the player still shows a trace of
-      // another world size.
+      // a different world size.
       const frame = now?.plan.n === n && now.plan.chunks === chunks ? now : null;
       const picture = { n, chunks, width, height, scale, frame, numbers: shown, palette, textSize, family };
       const flight = frame?.flights[0];

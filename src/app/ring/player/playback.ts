@@ -64,14 +64,14 @@ export interface Played<Stage> {
   stage: Signal<Stage | null>;
   /** Times of the steps of the stage on the screen. */
   timeline: ReadonlySignal<StepTimeline | null>;
-  /** Whether stage `a` is a newer version of stage `b`. If so, it replaces `b` immediately. */
+  /** Whether stage `a` is a newer version of stage `b`. If so, `a` replaces `b` immediately. */
   isSameRound: (a: Stage, b: Stage) => boolean;
   /**
-   * Whether stage `a` may wait until stage `b` has been played. Otherwise, it replaces `b`
+   * Whether stage `a` may wait until stage `b` has been played. If not, `a` replaces `b`
    * immediately.
    */
   isSamePlan: (a: Stage, b: Stage) => boolean;
-  /** Called when a stage with another plan replaces the stage on the screen. */
+  /** Called when a stage with a different plan replaces the stage on the screen. */
   onstale?: () => void;
 }
 
@@ -107,7 +107,8 @@ export function createPlayback<Stage>(
   let last = 0;
   const tick = (now: number): void => {
     animation = requestAnimationFrame(tick);
-    // The limit is 4 ms lower, so that a frame that comes slightly early is not skipped.
+    // The limit is 4 ms less than the period, so that a frame that comes slightly early is not
+    // skipped.
     if (now - last < (options.thrifty.peek() ? THRIFTY_FRAME_MS : FRAME_MS) - 4) return;
     const passed = Math.min(LONGEST_FRAME_MS, now - last) * speed.peek();
     last = now;
