@@ -246,7 +246,7 @@ describe('imports', () => {
     }
   });
 
-  test('let a tab join a room without TensorFlow.js, WebRTC and archives', () => {
+  test('let a tab join a room without loading TensorFlow.js, WebRTC and archives', () => {
     const loaded = new Set(['src/engine/worker.ts', 'src/engine/page.ts']);
     for (const file of loaded) for (const target of inProject(file, loadedWith(file))) loaded.add(target);
     expect(loaded).toContain('src/engine/membership/membership.ts');

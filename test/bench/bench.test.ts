@@ -134,7 +134,7 @@ test.each(partsOf({ data: '/data' }))(
   },
 );
 
-test('a benchmark prints its result also if its chart cannot be drawn', async () => {
+test('a benchmark prints its result even if its chart cannot be drawn', async () => {
   const [out, err]: [string[], string[]] = [[], []];
   const { signal } = new AbortController();
   const io = { out: (l: string) => void out.push(l), err: (l: string) => void err.push(l), terminal: null, signal };

@@ -111,7 +111,7 @@ test('a model that fails is left out, and later models are measured', async () =
   expect(result.models).toHaveLength(6);
 });
 
-test('an interrupt ends the measurement of a model at once, closes its browser, and opens no other', async () => {
+test('an interrupt ends the measurement of a model at once, closes its browser, and opens no other browser', async () => {
   const controller = new AbortController();
   const models: string[] = [];
   let closed = 0;

@@ -9,7 +9,7 @@ const trial = (accuracy: number | null, valLoss: number, bytes: number): TrialRe
 const results = (plain: TrialResult, sparse: TrialResult): TrialResult[][] =>
   METHODS.map(({ name }) => [name === 'SparseLoCo' ? sparse : plain]);
 
-test('rows compare bytes and results with ddp: points of accuracy, or nats of loss', () => {
+test('rows compare bytes and results with those of ddp, in points of accuracy or nats of loss', () => {
   const digits = rowsOf('mnist', results(trial(0.95, 1, 1e6), trial(0.9451, 1, 1000)));
   const text = rowsOf('gpt tiny', results(trial(null, 2, 3e5), trial(null, 2.029, 1000)));
   expect(digits.at(-1)).toMatchObject({ method: 'SparseLoCo', accuracy: 0.9451, bytesPerRank: 1000, fewer: 1000 });

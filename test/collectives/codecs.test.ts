@@ -74,7 +74,7 @@ describe.each(CODECS)('the codec %s', (_name, codec) => {
     );
   });
 
-  test('returns finite residuals for any values, also for NaN and infinity', () => {
+  test('returns finite residuals for any values, even for NaN and infinity', () => {
     fc.assert(
       fc.property(anything, (values) => {
         const residual = new Float32Array(values.length).fill(Number.NaN);

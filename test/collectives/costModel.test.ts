@@ -103,7 +103,7 @@ const servedBy = (pairs: number, rest: Partial<ServedPairs> = {}): ServedPairs =
 
 const chosen = (bytes: number, served: number): Algorithm => chooseAllReduce(26, bytes, false, servedBy(served));
 
-test('the ring is chosen for gradients if a further link through the server would cost more than it saves', () => {
+test('the ring is chosen for gradients if an additional link through the server would cost more than it saves', () => {
   expect(chosen(200_000, 0)).not.toBe(Algorithm.RING);
   // Two networks of 13 ranks share two links of the ring.
   expect(chosen(200_000, 2)).toBe(Algorithm.RING);
@@ -142,7 +142,7 @@ test.each([1e5, 1e6, 1e7])(
   },
 );
 
-test('a low rate of the server keeps small tensors from the ring also in small worlds, and gradients on it', () => {
+test('at a low rate of the server, small tensors avoid the ring even in small worlds, and gradients use it', () => {
   const served = servedBy(8, { areAll: true, bytesPerSecond: 1e6 });
   expect(chooseAllReduce(8, 400, false, served)).toBe(Algorithm.DOUBLING);
   expect(chooseAllReduce(8, 4_000_000, false, served)).toBe(Algorithm.RING);

@@ -109,7 +109,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     expect(outliers(scaled, expected, (off) => off <= n * n * LOSS_PER_HOP[codec])).toEqual([]);
   });
 
-  test('returns on all ranks a value that is NaN or infinite for an element that is NaN or infinite on one rank', async () => {
+  test('returns a NaN or infinite value on all ranks for an element that is NaN or infinite on one rank', async () => {
     for (const odd of [Number.NaN, Infinity]) {
       const results = await runWorld(4, (group) => {
         const values = gradientOf(group.rank, 600);
@@ -237,7 +237,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
     }
   });
 
-  test('rejects other dtypes than float32, other ops than SUM and AVG, and residuals of another length', async () => {
+  test('rejects dtypes other than float32, ops other than SUM and AVG, and residuals of a different length', async () => {
     await runWorld(1, async (group) => {
       expect(() => group.allReduce(new Float64Array(3), { codec })).toThrow(UsageError);
       expect(() => group.allReduce(new Float32Array(3), { codec, op: ReduceOp.MAX })).toThrow(UsageError);

@@ -10,7 +10,7 @@ import { pause, pairWithoutTime, transfer } from './faultyRanks.ts';
 afterEach(() => vi.restoreAllMocks());
 
 describe('lost links', () => {
-  test('are named in the errors of all ranks, also in errors that come from another rank', async () => {
+  test('are named in the errors of all ranks, including errors that come from another rank', async () => {
     const { meshes, links } = createMeshes(4);
     const groups = meshes.map((mesh) => new ProcessGroup(mesh));
     const works = groups.map((group) => errorOf(group.allReduce(new Float32Array(10), { timeoutMs: 2000 })));

@@ -10,7 +10,7 @@ import { pause, watchGroups } from './faultyRanks.ts';
 afterEach(() => vi.restoreAllMocks());
 
 describe('process groups', () => {
-  test("resolve a receive from any rank with the sender's global rank, also in a subgroup", async () => {
+  test("resolve a receive from any rank with the sender's global rank, even in a subgroup", async () => {
     const senders = await runWorld(4, async (world) => {
       const group = await world.newGroup([2, 3]);
       if (world.rank === 3) await group.send(Float32Array.of(7), 2);
@@ -65,7 +65,7 @@ describe('process groups', () => {
     expect([link.onframe, link.onclose]).toEqual([onframe, onclose]);
   });
 
-  test('name global ranks in errors, also in a world with reversed ranks', async () => {
+  test('name global ranks in errors, even in a world with reversed ranks', async () => {
     const { meshes } = createMeshes(2);
     const order = [1, 0];
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh, {}, order));
@@ -122,7 +122,7 @@ describe('process groups', () => {
     expect(() => (mine[0]!.ranks as number[]).reverse()).toThrow(TypeError);
   });
 
-  test('fail on every rank if one rank passes another reduce op', async () => {
+  test('fail on every rank if one rank passes a different reduce op', async () => {
     const errors = await runWorld(3, (group) =>
       errorOf(group.allReduce(Int32Array.of(1), { op: group.rank === 1 ? ReduceOp.BOR : ReduceOp.SUM })),
     );

@@ -9,7 +9,7 @@ import { errorOf } from '../errorOf.ts';
 import { pause, rankZeroOfTwo, loseAllButFloodMessages } from './faultyRanks.ts';
 
 describe('late ranks:', () => {
-  test("an object collective does not wait for this rank's later ops, which other ranks call only after it", async () => {
+  test("an object collective does not wait for this rank's later ops, which other ranks call only after the collective", async () => {
     const sums = await runWorld(
       2,
       async (group) => {
@@ -24,7 +24,7 @@ describe('late ranks:', () => {
     expect(sums).toEqual([2, 2]);
   });
 
-  test('an op that ends during the inquiry about its deadline does not let the group fail', async () => {
+  test('an op that ends during the inquiry about its deadline does not make the group fail', async () => {
     await runWorld(3, async (group) => {
       if (group.rank === 2) {
         // The deadline of the other ranks passes, and then this rank calls before they have failed.

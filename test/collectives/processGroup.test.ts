@@ -147,7 +147,7 @@ describe('allReduce', () => {
     }
   });
 
-  test('sends only the eager bytes to a late rank, and completes when that rank calls it', async () => {
+  test('sends only the eager bytes to a late rank, and completes when that rank calls the op', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const early = oneOfTwo(0, mine);
     const late = oneOfTwo(1, theirs);
@@ -166,7 +166,7 @@ describe('allReduce', () => {
   });
 });
 
-test('an all-reduce with few bytes before its sums, and an all-gather of non-empty parts, send only data', async () => {
+test('an all-reduce of few bytes, and an all-gather of non-empty parts, send only data frames', async () => {
   const links = createMemoryLinkPair();
   const groups = links.map((link, rank) => oneOfTwo(rank, link));
   const chunk = EAGER_BYTES / Float32Array.BYTES_PER_ELEMENT;

@@ -36,7 +36,7 @@ test.each(['fp16', 'int8'] as const)(
   },
 );
 
-test('a reduceScatter with a codec rejects other dtypes than float32, and residuals of another length', async () => {
+test('a reduceScatter with a codec rejects dtypes other than float32, and residuals of a different length', async () => {
   await runWorld(2, async (group) => {
     const values = new Float32Array(4);
     expect(() => group.reduceScatter(new Float64Array(4), { codec: 'fp16' })).toThrow(UsageError);

@@ -73,7 +73,7 @@ describe('the conformance command', () => {
   });
 });
 
-test('docs/CONFORMANCE.md lists the number of every case once, also of cases that do not apply', async () => {
+test('docs/CONFORMANCE.md lists the number of every case once, including cases that do not apply', async () => {
   const text = await readFile(path.resolve(ROOT, 'docs/CONFORMANCE.md'), 'utf8');
   const listed = [...text.matchAll(/^\| ([\d, ]+) \|/gm)].flatMap(([, cell]) => cell!.split(', ').map(Number));
   const run = new Set([...CASES, ...TAB_CASES].map(({ number }) => number));

@@ -50,7 +50,7 @@ test('every generation has a first step', () => {
   expect(sent).toEqual([['generation'], ['step 0'], ['step 1', 'generation'], ['step 1']]);
 });
 
-test('an event that is not frequent takes those that wait with it, in their order', () => {
+test('an infrequent event is sent at once, together with all waiting events, in order', () => {
   add(generation, step(0), step(1), step(2), failed);
   expect(sent.slice(2)).toEqual([['step 1', 'step 2', 'failed']]);
   clock.advance(BATCH_MS);
@@ -71,7 +71,7 @@ function trace(n: number, bucket = 0): EventOf<'trace'> {
   return { type: 'trace', step: n, bucket, bytes: 8, algorithm: 'ring', startedAt: n, hops: [] };
 }
 
-test('a page that is seen again receives the traces of the latest step, also after the run', () => {
+test('a page that is visible again receives the traces of the latest step, even after the run', () => {
   batches.isWatched = false;
   add(generation, trace(0), step(0), trace(1, 0), trace(1, 1), step(1), failed);
   batches.isWatched = true;
@@ -84,7 +84,7 @@ test('a page that is seen again receives the traces of the latest step, also aft
   ]);
 });
 
-test('traces of an earlier generation are not sent, because its ranks have other numbers', () => {
+test('traces of an earlier generation are not sent, because its ranks have different numbers', () => {
   batches.isWatched = false;
   add(generation, trace(0), step(0), generation);
   batches.isWatched = true;

@@ -365,7 +365,7 @@ describe('a tab that lacks the state of a run', () => {
     expect(typesOf(behind().take({ type: 'caught-up' }))).toEqual(['announce']);
   });
 
-  test('avoids a feeder that has sent nothing, and may use a feeder again whose link broke', () => {
+  test('avoids a feeder that has sent nothing, but may use a feeder again after its link broke', () => {
     const tab = behind();
     expect(tab.take(unfed(FEEDERS[0]!))).toMatchObject([{ type: 'catch-up', avoids: [FEEDERS[0]] }]);
     expect(tab.take(unfed(FEEDERS[1]!, true))).toMatchObject([{ type: 'catch-up', avoids: [] }]);

@@ -278,7 +278,7 @@ describe('a run', () => {
     expect(tabs[0]!.last('finished')!.result.restarts).toBe(1);
   });
 
-  test('rejects a rank with other files until its files are those of the other ranks', async () => {
+  test('rejects a rank with different files until it has the files of the other ranks', async () => {
     const [ada, bo] = (await world.room(['Ada', 'Bo'], { job: LONG })) as [Tab, Tab];
     const cy = world.tab('Cy', tableOf(41));
     cy.join(ada.room);
@@ -445,7 +445,7 @@ describe('checkpoints', () => {
     for (const heir of heirs) expect(heir.steps).toEqual([...ALL_STEPS.slice(4), ...ALL_STEPS]);
   });
 
-  test('have no effect on a run with another job', async () => {
+  test('have no effect on a run with a different job', async () => {
     const heirs = await world.room(['Cy'], { resume: await abandonRun() });
     heirs[0]!.command({ type: 'configure', job: { ...JOB, seed: 2 } });
     await world.until('the job is told', () => heirs[0]!.last('room')!.job.seed === 2);

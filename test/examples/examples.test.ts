@@ -314,7 +314,7 @@ describe('examples in real tabs', () => {
 });
 
 test(
-  'the command `peergrad example` prints the lines of all ranks, each line after its rank',
+  'the command `peergrad example` prints the lines of all ranks, each line preceded by its rank',
   { timeout: 120_000 },
   async () => {
     const lines = await printedBy('partitionedMnist', '--tabs', '3', '--data', folder);

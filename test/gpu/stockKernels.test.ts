@@ -40,7 +40,7 @@ const product = (a: tf.Tensor, b: tf.Tensor): tf.Tensor => tf.matMul(a, b);
 const convolution = (x: tf.Tensor, filter: tf.Tensor): tf.Tensor =>
   tf.conv2d(x as tf.Tensor4D, filter as tf.Tensor4D, 2, 'same');
 
-test('BatchMatMul has the inputs a and b, also in the gradient of a product', () => {
+test('BatchMatMul has the inputs a and b, even in the gradient of a product', () => {
   const forward = callsOf('BatchMatMul', () => tf.matMul(tf.ones([3, 4]), tf.ones([5, 4]), false, true));
   expect(forward).toEqual([{ inputs: ['a', 'b'], attrs: { transposeA: false, transposeB: true } }]);
   const backward = callsOf('BatchMatMul', () => tf.grads(product)([tf.ones([3, 4]), tf.ones([4, 5])]));

@@ -142,7 +142,7 @@ describe('federated tables', () => {
     expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
   });
 
-  test('with many columns are divergent with a reason that begins at the first different column', async () => {
+  test('with many columns are divergent if a column differs, and the reason shows only the columns near it', async () => {
     const facts = await factsOf([wide('weight'), wide('weight'), wide('height')]);
     expect(agreeOn(facts, null, jobOf()).divergent).toEqual([
       {

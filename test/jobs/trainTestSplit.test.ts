@@ -25,7 +25,7 @@ test('a fifth of all samples is held out, even if no class has a number of sampl
   expect(trainTestSplit(labelsOf(Array<number>(100).fill(9)), 1).test).toHaveLength(180);
 });
 
-test('equal labels and equal seeds give equal splits, and another seed gives another split', () => {
+test('equal labels and equal seeds give equal splits, and a different seed gives a different split', () => {
   const labels = labelsOf([30, 30]);
   expect(trainTestSplit(labels, 1)).toEqual(trainTestSplit(labels, 1));
   expect(trainTestSplit(labels, 2)).not.toEqual(trainTestSplit(labels, 1));

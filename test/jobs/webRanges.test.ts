@@ -37,7 +37,7 @@ const part = (from: number, last: number): string =>
 const read = async (url: string): Promise<string[]> =>
   (await readRanges(url, RANGES)).map((bytes) => new TextDecoder().decode(bytes));
 
-test('ranges are requested together, and may come as parts in another order', async () => {
+test('ranges are requested together, and their parts may arrive in a different order', async () => {
   const { url, asked } = await serve((_, response) => {
     response.writeHead(206, { 'content-type': 'multipart/byteranges; boundary=x' });
     // The server sends two of the ranges as one.
@@ -59,7 +59,7 @@ test('ranges that touch are requested as one', async () => {
   expect(asked).toEqual(['bytes=3-8']);
 });
 
-test('ranges are requested singly from a server that answers several with the whole file', async () => {
+test('ranges are requested one by one from a server that answers a request for several with the whole file', async () => {
   const { url, asked } = await serve((range, response) => {
     const [, from, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
     if (from === undefined) response.end(CONTENT);

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('a page is built again if a name or the content of a source changes, but not if only its time does', async () => {
+test('a page is built again if a name or the content of a source changes, but not if only its modification time does', async () => {
   const sources = [inFolder('index.html'), inFolder('src')];
   const first = await hashOfFiles(sources);
   await utimes(inFolder('src', 'app', 'a.ts'), new Date(), new Date(0));
@@ -27,13 +27,13 @@ test('a page is built again if a name or the content of a source changes, but no
   expect(new Set([first, second, third]).size).toBe(3);
 });
 
-test('hidden files, such as the locks of editors, are no sources', async () => {
+test('hidden files, such as the locks of editors, are not sources', async () => {
   const before = await hashOfFiles([inFolder('src')]);
   await symlink('user@host.1234', inFolder('src', '.#a.ts'));
   expect(await hashOfFiles([inFolder('src')])).toBe(before);
 });
 
-test('a folder has the pages of its sources only if it has a page', async () => {
+test('a folder is built from its sources only if it contains a page and names these sources', async () => {
   const dist = inFolder('dist');
   await mkdir(dist);
   await writeFile(path.join(dist, 'index.html'), 'page');

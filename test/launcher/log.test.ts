@@ -51,7 +51,7 @@ test('a newcomer that receives the model logs its progress from time to time', (
   );
 });
 
-test('a tab without which the others continue logs why, and what helps', () => {
+test('if the others continue without a tab, this tab logs why, and what helps', () => {
   const message = 'The other ranks are in a network that this tab cannot reach. Use their network.';
   const text = collectText();
   const json = collect();

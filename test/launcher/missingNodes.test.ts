@@ -26,7 +26,7 @@ describe('node 0', () => {
     expect(missing.line).toBeNull();
   });
 
-  test('names a node that has left before the start, also in a later error', () => {
+  test('names a node that has left before the start, even in a later error', () => {
     const { missing, lines } = follow(two);
     lines(room([0, 1, 2, 3]));
     expect(lines(room([0, 1]))).toEqual(['1 of 2 nodes is here; node 1 is missing.']);

@@ -17,7 +17,7 @@ function openPage(omitted: readonly EngineEvent['type'][] = []): { page: Reporti
 
 const settled = (): Promise<void> => new Promise((done) => setTimeout(done));
 
-test('numbers that JSON does not have arrive as they are', async () => {
+test('numbers that JSON cannot represent arrive unchanged', async () => {
   const { page, batches } = openPage();
   const step = { type: 'step', loss: Number.NaN, all: [Infinity, -Infinity, 0.5, null, 'NaN'] };
   page.peergradReport(step);

@@ -20,7 +20,7 @@ async function profileOf(pid: number): Promise<string> {
   return path.basename(profile);
 }
 
-test('profiles of processes that have ended are removed, also by two launchers at once', async () => {
+test('profiles of processes that have ended are removed, even by two launchers at once', async () => {
   const ended = spawnSync(process.execPath, ['--version']).pid;
   await profileOf(ended);
   await profileOf(ended);

@@ -43,7 +43,7 @@ const interrupt = (controller: AbortController, isWritten: boolean) =>
     return Promise.reject(new Error('Ctrl-C'));
   });
 
-test('a node with another --rdzv-id than node 0 is told so; the message contains no id and no room code of node 0', async () => {
+test('a node whose --rdzv-id differs from that of node 0 is told so; the message contains no id and no room code of node 0', async () => {
   const server = await startSignaling({ logLevel: 'silent' });
   tabs.train.mockImplementation(({ tabs: [first] }) => {
     const code = /#(\w+)/.exec(first!.url)![1]!;

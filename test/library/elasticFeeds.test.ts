@@ -159,7 +159,7 @@ test('a newcomer asks for another feeder when its feeder leaves', async () => {
   tf.dispose(first.state.model);
 });
 
-test('a newcomer with another model gets a MismatchError, and the other ranks continue', async () => {
+test('a newcomer with a different model gets a MismatchError, and the other ranks continue', async () => {
   const [first, second] = await startTwo();
   const late = join({ size: SIZE + 1 });
   await world.over(late.tab);

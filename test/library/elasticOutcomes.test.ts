@@ -296,7 +296,7 @@ describe('elastic rejects', () => {
     expect(endings([tabs[0]!, tabs[2]!])).toEqual([0, 1].map(() => ({ result: [3, 2, 2] })));
   });
 
-  test('on a rank whose fields have other values after the same number of commits', async () => {
+  test('on a rank whose fields have different values after the same number of commits', async () => {
     const states = [0, 1, 2].map(() => new ElasticState({ step: 0, loss: 0 }));
     let isBroken = false;
     const tabs = await startAll(4, (i) => {
@@ -324,7 +324,7 @@ describe('elastic rejects', () => {
     await world.over(tabs[3]!);
   });
 
-  test('on a rank whose state has other field names', async () => {
+  test('on a rank whose state has different field names', async () => {
     const tabs = await startAll(3, (i) => [
       new ElasticState(i === 1 ? { step: 0, extra: 1 } : { step: 0 }),
       () => Promise.resolve('done'),

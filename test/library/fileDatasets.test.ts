@@ -77,7 +77,7 @@ async function valuesOf(loader: AsyncIterable<LabelledBatch>) {
   return batches;
 }
 
-test('classes have the numbers of their sorted names, as in torchvision', async () => {
+test('classes are numbered in the order of their sorted names, as in torchvision', async () => {
   const folders = ['dog', 'Zebra', 'ant', 'bee 10', 'bee 2'];
   const paths = folders.flatMap((folder, i) => [0, 1].map((k) => `root/${folder}/${i}${k}.png`));
   const data = await imageFolder(chosen(paths));
@@ -188,7 +188,7 @@ test('a zip file of folders has the samples of the folders', async () => {
   expect((await imageFolder([zip])).digest).toBe((await imageFolder(files)).digest);
 });
 
-test('a broken picture ends the loop with its name, or is left out of its batch', async () => {
+test('a broken picture ends the loop with an error that names it, or is left out of its batch', async () => {
   const files = pets();
   // Not one of the first pictures, which are decoded when the folder is opened.
   files[38] = Object.defineProperty(new File(['broken'], '38.png'), 'webkitRelativePath', { value: 'pets/cat/38.png' });
@@ -224,7 +224,7 @@ test('a broken picture that is found when the folder is opened is named in the n
   expect(problems).toEqual([expect.stringContaining('pets/cat/0.png (6 bytes) cannot be decoded')]);
 });
 
-test('files and options that do not fit are rejected with what to do', async () => {
+test('files and options that do not fit are rejected with advice', async () => {
   await expect(imageFolder([])).rejects.toThrow('The choice has no pictures');
   await expect(imageFolder(chosen(['1.png', '2.png']))).rejects.toThrow('1.png is not in a folder');
   await expect(imageFolder(pets(), { side: 4 })).rejects.toThrow(UsageError);

@@ -129,7 +129,7 @@ describe('Functional collectives', () => {
     });
   });
 
-  test('keep dtypes and shapes, also of scalars and empty tensors', async () => {
+  test('keep dtypes and shapes, including those of scalars and empty tensors', async () => {
     const results = await inWorld(2, async (group) => {
       const inputs = [tf.scalar(1 + group.rank, 'int32'), tf.zeros([2, 0, 3]), tf.tensor3d([[[1, 2]]])];
       const sums = [];
@@ -355,7 +355,7 @@ describe('A functional collective', () => {
       await group.barrier();
     }));
 
-  test('ends when its AbortSignal is aborted, also while its tensor is read', async () => {
+  test('ends when its AbortSignal is aborted, even while its tensor is read', async () => {
     const errors = await inWorld(2, async (group) => {
       const input = tf.ones([1]);
       const controller = new AbortController();

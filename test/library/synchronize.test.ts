@@ -59,7 +59,7 @@ test.each([
   expect(new Set(own).size).toBe(1);
 });
 
-test('a rank whose GPU has other values after the transfer is rejected', async () => {
+test('a rank whose GPU has different values after the transfer is rejected', async () => {
   ranks = createCommits([2, 2, 1]);
   const write = vi.spyOn(CommittedVariables.prototype, 'write');
   write.mockImplementationOnce(function (this: CommittedVariables, flat) {

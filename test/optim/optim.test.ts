@@ -153,7 +153,7 @@ describe('reproducible bits', () => {
 describe.each(NAMES)('%s', (name) => {
   const make = (size: number) => createOptimizer(name, { learningRate: 0.1 }, size);
 
-  test('rejects arrays of another length, and changes nothing', () => {
+  test('rejects arrays of a different length, and changes nothing', () => {
     const optimizer = make(3);
     const before = structuredClone(optimizer.state());
     const params = new Float32Array(4);
@@ -162,7 +162,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(optimizer.state()).toEqual(before);
   });
 
-  test('rejects the state of another size or optimizer, and changes nothing', () => {
+  test('rejects the state of a different size or optimizer, and changes nothing', () => {
     const optimizer = make(3);
     const before = structuredClone(optimizer.state());
     for (const other of NAMES) {

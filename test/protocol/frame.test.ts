@@ -75,7 +75,7 @@ describe('a frame', () => {
     ]);
   });
 
-  test('is rejected with ProtocolError if it is truncated or has another version', () => {
+  test('is rejected with ProtocolError if it is truncated or has a different version', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         try {

@@ -149,7 +149,7 @@ function sent(text: string): SentMessage {
 }
 
 describe('a delta', () => {
-  test('contains a member that became ready, and only the former places of members that moved or did not change', () => {
+  test('contains a member that became ready, and only the former positions of members that moved or did not change', () => {
     const before = room(5);
     const encoder = new DeltaEncoder();
     encoder.encode(before);
@@ -183,7 +183,7 @@ describe('a delta', () => {
     expect(wire.pass(before)).toEqual(before);
   });
 
-  test('is rejected if it is based on another version than that of the receiver', () => {
+  test('is rejected if it is based on a version other than that of the receiver', () => {
     const before = room(3);
     const [encoder, decoder] = [new DeltaEncoder(), new DeltaDecoder()];
     decoder.decode(sent(encoder.encode(before)));

@@ -106,7 +106,7 @@ function slownessAt(rank: number, speeds: (number | null)[]): number | null {
 describe('the slowness of a rank', () => {
   const finding = { kind: 'rank', rank: 1, ratio: 2.5, computing: 2.5, isHidden: false } as const;
 
-  test('is the one that was reported for it', () => {
+  test('is the value that was reported for this rank', () => {
     expect(slownessOf(1, [finding], null)).toBe(2.5);
     expect(slownessOf(0, [finding], null)).toBeNull();
   });

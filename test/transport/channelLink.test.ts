@@ -150,7 +150,7 @@ describe('a link over several channels', () => {
     expect(closeConnection).toHaveBeenCalledOnce();
   });
 
-  test('continues if a further channel closes that has never been open', async () => {
+  test('continues if a further channel that was never open closes', async () => {
     const { link, connection } = await openLink(2);
     const closes = closesOf(link);
     addChannel(connection).onclose?.();

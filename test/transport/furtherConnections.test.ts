@@ -79,12 +79,12 @@ describe('further connections', () => {
     expect(counts).toEqual([3, 3]);
   });
 
-  test('are none if one of the round trips is shorter', async () => {
+  test('are none if one of the round trips takes less than ten milliseconds', async () => {
     const { counts } = await opened({ pongsMs: (ping) => (ping === 6 ? 2 : 50) });
     expect(counts).toEqual([0, 0]);
   });
 
-  test('are none if ICE has measured a shorter time', async () => {
+  test('are none if ICE has measured a shorter round trip', async () => {
     const { counts } = await opened({ pongsMs: () => 50, iceRoundTripMs: () => Promise.resolve(1) });
     expect(counts).toEqual([0, 0]);
   });
@@ -150,7 +150,7 @@ describe('further connections', () => {
     expect(counts).toEqual([0, 0]);
   });
 
-  test('are refused beyond three, and unknown messages are refused, too', async () => {
+  test('are refused beyond three, and so are unknown messages', async () => {
     const { ends } = await opened({ pongsMs: () => 0 });
     const text = JSON.stringify({ type: 'signal', connection: 4, signal: OFFER });
     for (const wrong of [text, '{', '{}']) expect(() => ends[1]!.receive(wrong)).toThrow(ProtocolError);

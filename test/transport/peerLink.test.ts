@@ -107,7 +107,7 @@ test('a link continues if the other page refuses a further connection', async ()
   expect([closed.mock.calls.length, closes]).toEqual([1, []]);
 });
 
-test('a link reports that a connection has been disconnected for half a second, and that all work again', async () => {
+test('a link reports that a connection has been disconnected for half a second, and that all connections work again', async () => {
   const { connection, further } = await openTwo();
   further.connect();
   const first = FakeConnection.all[0]!;

@@ -69,7 +69,7 @@ describe('the view of one generation on a shared link', () => {
     a.close();
   });
 
-  test('receives only frames of its generation, in order, also those from before the view existed', async () => {
+  test('receives only frames of its generation, in order, including those that arrived before the view existed', async () => {
     const [a, b] = sharedPair();
     const from = a.view(1);
     for (const [generation, bytes] of [
@@ -180,7 +180,7 @@ describe('a shared link', () => {
     ]);
   });
 
-  test('delivers frames that arrived before it closed, also to a view that is created later', async () => {
+  test('delivers frames that arrived before it closed, even to a view that is created after the close', async () => {
     const [a, b] = createMemoryLinkPair();
     const shared = new SharedLink(a);
     await b.send(dataOf(1, 8));

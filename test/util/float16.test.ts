@@ -50,11 +50,11 @@ describe('the float16 conversion:', () => {
     expect([...wrong]).toEqual([]);
   });
 
-  test('every half is the same after conversion to float32 and back, also NaNs with their payloads', () => {
+  test('every half is the same after conversion to float32 and back, including NaNs with their payloads', () => {
     expect(toHalf(fromHalf(ALL_HALVES))).toEqual(ALL_HALVES);
   });
 
-  test('a value in the middle of two halves is rounded to the even half, and others to the nearest half', () => {
+  test('a value midway between two halves is rounded to the even half, and others to the nearest half', () => {
     const middles = Float32Array.from({ length: INFINITY - 1 }, (_, i) => (valueOf(i) + valueOf(i + 1)) / 2);
     const even = Uint16Array.from(middles, (_, i) => (i % 2 === 0 ? i : i + 1));
     const step = (by: number): Float32Array =>
@@ -101,7 +101,7 @@ describe('the float16 conversion:', () => {
     expect(toHalf(floats)).toEqual(Uint16Array.from(floats, nearest));
   });
 
-  test('the result can be written into a given array of the same length, also into a part of a buffer', () => {
+  test('the result can be written into a given array of the same length, even into a part of a buffer', () => {
     const halves = new Uint16Array(6);
     const floats = new Float32Array(6);
     expect(toHalf(Float32Array.of(9, 1, -2).subarray(1), halves.subarray(3, 5)).buffer).toBe(halves.buffer);

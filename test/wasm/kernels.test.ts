@@ -220,7 +220,7 @@ function shapesOf(rng: Rng): number[][] {
   ]);
 }
 
-test('a row is added to each row like single numbers', async () => {
+test('adding a row to each row has the result of adding single numbers', async () => {
   await tf.setBackend('wasm');
   const rng = createRng(1);
   for (const [i, shape] of [...shapesOf(rng), [0, 5], [3, 0]].entries()) {

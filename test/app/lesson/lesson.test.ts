@@ -36,7 +36,7 @@ describe('the pages of the lesson', () => {
   });
 });
 
-test('a page about ring neighbours begins a new round if the round is over or uses a server; other pages keep the round', () => {
+test('a page about ring neighbours begins a new round if the current round is over or uses a server; other pages keep the round', () => {
   const solo = createSolo(4, 7);
   const begin = solo.state.value;
   const over = imagineSteps(begin, 99).at(-1)!;

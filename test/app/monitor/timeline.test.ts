@@ -61,7 +61,7 @@ describe('the visible part of a timeline', () => {
     expect(windowOf(timeline, 7)).toBeNull();
   });
 
-  test('keeps a given time at the same place during zooming, and cannot be zoomed or panned beyond its limits', () => {
+  test('keeps a given time at the same position during zooming, and cannot be zoomed or panned beyond its limits', () => {
     const extent = extentOf(timeline)!;
     const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
     expect(near).toEqual({ from: 110, to: 150 });

@@ -25,7 +25,7 @@ describe('a model of GPT-2', () => {
     expect(wholeBytes(job, model)).toBeGreaterThan(state);
   });
 
-  test('fits into the smallest number of tabs in which layers and activations are within the budget', () => {
+  test('fits in the smallest number of tabs in which layers and activations are within the budget', () => {
     const fit = fittingPipeline(job, model, 1e9)!;
     expect(fit.ranks).toBe(3);
     expect(largest(fit.bytes)).toBeLessThanOrEqual(1e9);
@@ -34,7 +34,7 @@ describe('a model of GPT-2', () => {
     expect(fittingPipeline({ ...job, recompute: false }, model, 1e9)!.ranks).toBeGreaterThan(3);
   });
 
-  test('does not fit into any number of tabs that are too small for its embedding', () => {
+  test('does not fit in any number of tabs that are too small for its embedding', () => {
     expect(fittingPipeline(job, model, 0.5e9)).toBeNull();
   });
 

@@ -84,7 +84,7 @@ describe('the picture of a pipeline', () => {
     }
   });
 
-  test('draws neighbours next to each other, also at the end of a line', () => {
+  test('draws neighbours next to each other, even at the end of a line', () => {
     const { rows } = layoutPipeline({ ...options, ranks: 32, replicas: 1, ring: false });
     for (const [i, { x, y }] of rows[0]!.slice(1).entries()) {
       const before = rows[0]![i]!;

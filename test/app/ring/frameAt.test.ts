@@ -149,7 +149,7 @@ describe('cellsAfter', () => {
   });
 });
 
-test('cellsAfter computes more steps from given cells, and does not change the given cells', () => {
+test('cellsAfter computes further steps from given cells, and does not change these cells', () => {
   for (const algorithm of ALL_REDUCE_NAMES) {
     const plan = allReduceSteps(algorithm, 12);
     let known = { plan, completed: 0, cells: cellsAfter(plan, 0) };

@@ -223,7 +223,7 @@ describe('the form for a learning-rate range test', () => {
     expect(withRate(search, 0.03).maxSteps).toBe(300);
   });
 
-  test('leaves the range test when another strategy than DDP is chosen', () => {
+  test('leaves the range test when a strategy other than DDP is chosen', () => {
     const search = withMeasure(DEFAULT_JOB, 'learning-rate');
     expect(withStrategy(search, 'local-sgd')).toEqual(parseJob({ strategy: 'local-sgd' }));
   });
@@ -246,7 +246,7 @@ describe('the form for a pipeline', () => {
     expect(withStages({ ...DEFAULT_JOB, codec: 'fp16' }, 2).codec).toBe('fp16');
   });
 
-  test('leaves the pipeline when another strategy is chosen', () => {
+  test('leaves the pipeline when a different strategy is chosen', () => {
     const divided = { ...withStages(DEFAULT_JOB, 4), microBatches: 8, recompute: true };
     const undivided = { stages: 1, microBatches: null, recompute: false };
     expect(withStrategy(divided, 'local-sgd')).toMatchObject(undivided);

@@ -53,7 +53,7 @@ test.each([
   expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null, unknown: [] });
 });
 
-test('a link to the default job has no job settings, even if the address had settings of another job', () => {
+test('a link to the default job has no job settings, even if the address had settings of a different job', () => {
   expect(withQuery('#new', linkOfJob(DEFAULT_PAGE_JOB))).toBe('#new');
   expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
 });

@@ -116,7 +116,7 @@ describe('the run', () => {
     expect(fold(GENERATION, pipeline, { ...GENERATION, generation: 9 }).run?.pipeline).toBeNull();
   });
 
-  test('begins with the first generation, and a step before it is ignored', () => {
+  test('begins with the first generation, and ignores a step before this generation', () => {
     expect(fold(stepEvent(0)).run).toBeNull();
     expect(fold(GENERATION).run).toMatchObject({ rank: 1, worldSize: 3, trace: null, result: null });
   });
@@ -258,7 +258,7 @@ describe('the run', () => {
     expect(fold(GENERATION, trace(0, 3, 'doubling')).run!.trace!.algorithm).toBe('doubling');
   });
 
-  test('stores only the traces of the algorithm that sends most bytes', () => {
+  test('stores only the traces of the algorithm that sends the most bytes', () => {
     const used: EngineEvent = { type: 'algorithm', step: 0, algorithm: 'ring' };
     expect(fold(GENERATION, used, trace(0, 4), trace(0, 3, 'doubling')).run!.trace!.algorithm).toBe('ring');
     expect(fold(GENERATION, used, trace(0, 3, 'doubling')).run!.trace).toBeNull();
@@ -301,7 +301,7 @@ describe('the run', () => {
     expect(withoutRun(view, shown)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
   });
 
-  test('keeps a run that has begun while the user closed the run before it', () => {
+  test('keeps a run that began while the user was closing the previous run', () => {
     const view = fold(ADMITTED, ROOM, GENERATION);
     expect(withoutRun(view, view.run!.number - 1)).toBe(view);
   });
@@ -344,7 +344,7 @@ test('reduce changes neither the event nor the previous run', () => {
   expect(() => reduce(before, event)).not.toThrow();
 });
 
-test('a new generation shows the statistics of its remaining members from the previous one until it has its own, and computes no rates from them', () => {
+test('a new generation shows the previous statistics of its remaining members until it has its own, and computes no rates from the previous ones', () => {
   const own = { dataMs: 0, computeMs: 1, communicateMs: 10, stepMs: 20, gradientBytesSent: 0, otherBytesSent: 0 };
   const ranksEvent = (step: number, ranks: number[]): EngineEvent => ({
     ...{ type: 'ranks', step },

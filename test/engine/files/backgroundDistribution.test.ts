@@ -113,7 +113,7 @@ test('the run begins when all ranks have the slices that open the data; others f
   world.close();
 });
 
-test('a newcomer in the middle receives what its feeder has, and the rest in the ring', async () => {
+test('a newcomer in the middle of a distribution receives from its feeder what the feeder has, and the rest in the ring', async () => {
   const first = await host();
   const ann = guest('ann', first);
   const world = open([first, ann], OPENING + 4);
@@ -133,7 +133,7 @@ test('a newcomer in the middle receives what its feeder has, and the rest in the
   next.close();
 });
 
-test('a feeder that has all files and knows no order gives them in their own order, without opening them', async () => {
+test('a feeder that has all files but no slice order sends slices in the order of the files, without opening the files', async () => {
   const first = await host();
   const ann = guest('ann', first);
   const feed = open([first, ann]);
@@ -147,7 +147,7 @@ test('a feeder that has all files and knows no order gives them in their own ord
   next.close();
 });
 
-test('a newcomer that was not fed receives what opens the data first, from ranks that have only a part', async () => {
+test('a newcomer that was not fed begins with the slices that open the data, from ranks that have only a part', async () => {
   const first = await host();
   const ann = guest('ann', first);
   const world = open([first, ann], OPENING + 4);

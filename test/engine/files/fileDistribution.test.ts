@@ -200,7 +200,7 @@ describe('a damaged slice', () => {
 describe('when ranks leave,', () => {
   const SLICES = 24;
 
-  test('the next generation sends only the slices that are missing, also to a rank that joins', async () => {
+  test('the next generation sends only the slices that are missing, even to a rank that joins', async () => {
     for (const frame of [90, 130]) {
       const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
       const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
@@ -233,7 +233,7 @@ describe('when ranks leave,', () => {
     await expectAllWhole([host, first, second]);
   });
 
-  test('and no remaining rank has some slices, the error names the rank that had all files, and other slices are kept', async () => {
+  test('and some slices are on no remaining rank, the error names the rank that had all files, and other slices are kept', async () => {
     const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
     await runGeneration(ranks, { dies: { rank: 0, frame: 40 } });
     const [host, ...others] = ranks as [Rank, ...Rank[]];

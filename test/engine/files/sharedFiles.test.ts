@@ -100,7 +100,7 @@ describe('a part of a file', () => {
     expect((await file.range(0, 0)).size).toBe(0);
   });
 
-  test('is the whole file at the most', async () => {
+  test('is at most the whole file', async () => {
     const { source } = await pair();
     const [, b] = source.stored();
     expect(await contentOf(await b!.blob())).toBe(await contentOf(fileOf('b', SIZE, 2)));
@@ -123,7 +123,7 @@ describe('a part of a file', () => {
     expect((await later).size).toBe(10);
   });
 
-  test('of a changed file is not read once the change was found', async () => {
+  test('of a changed file is not read once the change has been found', async () => {
     const { file, change } = changingFile('a', 2 * SLICE_BYTES);
     const shared = await chosen(file);
     shared.end(new DataError('Choose the files again.'));

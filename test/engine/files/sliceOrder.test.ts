@@ -102,7 +102,7 @@ test('a run that continues in a later epoch receives the pictures of its next st
   expect(slices.toSorted()).toEqual(wholeFiles(source.count).slices);
 });
 
-test('held-out pictures of a run with a time limit are in time for its evaluations', async () => {
+test('held-out pictures of a run with a time limit arrive in time for its evaluations', async () => {
   const pictures = ['train', 'test'].flatMap((part) =>
     Array.from({ length: part === 'train' ? 160 : 34 }, (_, i): [string, Uint8Array] => [
       `${part}/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`,
@@ -117,7 +117,7 @@ test('held-out pictures of a run with a time limit are in time for its evaluatio
   expect(await orderOf({ maxMinutes: 1 })).toEqual(await orderOf({ maxSteps: 400 }));
 });
 
-test('a step waits for its slices only, and the evaluation after the first step follows its samples', async () => {
+test('a step waits only for its own slices, and the samples of the first evaluation follow those of the first step', async () => {
   const source = await pets();
   const job = jobOn(source);
   const { slices, opening } = await sliceOrder(source, job, WORLD);
@@ -140,7 +140,7 @@ test('a step waits for its slices only, and the evaluation after the first step 
   }
 });
 
-test('other data, and runs that measure links, need all slices before the first step', async () => {
+test('data other than pictures, and runs that measure links, need all slices before the first step', async () => {
   const table = await chosen(new File(['rooms,price\n1,2\n'], 'a.csv'), new File([new Uint8Array(SLICE_BYTES)], 'b'));
   expect(await sliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFiles(2));
   const idx = await chosen(

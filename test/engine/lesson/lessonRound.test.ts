@@ -62,7 +62,7 @@ describe('the state of a lesson', () => {
     expect(done.measured).toEqual({ ring: null, 'parameter-server': { n: 3, bytes: 16 } });
   });
 
-  test('ignores edits at places that do not exist', () => {
+  test('ignores edits at positions that do not exist', () => {
     const state = enter(null, world('a', 'b'));
     const edited = follow(state, { type: 'edit', rank: 1, place: 3, value: -7 });
     expect(edited.round.own[1]![3]).toBe(-7);

@@ -186,7 +186,7 @@ describe('GenerationLink', () => {
     expect(await pass()).toBeInstanceOf(TimeoutError);
   });
 
-  test('gives a link on demand more time, also for its later attempts', async () => {
+  test('gives a link on demand more time, including its later attempts', async () => {
     const world = pair((attempt) => attempt === 3);
     const links = Promise.all([world.alice.link(true, ON_DEMAND_TIMES), world.bob.link(false, ON_DEMAND_TIMES)]);
     await settle();

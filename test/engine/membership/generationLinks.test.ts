@@ -176,7 +176,7 @@ describe('GenerationLinks', () => {
     },
   );
 
-  test('links to a rank whose old connection turns out to be dead while its new link waits until other links are open', async () => {
+  test('links to a rank whose old connection proves dead while the new link is queued behind other links', async () => {
     const { groups, signals, pass } = await openWorld('two dead ends', { ranks: 8 });
     // These links are opened only by their second attempts.
     signals.arrive = false;

@@ -22,7 +22,7 @@ test('a thread is silent after two unanswered questions, and hangs after its tim
   expect(verdictOn(thread.pulse(INTERVAL_MS))).toBe('works');
 });
 
-test('a thread is not silent after its machine has slept, because unanswered questions count, and time does not', () => {
+test('a thread is not silent after its machine has slept, because only unanswered questions count, not time', () => {
   const thread = new ThreadWatch();
   thread.heard(REPORT);
   thread.pulse(INTERVAL_MS);

@@ -79,7 +79,7 @@ describe('a connection that is kept for the next generation', () => {
     expect([lost, pool.has('Ada')]).toEqual([[first.link, second.link], false]);
   });
 
-  test('remains for the next generation if the connection breaks', async () => {
+  test('remains for the next generation if the present connection breaks', async () => {
     const { pool, lost, first, kept } = poolWith('served');
     first.other.close();
     await settle();
@@ -88,7 +88,7 @@ describe('a connection that is kept for the next generation', () => {
     expect(pool.get('Ada')).toBe(kept.link);
   });
 
-  test('stays open where a relay is required, unlike a direct connection, and is closed with its member', () => {
+  test('stays open where a relay is required, unlike a direct connection, and is closed when its member leaves', () => {
     const { pool, first, kept } = poolWith('served');
     pool.dropDirect('Ada');
     const states = [first.link.state, kept.link.state];
@@ -109,7 +109,7 @@ describe('a connection that is kept for the next generation', () => {
     expect([...sent, pool.traffic.sent]).toEqual([200, 200, 200]);
   });
 
-  test('is the first of two', () => {
+  test('is the first of two such connections', () => {
     const { pool, kept } = poolWith('served');
     const second = open();
     pool.keepForNext('Ada', { link: second.link, kind: 'direct', decides: true });
@@ -126,7 +126,7 @@ function answering(...answers: boolean[]) {
 }
 
 describe('a check of connections', () => {
-  test('closes those whose other end does not answer, as lost', async () => {
+  test('closes connections whose other end does not answer, as lost', async () => {
     const lost: string[] = [];
     const pool = new LinkPool((member, error) => lost.push(`${member}: ${error?.message}`));
     const [alive, dead] = [answering(true), answering(false)];
@@ -138,7 +138,7 @@ describe('a check of connections', () => {
     expect([alive.asked, pool.has('Ada'), pool.has('Bo'), pool.has('Cy')]).toEqual([[5_000], true, false, true]);
   });
 
-  test('asks again as long as the other end may be late, once at a time', async () => {
+  test('asks again as long as the other end may be late, with one question at a time', async () => {
     const lost: string[] = [];
     const pool = new LinkPool((member) => lost.push(member));
     const slow = answering(false, false, true);

@@ -209,7 +209,7 @@ describe('a newcomer', () => {
     expect(fatal).toEqual([]);
   });
 
-  test('gives up after a minute of refusals because its room moves', async () => {
+  test('gives up after it has been refused for a minute because its room moves', async () => {
     (await begin()).refuses('server-closing');
     for (let number = 2; fatal.length === 0; number++) (await connection(number)).refuses('server-closing');
     expect(fatal).toEqual(['Refused: server-closing.']);
@@ -519,7 +519,7 @@ describe('a rank whose links go through the server', () => {
   };
   const linked = (): ClientMessage[] => socket.sent.filter(({ type }) => type === 'linked');
 
-  test('reports those neighbours', async () => {
+  test('reports the neighbours at the other ends of these links', async () => {
     await connect('only');
     prepare(GENERATION);
     await settle();

@@ -326,7 +326,7 @@ describe('a member', () => {
     expect(bo.generation.signal.aborted).toBe(false);
   });
 
-  test('leaves once even if it calls leave() twice, and learns when the server knows', async () => {
+  test('leaves once even if it calls leave() twice, and learns when the server knows that it has left', async () => {
     const [ada, bo] = (await training(['Ada', 'Bo'])) as [Member, Member];
     bo.rendezvous.leave();
     bo.rendezvous.leave();

@@ -48,7 +48,7 @@ describe('GenerationLink with a server', () => {
     expect([before, world.begun('server')]).toEqual([0, 1]);
   });
 
-  test('does not begin it if the direct connection opens while it asks whether an end computes', async () => {
+  test('makes no attempt through the server if the direct connection opens while it asks whether an end computes', async () => {
     const world: World = await begin({
       isDelayed: () => {
         for (const name of ['alice', 'bob'] as const) world.open('direct', name);
@@ -60,7 +60,7 @@ describe('GenerationLink with a server', () => {
     expect([world.begun('server'), world.links.alice.isServed]).toEqual([0, false]);
   });
 
-  test('begins it only when its first direct attempt has failed if the other end does not answer', async () => {
+  test('begins the attempt through the server only after a failed direct attempt if the other end does not answer', async () => {
     const signals = { arrive: false };
     const world = await begin({ signals });
     await world.pass(SERVER_AFTER_MS);
@@ -69,7 +69,7 @@ describe('GenerationLink with a server', () => {
     expect([before, world.begun('server')]).toEqual([0, 1]);
   });
 
-  test('begins it at once when WebRTC is blocked at the initiating end', async () => {
+  test('begins the attempt through the server at once when WebRTC is blocked at the initiating end', async () => {
     const world = await begin({ blocked: 'alice' });
     expect(world.begun('server')).toBe(1);
     world.open('server', 'alice');
@@ -88,7 +88,7 @@ describe('GenerationLink with a server', () => {
     expect(world.begun('server')).toBe(count);
   });
 
-  test('begins it in a fixed world when its first direct attempt has failed', async () => {
+  test('begins the attempt through the server in a fixed world when its first direct attempt has failed', async () => {
     const world = await begin({ isFixed: true });
     world.fail('direct', 'alice', 'ICE failed.');
     await settle();
@@ -114,7 +114,7 @@ describe('GenerationLink with a server', () => {
     expect([before, world.begun('server'), world.begun('direct')]).toEqual([0, 1, 2]);
   });
 
-  test('begins it a second after the direct attempt if the pair has needed the server before', async () => {
+  test('begins the attempt through the server a second after the direct attempt if the pair has needed the server before', async () => {
     const world = new World({ isServed: true });
     for (const link of [world.links.alice, world.links.bob]) link.link().catch(() => {});
     await world.pass(HEAD_START_MS - 1);
@@ -245,7 +245,7 @@ describe('GenerationLink with a server', () => {
     },
   );
 
-  test('does not begin a link with an answer of the server track', async () => {
+  test('begins no link through the server if the first signal is an answer', async () => {
     const world = new World();
     world.links.alice.signal(0, { type: 'server', channel: '0'.repeat(32), key: null });
     world.links.bob.signal(1, { type: 'server', channel: '0'.repeat(32), key: null });
@@ -341,7 +341,7 @@ describe('A direct connection that opens after the link through the server', () 
     expect([third.links.alice.isServed, third.links.bob.isServed]).toEqual([false, false]);
   });
 
-  test('is given up for the connection through the server if it is dead', async () => {
+  test('is given up, if dead, for the connection through the server', async () => {
     const world = await linkThroughServer();
     const lost: boolean[] = [];
     for (const name of ['bob', 'alice'] as const) world.open('direct', name);
@@ -391,7 +391,7 @@ async function train(world: World & { links2: [Link, Link] }) {
 }
 
 describe('A connection through the server on which the earlier generation trains', () => {
-  test('carries the next generation if its handshake waits for 11 s behind other frames', async () => {
+  test('carries the next generation even if the handshake waits for 11 s behind other frames', async () => {
     const world = await linkThroughServer();
     const { later, linked, passSeconds, release } = await train(world);
     await passSeconds(11);

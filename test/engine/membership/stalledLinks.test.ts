@@ -55,7 +55,7 @@ describe('A direct connection that has stalled', () => {
     },
   );
 
-  test('is replaced also if an earlier generation has opened it, or the other end has initiated it', async () => {
+  test('is replaced even if an earlier generation opened it or the other end initiated it', async () => {
     const first = await linkDirectly();
     const later = Object.assign(new World({ pools: first.pools, generation: GENERATION + 1 }), first.ends);
     await Promise.all([later.links.alice.link(), later.links.bob.link()]);
@@ -76,7 +76,7 @@ describe('A direct connection that has stalled', () => {
     ]);
   });
 
-  test('is tried to be replaced by the member with the lower id only', async () => {
+  test('is replaced only on the initiative of the member with the lower id', async () => {
     const world = await linkDirectly();
     await cut(world, ['bob']);
     expect(world.begun('server')).toBe(0);
@@ -103,7 +103,7 @@ describe('A direct connection that has stalled', () => {
     expect([world.begun('server'), world.lost.alice]).toEqual([2, WHY]);
   });
 
-  test('stays while the other end does not answer, however long it computes', async () => {
+  test('stays while the other end computes without answering, however long this takes', async () => {
     const world = await linkDirectly();
     world.links.bob.signal = () => {};
     world.stall('alice');
@@ -123,7 +123,7 @@ describe('A direct connection that has stalled', () => {
     expect([world.begun('server'), world.links2[0].state]).toEqual([0, 'open']);
   });
 
-  test('is not tried to be replaced after it has closed or the generation is over', async () => {
+  test('is not replaced after it has closed or the generation is over', async () => {
     const world = await linkDirectly();
     await cut(world);
     world.fail('server', 'alice', 'The server is busy.');

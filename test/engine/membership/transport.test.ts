@@ -28,7 +28,7 @@ test('a world of one rank has no links', async () => {
   expect(await runRanks(createMeshes(1), transportOf)).toEqual([{ webrtc: 0, server: 0, memory: 0 }]);
 });
 
-test('ranks agree on the lowest rate of the server that one of them knows', async () => {
+test('ranks agree on the lowest of the rates of the server that they know', async () => {
   const { meshes, close } = createMeshes(3);
   const lines = [{ areAll: true, bytesPerSecond: 2e6 }, { areAll: true, bytesPerSecond: 1e6 }, null];
   meshes.forEach((mesh, rank) => Object.assign(mesh, { serverLine: lines[rank] }));

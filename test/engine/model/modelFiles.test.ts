@@ -105,7 +105,7 @@ describe('a model', () => {
     training.dispose();
   });
 
-  test('cannot start a run with a model of another width, and leaks no tensors', async () => {
+  test('cannot start a run with a model of a different width, and leaks no tensors', async () => {
     const training = await prepare(FIELDS);
     const weights = await weightsFrom(asFile(await exported('tfjs', training)));
     training.dispose();

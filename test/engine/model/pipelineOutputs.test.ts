@@ -135,7 +135,7 @@ test('a file that does not fit is rejected before the run, with the tensor and b
   );
 });
 
-test('weights of another format are rejected', async () => {
+test('weights in a format other than safetensors are rejected', async () => {
   const task = await wholeTask(parseJob({ job: 'digits', hidden: 8 }));
   const { jobModel } = task.queryModel;
   const bytes = await encodeWeights('tfjs', await readTensors(jobModel), jobModel.topology, {});

@@ -34,7 +34,7 @@ test('both ends reject if the link closes', async () => {
   ]);
 });
 
-test('a result that is no speed is rejected', async () => {
+test('a result that is not a speed is rejected', async () => {
   const [a, b] = createMemoryLinkPair();
   const answered = answerLink(b);
   await a.send(encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 0), { bytesPerSecond: 'fast' }));

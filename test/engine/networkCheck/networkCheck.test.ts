@@ -178,7 +178,7 @@ test.each([
   expect(bob!.advice()).toBe(advice);
 });
 
-test('a newcomer links to two tabs, those of other browsers first', async () => {
+test('a newcomer links to two tabs, and prefers tabs of other browsers', async () => {
   const server = await serverWith();
   const others = ['ada', 'bob'].map((name) => tab(server, { name }));
   const sister = tab(server, { name: 'sister', browserId: sameBrowser });
@@ -190,7 +190,7 @@ test('a newcomer links to two tabs, those of other browsers first', async () => 
   ]);
 });
 
-test('the results of a tab that was loaded again replace those from before', async () => {
+test('the results of a reloaded tab replace its previous results', async () => {
   const server = await serverWith();
   const [ada, bob, again] = [tab(server, { name: 'ada' }), tab(server, { name: 'bob' }), tab(server, { name: 'bob' })];
   await openAll(ada, bob);
@@ -200,7 +200,7 @@ test('the results of a tab that was loaded again replace those from before', asy
   await expect.poll(() => ada.report().pairs, SOON).toMatchObject([{ name: 'bob', direct: { verdict: 'works' } }]);
 });
 
-test('a pair whose other tab leaves before its checks are done is forgotten', async () => {
+test('a pair is forgotten if its other tab leaves before the checks are done', async () => {
   const server = await serverWith();
   const [ada, bob] = ['ada', 'bob'].map((name) => tab(server, { name, connectPeer: connectForever }));
   await openAll(ada!);

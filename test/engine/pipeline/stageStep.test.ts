@@ -143,7 +143,7 @@ test('a sample that a stage cannot use is left out by all stages, as by a rank w
   expect(results.map(({ confusion }) => confusion)).toEqual([expected[0]!.confusion, expected[0]!.confusion]);
 });
 
-test('all stages are told the samples of their next steps, and report how long they wait for them', async () => {
+test('all stages are told the samples of their next steps, and report how long they wait for these samples', async () => {
   const job = parseJob({ ...FILES_JOB, strategy: 'pipeline', stages: 2, microBatches: 2 });
   const told: number[][][] = [[], []];
   const events: EngineEvent[] = [];

@@ -140,7 +140,7 @@ describe('a rank', () => {
     expect(digests).toHaveLength(2);
   });
 
-  test('sends the trace of the algorithm that sends most bytes, even if the last bucket used another algorithm', () => {
+  test('sends the trace of the algorithm that sends the most bytes, even if the last bucket used another algorithm', () => {
     const { clock, digests, teller, see } = telling(generationEvent(1), MODEL);
     teller.audience = ['wu'];
     see({ type: 'algorithm', step: 0, algorithm: 'two-level' });

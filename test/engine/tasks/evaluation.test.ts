@@ -14,7 +14,7 @@ import { parsePlan } from '../../../src/spec/plan.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock, Yielder } from '../../../src/util/clock.ts';
 
-test('within an epoch, a run evaluates no more samples than it trains on, even if each evaluation is on all held-out samples', () => {
+test('within an epoch, a run evaluates no more samples than it trains on, even if each evaluation uses all held-out samples', () => {
   const task = { train: 60_000, test: 10_000 };
   expect(testInterval(task, { patience: null, maxMinutes: null }, 32, 2000)).toBe(100);
   // 64 steps train on four times the 500 samples of an evaluation.

@@ -86,7 +86,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
   });
 });
 
-test('AMOUNT_LOSSES has no other loss than those that are tested above', () => {
+test('AMOUNT_LOSSES has only the losses that are tested above', () => {
   expect(AMOUNT_LOSSES).toEqual(['mean-squared-error', 'mean-absolute-error', 'huber']);
 });
 

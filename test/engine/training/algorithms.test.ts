@@ -62,7 +62,7 @@ test('a run of one rank names no algorithm, because it sends nothing', async () 
   expect(results[0]!.algorithm).toBe('none');
 });
 
-test('a run by two-level continues on the ring when its world size becomes prime', async () => {
+test('a run with the two-level algorithm continues on the ring when its world size becomes prime', async () => {
   const plan = { ...COUNTING_PLAN, algorithm: 'two-level' as const };
   const members: Member[] = await Promise.all(
     Array.from({ length: 4 }, (_, i) => createMember(`m${i}`, createCountingTask({ samples: 40 }), plan)),
@@ -90,7 +90,7 @@ test('a run that takes no step in its last generation names the algorithm of the
   for (const member of [...members, late]) member.dispose();
 });
 
-test('a job by doubling rejects codecs that would round differently on each rank', () => {
+test('a job with doubling rejects codecs that would round differently on each rank', () => {
   for (const codec of ['fp16', 'int8', 'auto']) {
     expect(() => parseJob({ algorithm: 'doubling', codec })).toThrow(/the algorithm doubling supports only the codecs/);
   }

@@ -208,7 +208,7 @@ describe('a run', () => {
     dispose(members);
   });
 
-  test("replaces a member's state that differs from all others", async () => {
+  test('replaces the state of a member if it differs from the states of all others', async () => {
     const members = await counters(3);
     await runGeneration(members, { end: { rank: 0, step: 1, frame: 0 } });
     const state = await members[1]!.rank.snapshot();
@@ -306,7 +306,7 @@ describe('a run', () => {
     expect(tf.memory().numTensors).toBe(before);
   }, 60_000);
 
-  test('resumes from a saved state in a world of another size', async () => {
+  test('resumes from a saved state in a world of a different size', async () => {
     const members = await counters(3, { optimizer: 'sgd', epochs: 2 });
     await runGeneration(members, { end: { rank: 1, step: 4, frame: 0 } });
     const saved = await members[0]!.rank.snapshot();
@@ -478,7 +478,7 @@ describe('entering a generation', () => {
     dispose([member!, ...divergent]);
   });
 
-  test('tells a rank with another model how the models differ', async () => {
+  test('tells a rank with a different model how the models differ', async () => {
     const members = await counters(2);
     const other = await createMember('other', createCountingTask({ samples: SAMPLES + 4 }), COUNTING_PLAN);
     const same = { ...other.task, trainSamples: SAMPLES };
@@ -506,7 +506,7 @@ describe('entering a generation', () => {
     },
   );
 
-  test('rejects a saved state of another model', async () => {
+  test('rejects a saved state of a different model', async () => {
     const [member] = await counters(1);
     const saved = await member!.rank.snapshot();
     const other = createCountingTask({ samples: SAMPLES + 4 });

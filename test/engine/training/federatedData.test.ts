@@ -177,7 +177,7 @@ test.each([
   }
 });
 
-test('a rank is rejected if its state has other facts, and the other ranks keep their facts', async () => {
+test('a rank is rejected if its state has different facts, and the other ranks keep their facts', async () => {
   const job = { ...JOB, maxSteps: 2, hashEvery: 1 };
   const divergent = await prepare(rows(0, 40).replaceAll('low', 'huge'), job);
   const others = [await prepare(rows(0, 40), job), await prepare(rows(40, 40), job)];

@@ -70,12 +70,12 @@ async function train(tasks: readonly Task[], fields = {}): Promise<unknown[]> {
 }
 
 describe('a file that ranks read while they train', () => {
-  test('may be read by any of them if its contents are equal', async () => {
+  test('may be read by any rank if all ranks have equal contents', async () => {
     const results = await train([readingTask((file) => file), readingTask((file) => file)]);
     expect(results).toEqual([expect.objectContaining({ steps: 18 }), expect.objectContaining({ steps: 18 })]);
   });
 
-  test('is named on all ranks, with the ranks, if its contents differ', async () => {
+  test('is named on all ranks, together with the ranks, if its contents differ', async () => {
     const other = readingTask((file) => (file === 7 ? 99 : file));
     const results = await train([readingTask((file) => file), other, readingTask((file) => file)]);
     for (const { message } of results as Error[]) {
@@ -86,7 +86,7 @@ describe('a file that ranks read while they train', () => {
     expect(results.filter((error) => error instanceof DataError)).toHaveLength(1);
   });
 
-  test('is named before the first step if the checksums that zip files state differ', async () => {
+  test('is named before the first step if the checksums in the zip files differ', async () => {
     const [own, other] = [new Uint32Array(SAMPLES).fill(5), new Uint32Array(SAMPLES).fill(5)];
     other[3] = 6;
     const results = await train([readingTask(() => 5, own), readingTask(() => 5, other), readingTask(() => 5)]);

@@ -108,7 +108,7 @@ test('a joining rank receives the results of earlier evaluations', async () => {
 const bestOf = async ({ rank }: Member): Promise<number | undefined> =>
   (await rank.snapshot()).progress.verdicts.at(-1)?.best;
 
-test('ranks that repeat an evaluation with other rounding errors continue with one common result', async () => {
+test('ranks that repeat an evaluation with different rounding errors continue with one common result', async () => {
   // The sum depends on the order of addition, so three ranks and two ranks compute different last
   // bits.
   const losses = [1e-16, 1e-16, 1e-16, 1];

@@ -20,7 +20,7 @@ const jobOn = (shared: SharedFiles): JobSpec =>
 
 const prepare = (job: JobSpec, shared: SharedFiles): Promise<Run> => prepareTraining({ job, shared });
 
-test('all ranks train on the files of one rank, also ranks that join later', async () => {
+test('all ranks train on the files of one rank, including ranks that join later', async () => {
   const files = [
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),

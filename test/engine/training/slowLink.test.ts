@@ -64,7 +64,7 @@ const arrival = (bytes: number): EngineEvent => ({
   bytesPerRank: [2, bytes, 2, 2],
 });
 
-test('a link is not reported while slices of files cross it, but after they have arrived', async () => {
+test('a slow link is reported only after the slices of files that cross it have arrived', async () => {
   const room = Play.running(4, { nodes: { min: 1, max: 4 } });
   const all = await Promise.all(
     room.ring.map((name) => createMember(name, createCountingTask({ samples: SAMPLES }), COUNTING_PLAN, { clock })),

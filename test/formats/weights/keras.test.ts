@@ -163,7 +163,7 @@ describe('state in a file that is not a weight', () => {
   });
 });
 
-describe('a file with another layout', () => {
+describe('a file with a different layout', () => {
   test.each([
     ['model_weights', { 'model_weights/dense/dense/kernel:0': Float32Array.of(1) }, {}],
     ['layer_names', { 'dense/dense/kernel:0': Float32Array.of(1) }, { layer_names: 'dense' }],

@@ -138,7 +138,7 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     expect(await refusalOf(bytes)).toMatch(/a file is damaged: the weights ".+" differ from those that were saved/);
   });
 
-  test('rejects a file for another model with the name of a missing, superfluous or wrongly shaped tensor', async () => {
+  test('rejects a file for a different model with the name of a missing, superfluous or wrongly shaped tensor', async () => {
     const model = build('mlp', 1);
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, {});

@@ -57,7 +57,7 @@ describe('synthetic digits', () => {
     }
   });
 
-  test('are written only to their own places in the given arrays; invalid arguments are rejected', () => {
+  test('are written only to their own positions in the given arrays; invalid arguments are rejected', () => {
     const data = new SyntheticDigits(1, 'test');
     const inputs = new Float32Array(2 * PIXELS).fill(-1);
     data.read([4], inputs, new Int32Array(2));

@@ -101,7 +101,7 @@ describe('a corpus of characters', () => {
     }
   });
 
-  test('uses the vocabulary of a resumed model, and names the characters that it lacks', async () => {
+  test('uses the vocabulary of a resumed model, and names the characters that the vocabulary lacks', async () => {
     const text = written('abc 🦊', 900);
     const larger = ' abcdé漢🦊';
     const vocabulary: Vocabulary = { tokens: 'characters', characters: larger };

@@ -73,7 +73,7 @@ function loudNetwork(): { network: Network; weights: Float32Array } {
 const be = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16();
 
 describe('tokenizers', () => {
-  test('restore a text from its tokens, also characters of two code units', () => {
+  test('restore a text from its tokens, including characters of two code units', () => {
     const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
     const characters = new Characters(text);
     expect(characters.decode(characters.encode(text))).toBe(text);
@@ -386,7 +386,7 @@ describe('the network of the job gpt', () => {
 });
 
 describe('sampling', () => {
-  test('chooses the most likely token at temperature 0, also for a text longer than the context', async () => {
+  test('chooses the most likely token at temperature 0, even for a text longer than the context', async () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];

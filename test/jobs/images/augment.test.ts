@@ -92,7 +92,7 @@ test('the draws of a change depend neither on the other changes nor on the order
   expect(changed(['flip', 'shift'], ROW, [1, 8, 1])).toEqual(both);
 });
 
-test('without names, inputs stay as they are, and numbers after the samples always do', () => {
+test('without changes, inputs stay as they are; numbers after the samples always stay as they are', () => {
   const inputs = Float32Array.from([...ROW, ...ROW]);
   augmentation(null, [1, 8, 1], 1)(inputs, [0, 1], 0);
   expect(Array.from(inputs)).toEqual([...ROW, ...ROW]);

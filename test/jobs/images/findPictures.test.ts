@@ -51,7 +51,7 @@ test.each(['jfif', 'jpe', 'JPEG', 'pjpeg', 'img', 'heic'])(
   },
 );
 
-test('of a zip file on a server, only the starts of files are read whose names do not say what they are', async () => {
+test('in a zip file on a server, only files whose names do not tell their type are read, and only their starts', async () => {
   const packed = zipFile({
     ...cats,
     ...folder('pets/dogs', JPEG, 5, 'img'),

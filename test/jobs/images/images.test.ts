@@ -98,7 +98,7 @@ describe('pictures in folders', () => {
     expect(preview.pictures[0]).toMatchObject({ height: 8, width: 8, channels: 1 });
   });
 
-  test("have the same digest in a zip file, and another digest if a file's size or the chosen size changes", async () => {
+  test("have the same digest in a zip file, and a different digest if a file's size or the chosen size changes", async () => {
     const own = await digestOf(pets);
     expect(own).toMatch(/^[0-9a-f]{16}$/);
     expect(await digestOf({ 'pets.zip': zipFile(pets) })).toBe(own);

@@ -53,7 +53,7 @@ describe('picked MNIST files', () => {
     expect((await read(held, 0)).inputs[0]).toBe(Math.fround(((12 * 784 * 7) % 256) / 255));
   });
 
-  test('give samples that are written only to their own places in the given arrays; invalid arguments are rejected', async () => {
+  test('give samples that are written only to their own positions in the given arrays; invalid arguments are rejected', async () => {
     const { train } = await fromFiles(pair('train', 10));
     const inputs = new Float32Array(3 * 784).fill(-1);
     const labels = new Int32Array(3).fill(-1);

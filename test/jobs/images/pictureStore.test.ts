@@ -83,7 +83,7 @@ function fakeDirectory(userAgent: string, quota: number, files = new Map<string,
 
 afterEach(() => vi.unstubAllGlobals());
 
-test('a new version of the browser has a file of its own, because it may decode in another way', async () => {
+test('a new version of the browser has a file of its own, because it may decode differently', async () => {
   const files = fakeDirectory('Browser/1', Infinity);
   await PictureStore.open('pictures', BYTES);
   await PictureStore.open('pictures', BYTES);

@@ -75,7 +75,7 @@ test('pictures that are no longer expected are not read', async () => {
   expect(asked.slice(3)).toEqual([upTo(210, 200)]);
 });
 
-test('two data sets of the same pictures share the budget, and neither ends what the other one expects', async () => {
+test('two data sets of the same pictures share the budget, and neither cancels pictures that the other one expects', async () => {
   const { pictures, asked, answer } = picturesOf(3000);
   const [train, held] = [{}, {}];
   pictures.expect(upTo(1100), train);
@@ -131,7 +131,7 @@ test('pictures that were used are not read ahead again when another data set exp
   expect(asked.slice(before).flat()).toEqual([...upTo(1420, 1400), ...upTo(1505, 1500)]);
 });
 
-test('a picture that was awaited when it is no longer expected is still returned', async () => {
+test('a picture that is already awaited is returned even if it is no longer expected', async () => {
   const { pictures, answer } = picturesOf(20);
   const read = pictures.read([7]);
   pictures.expect([1]);

@@ -326,7 +326,7 @@ test.each([
   },
 );
 
-test('bytes that do not belong to the stated encoding are rejected, and marks of UTF-8 and UTF-16 win', async () => {
+test('bytes that do not belong to the stated encoding are rejected, and byte order marks of UTF-8 and UTF-16 take precedence', async () => {
   const text = `größe,y\n${rowsOf((i) => `${i},${i % 2}`)}`;
   const job = { ...JOB, encoding: 'shift_jis' } as const;
   await expect(Table.open(new File([Uint8Array.of(0x80, 0xff, 0x2c)], 'a.csv'), job)).rejects.toThrow(

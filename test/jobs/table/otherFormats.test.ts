@@ -56,7 +56,7 @@ test('the first sheet of a workbook has the same values as its CSV file, and a n
   expect(sentencesOf(book.preview.notes)).toContain('Only the sheet “Data” is read. Others are left out: Notes.');
 });
 
-test('a workbook with a password, and a zip file that is no workbook, are rejected with advice', async () => {
+test('a workbook with a password, and a zip file that is not a workbook, are rejected with advice', async () => {
   const locked = Uint8Array.of(0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1);
   await expect(open('locked.xlsx', locked)).rejects.toThrow(
     'like an old Excel workbook, or a workbook with a password. Save it as .xlsx without a password',

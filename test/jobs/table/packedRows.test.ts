@@ -15,7 +15,7 @@ const number = fc.oneof(
 
 const excludes = (): boolean => false;
 
-test('packed rows have the same numbers and codes as before, in memory and beyond the budget', async () => {
+test('packed rows have the same numbers and codes as before packing, in memory and beyond the budget', async () => {
   const column = fc.oneof(...[number, fc.constantFrom(1, 2.5)].map((one) => fc.array(one, { minLength: 1 })));
   await fc.assert(
     fc.asyncProperty(fc.array(column, { minLength: 1, maxLength: 3 }), fc.boolean(), async (columns, isKept) => {

@@ -288,7 +288,7 @@ describe('a header', () => {
     );
   });
 
-  test('must be present in all federated tables or in none; other tables are divergent', async () => {
+  test('must be present in all federated tables or in none; tables that differ from most are divergent', async () => {
     const shards = await shardsOf(
       ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
     );
@@ -322,7 +322,7 @@ describe('held-out rows', () => {
     expect(shard.facts).toMatchObject({ columns: [{ isMissing: false }, { values: ['u', 'v'] }, {}] });
   });
 
-  test('and training rows have all classes with at least two rows, also if notations of a class differ', async () => {
+  test('and training rows have all classes with at least two rows, even if notations of a class differ', async () => {
     const text = table('a,y', 20, (i) => `${i},${i === 3 ? '7.0' : i === 9 ? '7' : i % 2}`);
     const { train, test: held } = await (await open(text)).load();
     const labelsOf = async (part: typeof train): Promise<number[]> => {

@@ -58,7 +58,7 @@ describe('shardDataset', () => {
     }
   });
 
-  test("has the size of the rank's share, also if the whole size is infinite or unknown", () => {
+  test("has the size of the rank's share, even if the whole size is infinite or unknown", () => {
     const ten = tf.data.array(Array.from({ length: 10 }, (_, i) => i));
     expect([0, 1, 2].map((rank) => shardDataset(ten, { rank, worldSize: 3 }).size)).toEqual([4, 3, 3]);
     expect(shardDataset(ten.repeat(), { rank: 0, worldSize: 3 }).size).toBe(Infinity);

@@ -84,14 +84,14 @@ describe('all ranks reject before the first step if rank 1 passes', () => {
     );
   });
 
-  test('another sampleWeight', async () => {
+  test('a different sampleWeight', async () => {
     await expectMismatch(async (trainer, rank) => {
       const sampleWeight = tf.tensor1d(Array.from({ length: SAMPLES }, (_, i) => i + (rank === CHANGED ? 1 : 0)));
       await trainer.fit(x, y, { sampleWeight }).finally(() => sampleWeight.dispose());
     }, /sampleWeight .*other samples on rank 1/);
   });
 
-  test('a dataset in another order', async () => {
+  test('a dataset in a different order', async () => {
     await expectMismatch(
       (trainer, rank) => trainer.fitDataset(generated(rank), { epochs: 1 }),
       /fitDataset: xs of element 0 of the dataset has other samples on rank 1 than on rank 0/,
@@ -103,7 +103,7 @@ describe('all ranks reject before the first step if rank 1 passes', () => {
   });
 });
 
-test('ranks train if they pass samples of their own, or the same samples with other rounding', async () => {
+test('ranks train if they pass samples of their own, or the same samples with different rounding', async () => {
   const noise = tf.randomNormal(x.shape, 0, 1e-7);
   const trained = await distributed(2, mlp, async (trainer, { rank }) => {
     const [someX, someY] = tf.tidy(() => [x.gather(shuffled(rank)), y.gather(shuffled(rank))]);

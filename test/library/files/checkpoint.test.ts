@@ -213,7 +213,7 @@ describe('a model stays unchanged', () => {
     },
   );
 
-  test('if the checkpoint is of another model or another optimizer', async () => {
+  test('if the checkpoint is of a different model or optimizer', async () => {
     const bytes = await saveCheckpoint({ model: network(1), optimizer: flat('sgd') });
     const wide = network(1, 9);
     expect((await errorOf(loadCheckpoint({ model: wide }, bytes))).message).toMatch(
@@ -227,7 +227,7 @@ describe('a model stays unchanged', () => {
     expect(weightsOf(model)).toEqual(weights);
   });
 
-  test('on all ranks if one rank has another optimizer', async () => {
+  test('on all ranks if one rank has a different optimizer', async () => {
     const bytes = await saveCheckpoint({ model: network(1), optimizer: flat('adam') });
     const errors = await runWorld(3, async (group) => {
       const model = network(2);

@@ -12,7 +12,7 @@ describe('the global cursor', () => {
   const batch = fc.integer({ min: 1, max: 64 });
   const world = fc.integer({ min: 1, max: 12 });
 
-  test('has each sample once per epoch, in another order in every epoch', () => {
+  test('has each sample once per epoch, in a different order in every epoch', () => {
     fc.assert(
       fc.property(size, batch, fc.nat(1000), (datasetSize, globalBatch, seed) => {
         const cursor = new GlobalCursor({ datasetSize, seed });

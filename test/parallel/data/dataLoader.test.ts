@@ -158,7 +158,7 @@ describe('an iteration disposes of the batches that were loaded ahead if it is e
     expect(tf.memory().numTensors).toBe(numTensors);
   });
 
-  test('by an error of a load, which is thrown in the turn of its batch', async () => {
+  test('by an error of a load, which is thrown when its batch is due', async () => {
     const { loads, loader } = manual({ prefetch: 2 });
     const { numTensors } = tf.memory();
     const iterator = loader[Symbol.asyncIterator]();
@@ -175,7 +175,7 @@ describe('an iteration disposes of the batches that were loaded ahead if it is e
     expect((await iterator.next()).done).toBe(true);
   });
 
-  test('by a signal, also while it waits for a load', async () => {
+  test('by a signal, even while it waits for a load', async () => {
     const abort = new AbortController();
     const { loads, loader } = manual({ signal: abort.signal });
     const iterator = loader[Symbol.asyncIterator]();

@@ -77,7 +77,7 @@ test('slices reach all ranks by priority, whatever the priorities are and whiche
   );
 });
 
-test('nothing is sent if no rank has a slice, even one that is not to be transferred, unless missing slices are allowed', async () => {
+test('nothing is sent if a slice is on no rank, even if it is not to be transferred, unless missing slices are allowed', async () => {
   const ranks = [new TinySlices(3, [0, 1]), new TinySlices(3, [])];
   expect(await distribute(ranks, { order: [0] })).toEqual([[2], [2]]);
   expect(ranks[1]!.arrived).toEqual([]);

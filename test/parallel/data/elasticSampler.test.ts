@@ -43,7 +43,7 @@ describe('ElasticSampler', () => {
     expect(batches.flat(2).toSorted((a, b) => a - b)).toEqual(Array.from({ length: size }, (_, i) => i));
   });
 
-  test('divides the remaining samples among another number of ranks', async () => {
+  test('divides the remaining samples among a different number of ranks', async () => {
     const size = 101;
     const four = samplersOf(size, 4);
     const used = [await take(four, 3, 2)];

@@ -156,7 +156,7 @@ describe('shares by speed', () => {
 describe('the parts of a window', () => {
   const shares = fc.array(fc.integer({ min: 1, max: 16 }), { minLength: 1, maxLength: 64 });
 
-  test('are disjoint, cover the window, and fit into the passes of their ranks', () => {
+  test('are disjoint, cover the window, and fit in the passes of their ranks', () => {
     fc.assert(
       fc.property(
         shares,

@@ -144,7 +144,7 @@ describe('a communication hook', () => {
     });
   });
 
-  test('that fails lets backward fail', async () => {
+  test('that fails makes backward fail', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(1);
       const ddp = await DistributedDataParallel.create([weight, bias], group);

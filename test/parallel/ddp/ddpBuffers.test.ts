@@ -43,7 +43,7 @@ describe('buffers', () => {
     for (const states of seen) for (const state of states) expect(state).toEqual(states[0]);
   });
 
-  test('are equal on all ranks before every pass, even if a function as loss calls the model', async () => {
+  test('are equal on all ranks before every pass, even if the loss is a function that calls the model', async () => {
     await runWorld(3, async (group) => {
       const model = normalized(group.rank);
       const ddp = await DistributedDataParallel.create(model, group);

@@ -21,7 +21,7 @@ async function lineOf(group: ProcessGroup) {
 }
 
 describe('weights that are set after DDP has received the model', () => {
-  test('let backward and step reject with the name of the weight, and are kept', async () => {
+  test('make backward and step reject with the name of the weight, and are kept', async () => {
     await runWorld(2, async (group) => {
       const { weight, ddp, optimizer, backward } = await lineOf(group);
       await backward();

@@ -156,7 +156,7 @@ describe('join', () => {
     },
   );
 
-  test('works in a subgroup whose ranks have other numbers than in the world', async () => {
+  test('works in a subgroup whose ranks have different numbers in the world', async () => {
     const counts = [1, 4];
     const results = await runWorld(4, async (world) => {
       const group = await world.newGroup([3, 1]);

@@ -99,7 +99,7 @@ describe('noSync', () => {
     });
   });
 
-  test('can be nested, and restores the previous mode also after an error', async () => {
+  test('can be nested, and restores the previous mode even after an error', async () => {
     await runWorld(1, async (group) => {
       const [weight, bias] = line(2);
       const ddp = await DistributedDataParallel.create([weight, bias], group);

@@ -77,7 +77,7 @@ const byParameter = ({ layout, gradient }: DistributedDataParallel) => {
 };
 
 describe('buckets that are read early', () => {
-  test('have the right averages in every pass, also with gradients that noSync kept', async () => {
+  test('have the right averages in every pass, even with gradients that noSync kept', async () => {
     await runWorld(2, async (group) => {
       const { ddp, loss } = await create(group);
       for (let step = 0; step < 3; step++) {

@@ -299,7 +299,7 @@ describe('the error feedback of PowerSGD', () => {
     expect(distance(sent, wanted)).toBeLessThan(1e-5);
   });
 
-  test('is restored when a step is retried that was reduced but not applied', async () => {
+  test('is restored when a step that was reduced but not applied is retried', async () => {
     const leftAfter = async (isRetry: boolean): Promise<Float32Array> => {
       const hook = createPowerSgdHook({ startPowerSgdIter: 1 });
       const sent = await runWorld(1, async (group) => {

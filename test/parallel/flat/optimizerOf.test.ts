@@ -188,7 +188,7 @@ describe('optimizerOf', () => {
     expect(train(optimizerOf(source, SIZE), gradients)).toEqual(expected);
   });
 
-  test('rejects the states of other optimizers, also of those of PyTorch', () => {
+  test('rejects the states of other optimizers, including those of PyTorch', () => {
     const adam = optimizerOf(tf.train.adam(), SIZE);
     for (const other of [
       createOptimizer('adam', { learningRate: 0.1 }, SIZE),

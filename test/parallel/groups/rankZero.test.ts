@@ -28,7 +28,7 @@ describe('rankZeroOnly', () => {
     expect(results).toEqual(['written', undefined, undefined]);
   });
 
-  test('rejects only on rank 0, also if the function throws synchronously', async () => {
+  test('rejects only on rank 0, even if the function throws synchronously', async () => {
     const outcomes = await runWorld(2, (group) =>
       outcomeOf(
         rankZeroOnly(group, () => {
@@ -131,7 +131,7 @@ describe('rankZeroFirst', () => {
   });
 });
 
-test('a signal of rankZeroFirst ends the call on every rank, also while the function of rank 0 runs', async () => {
+test('a signal of rankZeroFirst ends the call on every rank, even while the function of rank 0 runs', async () => {
   const release = deferred();
   const outcomes = await runWorld(2, async (group) => {
     const controller = new AbortController();

@@ -134,7 +134,7 @@ const nested: Model = () => [
   dense(2),
 ];
 
-test('the size of a layer is the number of its weights, also for wrappers and nested models', () => {
+test('the size of a layer is the number of its weights, even for wrappers and nested models', () => {
   const built = tf.sequential({ layers: nested() }).layers.map((layer) => layer.countParams());
   expect(sequentialLayers(nested()).map(({ size }) => size)).toEqual(built);
 });

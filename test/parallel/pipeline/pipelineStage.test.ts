@@ -186,7 +186,7 @@ test('micro-batches of unequal size are weighted by their samples', async () => 
   expect(largestRelativeDifference(first!.losses, alone!.losses)).toBeLessThanOrEqual(1e-5);
 });
 
-test('recomputed activations have the same bits, also with dropout', async () => {
+test('recomputed activations have the same bits, even with dropout', async () => {
   const options = { stages: [5, 7], steps: 5 };
   const kept = await runWorld(2, (group) =>
     train(group, { ...options, layers: sixWith(() => tf.layers.dropout({ rate: 0.3 })) }),

@@ -46,7 +46,7 @@ test('a rank that reaches the elected state by applying the missing step loads n
   expect(done).toEqual(['caught up']);
 });
 
-test('a rank that reaches another state by applying the missing step has no vote until it has loaded the elected state', async () => {
+test('a rank that reaches a different state by applying the missing step has no vote until it has loaded the elected state', async () => {
   const { done, state } = await catchUpWith(WRONG, () => Promise.resolve(AFTER));
   expect(done).toEqual(['caught up', 'distrusted', 'loaded']);
   expect(state).toBe(AFTER);

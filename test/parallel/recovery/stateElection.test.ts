@@ -42,7 +42,7 @@ describe('an election among ranks with different states', () => {
     expect(electState(states)).toMatchObject({ sources: [1], late: [], gradientSource: null });
   });
 
-  test('chooses among states with the last step that of most ranks, not that of the lowest rank', () => {
+  test('chooses, among states with the last step, that of most ranks, not that of the lowest rank', () => {
     expect(electState([at(7, 'divergent'), at(7, 'a'), at(7, 'a')])).toMatchObject({ digest: 'a', sources: [1, 2] });
   });
 
@@ -128,7 +128,7 @@ describe('slices of an array', () => {
     expect(await attempt(8, false)).toBe(0.3);
   });
 
-  test('of an earlier state are used if they are equal, also after a second interruption', async () => {
+  test('of an earlier state are used if they are equal, even after a second interruption', async () => {
     const bytes = Uint8Array.from({ length: 3 * SLICE_BYTES }, (_, i) => i / SLICE_BYTES);
     const [before, after] = [StateSlices.of(bytes), StateSlices.of(bytes.slice().fill(9, 0, 1))];
     const first = StateSlices.empty(bytes.length);

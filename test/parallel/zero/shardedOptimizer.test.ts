@@ -164,7 +164,7 @@ test('averages start from zero, with a note, if their rank and its neighbour are
   dispose(members);
 });
 
-test('a rank keeps its averages if other ranks have applied a step and it has not', async () => {
+test('a rank keeps its averages if other ranks have applied a step that it has not applied', async () => {
   for (const isApplied of [true, false]) {
     const [whole, sharded] = [await createMembers(3, false), await createMembers(3, true)];
     const [expected] = await inWorld(whole, isApplied ? 3 : 2);

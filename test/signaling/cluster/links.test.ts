@@ -95,7 +95,7 @@ describe.skipIf(!hasRedis)('two members whose links go to different processes', 
     expect(await Promise.all(counted)).toEqual([bytes, bytes]);
   });
 
-  test('are linked also if neither of these processes has the room, or both ends come to one of them', async () => {
+  test('are linked even if neither of these processes has the room, or both ends connect to the same process', async () => {
     const { servers } = await processes(3);
     const [owner, one, other] = servers as [SignalingServer, SignalingServer, SignalingServer];
     const both = await members(await owner.openRoom({ job: DEFAULT_JOB, startAt: 2 }), owner, one);
@@ -122,7 +122,7 @@ describe.skipIf(!hasRedis)('two members whose links go to different processes', 
     expect(await Promise.all(all.map(({ a }) => a.frame()))).toEqual(channels.map((_, i) => `back ${i}`));
   });
 
-  test('are refused as the process with the room decides', async () => {
+  test('are refused if the process that has the room decides so', async () => {
     const { servers } = await processes(2);
     const [one, other] = servers as [SignalingServer, SignalingServer];
     const { opening } = await members(await one.openRoom({ job: DEFAULT_JOB, startAt: 2 }), one, other);
@@ -150,7 +150,7 @@ describe.skipIf(!hasRedis)('two members whose links go to different processes', 
     expect([await a.closed, await b.closed]).toEqual([closed, closed]);
   });
 
-  test('lose their link if one of them leaves, also if neither process has the room', async () => {
+  test('lose their link if one of them leaves, even if neither process has the room', async () => {
     const { servers } = await processes(3);
     const [owner, one, other] = servers as [SignalingServer, SignalingServer, SignalingServer];
     const both = await members(await owner.openRoom({ job: DEFAULT_JOB, startAt: 2 }), owner, owner);

@@ -144,7 +144,7 @@ function flood(source: FakeSocket, frame = FRAME): number {
 }
 
 describe('two ends that wait in different processes', () => {
-  test('are one link if both processes hear of the other end at the same time', async () => {
+  test('form one link if both processes hear of the other end at the same time', async () => {
     const clock = new ManualClock();
     const [p, q] = [new FakeProcess('process-p.1', clock, {}), new FakeProcess('process-q.1', clock, {})];
     const a = await p.open('member-a', 'member-b', 'c');
@@ -160,7 +160,7 @@ describe('two ends that wait in different processes', () => {
     expect([a.closedWith, b.closedWith]).toEqual([null, null]);
   });
 
-  test('are no link if one has closed meanwhile', async () => {
+  test('form no link if one has closed meanwhile', async () => {
     const clock = new ManualClock();
     const [p, q] = [new FakeProcess('process-p.1', clock, {}), new FakeProcess('process-q.1', clock, {})];
     const a = await p.open('member-a', 'member-b', 'c');
@@ -173,7 +173,7 @@ describe('two ends that wait in different processes', () => {
     expect([p.links.count, q.links.count]).toEqual([0, 0]);
   });
 
-  test('are no link if they are ends of the same member', async () => {
+  test('form no link if they are ends of the same member', async () => {
     const clock = new ManualClock();
     const [p, q] = [new FakeProcess('process-p.1', clock, {}), new FakeProcess('process-q.1', clock, {})];
     await p.open('member-a', 'member-b', 'c');
@@ -249,7 +249,7 @@ describe('frames on their way to the other process', () => {
     expect(a.map(({ isPaused }) => isPaused)).toEqual([false, false, false, false]);
   });
 
-  test('are as many short ones as they cost memory', async () => {
+  test('are limited by the memory that they cost, if they are short', async () => {
     const { p, a } = await world('cdef');
     for (const one of a) flood(one, Buffer.from('x'));
     expect(p.framesSent).toBe(PROCESS_WINDOW_BYTES / MIN_COUNTED_BYTES);
@@ -268,7 +268,7 @@ describe('frames on their way to the other process', () => {
     expect([p.links.count, q.links.count]).toEqual([1, 1]);
   });
 
-  test('are dropped if all links hold too much, and theirs the most', async () => {
+  test('are dropped if all links hold too much, and their link holds the most', async () => {
     const limits = { maxAllLinksBytes: 3 * PROCESS_WINDOW_BYTES, linkBytes: 3 * PROCESS_WINDOW_BYTES };
     const { p, q, a, b, settle } = await world('cd', { limits });
     flood(a[0]);

@@ -83,7 +83,7 @@ test('pages have their own browsing context group over https, and over http on l
   expect((await headers(behindProxy, 'class.example', forwarded))[OPENER]).toBe('same-origin');
 });
 
-test('all pages may embed only what allows it, so their scripts stay valid when a proxy begins to forward https', async () => {
+test('all pages may embed only resources that allow it, so their scripts stay valid when a proxy begins to forward https', async () => {
   const all = await Promise.all([plain, secure, behindProxy].map((server) => headers(server, 'class.example')));
   expect(all.map((each) => each['cross-origin-embedder-policy'])).toEqual(Array(3).fill('require-corp'));
 });

@@ -97,13 +97,13 @@ describe('a target that does not read', () => {
     expect(ends).toEqual([]);
   });
 
-  test('gets short messages only up to a number, as each costs memory', () => {
+  test('gets only a limited number of short messages, because each costs memory', () => {
     const { a, b } = link();
     b.isReading = false;
     expect(flood(a, Buffer.from('x'))).toBe(MIB / MIN_COUNTED_BYTES);
   });
 
-  test('cannot make the server hold more if all links hold much: then its source waits while anything waits', () => {
+  test('makes its source wait while any message waits, if all links hold much', () => {
     const { a, b } = link({ limits: { allLinksBytes: FRAME.length } });
     b.isReading = false;
     expect(flood(a)).toBe(1);
@@ -153,7 +153,7 @@ describe('an idle link', () => {
 });
 
 describe('a rate that is used up', () => {
-  test('pauses sources, which are not taken for silent meanwhile', () => {
+  test('pauses sources, which do not count as silent meanwhile', () => {
     const { clock, ends, a, b } = link({ bytesPerSecond: 1e5, limits: { linkSilentMs: 2 * linkPingMs } });
     for (let passed = 0; passed < 10 * linkPingMs; passed += 1000) {
       // Each time the source sends as much as the rate allows in 65 s.

@@ -213,7 +213,7 @@ describe('a link is refused', () => {
     }
   });
 
-  test('if the first message is no JSON, or binary', async () => {
+  test('if the first message is binary or not JSON', async () => {
     const server = await start();
     for (const data of ['hello', Buffer.from('hello')]) {
       const one = client(server);
@@ -272,7 +272,7 @@ describe('a link is refused', () => {
     expect(await later.answer()).toBe('paired');
   });
 
-  test('for a member with too many', async () => {
+  test('for a member with too many links', async () => {
     const { server, ofAda, ofBo } = await linked({ limits: { linksPerMember: 1 } });
     const one = client(server);
     await one.open({ ...ofAda, channel: 'd'.repeat(32) });
@@ -346,7 +346,7 @@ describe('a link ends for both', () => {
     expect([await a.closed, await b.closed]).toEqual([left, left]);
   });
 
-  test('if the connection of a member is lost and it does not return; until then the link works', async () => {
+  test('if the connection of a member is lost and the member does not return; until then the link works', async () => {
     const clock = new ManualClock();
     const { server, ada, a, b } = await linked({ clock });
     ada.socket.terminate();
@@ -358,7 +358,7 @@ describe('a link ends for both', () => {
     expect([await a.closed, await b.closed]).toEqual([left, left]);
   });
 
-  test('if a member leaves, also for an end that waits', async () => {
+  test('if a member leaves, even for an end that waits', async () => {
     const { clock, links, open } = unit();
     const sockets = [
       open('member-a', 'member-b', 'c'),
@@ -375,7 +375,7 @@ describe('a link ends for both', () => {
     expect([links.count, clock.untilNext]).toEqual([0, null]);
   });
 
-  test('if all links hold too much, and it holds the most', async () => {
+  test('if all links hold too much, and this link holds the most', async () => {
     const MIB = 1024 * 1024;
     const { links, open } = unit({ linkBytes: 10 * MIB, maxAllLinksBytes: MIB });
     const [a, b, c, d] = [
@@ -395,7 +395,7 @@ describe('a link ends for both', () => {
     expect(links.count).toBe(1);
   });
 
-  test('if the server closes, also for ends that wait', async () => {
+  test('if the server closes, even for ends that wait', async () => {
     const { server, ofAda, a, b } = await linked();
     const [idle, alone] = [await client(server).opened(), client(server)];
     await alone.open({ ...ofAda, channel: 'd'.repeat(32) });

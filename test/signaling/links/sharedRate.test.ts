@@ -43,7 +43,7 @@ function during(clock: ManualClock, seconds: number, directions: readonly Greedy
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 describe('the rate of all links', () => {
-  test('is kept, and used up, however many directions there are', () => {
+  test('is never exceeded, and is fully used, however many directions there are', () => {
     for (const count of [1, 2, 40]) {
       const { clock, rate } = world();
       const directions = Array.from({ length: count }, (_, i) => new Greedy(rate, `room ${i % 3}`));
@@ -82,7 +82,7 @@ describe('the rate of all links', () => {
     expect(ofAda! / ofCy!).toBeCloseTo(1, 1);
   });
 
-  test('delays a link that sends little by milliseconds, while others use the rate up', () => {
+  test('delays a link that sends little only by milliseconds while others use up the rate', () => {
     const { clock, rate } = world();
     for (let i = 0; i < 20; i++) new Greedy(rate, 'busy').send();
     clock.advance(1000);

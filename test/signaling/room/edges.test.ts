@@ -67,7 +67,7 @@ describe('a ring order that avoids broken links', () => {
     expect(order('ABC', 'AB AB AB', true)).toEqual({ ring: 'AC', relayed: [], culprits: 'B' });
   });
 
-  test('leaves out the member with most broken links, even if another member is later in the ring', () => {
+  test('leaves out the member with the most broken links, even if another member is later in the ring', () => {
     expect(order('ABCD', 'AB AB AC AC').culprits).toBe('A');
     expect(order('ABC', 'AB AB AC')).toEqual({ ring: 'BC', relayed: [], culprits: 'A' });
   });

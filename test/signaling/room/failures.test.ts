@@ -89,7 +89,7 @@ describe('a link that breaks', () => {
 });
 
 describe('a missed deadline', () => {
-  test('while LINKING counts a link as broken if neither end has reported linked', () => {
+  test('while LINKING counts a link as broken if neither end has reported that it is linked', () => {
     const play = new Play(OPEN).enter(4).start();
     // No rank reaches Bo.
     play.do({ type: 'linked', member: 'Di', generation: 1 }, deadline('LINKING'));

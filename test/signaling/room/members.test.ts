@@ -38,7 +38,7 @@ describe('a rank that leaves', () => {
     expect(stuckToo.ring).toEqual(['Bo', 'Cy']);
   });
 
-  test('makes later reports about the old generation void', () => {
+  test('invalidates later reports about the old generation', () => {
     const play = open(3).do(left('Bo'));
     const { state } = play;
     play.do({ type: 'broken', member: 'Ada', generation: 1, peers: ['Cy'] });

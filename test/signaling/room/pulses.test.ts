@@ -40,7 +40,7 @@ describe('the deadline of a phase', () => {
     expect(deadlines(syncing)).toEqual(Array.from({ length: times }, () => SYNCING_MS));
   });
 
-  test('does not begin again if the working rank has already reported linked', () => {
+  test('does not begin again if the working rank has already reported that it is linked', () => {
     const play = new Play(OPEN).enter(2).start();
     play.do({ type: 'linked', member: 'Bo', generation: 1 }, pulse('Bo', WORKS));
     expect(deadlines(play)).toEqual([]);

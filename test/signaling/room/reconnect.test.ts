@@ -68,7 +68,7 @@ describe('a lost connection of a member', () => {
     expect(play.ring).toEqual(['Ada', 'Cy']);
   });
 
-  test('keeps a run paused if the run needs this newcomer, until the newcomer has returned and is ready', () => {
+  test('keeps a run that needs a newcomer paused until the newcomer has returned and is ready', () => {
     const play = Play.running(2, { nodes: { min: 2, max: 2 } }).do(left('Bo'), join('Cy'), away('Cy'));
     play.do(join('Di'), away('Di'), back(play, 'Di'));
     expect(play.state.phase).toBe('PAUSED');

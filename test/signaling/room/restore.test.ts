@@ -256,7 +256,7 @@ describe('after a restart of the server,', () => {
 describe('the reported state of a returning member', () => {
   const MAX = 2 ** 32 - 1;
 
-  test('is ignored in a room that was not restored if it names an unknown generation', () => {
+  test('is ignored if it names an unknown generation, unless the room was restored', () => {
     const play = new Play(OPEN).enter(2).do(away('Bo'));
     play.do(back(play, 'Bo', { generation: MAX, run: MAX, isRunOn: true })).start();
     expect(play.state).toMatchObject({ run: 1, generation: 1, highestReported: 0 });

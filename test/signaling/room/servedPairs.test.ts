@@ -56,7 +56,7 @@ describe('a pair that links through the server', () => {
     expect(served(failGeneration(play))).toEqual(['Ada Bo']);
   });
 
-  test('is known if one end alone reports it', () => {
+  test('is known even if only one end reports it', () => {
     const play = new Play(SERVED).enter(3).start();
     play.do({ type: 'linked', member: 'Cy', generation: 1, served: ['Ada'] });
     expect(unlinked(play)).toEqual(['Ada Cy']);
@@ -141,7 +141,7 @@ describe('a pair that has a direct connection beside its link through the server
     expect(play.ring).toEqual(NAMES.slice(0, n));
   });
 
-  test('shares that generation with pairs that report meanwhile', () => {
+  test('shares the generation that uses it with pairs that report meanwhile', () => {
     const play = running(3, ['Ada Bo', 'Bo Cy', 'Ada Cy']);
     expect([setsTimer(reportDirect(play, 'Ada', 'Bo')), setsTimer(reportDirect(play, 'Cy', 'Bo'))]).toEqual([
       true,
@@ -152,7 +152,7 @@ describe('a pair that has a direct connection beside its link through the server
     expect(play.do(grow).state).toMatchObject({ generation: 2, phase: 'RUNNING' });
   });
 
-  test('uses it, too, if it reports it before its link through the server', () => {
+  test('uses this connection even if it reports it before its link through the server', () => {
     const play = link(reportDirect(new Play(SERVED).enter(2).start(), 'Ada', 'Bo'), 'Ada Bo').report('synced', [
       'same',
     ]);
@@ -173,18 +173,18 @@ describe('a pair that has a direct connection beside its link through the server
     expect(failing.state.generation).toBe(1);
   });
 
-  test('uses it in the next run if the world is fixed', () => {
+  test('uses this connection in the next run if the world is fixed', () => {
     const play = reportDirect(running(2, ['Ada Bo'], { nodes: null }), 'Ada', 'Bo');
     expect([setsTimer(play), play.do(grow).state.generation]).toEqual([false, 1]);
     expect(served(play.do({ type: 'stop', member: 'Ada' }).start())).toEqual([]);
   });
 
-  test('uses it if there is a relay, and is no longer relayed', () => {
+  test('uses this connection if there is a relay, and is no longer relayed', () => {
     const play = reportDirect(running(2, ['Ada Bo'], { hasRelay: true }), 'Ada', 'Bo').do(grow);
     expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 2, relayed: [], served: [] });
   });
 
-  test('uses it and stays relayed if the connection goes over the relay', () => {
+  test('uses this connection and stays relayed if it goes over the relay', () => {
     const play = failGeneration(running(2, ['Ada Bo'], { hasRelay: true }));
     reportDirect(link(play, 'Ada Bo').report('synced', ['same']), 'Ada', 'Bo').do(grow);
     expect(play.received('Ada', 'prepare')).toMatchObject({ generation: 3, relayed: [['Ada', 'Bo']], served: [] });
@@ -205,7 +205,7 @@ describe('a pair that has a direct connection beside its link through the server
     expect(play.state).toMatchObject({ run: 2, phase: 'LINKING', served: [] });
   });
 
-  test('is ignored if it is of another generation or browser, or one end is no rank', () => {
+  test('is ignored if it is of another generation or browser, or if one end is not a rank', () => {
     const play = new Play(SERVED);
     for (const member of NAMES) play.do(join(member, { browser: member < 'C' ? 'one' : member }), ready(member));
     link(play.start(), 'Bo Cy').report('synced', ['same']);
@@ -233,7 +233,7 @@ describe('a member that may be isolated', () => {
     expect(includesPair(play.state.unlinked, ['Cy', 'Di'])).toBe(false);
   });
 
-  test('says nothing about pairs that use their link through the server again', () => {
+  test('says nothing about the pairs that again use their link through the server', () => {
     const play = link(allApart(), 'Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di').report('synced', ['same']);
     play.do(join('Ed'), ready('Ed'), grow);
     expect(play.state).toMatchObject({ generation: 3, isTraining: true });
@@ -343,7 +343,7 @@ describe('a room with a relay and links through the server', () => {
     expect(play.received('Ada', 'prepare')).toMatchObject({ relayed: [['Cy', 'Di']], served: [] });
   });
 
-  test('has no order with fewer links through the server', () => {
+  test('does not change its order to have fewer links through the server', () => {
     const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di'], BOTH).do(grow);
     expect(play.state.generation).toBe(1);
   });
@@ -365,7 +365,7 @@ const ask = (member: string): RoomEvent => ({
 });
 
 describe('a feed', () => {
-  test('begins directly if links of its feeder failed to tabs that have left, such as those of one laptop', () => {
+  test('begins directly if the failed links of its feeder led to tabs that have left, such as those of one laptop', () => {
     const play = running(2, ['Ada Bo']);
     for (const [gone, next] of [
       ['Bo', 'Cy'],
@@ -424,7 +424,7 @@ test('two members may link if they are ranks of the latest generation, or the en
 });
 
 describe('the order of a ring', () => {
-  test('changes while the ranks train if another one has fewer links through the server', () => {
+  test('changes while the ranks train if another order has fewer links through the server', () => {
     // Ada and Cy are in one network, Bo and Di in another.
     const play = running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']).do(grow);
     expect(play.state).toMatchObject({ generation: 2, isTraining: true, reorders: 1 });
@@ -434,7 +434,7 @@ describe('the order of a ring', () => {
     expect(play.do(grow).state).toMatchObject({ generation: 2, phase: 'RUNNING' });
   });
 
-  test('separates two members that cannot link directly, although others link both of them', () => {
+  test('separates two members that cannot link directly, although both can link to others', () => {
     const play = running(5, ['Ada Bo']).do(grow);
     expect(play.state.generation).toBe(2);
     expect(served(play)).toEqual([]);
@@ -458,7 +458,7 @@ describe('the order of a ring', () => {
     expect(failing.state.generation).toBe(1);
   });
 
-  test('does not change if all ranks wait for the next generation, because its pairs are known', () => {
+  test('does not change if all ranks wait for the next generation, because the pairs of this order are known', () => {
     const play = failGeneration(running(4, ['Ada Bo', 'Bo Cy', 'Cy Di', 'Ada Di']));
     expect(play.ring).toEqual(['Ada', 'Bo', 'Cy', 'Di']);
   });
@@ -594,7 +594,7 @@ describe('a network that isolates all tabs', () => {
     expect(model.generations).toBeLessThanOrEqual(3);
   });
 
-  test('costs a class that grows no further changes of its order', () => {
+  test('causes no further changes of the order while the class grows', () => {
     const networks = Array.from({ length: 20 }, (_, i) => i);
     const model = classIn(networks.slice(0, 12), 1, { canReach: () => false });
     model.runUntil(() => false, MINUTE);
@@ -610,7 +610,7 @@ describe('a network that isolates all tabs', () => {
   });
 });
 
-test('isolated tabs beside a network cost a class that grows at most one further change of its order', () => {
+test('isolated tabs beside a network cause at most one further change of the order while the class grows', () => {
   const networks = shuffled([10, ...Array<number>(10).fill(1)], 2);
   const model = classIn(networks, 2);
   model.runUntil(() => false, 2 * MINUTE);

@@ -72,7 +72,7 @@ describe('a spectator', () => {
     expect(play.state.hidden.size).toBe(0);
   });
 
-  test('can reconnect, also to a restarted server, which ignores the run that the spectator reports', () => {
+  test('can reconnect, even to a restarted server, which ignores the run that the spectator reports', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
     const settings = settingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };

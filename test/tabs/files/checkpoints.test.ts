@@ -65,7 +65,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     ] as const);
   const idsOf = async () => (await list()).checkpoints.map(({ id }) => id);
 
-  test('can be loaded, also after the tab that saved them was closed', async () => {
+  test('can be loaded, even after the tab that saved them was closed', async () => {
     const meta = metaOf('first');
     expect(await list()).toEqual({ checkpoints: [], damaged: [] });
     expect(await save(meta, { first: 5, count: 1001 })).toBe('saved');

@@ -52,7 +52,7 @@ async function finish(tabs: readonly Tab[]): Promise<void> {
   for (const tab of tabs) expect(tab.violations).toEqual([]);
 }
 
-test('tabs train on the first pictures while the others arrive, and the pages show how many bytes are there', async () => {
+test('tabs train on the first pictures while the others arrive, and the pages show how many bytes have arrived', async () => {
   const { ann, ben } = await share();
   await finish([ann, ben]);
   const stepped = ben.events.findIndex(({ type }) => type === 'step');

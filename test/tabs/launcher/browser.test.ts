@@ -15,7 +15,7 @@ async function commandLineOf(one: Browser): Promise<string> {
   return (await cdp.send('SystemInfo.getInfo')).commandLine;
 }
 
-test('the browser has no other pages than the open tab, also no hidden pages', async () => {
+test('the browser has no pages other than the open tab, not even hidden pages', async () => {
   await (await browser.newContext()).newPage();
   const cdp = await browser.newBrowserCDPSession();
   // An empty filter matches every kind of target, also hidden ones.

@@ -201,7 +201,7 @@ describe.skipIf(!hasRedis)('two signaling processes', () => {
     expect(tabs.map((tab) => steps(tab)[0])).toEqual([0, 0, 0, 0]);
   });
 
-  test('when a process is killed, and links go through it and the other one, training loses no step', async () => {
+  test('when a process through which links go to the other process is killed, training loses no step', async () => {
     const { owner, other, balance } = await start(3, '--server-links', 'only');
     const [first, second] = [
       await balance([owner.port, other.port], false),

@@ -112,7 +112,7 @@ describe('the player', () => {
     player.dispose();
   });
 
-  test('immediately shows the ranks of a new world size, and stops when there is no trace any more', () => {
+  test('immediately shows the ranks of a new world size, and stops when there is no longer a trace', () => {
     const newest = signal<Stage | null>(stageOf(3));
     const player = createPlayer(newest, options(true));
     newest.value = stageOf(4);
