@@ -223,7 +223,7 @@ export class StateFeed<Head = unknown> {
       for (;;) {
         const request = await group.broadcastObject<Request | null>(undefined, NEWCOMER);
         if (request === null) return;
-        if (request.wants === 'news') await this.#wait(request.at);
+        if (request.wants === 'news') await this.#wait(request.at, group.failed);
         const { answer, slices } = await this.#answer(request);
         log(() => {
           const sent = answer.offer
@@ -248,11 +248,14 @@ export class StateFeed<Head = unknown> {
     }
   }
 
-  /** Waits until the run has a later state than `at`, for at most {@link NEWS_MS}. */
-  async #wait(at: Reached | null): Promise<void> {
+  /**
+   * Waits until the run has a later state than `at` or the group has failed, for at most
+   * {@link NEWS_MS}. The next generation of this rank waits for the end of its feeds.
+   */
+  async #wait(at: Reached | null, failed: Promise<unknown>): Promise<void> {
     const { replica } = this.#options;
     if (at === null || replica.progress().step > at.step) return;
-    await this.#pause(this.#news.promise, NEWS_MS);
+    await this.#pause(Promise.race([this.#news.promise, failed]), NEWS_MS);
   }
 
   /** Waits for `event`, but no longer than `ms` milliseconds. */

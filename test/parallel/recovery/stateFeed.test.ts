@@ -86,6 +86,8 @@ class World {
   readonly reports: Receiving[] = [];
   /** When the ranks of the run need not wait any longer, in milliseconds. */
   nearAt: number | null = null;
+  /** Resolves when the feeder's part in the feed has ended. */
+  served: Promise<void> = Promise.resolve();
   readonly #rate: number;
   readonly #feed: StateFeed;
   readonly #received: StateFeed;
@@ -129,7 +131,7 @@ class World {
     const [one, other] = meshes.map((mesh) => new ProcessGroup(mesh, { clock })) as [ProcessGroup, ProcessGroup];
     const onnear = (): void => void (this.nearAt ??= clock.now());
     const hooks = { onnear, onbytes: () => {} };
-    this.#feed.run(one, identities[0], hooks).catch(() => {});
+    this.served = this.#feed.run(one, identities[0], hooks).catch(() => {});
     this.#received.run(other, identities[1], hooks).catch(() => {});
     this.#cut = () => {
       for (const group of [one, other]) group.abort(new PeerGoneError('The link broke.'));
@@ -217,6 +219,19 @@ describe('a newcomer that is fed during training', () => {
     now.link();
     await now.until(() => now.nearAt !== null);
     expect(now.feeder.copies).toBe(2);
+  });
+
+  test('does not keep its feeder when the link closes while it waits for news', async () => {
+    const world = new World(1e6, { stepMs: 1e6 });
+    world.link();
+    await world.until(() => world.nearAt !== null);
+    for (let i = 0; i < 100; i++) await turn();
+    world.cut();
+    let hasEnded = false;
+    void world.served.then(() => (hasEnded = true));
+    // The clock stands still, so no deadline passes.
+    for (let i = 0; i < 100; i++) await turn();
+    expect(hasEnded).toBe(true);
   });
 
   test('receives nothing from a rank of another run and enters at once', async () => {
