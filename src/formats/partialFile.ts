@@ -24,17 +24,13 @@ export class PartialFile {
   readonly name: string;
   readonly size: number;
   readonly #bytes: Bytes;
-  readonly #blockBytes: number;
-  readonly #keptBlocks: number;
   /** Blocks by their index in the file. The least recently used block is first. */
   readonly #blocks = new Map<number, Promise<Uint8Array<ArrayBuffer>>>();
 
-  constructor(name: string, bytes: Bytes, { blockBytes = BLOCK_BYTES, keptBytes = KEPT_BYTES } = {}) {
+  constructor(name: string, bytes: Bytes) {
     this.name = name;
     this.size = bytes.size;
     this.#bytes = bytes;
-    this.#blockBytes = blockBytes;
-    this.#keptBlocks = Math.floor(keptBytes / blockBytes);
   }
 
   /**
@@ -44,25 +40,24 @@ export class PartialFile {
    */
   async read(from: number, to: number): Promise<Uint8Array<ArrayBuffer>> {
     const end = Math.min(to, this.size);
-    const size = this.#blockBytes;
-    const first = Math.floor(from / size);
-    const count = Math.max(0, Math.ceil(end / size) - first);
-    if (count === 1) return (await this.#block(first)).subarray(from - first * size, end - first * size);
+    const first = Math.floor(from / BLOCK_BYTES);
+    const count = Math.max(0, Math.ceil(end / BLOCK_BYTES) - first);
+    if (count === 1) return (await this.#block(first)).subarray(from - first * BLOCK_BYTES, end - first * BLOCK_BYTES);
     const out = new Uint8Array(Math.max(0, end - from));
     const blocks = await Promise.all(Array.from({ length: count }, (_, i) => this.#block(first + i)));
     for (const [i, block] of blocks.entries()) {
-      const at = (first + i) * size;
+      const at = (first + i) * BLOCK_BYTES;
       out.set(block.subarray(Math.max(0, from - at), end - at), Math.max(0, at - from));
     }
     return out;
   }
 
   #block(number: number): Promise<Uint8Array<ArrayBuffer>> {
-    const size = this.#blockBytes;
-    const block = this.#blocks.get(number) ?? readBytes(this.name, this.#bytes, number * size, (number + 1) * size);
+    const block =
+      this.#blocks.get(number) ?? readBytes(this.name, this.#bytes, number * BLOCK_BYTES, (number + 1) * BLOCK_BYTES);
     this.#blocks.delete(number);
     this.#blocks.set(number, block);
-    if (this.#blocks.size > this.#keptBlocks) this.#blocks.delete(this.#blocks.keys().next().value!);
+    if (this.#blocks.size * BLOCK_BYTES > KEPT_BYTES) this.#blocks.delete(this.#blocks.keys().next().value!);
     return block;
   }
 }
@@ -88,18 +83,4 @@ export async function readBytes(
       { cause },
     );
   }
-}
-
-/** Returns bytes that `read` reads when they are needed. */
-export function bytesOf(
-  size: number,
-  read: (start: number, end: number) => Promise<ArrayBuffer>,
-  { start = 0, end = size } = {},
-): Bytes {
-  const at = (offset: number): number => Math.min(start + offset, end);
-  return {
-    size: end - start,
-    slice: (from, to) => bytesOf(size, read, { start: at(from), end: at(to) }),
-    arrayBuffer: () => (start < end ? read(start, end) : Promise.resolve(new ArrayBuffer(0))),
-  };
 }

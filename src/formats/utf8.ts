@@ -12,16 +12,6 @@ export const MAX_CHARACTER_BYTES = 4;
 export function decodeUtf8(bytes: Uint8Array, codes: Uint32Array): number {
   let length = 0;
   for (let at = 0; at < bytes.length;) {
-    // Most texts are mostly ASCII. Four characters at a time take half as long as one at a time.
-    for (; at + 4 <= bytes.length; at += 4, length += 4) {
-      const [a, b, c, d] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!];
-      if ((a | b | c | d) >= LOWEST[1]) break;
-      codes[length] = a;
-      codes[length + 1] = b;
-      codes[length + 2] = c;
-      codes[length + 3] = d;
-    }
-    if (at === bytes.length) break;
     const first = bytes[at++]!;
     if (first < LOWEST[1]) {
       codes[length++] = first;

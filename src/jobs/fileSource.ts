@@ -7,7 +7,7 @@ import { DataError, messageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
 import { download, rangedSize, type DownloadOptions } from './download.ts';
-import { storedFile, type BytesPlace, type FilePlace, type StoredFile } from './storedFile.ts';
+import { storedFile, type FilePlace, type StoredFile } from './storedFile.ts';
 import { readRange } from './webRanges.ts';
 
 /** Maximum size of a file that is read as a whole. MNIST's largest file has 47 MB. */
@@ -183,21 +183,17 @@ export async function listFiles(
   address: string,
   options: Pick<LoadDataOptions, 'baseUrl' | 'signal' | 'onprogress'>,
   isWanted: (name: string) => boolean = () => true,
-): Promise<(StoredFile & { place: BytesPlace })[]> {
+): Promise<StoredFile[]> {
   const { baseUrl, signal, onprogress } = options;
   const url = webUrl(address, baseUrl);
   const received = sumOfBytes(onprogress);
-  const fileAt = (
-    path: string,
-    place: Extract<FilePlace, { in: 'web' }>,
-    version?: number,
-  ): StoredFile & { place: BytesPlace } => {
+  const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>, version?: number): StoredFile => {
     const size = place.range.end - place.range.start;
     const blob = (): Promise<Blob> => readRange(place.url, { ...place.range, path }, { signal, onbytes: received() });
     return { path, size, version, place, blob };
   };
   if (!url.pathname.endsWith('/')) {
-    const size = await rangedSize(url, signal);
+    const size = /\.zip$/i.test(url.pathname) ? await rangedSize(url, signal) : null;
     if (size !== null) return [fileAt(nameOf(url), { in: 'web', url: url.href, range: { start: 0, end: size } })];
     return (await fetchFiles(address, options)).map(storedFile);
   }

@@ -4,7 +4,7 @@
  * thread, which then reads them; those of files that other ranks send only after {@link arrived}.
  */
 import { unpackEntry, entryBytes, headerBytes, MAX_HEADER_BYTES, type ZipEntryFacts } from '../formats/zipEntry.ts';
-import { bytesOf, type Bytes } from '../formats/partialFile.ts';
+import type { Bytes } from '../formats/partialFile.ts';
 import { DataError, messageOf } from '../util/errors.ts';
 import { readRanges, type ByteRange, type FileRange } from './webRanges.ts';
 
@@ -24,10 +24,7 @@ export interface StoredFile {
 }
 
 /** Where the bytes of a file are. */
-export type FilePlace = BytesPlace | { readonly in: 'zip'; readonly zip: BytesPlace; readonly entry: ZipEntryFacts };
-
-/** Where the bytes of a file are that is not in a zip file. */
-export type BytesPlace =
+export type FilePlace =
   /** A file of the user's device. */
   | { readonly in: 'blob'; readonly blob: Blob }
   /** A range of bytes of a file on a web server. */
@@ -35,7 +32,8 @@ export type BytesPlace =
   /** A file that other ranks send while it is read. */
   | { readonly in: 'shared'; readonly file: SharedFile }
   /** The bytes of a file of `size` bytes from byte `start` on, as far as they are in `blob`. */
-  | { readonly in: 'part'; readonly blob: Blob; readonly start: number; readonly size: number };
+  | { readonly in: 'part'; readonly blob: Blob; readonly start: number; readonly size: number }
+  | { readonly in: 'zip'; readonly zip: Exclude<FilePlace, { in: 'zip' }>; readonly entry: ZipEntryFacts };
 
 /** A file whose bytes arrive from other ranks. */
 export interface SharedFile {
@@ -50,7 +48,7 @@ export interface SharedFile {
   range(start: number, end: number): Promise<Blob>;
 }
 
-export function storedFile(file: File): StoredFile & { place: BytesPlace } {
+export function storedFile(file: File): StoredFile {
   return {
     path: file.name,
     size: file.size,
@@ -62,21 +60,34 @@ export function storedFile(file: File): StoredFile & { place: BytesPlace } {
 }
 
 /** Returns the bytes at a place, which are read when they are needed. */
-export function bytesAt(place: BytesPlace): Bytes {
+export function bytesAt(place: Exclude<FilePlace, { in: 'zip' }>): Bytes {
   if (place.in === 'blob') return place.blob;
   if (place.in === 'part') {
     const { blob, start, size } = place;
-    return bytesOf(size, (from, to) => blob.slice(from - start, to - start).arrayBuffer());
+    return bytesOf(size, (range) => blob.slice(range.start - start, range.end - start).arrayBuffer());
   }
   if (place.in === 'shared') {
     const { file } = place;
-    return bytesOf(file.size, async (start, end) => (await file.range(start, end)).arrayBuffer());
+    return bytesOf(file.size, async ({ start, end }) => (await file.range(start, end)).arrayBuffer());
   }
   const { url, range } = place;
-  return bytesOf(range.end - range.start, async (start, end) => {
+  return bytesOf(range.end - range.start, async ({ start, end }) => {
     const [bytes] = await readRanges(url, [{ start: range.start + start, end: range.start + end }]);
     return bytes!.slice().buffer;
   });
+}
+
+function bytesOf(
+  size: number,
+  read: (range: ByteRange) => Promise<ArrayBuffer>,
+  range: ByteRange = { start: 0, end: size },
+): Bytes {
+  const at = (offset: number): number => Math.min(range.start + offset, range.end);
+  return {
+    size: range.end - range.start,
+    slice: (start, end) => bytesOf(size, read, { start: at(start), end: at(end) }),
+    arrayBuffer: () => read(range),
+  };
 }
 
 /**

@@ -76,7 +76,7 @@ export class CharacterReader implements TokenReader {
     this.#widen(tokenizer.size);
     const tokens = this.#length === this.#most ? this.#tokens : this.#tokens.slice(0, this.#length);
     const tokenOf = Uint16Array.from(codes, (code) => tokenizer.encode(String.fromCodePoint(code))[0]!);
-    replaceAll(tokens, tokenOf);
+    for (let i = 0; i < tokens.length; i++) tokens[i] = tokenOf[tokens[i]!]!;
     return { tokenizer, tokens };
   }
 
@@ -87,9 +87,4 @@ export class CharacterReader implements TokenReader {
     wide.set(this.#tokens.subarray(0, this.#length));
     this.#tokens = wide;
   }
-}
-
-/** Replaces each token by its element of `by`. Engines compile this loop slower in a method that awaits. */
-function replaceAll(tokens: Tokens, by: Uint16Array): void {
-  for (let i = 0; i < tokens.length; i++) tokens[i] = by[tokens[i]!]!;
 }

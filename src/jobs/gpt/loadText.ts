@@ -5,13 +5,11 @@
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import { isHidden, kindOfName } from '../../spec/dataFiles.ts';
-import { listFiles, type LoadDataOptions } from '../fileSource.ts';
-import { bytesAt, type BytesPlace } from '../storedFile.ts';
-import { readRanges } from '../webRanges.ts';
+import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
-import { bytesOf, PartialFile, readBytes, type Bytes } from '../../formats/partialFile.ts';
+import { readBytes } from '../../formats/partialFile.ts';
 import { encodingOf, EXAMINED_BYTES } from '../../formats/textEncoding.ts';
-import { plainText, textOf, type Text, type TextFile } from './text.ts';
+import { plainText, textOf, type Text } from './text.ts';
 
 /**
  * Maximum size of the text. Its tokens need at most as much memory again if it has at most 256
@@ -21,8 +19,7 @@ import { plainText, textOf, type Text, type TextFile } from './text.ts';
 const MAX_TEXT_BYTES = 512 * 1024 * 1024;
 
 /**
- * Opens the text of a job. Invalid UTF-8 is found later, when the text is read. If a web server
- * sends parts of files, its text is received only then.
+ * Opens the text of a job. Invalid UTF-8 is found later, when the text is read.
  *
  * @throws (rejects) DataError if there is no text or the text is too large.
  */
@@ -34,9 +31,8 @@ export async function loadText(
     case 'built-in':
       return plainText(writeFables());
     case 'url': {
-      const listed = await listFiles(data.url, options, (name) => kindOfName(name) === 'text');
-      const files = inWindows(listed);
-      return checked(files, `in ${new URL(data.url, options.baseUrl).href}`, encoding, options.signal);
+      const fetched = await fetchFiles(data.url, options, (name) => kindOfName(name) === 'text');
+      return checked(fetched, `in ${new URL(data.url, options.baseUrl).href}`, encoding, options.signal);
     }
     case 'files':
     case 'shared':
@@ -50,53 +46,12 @@ export async function loadText(
   }
 }
 
-/** Bytes of a web server's file that are requested together, and how many of them stay in memory. */
-const WINDOWS = { blockBytes: 1024 * 1024, keptBytes: 8 * 1024 * 1024 };
-
-/**
- * Returns files whose bytes are requested when they are read. A request receives the bytes of
- * several small files if a web server's file contains them.
- */
-function inWindows(files: readonly { path: string; place: BytesPlace }[]): TextFile[] {
-  const ends = new Map<string, number>();
-  for (const { place } of files) {
-    if (place.in === 'web') ends.set(place.url, Math.max(place.range.end, ends.get(place.url) ?? 0));
-  }
-  const windows = new Map<string, PartialFile>();
-  for (const [url, end] of ends) {
-    windows.set(url, new PartialFile(url, bytesAt({ in: 'web', url, range: { start: 0, end } }), WINDOWS));
-  }
-  return files.map(({ path: name, place }) => {
-    if (place.in !== 'web') return withName(name, bytesAt(place));
-    const { url, range } = place;
-    const read = async (from: number, to: number): Promise<ArrayBuffer> => {
-      const own = { start: range.start + from, end: range.start + to, path: name };
-      // If a window cannot be received, perhaps only another file in it has changed.
-      const bytes = await windows
-        .get(url)!
-        .read(own.start, own.end)
-        .catch(async () => (await readRanges(url, [own]))[0]!);
-      return bytes.slice().buffer;
-    };
-    return withName(name, bytesOf(range.end - range.start, read));
-  });
-}
-
-function withName(name: string, bytes: Bytes): TextFile {
-  return {
-    name,
-    size: bytes.size,
-    slice: (start, end) => bytes.slice(start, end),
-    arrayBuffer: () => bytes.arrayBuffer(),
-  };
-}
-
 /**
  * Checks the files of a text. If there are several files, hidden files are left out, and so are
  * files that are not text and whose names do not end in .txt.
  */
 async function checked(
-  given: readonly TextFile[],
+  given: readonly File[],
   where: string,
   encoding?: JobSpec['encoding'],
   signal?: AbortSignal,

@@ -12,14 +12,11 @@ import {
   EXAMINED_BYTES,
   isMarkup,
 } from '../../formats/textEncoding.ts';
-import { readBytes, type Bytes } from '../../formats/partialFile.ts';
+import { readBytes } from '../../formats/partialFile.ts';
 import { begunBytes, decodeUtf8 } from '../../formats/utf8.ts';
 import type { TextEncodingName } from '../../spec/names.ts';
 import { byFolder } from '../fileNotes.ts';
 import { DataError } from '../../util/errors.ts';
-
-/** A file of a text, on this device or on a web server. */
-export type TextFile = Bytes & { readonly name: string };
 
 export interface Text {
   /** Size in bytes. The text has at most this many characters. */
@@ -50,7 +47,7 @@ const BYTE_ORDER_MARK = 0xfeff;
 
 /** Returns the text of `files`, which are sorted by name and joined by line breaks. */
 export function textOf(
-  files: readonly TextFile[],
+  files: readonly File[],
   {
     signal,
     ignored = [],
@@ -151,7 +148,7 @@ interface Part {
   end: number;
 }
 
-async function* utf8Pieces(file: TextFile, pieceBytes: number): AsyncGenerator<Part> {
+async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part> {
   const codes = new Uint32Array(Math.min(BLOCK_BYTES, file.size));
   let next = readBytes(file.name, file, 0, pieceBytes);
   for (let at = 0; at < file.size;) {
@@ -187,7 +184,7 @@ async function* utf8Pieces(file: TextFile, pieceBytes: number): AsyncGenerator<P
 
 /** Yields a text in another encoding than UTF-8. */
 async function* decodedPieces(
-  file: TextFile,
+  file: File,
   encoding: ReturnType<typeof encodingOfText>,
   pieceBytes: number,
 ): AsyncGenerator<Part> {

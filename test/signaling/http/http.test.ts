@@ -1,5 +1,3 @@
-import { loadText } from '../../../src/jobs/gpt/loadText.ts';
-import { stringOf } from '../../../src/jobs/gpt/text.ts';
 import { listFiles } from '../../../src/jobs/fileSource.ts';
 import { readFiles } from '../../../src/jobs/storedFile.ts';
 import { readRanges } from '../../../src/jobs/webRanges.ts';
@@ -11,7 +9,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startSignaling, type SignalingServer } from '../../../signaling/index.ts';
 
 const LARGE_BYTES = 32 * 1024 * 1024;
@@ -252,30 +250,6 @@ describe('the HTTP server', () => {
     const reading = readFiles(requested.map((i) => listed[i]!));
     await expect(reading).rejects.toThrow(/^cats\/2\.png in .* has changed since it was listed/);
     await cats.close();
-  });
-
-  test('a text is received while it is read, and small files share requests', async () => {
-    const place = path.join(folder, 'texts');
-    await mkdir(place);
-    const long = Array.from({ length: 300_000 }, (_, i) => `line ${i} é\n`).join('');
-    for (let i = 0; i < 30; i++) await writeFile(path.join(place, `${10 + i}.txt`), `short ${i}`);
-    await writeFile(path.join(place, '99.txt'), long);
-    const texts = await startSignaling({ data: place, logLevel: 'silent' });
-    const requests = vi.spyOn(globalThis, 'fetch');
-    const text = await loadText({ job: 'gpt', data: { kind: 'url', url: '/data/' } }, { baseUrl: texts.url });
-    expect(requests).toHaveBeenCalledTimes(1);
-    let whole = '';
-    for await (const piece of text.pieces()) whole += stringOf(piece);
-    expect(whole === [...Array.from({ length: 30 }, (_, i) => `short ${i}`), long].join('\n')).toBe(true);
-    expect(requests.mock.calls.length).toBe(1 + Math.ceil(text.bytes / 1024 ** 2));
-    requests.mockRestore();
-    const again = await loadText({ job: 'gpt', data: { kind: 'url', url: '/data/' } }, { baseUrl: texts.url });
-    await rm(path.join(place, '12.txt'));
-    const reading = (async () => {
-      for await (const _ of again.pieces()) continue;
-    })();
-    await expect(reading).rejects.toThrow(/^12\.txt in .* has changed since it was listed/);
-    await texts.close();
   });
 
   test('serves a data folder again after it could not be read for a moment', async () => {
