@@ -2,7 +2,7 @@
  * Checks that files, folders, headings, npm scripts and command-line options exist if the documents
  * name them.
  */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { BENCHMARKS } from '../bench/command/all.ts';
@@ -125,9 +125,50 @@ describe('paths in documents', () => {
   });
 });
 
+const spansOf = (text: string): string[] => Array.from(text.matchAll(/`([\w./-]+)`/g), ([, span]) => span!);
+
+const foldersOf = (text: string): string[] =>
+  spansOf(text).filter((name) => statSync(path.join(ROOT, name), { throwIfNoEntry: false })?.isDirectory());
+
 /**
- * Steps of a call path: every `file: function` of a table row, `a -> b` in order. A heading row
- * names the folders of the rows below it.
+ * Returns the TypeScript files and the folders that a feature page names, each with the folders to
+ * which the name may be relative: in a table, those in the table's head; elsewhere, those that the
+ * page names anywhere. A file name without a folder is only returned from tables, because
+ * sentences also name files of users.
+ */
+function namesIn(text: string): { name: string; folders: string[] }[] {
+  const ofPage = foldersOf(text);
+  let head: string[] | null = null;
+  return text.split('\n').flatMap((line) => {
+    head = line.startsWith('|') ? (head ?? foldersOf(line)) : null;
+    const pattern = head ? /\.tsx?$|\/$/ : /\/.*\.tsx?$/;
+    const folders = ['', 'src', ...(head ?? ofPage)];
+    return spansOf(line).flatMap((name) => (pattern.test(name) && !name.startsWith('/') ? [{ name, folders }] : []));
+  });
+}
+
+describe('files and folders in feature pages', () => {
+  test('are found', () => {
+    const page = '`spec/plan.ts`, `x.ts`, `src/gpu`\n\n| file of `src/util` |\n|---|\n| `hash.ts`, `a/` |\n';
+    expect(namesIn(page)).toEqual([
+      { name: 'spec/plan.ts', folders: ['', 'src', 'src/gpu', 'src/util'] },
+      { name: 'hash.ts', folders: ['', 'src', 'src/util'] },
+      { name: 'a/', folders: ['', 'src', 'src/util'] },
+    ]);
+  });
+
+  test.each(PAGES.filter((page) => page.startsWith('docs/features/')))('exist if %s names them', (page) => {
+    const missing = namesIn(read(page)).filter(
+      ({ name, folders }) => !folders.some((folder) => existsSync(path.join(ROOT, folder, name))),
+    );
+    expect(missing.map(({ name }) => name)).toEqual([]);
+  });
+});
+
+/**
+ * Steps of a call path: every `file: function` of a table row, `a -> b` in order. For a `file`
+ * alone, the name is empty. A heading row names the folders of the rows below it. A file name
+ * without a folder is in the folder of the file before it in its row.
  */
 function callsOf(text: string): { row: string; file: string; name: string }[] {
   let folders: string[] = [];
@@ -136,11 +177,14 @@ function callsOf(text: string): { row: string; file: string; name: string }[] {
     if (heading) folders = [...heading[1]!.matchAll(/`([^`]+)`/g)].map(([, folder]) => folder!);
     if (!/^\| \d+ \|/.test(row)) return [];
     let file = '';
-    return [...row.matchAll(/`([^`]*\.ts: [^`]*)`/g)].flatMap(([, span]) =>
+    return [...row.matchAll(/`([^`]*\.tsx?(?:: [^`]*)?)`/g)].flatMap(([, span]) =>
       span!.split(' -> ').map((part) => {
-        const [, own, name] = /^(?:(\S+\.ts): )?(\S+)$/.exec(part)!;
+        const [, own, name] = /^(?:(\S+\.tsx?)(?:: |$))?(\S*)$/.exec(part)!;
         if (own !== undefined) {
-          const places = [own, ...[...folders, path.posix.dirname(file)].map((folder) => path.posix.join(folder, own))];
+          const isBeside = file !== '' && !own.includes('/');
+          const places = (isBeside ? [path.posix.dirname(file)] : ['', ...folders]).map((folder) =>
+            path.posix.join(folder, own),
+          );
           file = places.find((place) => existsSync(path.join(ROOT, place))) ?? own;
         }
         return { row, file, name: name! };
@@ -156,6 +200,7 @@ describe('call paths in ARCHITECTURE.md', () => {
 
   test.each(calls.map((call) => [call.file, call.name, call.row] as const))('%s: %s exists', (file, name, row) => {
     expect(existsSync(path.join(ROOT, file)), row).toBe(true);
+    if (name === '') return;
     // The line of a definition does not end with a semicolon, that of a call does.
     const method = `^ +(?:(?:static|async|protected|get) )*${name}[<(](?:.*[^;])?$`;
     const defined = new RegExp(`${method}|function\\*? ${name}\\b|const ${name} = `, 'm');
