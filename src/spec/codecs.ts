@@ -1,7 +1,8 @@
 /**
  * The codecs: encodings of the gradients that ranks exchange. Rows are sorted from lossless to most
- * lossy, because `auto` chooses the first codec that makes communication short enough. The row of a
- * codec contains all that forms, checks and cost models know about it.
+ * lossy, because `auto` chooses the first codec that makes communication short enough. Forms,
+ * checks and cost models read the facts about a codec in its row, and the number of encoded bytes
+ * in `Codec.bytesOf` of `src/collectives/codecs.ts` or in `GRADIENT_CODECS`.
  */
 
 export interface CodecFacts {

@@ -1,6 +1,7 @@
 /**
- * The strategies by which ranks learn together. All that jobs, forms, pages and documents know
- * about a strategy is in its row; `src/parallel/strategies` has its class.
+ * The strategies by which ranks learn together. Jobs, forms, pages and documents read the facts
+ * about a strategy in its row. Its name and its texts are in `src/app/locales`, its class in
+ * `src/parallel/strategies`, and the costs of its exchanges in `src/parallel/costs`.
  */
 import { COLLECTIVE_CODECS, PIPELINE_CODECS, PLANNED_CODECS, type JobCodec, type PlannedCodec } from './codecs.ts';
 import type { OptimizerName } from './names.ts';

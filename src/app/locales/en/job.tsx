@@ -63,7 +63,7 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
     name: 'streaming DiLoCo',
     does: 'This works like DiLoCo, but tabs exchange one part of the model after the other while they continue to train. No tab waits for a large transfer.',
     instead: (steps) =>
-      `Each rank trains by itself. Each quarter of the parameters is exchanged ${often(steps)}, one quarter after the other, while training continues.`,
+      `Each rank trains by itself. Each part of the parameters is exchanged ${often(steps)}, one part after the other, while training continues.`,
   },
   sparseloco: {
     name: 'SparseLoCo',
@@ -181,7 +181,7 @@ export const job = {
   insteadOfGradients: {
     powersgd:
       'Instead of gradients, ranks all-reduce low-rank factors of them (PowerSGD), which have a few hundredths of the bytes. No chunks of gradients travel on a ring.',
-  } as Record<Exclude<JobCodec, CodecName>, string>,
+  } satisfies Record<Exclude<JobCodec, CodecName>, string>,
   algorithm: 'All-reduce by',
   algorithms: {
     auto: 'auto',
@@ -207,7 +207,7 @@ export const job = {
     microBatches: 'Micro-batches of a step',
     pipelineSchedule: 'Schedule of the stages',
     recompute: 'Activations',
-  } as Record<StrategySetting, string>,
+  } satisfies Record<StrategySetting, string>,
   /** The setting `syncEvery` of a strategy with a server. */
   allWait: 'Wait for all tabs every … steps',
   asUsual: 'default',

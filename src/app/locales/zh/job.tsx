@@ -41,7 +41,7 @@ export const strategies: Record<StrategyName, StrategyTexts> = {
   'streaming-diloco': {
     name: '流式 DiLoCo',
     does: '像 DiLoCo，但各标签页一边继续训练，一边依次交换模型的各个部分。谁也不必等待大块传输。',
-    instead: (steps) => `每个 rank 各自训练；参数分为四份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
+    instead: (steps) => `每个 rank 各自训练；参数分为几份，每份${often(steps)}交换一次，依次进行，其间训练继续。`,
   },
   sparseloco: {
     name: 'SparseLoCo',
