@@ -188,6 +188,9 @@ export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 const PlanFields = v.strictObject(schemasOf(PLAN_FIELDS));
 export type TrainingPlan = v.InferOutput<typeof PlanFields>;
 
+/** The options of a plan's codec. */
+export type CodecOptions = Pick<TrainingPlan, 'errorFeedback'>;
+
 /**
  * For each feature that not every strategy supports: the path of its field, and a test whether a
  * plan has the feature.

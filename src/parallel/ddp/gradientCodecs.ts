@@ -1,15 +1,15 @@
 /** The codecs that replace a gradient by smaller tensors. The hooks of DDP implement them. */
 import type { CodecName, JobCodec } from '../../spec/codecs.ts';
+import type { CodecOptions } from '../../spec/plan.ts';
 import type { Variable } from '../backward/flatten.ts';
 import type { CommHook } from './commHooks.ts';
 import { compressedSize, createPowerSgdHook } from './powerSgd.ts';
 
-export interface HookOptions {
+export interface HookOptions extends CodecOptions {
   /** Rank of PowerSGD's matrices. */
   matrixRank: number;
   /** Number of uncompressed steps at the start. */
   plainSteps: number;
-  errorFeedback: boolean;
 }
 
 interface GradientCodec {

@@ -4,6 +4,7 @@
  */
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, type JobCodec, type PlannedCodec } from '../../spec/codecs.ts';
+import type { CodecOptions } from '../../spec/plan.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../backward/flatten.ts';
 import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
@@ -44,9 +45,8 @@ const FIRST = 1;
  */
 const TIMED = 3;
 
-export interface TransportOptions {
+export interface TransportOptions extends CodecOptions {
   codec: PlannedCodec;
-  errorFeedback: boolean;
 }
 
 export class GradientTransport {
@@ -149,8 +149,7 @@ export class GradientTransport {
   #use(codec: JobCodec, plainSteps: number): void {
     this.#codec = codec;
     if (isCollectiveCodec(codec)) return this.#ddp.setTransport(codec, null);
-    const { errorFeedback } = this.#options;
-    const hook = GRADIENT_CODECS[codec].createHook({ matrixRank: this.#matrixRank, plainSteps, errorFeedback });
+    const hook = GRADIENT_CODECS[codec].createHook({ ...this.#options, matrixRank: this.#matrixRank, plainSteps });
     // If `auto` chooses a codec that has a hook, links are slow. All gradients are then in one
     // bucket, so that a step waits for fewer hops.
     this.#ddp.setTransport('fp32', hook, this.#gradients !== null);

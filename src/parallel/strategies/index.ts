@@ -1,7 +1,7 @@
 /** The strategies by name; docs/STRATEGIES.md compares them. */
 import { createOptimizer } from '../../optim/index.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
-import type { TrainingPlan } from '../../spec/plan.ts';
+import type { CodecOptions, TrainingPlan } from '../../spec/plan.ts';
 import {
   hasWholeModel,
   STRATEGIES,
@@ -24,24 +24,16 @@ export type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.
 export type { DdpState } from '../recovery/ddpState.ts';
 export type { StepReport } from '../recovery/strategy.ts';
 
-export type StrategyChoice = Pick<
-  TrainingPlan,
-  | 'strategy'
-  | 'measure'
-  | 'syncEvery'
-  | 'outerLearningRate'
-  | 'staleness'
-  | 'codec'
-  | 'errorFeedback'
-  | 'shardOptimizer'
-  | 'clipNorm'
->;
+export type StrategyChoice = CodecOptions &
+  Pick<
+    TrainingPlan,
+    'strategy' | 'measure' | 'syncEvery' | 'outerLearningRate' | 'staleness' | 'codec' | 'shardOptimizer' | 'clipNorm'
+  >;
 
 type Create = (choice: StrategyChoice, options: StrategyOptions) => Promise<Ddp | LocalSteps | ServerStrategy>;
 
 const CREATE: Record<ReplicaStrategy, Create> = {
-  ddp: ({ codec, errorFeedback, shardOptimizer }, options) =>
-    Ddp.create({ ...options, codec, errorFeedback, shardOptimizer }),
+  ddp: (choice, options) => Ddp.create({ ...choice, ...options }),
   'parameter-server': (_, options) => ParameterServer.create(options),
   'async-parameter-server': ({ strategy, staleness, syncEvery }, options) =>
     AsyncParameterServer.create({ ...options, staleness, syncEvery: syncEvery ?? STRATEGIES[strategy].syncEvery! }),
@@ -74,7 +66,7 @@ export function createStrategy(
 }
 
 function createLocalSteps(
-  { strategy, codec, errorFeedback, ...choice }: StrategyChoice,
+  { strategy, codec, ...choice }: StrategyChoice,
   options: StrategyOptions,
 ): Promise<LocalSteps> {
   const { local, syncEvery: usual, codecs }: StrategyFacts = STRATEGIES[strategy];
@@ -90,7 +82,7 @@ function createLocalSteps(
     codec,
     syncEvery,
     createOuterOptimizer: (size) => createOptimizer(name, { ...defaults, learningRate }, size),
-    createMean: (size) => (isSparse ? new SparseMean(size) : new DenseMean(size, { codec, errorFeedback })),
+    createMean: (size) => (isSparse ? new SparseMean(size) : new DenseMean(size, { ...choice, codec })),
     ...(streaming && { streaming: streamingWithin(streaming, syncEvery) }),
   });
 }
