@@ -6,7 +6,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
 import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
-import type { StepReport, Strategy } from '../../parallel/recovery/strategy.ts';
+import type { StepReport, Strategy } from '../../parallel/strategies/strategy.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { JobCodec } from '../../spec/codecs.ts';
 import type { PipelineTimes } from '../../telemetry/stepLane.ts';

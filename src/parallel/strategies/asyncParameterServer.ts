@@ -16,7 +16,7 @@ import type { Pass } from '../backward/pass.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
-import type { Applied, StepOptions, StepReport, StrategyOptions } from '../recovery/strategy.ts';
+import type { Applied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Message tags of the two messages of a step. */
 const PUSH = 1;

@@ -1,6 +1,6 @@
 /**
  * `ddp`: DistributedDataParallel. Each step costs 2K(n-1)/n bytes per rank, and 2(n-1) hops (K and
- * n: see `recovery/strategy.ts`).
+ * n: see `strategy.ts`).
  *
  * The strategy is elastic. If a step fails because its group fails, only the gradients that the
  * rank keeps have changed. {@link Ddp.attach} makes all ranks' states equal in the next group. An
@@ -25,11 +25,11 @@ import { exchangeStates, recover, type StateTransfer } from '../recovery/recover
 import type { PeerState } from '../recovery/stateElection.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
 import { fromStateParts, toStateParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
-import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
+import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
 import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
-import type { Applied, StepOptions, StepReport, Strategy, StrategyOptions } from '../recovery/strategy.ts';
-import { WholeOptimizer } from '../zero/wholeOptimizer.ts';
+import type { Applied, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import { WholeOptimizer } from './wholeOptimizer.ts';
 
 interface DdpOptions extends StrategyOptions, TransportOptions {
   /** Whether each rank has only the averages of its own shard. */

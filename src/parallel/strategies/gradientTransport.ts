@@ -11,7 +11,7 @@ import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
 import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../costs/codecChoice.ts';
 import { encodedGradients, type EncodedGradients } from '../costs/exchangeCosts.ts';
 import { median } from '../../util/statistics.ts';
-import type { StepReport } from '../recovery/strategy.ts';
+import type { StepReport } from './strategy.ts';
 
 /**
  * Rank of PowerSGD's matrices: the lowest rank that reaches the accuracy of fp32 in the paper on

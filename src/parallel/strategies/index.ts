@@ -17,12 +17,12 @@ import { SparseMean } from './sparseMean.ts';
 import type { ServerStrategy } from './serverStrategy.ts';
 import { ParameterServer } from './parameterServer.ts';
 import { Ddp } from './ddp.ts';
-import type { StrategyOptions } from '../recovery/strategy.ts';
+import type { StrategyOptions } from './strategy.ts';
 
 export { Ddp } from './ddp.ts';
-export type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
+export type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 export type { DdpState } from '../recovery/ddpState.ts';
-export type { StepReport } from '../recovery/strategy.ts';
+export type { StepReport } from './strategy.ts';
 
 export type StrategyChoice = CodecOptions &
   Pick<

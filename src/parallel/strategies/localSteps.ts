@@ -30,12 +30,12 @@ import { gatherSlices, type ReceivedSlices, type StateParts } from '../recovery/
 import { startOfRun, type Progress } from '../recovery/progress.ts';
 import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
 import { fromStateParts, toStateParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
-import type { AttachedRank, ElasticStrategy } from '../recovery/elasticStrategy.ts';
+import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 import { ALL_AT_ONCE, createFragments, type ParameterFragment } from './fragments.ts';
 import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
-import type { Strategy, StrategyOptions } from '../recovery/strategy.ts';
+import type { Strategy, StrategyOptions } from './strategy.ts';
 
 export interface LocalStepsOptions extends StrategyOptions {
   /** Number of steps between two exchanges of the same parameter. */

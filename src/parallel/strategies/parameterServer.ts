@@ -1,7 +1,7 @@
 /**
  * `parameter-server`: rank 0 gathers every rank's gradient, updates the parameters, and sends them
  * to all. It learns as ddp does. In each step rank 0 receives and sends K(n-1) bytes, and every
- * other rank K bytes. A step has two hops for any n (K and n: see `recovery/strategy.ts`).
+ * other rank K bytes. A step has two hops for any n (K and n: see `strategy.ts`).
  *
  * Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014); here the
  * server is synchronous, and there is only one.
@@ -10,7 +10,7 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
-import type { StrategyOptions } from '../recovery/strategy.ts';
+import type { StrategyOptions } from './strategy.ts';
 
 export class ParameterServer extends ServerStrategy {
   readonly reportsAllRanks = true;

@@ -1,7 +1,7 @@
 /** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
 import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { LocalGradient, Replica } from './replica.ts';
-import type { Applied, StepOptions, StepReport, StrategyOptions } from '../recovery/strategy.ts';
+import type { Applied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
 
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
   /**

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Replica } from './replica.ts';
 import { ReplicaStrategy } from './replicaStrategy.ts';
-import type { Strategy, StrategyOptions } from '../recovery/strategy.ts';
+import type { Strategy, StrategyOptions } from './strategy.ts';
 
 export abstract class ServerStrategy<Options extends StrategyOptions = StrategyOptions>
   extends ReplicaStrategy<Options>

@@ -1,6 +1,6 @@
 /**
  * The optimizer of the strategy `ddp`: each rank has the averages of all parameters
- * (`wholeOptimizer.ts`), or of a shard (`zero/shardedOptimizer.ts`).
+ * (`strategies/wholeOptimizer.ts`), or of a shard (`shardedOptimizer.ts`).
  */
 import type { OptimizerState } from '../../optim/optimizer.ts';
 import type { ShardPiece } from './shardPiece.ts';

@@ -1,9 +1,9 @@
 /** The ability of a strategy to continue in another group after ranks have joined or left. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { JobCodec } from '../../spec/codecs.ts';
-import type { Progress } from './progress.ts';
-import type { PeerState } from './stateElection.ts';
-import type { DdpState } from './ddpState.ts';
+import type { Progress } from '../recovery/progress.ts';
+import type { PeerState } from '../recovery/stateElection.ts';
+import type { DdpState } from '../recovery/ddpState.ts';
 import type { StepRepeater } from '../zero/replicaOptimizer.ts';
 
 /** A rank's state when it entered a group. */

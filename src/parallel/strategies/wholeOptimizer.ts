@@ -2,7 +2,7 @@
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipGradNorm } from '../flat/clip.ts';
-import type { ReplicaOptimizer, SavedOptimizer, StepRepeater } from './replicaOptimizer.ts';
+import type { ReplicaOptimizer, SavedOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
 
 export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
   readonly isWhole = true;

@@ -10,7 +10,7 @@ import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Model, Variable } from '../backward/flatten.ts';
 import type { Pass, PassOptions } from '../backward/pass.ts';
-import type { StateReceived } from './gatherSlices.ts';
+import type { StateReceived } from '../recovery/gatherSlices.ts';
 import type { ElasticStrategy } from './elasticStrategy.ts';
 
 export interface StepReport {
