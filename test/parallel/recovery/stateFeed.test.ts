@@ -222,13 +222,13 @@ describe('a newcomer that is fed during training', () => {
   });
 
   test('does not keep its feeder when the link closes while it waits for news', async () => {
-    const world = new World(1e6, { stepMs: 1e6 });
-    world.link();
-    await world.until(() => world.nearAt !== null);
+    const idle = new World(1e6, { stepMs: 1e6 });
+    idle.link();
+    await idle.until(() => idle.nearAt !== null);
     for (let i = 0; i < 100; i++) await turn();
-    world.cut();
+    idle.cut();
     let hasEnded = false;
-    void world.served.then(() => (hasEnded = true));
+    void idle.served.then(() => (hasEnded = true));
     // The clock stands still, so no deadline passes.
     for (let i = 0; i < 100; i++) await turn();
     expect(hasEnded).toBe(true);
