@@ -2,7 +2,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import type { Clock } from '../src/util/clock.ts';
-import { reasonOf, TimeoutError } from '../src/util/errors.ts';
+import { errorReasonOf, TimeoutError } from '../src/util/errors.ts';
 import { sleep } from './rejoin.ts';
 
 /**
@@ -79,6 +79,8 @@ function problemOf(url: string, signal: AbortSignal): Promise<string | null> {
       resolve(statusCode === 200 ? null : `the program on this port answers with the HTTP status ${statusCode}`);
     });
     request.on('timeout', () => request.destroy(new Error(`there was no response within ${ANSWER_MS / 1000} s`)));
-    request.on('error', (error: NodeJS.ErrnoException) => resolve(EXPLANATIONS[error.code ?? ''] ?? reasonOf(error)));
+    request.on('error', (error: NodeJS.ErrnoException) =>
+      resolve(EXPLANATIONS[error.code ?? ''] ?? errorReasonOf(error)),
+    );
   });
 }

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { messageOf, PeergradError } from '../src/util/errors.ts';
+import { errorMessageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -34,7 +34,7 @@ export async function ensureBuilt(io: Io): Promise<void> {
     await build({ root: ROOT, logLevel: 'warn', build: { rolldownOptions: { checks: { bundlerTimings: false } } } });
     await writeFile(path.join(DIST, BUILT_FROM), hash);
   } catch (error) {
-    throw new PeergradError(`The page could not be built: ${messageOf(error)}`);
+    throw new PeergradError(`The page could not be built: ${errorMessageOf(error)}`);
   }
 }
 

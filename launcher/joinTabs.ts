@@ -4,7 +4,7 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import { isChosenByTabs } from '../src/spec/job.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
-import { messageOf, TimeoutError } from '../src/util/errors.ts';
+import { errorMessageOf, TimeoutError } from '../src/util/errors.ts';
 import { awaitServer } from './awaitServer.ts';
 import { closeBrowser, launchBrowser, launchBrowsers, type LaunchOptions } from './browser/browser.ts';
 import type { Io } from './io.ts';
@@ -194,7 +194,7 @@ class BrowserPool {
       this.#log.event(
         'no-data',
         { tab },
-        `${tab}: the page could not open ${data.path}. (${messageOf(error).split('\n', 1)[0]})`,
+        `${tab}: the page could not open ${data.path}. (${errorMessageOf(error).split('\n', 1)[0]})`,
       );
       return false;
     }

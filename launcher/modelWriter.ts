@@ -7,7 +7,7 @@ import type { EngineEvent, EventOf } from '../src/protocol/events.ts';
 import type { ModelFormat, WeightsFormat } from '../src/spec/modelFile.ts';
 import { deferred, type Deferred } from '../src/util/deferred.ts';
 import type { Clock } from '../src/util/clock.ts';
-import { messageOf, PeergradError, reasonOf, TimeoutError } from '../src/util/errors.ts';
+import { errorMessageOf, PeergradError, errorReasonOf, TimeoutError } from '../src/util/errors.ts';
 
 /**
  * Milliseconds for a tab to export its model. A large model takes long to read from a GPU that
@@ -132,7 +132,7 @@ export class ModelWriter {
       } catch (error) {
         if (this.#isOver || this.#hasFailed) return;
         this.#hasFailed = true;
-        note(`No checkpoint was written to ${checkpoint}: ${messageOf(error).split('\n', 1)[0]}`);
+        note(`No checkpoint was written to ${checkpoint}: ${errorMessageOf(error).split('\n', 1)[0]}`);
       } finally {
         // Errors of `release` are ignored, because a tab that is gone does not need to continue.
         release(step).catch(() => {});
@@ -186,6 +186,6 @@ async function writeWhole(path: string, parts: AsyncIterable<Uint8Array>): Promi
     await rename(partial, path);
   } catch (error) {
     await rm(partial, { force: true });
-    throw new PeergradError(`${path} could not be written: ${reasonOf(error)}.`);
+    throw new PeergradError(`${path} could not be written: ${errorReasonOf(error)}.`);
   }
 }

@@ -3,7 +3,7 @@
  * becomes the exit code. All other code of a command can be tested without a process.
  */
 import { once } from 'node:events';
-import { messageOf } from '../src/util/errors.ts';
+import { errorMessageOf } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 
 /** Exit codes after a signal: 128 plus the signal's number. */
@@ -43,7 +43,7 @@ export async function runProcess(
     });
   }
   process.on('uncaughtException', (error) => {
-    process.stderr.write(`${name}: internal error: ${messageOf(error)}\n`);
+    process.stderr.write(`${name}: internal error: ${errorMessageOf(error)}\n`);
     process.exit(signalExit ?? 1);
   });
   const code = await main(process.argv.slice(2), {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
-import { messageOf } from '../src/util/errors.ts';
+import { errorMessageOf } from '../src/util/errors.ts';
 import type { TabOutcome } from './browser/visit.ts';
 
 /**
@@ -70,7 +70,7 @@ export async function keepTabInRoom(options: RejoinOptions): Promise<TabOutcome>
     signal.throwIfAborted();
     const ms = pauseMs * (0.5 + random());
     pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
-    onpause(messageOf(error), ms);
+    onpause(errorMessageOf(error), ms);
     await sleep(clock, ms, signal);
   };
   const enterWithRetries = async (): Promise<AdmittedTab> => {

@@ -3,7 +3,7 @@ import type { EngineEvent } from '../src/protocol/events.ts';
 import type { RunResult } from '../src/protocol/runResult.ts';
 import type { DataNote } from '../src/spec/preview.ts';
 import { systemClock } from '../src/util/clock.ts';
-import { messageOf, PeergradError } from '../src/util/errors.ts';
+import { errorMessageOf, PeergradError } from '../src/util/errors.ts';
 import type { Io } from './io.ts';
 import { closeBrowser, launchBrowsers, type LaunchOptions } from './browser/browser.ts';
 import { ModelWriter, type ModelOutputs } from './modelWriter.ts';
@@ -158,7 +158,7 @@ class Camera {
     const file = this.#file;
     this.#file = null;
     this.idle = this.tabs.screenshot(tab, file).catch((error: unknown) => {
-      this.#log.note(`No screenshot was written to ${file}: ${messageOf(error).split('\n', 1)[0]}`);
+      this.#log.note(`No screenshot was written to ${file}: ${errorMessageOf(error).split('\n', 1)[0]}`);
     });
   }
 }

@@ -10,17 +10,17 @@ import {
   ClientMessage,
   type IceServer,
   parseControl,
-  type Refusal,
+  type RefusalCode,
   type ServerLinkMode,
   type ServerMessage,
 } from '../src/protocol/control.ts';
-import { CHECK_ROOM } from '../src/protocol/networkCheck.ts';
+import { NETWORK_CHECK_ROOM } from '../src/protocol/networkCheck.ts';
 import type { Pulse } from '../src/protocol/room.ts';
-import { noRoom } from '../src/protocol/roomCode.ts';
-import { verdictOn } from '../src/util/activity.ts';
+import { noRoomMessage } from '../src/protocol/roomCode.ts';
+import { pulseVerdict } from '../src/util/activity.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { DEFAULT_JOB } from '../src/spec/job.ts';
-import { whyPlanDoesNotFit } from '../src/spec/plan.ts';
+import { whyPlanCannotRun } from '../src/spec/plan.ts';
 import { ProtocolError, SignalingError } from '../src/util/errors.ts';
 import type { Entry, Hub, Peer } from './hub.ts';
 import { iceServersFor, renewIceAfterMs, type IceOptions } from './ice.ts';
@@ -66,10 +66,10 @@ export const CLOSE_RESTART = 1012;
  * The sender may continue after these refusals. After all other refusals the server closes the
  * connection.
  */
-const HARMLESS: ReadonlySet<Refusal> = new Set<Refusal>(['not-host', 'not-now']);
+const HARMLESS: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['not-host', 'not-now']);
 
 /** A room always has a job, although nobody trains in this one. */
-const NEW_CHECK_ROOM = { code: CHECK_ROOM, job: DEFAULT_JOB, startAt: null, nodes: null, isPermanent: false };
+const NEW_CHECK_ROOM = { code: NETWORK_CHECK_ROOM, job: DEFAULT_JOB, startAt: null, nodes: null, isPermanent: false };
 
 /** Random bytes of a member's id. With 96 bits, ids do not collide. */
 const MEMBER_BYTES = 12;
@@ -194,12 +194,12 @@ export class Connection implements Peer {
     const before = this.#pulse;
     this.#pulse = pulse;
     if (pulse === undefined) return false;
-    const isIdle = before !== undefined && [before, pulse].every((one) => verdictOn(one) === 'idle');
+    const isIdle = before !== undefined && [before, pulse].every((one) => pulseVerdict(one) === 'idle');
     return !isIdle || pulse.progress !== before.progress;
   }
 
   /** Sends the reason, closes the connection, and leaves the room. */
-  refuse(code: Refusal, message: string, closeCode = CLOSE_POLICY): void {
+  refuse(code: RefusalCode, message: string, closeCode = CLOSE_POLICY): void {
     if (this.#isOver) return;
     this.#server.log.info({ member: this.member, code }, 'refused');
     this.#server.metrics.refused(code);
@@ -208,7 +208,7 @@ export class Connection implements Peer {
     this.#socket.close(closeCode, code);
   }
 
-  expel(code: Refusal, message: string): void {
+  expel(code: RefusalCode, message: string): void {
     this.refuse(code, message);
   }
 
@@ -314,7 +314,7 @@ export class Connection implements Peer {
     if (!openings.take(this.#address)) {
       return this.refuse('rate-limited', 'Your network opens rooms too fast. Wait a minute, then retry.');
     }
-    const why = whyPlanDoesNotFit(job, startAt ?? 1);
+    const why = whyPlanCannotRun(job, startAt ?? 1);
     if (why !== null) return this.refuse('mismatch', `The room cannot be opened: ${why}. Choose the ring or auto.`);
     const code = await rooms.open({ job, startAt, nodes, isPermanent: false });
     if (code === null) return this.refuse('rate-limited', NO_PLACE);
@@ -325,7 +325,7 @@ export class Connection implements Peer {
     const { room, name, browser, rank, isSpectator, worldSize, hostKey } = message;
     const { rooms, wrongCodes } = this.#server;
     let owner = await rooms.find(room, 'newcomer');
-    if (owner === null && room === CHECK_ROOM) {
+    if (owner === null && room === NETWORK_CHECK_ROOM) {
       // Another tab may open the room at the same moment.
       await rooms.open(NEW_CHECK_ROOM).catch(() => null);
       owner = await rooms.find(room, 'newcomer');
@@ -337,7 +337,7 @@ export class Connection implements Peer {
     if (owner === null) {
       wrongCodes.add(this.#address, room);
       const { clock, startedAt } = this.#server;
-      return this.refuse('no-room', noRoom(room, startedAt + RESTORE_MS - clock.now()));
+      return this.refuse('no-room', noRoomMessage(room, startedAt + RESTORE_MS - clock.now()));
     }
     const holdsKey = this.#isHost(room, hostKey);
     this.#enter(room, owner, { type: 'join', name, browser, rank, isSpectator, worldSize, holdsKey });
@@ -347,7 +347,7 @@ export class Connection implements Peer {
     const { room, member, token, name, browser, rank, isSpectator, hostKey, reconnectState } = message;
     const { rooms, credentials, wrongCodes, restores } = this.#server;
     // The room of network checks has no state to restore.
-    if (room === CHECK_ROOM) return this.refuse('not-member', 'The network check is over. Start it again.');
+    if (room === NETWORK_CHECK_ROOM) return this.refuse('not-member', 'The network check is over. Start it again.');
     const isProven = credentials.isToken(token, room, member);
     let owner = await rooms.find(room, 'member');
     if (!isProven && owner?.awaits(room, member) !== true) {

@@ -3,7 +3,7 @@
  * what has changed since the room that it received last (`src/protocol/deltas.ts`).
  */
 import type { PrepareMessage, RoomMessage, ServerMessage } from '../src/protocol/control.ts';
-import { NO_VERSION, type Layout, type PrepareDelta, type RoomDelta, type Run } from '../src/protocol/deltas.ts';
+import { NO_VERSION, type DeltaList, type PrepareDelta, type RoomDelta, type ListRun } from '../src/protocol/deltas.ts';
 import type { RosterEntry } from '../src/protocol/room.ts';
 
 /** Stands for the room that a connection knows, if the connection has not received any room yet. */
@@ -105,10 +105,10 @@ function layoutOf<Item>(
   list: readonly Item[],
   id: (item: Item) => string,
   isEqual: (before: Item, after: Item) => boolean = isSame,
-): Layout<Item> {
+): DeltaList<Item> {
   const places = new Map(base.map((item, place) => [id(item), place]));
-  const layout: Layout<Item> = [];
-  let run: Run | null = null;
+  const layout: DeltaList<Item> = [];
+  let run: ListRun | null = null;
   for (const item of list) {
     const place = places.get(id(item));
     if (place === undefined || !isEqual(base[place]!, item)) {
@@ -124,16 +124,16 @@ function layoutOf<Item>(
 }
 
 /** Whether `layout` stands for all items of `base` in the same order: nothing has changed. */
-function isUnchanged<Item>(base: readonly Item[], layout: Layout<Item>): boolean {
+function isUnchanged<Item>(base: readonly Item[], layout: DeltaList<Item>): boolean {
   if (base.length === 0) return layout.length === 0;
   const [part] = layout;
   return layout.length === 1 && Array.isArray(part) && part[1] === base.length;
 }
 
 /** Returns the positions in `list`, as runs, of the members whose device has become `null`. */
-function unreadyRuns(base: readonly RosterEntry[], list: readonly RosterEntry[]): Run[] {
+function unreadyRuns(base: readonly RosterEntry[], list: readonly RosterEntry[]): ListRun[] {
   const ready = new Set(base.flatMap(({ member, device }) => (device === null ? [] : [member])));
-  const runs: Run[] = [];
+  const runs: ListRun[] = [];
   for (const [place, { member, device }] of list.entries()) {
     if (device !== null || !ready.has(member)) continue;
     const last = runs.at(-1);

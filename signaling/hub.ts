@@ -3,8 +3,8 @@
  * effects. It represents a member by a {@link Peer}, and knows no sockets.
  */
 import { randomInt } from 'node:crypto';
-import type { ClientMessage, Refusal, ServerLinkMode, ServerMessage } from '../src/protocol/control.ts';
-import { CHECK_ROOM } from '../src/protocol/networkCheck.ts';
+import type { ClientMessage, RefusalCode, ServerLinkMode, ServerMessage } from '../src/protocol/control.ts';
+import { NETWORK_CHECK_ROOM } from '../src/protocol/networkCheck.ts';
 import { MAX_REMOVED_LISTED, type RoomOpening, type ReconnectState } from '../src/protocol/room.ts';
 import { ROOM_CODE_ALPHABET, ROOM_CODE_LENGTH } from '../src/protocol/roomCode.ts';
 import type { Clock } from '../src/util/clock.ts';
@@ -32,7 +32,7 @@ export interface Peer {
   admit(room: string): void;
   send(message: ServerMessage): void;
   /** The room has removed the member: send the reason and close the connection. */
-  expel(code: Refusal, message: string): void;
+  expel(code: RefusalCode, message: string): void;
   /**
    * The room continues in another process: close the connection, so that the member searches for
    * the room.
@@ -144,7 +144,7 @@ export class Hub {
         () => ROOM_CODE_ALPHABET[randomInt(ROOM_CODE_ALPHABET.length)],
       );
       const code = letters.join('');
-      if (code !== CHECK_ROOM && !this.#rooms.has(code)) return code;
+      if (code !== NETWORK_CHECK_ROOM && !this.#rooms.has(code)) return code;
     }
   }
 
@@ -164,7 +164,7 @@ export class Hub {
    */
   open({ isPermanent, code = this.unusedCode(), ...settings }: NewRoom): string | null {
     if (this.#rooms.has(code)) return null;
-    const isCheck = code === CHECK_ROOM;
+    const isCheck = code === NETWORK_CHECK_ROOM;
     return this.#add(code, createRoom({ ...settings, ...this.#roomOptions, isCheck }), isPermanent);
   }
 

@@ -12,9 +12,9 @@ import { pino, type LevelWithSilent } from 'pino';
 import { WebSocketServer } from 'ws';
 import { MAX_CONTROL_BYTES, SIGNALING_PATH, type ServerLinkMode, type ServerMessage } from '../src/protocol/control.ts';
 import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
-import { CHECK_ROOM } from '../src/protocol/networkCheck.ts';
+import { NETWORK_CHECK_ROOM } from '../src/protocol/networkCheck.ts';
 import type { RoomOpening } from '../src/protocol/room.ts';
-import { SERVER_LINK_PATH, type LinkOpening } from '../src/protocol/serverLink.ts';
+import { SERVER_LINK_PATH, type ServerLinkOpening } from '../src/protocol/serverLink.ts';
 import { systemClock, type Clock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { PeergradError, UsageError } from '../src/util/errors.ts';
@@ -193,7 +193,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
     roomLog,
   };
   const { credentials } = context;
-  const refusalOf = (opening: LinkOpening): Promise<string | null> => whyNotLinked(rooms, opening);
+  const refusalOf = (opening: ServerLinkOpening): Promise<string | null> => whyNotLinked(rooms, opening);
   const announce = (place: LinkPlace): number => shared?.announce(place) ?? 0;
   const links =
     serverLinks === 'off'
@@ -316,7 +316,7 @@ export async function startSignaling(options: SignalingOptions = {}): Promise<Si
 
   function newRoomOf({ nodes = null, ...room }: RoomToCome): NewRoom {
     const { code } = room;
-    if (code === CHECK_ROOM) throw new UsageError(`The room ${code} is reserved for network checks.`);
+    if (code === NETWORK_CHECK_ROOM) throw new UsageError(`The room ${code} is reserved for network checks.`);
     if (code !== undefined && hub.has(code)) throw new UsageError(`The room ${code} already exists.`);
     return { ...room, nodes, isPermanent: true };
   }
@@ -359,7 +359,7 @@ function webSocketsOf(maxPayload: number): WebSocketServer {
 }
 
 /** Returns why the two members of a link may not link, or `null` if they may. */
-async function whyNotLinked(rooms: RoomDirectory, opening: LinkOpening): Promise<string | null> {
+async function whyNotLinked(rooms: RoomDirectory, opening: ServerLinkOpening): Promise<string | null> {
   const { room, generation, member, peer } = opening;
   const owner = await rooms.find(room, 'member');
   if (owner === null) return 'The server does not have the room of the link.';

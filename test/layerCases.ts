@@ -2,8 +2,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { buildModel } from '../src/jobs/models/models.ts';
 import * as v from 'valibot';
-import { Topology } from '../src/spec/topology.ts';
-import type { Layer } from '../src/spec/layers.ts';
+import { ModelTopology } from '../src/spec/topology.ts';
+import type { LayerSpec } from '../src/spec/layers.ts';
 
 export interface LayerCase {
   name: string;
@@ -11,8 +11,8 @@ export interface LayerCase {
   compute: () => tf.Tensor[];
 }
 
-type ClassName = Layer['class_name'];
-type ConfigOf<Name extends ClassName> = Extract<Layer, { class_name: Name }>['config'];
+type ClassName = LayerSpec['class_name'];
+type ConfigOf<Name extends ClassName> = Extract<LayerSpec, { class_name: Name }>['config'];
 /** Values of each field that a layer has, beside its name and the shape of its input. */
 type OptionsOf<Name extends ClassName> = {
   [Field in Exclude<keyof ConfigOf<Name>, 'name' | 'batch_input_shape'>]-?: readonly unknown[];
@@ -103,7 +103,7 @@ export const jobCases: readonly [ClassName, LayerCase[]][] = (Object.keys(JOB_LA
   combinationsOf(JOB_LAYERS[name]).map((config) => ({
     name: JSON.stringify(config),
     compute: () => {
-      const topology = v.parse(Topology, modelWith({ class_name: name, config }));
+      const topology = v.parse(ModelTopology, modelWith({ class_name: name, config }));
       const model = buildModel({ model: topology, hidden: 1, seed: 1 }, { inputShape: INPUT, classes: CLASSES });
       const x = waves([2, ...INPUT]);
       const results = resultsOf(() => model.logits(x), [...model.variables]);

@@ -21,10 +21,15 @@ import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_FILE_NAME_LENGTH, MAX_SHARED_BYTES, MAX_SHARED_FILES } from '../src/spec/fileManifest.ts';
 import { TAB_BYTES } from '../src/spec/pipeline.ts';
-import { DATA_CHANNEL_WINDOW, maxWaitingFrames, SERVER_WINDOW, type WindowSize } from '../src/transport/frameOrder.ts';
+import {
+  DATA_CHANNEL_WINDOW,
+  maxWaitingFrames,
+  SERVER_WINDOW,
+  type FrameWindowSize,
+} from '../src/transport/frameOrder.ts';
 import { HIGH_WATER_BYTES } from '../src/transport/link.ts';
 import { MAX_EARLY_BYTES } from '../src/transport/sharedLink.ts';
-import { FIRST_LIMIT_MS, LEAST_LIMIT_MS, MAX_AWAITED } from '../src/util/activity.ts';
+import { FIRST_TASK_LIMIT_MS, MIN_TASK_LIMIT_MS, MAX_AWAITED_RANKS } from '../src/util/activity.ts';
 
 const PAGE = readFileSync(path.resolve(import.meta.dirname, '../docs/LIMITS.md'), 'utf8');
 
@@ -43,7 +48,7 @@ const grouped = (value: number): string =>
   value < 10_000 ? String(value) : String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, ' ');
 const kib = (bytes: number): string => `${bytes / 2 ** 10} KiB`;
 const mib = (bytes: number): string => `${bytes / 2 ** 20} MiB`;
-const windowOf = (size: WindowSize): string =>
+const windowOf = (size: FrameWindowSize): string =>
   `${mib(size.bytes)}, so ${grouped(maxWaitingFrames(size))} frames; ${size.block < 2 ** 20 ? kib(size.block) : mib(size.block)}`;
 const seconds = (ms: number): string => `${ms / 1000} s`;
 
@@ -74,10 +79,10 @@ test.each([
   ['memory of a tab for weights, gradients and averages, with a pipeline', `${TAB_BYTES / 1e9} GB`],
   ['classes of a confusion table; characters of their names', `${MAX_CONFUSED_CLASSES}; ${MAX_CLASS_NAME}`],
   ['checkpoints that a browser keeps of one job in one room', grouped(CHECKPOINTS_KEPT)],
-  ['ranks that a heartbeat names as awaited', grouped(MAX_AWAITED)],
+  ['ranks that a heartbeat names as awaited', grouped(MAX_AWAITED_RANKS)],
   [
     'a task of a rank without progress: times its longest so far; at least; if it was never completed, or has no name',
-    `8; ${seconds(LEAST_LIMIT_MS)}; ${FIRST_LIMIT_MS / 60_000} min`,
+    `8; ${seconds(MIN_TASK_LIMIT_MS)}; ${FIRST_TASK_LIMIT_MS / 60_000} min`,
   ],
   ['first message', `within ${seconds(SERVER.firstMessageMs)}`],
   ['unsent bytes to a slow reader before it is closed', mib(SERVER.maxUnsentBytes)],

@@ -3,16 +3,16 @@ import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { createGptTask } from '../src/engine/tasks/gptTask.ts';
 import { createJobTask } from '../src/engine/tasks/jobTask.ts';
-import type { Task } from '../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../src/engine/tasks/task.ts';
 import type { Dataset } from '../src/jobs/index.ts';
 import { createCorpus } from '../src/jobs/gpt/corpus.ts';
 import { writeFables } from '../src/jobs/gpt/fables.ts';
 import { plainText } from '../src/jobs/gpt/text.ts';
-import { differentiateAlone, type Pass } from '../src/parallel/backward/pass.ts';
-import { TensorReader, variablesOf, writeVariables, type Gradients } from '../src/parallel/backward/flatten.ts';
+import { differentiatePassAlone, type Pass } from '../src/parallel/backward/pass.ts';
+import { TensorReader, variablesOf, writeVariables, type ComputedGradients } from '../src/parallel/backward/flatten.ts';
 import { createLayout } from '../src/parallel/flat/buckets.ts';
 import { declareInputs, PassCaptures, type DeclaredPass } from '../src/parallel/backward/passCaptures.ts';
-import { PRESETS } from '../src/spec/gpt.ts';
+import { GPT_PRESETS } from '../src/spec/gpt.ts';
 import { parseJob } from '../src/spec/job.ts';
 import { createRng } from '../src/util/rng.ts';
 
@@ -34,24 +34,27 @@ function pictures(size: number): Dataset {
   };
 }
 
-function cnnTask(): Promise<Task> {
+function cnnTask(): Promise<TrainingTask> {
   const job = parseJob({ job: 'digits', model: 'cnn' });
   return createJobTask(job, { train: pictures(64), test: pictures(16) }, 1);
 }
 
-export function mlpTask(): Promise<Task> {
+export function mlpTask(): Promise<TrainingTask> {
   const job = parseJob({ job: 'digits', model: 'mlp', hidden: 8 });
   return createJobTask(job, { train: pictures(64), test: pictures(16) }, 1);
 }
 
-async function gptTask(): Promise<Task> {
+async function gptTask(): Promise<TrainingTask> {
   const model = { layers: 1, heads: 1, width: 8, context: 8, dropout: 0.2, prompt: '' };
-  const job = parseJob({ job: 'gpt', gpt: { ...PRESETS.tiny.model, ...model } });
+  const job = parseJob({ job: 'gpt', gpt: { ...GPT_PRESETS.tiny.model, ...model } });
   return createGptTask(job, await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt));
 }
 
 /** Reads the loss and all gradients. */
-export async function read({ value, gradients }: Pick<Gradients, 'value' | 'gradients'>): Promise<Float32Array> {
+export async function read({
+  value,
+  gradients,
+}: Pick<ComputedGradients, 'value' | 'gradients'>): Promise<Float32Array> {
   const tensors = [value, ...gradients];
   const values = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
   const reader = new TensorReader();
@@ -67,11 +70,11 @@ export class Trainer {
   runs = 0;
   /** The gradients that were announced before the end of the latest pass. */
   early: number[] = [];
-  readonly #task: Task;
+  readonly #task: TrainingTask;
   readonly #captures: PassCaptures;
   #step = 0;
 
-  constructor(task: Task) {
+  constructor(task: TrainingTask) {
     this.#task = task;
     this.#captures = PassCaptures.of(variablesOf(task.model), (reason) => this.reasons.push(reason))!;
   }
@@ -79,7 +82,7 @@ export class Trainer {
   /** Compares the values of the step with those of an eager pass. */
   async checkedStep(): Promise<void> {
     await this.step(async (pass, values) => {
-      const eager = differentiateAlone(pass, variablesOf(this.#task.model));
+      const eager = differentiatePassAlone(pass, variablesOf(this.#task.model));
       expect(values).toEqual(await read(eager));
       eager.dispose();
     });
@@ -181,7 +184,7 @@ export function testReplays(whereChanged: string): void {
     const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
     const reasons: string[] = [];
     const captures = PassCaptures.of(variablesOf([weights]), (reason) => reasons.push(reason))!;
-    const begin = (): [tf.Tensor, Promise<Gradients>] => {
+    const begin = (): [tf.Tensor, Promise<ComputedGradients>] => {
       const x = tf.ones([30, 40]);
       return [
         x,

@@ -1,6 +1,6 @@
 /** Runs consecutive all-reduces on all ranks, and measures the time of each. */
 import { dtypeOf } from '../../src/collectives/dtypes.ts';
-import { reducerFor } from '../../src/collectives/reduce.ts';
+import { reduceFunctionFor } from '../../src/collectives/reduce.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { median } from '../../src/util/statistics.ts';
 import { neighboursOf, push, type Share } from '../world/push.ts';
@@ -89,7 +89,7 @@ const REPEATS = 9;
  */
 export async function combine(_rank: WorkerRank, _args: null): Promise<number> {
   const own = new Float32Array(ELEMENTS).fill(1);
-  const add = reducerFor(dtypeOf(own), ReduceOp.SUM);
+  const add = reduceFunctionFor(dtypeOf(own), ReduceOp.SUM);
   const times = Array.from({ length: REPEATS }, () => {
     const values = new Float32Array(ELEMENTS);
     const began = performance.now();

@@ -10,7 +10,7 @@ import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/spec/algorithms.ts';
 import { UsageError } from '../../src/util/errors.ts';
-import { mediansOf } from '../../src/util/statistics.ts';
+import { mediansOfFields } from '../../src/util/statistics.ts';
 import { Classroom } from './classroom.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { listOf, oneOf, option } from '../command/options.ts';
@@ -74,7 +74,7 @@ async function runClass(tabs: number, algorithm: AlgorithmName, io: Io): Promise
     const { register } = room;
     const secondsToFirstStep = await room.begin();
     await room.train(WARM_UP + MEASURED);
-    const stepMs = mediansOf(register.steps.filter(({ step }) => step >= WARM_UP).map(({ ms }) => ms));
+    const stepMs = mediansOfFields(register.steps.filter(({ step }) => step >= WARM_UP).map(({ ms }) => ms));
     const memoryMbPerTab = room.memory() / tabs / 1e6;
     const { names, seconds: secondsAfterLeave } = await room.leave();
     const secondsAfterJoin = await room.grow(names.length);

@@ -1,7 +1,7 @@
 /** The events of a class's tabs, and waits for what all tabs of the class must do. */
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { unlessAborted, within } from '../../src/util/deadline.ts';
+import { unlessAborted, withinDeadline } from '../../src/util/deadline.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
 
@@ -91,7 +91,7 @@ export class Register {
       return new TimeoutError(`Not all tabs ${what} within ${ms / 1000} s. Missing: ${absent.join(', ')}.`);
     };
     try {
-      await unlessAborted(this.#signal, within(systemClock, ms, done.promise, late));
+      await unlessAborted(this.#signal, withinDeadline(systemClock, ms, done.promise, late));
     } finally {
       this.#wait = null;
     }

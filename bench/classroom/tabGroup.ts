@@ -3,7 +3,7 @@ import { launchBrowser, type Browser } from '../../launcher/browser/browser.ts';
 import { loadPage, ownProfile, watchPage } from '../../launcher/browser/tabs.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { killTree, memoryOf, processTree } from './processes.ts';
@@ -84,6 +84,6 @@ export class TabGroup {
     this.#browser.on('disconnected', () => ended.resolve());
     killTree(this.#pid);
     const late = (): Error => new TimeoutError(`Process ${this.#pid} did not end within ${KILL_MS / 1000} s.`);
-    await within(systemClock, KILL_MS, ended.promise, late);
+    await withinDeadline(systemClock, KILL_MS, ended.promise, late);
   }
 }

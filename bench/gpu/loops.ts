@@ -2,22 +2,22 @@
 import * as tf from '@tensorflow/tfjs';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import type { Task } from '../../src/engine/tasks/task.ts';
-import { useKernels } from '../../src/gpu/kernels/index.ts';
+import type { TrainingTask } from '../../src/engine/tasks/task.ts';
+import { chooseWebGpuKernels } from '../../src/gpu/kernels/index.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
-import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
+import { differentiatePassAlone } from '../../src/parallel/backward/pass.ts';
 import { PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { compileAhead } from '../../src/gpu/compile.ts';
-import { currentCounts, type CommandCounts } from '../../src/gpu/commands.ts';
+import { currentGpuCommandCounts, type GpuCommandCounts } from '../../src/gpu/commands.ts';
 import type { GpuModel, LoopName, StepFigures } from './args.ts';
 import { loadModel, type BenchModel } from './models.ts';
 
 const LEARNING_RATE = 0.001;
 
-type Pass = Parameters<Parameters<Task['withBatch']>[1]>[0];
+type Pass = Parameters<Parameters<TrainingTask['withBatch']>[1]>[0];
 
 interface Steps {
   /**
@@ -46,16 +46,16 @@ export async function createLoop(name: LoopName, modelName: GpuModel, batch: num
     model,
     notReplayed: () => steps.notReplayed,
     async step() {
-      useKernels(name === 'own' ? 'own' : 'stock');
+      chooseWebGpuKernels(name === 'own' ? 'own' : 'stock');
       const first = (step * batch) % (task.trainSamples - batch);
       const indices = Uint32Array.from({ length: batch }, (_, i) => first + i);
-      const before = currentCounts()!;
+      const before = currentGpuCommandCounts()!;
       const startedAt = performance.now();
       const jsMs = await task.withBatch(indices, (pass) => steps.take(pass, startedAt), { step, epoch: 0 }, batch);
       const ms = performance.now() - startedAt;
-      const after = currentCounts()!;
+      const after = currentGpuCommandCounts()!;
       step += 1;
-      const since = (count: keyof CommandCounts): number => after[count] - before[count];
+      const since = (count: keyof GpuCommandCounts): number => after[count] - before[count];
       return { ms, jsMs, dispatches: since('dispatches'), submits: since('submits') };
     },
   };
@@ -65,7 +65,7 @@ export async function createLoop(name: LoopName, modelName: GpuModel, batch: num
  * A training loop as in TensorFlow.js's guide. It reads the loss in each step, like a page that
  * shows the loss.
  */
-function plainSteps(task: Task, batch: number): Steps {
+function plainSteps(task: TrainingTask, batch: number): Steps {
   const { parameters } = variablesOf(task.model);
   const optimizer = tf.train.adam(LEARNING_RATE);
   const take: Steps['take'] = async (pass, startedAt) => {
@@ -81,7 +81,7 @@ function plainSteps(task: Task, batch: number): Steps {
 }
 
 /** @param isOwn whether shaders are compiled in parallel and passes are replayed, as by a rank. */
-async function ddpSteps(task: Task, batch: number, isOwn: boolean): Promise<Steps> {
+async function ddpSteps(task: TrainingTask, batch: number, isOwn: boolean): Promise<Steps> {
   const group = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
   const ddp = await DistributedDataParallel.create(task.model, group, { keepGradients: true });
   const optimizer = createOptimizer('adam', { learningRate: LEARNING_RATE }, ddp.layout.size);
@@ -89,7 +89,8 @@ async function ddpSteps(task: Task, batch: number, isOwn: boolean): Promise<Step
   let isCompiled = !isOwn;
   const captures = isOwn ? PassCaptures.of(variables, (reason) => (steps.notReplayed = reason)) : null;
   const take: Steps['take'] = async (pass, startedAt) => {
-    if (!isCompiled) await compileAhead(() => differentiateAlone(pass, variables).dispose(), { clock: systemClock });
+    if (!isCompiled)
+      await compileAhead(() => differentiatePassAlone(pass, variables).dispose(), { clock: systemClock });
     isCompiled = true;
     const yielded = nextTask();
     const reduced = ddp.backward(pass, { samples: batch, reduction: 'sum', totalSamples: batch, captures });

@@ -1,6 +1,6 @@
 /** Measures matrix products with the kernels of TensorFlow.js and of this project, in turn. */
 import * as tf from '@tensorflow/tfjs';
-import { useKernels } from '../../src/gpu/kernels/index.ts';
+import { chooseWebGpuKernels } from '../../src/gpu/kernels/index.ts';
 import { KERNEL_CHOICES, type KernelChoice } from '../../src/spec/names.ts';
 import { median } from '../../src/util/statistics.ts';
 import { PRODUCTS, type MatMulFigures } from './args.ts';
@@ -20,7 +20,7 @@ export async function measureMatMul(size: number): Promise<MatMulFigures[]> {
 async function measure(size: number, kind: MatMulFigures['kind']): Promise<MatMulFigures> {
   const [a, b] = [0, 1].map((seed) => tf.randomUniform<tf.Rank.R2>([size, size], -1, 1, 'float32', seed));
   const series = async (kernels: KernelChoice, length: number): Promise<number> => {
-    useKernels(kernels);
+    chooseWebGpuKernels(kernels);
     const startedAt = performance.now();
     const corner = tf.tidy(() => {
       let product = tf.matMul(a!, b!, kind === 'TN', kind === 'NT');

@@ -1,7 +1,7 @@
 /** Measures all models and matrix products of `bench gpu` within a time limit. */
 import type { Clock } from '../../src/util/clock.ts';
-import { unlessAborted, within } from '../../src/util/deadline.ts';
-import { messageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
+import { unlessAborted, withinDeadline } from '../../src/util/deadline.ts';
+import { errorMessageOf, PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
 import { LOOPS, MODEL_NAMES, type ByLoop, type GpuBenchResult, type GpuModel, type ModelResult } from './args.ts';
 import type { BrowserChoice, GpuPage } from './browsers.ts';
@@ -49,9 +49,11 @@ export async function measure(
 ): Promise<GpuBenchResult> {
   const pages = new Pages(open, { clock, signal, limitMs });
   const { adapter, browser } = await pages.use(async (page) => ({
-    adapter: await within(clock, ADAPTER_MS, page.measure('adapter', null), noAdapter).catch((error: unknown) => {
-      throw gpu === 'hardware' ? noGpu(messageOf(error)) : error;
-    }),
+    adapter: await withinDeadline(clock, ADAPTER_MS, page.measure('adapter', null), noAdapter).catch(
+      (error: unknown) => {
+        throw gpu === 'hardware' ? noGpu(errorMessageOf(error)) : error;
+      },
+    ),
     browser: page.browser,
   }));
   log(`${adapter.name}, ${browser}. WebGPU features: ${adapter.features.join(', ') || 'none'}.`);
@@ -73,7 +75,7 @@ export async function measure(
         signal.throwIfAborted();
         const isLate = error instanceof OutOfTime;
         leftOut.push({ name, reason: isLate ? 'time limit' : 'failed' });
-        log(`${name} is left out: ${messageOf(error)}`);
+        log(`${name} is left out: ${errorMessageOf(error)}`);
       }
     }
     await save(result);
@@ -144,7 +146,7 @@ class Pages {
   }
 
   #inTime<Result>(promise: Promise<Result>): Promise<Result> {
-    return unlessAborted(this.#signal, within(this.#clock, this.#endsAt - this.#clock.now(), promise, late));
+    return unlessAborted(this.#signal, withinDeadline(this.#clock, this.#endsAt - this.#clock.now(), promise, late));
   }
 }
 

@@ -1,8 +1,8 @@
 /** The models of `bench gpu`, as tasks of training runs. */
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
-import type { Task } from '../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../src/engine/tasks/task.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
-import { PRESETS, type PresetName } from '../../src/spec/gpt.ts';
+import { GPT_PRESETS, type GptPresetName } from '../../src/spec/gpt.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import type { GpuModel } from './args.ts';
 
@@ -23,9 +23,9 @@ const WIDE_MLP = {
   },
 };
 
-const gpt = (size: PresetName): Record<string, unknown> => ({
+const gpt = (size: GptPresetName): Record<string, unknown> => ({
   job: 'gpt',
-  gpt: { ...PRESETS[size].model, prompt: '\n' },
+  gpt: { ...GPT_PRESETS[size].model, prompt: '\n' },
   data: { kind: 'built-in' },
 });
 
@@ -40,7 +40,7 @@ export const JOBS: Record<GpuModel, Record<string, unknown>> = {
 };
 
 export interface BenchModel {
-  task: Task;
+  task: TrainingTask;
   /** Number of parameters. */
   parameters: number;
   /** Tokens of a sample; `null`: samples are not texts. */

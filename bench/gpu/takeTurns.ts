@@ -1,7 +1,7 @@
 /** Runs the training loops in a worker. */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUMemoryInfo } from '@tensorflow/tfjs-backend-webgpu/dist/backend_webgpu';
-import { mediansOf } from '../../src/util/statistics.ts';
+import { mediansOfFields } from '../../src/util/statistics.ts';
 import { webgpuBackend } from '../../src/gpu/backend.ts';
 import {
   LOOPS,
@@ -46,7 +46,7 @@ export async function takeTurns({ model, batch }: Batch): Promise<ModelFigures> 
   const figures: [LoopName, LoopFigures][] = [];
   for (const [name, loop] of loops) {
     const gpuMs = await gpuTimeOf(webgpuBackend()!.device, () => take(loop, TIMED_STEPS));
-    figures.push([name, { ...mediansOf(taken[name]), gpuMs: gpuMs === null ? null : gpuMs / TIMED_STEPS }]);
+    figures.push([name, { ...mediansOfFields(taken[name]), gpuMs: gpuMs === null ? null : gpuMs / TIMED_STEPS }]);
   }
   const { parameters, tokens } = loops[0]![1].model;
   const notReplayed = loops.map(([, loop]) => loop.notReplayed()).find((reason) => reason !== null) ?? null;

@@ -1,5 +1,11 @@
 /** Measures the throughput of a link between ranks 0 and 1, and the round trip of a frame. */
-import { createFrame, emptyHeader, FrameKind, MAX_FRAME_BYTES, FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
+import {
+  createFrame,
+  emptyFrameHeader,
+  FrameKind,
+  MAX_FRAME_BYTES,
+  FRAME_HEADER_BYTES,
+} from '../../src/protocol/frame.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { median } from '../../src/util/statistics.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -97,5 +103,5 @@ async function follow(link: Sender): Promise<LinkFigures> {
 }
 
 function frameOf(bytes: number): ArrayBuffer {
-  return createFrame(emptyHeader(FrameKind.DATA, LINK_GENERATION), bytes - FRAME_HEADER_BYTES);
+  return createFrame(emptyFrameHeader(FrameKind.DATA, LINK_GENERATION), bytes - FRAME_HEADER_BYTES);
 }

@@ -11,7 +11,7 @@ import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import { unlessAborted } from '../../src/util/deadline.ts';
-import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { errorMessageOf, PeergradError } from '../../src/util/errors.ts';
 import { median } from '../../src/util/statistics.ts';
 import { buildPage } from '../../tools/buildPage.ts';
 import { table } from '../../tools/report/table.ts';
@@ -127,7 +127,7 @@ export async function compare({ turns, notes }: Opened, rounds: number): Promise
       losses.set(peer, (await turn(FIRST_STEPS)).losses);
     } catch (error) {
       if (peer === 'peergrad') throw error;
-      const [sentence] = messageOf(error).split('\n', 1);
+      const [sentence] = errorMessageOf(error).split('\n', 1);
       notes.push(`${peer}: ${sentence!.replace(/^page.evaluate: (\w+Error: )?/, '')}`);
       continue;
     }

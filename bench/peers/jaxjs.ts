@@ -3,7 +3,7 @@ import { defaultDevice, init, jit, lax, nn, numpy as np, valueAndGrad } from '@j
 import { NORM_EPSILON } from '../../src/jobs/gpt/shapes.ts';
 import { fromBase64url } from '../../src/util/base64url.ts';
 import { DeviceError } from '../../src/util/errors.ts';
-import { sizeOf } from '../../src/util/shape.ts';
+import { elementCountOf } from '../../src/util/shape.ts';
 import { ADAM, BATCHES, MODELS, type OpenArgs, type Peer } from './args.ts';
 
 type Parameters = np.Array[];
@@ -85,7 +85,7 @@ export async function openJax({ model, backend, problem }: OpenArgs): Promise<Pe
 
   const weights = new Float32Array(fromBase64url(arrays.weights).buffer);
   let read = 0;
-  const parameters = shapes.map((shape) => np.array(weights.slice(read, (read += sizeOf(shape))), { shape }));
+  const parameters = shapes.map((shape) => np.array(weights.slice(read, (read += elementCountOf(shape))), { shape }));
   const zeros = (): Parameters => shapes.map((shape) => np.zeros(shape));
   let state: State = { parameters, means: zeros(), squares: zeros(), powers: [np.array(1), np.array(1)] };
   const { batch } = MODELS[model];

@@ -3,9 +3,9 @@ import * as tf from '@tensorflow/tfjs';
 import { loadCorpus, loadData, sampleLength, type Dataset } from '../../src/jobs/index.ts';
 import { createGptTask } from '../../src/engine/tasks/gptTask.ts';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
-import type { Task } from '../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../src/engine/tasks/task.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
-import { PRESETS, type GptModel } from '../../src/spec/gpt.ts';
+import { GPT_PRESETS, type GptModel } from '../../src/spec/gpt.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { JOBS } from '../gpu/models.ts';
 import { ADAM, BATCHES, MODELS, type ModelName, type Problem } from './args.ts';
@@ -13,7 +13,7 @@ import { ADAM, BATCHES, MODELS, type ModelName, type Problem } from './args.ts';
 /** All libraries train without dropout, whose random numbers differ between them. */
 const gpt = (fields: Partial<GptModel>): Record<string, unknown> => ({
   job: 'gpt',
-  gpt: { ...PRESETS.small.model, prompt: '\n', ...fields, dropout: 0 },
+  gpt: { ...GPT_PRESETS.small.model, prompt: '\n', ...fields, dropout: 0 },
   data: { kind: 'built-in' },
 });
 
@@ -21,14 +21,14 @@ const FIELDS: Record<ModelName, Record<string, unknown>> = {
   mlp: JOBS.mlp,
   'mlp-1024': JOBS['mlp-1024'],
   cnn: JOBS.cnn,
-  'gpt-tiny': gpt(PRESETS.tiny.model),
+  'gpt-tiny': gpt(GPT_PRESETS.tiny.model),
   'gpt-small': gpt({}),
   nanogpt: gpt({ layers: 4, context: 64 }),
 };
 
 interface BenchTask {
   job: JobSpec;
-  task: Task;
+  task: TrainingTask;
   indicesOf: (batch: number) => Uint32Array;
   problem: () => Promise<Problem>;
 }
@@ -39,7 +39,7 @@ export async function loadTask(model: ModelName): Promise<BenchTask> {
   const options = { files: [], baseUrl: '' };
   const size = BATCHES * MODELS[model].batch;
   const all = Uint32Array.from({ length: size }, (_, i) => i);
-  let task: Task;
+  let task: TrainingTask;
   let inputs: Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
   let labels: Int32Array<ArrayBuffer>;
   if (job.job === 'gpt') {

@@ -4,7 +4,7 @@
  */
 import type { Io } from '../../launcher/io.ts';
 import { idleShare } from '../../src/parallel/pipeline/schedules.ts';
-import { PIPELINE_SCHEDULES } from '../../src/spec/pipeline.ts';
+import { PIPELINE_SCHEDULE_NAMES } from '../../src/spec/pipeline.ts';
 import { median } from '../../src/util/statistics.ts';
 import { table } from '../../tools/report/table.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
@@ -35,7 +35,7 @@ async function measure({ tabs }: { tabs: number }, io: Io): Promise<PipelineResu
   const rows: IdleRow[] = [];
   const world = await World.open(tabs, io);
   try {
-    for (const schedule of PIPELINE_SCHEDULES) {
+    for (const schedule of PIPELINE_SCHEDULE_NAMES) {
       for (const microBatches of MICRO_BATCHES) {
         io.err(`${tabs} stages that wait, ${microBatches} micro-batches, ${schedule} ...`);
         rows.push(await measureIdle(world, schedule, microBatches));

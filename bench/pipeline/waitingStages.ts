@@ -5,14 +5,14 @@
  * run.
  */
 import * as tf from '@tensorflow/tfjs';
-import { Boundary } from '../../src/parallel/pipeline/boundary.ts';
-import { runPlan } from '../../src/parallel/pipeline/runPlan.ts';
+import { StageBoundary } from '../../src/parallel/pipeline/boundary.ts';
+import { runPipelinePlan } from '../../src/parallel/pipeline/runPlan.ts';
 import { gpipe, oneForwardOneBackward, type TimedPass } from '../../src/parallel/pipeline/schedules.ts';
-import type { PIPELINE_SCHEDULES } from '../../src/spec/pipeline.ts';
+import type { PIPELINE_SCHEDULE_NAMES } from '../../src/spec/pipeline.ts';
 import { systemClock, Yielder } from '../../src/util/clock.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
-export type Schedule = (typeof PIPELINE_SCHEDULES)[number];
+export type Schedule = (typeof PIPELINE_SCHEDULE_NAMES)[number];
 export const SCHEDULES = { gpipe, '1f1b': oneForwardOneBackward } as const satisfies Record<Schedule, unknown>;
 
 /** Milliseconds of a pass. It is long, because messages take longer while other programs run. */
@@ -40,7 +40,7 @@ export async function waitingStages(
 ): Promise<WaitingStep[]> {
   await tf.setBackend('cpu');
   const plan = SCHEDULES[schedule](group.worldSize, microBatches);
-  const boundary = new Boundary(group, 'fp32', TIMEOUT_MS);
+  const boundary = new StageBoundary(group, 'fp32', TIMEOUT_MS);
   const toMachine = performance.timeOrigin;
   let waitMs = 0;
   /** Waits, and returns a value unless there is no stage that would receive it. */
@@ -54,7 +54,7 @@ export async function waitingStages(
     for (let step = 0; step <= STEPS; step++) {
       await group.barrier();
       const start = systemClock.now();
-      const passes = await runPlan({
+      const passes = await runPipelinePlan({
         plan,
         rank: group.rank,
         boundary,

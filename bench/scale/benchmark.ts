@@ -5,7 +5,7 @@
  */
 import type { Io } from '../../launcher/io.ts';
 import { wholeNumber } from '../../launcher/options/jobOptions.ts';
-import type { Costs } from '../../src/collectives/plans/costModel.ts';
+import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 import { measureRings } from '../allreduce/benchmark.ts';
 import { defineBenchmark } from '../command/defineBenchmark.ts';
 import { option } from '../command/options.ts';
@@ -82,7 +82,7 @@ function draw({ growth }: ScaleResult, file: string): Promise<void> {
 }
 
 interface ScaleResult {
-  costs: Costs;
+  costs: NetworkCosts;
   samples: Sample[];
   /**
    * Largest relative error of the predictions for each size except the smallest and the largest,

@@ -2,8 +2,8 @@
  * Fits the constants of the cost model to measured all-reduces, and checks how well the model
  * predicts other all-reduces.
  */
-import { allReduceRounds, estimate, type Costs } from '../../src/collectives/plans/costModel.ts';
-import { Algorithm } from '../../src/protocol/frame.ts';
+import { allReduceRounds, estimateRoundsMs, type NetworkCosts } from '../../src/collectives/plans/costModel.ts';
+import { AlgorithmCode } from '../../src/protocol/frame.ts';
 
 /** A measured all-reduce around the ring of `n` tabs of one machine. */
 export interface Sample {
@@ -37,8 +37,8 @@ const ROUNDS = 20;
 const SWEEPS = 20_000;
 
 /** Returns the milliseconds that the model predicts for a ring all-reduce. */
-export function predict(n: number, bytes: number, costs: Costs): number {
-  return estimate(allReduceRounds(Algorithm.RING, n, bytes), n, costs);
+export function predict(n: number, bytes: number, costs: NetworkCosts): number {
+  return estimateRoundsMs(allReduceRounds(AlgorithmCode.RING, n, bytes), n, costs);
 }
 
 /**
@@ -49,8 +49,8 @@ export function predict(n: number, bytes: number, costs: Costs): number {
  * @param combineMsPerByte cost of adding a byte. It is measured separately, because it is too small
  * to be fitted.
  */
-export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): Costs {
-  let best: Costs = { ...GUESS, msPerByte: 0, combineMsPerByte };
+export function fitCosts(samples: readonly Sample[], combineMsPerByte: number): NetworkCosts {
+  let best: NetworkCosts = { ...GUESS, msPerByte: 0, combineMsPerByte };
   let costs = best;
   for (let round = 0; round < ROUNDS; round++) {
     const rows = samples.map((sample) => featuresAt(sample, costs));
@@ -83,7 +83,7 @@ export function crossValidate(samples: readonly Sample[], combineMsPerByte: numb
     });
 }
 
-function squares(samples: readonly Sample[], costs: Costs): number {
+function squares(samples: readonly Sample[], costs: NetworkCosts): number {
   return samples.reduce((sum, { n, bytes, ms }) => sum + (predict(n, bytes, costs) / ms - 1) ** 2, 0);
 }
 
@@ -92,7 +92,7 @@ function squares(samples: readonly Sample[], costs: Costs): number {
  * the measured time. The last element is the part that the constants must explain, which is 1 if
  * combining costs nothing.
  */
-function featuresAt({ n, bytes, ms }: Sample, costs: Costs): number[] {
+function featuresAt({ n, bytes, ms }: Sample, costs: NetworkCosts): number[] {
   const at = predict(n, bytes, costs);
   const slopes = FITTED.map((name) => {
     const step = costs[name] * 1e-6 + 1e-12;

@@ -2,16 +2,16 @@
  * Simulates the time of an all-reduce by algorithm and world size, on networks that are not
  * available here.
  */
-import type { Costs } from '../../src/collectives/plans/costModel.ts';
+import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 import {
   halvingDoubling,
   recursiveDoubling,
   ringAllReduce,
   twoLevelAllReduce,
 } from '../../src/collectives/plans/plans.ts';
-import { switched, wireless } from '../../src/simulation/networks.ts';
-import { scheduleOf } from '../../src/simulation/schedule.ts';
-import { simulate, type Network } from '../../src/simulation/simulate.ts';
+import { switchedNetwork, wirelessNetwork } from '../../src/simulation/networks.ts';
+import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
+import { simulateSchedule, type SimulatedNetwork } from '../../src/simulation/simulate.ts';
 
 const ALGORITHMS = {
   ring: ringAllReduce,
@@ -51,17 +51,21 @@ const HOME = { up: 15_000 / 8, down: 100_000 / 8, latencyMs: 30 };
  * Returns a network of machines with one tab each. Every machine is like the one to which `costs`
  * were fitted, and limits the rate if its line is faster.
  */
-function networkOf(name: NetworkName, n: number, costs: Costs): Network {
+function networkOf(name: NetworkName, n: number, costs: NetworkCosts): SimulatedNetwork {
   const own = { ...costs, crowdMsPerByte: 0 };
   const limited = (rate: number): number => Math.max(1 / rate, costs.sharedMsPerByte);
-  const on = (latencyMs: number, msPerByte: number): Costs => ({ ...own, hopMs: costs.hopMs + latencyMs, msPerByte });
+  const on = (latencyMs: number, msPerByte: number): NetworkCosts => ({
+    ...own,
+    hopMs: costs.hopMs + latencyMs,
+    msPerByte,
+  });
   switch (name) {
     case 'LAN':
-      return switched(n, on(LAN.latencyMs, limited(LAN.rate)));
+      return switchedNetwork(n, on(LAN.latencyMs, limited(LAN.rate)));
     case 'campus Wi-Fi':
-      return wireless(n, on(WIFI.latencyMs, 1 / WIFI.rate), WIFI.perPoint);
+      return wirelessNetwork(n, on(WIFI.latencyMs, 1 / WIFI.rate), WIFI.perPoint);
     case 'home uplinks':
-      return switched(n, on(HOME.latencyMs, 1 / HOME.up), 1 / HOME.down);
+      return switchedNetwork(n, on(HOME.latencyMs, 1 / HOME.up), 1 / HOME.down);
     default:
       return name satisfies never;
   }
@@ -73,14 +77,18 @@ function networkOf(name: NetworkName, n: number, costs: Costs): Network {
  * @param worlds world sizes to simulate.
  * @param log receives a line of progress for each world size.
  */
-export function simulateGrowth(costs: Costs, worlds: readonly number[], log: (line: string) => void): GrowthRow[] {
+export function simulateGrowth(
+  costs: NetworkCosts,
+  worlds: readonly number[],
+  log: (line: string) => void,
+): GrowthRow[] {
   return worlds.flatMap((n) => {
     log(`simulating ${n} ranks ...`);
     const rows = NETWORKS.map((network) => ({ network, n, ms: {} as GrowthRow['ms'] }));
     for (const name of ALGORITHM_NAMES) {
-      const schedule = scheduleOf((rank) => ALGORITHMS[name](rank, n, GRADIENT_BYTES / FLOAT_BYTES), n);
+      const schedule = simulationScheduleOf((rank) => ALGORITHMS[name](rank, n, GRADIENT_BYTES / FLOAT_BYTES), n);
       for (const { network, ms } of rows) {
-        ms[name] = simulate(schedule, { network: networkOf(network, n, costs), elementBytes: FLOAT_BYTES }).ms;
+        ms[name] = simulateSchedule(schedule, { network: networkOf(network, n, costs), elementBytes: FLOAT_BYTES }).ms;
       }
     }
     return rows;

@@ -4,7 +4,7 @@
  * `{"type": "cpu"}` with {@link ServerCpu}, and each other message with {@link ServerMemory}. It
  * exits when its parent does.
  */
-import type { Nodes } from '../../src/protocol/room.ts';
+import type { NodeCountRange } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { startSignaling, type SignalingOptions } from '../../signaling/index.ts';
 
@@ -30,7 +30,7 @@ export interface ServerOptions extends Pick<SignalingOptions, 'limits' | 'logLev
   /** Number of rooms to open, and the number of members with which each room starts its run. */
   rooms: number;
   startAt: number | null;
-  nodes?: Nodes | null;
+  nodes?: NodeCountRange | null;
 }
 
 const { rooms, startAt, nodes = null, ...options } = JSON.parse(process.argv[2]!) as ServerOptions;

@@ -11,7 +11,7 @@ import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataP
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { createRng } from '../../src/util/rng.ts';
-import { mediansOf } from '../../src/util/statistics.ts';
+import { mediansOfFields } from '../../src/util/statistics.ts';
 import type { WorkerRank } from '../world/rank.ts';
 
 /** Bucket sizes of DistributedDataParallel. */
@@ -86,7 +86,7 @@ export async function takeSteps({ group }: WorkerRank, { batch, sizes }: StepArg
     }
   }
   const { adapter } = device;
-  const bySize = loops.map(({ ddp }, i) => ({ buckets: ddp.bucketBytes.length, ms: mediansOf(taken[i]!) }));
+  const bySize = loops.map(({ ddp }, i) => ({ buckets: ddp.bucketBytes.length, ms: mediansOfFields(taken[i]!) }));
   return { adapter, parameters: loops[0]!.parameters, bySize };
 }
 

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Io } from '../../launcher/io.ts';
-import { messageOf, UsageError } from '../../src/util/errors.ts';
+import { errorMessageOf, UsageError } from '../../src/util/errors.ts';
 import { LoadGenerator } from '../signaling/child.ts';
 import type { TrialOrder, TrialResult } from './trial.ts';
 
@@ -51,6 +51,6 @@ function filesOf(folder: string): string[] {
   try {
     return readdirSync(folder).map((name) => path.join(folder, name));
   } catch (error) {
-    throw new UsageError(`${folder} cannot be read: ${messageOf(error)}. Pass a folder with MNIST's IDX files.`);
+    throw new UsageError(`${folder} cannot be read: ${errorMessageOf(error)}. Pass a folder with MNIST's IDX files.`);
   }
 }

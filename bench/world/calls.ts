@@ -1,5 +1,5 @@
 /** Calls of functions of a worker by its page. */
-import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { errorMessageOf, PeergradError } from '../../src/util/errors.ts';
 
 interface Call {
   name: string;
@@ -33,7 +33,7 @@ export function answerCalls(functions: Readonly<Record<string, (args: never) => 
     const answer = (content: Answer): void => ports[0]!.postMessage(content);
     functions[data.name]!(data.args).then(
       (result) => answer({ result }),
-      (error: unknown) => answer({ message: messageOf(error) }),
+      (error: unknown) => answer({ message: errorMessageOf(error) }),
     );
   });
 }

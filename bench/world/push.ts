@@ -2,7 +2,7 @@
  * Runs on a rank's page: receives bytes from the left neighbour and sends bytes to the right
  * neighbour over bare channels, without frames.
  */
-import { leftOf, rightOf } from '../../src/collectives/plans/ringPlan.ts';
+import { leftNeighbourOf, rightNeighbourOf } from '../../src/collectives/plans/ringPlan.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import type { BareChannel } from './bareChannels.ts';
 import type { PageRank } from './rank.ts';
@@ -29,7 +29,10 @@ const LOW_BYTES = 0;
 /** Resolves with the channels to both ring neighbours. */
 export async function neighboursOf(page: PageRank): Promise<[BareChannel, BareChannel]> {
   const { rank, worldSize } = page;
-  return Promise.all([page.channelTo(leftOf(rank, worldSize)), page.channelTo(rightOf(rank, worldSize))]);
+  return Promise.all([
+    page.channelTo(leftNeighbourOf(rank, worldSize)),
+    page.channelTo(rightNeighbourOf(rank, worldSize)),
+  ]);
 }
 
 /**

@@ -3,7 +3,7 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createRelayedConnector } from '../../src/engine/membership/peerRelay.ts';
 import { connectTab } from '../../src/transport/tabLink.ts';
 import { deferred } from '../../src/util/deferred.ts';
-import { messageOf } from '../../src/util/errors.ts';
+import { errorMessageOf } from '../../src/util/errors.ts';
 import { IN_WORKERS } from './experiments.ts';
 import { linksOfRank, type RankLinks } from './links.ts';
 import type { Experiment, FromRank, RankSetup, ToRank, WorkerRank } from './rank.ts';
@@ -30,7 +30,7 @@ async function run(name: string, args: unknown): Promise<void> {
   post({ type: 'ran', result: await experiment(await started.promise, args) });
 }
 
-const fail = (error: unknown): void => post({ type: 'failed', message: messageOf(error) });
+const fail = (error: unknown): void => post({ type: 'failed', message: errorMessageOf(error) });
 
 globalThis.addEventListener('message', ({ data }: MessageEvent<ToRank>) => {
   switch (data.type) {

@@ -11,7 +11,7 @@ import type { Io } from '../../launcher/io.ts';
 import { iceServersFor, NO_ICE, type IceOptions } from '../../signaling/ice.ts';
 import type { TransportName } from '../../src/spec/names.ts';
 import { unlessAborted } from '../../src/util/deadline.ts';
-import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { errorMessageOf, PeergradError } from '../../src/util/errors.ts';
 import { LoadGenerator } from '../signaling/child.ts';
 import { startRun, type JoinedMember } from '../signaling/members.ts';
 import type { ServerCpu, ServerOptions, ServerReply } from '../signaling/serverProcess.ts';
@@ -153,7 +153,7 @@ export class World {
       return await unlessAborted(this.#signal, this.#pages[rank]!.evaluate<Result>(script));
     } catch (error) {
       this.#signal.throwIfAborted();
-      throw new PeergradError(`Rank ${rank}: ${messageOf(error)}`);
+      throw new PeergradError(`Rank ${rank}: ${errorMessageOf(error)}`);
     }
   }
 

@@ -2,9 +2,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
-import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
+import { errorMessageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { SOFTWARE_RENDERER } from '../../src/util/gpuAdapter.ts';
 import { ensureBrowser } from './findBrowser.ts';
 import { createProfile, removeAbandonedProfiles, removeProfile } from './profiles.ts';
@@ -175,10 +175,10 @@ const closesLate = (): Error => new TimeoutError(`The browser did not close with
  */
 export async function closeBrowser(browser: Browser): Promise<void> {
   try {
-    await within(systemClock, CLOSE_MS, browser.close(), closesLate);
+    await withinDeadline(systemClock, CLOSE_MS, browser.close(), closesLate);
   } catch {
     // If killing the browser hangs, too, the browser ends with this process.
-    await within(systemClock, CLOSE_MS, killBrowser(browser), closesLate).catch(() => {});
+    await withinDeadline(systemClock, CLOSE_MS, killBrowser(browser), closesLate).catch(() => {});
   }
 }
 
@@ -240,7 +240,7 @@ async function start(executable: string, options: LaunchOptions, gpuFlags: strin
     return context.browser()!.on('disconnected', () => removeProfile(profile));
   } catch (error) {
     removeProfile(profile);
-    throw new PeergradError(`The browser ${executable} did not start: ${whyNotStarted(messageOf(error))}`);
+    throw new PeergradError(`The browser ${executable} did not start: ${whyNotStarted(errorMessageOf(error))}`);
   }
 }
 

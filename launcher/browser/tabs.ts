@@ -4,7 +4,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { OF_ANIMATION, type EngineEvent } from '../../src/protocol/events.ts';
 import type { ModelFormat } from '../../src/spec/modelFile.ts';
-import { messageOf, PeergradError } from '../../src/util/errors.ts';
+import { errorMessageOf, PeergradError } from '../../src/util/errors.ts';
 import { VIEWPORT, type LaunchOptions } from './browser.ts';
 import { BINDING, eventsOf, reportScript } from './pageEvents.ts';
 
@@ -199,7 +199,7 @@ export function watchPage(
   { ondeath, onerror }: { ondeath: (message: string) => void; onerror: (message: string) => void },
 ): void {
   page.on('crash', () => ondeath('the tab crashed. It may have run out of memory'));
-  page.on('pageerror', (error) => onerror(messageOf(error)));
+  page.on('pageerror', (error) => onerror(errorMessageOf(error)));
   page.on('console', (message) => {
     if (message.type() === 'error') onerror(message.text());
   });
@@ -211,7 +211,7 @@ export async function loadPage(page: Page, url: string): Promise<void> {
   try {
     status = (await page.goto(url, { timeout: LOAD_MS, waitUntil: 'domcontentloaded' }))?.status();
   } catch (error) {
-    const reason = /net::(ERR_\w+)/.exec(messageOf(error))?.[1] ?? messageOf(error).split('\n', 1)[0];
+    const reason = /net::(ERR_\w+)/.exec(errorMessageOf(error))?.[1] ?? errorMessageOf(error).split('\n', 1)[0];
     throw new PeergradError(
       `The page at ${new URL(url).origin} could not be loaded (${reason}). Check the address, and check that the server runs.`,
     );

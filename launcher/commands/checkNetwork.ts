@@ -4,9 +4,9 @@
  */
 import { hostname } from 'node:os';
 import type { Browser, Page } from 'playwright-core';
-import { ADVICE, type NetworkCheckEvent } from '../../src/protocol/networkCheck.ts';
+import { NETWORK_ADVICE, type NetworkCheckEvent } from '../../src/protocol/networkCheck.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { unlessAborted, within } from '../../src/util/deadline.ts';
+import { unlessAborted, withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser } from '../browser/browser.ts';
@@ -33,11 +33,11 @@ export async function checkNetwork(address: string, options: CheckNetworkOptions
     const late = (): Error =>
       new TimeoutError(`The checks took longer than ${options.timeout} s. Allow more time with --timeout.`);
     const checks = unlessAborted(io.signal, checkInTabs(browser, page, io));
-    const event = await within(systemClock, options.timeout * 1000, checks, late);
+    const event = await withinDeadline(systemClock, options.timeout * 1000, checks, late);
     if (options.json === true) io.out(JSON.stringify({ advice: event.advice, text: event.text, ...event.report }));
     else for (const line of tableOf(event)) io.out(line);
     // The error is the advice.
-    if (ADVICE[event.advice] !== true) throw new PeergradError(event.text);
+    if (NETWORK_ADVICE[event.advice] !== true) throw new PeergradError(event.text);
     if (options.json !== true) io.out(event.text);
   } finally {
     await closeBrowser(browser);

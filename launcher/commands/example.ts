@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core';
 import { CATALOGUE } from '../../examples/catalogue.ts';
 import type { ExampleEvent } from '../../examples/events.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser, type GpuMode } from '../browser/browser.ts';
@@ -148,7 +148,7 @@ export async function runInTabs(
       new TimeoutError(
         `Timed out: ${[...running.values()].join(', ')} had not finished after ${timeout} s. Allow more time with --timeout.`,
       );
-    await within(systemClock, timeout * 1000, done.promise, late);
+    await withinDeadline(systemClock, timeout * 1000, done.promise, late);
   } finally {
     io.signal.removeEventListener('abort', interrupt);
   }

@@ -8,18 +8,18 @@ import { decodeCheckpoint } from '../../src/formats/checkpoint.ts';
 import {
   DEFAULT_JOB,
   hasCheckpoints,
-  isElastic,
-  keepsModel,
-  nameOfJob,
+  isElasticJob,
+  endsWithModel,
+  jobDisplayName,
   parseJob,
   type JobSpec,
 } from '../../src/spec/job.ts';
-import { isPipeline } from '../../src/spec/pipeline.ts';
+import { isPipelineJob } from '../../src/spec/pipeline.ts';
 import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
-import { noRoom, roomCodeOf } from '../../src/protocol/roomCode.ts';
+import { noRoomMessage, roomCodeFromText } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { whyPlanDoesNotFit } from '../../src/spec/plan.ts';
-import { messageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
+import { whyPlanCannotRun } from '../../src/spec/plan.ts';
+import { errorMessageOf, PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 import type { KernelChoice } from '../../src/spec/names.ts';
 import { isLoopback } from '../../signaling/http/address.ts';
 import { selfSignedCertificate } from '../../signaling/http/tls.ts';
@@ -103,7 +103,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
   const resolved = firstRank === 0 ? (given?.resolved ?? (await resolveTraining(options, options))) : null;
   if (resolved) {
     checkOutputs(options, resolved.job);
-    const why = whyPlanDoesNotFit(resolved.job, worldSize);
+    const why = whyPlanCannotRun(resolved.job, worldSize);
     if (why !== null) throw new UsageError(`The run cannot start: ${why}. Pass --algorithm ring or auto.`);
   }
   const connections = connectionsOf(options);
@@ -161,7 +161,7 @@ export async function train(options: TrainOptions, io: Io, env: Environment): Pr
         if (written !== null) origin = await readFileOf(written);
         if (error instanceof TimeoutError && missing.line !== null)
           throw new TimeoutError(`${error.message} ${missing.line}`);
-        if (resolved === null && messageOf(error).includes(noRoom(rendezvous.room)))
+        if (resolved === null && errorMessageOf(error).includes(noRoomMessage(rendezvous.room)))
           throw new PeergradError(noRun(rendezvous.url, options.rdzvId));
         throw error;
       });
@@ -220,7 +220,7 @@ async function readFileOf(file: string): Promise<Origin> {
     // The file is read later, when its bytes are needed.
     return { name: path.basename(file), content: await openAsBlob(file) };
   } catch (error) {
-    throw new UsageError(`${file} cannot be read. Check its path. (${messageOf(error)})`);
+    throw new UsageError(`${file} cannot be read. Check its path. (${errorMessageOf(error)})`);
   }
 }
 
@@ -235,7 +235,7 @@ function checkFolder(option: string, file: string | undefined): void {
  *   weights, a trained model or a format.
  */
 function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): void {
-  if (!keepsModel(job) && (out !== undefined || checkpoint !== undefined)) {
+  if (!endsWithModel(job) && (out !== undefined || checkpoint !== undefined)) {
     throw new UsageError(
       'This run only measures and does not train the model. Remove --out and --checkpoint, or remove --measure.',
     );
@@ -243,7 +243,7 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
   const format = out === undefined ? null : weightsFormatOf(out);
   const formats = weightsFormatsOf(job);
   if (format !== null && !formats.includes(format)) {
-    const why = isPipeline(job)
+    const why = isPipelineJob(job)
       ? 'no tab of a pipeline has all layers'
       : 'this model is not made of TensorFlow.js layers';
     throw new UsageError(
@@ -256,7 +256,7 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
       `A run with the strategy ${job.strategy} has no checkpoints, because ${reason} --checkpoint. --out saves the final model.`,
     );
   }
-  if (from !== undefined && !isElastic(job)) {
+  if (from !== undefined && !isElasticJob(job)) {
     throw new UsageError(
       `A run with the strategy ${job.strategy} cannot start with weights, because ${reason} --from.`,
     );
@@ -304,9 +304,9 @@ async function serveRoom(
     origins: [new URL(urlOf(host, port)).origin],
   });
   const isNamed = rdzvId !== undefined || (elastic?.max ?? worldSize) > tabs;
-  const code = isNamed ? { code: roomCodeOf(rdzvId ?? DEFAULT_RDZV_ID) } : {};
+  const code = isNamed ? { code: roomCodeFromText(rdzvId ?? DEFAULT_RDZV_ID) } : {};
   const room = server.createRoom({ job, startAt: worldSize, nodes: elastic, ...code });
-  io.err(`Training ${nameOfJob(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
+  io.err(`Training ${jobDisplayName(job)} in a world of ${worldSize === 1 ? '1 rank' : `${worldSize} ranks`}.`);
   if (others > 0) {
     io.err(`Waiting for ${others} ranks of other processes at ${urlOf(host, server.port)}.`);
     for (const line of callOthers(placement, options)) io.err(line);
@@ -324,7 +324,7 @@ function findRoom({ master }: Placement, { rdzvId = DEFAULT_RDZV_ID }: TrainOpti
   const url = urlOf(master.host, master.port);
   return {
     url,
-    room: roomCodeOf(rdzvId),
+    room: roomCodeFromText(rdzvId),
     open: async (timeoutMs) => {
       io.err(`Waiting for the server of rank 0 at ${url} ...`);
       await awaitServer(url, timeoutMs, { clock: systemClock, signal: io.signal, note: io.err });
@@ -355,7 +355,7 @@ async function withRestarts<Result>(
     } catch (error) {
       const isFinal = error instanceof UsageError || io.signal.aborted || systemClock.now() >= endsAt;
       if (isFinal || restarts === maxRestarts) throw error;
-      io.err(`${messageOf(error)} Restarting the run, restart ${restarts + 1} of ${maxRestarts}.`);
+      io.err(`${errorMessageOf(error)} Restarting the run, restart ${restarts + 1} of ${maxRestarts}.`);
     }
   }
 }

@@ -1,6 +1,6 @@
 /** `peergrad serve`: runs the page and the signaling server until Ctrl-C. */
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
-import { type Nodes } from '../../src/protocol/room.ts';
+import { type NodeCountRange } from '../../src/protocol/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { fingerprint, readCertificate, selfSignedCertificate, type Certificate } from '../../signaling/http/tls.ts';
 import type { SignalingOptions } from '../../signaling/index.ts';
@@ -21,7 +21,7 @@ export interface ServeOptions extends JobOptions, LengthOptions, ConnectionFlags
   trustProxy?: true;
   metricsToken?: string;
   startAt?: number;
-  nnodes?: number | Nodes;
+  nnodes?: number | NodeCountRange;
   log: NonNullable<SignalingOptions['logLevel']>;
 }
 

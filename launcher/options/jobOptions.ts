@@ -2,13 +2,13 @@
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { choicesOf, notationOf, type Field, type FieldOption } from '../../src/spec/fields.ts';
-import { GPT_FIELDS, PRESET_NAMES, PRESETS, type PresetName } from '../../src/spec/gpt.ts';
-import { defaultsOf, FIELDS, parseJob, type JobSpec } from '../../src/spec/job.ts';
+import { picklistValuesOf, fieldNotationOf, type FieldDeclaration, type FieldOption } from '../../src/spec/fields.ts';
+import { GPT_FIELDS, GPT_PRESET_NAMES, GPT_PRESETS, type GptPresetName } from '../../src/spec/gpt.ts';
+import { jobDefaultsFor, JOB_FIELD_DECLARATIONS, parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
-import type { Nodes } from '../../src/protocol/room.ts';
+import type { NodeCountRange } from '../../src/protocol/room.ts';
 import { readJobFile } from '../../src/spec/jobFile.ts';
-import { messageOf, UsageError } from '../../src/util/errors.ts';
+import { errorMessageOf, UsageError } from '../../src/util/errors.ts';
 import { kindOfName } from '../../src/spec/dataFiles.ts';
 import { mnistPairIn } from '../../src/spec/mnistFiles.ts';
 import { DATA_PATH, listDataFiles } from '../../signaling/http/data.ts';
@@ -19,11 +19,11 @@ interface OptionField {
   field: string;
   /** The option's name. */
   name: string;
-  schema: Field['schema'];
+  schema: FieldDeclaration['schema'];
   option: FieldOption;
 }
 
-const JOB_OPTIONS = optionsOf(FIELDS).filter(({ field }) => field !== 'maxMinutes');
+const JOB_OPTIONS = optionsOf(JOB_FIELD_DECLARATIONS).filter(({ field }) => field !== 'maxMinutes');
 /** Options for the fields of a job's `gpt`, the size of a language model. */
 const GPT_OPTIONS = optionsOf(GPT_FIELDS);
 /** Names of all options that define the job itself. */
@@ -39,7 +39,7 @@ const NEEDED: Readonly<Record<string, string>> = {
   table: 'a CSV file',
 };
 
-type OptionName<Fields extends Record<string, Field>, Name extends keyof Fields> = Fields[Name] extends {
+type OptionName<Fields extends Record<string, FieldDeclaration>, Name extends keyof Fields> = Fields[Name] extends {
   option: infer Declared extends FieldOption;
 }
   ? Declared extends { name: infer Other extends string }
@@ -57,14 +57,15 @@ type OptionValue<Value> = Value extends null | undefined
         ? readonly string[]
         : string;
 
-type OptionsOf<Fields extends Record<string, Field>> = {
+type OptionsOf<Fields extends Record<string, FieldDeclaration>> = {
   [Name in keyof Fields as OptionName<Fields, Name>]?: OptionValue<Fields[Name]['defaultValue']>;
 };
 
-export interface JobOptions extends Omit<OptionsOf<typeof FIELDS>, 'minutes'>, OptionsOf<typeof GPT_FIELDS> {
+export interface JobOptions
+  extends Omit<OptionsOf<typeof JOB_FIELD_DECLARATIONS>, 'minutes'>, OptionsOf<typeof GPT_FIELDS> {
   /** A job file. Other options override the fields of the file. */
   file?: string;
-  preset?: PresetName;
+  preset?: GptPresetName;
   /** The job's data: a folder or file on this machine, or a URL that every tab can read. */
   data?: string;
 }
@@ -85,7 +86,7 @@ export function wholeNumber(min = 0, max = Number.MAX_SAFE_INTEGER) {
 }
 
 /** Parses torchrun's `--nnodes`: a number, or a range `MIN:MAX`. */
-export function nodes(text: string): number | Nodes {
+export function nodes(text: string): number | NodeCountRange {
   const one = wholeNumber(1, MAX_WORLD_SIZE);
   if (!text.includes(':')) return one(text);
   const [min, max] = text.split(':').map(one);
@@ -101,7 +102,7 @@ function decimal(text: string): number {
   throw new InvalidArgumentError('The value must be a number.');
 }
 
-function optionsOf(fields: Record<string, Field>): OptionField[] {
+function optionsOf(fields: Record<string, FieldDeclaration>): OptionField[] {
   return Object.entries(fields).flatMap(([field, { schema, option }]) =>
     option === undefined ? [] : [{ field, name: option.name ?? field, schema, option }],
   );
@@ -112,9 +113,9 @@ function optionFor({ name, schema, option }: OptionField): Option {
   const result = new Option(`${flagOf(name)} <${option.value}>`, option.help);
   const { choices } = option;
   if (choices !== undefined) return result.choices(choices);
-  switch (notationOf(schema)) {
+  switch (fieldNotationOf(schema)) {
     case 'choice':
-      return result.choices(choicesOf(schema) as string[]);
+      return result.choices(picklistValuesOf(schema) as string[]);
     case 'switch':
       return result.choices(['on', 'off']);
     case 'whole':
@@ -142,13 +143,15 @@ export function addJobOptions(command: Command): Command {
 }
 
 function addGptOptions(command: Command): void {
-  command.addOption(new Option('--preset <name>', 'model size of the job gpt (default: tiny)').choices(PRESET_NAMES));
+  command.addOption(
+    new Option('--preset <name>', 'model size of the job gpt (default: tiny)').choices(GPT_PRESET_NAMES),
+  );
   for (const one of GPT_OPTIONS) command.addOption(optionFor(one));
 }
 
 /** Adds `--minutes`, for commands that end when the run ends. */
 export function addLengthOptions(command: Command): Command {
-  const { schema, option } = FIELDS.maxMinutes;
+  const { schema, option } = JOB_FIELD_DECLARATIONS.maxMinutes;
   return command.addOption(optionFor({ field: 'maxMinutes', name: option.name, schema, option }));
 }
 
@@ -217,7 +220,7 @@ export async function resolveJob(
  */
 async function readJobFields(file: string): Promise<Record<string, unknown>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new UsageError(`${file} cannot be read. Check its path. (${messageOf(error)})`);
+    throw new UsageError(`${file} cannot be read. Check its path. (${errorMessageOf(error)})`);
   });
   return readJobFile(path.basename(file), text).fields;
 }
@@ -226,7 +229,7 @@ async function readJobFields(file: string): Promise<Record<string, unknown>> {
 function fieldsFrom(options: JobOptions, fields: readonly OptionField[]): Record<string, unknown> {
   const values = fields.map(({ field, name, schema }) => {
     const value: unknown = options[name as keyof JobOptions];
-    return [field, notationOf(schema) === 'switch' && value !== undefined ? value === 'on' : value];
+    return [field, fieldNotationOf(schema) === 'switch' && value !== undefined ? value === 'on' : value];
   });
   return definedOf(Object.fromEntries(values) as Record<string, unknown>);
 }
@@ -254,10 +257,10 @@ function gptFields(
       throw new UsageError(`--${name} is only for the job gpt. Pass --job gpt, or remove the option.`);
     return {};
   }
-  const { model = {}, pipeline = null, ...plan } = preset === undefined ? {} : PRESETS[preset];
+  const { model = {}, pipeline = null, ...plan } = preset === undefined ? {} : GPT_PRESETS[preset];
   const isTest = (measure ?? file['measure']) === 'learning-rate';
   const strategy = options.strategy ?? file['strategy'];
-  const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? defaultsOf(job, undefined).gpt;
+  const before = (file['gpt'] as JobSpec['gpt'] | undefined) ?? jobDefaultsFor(job, undefined).gpt;
   return {
     ...plan,
     // A preset for a large model also sets a pipeline strategy, but not if the user has chosen a

@@ -5,7 +5,7 @@
  * https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
  */
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
-import type { Nodes } from '../../src/protocol/room.ts';
+import type { NodeCountRange } from '../../src/protocol/room.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -14,7 +14,7 @@ export interface PlacementOptions {
   tabs?: number;
   nprocPerNode?: number;
   /** Number of machines. If it is a range, ranks may join and leave during the run. */
-  nnodes?: number | Nodes;
+  nnodes?: number | NodeCountRange;
   nodeRank?: number;
   masterAddr?: string;
   masterPort?: number;
@@ -24,7 +24,7 @@ export interface Placement {
   /** Number of ranks of all processes. In an elastic run: the number of ranks at its start. */
   worldSize: number;
   /** The smallest and largest number of ranks of an elastic run; `null`: the world is fixed. */
-  elastic: Nodes | null;
+  elastic: NodeCountRange | null;
   /** First rank of this process's tabs. The process with rank 0 runs the server. */
   firstRank: number;
   tabs: number;
@@ -81,7 +81,7 @@ export function rankOfJoin(tabs: number, env: Environment): number | null {
 
 interface Machines {
   worldSize: number;
-  elastic: Nodes | null;
+  elastic: NodeCountRange | null;
   nodeRank: number;
   /** Number of tabs per node. */
   tabs: number;

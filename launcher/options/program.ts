@@ -1,6 +1,6 @@
 /** Output and exit codes of all command lines of this project. */
 import { Command, CommanderError } from 'commander';
-import { messageOf, UsageError } from '../../src/util/errors.ts';
+import { errorMessageOf, UsageError } from '../../src/util/errors.ts';
 import type { Io } from '../io.ts';
 
 const EXIT_OK = 0;
@@ -45,7 +45,7 @@ export async function runProgram(program: Command, argv: readonly string[], io: 
       }
       return EXIT_USAGE;
     }
-    io.err(`${name}: ${messageOf(error)}`);
+    io.err(`${name}: ${errorMessageOf(error)}`);
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
   }
 }

@@ -1,10 +1,10 @@
 /** Describes the data of a run, as the page's preview does. */
 import type { EventOf, LoadProgress } from '../../src/protocol/events.ts';
 import {
-  type Preview,
+  type DataPreview,
   type PreviewClass,
   type PreviewColumn,
-  sentencesOf,
+  sentencesOfNotes,
   type TablePreview,
 } from '../../src/spec/preview.ts';
 
@@ -12,8 +12,8 @@ import {
 const LISTED = 40;
 
 /** Returns lines of text: the amount of data, its columns or classes, and notes about it. */
-export function describeData(preview: Preview): string {
-  return [...contentOf(preview), ...sentencesOf(preview.notes)].join('\n');
+export function describeData(preview: DataPreview): string {
+  return [...contentOf(preview), ...sentencesOfNotes(preview.notes)].join('\n');
 }
 
 /** Returns a line with the progress of loading the data. */
@@ -25,10 +25,10 @@ export function describeLoading({ unit, done, total, rate }: LoadProgress): stri
 
 /** Returns lines of text that say which weights of a file are left out or rounded. */
 export function describeWeights({ file, notes }: EventOf<'weights'>): string {
-  return [`Weights of ${file}:`, ...sentencesOf(notes)].join('\n');
+  return [`Weights of ${file}:`, ...sentencesOfNotes(notes)].join('\n');
 }
 
-function contentOf(preview: Preview): string[] {
+function contentOf(preview: DataPreview): string[] {
   switch (preview.kind) {
     case 'table':
       return [describeTable(preview), ...listed(preview.columns.map(describeColumn)), ...classesOf(preview.classes)];

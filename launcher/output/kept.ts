@@ -1,10 +1,10 @@
 /** Tells the user of `run` what remains of a run, and how to keep more. */
-import { hasCheckpoints, keepsModel, type JobSpec } from '../../src/spec/job.ts';
+import { hasCheckpoints, endsWithModel, type JobSpec } from '../../src/spec/job.ts';
 import { FILE_ENDINGS, weightsFormatsOf } from '../../src/spec/modelFile.ts';
 
 /** Returns a line if the run ends with a model that is not written to a file, otherwise `null`. */
 export function discardsModel(job: JobSpec, out: string | undefined): string | null {
-  if (out !== undefined || !keepsModel(job)) return null;
+  if (out !== undefined || !endsWithModel(job)) return null;
   const endings = weightsFormatsOf(job).map((format) => FILE_ENDINGS[format]);
   return `The final model will be discarded. To save it, pass --out FILE, where FILE ends in ${endings.join(', ')}.`;
 }
@@ -18,7 +18,7 @@ export function keptOf(job: JobSpec, checkpoint: string | undefined, written: st
   if (written !== null) return `The latest checkpoint is ${written}. To continue, pass --resume ${written}.`;
   if (checkpoint !== undefined)
     return `The run was interrupted before its first checkpoint, so ${checkpoint} was not written.`;
-  if (!keepsModel(job)) return null;
+  if (!endsWithModel(job)) return null;
   return hasCheckpoints(job)
     ? 'The interrupted run was not saved. To continue such a run later, pass --checkpoint FILE.'
     : 'The interrupted run was not saved, and this run has no checkpoints.';

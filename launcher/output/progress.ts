@@ -2,7 +2,7 @@
  * Shows the progress of the run on stderr: a bar on a terminal, otherwise a line every few seconds.
  */
 import { SingleBar } from 'cli-progress';
-import type { EngineEvent, LoadProgress, Receiving } from '../../src/protocol/events.ts';
+import type { EngineEvent, LoadProgress, StateReceiveProgress } from '../../src/protocol/events.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import type { Io } from '../io.ts';
 import { describeData, describeLoading, describeWeights } from './data.ts';
@@ -84,7 +84,7 @@ export class Progress {
     this.#report(unit, { total, done, line: describeLoading(loading) });
   }
 
-  #receive(line: string, { bytes, total, waitsMs }: Receiving): void {
+  #receive(line: string, { bytes, total, waitsMs }: StateReceiveProgress): void {
     this.#report('state', { total, done: waitsMs === null ? bytes : total, line });
   }
 

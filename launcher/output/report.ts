@@ -5,11 +5,11 @@ import type {
   MethodComparison,
   RangeTestResult,
   RunResult,
-  Transport,
+  TransportCounts,
 } from '../../src/protocol/runResult.ts';
-import { metricEntries, allMetrics } from '../../src/spec/measures.ts';
-import { changesLearning, methodOf } from '../../src/spec/methods.ts';
-import type { ShareReason } from '../../src/spec/names.ts';
+import { metricEntries, metricsWithAccuracy } from '../../src/spec/measures.ts';
+import { methodChangesLearning, learningMethodByName } from '../../src/spec/methods.ts';
+import type { WorkShareReason } from '../../src/spec/names.ts';
 
 /**
  * Returns `null` if all tabs report the same final state for all ranks, otherwise an error message.
@@ -23,7 +23,7 @@ export function disagreement(results: readonly RunResult[]): string | null {
   return `The ranks did not end in the same state (${states.join(', ')}), so the result is invalid. Please report this.`;
 }
 
-const SHARE_REASON: Record<ShareReason, string> = {
+const SHARE_REASON: Record<WorkShareReason, string> = {
   equal: 'This run does not divide samples by speed.',
   unknown: 'Their speeds are not measured yet.',
   similar: 'Unequal shares would save too little time.',
@@ -31,7 +31,7 @@ const SHARE_REASON: Record<ShareReason, string> = {
   overhead: 'Smaller passes would cost more than unequal shares would save.',
 };
 
-const OVER: Record<keyof Transport, string> = {
+const OVER: Record<keyof TransportCounts, string> = {
   webrtc: 'over WebRTC',
   server: 'through the server',
   memory: 'over message ports',
@@ -64,8 +64,8 @@ export function summarize(result: RunResult): string {
 }
 
 /** Returns ` over WebRTC`, or the number of links of each kind if there are several kinds. */
-function describeLinks(transport: Transport): string {
-  const used = (Object.keys(OVER) as (keyof Transport)[]).filter((kind) => transport[kind] > 0);
+function describeLinks(transport: TransportCounts): string {
+  const used = (Object.keys(OVER) as (keyof TransportCounts)[]).filter((kind) => transport[kind] > 0);
   if (used.length === 1) return ` ${OVER[used[0]!]}`;
   const links = used.map((kind) => `${transport[kind]} ${OVER[kind]}`);
   return links.length === 0 ? '' : ` with links of several kinds (${links.join(', ')})`;
@@ -79,8 +79,8 @@ function mainResult(result: RunResult): string {
 }
 
 /** Returns the metrics of held-out samples, without the loss: `accuracy 97.2 %`, `rmse 1234`. */
-export function formatMetrics(result: Parameters<typeof allMetrics>[0]): string[] {
-  return metricEntries(allMetrics(result)).map(([name, value]) => {
+export function formatMetrics(result: Parameters<typeof metricsWithAccuracy>[0]): string[] {
+  return metricEntries(metricsWithAccuracy(result)).map(([name, value]) => {
     const isShare = name === 'accuracy' || name === 'top-3';
     return `${name} ${isShare ? `${(value * 100).toFixed(1)} %` : value.toPrecision(4)}`;
   });
@@ -143,7 +143,7 @@ function foundRate({ rates, suggested, reason }: RangeTestResult): string {
 }
 
 function optionsOf(method: string): string {
-  const { strategy, codec } = methodOf(method);
+  const { strategy, codec } = learningMethodByName(method);
   return `--strategy ${strategy}${codec === 'fp32' ? '' : ` --codec ${codec}`}`;
 }
 
@@ -153,7 +153,7 @@ function compareMethods({ costs, best, unchanged }: MethodComparison): string {
     ({ method, stepMs, bytesPerStep, timeToGoal }) =>
       `  ${optionsOf(method)}: ${ms(stepMs)} and ${(bytesPerStep / 1000).toFixed(1)} kB per step, ${timeToGoal.toFixed(1)} times the shortest time to a goal`,
   );
-  const other = changesLearning(best)
+  const other = methodChangesLearning(best)
     ? ` It does not learn exactly what ddp learns; of the methods that do, ${optionsOf(unchanged)} is best.`
     : '';
   return ['Expected costs of each method:', ...rows, `Train with ${optionsOf(best)}.${other}`].join('\n');

@@ -6,10 +6,10 @@
  * validated, because the other process may run a different version.
  */
 import * as v from 'valibot';
-import { ClientMessage, MAX_CONTROL_BYTES, REFUSALS, ServerMessage } from '../../src/protocol/control.ts';
-import { memberId, roomCode, worldSize } from '../../src/protocol/scalars.ts';
-import { newcomer, ReconnectState } from '../../src/protocol/room.ts';
-import { LinkOpening } from '../../src/protocol/serverLink.ts';
+import { ClientMessage, MAX_CONTROL_BYTES, REFUSAL_CODES, ServerMessage } from '../../src/protocol/control.ts';
+import { memberIdSchema, roomCodeSchema, worldSizeSchema } from '../../src/protocol/scalars.ts';
+import { newcomerEntries, ReconnectState } from '../../src/protocol/room.ts';
+import { ServerLinkOpening } from '../../src/protocol/serverLink.ts';
 import { CLOSE_NORMAL, CLOSE_POLICY, CLOSE_RESTART } from '../connection.ts';
 import type { MemberMessage } from '../hub.ts';
 
@@ -28,9 +28,9 @@ const address = v.pipe(v.string(), v.regex(/^[\w-]{8,32}\.\d{1,9}$/));
 const connection = v.pipe(v.number(), v.integer(), v.minValue(0));
 const from = address;
 const count = v.pipe(v.number(), v.integer(), v.minValue(1));
-const { entries: place } = v.omit(LinkOpening, ['version', 'token']);
+const { entries: place } = v.omit(ServerLinkOpening, ['version', 'token']);
 const { room, generation, member, peer } = place;
-const who = { ...newcomer, holdsKey: v.boolean() };
+const who = { ...newcomerEntries, holdsKey: v.boolean() };
 
 /**
  * A message that the process with the WebSocket sends to the owner of the room. Messages of the
@@ -49,10 +49,10 @@ export const Envelope = v.variant('type', [
     type: v.literal('enter'),
     from,
     connection,
-    room: roomCode,
-    member: memberId,
+    room: roomCodeSchema,
+    member: memberIdSchema,
     entry: v.variant('type', [
-      v.strictObject({ type: v.literal('join'), ...who, worldSize: v.optional(worldSize) }),
+      v.strictObject({ type: v.literal('join'), ...who, worldSize: v.optional(worldSizeSchema) }),
       v.strictObject({ type: v.literal('reconnect'), ...who, reconnectState: ReconnectState }),
     ]),
   }),
@@ -65,13 +65,13 @@ export const Envelope = v.variant('type', [
     reason: v.nullable(v.picklist(['left', 'silent', 'vanished', 'dropped', 'removed'])),
   }),
   // Sent to the relaying process.
-  v.strictObject({ type: v.literal('admit'), from, connection, room: roomCode }),
+  v.strictObject({ type: v.literal('admit'), from, connection, room: roomCodeSchema }),
   v.strictObject({ type: v.literal('send'), from, connections: v.array(connection), message: ServerMessage }),
   v.strictObject({
     type: v.literal('expel'),
     from,
     connection,
-    code: v.picklist(REFUSALS),
+    code: v.picklist(REFUSAL_CODES),
     message: v.string(),
   }),
   /** The owner no longer has the room. */
@@ -79,7 +79,7 @@ export const Envelope = v.variant('type', [
   // The next two are sent to all processes. `alone`: an end of a link waits for the other end.
   // `left`: the member is no longer in the room.
   v.strictObject({ type: v.literal('alone'), from, connection, ...place }),
-  v.strictObject({ type: v.literal('left'), from, room: roomCode, member: memberId }),
+  v.strictObject({ type: v.literal('left'), from, room: roomCodeSchema, member: memberIdSchema }),
   /** Asks the owner of a room whether two members may link. */
   v.strictObject({ type: v.literal('ask'), from, connection, room, generation, member, peer }),
   v.strictObject({ type: v.literal('answer'), from, connection, mayLink: v.boolean() }),

@@ -6,8 +6,8 @@
  * that they relay, and the members reconnect as they do after a restart.
  */
 import type { Clock } from '../../src/util/clock.ts';
-import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
-import { noRoom } from '../../src/protocol/roomCode.ts';
+import type { RefusalCode, ServerMessage } from '../../src/protocol/control.ts';
+import { noRoomMessage } from '../../src/protocol/roomCode.ts';
 import { SignalingError } from '../../src/util/errors.ts';
 import { CLOSE_NORMAL, CLOSE_RESTART } from '../connection.ts';
 import type { Entry, EntryOutcome, Hub, MemberMessage, Peer } from '../hub.ts';
@@ -68,7 +68,7 @@ class Guest implements Peer {
     this.#peer.post({ type: 'send', connections: [this.#connection], message });
   }
 
-  expel(code: Refusal, message: string): void {
+  expel(code: RefusalCode, message: string): void {
     this.#peer.dismiss(this.#connection);
     this.#peer.post({ type: 'expel', connection: this.#connection, code, message });
   }
@@ -290,7 +290,7 @@ export class PeerProcess implements RoomOwner, Mail {
     // The room was dropped a moment ago. A returning member searches for its room again, and may
     // restore it.
     if (entry.type === 'reconnect') guest.release();
-    else this.post({ type: 'expel', connection, code: 'no-room', message: noRoom(room) });
+    else this.post({ type: 'expel', connection, code: 'no-room', message: noRoomMessage(room) });
   }
 
   /** Forgets a guest that has left or was removed. */

@@ -4,7 +4,7 @@
  * is lost unnoticed when a connection breaks.
  */
 import type { Clock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { SignalingError, TimeoutError, UsageError } from '../../src/util/errors.ts';
 
 /** Time limit in milliseconds for TCP, TLS and the first response. */
@@ -108,7 +108,7 @@ export class RedisLink {
       const opened = client
         .connect()
         .then(() => client.subscribe([channelOf(link.address), ALL], (message) => onmessage(link, message), true));
-      await within(clock, CONNECT_TIMEOUT_MS, opened, noAnswer);
+      await withinDeadline(clock, CONNECT_TIMEOUT_MS, opened, noAnswer);
       isUp = true;
       return link;
     } catch (error) {

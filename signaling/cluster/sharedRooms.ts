@@ -9,8 +9,8 @@ import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ReconnectState } from '../../src/protocol/room.ts';
 import type { Clock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
-import { messageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
+import { errorMessageOf, SignalingError, UsageError } from '../../src/util/errors.ts';
 import { outlineOf } from '../monitoring/errorOutline.ts';
 import type { Hub, NewRoom } from '../hub.ts';
 import type { LinkPlace, ServerLinks } from '../links/serverLinks.ts';
@@ -166,9 +166,11 @@ export class SharedRooms implements RoomDirectory {
     const released = link.release([...this.#held]);
     for (const peer of [...this.#peers.values()]) peer.part();
     this.#link = null;
-    await within(this.#options.clock, END_MS, Promise.all([released, link.end()]), noAnswer).catch((error: unknown) => {
-      this.#options.log.warn({ error: messageOf(error) }, 'leases were not released and will expire');
-    });
+    await withinDeadline(this.#options.clock, END_MS, Promise.all([released, link.end()]), noAnswer).catch(
+      (error: unknown) => {
+        this.#options.log.warn({ error: errorMessageOf(error) }, 'leases were not released and will expire');
+      },
+    );
     link.close();
   }
 
@@ -215,7 +217,7 @@ export class SharedRooms implements RoomDirectory {
   #reconnect(ms: number): void {
     this.#cancelReconnect = this.#options.clock.after(ms, () => {
       this.#connect().catch((error: unknown) => {
-        this.#options.log.warn({ error: messageOf(error) }, 'reconnecting to Redis failed');
+        this.#options.log.warn({ error: errorMessageOf(error) }, 'reconnecting to Redis failed');
         if (this.#link === null && !this.#isClosed) this.#reconnect(Math.min(2 * ms, MAX_RECONNECT_MS));
       });
     });
@@ -230,7 +232,7 @@ export class SharedRooms implements RoomDirectory {
     this.#isRenewing = true;
     this.#cancelRenewal = this.#options.clock.after(RENEW_MS, () => this.#renew(link));
     this.#extend(link).catch((error: unknown) => {
-      this.#options.log.warn({ error: messageOf(error) }, 'renewing leases failed');
+      this.#options.log.warn({ error: errorMessageOf(error) }, 'renewing leases failed');
       link.close();
       this.#onLost(link);
     });

@@ -16,7 +16,7 @@ import {
   hashOfList,
   HEAD_BYTES,
   isDataInHiddenFolder,
-  isHidden,
+  isHiddenFile,
   kindOfName,
   pictureFormat,
   type DataFileEntry,
@@ -58,7 +58,7 @@ async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
   const entries = await readdir(path.join(root, folder), { withFileTypes: true });
   const found = await mapConcurrently(entries, LISTED_AT_ONCE, async (entry): Promise<DataFileEntry[]> => {
     const name = folder + entry.name;
-    if (isHidden(entry.name)) return entry.isDirectory() ? namesInHidden(root, `${name}/`) : [];
+    if (isHiddenFile(entry.name)) return entry.isDirectory() ? namesInHidden(root, `${name}/`) : [];
     // Links to folders are not followed, because they may form a circle.
     if (entry.isDirectory()) return filesIn(root, `${name}/`);
     return entry.isFile() || entry.isSymbolicLink() ? entryOf(root, name) : [];

@@ -8,7 +8,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { homedir, hostname } from 'node:os';
 import path from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { reasonOf, UsageError } from '../../src/util/errors.ts';
+import { errorReasonOf, UsageError } from '../../src/util/errors.ts';
 import { localAddresses } from './address.ts';
 
 export interface Certificate {
@@ -34,7 +34,7 @@ export async function readCertificate(certFile: string, keyFile: string): Promis
   try {
     createSecureContext({ cert, key });
   } catch (error) {
-    throw new UsageError(`${certFile} and ${keyFile} are not a PEM certificate and its key: ${reasonOf(error)}.`);
+    throw new UsageError(`${certFile} and ${keyFile} are not a PEM certificate and its key: ${errorReasonOf(error)}.`);
   }
   return { cert, key };
 }

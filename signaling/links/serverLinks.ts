@@ -1,15 +1,15 @@
 /**
  * Links through the server, for members that cannot connect by WebRTC. Each end of a link is a
- * WebSocket of its own. It begins with a {@link LinkOpening}, which is checked here. When both ends
- * have arrived, they are a {@link PairedLink}. If several processes serve the same rooms, the other
- * end may arrive in another process.
+ * WebSocket of its own. It begins with a {@link ServerLinkOpening}, which is checked here. When
+ * both ends have arrived, they are a {@link PairedLink}. If several processes serve the same rooms,
+ * the other end may arrive in another process.
  */
 import type { Logger } from 'pino';
 import { type RawData, WebSocket } from 'ws';
 import { parseControl } from '../../src/protocol/control.ts';
-import { LinkOpening, type LinkAnswer } from '../../src/protocol/serverLink.ts';
+import { ServerLinkOpening, type ServerLinkAnswer } from '../../src/protocol/serverLink.ts';
 import type { Clock } from '../../src/util/clock.ts';
-import { messageOf } from '../../src/util/errors.ts';
+import { errorMessageOf } from '../../src/util/errors.ts';
 import { CLOSE_NORMAL, CLOSE_POLICY, CLOSE_RESTART } from '../connection.ts';
 import type { Credentials } from '../credentials.ts';
 import type { Limits } from '../limits.ts';
@@ -20,7 +20,7 @@ import { PairedLink, type LinkContext, type LinkSocket } from './pairedLink.ts';
 import type { SharedRate } from './sharedRate.ts';
 
 /** Identifies an end of a link. At the other end, `member` and `peer` are exchanged. */
-export type LinkPlace = Omit<LinkOpening, 'version' | 'token'>;
+export type LinkPlace = Omit<ServerLinkOpening, 'version' | 'token'>;
 
 /** The end of a link in another process. */
 export interface RemoteSocket extends LinkSocket {
@@ -37,7 +37,7 @@ interface ServerLinksOptions {
   metrics: Metrics;
   rate: SharedRate;
   /** Returns why the room does not link the two members, or `null` if it does. */
-  refusalOf: (opening: LinkOpening) => string | null | Promise<string | null>;
+  refusalOf: (opening: ServerLinkOpening) => string | null | Promise<string | null>;
   /**
    * Tells other processes that an end waits here. Returns the number by which they know it. Their
    * answer arrives as a call of {@link ServerLinks.join}.
@@ -49,7 +49,7 @@ interface ServerLinksOptions {
 interface LinkEnd {
   readonly socket: WebSocket;
   /** `null` until the first message has been checked. */
-  opening: LinkOpening | null;
+  opening: ServerLinkOpening | null;
   /** The number by which other processes know an end that waits. */
   number: number;
   /** `null` until the other end has arrived. */
@@ -148,16 +148,16 @@ export class ServerLinks {
     if (end.isOver) return;
     if (end.opening !== null) return this.#refuse(end, 'bad-message', 'A message arrived before the link was open.');
     if (isBinary) return this.#refuse(end, 'bad-message', 'The first message was binary; it must be text.');
-    let opening: LinkOpening;
+    let opening: ServerLinkOpening;
     try {
-      opening = parseControl(LinkOpening, data.toString('utf8'));
+      opening = parseControl(ServerLinkOpening, data.toString('utf8'));
     } catch (error) {
-      return this.#refuse(end, 'bad-message', `${messageOf(error)} Reload the page.`);
+      return this.#refuse(end, 'bad-message', `${errorMessageOf(error)} Reload the page.`);
     }
     this.#open(end, opening);
   }
 
-  #open(end: LinkEnd, opening: LinkOpening): void {
+  #open(end: LinkEnd, opening: ServerLinkOpening): void {
     const { credentials, limits } = this.#options;
     const { room, member, token } = opening;
     end.cancel();
@@ -184,14 +184,14 @@ export class ServerLinks {
   }
 
   /** Asks the room, then waits for the other end. */
-  async #enter(end: LinkEnd, opening: LinkOpening): Promise<void> {
+  async #enter(end: LinkEnd, opening: ServerLinkOpening): Promise<void> {
     const { log, refusalOf, announce } = this.#options;
     let refusal: string | null;
     try {
       refusal = await refusalOf(opening);
     } catch (error) {
       log.error(outlineOf(error), 'room not asked about a link');
-      refusal = `The room of the link cannot be asked: ${messageOf(error)}`;
+      refusal = `The room of the link cannot be asked: ${errorMessageOf(error)}`;
     }
     if (end.isOver) return;
     if (refusal !== null) return this.#refuse(end, 'not-allowed', refusal);
@@ -206,7 +206,7 @@ export class ServerLinks {
   }
 
   /** @param ends the ends in this process. */
-  #pair(ends: readonly LinkEnd[], sockets: [LinkSocket, LinkSocket], opening: LinkOpening): PairedLink {
+  #pair(ends: readonly LinkEnd[], sockets: [LinkSocket, LinkSocket], opening: ServerLinkOpening): PairedLink {
     const { log, roomLog } = this.#options;
     const { room, member, peer } = opening;
     const about = { room: roomLog.nameOf(room), member, peer };
@@ -214,7 +214,7 @@ export class ServerLinks {
     for (const end of ends) {
       end.cancel();
       end.unlisten();
-      end.socket.send(JSON.stringify({ type: 'paired' } satisfies LinkAnswer));
+      end.socket.send(JSON.stringify({ type: 'paired' } satisfies ServerLinkAnswer));
     }
     const link = new PairedLink(room, sockets, this.#context, (why) => {
       this.#links.delete(link);
@@ -232,7 +232,7 @@ export class ServerLinks {
     const { log, metrics } = this.#options;
     metrics.linkRefused(reason);
     log.info({ member: end.opening?.member, reason }, 'link refused');
-    end.socket.send(JSON.stringify({ type: 'refused', message } satisfies LinkAnswer));
+    end.socket.send(JSON.stringify({ type: 'refused', message } satisfies ServerLinkAnswer));
     this.#forget(end);
     end.socket.close(code, reason);
   }

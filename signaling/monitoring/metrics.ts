@@ -3,7 +3,7 @@
  * process may have metrics, too.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { ClientMessage, Refusal } from '../../src/protocol/control.ts';
+import type { ClientMessage, RefusalCode } from '../../src/protocol/control.ts';
 
 /**
  * Reasons for which an end of a link is refused. `not-allowed`: the room does not link these two
@@ -92,7 +92,7 @@ export class Metrics {
     this.#messages.inc({ type });
   }
 
-  refused(code: Refusal): void {
+  refused(code: RefusalCode): void {
     this.#refusals.inc({ code });
   }
 

@@ -3,9 +3,9 @@
  * locks and clears the room.
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
-import { whyPlanDoesNotFit } from '../../src/spec/plan.ts';
-import { isChosenByTabs, isElastic, type JobSpec } from '../../src/spec/job.ts';
-import { demandsOf } from '../../src/spec/preview.ts';
+import { whyPlanCannotRun } from '../../src/spec/plan.ts';
+import { isChosenByTabs, isElasticJob, type JobSpec } from '../../src/spec/job.ts';
+import { previewInputsOf } from '../../src/spec/preview.ts';
 import { nameFeeder, withoutFeed } from './feeds.ts';
 import { beginRun, choicesOf, end, reform, seated, settle } from './generations.ts';
 import { removeMember } from './members.ts';
@@ -74,7 +74,7 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
  */
 function needsOf(job: JobSpec): string {
   const { kind } = job.data;
-  return isChosenByTabs(job.data) ? `${kind} ${demandsOf(job)}` : kind;
+  return isChosenByTabs(job.data) ? `${kind} ${previewInputsOf(job)}` : kind;
 }
 
 export function start(state: RoomState, member: string): Step {
@@ -101,10 +101,10 @@ export function start(state: RoomState, member: string): Step {
  */
 function whyNotReady({ hidden, nodes, job }: RoomState, present: readonly RosterEntry[]): string | null {
   if (present.length === 0) return 'No member is ready to train. Wait until a member is ready.';
-  const why = whyPlanDoesNotFit(job, present.length);
+  const why = whyPlanCannotRun(job, present.length);
   if (why !== null) return `The job's algorithm cannot run: ${why}. Choose the ring, or wait for more members.`;
   const are = present.length === 1 ? 'only 1 member is' : `${present.length} members are`;
-  if (nodes !== null && isElastic(job) && present.length < nodes.min) {
+  if (nodes !== null && isElasticJob(job) && present.length < nodes.min) {
     return `This room needs ${nodes.min} members, and ${are} ready. Wait for more.`;
   }
   for (const { member, name, rank } of present) {

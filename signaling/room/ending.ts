@@ -1,5 +1,5 @@
 /** How a run ends. */
-import type { NoticeText } from '../../src/protocol/notices.ts';
+import type { NoticeMessage } from '../../src/protocol/notices.ts';
 import {
   everyone,
   hostsOf,
@@ -13,7 +13,7 @@ import {
 import { CLEAR_RUN_TIMERS } from './timers.ts';
 
 /** Ends the run and reports its outcome to everyone. Unlike `end`, it begins no next run. */
-export function recordEnd(state: RoomState, outcome: Ended['outcome'], { message, notice }: NoticeText): Step {
+export function recordEnd(state: RoomState, outcome: Ended['outcome'], { message, notice }: NoticeMessage): Step {
   const ended: Ended = { run: state.run, outcome, message: message.slice(0, 1200), ...(notice && { notice }) };
   const to = everyone(state);
   const notices: RoomEffect[] = to.length === 0 ? [] : [{ type: 'send', to, message: { type: 'ended', ...ended } }];

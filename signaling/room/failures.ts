@@ -5,7 +5,7 @@ import { edgeKey, includesPair, keptApart, needsRelay, neighbours, type Pairs } 
 import { shouldStayLocked } from './ending.ts';
 import { end, keepingState, requestNextGeneration, reform, retry, tryNewcomers } from './generations.ts';
 import { aged, cleared, findingsOf, MAX_OUTAGES, namesOf, membersToSuspend, type Findings } from './faults.ts';
-import { list } from '../../src/util/text.ts';
+import { listInWords } from '../../src/util/text.ts';
 import type { Complaint, Reason } from './records.ts';
 import { linkedAfter, separateNetworks } from './networks.ts';
 import { orderOf } from './ringOrder.ts';
@@ -158,7 +158,7 @@ function judge(state: RoomState, isDeadline: boolean): Step {
   if (outages > MAX_OUTAGES) return end(next, 'failed', `The run ended after ${outages} failures in a row: ${why}`);
   const networks = separateNetworks(next);
   if (networks !== null && networks[0]!.length < (nodesOf(state)?.min ?? 0)) {
-    const sizes = list(networks.map(({ length }) => String(length)));
+    const sizes = listInWords(networks.map(({ length }) => String(length)));
     const sentence = `The tabs are in networks without a path between them (${sizes} tabs), so the run ended.`;
     return end(next, 'failed', `${sentence} ${networkAdvice(state)}`);
   }

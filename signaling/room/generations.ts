@@ -3,7 +3,7 @@
  * failure.
  */
 import type { ServerMessage } from '../../src/protocol/control.ts';
-import { arePartners, CHECK_GENERATION } from '../../src/protocol/networkCheck.ts';
+import { areNetworkCheckPartners, NETWORK_CHECK_GENERATION } from '../../src/protocol/networkCheck.ts';
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { assignRanks } from '../../src/protocol/seating.ts';
 import { addBreaks, keptApart } from './edges.ts';
@@ -30,7 +30,7 @@ import {
   type RoomState,
   type Step,
 } from './state.ts';
-import type { NoticeText } from '../../src/protocol/notices.ts';
+import type { NoticeMessage } from '../../src/protocol/notices.ts';
 import type { Reason } from './records.ts';
 import { beginProbation, isOnProbation, suspend } from './suspensions.ts';
 import { deadlineOf, LINKING_MS, CLEAR_RUN_TIMERS } from './timers.ts';
@@ -307,7 +307,8 @@ export function prepareOf({ generation, run, ring, job, relayed, separated, serv
  */
 export function mayLink(state: RoomState, generation: number, member: string, peer: string): boolean {
   if (!state.hidden.has(member) || !state.hidden.has(peer)) return false;
-  if (state.isCheck) return generation === CHECK_GENERATION && arePartners(state.members, member, peer);
+  if (state.isCheck)
+    return generation === NETWORK_CHECK_GENERATION && areNetworkCheckPartners(state.members, member, peer);
   return isOfRing(state, generation, member, peer) || isOfFeed(state, generation, member, peer);
 }
 
@@ -317,7 +318,7 @@ export function requestNextGeneration(state: RoomState): RoomState {
 }
 
 /** Ends the run. If the room starts runs by itself, the next run begins immediately. */
-export function end(state: RoomState, outcome: Ended['outcome'], why: string | NoticeText): Step {
+export function end(state: RoomState, outcome: Ended['outcome'], why: string | NoticeMessage): Step {
   const news = typeof why === 'string' ? { message: why } : why;
   return andThen(recordEnd({ ...state, isRestoring: false }, outcome, news), settle);
 }

@@ -2,9 +2,9 @@
  * Reacts to the pulses of ranks (docs/adr/0027). Deadlines are extended while a rank that the phase
  * waits for works or makes progress. A rank that hangs is named and left out.
  */
-import { noticeText } from '../../src/protocol/notices.ts';
+import { noticeMessageOf } from '../../src/protocol/notices.ts';
 import type { Pulse } from '../../src/protocol/room.ts';
-import { isBehindWork, isWaiting, pulsesBehind, verdictOn } from '../../src/util/activity.ts';
+import { isWorkingOrAwaitsWork, isPulseWaiting, pulsesOfAwaited, pulseVerdict } from '../../src/util/activity.ts';
 import { end, reform } from './generations.ts';
 import {
   andThen,
@@ -29,7 +29,7 @@ import { deadlineOf, enteringOf, LINKING_MS, SYNCING_MS } from './timers.ts';
  * exceeded the time limit for this. A member that waits for such a member works, too.
  */
 export function works(state: RoomState, member: string): boolean {
-  return isBehindWork(member, (one) => latestPulse(state, one));
+  return isWorkingOrAwaitsWork(member, (one) => latestPulse(state, one));
 }
 
 /** Returns the latest pulse of a member that is connected. */
@@ -45,9 +45,9 @@ function latestPulse(state: RoomState, member: string): Pulse | null | undefined
  */
 export function lateBehind(state: RoomState, member: string, peers: readonly string[]): string[] {
   const late = peers.flatMap((peer) => {
-    const behind = [...pulsesBehind([peer], (one) => latestPulse(state, one))];
+    const behind = [...pulsesOfAwaited([peer], (one) => latestPulse(state, one))];
     const ends = behind.flatMap(([one, pulse]) =>
-      isWaiting(pulse) || one === member || state.complaints.has(one) || rankOf(state, one) < 0 ? [] : [one],
+      isPulseWaiting(pulse) || one === member || state.complaints.has(one) || rankOf(state, one) < 0 ? [] : [one],
     );
     return ends.length > 0 ? ends : [peer];
   });
@@ -57,9 +57,9 @@ export function lateBehind(state: RoomState, member: string, peers: readonly str
 export function onPulse(state: RoomState, member: string, pulse: Pulse): Step {
   const before = state.hidden.get(member)?.pulse ?? null;
   const next = change(state, member, { pulse });
-  const verdict = verdictOn(pulse);
+  const verdict = pulseVerdict(pulse);
   if (verdict === 'hangs') {
-    return before !== null && verdictOn(before) === 'hangs' ? noEffects(next) : onHang(next, member, pulse);
+    return before !== null && pulseVerdict(before) === 'hangs' ? noEffects(next) : onHang(next, member, pulse);
   }
   const hasProgress = before !== null && pulse.progress > before.progress;
   return { state: next, effects: verdict === 'works' || hasProgress ? deadlinesAgain(next, member) : [] };
@@ -80,7 +80,7 @@ function onHang(state: RoomState, member: string, { task, ms }: Pulse): Step {
   if (!isRunOn(state) || rank < 0 || state.ring.length === 1 || state.isRestoring) return noEffects(state);
   const isOver = nodesOf(state) === null;
   const { name } = state.ring[rank]!;
-  const news = noticeText({ code: 'hangs', rank, name, task, seconds: Math.round(ms / 1000), isOver });
+  const news = noticeMessageOf({ code: 'hangs', rank, name, task, seconds: Math.round(ms / 1000), isOver });
   if (isOver) return end(state, 'failed', news);
   const note = toRing(state, { type: 'note', ...news });
   return withEffects(andThen(suspend(state, new Map([[member, 'hanging']])), reform), note);
@@ -92,7 +92,7 @@ export function sendPulses(
   { peers }: Extract<RoomEvent, { type: 'ask-pulses' }>,
 ): Step {
   const pulses = Array.from(
-    pulsesBehind(peers, (one) => latestPulse(state, one)),
+    pulsesOfAwaited(peers, (one) => latestPulse(state, one)),
     ([peer, pulse]) => ({ member: peer, pulse }),
   );
   return { state, effects: [{ type: 'send', to: [member], message: { type: 'pulses', pulses } }] };

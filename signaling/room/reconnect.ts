@@ -3,8 +3,8 @@
  * from their states. Until all have returned, the room is restoring: it begins no run or
  * generation, because members that have not returned may still be training.
  */
-import { noticeText } from '../../src/protocol/notices.ts';
-import type { Refusal, ServerMessage } from '../../src/protocol/control.ts';
+import { noticeMessageOf } from '../../src/protocol/notices.ts';
+import type { RefusalCode, ServerMessage } from '../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../src/protocol/room.ts';
 import { backToForming, recordEnd } from './ending.ts';
 import { end, requestNextGeneration, prepareOf, reform, settle } from './generations.ts';
@@ -53,7 +53,7 @@ const RESTORE_TIMER = {
  */
 const CLOCK_SKEW_S = 24 * 60 * 60;
 /** Outcome of a run if the server does not know how the run ended. */
-const OVER = { outcome: 'stopped', ...noticeText({ code: 'missed-end' }) } as const;
+const OVER = { outcome: 'stopped', ...noticeMessageOf({ code: 'missed-end' }) } as const;
 const IMPOSSIBLE = 'The state of this tab does not fit this room. Join the room again.';
 const REMOVED = 'The host has removed this tab from the room. Ask the host to let you join again.';
 const INTERRUPTED = 'The server restarted while the run began, so the run has ended. Start it again.';
@@ -151,7 +151,7 @@ function latestOf({ run, generation, active }: ReconnectState): number {
 }
 
 /** Removes a member if it is in the room. */
-function expel(state: RoomState, member: string, reason: LeaveReason, code: Refusal, message: string): Step {
+function expel(state: RoomState, member: string, reason: LeaveReason, code: RefusalCode, message: string): Step {
   const gone = state.hidden.has(member) ? removeMember(state, member, reason) : noEffects(state);
   return withEffects(
     andThen(gone, (next) => (next.isRestoring ? finishRestore(next) : noEffects(next))),

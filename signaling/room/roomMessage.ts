@@ -1,5 +1,5 @@
 /** Writes the message that describes the room to its members and spectators. */
-import { settingsOf } from '../../src/protocol/room.ts';
+import { roomSettingsOf } from '../../src/protocol/room.ts';
 import { expectedServed } from './servedPairs.ts';
 import { everyone, hostsOf, waitingFor, type RoomEffect, type RoomState, type Step } from './state.ts';
 
@@ -19,7 +19,7 @@ export function roomMessage(state: RoomState): RoomEffect {
       hosts,
       members: [...members],
       spectators: [...spectators],
-      ...settingsOf(state),
+      ...roomSettingsOf(state),
       waitingFor: missing,
       ...(serverLinksRate !== null && {
         served: { pairs: expectedServed(state), areAll: servesAll, bytesPerSecond: serverLinksRate },

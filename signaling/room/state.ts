@@ -1,8 +1,13 @@
 /** The state, events and effects of a room. All of them are plain immutable data. */
 import type { Breaks, Pairs } from './edges.ts';
-import { MAX_SPECTATORS, type ClientMessage, type Refusal, type ServerMessage } from '../../src/protocol/control.ts';
 import {
-  type Nodes,
+  MAX_SPECTATORS,
+  type ClientMessage,
+  type RefusalCode,
+  type ServerMessage,
+} from '../../src/protocol/control.ts';
+import {
+  type NodeCountRange,
   type Pulse,
   type RoomOpening,
   type RoomPhase,
@@ -12,7 +17,7 @@ import {
   type ReconnectState,
 } from '../../src/protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
-import { isElastic } from '../../src/spec/job.ts';
+import { isElasticJob } from '../../src/spec/job.ts';
 import type { Complaint, Faults, Feed, Suspension } from './records.ts';
 
 export interface RoomState extends Readonly<RoomSettings> {
@@ -233,7 +238,7 @@ export type RoomEffect =
   | { type: 'setTimer'; key: string; ms: number; event: TimerEvent }
   | { type: 'clearTimer'; key: string }
   /** The member is removed: send the reason and close its connection. */
-  | { type: 'expel'; member: string; code: Refusal; message: string }
+  | { type: 'expel'; member: string; code: RefusalCode; message: string }
   /** The last member has left. The room can be joined again for a time that the hub decides. */
   | { type: 'empty' };
 
@@ -338,13 +343,13 @@ export function withEffects({ state, effects }: Step, ...more: readonly RoomEffe
   return { state, effects: [...more, ...effects] };
 }
 
-export function refuse(state: RoomState, member: string, code: Refusal, message: string): Step {
+export function refuse(state: RoomState, member: string, code: RefusalCode, message: string): Step {
   return { state, effects: [{ type: 'send', to: [member], message: { type: 'refused', code, message } }] };
 }
 
 /** Returns the bounds of an elastic run, or `null` if the world is fixed. */
-export function nodesOf({ nodes, job }: RoomState): Nodes | null {
-  return isElastic(job) ? nodes : null;
+export function nodesOf({ nodes, job }: RoomState): NodeCountRange | null {
+  return isElasticJob(job) ? nodes : null;
 }
 
 /** Whether there is a run; it may be paused. */

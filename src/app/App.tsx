@@ -6,10 +6,10 @@ import { Home } from './home/Home.tsx';
 import { Join } from './home/Join.tsx';
 import { NewRoom } from './home/NewRoom.tsx';
 import { lazyPage } from './shell/lazyPage.tsx';
-import { route } from './state/address.ts';
+import { pageRoute } from './state/address.ts';
 import { losesByLeaving } from './state/derive.ts';
-import { view } from './state/publishedView.ts';
-import { leave, screen } from './state/store.ts';
+import { tabView } from './state/publishedView.ts';
+import { leaveRoom, currentScreen } from './state/store.ts';
 
 const Lobby = lazyPage(async () => (await import('./lobby/Lobby.tsx')).Lobby);
 const Run = lazyPage(async () => (await import('./run/Run.tsx')).Run);
@@ -20,8 +20,8 @@ const NetworkPage = lazyPage(async () => (await import('./network/NetworkPage.ts
 const RecordingPage = lazyPage(async () => (await import('./monitor/RecordingPage.tsx')).RecordingPage);
 
 export function App() {
-  const inside = screen.value === 'lobby' || screen.value === 'run';
-  const room = view.value.room ?? route.value.room;
+  const inside = currentScreen.value === 'lobby' || currentScreen.value === 'run';
+  const room = tabView.value.room ?? pageRoute.value.room;
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       const typing = event.target instanceof Element && event.target.closest('input, select, textarea') !== null;
@@ -30,7 +30,7 @@ export function App() {
     addEventListener('keydown', onkey);
     return () => removeEventListener('keydown', onkey);
   }, []);
-  const job = view.value.lobby?.job.job ?? null;
+  const job = tabView.value.lobby?.job.job ?? null;
   // A tab in a room will soon need the modules of the run's page. They are loaded now, because the
   // server may be unreachable later.
   useEffect(() => {
@@ -40,9 +40,9 @@ export function App() {
   return (
     <>
       <Header
-        room={screen.value === 'run' ? room : null}
-        onleave={inside ? leave : null}
-        asks={losesByLeaving(view.value)}
+        room={currentScreen.value === 'run' ? room : null}
+        onleave={inside ? leaveRoom : null}
+        asks={losesByLeaving(tabView.value)}
       />
       <Page />
       <Footer />
@@ -52,11 +52,11 @@ export function App() {
 }
 
 function Page() {
-  const now = view.value;
-  const address = route.value;
+  const now = tabView.value;
+  const address = pageRoute.value;
   // Each page opens at its top, even if the previous page was scrolled.
-  useLayoutEffect(() => scrollTo(0, 0), [screen.value]);
-  switch (screen.value) {
+  useLayoutEffect(() => scrollTo(0, 0), [currentScreen.value]);
+  switch (currentScreen.value) {
     case 'home':
       return <Home key={address.wrongCode} wrongCode={address.wrongCode} failure={now.failure} />;
     case 'new':
@@ -83,6 +83,6 @@ function Page() {
     case 'recording':
       return <RecordingPage.Page />;
     default:
-      return screen.value satisfies never;
+      return currentScreen.value satisfies never;
   }
 }

@@ -2,23 +2,23 @@
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import { App } from './App.tsx';
-import { route } from './state/address.ts';
+import { pageRoute } from './state/address.ts';
 import {
-  followAddress,
-  followTitle,
-  followVisibility,
-  followWakes,
+  reactToAddressChanges,
+  keepTitleUpdated,
+  reportVisibilityToEngine,
+  reportWakesToEngine,
   isWatching,
-  joinByItself,
+  joinRoomFromAddress,
   reloadWhenRestored,
-  serveLauncher,
-  simulate,
+  installLauncherFunctions,
+  showSimulatedRun,
 } from './state/store.ts';
 import { watchPresses } from './browser/press.ts';
 import { applyTheme, lookAs } from './browser/theme.ts';
 import { ensureValidLanguage } from './browser/validLanguage.ts';
 import { keepAwake } from './browser/wakeLock.ts';
-import { isLanguage, language, startLanguage } from './locales/index.ts';
+import { isUiLanguage, uiLanguage, loadUiLanguage } from './locales/index.ts';
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/feedback.css';
@@ -35,30 +35,30 @@ import './styles/lesson.css';
 import './styles/lessonBars.css';
 import './styles/pipelineLesson.css';
 
-export async function start(): Promise<void> {
+export async function startPage(): Promise<void> {
   ensureValidLanguage();
   // The page waits for its texts here, so that the first frame is already in the chosen language.
-  await startLanguage(route.peek().query.get('lang'));
+  await loadUiLanguage(pageRoute.peek().query.get('lang'));
   effect(() => {
-    const { query } = route.value;
+    const { query } = pageRoute.value;
     lookAs(query);
     const asked = query.get('lang');
-    if (isLanguage(asked) && asked !== language.peek()) void startLanguage(asked);
+    if (isUiLanguage(asked) && asked !== uiLanguage.peek()) void loadUiLanguage(asked);
   });
   applyTheme();
-  followAddress();
-  followTitle();
-  followVisibility();
-  followWakes();
+  reactToAddressChanges();
+  keepTitleUpdated();
+  reportVisibilityToEngine();
+  reportWakesToEngine();
   reloadWhenRestored();
-  serveLauncher();
+  installLauncherFunctions();
   keepAwake(isWatching);
   watchPresses();
   render(<App />, document.querySelector('#app')!);
 
   // A tab that joins by itself does so here and not in a component: a hidden tab draws no
   // components, but must join, too.
-  const { auto, page, room } = route.peek();
-  if (page === 'simulated') simulate();
-  if (auto && room !== null) void joinByItself(room);
+  const { auto, page, room } = pageRoute.peek();
+  if (page === 'simulated') showSimulatedRun();
+  if (auto && room !== null) void joinRoomFromAddress(room);
 }

@@ -4,17 +4,17 @@
  */
 import type { ServedPairs } from '../protocol/control.ts';
 import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
-import { ALGORITHM_NAMES, whyAlgorithmDoesNotFit, type AlgorithmName } from '../spec/algorithms.ts';
+import { ALGORITHM_NAMES, whyAlgorithmCannotRun, type AlgorithmName } from '../spec/algorithms.ts';
 import { UsageError } from '../util/errors.ts';
-import { codecOf, type Codec } from './codecs.ts';
+import { codecByName, type Codec } from './codecs.ts';
 import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
 import type { EncodedOptions, MessageOptions, OpOptions, ReduceOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
-import { reducerFor } from './reduce.ts';
+import { reduceFunctionFor } from './reduce.ts';
 
 /** A call's group, and the caller's place in that group. */
-export interface Caller {
+export interface CallerInGroup {
   /** The caller's rank in the world. Error messages name this rank. */
   readonly self: number;
   /** The caller's rank in the group; -1 if the caller is not a member. */
@@ -26,14 +26,14 @@ export interface Caller {
 }
 
 /** Converts the global rank of a root to its rank in the group. */
-export function rootRank({ ranks }: Caller, rank: number): number {
+export function groupRankOfRoot({ ranks }: CallerInGroup, rank: number): number {
   const root = ranks.indexOf(rank);
   if (root >= 0) return root;
   throw new UsageError(`Invalid root rank ${rank}: this group has ranks ${rangeOf(ranks)}.`);
 }
 
 /** Converts the global rank of a message's other end to its rank in the group. */
-export function peerRank({ rank, ranks }: Caller, peer: number, what: 'source' | 'destination'): number {
+export function groupRankOfPeer({ rank, ranks }: CallerInGroup, peer: number, what: 'source' | 'destination'): number {
   const place = ranks.indexOf(peer);
   if (place >= 0 && place !== rank) return place;
   const why =
@@ -42,8 +42,8 @@ export function peerRank({ rank, ranks }: Caller, peer: number, what: 'source' |
 }
 
 /** Returns the sizes of all ranks' parts. `tensor` is this rank's part. */
-export function partSizes(
-  caller: Caller,
+export function checkedPartSizes(
+  caller: CallerInGroup,
   { length }: TypedArray,
   sizes: readonly number[] | undefined,
 ): readonly number[] {
@@ -57,8 +57,8 @@ export function partSizes(
 }
 
 /** Returns the sizes of the parts that `tensor` is divided into. */
-export function splitSizes(
-  caller: Caller,
+export function checkedSplitSizes(
+  caller: CallerInGroup,
   { length }: TypedArray,
   sizes: readonly number[] | undefined,
   name: string,
@@ -74,7 +74,7 @@ export function splitSizes(
 }
 
 /** Returns `sizes` if there is one size for each rank. Does not check the sum of the sizes. */
-export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: string): readonly number[] {
+export function checkSizes({ ranks }: CallerInGroup, sizes: readonly number[], name: string): readonly number[] {
   if (sizes.length !== ranks.length || !sizes.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     throw new UsageError(`${name} must be ${ranks.length} whole numbers, one per rank, not ${sizes.join(', ')}.`);
   }
@@ -85,8 +85,8 @@ export function checkSizes({ ranks }: Caller, sizes: readonly number[], name: st
  * Checks and returns the list that a rank passes to a scatter. Global rank `src` must pass one item
  * per rank. Every other rank must pass `null`.
  */
-export function checkScattered<T>(
-  { self, ranks }: Caller,
+export function checkScatterList<T>(
+  { self, ranks }: CallerInGroup,
   src: number,
   all: readonly T[] | null,
   what: 'parts' | 'values',
@@ -106,7 +106,7 @@ export function checkScattered<T>(
  * Checks that each part of a scatter has the length and dtype of the source's own `tensor`. Every
  * rank receives its part into a tensor with this length and dtype.
  */
-export function checkParts(
+export function checkScatterParts(
   parts: readonly TypedArray[],
   { length }: TypedArray,
   dtype: Dtype,
@@ -122,7 +122,7 @@ export function checkParts(
 
 /** Checks that the dtype supports the op, and that a factor is passed with PREMUL_SUM only. */
 export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: ReduceOptions): void {
-  reducerFor(dtype, op);
+  reduceFunctionFor(dtype, op);
   if ((op === ReduceOp.PREMUL_SUM) === (factor !== undefined)) return;
   throw new UsageError('PREMUL_SUM needs a factor, and no other op accepts a factor.');
 }
@@ -133,7 +133,7 @@ export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: Redu
  */
 export function codecForCall({ length }: TypedArray, dtype: Dtype, options: EncodedOptions): Codec | null {
   const { codec: name = 'fp32', op = ReduceOp.SUM, residual } = options;
-  const codec = codecOf(name);
+  const codec = codecByName(name);
   if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {
     throw new UsageError(`The codec ${name} supports only SUM and AVG of float32. Use the codec fp32 for other calls.`);
   }
@@ -150,7 +150,7 @@ export function checkAlgorithm(name: AlgorithmName, n: number, codec: Codec | nu
   if (!ALGORITHM_NAMES.includes(name)) {
     throw new UsageError(`There is no algorithm "${name}". Use one of these: ${ALGORITHM_NAMES.join(', ')}.`);
   }
-  const why = whyAlgorithmDoesNotFit(name, n, codec !== null);
+  const why = whyAlgorithmCannotRun(name, n, codec !== null);
   if (why !== null) throw new UsageError(`The all-reduce cannot run: ${why}. Pass the algorithm ring or auto.`);
 }
 
@@ -161,12 +161,12 @@ export function checkAlgorithm(name: AlgorithmName, n: number, codec: Codec | nu
  */
 export function checkedDisplacements(sizes: readonly number[]): Displacements {
   const displacements = displacementsOf(sizes);
-  checkCount(displacements.at(-1)!);
+  checkElementCount(displacements.at(-1)!);
   return displacements;
 }
 
 /** Checks the number of elements of one collective or message. @throws UsageError */
-export function checkCount(count: number): void {
+export function checkElementCount(count: number): void {
   if (count <= MAX_COUNT) return;
   throw new UsageError(
     `A collective or message can have at most ${MAX_COUNT} elements, not ${count}. Divide the tensor.`,
@@ -179,13 +179,13 @@ export function checkTag(what: 'tag' | 'bucket', value: number): void {
 }
 
 /** Checks a message and returns its options, with defaults for those that are missing. */
-export function checkMessage(
+export function checkedMessageOptions(
   tensor: TypedArray,
   { tag = 0, timeoutMs, dtype, shape, after }: MessageOptions,
   groupTimeoutMs: number,
 ) {
   checkTag('tag', tag);
-  checkCount(tensor.length);
+  checkElementCount(tensor.length);
   return { dtype: dtypeOf(tensor, dtype), tag, timeoutMs: timeoutMs ?? groupTimeoutMs, shape, after };
 }
 

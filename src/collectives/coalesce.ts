@@ -1,13 +1,13 @@
 /** Combines several tensors into one, so that small tensors do not cost a round trip each. */
 import type { Clock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { copyInto, dtypeOf, emptyLike, view, type TypedArray } from './dtypes.ts';
+import { copyInto, dtypeOf, emptyLike, tensorView, type TypedArray } from './dtypes.ts';
 import type { OpOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { Work } from './work.ts';
 
 /** Returns one array that contains all `parts`, each at its displacement. */
-export function concatenate<T extends TypedArray>(parts: readonly T[], displacements: Displacements): T {
+export function concatenateParts<T extends TypedArray>(parts: readonly T[], displacements: Displacements): T {
   const flat = emptyLike(parts[0]!, displacements.at(-1)!);
   parts.forEach((part, i) => copyInto(flat, part, displacements[i]!));
   return flat;
@@ -34,7 +34,7 @@ export function splitAtDisplacements<T extends TypedArray>(flat: T, displacement
  * call is issued before all types are checked.
  * @throws UsageError if `tensors` is empty.
  */
-export function coalesce<T extends readonly TypedArray[], Options extends OpOptions>(
+export function runCoalesced<T extends readonly TypedArray[], Options extends OpOptions>(
   tensors: T,
   options: Options,
   clock: Clock,
@@ -48,7 +48,7 @@ export function coalesce<T extends readonly TypedArray[], Options extends OpOpti
   }
   const checked = Array.from(kinds.values(), (members) => {
     const displacements = displacementsOf(members.map(({ length }) => length));
-    const flat = concatenate(members, displacements);
+    const flat = concatenateParts(members, displacements);
     const fill = (): void => members.forEach((member, i) => copyInto(flat, member, displacements[i]!));
     const after = options.after && Promise.resolve(options.after).then(fill);
     // If the call is rejected, nothing awaits `after`, so a rejection of `after` is handled here.
@@ -62,7 +62,7 @@ export function coalesce<T extends readonly TypedArray[], Options extends OpOpti
       for (const { members, displacements, flat, work } of parts) {
         await work;
         whole.sent(work.bytesSent);
-        members.forEach((member, i) => copyInto(member, view(flat, displacements[i]!, displacements[i + 1]!), 0));
+        members.forEach((member, i) => copyInto(member, tensorView(flat, displacements[i]!, displacements[i + 1]!), 0));
       }
       whole.complete(tensors);
     } catch (error) {

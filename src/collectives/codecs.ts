@@ -13,7 +13,7 @@
  */
 import type { Displacements } from './plans/plans.ts';
 import { DtypeCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
-import type { CodecName } from '../spec/codecs.ts';
+import type { CollectiveCodecName } from '../spec/codecs.ts';
 import { UsageError } from '../util/errors.ts';
 import { fromHalf, MIN_HALF_EXPONENT, toHalf } from '../util/float16.ts';
 
@@ -45,7 +45,7 @@ export interface Codec {
 }
 
 /** How the values of an all-reduce or a reduce-scatter are encoded. */
-export interface Encoding {
+export interface ReductionEncoding {
   codec: Codec;
   /** An array of the target's length that receives the residual of what this rank encodes. */
   residual: Float32Array | null;
@@ -244,10 +244,10 @@ const int8: Codec = {
   },
 };
 
-const CODECS: Record<CodecName, Codec | null> = { fp32: null, fp16, int8 };
+const CODECS: Record<CollectiveCodecName, Codec | null> = { fp32: null, fp16, int8 };
 
 /** Returns the codec, or `null` for `fp32`. @throws UsageError for an unknown name. */
-export function codecOf(name: CodecName): Codec | null {
+export function codecByName(name: CollectiveCodecName): Codec | null {
   if (Object.hasOwn(CODECS, name)) return CODECS[name];
   throw new UsageError(`There is no codec "${name}". Use one of these: ${Object.keys(CODECS).join(', ')}.`);
 }

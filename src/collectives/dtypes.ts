@@ -79,7 +79,7 @@ export function emptyLike<T extends TypedArray>(tensor: T, length: number): T {
 }
 
 /** Returns a part of a tensor. It shares the tensor's memory. */
-export function view<T extends TypedArray>(tensor: T, start: number, end: number): T {
+export function tensorView<T extends TypedArray>(tensor: T, start: number, end: number): T {
   return tensor.subarray(start, end) as T;
 }
 

@@ -19,15 +19,15 @@ import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
 import { debugLog } from '../util/debugLog.ts';
-import { ProtocolError, reasonOf, type ErrorContext } from '../util/errors.ts';
-import { abortError, crashError, linkLostError, mismatchError } from './diagnostics/collectiveErrors.ts';
+import { ProtocolError, errorReasonOf, type ErrorContext } from '../util/errors.ts';
+import { peerAbortError, crashError, linkLostError, mismatchError } from './diagnostics/collectiveErrors.ts';
 import { describeOp } from './diagnostics/descriptor.ts';
 import type { HangReport } from './diagnostics/diagnosis.ts';
 import { HangDiagnostics, type HangReports } from './diagnostics/hangDiagnostics.ts';
 import { MonitoredBarrier } from './diagnostics/monitoredBarrier.ts';
 import { concludeDeadline } from './diagnostics/deadlineVerdict.ts';
 import { abortMessage, GroupMessage } from './groupMessages.ts';
-import { InFlightOp, type Issue, type OpGroup } from './inFlightOp.ts';
+import { InFlightOp, type IssuedOp, type OpExecutor } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import { PointToPoint } from './pointToPoint.ts';
@@ -57,7 +57,7 @@ interface ExecutorOptions extends Pick<ProcessGroupOptions, 'activityOf'> {
   onfailure: (error: Error) => void;
 }
 
-export class Executor implements OpGroup {
+export class Executor implements OpExecutor {
   readonly options: ExecutorOptions;
   /** Number of the group on the mesh. */
   readonly id: number;
@@ -184,7 +184,7 @@ export class Executor implements OpGroup {
     };
   }
 
-  issue<T>(issue: Issue<T>): Work<T> {
+  issue<T>(issue: IssuedOp<T>): Work<T> {
     const { mesh, clock } = this.options;
     const isReserved = this.#current !== null;
     const seq = this.#current ?? this.#nextSeq++;
@@ -265,7 +265,7 @@ export class Executor implements OpGroup {
       if (header.kind !== FrameKind.DATA) throw error;
       if (!(error instanceof ProtocolError)) return this.crash(call, error, seq);
       throw new ProtocolError(
-        `Rank ${this.#global(from)} sent invalid data of collective #${seq} ${call}: ${reasonOf(error)}.`,
+        `Rank ${this.#global(from)} sent invalid data of collective #${seq} ${call}: ${errorReasonOf(error)}.`,
         { ...this.#context, op: call, seq },
       );
     }
@@ -359,7 +359,7 @@ export class Executor implements OpGroup {
     switch (message.type) {
       case 'abort':
         return this.fail(
-          abortError(this.#context, message, from, (seq) => this.#diagnostics.reportsOf(seq)),
+          peerAbortError(this.#context, message, from, (seq) => this.#diagnostics.reportsOf(seq)),
           { notify: false },
         );
       case 'inquiry':

@@ -7,28 +7,28 @@
  * {@link EAGER_BYTES} to a rank may be sent before that rank has called the op. They are unexpected
  * messages on that rank. All other bytes wait for that rank's READY.
  */
-import { createFrame, emptyHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
+import { createFrame, emptyFrameHeader, FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
 import { ProtocolError } from '../util/errors.ts';
-import { createAgreement, type Agreement } from './diagnostics/agreement.ts';
+import { createCallAgreement, type CallAgreement } from './diagnostics/agreement.ts';
 import { algorithmName, isSameOp, opName, type OpDescriptor } from './diagnostics/descriptor.ts';
 import { OpDeadline } from './diagnostics/opDeadline.ts';
 import type { Mesh } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
-import { Payload, type Values } from './payload.ts';
+import { CollectivePayload, type CollectiveArrays } from './payload.ts';
 import {
-  createLanes,
-  createProgress,
-  isClear,
-  lengthOf,
+  createSendLanes,
+  createMoveProgress,
+  areEarlierMovesDone,
+  moveLength,
   transferKey,
-  type Lane,
-  type MoveState,
+  type SendLane,
+  type MoveProgress,
 } from './plans/moveProgress.ts';
-import { stepsOf, type Move, type Planner } from './plans/plans.ts';
-import type { OpTrace, Work } from './work.ts';
+import { planStepNumbers, type PlanMove, type Planner } from './plans/plans.ts';
+import type { AllReduceTrace, Work } from './work.ts';
 
 /**
  * Number of bytes that an op may send to a rank before that rank's READY, so that small ops never
@@ -37,7 +37,7 @@ import type { OpTrace, Work } from './work.ts';
 export const EAGER_BYTES = 256 * 1024;
 
 /** The description of a collective that the process group issues. */
-export interface Issue<T> extends Values {
+export interface IssuedOp<T> extends CollectiveArrays {
   plan: Planner;
   /** Text for the descriptor's count in error messages. */
   amount?: string | undefined;
@@ -46,7 +46,7 @@ export interface Issue<T> extends Values {
   after?: PromiseLike<unknown> | undefined;
   /** Writes the op's input to its arrays. Called when the op is launched. */
   before?: (() => void) | undefined;
-  /** Whether every rank's result contains data of all ranks. See {@link createAgreement}. */
+  /** Whether every rank's result contains data of all ranks. See {@link createCallAgreement}. */
   needsEveryRank?: boolean;
   /** Creates the result when the op is done. */
   result: () => T;
@@ -55,7 +55,7 @@ export interface Issue<T> extends Values {
 }
 
 /** The executor of the group, as its ops use it. */
-export interface OpGroup {
+export interface OpExecutor {
   /** Number of the group on the mesh. */
   readonly id: number;
   /** This rank in the group. */
@@ -92,18 +92,18 @@ export class InFlightOp {
   movedAt: number | null = null;
   /** Whether the caller's tensor has its values. */
   hasInput: boolean;
-  readonly #issue: Issue<unknown>;
+  readonly #issue: IssuedOp<unknown>;
   readonly #work: Work<unknown>;
-  readonly #group: OpGroup;
+  readonly #group: OpExecutor;
   readonly #descriptor: OpDescriptor;
-  readonly #payload: Payload;
+  readonly #payload: CollectivePayload;
   /** Numbers of the plan's steps, for a trace. */
   readonly #steps: readonly number[];
-  readonly #agreement: Agreement;
-  readonly #moves: readonly MoveState[];
+  readonly #agreement: CallAgreement;
+  readonly #moves: readonly MoveProgress[];
   /** Receives by {@link transferKey}. */
-  readonly #receives = new Map<number, MoveState>();
-  readonly #lanes: ReadonlyMap<number, Lane>;
+  readonly #receives = new Map<number, MoveProgress>();
+  readonly #lanes: ReadonlyMap<number, SendLane>;
   /** The header of DATA frames. Each segment's fields are written to it. */
   readonly #header: FrameHeader;
   /** Whether frames state the length of their transfer, as they must in an all-to-all. */
@@ -127,7 +127,7 @@ export class InFlightOp {
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
-  constructor(issue: Issue<unknown>, seq: number, call: string, work: Work<unknown>, group: OpGroup) {
+  constructor(issue: IssuedOp<unknown>, seq: number, call: string, work: Work<unknown>, group: OpExecutor) {
     const { descriptor, dtype, source, target, timeoutMs } = issue;
     const { mesh, ranks, clock, segmentElements, activityOf } = group.options;
     const { progress, recorder, generation } = mesh;
@@ -139,21 +139,21 @@ export class InFlightOp {
     this.call = call;
     this.timeoutMs = timeoutMs;
     this.hasInput = issue.after === undefined;
-    this.#payload = new Payload(issue, ranks.length, segmentElements);
-    this.#header = { ...emptyHeader(FrameKind.DATA, generation), ...descriptor, group: group.id, seq };
+    this.#payload = new CollectivePayload(issue, ranks.length, segmentElements);
+    this.#header = { ...emptyFrameHeader(FrameKind.DATA, generation), ...descriptor, group: group.id, seq };
     this.#carriesLengths = descriptor.op === OpCode.ALL_TO_ALL;
     this.#takesTurns = descriptor.op === OpCode.REDUCE;
     const plan = issue.plan(group.rank);
-    this.#steps = issue.traced ? stepsOf(plan) : [];
-    const moves = plan.filter((move) => this.#carriesLengths || lengthOf(move) > 0);
-    this.#moves = createProgress(moves, source === target);
+    this.#steps = issue.traced ? planStepNumbers(plan) : [];
+    const moves = plan.filter((move) => this.#carriesLengths || moveLength(move) > 0);
+    this.#moves = createMoveProgress(moves, source === target);
     this.#remaining = this.#moves.length;
     for (const receive of this.#moves) {
       const { kind, peer, step } = receive.move;
       if (kind === 'receive') this.#receives.set(transferKey(peer, step), receive);
     }
-    this.#lanes = createLanes(this.#moves, (move) => this.#unexpectedBytesOf(move), EAGER_BYTES);
-    this.#agreement = createAgreement(descriptor, group.rank, ranks.length, issue.needsEveryRank);
+    this.#lanes = createSendLanes(this.#moves, (move) => this.#unexpectedBytesOf(move), EAGER_BYTES);
+    this.#agreement = createCallAgreement(descriptor, group.rank, ranks.length, issue.needsEveryRank);
     const scheduledAt = clock.now();
     this.record = recorder.add(
       {
@@ -189,7 +189,7 @@ export class InFlightOp {
 
   /** The global ranks whose data is missing. */
   get missing(): number[] {
-    const late = this.#moves.filter(({ move, arrived }) => move.kind === 'receive' && arrived < lengthOf(move));
+    const late = this.#moves.filter(({ move, arrived }) => move.kind === 'receive' && arrived < moveLength(move));
     return this.#globally(new Set(late.map(({ move }) => move.peer)));
   }
 
@@ -205,13 +205,13 @@ export class InFlightOp {
   }
 
   /** Returns the bytes of data that have arrived or left, and how many there are in all. */
-  amount(kind: Move['kind']): { moved: number; total: number } {
+  amount(kind: PlanMove['kind']): { moved: number; total: number } {
     const moves = this.#moves.filter(({ move }) => move.kind === kind);
-    const bytesOf = (elements: (progress: MoveState) => number): number =>
+    const bytesOf = (elements: (progress: MoveProgress) => number): number =>
       moves.reduce((sum, progress) => sum + this.#payload.bytesOf(elements(progress)), 0);
     return {
       moved: bytesOf(({ arrived, done }) => (kind === 'receive' ? arrived : done)),
-      total: bytesOf(({ move }) => lengthOf(move)),
+      total: bytesOf(({ move }) => moveLength(move)),
     };
   }
 
@@ -240,7 +240,7 @@ export class InFlightOp {
     if (!isSameOp(header, this.#descriptor)) return false;
     if (header.kind !== FrameKind.DATA || !this.#carriesLengths) return true;
     const progress = this.#receives.get(transferKey(from, header.step));
-    return !progress || header.count === lengthOf(progress.move);
+    return !progress || header.count === moveLength(progress.move);
   }
 
   /** @throws ProtocolError if a DATA frame does not belong to the op's plan. */
@@ -279,7 +279,7 @@ export class InFlightOp {
   }
 
   /** Returns the times of this rank's sends and receives in each step of its plan, for a page. */
-  #trace(): OpTrace | null {
+  #trace(): AllReduceTrace | null {
     const { traced: algorithm } = this.#issue;
     if (!algorithm) return null;
     const hops = this.#steps.map((planStep) => {
@@ -295,7 +295,7 @@ export class InFlightOp {
   #receiveData({ step, offset }: FrameHeader, frame: ArrayBuffer, from: number): void {
     const elements = this.#payload.elementsOf(frame);
     const progress = this.#receives.get(transferKey(from, step));
-    const length = progress ? lengthOf(progress.move) : 0;
+    const length = progress ? moveLength(progress.move) : 0;
     const room = length - (progress?.arrived ?? 0);
     const isNothing = elements === 0 && (length > 0 || progress?.endedAt !== null);
     if (!progress || offset !== progress.arrived || elements > room || !Number.isInteger(elements) || isNothing) {
@@ -309,13 +309,13 @@ export class InFlightOp {
   }
 
   /** Combines all segments that have arrived and whose turn it is. */
-  #take(progress: MoveState): void {
+  #take(progress: MoveProgress): void {
     const { move, early } = progress;
     while (early.length > 0) {
       const frame = early[0]!;
       const start = move.start + progress.done;
       const end = start + this.#payload.elementsOf(frame);
-      if (!isClear(progress, start, end)) return;
+      if (!areEarlierMovesDone(progress, start, end)) return;
       early.shift();
       const since = this.#now();
       this.#payload.take(frame, move.how, start, end);
@@ -328,7 +328,7 @@ export class InFlightOp {
   }
 
   /** Continues the moves that wait for this move. */
-  #wakeAfter({ after }: MoveState): void {
+  #wakeAfter({ after }: MoveProgress): void {
     for (const next of after) {
       const { kind, peer } = next.move;
       if (kind === 'send') this.#pump(peer, this.#lanes.get(peer)!);
@@ -337,18 +337,18 @@ export class InFlightOp {
   }
 
   /** Sends to `peer` all segments that are ready. */
-  #pump(peer: number, lane: Lane): void {
+  #pump(peer: number, lane: SendLane): void {
     while (this.#isStarted && !lane.isBusy) {
       const progress = lane.sends[lane.next];
       if (!progress) return;
       const { move } = progress;
       const start = move.start + progress.done;
       const end = this.#payload.segmentEnd(move, start);
-      if (!isClear(progress, start, end)) return;
+      if (!areEarlierMovesDone(progress, start, end)) return;
       const header = this.#header;
       header.step = move.step;
       header.offset = progress.done;
-      if (this.#carriesLengths) header.count = lengthOf(move);
+      if (this.#carriesLengths) header.count = moveLength(move);
       const frame = this.#payload.frameOf(header, move.how, start, end, this.#taken);
       if (frame === this.#taken?.frame) this.#taken = null;
       this.#advance(progress, end - start);
@@ -363,7 +363,7 @@ export class InFlightOp {
   }
 
   /** Sends a frame: now if `peer` is ready or has eager bytes left, otherwise after READY. */
-  #send(peer: number, lane: Lane, frame: ArrayBuffer): Promise<void> {
+  #send(peer: number, lane: SendLane, frame: ArrayBuffer): Promise<void> {
     const mustWait = !lane.isReady && lane.eagerLeft < frame.byteLength;
     lane.eagerLeft -= frame.byteLength;
     if (!mustWait) return this.#transmit(peer, frame);
@@ -377,7 +377,7 @@ export class InFlightOp {
     lane?.release?.();
   }
 
-  #sent(peer: number, lane: Lane): void {
+  #sent(peer: number, lane: SendLane): void {
     try {
       this.#moved();
       lane.isBusy = false;
@@ -389,9 +389,9 @@ export class InFlightOp {
     }
   }
 
-  #advance(progress: MoveState, elements: number): void {
+  #advance(progress: MoveProgress, elements: number): void {
     progress.done += elements;
-    if (progress.done < lengthOf(progress.move)) return;
+    if (progress.done < moveLength(progress.move)) return;
     this.#remaining -= 1;
     progress.endedAt = this.#now();
     if (!this.#takesTurns) return;
@@ -425,15 +425,15 @@ export class InFlightOp {
    * Returns the bytes of a move that may arrive before the receiver has called the op. The sums
    * that an all-reduce copies contain data of all ranks, so their receivers have called the op.
    */
-  #unexpectedBytesOf(move: Move): number {
+  #unexpectedBytesOf(move: PlanMove): number {
     const isSum = this.#descriptor.op === OpCode.ALL_REDUCE && move.how === 'copy';
-    return isSum ? 0 : this.#payload.bytesOf(lengthOf(move));
+    return isSum ? 0 : this.#payload.bytesOf(moveLength(move));
   }
 
   #announce(kind: FrameKind, to: number, step = 0): void {
     const { generation } = this.#group.options.mesh;
     const header = {
-      ...emptyHeader(kind, generation),
+      ...emptyFrameHeader(kind, generation),
       ...this.#descriptor,
       group: this.#group.id,
       seq: this.seq,

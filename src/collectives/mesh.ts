@@ -7,16 +7,16 @@
  * left its own groups.
  */
 import * as v from 'valibot';
-import type { ServerLine } from '../protocol/control.ts';
-import { FrameKind, readHeader, type FrameHeader } from '../protocol/frame.ts';
+import type { ServerForwarding } from '../protocol/control.ts';
+import { FrameKind, readFrameHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
 import { debugLog } from '../util/debugLog.ts';
-import { asError, PeerGoneError, PeergradError, ProtocolError, reasonOf, UsageError } from '../util/errors.ts';
+import { asError, PeerGoneError, PeergradError, ProtocolError, errorReasonOf, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
 import { LinkActivity } from './diagnostics/opDeadline.ts';
 import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageLimit } from './unexpectedMessages.ts';
-import { leftOf, rightOf } from './plans/ringPlan.ts';
+import { leftNeighbourOf, rightNeighbourOf } from './plans/ringPlan.ts';
 
 const log = debugLog('links');
 
@@ -33,7 +33,7 @@ interface MeshOptions {
    */
   connect?: (rank: number) => Promise<Link>;
   /** See {@link Mesh.serverLine}. */
-  serverLine?: ServerLine | null;
+  serverLine?: ServerForwarding | null;
   /**
    * Creates the id of a flood message. Other ranks must not be able to guess the id. The default
    * counts from 0, which is enough if ranks trust each other.
@@ -70,7 +70,7 @@ export class Mesh {
   /**
    * How the server forwards frames between ranks; `null` if it forwards none or this is not known.
    */
-  readonly serverLine: ServerLine | null;
+  readonly serverLine: ServerForwarding | null;
   /** Collectives and messages of all groups of this rank. */
   readonly recorder: FlightRecorder;
   /** Progress of the ops of all groups of this rank. */
@@ -94,7 +94,7 @@ export class Mesh {
     if (!Number.isInteger(worldSize) || worldSize < 1 || !Number.isInteger(rank) || rank < 0 || rank >= worldSize) {
       throw new UsageError(`Rank ${rank} does not exist in a world of size ${worldSize}. Ranks are 0 .. worldSize-1.`);
     }
-    const neighbours = [rightOf(rank, worldSize), leftOf(rank, worldSize)];
+    const neighbours = [rightNeighbourOf(rank, worldSize), leftNeighbourOf(rank, worldSize)];
     if (worldSize > 1 && !neighbours.every((neighbour) => links.has(neighbour))) {
       throw new UsageError('A process group of several ranks needs a link to both neighbours.');
     }
@@ -253,7 +253,7 @@ export class Mesh {
   }
 
   #receive(frame: ArrayBuffer, from: number): void {
-    const header = readHeader(frame);
+    const header = readFrameHeader(frame);
     if (header.generation !== this.generation) return;
     switch (header.kind) {
       case FrameKind.DATA:
@@ -299,7 +299,7 @@ export class Mesh {
    */
   #explain(error: unknown, from: number): Error {
     if (error instanceof PeergradError) return error;
-    return new ProtocolError(`Rank ${from} sent a frame that cannot be read: ${reasonOf(error)}.`, {
+    return new ProtocolError(`Rank ${from} sent a frame that cannot be read: ${errorReasonOf(error)}.`, {
       rank: this.rank,
       worldSize: this.worldSize,
       generation: this.generation,

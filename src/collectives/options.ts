@@ -2,7 +2,7 @@
 import type { ReduceOp } from '../protocol/frame.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
-import type { CodecName } from '../spec/codecs.ts';
+import type { CollectiveCodecName } from '../spec/codecs.ts';
 import type { TypedArray } from './dtypes.ts';
 
 /** The activity of the ranks that an op waits for, as reported in their heartbeats. */
@@ -79,7 +79,7 @@ export interface ReduceOptions extends OpOptions {
 /** Options of a collective that sums. Ranks may send the values encoded. */
 export interface EncodedOptions extends ReduceOptions {
   /** Codec for float32 values, the same on every rank; `fp32` by default. */
-  codec?: CodecName;
+  codec?: CollectiveCodecName;
   /**
    * An array of the tensor's length that receives this rank's rounding errors, or zeros if nothing
    * was encoded. Add it to the next tensor, so that the errors are corrected later (error

@@ -3,28 +3,28 @@
  * copies segments from frames into the arrays. With a codec, frames have encoded values.
  */
 import {
-  Algorithm,
+  AlgorithmCode,
   createFrame,
   FRAME_HEADER_BYTES,
   ReduceOp,
-  writeHeader,
+  writeFrameHeader,
   type FrameHeader,
 } from '../protocol/frame.ts';
-import type { Codec, Encoding } from './codecs.ts';
+import type { Codec, ReductionEncoding } from './codecs.ts';
 import type { OpDescriptor } from './diagnostics/descriptor.ts';
-import { copyInto, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { Move } from './plans/plans.ts';
-import { divide, reducerFor, unifyNaNs, type Reducer } from './reduce.ts';
+import { copyInto, maxSegment, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import type { PlanMove } from './plans/plans.ts';
+import { divideFloats, reduceFunctionFor, unifyNaNs, type ReduceFunction } from './reduce.ts';
 
 /** The arrays of a collective, and how its values are sent. */
-export interface Values {
+export interface CollectiveArrays {
   descriptor: OpDescriptor;
   dtype: Dtype;
   /** Array with the data to send; the same as `target` if a collective works in place. */
   source: TypedArray;
   /** Array for the received data. */
   target: TypedArray;
-  encoding?: Encoding;
+  encoding?: ReductionEncoding;
 }
 
 /** A received segment. Its frame may be sent to another rank. */
@@ -34,22 +34,22 @@ interface Segment {
   end: number;
 }
 
-export class Payload {
-  readonly #values: Values;
+export class CollectivePayload {
+  readonly #values: CollectiveArrays;
   readonly #worldSize: number;
   readonly #segmentElements: number;
-  readonly #combine: Reducer | null;
+  readonly #combine: ReduceFunction | null;
   readonly #codec: Codec | null;
   readonly #isAverage: boolean;
 
   /** @throws UsageError if the dtype does not support the reduction. */
-  constructor(values: Values, worldSize: number, segmentElements: number) {
+  constructor(values: CollectiveArrays, worldSize: number, segmentElements: number) {
     const { descriptor, dtype, encoding } = values;
     this.#values = values;
     this.#worldSize = worldSize;
     this.#codec = encoding?.codec ?? null;
     this.#segmentElements = Math.min(segmentElements, this.#codec?.maxSegment ?? maxSegment(dtype));
-    this.#combine = descriptor.reduceOp === ReduceOp.NONE ? null : reducerFor(dtype, descriptor.reduceOp);
+    this.#combine = descriptor.reduceOp === ReduceOp.NONE ? null : reduceFunctionFor(dtype, descriptor.reduceOp);
     this.#isAverage = descriptor.reduceOp === ReduceOp.AVG;
   }
 
@@ -68,7 +68,7 @@ export class Payload {
   }
 
   /** Returns the end of the segment that begins at `start`. The segment is part of a send. */
-  segmentEnd({ how, end }: Move, start: number): number {
+  segmentEnd({ how, end }: PlanMove, start: number): number {
     const { encoding } = this.#values;
     const last = Math.min(start + this.#segmentElements, end);
     if (!encoding || how !== 'copy') return last;
@@ -77,7 +77,7 @@ export class Payload {
   }
 
   /** Combines or copies a segment; combined values are also written to its frame. */
-  take(frame: ArrayBuffer, how: Move['how'], start: number, end: number): void {
+  take(frame: ArrayBuffer, how: PlanMove['how'], start: number, end: number): void {
     if (this.#codec) this.#takeEncoded(this.#codec, frame, how, start, end);
     else this.#takePlain(frame, how, start);
   }
@@ -88,11 +88,11 @@ export class Payload {
    * @param taken the segment that was received last. If it is the segment to send, its frame is
    *   reused.
    */
-  frameOf(header: FrameHeader, how: Move['how'], start: number, end: number, taken: Segment | null): ArrayBuffer {
+  frameOf(header: FrameHeader, how: PlanMove['how'], start: number, end: number, taken: Segment | null): ArrayBuffer {
     const { source, target, dtype } = this.#values;
     const codec = this.#codec;
     if (taken?.start === start && taken.end === end && source === target) {
-      writeHeader(taken.frame, header);
+      writeFrameHeader(taken.frame, header);
       if (codec && how !== 'copy') codec.encode(this.#floats(start, end), taken.frame, this.#residualIn(start, end));
       return taken.frame;
     }
@@ -102,21 +102,21 @@ export class Payload {
       // bytes.
       codec.encode(this.#floats(start, end), frame, how === 'copy' ? null : this.#residualIn(start, end));
     } else {
-      copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), view(source, start, end), 0);
+      copyInto(new dtype.array(frame, FRAME_HEADER_BYTES), tensorView(source, start, end), 0);
     }
     return frame;
   }
 
-  #takePlain(frame: ArrayBuffer, how: Move['how'], start: number): void {
+  #takePlain(frame: ArrayBuffer, how: PlanMove['how'], start: number): void {
     const { descriptor, dtype, target } = this.#values;
     const values = new dtype.array(frame, FRAME_HEADER_BYTES);
     if (how !== 'copy') {
       this.#combine!(values, target, start);
-      if (how === 'combine-last' && this.#isAverage) divide(values, dtype, this.#worldSize);
+      if (how === 'combine-last' && this.#isAverage) divideFloats(values, dtype, this.#worldSize);
       // In recursive doubling, every rank combines the last two parts itself. Without this call,
       // the ranks could have NaNs with different bits. In other algorithms, one rank combines the
       // parts and the others copy the result.
-      if (how === 'combine-last' && descriptor.algorithm === Algorithm.DOUBLING) unifyNaNs(values, dtype);
+      if (how === 'combine-last' && descriptor.algorithm === AlgorithmCode.DOUBLING) unifyNaNs(values, dtype);
     }
     copyInto(target, values, start);
   }
@@ -125,12 +125,12 @@ export class Payload {
    * Combines or copies an encoded segment. A final sum is encoded in the frame. The target then
    * receives the decoded values, which all other ranks will also have.
    */
-  #takeEncoded(codec: Codec, frame: ArrayBuffer, how: Move['how'], start: number, end: number): void {
+  #takeEncoded(codec: Codec, frame: ArrayBuffer, how: PlanMove['how'], start: number, end: number): void {
     const values = this.#floats(start, end);
     if (how === 'copy') return codec.decode(frame, values);
     codec.addTo(values, frame);
     if (how === 'combine') return;
-    if (this.#isAverage) divide(values, this.#values.dtype, this.#worldSize);
+    if (this.#isAverage) divideFloats(values, this.#values.dtype, this.#worldSize);
     const residual = this.#residualIn(start, end);
     codec.encode(values, frame, residual);
     codec.decode(frame, values);
@@ -144,7 +144,7 @@ export class Payload {
    * Float32Array, and is also its source.
    */
   #floats(start: number, end: number): Float32Array {
-    return view(this.#values.target as Float32Array, start, end);
+    return tensorView(this.#values.target as Float32Array, start, end);
   }
 
   #residualIn(start: number, end: number): Float32Array | null {

@@ -11,9 +11,9 @@
  * received in the order of the sends.
  */
 import {
-  Algorithm,
+  AlgorithmCode,
   createFrame,
-  emptyHeader,
+  emptyFrameHeader,
   FRAME_HEADER_BYTES,
   FrameKind,
   OpCode,
@@ -25,9 +25,9 @@ import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
-import { amountOf, messageDeadline, type Transfer } from './diagnostics/messageDeadline.ts';
+import { messageTransferText, messageDeadline, type MessageTransfer } from './diagnostics/messageDeadline.ts';
 import type { OpDeadline, LinkActivity } from './diagnostics/opDeadline.ts';
-import { copyInto, dtypeName, maxSegment, view, type Dtype, type TypedArray } from './dtypes.ts';
+import { copyInto, dtypeName, maxSegment, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
@@ -73,7 +73,7 @@ interface MessageOf {
   shape: readonly number[] | undefined;
 }
 
-interface Outgoing extends Transfer {
+interface Outgoing extends MessageTransfer {
   readonly tensor: TypedArray;
   readonly dtype: Dtype;
   readonly tag: number;
@@ -107,7 +107,7 @@ interface Posted {
   incoming: Incoming | null;
 }
 
-interface Incoming extends Transfer {
+interface Incoming extends MessageTransfer {
   readonly from: number;
   readonly header: FrameHeader;
   /** Segments that arrived before the receive was posted. */
@@ -144,7 +144,7 @@ export class PointToPoint {
       awaited: [ranks[dst]!],
       missing: [ranks[dst]!],
       state: () =>
-        `Rank ${ranks[dst]} has not received the message: ${amountOf(outgoing, record, dtype, 'left', clock.now())}.`,
+        `Rank ${ranks[dst]} has not received the message: ${messageTransferText(outgoing, record, dtype, 'left', clock.now())}.`,
     });
     // A later send waits for the tensors of earlier sends, because messages keep their order.
     const input = after || sender.input ? Promise.all([sender.input, after]) : null;
@@ -183,7 +183,7 @@ export class PointToPoint {
       missing,
       state: () =>
         posted.incoming
-          ? `The message has not arrived completely: ${amountOf(posted.incoming, record, dtype, 'arrived', clock.now())}.`
+          ? `The message has not arrived completely: ${messageTransferText(posted.incoming, record, dtype, 'arrived', clock.now())}.`
           : 'No matching message has arrived.',
       // The rest of a message that has begun may wait behind other frames of its sender.
       heardAt: () => (posted.incoming ? heardAt(ranks[posted.incoming.from]!) : -Infinity),
@@ -248,12 +248,12 @@ export class PointToPoint {
     const { recorder, group, clock } = this.#env;
     const op = kind === 'send' ? 'send' : 'recv';
     return recorder.add(
-      { group, kind, seq, op, algorithm: algorithmName(Algorithm.DIRECT), dtype: dtype.name, count, call },
+      { group, kind, seq, op, algorithm: algorithmName(AlgorithmCode.DIRECT), dtype: dtype.name, count, call },
       clock.now(),
     );
   }
 
-  #moved(message: Transfer, record: FlightRecord, elements: number): void {
+  #moved(message: MessageTransfer, record: FlightRecord, elements: number): void {
     const now = this.#env.clock.now();
     message.moved += elements;
     message.movedAt = now;
@@ -290,12 +290,12 @@ export class PointToPoint {
       record.startedAt = clock.now();
       let eager = EAGER_BYTES;
       if (sender.outgoing.size > MAX_AHEAD && count > 0) {
-        await emit(0, view(tensor, 0, 0));
+        await emit(0, tensorView(tensor, 0, 0));
         await ready.promise;
       }
       // An empty tensor is sent, too, as one frame without data.
       for (let at = 0; at < count || at === 0; at += segmentElements) {
-        const segment = view(tensor, at, Math.min(at + segmentElements, count));
+        const segment = tensorView(tensor, at, Math.min(at + segmentElements, count));
         if (segment.byteLength > eager) await ready.promise;
         eager -= segment.byteLength;
         await emit(at, segment);
@@ -314,7 +314,7 @@ export class PointToPoint {
 
   #header(kind: FrameKind, seq: number): FrameHeader {
     const { generation, group } = this.#env;
-    return { ...emptyHeader(kind, generation), op: OpCode.SEND, algorithm: Algorithm.DIRECT, group, seq };
+    return { ...emptyFrameHeader(kind, generation), op: OpCode.SEND, algorithm: AlgorithmCode.DIRECT, group, seq };
   }
 
   #match(posted: Posted, incoming: Incoming): void {

@@ -2,27 +2,27 @@
  * Prepares collectives: checks the arguments, chooses the algorithm, and creates the plan and the
  * arrays. The result is ready to be issued.
  */
-import { Algorithm, OpCode, ReduceOp } from '../protocol/frame.ts';
+import { AlgorithmCode, OpCode, ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
 import {
   checkAlgorithm,
-  checkCount,
+  checkElementCount,
   checkedDisplacements,
-  checkParts,
+  checkScatterParts,
   checkReduction,
-  checkScattered,
+  checkScatterList,
   checkSizes,
   checkTag,
   codecForCall,
-  partSizes,
-  rootRank,
-  splitSizes,
-  type Caller,
+  checkedPartSizes,
+  groupRankOfRoot,
+  checkedSplitSizes,
+  type CallerInGroup,
 } from './argumentChecks.ts';
 import { splitAtDisplacements } from './coalesce.ts';
-import { amountOf, digestOf, partsText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
-import { copyInto, dtypeOf, emptyLike, view, type Dtype, type TypedArray } from './dtypes.ts';
-import type { Issue } from './inFlightOp.ts';
+import { sizesText, digestOfSizes, partSizesText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
+import { copyInto, dtypeOf, emptyLike, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import type { IssuedOp } from './inFlightOp.ts';
 import type {
   AllReduceOptions,
   AllToAllOptions,
@@ -32,15 +32,15 @@ import type {
   RootedOptions,
   SizesOptions,
 } from './options.ts';
-import { allGatherOf, allReduceOf, broadcastOf, reduceOf, type AlgorithmChoice } from './plans/algorithms.ts';
+import { planAllGather, planAllReduce, planBroadcast, planReduce, type AlgorithmChoice } from './plans/algorithms.ts';
 import { directAllToAll, directGather, directScatter, ringReduceScatter } from './plans/plans.ts';
-import { scale } from './reduce.ts';
+import { scaleFloats } from './reduce.ts';
 
 /**
  * An op without the options of waits. Preparing it must not change the caller's arrays, because the
  * call may be rejected.
  */
-export type PreparedOp<T> = Omit<Issue<T>, 'timeoutMs' | 'after'>;
+export type PreparedOp<T> = Omit<IssuedOp<T>, 'timeoutMs' | 'after'>;
 
 interface InPlaceOptions extends AlgorithmChoice, Pick<AllReduceOptions, 'op' | 'factor'> {
   root?: number;
@@ -49,7 +49,7 @@ interface InPlaceOptions extends AlgorithmChoice, Pick<AllReduceOptions, 'op' | 
 }
 
 export function allReduceOp<T extends TypedArray>(
-  { ranks, served }: Caller,
+  { ranks, served }: CallerInGroup,
   tensor: T,
   options: AllReduceOptions,
 ): PreparedOp<T> {
@@ -60,7 +60,7 @@ export function allReduceOp<T extends TypedArray>(
   checkReduction(dtype, options);
   const codec = codecForCall(tensor, dtype, options);
   checkAlgorithm(algorithm, n, codec);
-  const { chunks, name, ...choice } = allReduceOf(tensor, n, algorithm, codec, served);
+  const { chunks, name, ...choice } = planAllReduce(tensor, n, algorithm, codec, served);
   const plain = inPlaceOp(OpCode.ALL_REDUCE, tensor, dtype, {
     ...options,
     ...choice,
@@ -83,15 +83,15 @@ export function allReduceOp<T extends TypedArray>(
 }
 
 export function reduceOp<T extends TypedArray>(
-  caller: Caller,
+  caller: CallerInGroup,
   tensor: T,
   dst: number,
   options: ReduceOptions & RootedOptions,
 ): PreparedOp<T> {
-  const root = rootRank(caller, dst);
+  const root = groupRankOfRoot(caller, dst);
   const dtype = dtypeOf(tensor, options.dtype);
   checkReduction(dtype, options);
-  const choice = reduceOf(tensor, root, caller, options);
+  const choice = planReduce(tensor, root, caller, options);
   const { shape } = options;
   return inPlaceOp(OpCode.REDUCE, tensor, dtype, {
     ...options,
@@ -103,14 +103,14 @@ export function reduceOp<T extends TypedArray>(
 }
 
 export function broadcastOp<T extends TypedArray>(
-  caller: Caller,
+  caller: CallerInGroup,
   tensor: T,
   src: number,
   options: OpOptions & RootedOptions,
 ): PreparedOp<T> {
-  const root = rootRank(caller, src);
+  const root = groupRankOfRoot(caller, src);
   const dtype = dtypeOf(tensor, options.dtype);
-  const choice = broadcastOf(tensor, root, caller, options);
+  const choice = planBroadcast(tensor, root, caller, options);
   const { shape } = options;
   return inPlaceOp(OpCode.BROADCAST, tensor, dtype, {
     ...choice,
@@ -121,16 +121,20 @@ export function broadcastOp<T extends TypedArray>(
   });
 }
 
-export function allGatherOp<T extends TypedArray>(caller: Caller, tensor: T, options: SizesOptions): PreparedOp<T[]> {
+export function allGatherOp<T extends TypedArray>(
+  caller: CallerInGroup,
+  tensor: T,
+  options: SizesOptions,
+): PreparedOp<T[]> {
   const dtype = dtypeOf(tensor, options.dtype);
-  const sizes = partSizes(caller, tensor, options.sizes);
+  const sizes = checkedPartSizes(caller, tensor, options.sizes);
   const displacements = checkedDisplacements(sizes);
   const parts = emptyLike(tensor, displacements.at(-1)!);
   const op = inPlaceOp(OpCode.ALL_GATHER, parts, dtype, {
-    ...allGatherOf(parts, displacements, caller.served),
+    ...planAllGather(parts, displacements, caller.served),
     op: ReduceOp.NONE,
-    tag: digestOf(sizes) ^ shapeTag(options.shape),
-    amount: partsText(sizes, options.shape, `${sizes.length} x `),
+    tag: digestOfSizes(sizes) ^ shapeTag(options.shape),
+    amount: partSizesText(sizes, options.shape, `${sizes.length} x `),
   });
   return {
     ...op,
@@ -141,26 +145,26 @@ export function allGatherOp<T extends TypedArray>(caller: Caller, tensor: T, opt
 }
 
 export function gatherOp<T extends TypedArray>(
-  caller: Caller,
+  caller: CallerInGroup,
   tensor: T,
   dst: number,
   options: SizesOptions,
 ): PreparedOp<T[] | null> {
   const { rank, ranks } = caller;
-  const root = rootRank(caller, dst);
+  const root = groupRankOfRoot(caller, dst);
   const dtype = dtypeOf(tensor, options.dtype);
-  const sizes = partSizes(caller, tensor, options.sizes);
+  const sizes = checkedPartSizes(caller, tensor, options.sizes);
   const displacements = checkedDisplacements(sizes);
   const isRoot = rank === root;
   const parts = isRoot ? emptyLike(tensor, displacements.at(-1)!) : tensor;
-  const tag = digestOf(sizes) ^ shapeTag(options.shape);
+  const tag = digestOfSizes(sizes) ^ shapeTag(options.shape);
   return {
     descriptor: { ...direct(OpCode.GATHER, dtype, root), count: displacements.at(-1)!, tag },
     plan: () => directGather(rank, ranks.length, root, displacements),
     dtype,
     source: tensor,
     target: parts,
-    amount: partsText(sizes, options.shape, `${sizes.length} x `),
+    amount: partSizesText(sizes, options.shape, `${sizes.length} x `),
     before: () => {
       if (isRoot) copyInto(parts, tensor, displacements[rank]!);
     },
@@ -169,17 +173,17 @@ export function gatherOp<T extends TypedArray>(
 }
 
 export function scatterOp<T extends TypedArray>(
-  caller: Caller,
+  caller: CallerInGroup,
   tensor: T,
   src: number,
   parts: readonly T[] | null,
   options: OpOptions,
 ): PreparedOp<T> {
   const { rank, ranks } = caller;
-  const root = rootRank(caller, src);
+  const root = groupRankOfRoot(caller, src);
   const dtype = dtypeOf(tensor, options.dtype);
-  const passed = checkScattered(caller, src, parts, 'parts');
-  if (passed) checkParts(passed, tensor, dtype, options);
+  const passed = checkScatterList(caller, src, parts, 'parts');
+  if (passed) checkScatterParts(passed, tensor, dtype, options);
   const sizes = ranks.map(() => tensor.length);
   const displacements = checkedDisplacements(sizes);
   const all = passed ? emptyLike(tensor, displacements.at(-1)!) : tensor;
@@ -190,7 +194,7 @@ export function scatterOp<T extends TypedArray>(
     dtype,
     source: all,
     target: tensor,
-    amount: partsText(sizes, options.shape, `${sizes.length} x `),
+    amount: partSizesText(sizes, options.shape, `${sizes.length} x `),
     before: () => {
       passed?.forEach((part, i) => copyInto(all, part, displacements[i]!));
       if (passed) copyInto(tensor, passed[rank]!, 0);
@@ -200,13 +204,13 @@ export function scatterOp<T extends TypedArray>(
 }
 
 export function reduceScatterOp<T extends TypedArray>(
-  caller: Caller,
+  caller: CallerInGroup,
   tensor: T,
   options: ReduceScatterOptions,
 ): PreparedOp<T> {
   const { rank, ranks } = caller;
   const dtype = dtypeOf(tensor, options.dtype);
-  const sizes = splitSizes(caller, tensor, options.sizes, 'sizes');
+  const sizes = checkedSplitSizes(caller, tensor, options.sizes, 'sizes');
   const displacements = checkedDisplacements(sizes);
   const copy = emptyLike(tensor, tensor.length);
   const { residual = null } = options;
@@ -215,10 +219,10 @@ export function reduceScatterOp<T extends TypedArray>(
   const isEncoded = codec !== null && ranks.length > 1;
   const op = inPlaceOp(OpCode.REDUCE_SCATTER, copy, dtype, {
     ...options,
-    algorithm: Algorithm.RING,
+    algorithm: AlgorithmCode.RING,
     plan: () => ringReduceScatter(rank, ranks.length, displacements),
-    tag: digestOf(sizes) ^ shapeTag(options.shape),
-    amount: partsText(sizes, options.shape),
+    tag: digestOfSizes(sizes) ^ shapeTag(options.shape),
+    amount: partSizesText(sizes, options.shape),
   });
   return {
     ...op,
@@ -233,18 +237,22 @@ export function reduceScatterOp<T extends TypedArray>(
   };
 }
 
-export function allToAllOp<T extends TypedArray>(caller: Caller, tensor: T, options: AllToAllOptions): PreparedOp<T> {
+export function allToAllOp<T extends TypedArray>(
+  caller: CallerInGroup,
+  tensor: T,
+  options: AllToAllOptions,
+): PreparedOp<T> {
   const { rank, ranks } = caller;
   const dtype = dtypeOf(tensor, options.dtype);
-  const inputSplits = splitSizes(caller, tensor, options.inputSplits, 'inputSplits');
+  const inputSplits = checkedSplitSizes(caller, tensor, options.inputSplits, 'inputSplits');
   const outputSplits = checkSizes(caller, options.outputSplits ?? inputSplits, 'outputSplits');
   const input = checkedDisplacements(inputSplits);
   const output = checkedDisplacements(outputSplits);
   const target = emptyLike(tensor, output.at(-1)!);
-  const [sent, received] = [partsText(inputSplits, options.shape), amountOf(outputSplits)];
-  const isEqual = amountOf(inputSplits) === received;
+  const [sent, received] = [partSizesText(inputSplits, options.shape), sizesText(outputSplits)];
+  const isEqual = sizesText(inputSplits) === received;
   if (rank >= 0) checkOwnPart(caller, inputSplits, outputSplits);
-  const own = view(tensor, input[rank]!, input[rank + 1]!);
+  const own = tensorView(tensor, input[rank]!, input[rank + 1]!);
   return {
     descriptor: { ...direct(OpCode.ALL_TO_ALL, dtype, 0), count: tensor.length, tag: shapeTag(options.shape) },
     plan: () => directAllToAll(rank, ranks.length, input, output),
@@ -257,11 +265,11 @@ export function allToAllOp<T extends TypedArray>(caller: Caller, tensor: T, opti
   };
 }
 
-export function barrierOp({ ranks, served }: Caller): PreparedOp<void> {
+export function barrierOp({ ranks, served }: CallerInGroup): PreparedOp<void> {
   // A barrier is an all-reduce of one byte, because an all-reduce cannot end on any rank before all
   // ranks have called it.
   const tensor = new Uint8Array(1);
-  const choice = allReduceOf(tensor, ranks.length, 'auto', null, served);
+  const choice = planAllReduce(tensor, ranks.length, 'auto', null, served);
   const op = inPlaceOp(OpCode.BARRIER, tensor, dtypeOf(tensor), { ...choice, op: ReduceOp.MAX });
   return { ...op, result: () => {} };
 }
@@ -273,7 +281,7 @@ function inPlaceOp<T extends TypedArray>(
   options: InPlaceOptions,
 ): PreparedOp<T> {
   const { op = ReduceOp.SUM, factor, algorithm, plan, root = 0, tag = 0, amount } = options;
-  checkCount(tensor.length);
+  checkElementCount(tensor.length);
   return {
     descriptor: { op: code, reduceOp: op, dtype: dtype.code, algorithm, root, tag, count: tensor.length },
     dtype,
@@ -281,7 +289,7 @@ function inPlaceOp<T extends TypedArray>(
     source: tensor,
     target: tensor,
     amount,
-    before: factor === undefined ? undefined : () => scale(tensor, dtype, factor),
+    before: factor === undefined ? undefined : () => scaleFloats(tensor, dtype, factor),
     result: () => tensor,
   };
 }
@@ -291,11 +299,15 @@ function inPlaceOp<T extends TypedArray>(
  * part goes directly from its sender to its receiver.
  */
 function direct(op: OpCode, dtype: Dtype, root: number) {
-  return { op, dtype: dtype.code, reduceOp: ReduceOp.NONE, algorithm: Algorithm.DIRECT, root };
+  return { op, dtype: dtype.code, reduceOp: ReduceOp.NONE, algorithm: AlgorithmCode.DIRECT, root };
 }
 
 /** Checks that a rank sends itself as much as it receives from itself in an all-to-all. */
-function checkOwnPart({ self, rank }: Caller, inputSplits: readonly number[], outputSplits: readonly number[]): void {
+function checkOwnPart(
+  { self, rank }: CallerInGroup,
+  inputSplits: readonly number[],
+  outputSplits: readonly number[],
+): void {
   if (inputSplits[rank] === outputSplits[rank]) return;
   throw new UsageError(
     `inputSplits[${rank}] and outputSplits[${rank}] differ, but both are the size of the part that rank ${self} sends to itself. Pass equal sizes.`,

@@ -10,20 +10,27 @@
  * MismatchError or PeerGoneError. A TimeoutError names the missing ranks. A MismatchError names the
  * call of each rank.
  */
-import type { ServedPairs, ServerLine } from '../protocol/control.ts';
+import type { ServedPairs, ServerForwarding } from '../protocol/control.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkCounters, LinkDescription } from '../transport/link.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import { systemClock, type Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { UsageError } from '../util/errors.ts';
-import { checkedDisplacements, checkMembers, checkMessage, peerRank, rootRank, type Caller } from './argumentChecks.ts';
-import { coalesce, concatenate, splitAtDisplacements } from './coalesce.ts';
+import {
+  checkedDisplacements,
+  checkMembers,
+  checkedMessageOptions,
+  groupRankOfPeer,
+  groupRankOfRoot,
+  type CallerInGroup,
+} from './argumentChecks.ts';
+import { runCoalesced, concatenateParts, splitAtDisplacements } from './coalesce.ts';
 import { dtypeOf, type TypedArray } from './dtypes.ts';
 import { Executor } from './executor.ts';
 import { agreeOnMembers, createSubgroups } from './groupCreation.ts';
 import type { Mesh } from './mesh.ts';
-import { NONE_SERVED } from './plans/costModel.ts';
+import { NO_SERVED_PAIRS } from './plans/costModel.ts';
 import { opName } from './diagnostics/descriptor.ts';
 import type { MonitoredBarrierOptions } from './diagnostics/monitoredBarrier.ts';
 import { ObjectCollectives } from './objects/objectCollectives.ts';
@@ -53,7 +60,7 @@ import {
   scatterOp,
   type PreparedOp,
 } from './preparedOps.ts';
-import { abortable, checkSignal, failOnAbort, Work, type AbortableGroup } from './work.ts';
+import { issueAbortable, checkSignal, failOnAbort, Work, type AbortableGroup } from './work.ts';
 
 /**
  * Default of the maximum time without progress. Gloo's 30 minutes are too long for users at a page.
@@ -90,7 +97,7 @@ export class ProcessGroup {
   readonly #options: ProcessGroupOptions;
   readonly #executor: Executor;
   readonly #objects: ObjectCollectives;
-  readonly #caller: Caller;
+  readonly #caller: CallerInGroup;
   readonly #abortable: AbortableGroup;
   /** The clock of deadlines. */
   readonly clock: Clock;
@@ -124,7 +131,7 @@ export class ProcessGroup {
       onfailure: (error) => (this.#isDestroyed ? undefined : failed.resolve(error)),
     });
     this.rank = this.#executor.rank;
-    this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks, served: NONE_SERVED };
+    this.#caller = { self: mesh.rank, rank: this.rank, ranks: this.ranks, served: NO_SERVED_PAIRS };
     this.#objects = new ObjectCollectives(this, this.#caller, () => this.#executor.reserve());
     this.#abortable = { rank: mesh.rank, clock: this.clock, fail: (error) => this.abort(error) };
   }
@@ -141,7 +148,7 @@ export class ProcessGroup {
   }
 
   /** How the server forwards frames, as this rank knows it. */
-  get serverLine(): ServerLine | null {
+  get serverLine(): ServerForwarding | null {
     return this.#mesh.serverLine;
   }
 
@@ -266,7 +273,7 @@ export class ProcessGroup {
 
   /** {@link allReduce} of several tensors together, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
-    return coalesce(tensors, options, this.clock, (flat, own) => {
+    return runCoalesced(tensors, options, this.clock, (flat, own) => {
       const op = allReduceOp(this.#caller, flat, { algorithm: this.algorithm, ...own });
       return () => this.#issue(op, own);
     });
@@ -274,8 +281,8 @@ export class ProcessGroup {
 
   /** {@link broadcast} of several tensors together, one op per dtype; in place. */
   broadcastCoalesced<T extends readonly TypedArray[]>(tensors: T, src: number, options: OpOptions = {}): Work<T> {
-    rootRank(this.#caller, src);
-    return coalesce(tensors, options, this.clock, (flat, own) => () => this.broadcast(flat, src, own));
+    groupRankOfRoot(this.#caller, src);
+    return runCoalesced(tensors, options, this.clock, (flat, own) => () => this.broadcast(flat, src, own));
   }
 
   /** {@link allGather} of several tensors of one dtype; resolves with each rank's tensors. */
@@ -284,7 +291,7 @@ export class ProcessGroup {
     const dtypes = new Set(tensors.map((tensor) => dtypeOf(tensor, options.dtype)));
     if (dtypes.size > 1) throw new UsageError('allGatherCoalesced needs tensors of one dtype. Call it once per dtype.');
     const displacements = checkedDisplacements(tensors.map(({ length }) => length));
-    return (await this.allGather(concatenate(tensors, displacements), options)).map((all) =>
+    return (await this.allGather(concatenateParts(tensors, displacements), options)).map((all) =>
       splitAtDisplacements(all, displacements),
     );
   }
@@ -330,21 +337,21 @@ export class ProcessGroup {
 
   /** {@link send} as a `Work`. */
   isend(tensor: TypedArray, dst: number, options: MessageOptions = {}): Work<void> {
-    const to = peerRank(this.#caller, dst, 'destination');
-    const message = checkMessage(tensor, options, this.timeoutMs);
+    const to = groupRankOfPeer(this.#caller, dst, 'destination');
+    const message = checkedMessageOptions(tensor, options, this.timeoutMs);
     if (this.rank < 0) return this.#nothing<void>(undefined);
-    return abortable(this.#abortable, options.signal, `send to rank ${dst}`, () =>
+    return issueAbortable(this.#abortable, options.signal, `send to rank ${dst}`, () =>
       this.#executor.messages.send(tensor, to, message),
     );
   }
 
   /** {@link recv} as a `Work`. */
   irecv(tensor: TypedArray, src: number | null = null, options: MessageOptions = {}): Work<number> {
-    const from = src === null ? null : peerRank(this.#caller, src, 'source');
-    const message = checkMessage(tensor, options, this.timeoutMs);
+    const from = src === null ? null : groupRankOfPeer(this.#caller, src, 'source');
+    const message = checkedMessageOptions(tensor, options, this.timeoutMs);
     if (this.rank < 0) return this.#nothing(-1);
     const call = `recv from ${src === null ? 'any rank' : `rank ${src}`}`;
-    return abortable(this.#abortable, options.signal, call, () =>
+    return issueAbortable(this.#abortable, options.signal, call, () =>
       this.#executor.messages.receiveInto(tensor, from, message),
     );
   }
@@ -426,7 +433,7 @@ export class ProcessGroup {
   #issue<T>(op: PreparedOp<T>, options: OpOptions): Work<T> {
     if (this.rank < 0) return this.#nothing(op.result());
     const { timeoutMs = this.timeoutMs, after } = options;
-    return abortable(this.#abortable, options.signal, opName(op.descriptor.op), () =>
+    return issueAbortable(this.#abortable, options.signal, opName(op.descriptor.op), () =>
       this.#executor.issue({ ...op, timeoutMs, after }),
     );
   }

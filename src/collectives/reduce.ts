@@ -9,7 +9,7 @@ import { fromHalf, toHalf } from '../util/float16.ts';
 import type { Dtype, TypedArray } from './dtypes.ts';
 
 /** Combines `values[i]` with `own[at + i]` and writes the result to `values[i]`. */
-export type Reducer = (values: TypedArray, own: TypedArray, at: number) => void;
+export type ReduceFunction = (values: TypedArray, own: TypedArray, at: number) => void;
 
 /**
  * Stands for the type of both arrays of a kernel. At run time they can be any number arrays, but
@@ -44,7 +44,7 @@ const numberKernels: Partial<Record<ReduceOp, (values: Numbers, own: Numbers, at
 };
 
 /** Uses Math.imul, because `*` returns a double, which has too few bits for the exact product. */
-const integerProduct: Reducer = (values, own, at) => {
+const integerProduct: ReduceFunction = (values, own, at) => {
   for (let i = 0; i < values.length; i++) values[i] = Math.imul(values[i] as number, own[at + i] as number);
 };
 
@@ -77,7 +77,7 @@ const bigintKernels: Partial<Record<ReduceOp, (values: BigInts, own: BigInts, at
 };
 
 /** Returns a reducer that combines halves as float32 and rounds them once. */
-function halfReducer(combine: (values: Numbers, own: Numbers, at: number) => void): Reducer {
+function halfReducer(combine: (values: Numbers, own: Numbers, at: number) => void): ReduceFunction {
   return (values, own, at) => {
     const halves = values as Uint16Array;
     const wide = fromHalf(halves);
@@ -97,7 +97,7 @@ function additionOf(op: ReduceOp): ReduceOp {
 const BITWISE: readonly ReduceOp[] = [ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR];
 
 /** @throws UsageError if `op` is NONE, or the dtype does not support it. */
-export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Reducer {
+export function reduceFunctionFor({ code, name, isInteger }: Dtype, op: ReduceOp): ReduceFunction {
   if (BITWISE.includes(op) && !isInteger) {
     throw new UsageError(`Bitwise reductions need an integer dtype, not ${name}.`);
   }
@@ -107,11 +107,11 @@ export function reducerFor({ code, name, isInteger }: Dtype, op: ReduceOp): Redu
     );
   }
   const combine = additionOf(op);
-  if (code === DtypeCode.INT64 || code === DtypeCode.UINT64) return known(bigintKernels[combine]) as Reducer;
+  if (code === DtypeCode.INT64 || code === DtypeCode.UINT64) return known(bigintKernels[combine]) as ReduceFunction;
   const kernel = known(numberKernels[combine]);
   if (code === DtypeCode.FLOAT16) return halfReducer(kernel);
   if (combine === ReduceOp.PRODUCT && isInteger) return integerProduct;
-  return kernel as Reducer;
+  return kernel as ReduceFunction;
 }
 
 function known<Kernel>(kernel: Kernel | undefined): Kernel {
@@ -120,7 +120,7 @@ function known<Kernel>(kernel: Kernel | undefined): Kernel {
 }
 
 /** Multiplies values of a floating dtype in place, rounding once. */
-export function scale(values: TypedArray, { code }: Dtype, factor: number): void {
+export function scaleFloats(values: TypedArray, { code }: Dtype, factor: number): void {
   mapFloats(values, code, (value) => value * factor);
 }
 
@@ -128,7 +128,7 @@ export function scale(values: TypedArray, { code }: Dtype, factor: number): void
  * Divides values of a floating dtype in place. The result can differ in its bits from a
  * multiplication by 1/n.
  */
-export function divide(values: TypedArray, { code }: Dtype, n: number): void {
+export function divideFloats(values: TypedArray, { code }: Dtype, n: number): void {
   mapFloats(values, code, (value) => value / n);
 }
 

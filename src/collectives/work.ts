@@ -6,12 +6,12 @@
 import type { HopEvent } from '../protocol/stepTrace.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
 import type { Clock } from '../util/clock.ts';
-import { within } from '../util/deadline.ts';
+import { withinDeadline } from '../util/deadline.ts';
 import { deferred } from '../util/deferred.ts';
-import { AbortError, reasonOf, TimeoutError } from '../util/errors.ts';
+import { AbortError, errorReasonOf, TimeoutError } from '../util/errors.ts';
 
 /** Times of an all-reduce on this rank, in milliseconds of the group's clock. */
-export interface OpTrace {
+export interface AllReduceTrace {
   startedAt: number;
   algorithm: AllReduceName;
   hops: readonly HopEvent[];
@@ -22,7 +22,7 @@ export class Work<T> implements PromiseLike<T> {
   readonly #clock: Clock;
   readonly #name: string;
   #completed = false;
-  #trace: OpTrace | null = null;
+  #trace: AllReduceTrace | null = null;
   #bytesSent = 0;
 
   /** @param name names the op in error messages, for example `allReduce #12 (25450 float32)`. */
@@ -43,7 +43,7 @@ export class Work<T> implements PromiseLike<T> {
    * For a finished all-reduce of several ranks: when this rank sent and received in each step of
    * its plan. Otherwise `null`.
    */
-  get trace(): OpTrace | null {
+  get trace(): AllReduceTrace | null {
     return this.#trace;
   }
 
@@ -58,7 +58,7 @@ export class Work<T> implements PromiseLike<T> {
    */
   async wait(timeoutMs?: number): Promise<T> {
     if (timeoutMs === undefined) return this.#result.promise;
-    return within(
+    return withinDeadline(
       this.#clock,
       timeoutMs,
       this.#result.promise,
@@ -75,7 +75,7 @@ export class Work<T> implements PromiseLike<T> {
   }
 
   /** Called by the process group when the op is done. */
-  complete(value: T, trace: OpTrace | null = null): void {
+  complete(value: T, trace: AllReduceTrace | null = null): void {
     this.#completed = true;
     this.#trace = trace;
     this.#result.resolve(value);
@@ -93,7 +93,7 @@ export class Work<T> implements PromiseLike<T> {
   }
 }
 
-/** The group of a call, for {@link abortable}. */
+/** The group of a call, for {@link issueAbortable}. */
 export interface AbortableGroup {
   /** The caller's rank in the world. */
   readonly rank: number;
@@ -108,7 +108,7 @@ export interface AbortableGroup {
  *
  * @param call text of the call for error messages.
  */
-export function abortable<T>(
+export function issueAbortable<T>(
   { rank, clock, fail }: AbortableGroup,
   signal: AbortSignal | undefined,
   call: string,
@@ -135,7 +135,7 @@ export function failOnAbort(
   const onabort = (): void =>
     fail(
       new AbortError(
-        `Aborted: the signal of rank ${rank} ended ${call}: ${reasonOf(signal.reason)}. The group has ended on every rank. Create a new group to continue.`,
+        `Aborted: the signal of rank ${rank} ended ${call}: ${errorReasonOf(signal.reason)}. The group has ended on every rank. Create a new group to continue.`,
         { rank, op: call },
       ),
     );
@@ -151,7 +151,7 @@ export function checkSignal(signal: AbortSignal | undefined, rank: number, call:
 
 function notCalledError({ reason }: AbortSignal, rank: number, call: string): AbortError {
   return new AbortError(
-    `Aborted: rank ${rank} did not call ${call}, because its signal was already aborted: ${reasonOf(reason)}. Other ranks may wait for the call.`,
+    `Aborted: rank ${rank} did not call ${call}, because its signal was already aborted: ${errorReasonOf(reason)}. Other ranks may wait for the call.`,
     { rank, op: call },
   );
 }

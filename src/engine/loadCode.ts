@@ -2,7 +2,7 @@
  * Loads code that a tab does not need before it has joined its room. Until then, the engine's
  * worker imports nothing that computes.
  */
-import { messageOf, PeergradError } from '../util/errors.ts';
+import { errorMessageOf, PeergradError } from '../util/errors.ts';
 
 /** A part of the page could not be loaded. Browsers may not try again before a reload. */
 export class LoadError extends PeergradError {
@@ -19,7 +19,7 @@ export async function loadCode<T>(load: () => Promise<T>): Promise<T> {
     return await load();
   } catch (cause) {
     throw new LoadError(
-      `A part of the page could not be loaded (${messageOf(cause)}). The connection is broken, or the server has another version of the page now. Reload the page.`,
+      `A part of the page could not be loaded (${errorMessageOf(cause)}). The connection is broken, or the server has another version of the page now. Reload the page.`,
       {},
       { cause },
     );

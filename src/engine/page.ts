@@ -4,15 +4,15 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
-import { noticeText } from '../protocol/notices.ts';
-import { isWorking } from '../util/activity.ts';
+import { noticeMessageOf } from '../protocol/notices.ts';
+import { isPulseWorking } from '../util/activity.ts';
 import { requestTabPort } from '../transport/broker.ts';
 import { watchDebugPatterns } from '../util/debugLog.ts';
-import { messageOf } from '../util/errors.ts';
+import { errorMessageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
 import type { PeerHost, RelayRequest } from './membership/peerRelay.ts';
-import { onPulse } from './membership/pulseSocket.ts';
-import type { FromWorker, ToWorker } from './worker.ts';
+import { listenToPulses } from './membership/pulseSocket.ts';
+import type { FromEngineWorker, ToWorker } from './worker.ts';
 
 export interface Engine {
   send(command: EngineCommand): void;
@@ -29,10 +29,10 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const fail = (why: string): void => {
     onevent({ type: 'failed', name: 'Error', message: `The engine stopped (${why}). Reload the page.`, fatal: true });
   };
-  const deafen = onPulse(name, (pulse) => {
+  const deafen = listenToPulses(name, (pulse) => {
     const { task, ms } = pulse;
-    if (isWorking(pulse)) return onevent({ type: 'working', task, ms });
-    onevent({ type: 'note', ...noticeText({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
+    if (isPulseWorking(pulse)) return onevent({ type: 'working', task, ms });
+    onevent({ type: 'note', ...noticeMessageOf({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
   });
   let isStopped = false;
   let opening: Promise<PeerHost> | null = null;
@@ -49,7 +49,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     if (opening === null) {
       opening = openHost();
       opening.catch((error: unknown) => {
-        if (!isStopped) fail(messageOf(error));
+        if (!isStopped) fail(errorMessageOf(error));
       });
     }
     return opening;
@@ -58,7 +58,7 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     // If WebRTC's code could not be loaded, the failure was reported above.
     (await host().catch(() => null))?.receive(request);
   };
-  worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+  worker.addEventListener('message', ({ data }: MessageEvent<FromEngineWorker>) => {
     if (data.type === 'relay') {
       void receive(data.request);
     } else {

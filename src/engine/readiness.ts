@@ -6,9 +6,9 @@
  * match the other ranks is out until its files or the job change.
  */
 import type { ServerMessage } from '../protocol/control.ts';
-import type { Device } from '../protocol/room.ts';
+import type { ReportedDevice } from '../protocol/room.ts';
 import { isChosenByTabs, type JobSpec } from '../spec/job.ts';
-import { demandsOf, hasPreview } from '../spec/preview.ts';
+import { previewInputsOf, hasPreview } from '../spec/preview.ts';
 import { LoadError } from './loadCode.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
 import { avoidedAfter, mayBeFed } from './membership/feederChoice.ts';
@@ -26,7 +26,7 @@ const MAX_RECOVERIES = 3;
  */
 const MAX_DIVERGENCES = 2;
 
-export type RoomMessage = Extract<ServerMessage, { type: 'room' }>;
+export type LatestRoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 /** The consequence that an error of this rank has for the other ranks. */
 type Scope = ReturnType<RendezvousOptions['scopeOf']>;
@@ -52,7 +52,7 @@ interface Announcement {
 
 /** Set while this tab receives the state of the run and the other ranks train. */
 interface CatchUp {
-  readonly device: Device;
+  readonly device: ReportedDevice;
   readonly stateOfRun: number | null;
   /** Feeders that this tab could not reach, or that have sent nothing. */
   readonly avoids: readonly string[];
@@ -62,7 +62,7 @@ export interface ReadinessState {
   /** This tab's id in the room; empty before admission. */
   readonly member: string;
   /** The latest message about the room; `null` if the tab is in no room. */
-  readonly room: RoomMessage | null;
+  readonly room: LatestRoomMessage | null;
   readonly isSpectator: boolean;
   readonly files: readonly ChosenFile[];
   readonly inspection: Inspection | null;
@@ -91,7 +91,7 @@ export type ReadinessEvent =
   | { type: 'entered'; isSpectator: boolean }
   /** The server has admitted this tab, possibly again. */
   | { type: 'admitted'; member: string }
-  | { type: 'room'; message: RoomMessage }
+  | { type: 'room'; message: LatestRoomMessage }
   /** The user has chosen files. */
   | { type: 'files'; files: readonly ChosenFile[] }
   | { type: 'inspected'; id: number; isFit: boolean }
@@ -100,7 +100,7 @@ export type ReadinessEvent =
    * The effect `prepare` is done. `stateOfRun` is the run whose state this tab has. `isBehind`: the
    * others would have to wait until this tab has received the run's present state.
    */
-  | { type: 'prepared'; id: number; device: Device; stateOfRun: number | null; isBehind: boolean }
+  | { type: 'prepared'; id: number; device: ReportedDevice; stateOfRun: number | null; isBehind: boolean }
   /** This tab lacks so little of the run's state that the others need not wait long. */
   | { type: 'caught-up' }
   /** The feeder sends nothing more. `hasSent`: it has sent a part of the state. */
@@ -119,9 +119,9 @@ export type ReadinessEffect =
   /** Inspect the chosen files for `job`. */
   | { type: 'inspect'; id: number; job: JobSpec }
   /** Open the device and, during a run, prepare the run. */
-  | { type: 'prepare'; id: number; room: RoomMessage }
+  | { type: 'prepare'; id: number; room: LatestRoomMessage }
   /** Announce to the server that this tab is ready. */
-  | { type: 'announce'; device: Device; stateOfRun: number | null }
+  | { type: 'announce'; device: ReportedDevice; stateOfRun: number | null }
   /** Ask the server for a feeder. */
   | ({ type: 'catch-up' } & CatchUp)
   /**
@@ -144,7 +144,7 @@ interface ReadinessStep {
   readonly effects: readonly ReadinessEffect[];
 }
 
-export const NOT_READY: ReadinessState = {
+export const INITIAL_READINESS: ReadinessState = {
   member: '',
   room: null,
   isSpectator: false,
@@ -165,7 +165,7 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
   switch (event.type) {
     case 'entered': {
       const { files, inspection, nextId } = state;
-      return stay({ ...NOT_READY, files, inspection, nextId, isSpectator: event.isSpectator });
+      return stay({ ...INITIAL_READINESS, files, inspection, nextId, isSpectator: event.isSpectator });
     }
     case 'admitted':
       return consider({ ...state, member: event.member, announcement: null, catchUp: null });
@@ -237,7 +237,7 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
  *   state that will be replaced.
  * - `run`: any other error ends the run.
  */
-export function scopeOf({ room, divergences }: ReadinessState, error: unknown): Scope {
+export function errorScopeOf({ room, divergences }: ReadinessState, error: unknown): Scope {
   if (error instanceof DeviceError || error instanceof LoadError) return 'rank';
   const { divergent, rank } = error instanceof PeergradError ? error.context : {};
   if (divergent === undefined) {
@@ -259,7 +259,7 @@ function giveUp(state: ReadinessState, error: unknown): ReadinessStep {
   return stay({ ...state, room: null }, [{ type: 'fail', error, isFatal: true }, { type: 'leave' }]);
 }
 
-function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
+function onRoom(state: ReadinessState, message: LatestRoomMessage): ReadinessStep {
   const { room, member, files } = state;
   const effects: ReadinessEffect[] = [];
   // If the room's data or the job's demands on the data have changed, the problem may be solved.
@@ -296,7 +296,7 @@ function becomeReady(state: ReadinessState): ReadinessStep {
 }
 
 function onFailed(state: ReadinessState, error: unknown): ReadinessStep {
-  const scope = scopeOf(state, error);
+  const scope = errorScopeOf(state, error);
   if (error instanceof DeviceError) {
     const lost = { ...state, announcement: null, catchUp: null, recoveries: state.recoveries + 1 };
     if (lost.recoveries > MAX_RECOVERIES) return giveUp(lost, error);
@@ -322,7 +322,7 @@ function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = [
   if (room === null || state.isSpectator || state.isOut || state.isRecovering) return stay(state, effects);
   const { job, phase, run } = room;
   if (hasPreview(job.job) && hasFilesOf(job, files)) {
-    const demands = demandsOf(job);
+    const demands = previewInputsOf(job);
     if (state.inspection?.demands !== demands) {
       const inspection = { id: nextId, demands, isFit: null };
       return stay({ ...state, inspection, nextId: nextId + 1 }, [...effects, { type: 'inspect', id: nextId, job }]);
@@ -342,7 +342,7 @@ function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = [
 }
 
 /** Returns whether the room counts `member` as ready. */
-function isCounted(room: RoomMessage | null, member: string): boolean {
+function isCounted(room: LatestRoomMessage | null, member: string): boolean {
   return room?.members.some((one) => one.member === member && one.device !== null) ?? false;
 }
 
@@ -365,5 +365,5 @@ function entriesOf(files: readonly ChosenFile[]): string {
 
 /** Returns a description of a job's data and of what the job requires of them. */
 function dataOf(job: JobSpec): string {
-  return JSON.stringify([job.data, demandsOf(job)]);
+  return JSON.stringify([job.data, previewInputsOf(job)]);
 }

@@ -2,18 +2,18 @@
  * The engine of one tab. It receives commands and emits events, joins a room, and takes part in
  * each run of the room. It runs in a worker or on the page itself.
  */
-import type { NoticeText } from '../protocol/notices.ts';
+import type { NoticeMessage } from '../protocol/notices.ts';
 import { PROTOCOL_VERSION } from '../protocol/control.ts';
-import { settingsOf } from '../protocol/room.ts';
+import { roomSettingsOf } from '../protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { EngineCommand } from '../protocol/commands.ts';
-import { FEEDER } from '../parallel/recovery/stateFeed.ts';
-import { messageOf, PeergradError, RunOverError } from '../util/errors.ts';
+import { FEEDER_RANK } from '../parallel/recovery/stateFeed.ts';
+import { errorMessageOf, PeergradError, RunOverError } from '../util/errors.ts';
 import type { KernelChoice } from '../spec/names.ts';
 import { ChosenFiles } from './files/chosenFiles.ts';
 import { loadCode } from './loadCode.ts';
-import type { Origin } from './model/origin.ts';
+import type { RunOrigin } from './model/origin.ts';
 import { ModelQueries } from './model/modelQueries.ts';
 import { FEED_RETRY_MS } from './membership/feederChoice.ts';
 import type { Generation } from './membership/generation.ts';
@@ -22,12 +22,12 @@ import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 import { Rendezvous } from './membership/rendezvous.ts';
 import {
   nextReadiness,
-  NOT_READY,
-  scopeOf,
+  INITIAL_READINESS,
+  errorScopeOf,
   type ReadinessEffect,
   type ReadinessEvent,
   type ReadinessState,
-  type RoomMessage,
+  type LatestRoomMessage,
 } from './readiness.ts';
 import { Spectator } from './spectators/spectator.ts';
 import { CurrentRun, type CurrentRunOptions } from './run/currentRun.ts';
@@ -51,7 +51,7 @@ export class Session {
   readonly #current: CurrentRun;
   readonly #queries: ModelQueries;
   #rendezvous: Rendezvous | null = null;
-  #readiness: ReadinessState = NOT_READY;
+  #readiness: ReadinessState = INITIAL_READINESS;
   #code = '';
   #spectator: Spectator | null = null;
   #isHidden = false;
@@ -149,11 +149,11 @@ export class Session {
     const entry = this.#entries;
     this.#kernels = command.kernels ?? 'own';
     const source = command.type === 'create' ? (command.resume ?? command.origin) : command.origin;
-    let origin: Origin | null = null;
+    let origin: RunOrigin | null = null;
     try {
       // Most rooms start without such a file, so tabs do not need the code that reads it.
       if (source !== undefined)
-        origin = await (await loadCode(() => import('./model/origin.ts'))).loadOrigin(source, openCheckpoints);
+        origin = await (await loadCode(() => import('./model/origin.ts'))).loadRunOrigin(source, openCheckpoints);
     } catch (error) {
       if (this.#entries === entry) this.#fail(error, true);
       return;
@@ -195,7 +195,7 @@ export class Session {
       feed: (feed) => this.#feed(feed),
       onunfed: (feeder) => this.#retryFeed(feeder),
       scopeOf: (error) => {
-        const scope = scopeOf(this.#readiness, error);
+        const scope = errorScopeOf(this.#readiness, error);
         this.#dispatch({ type: 'failed', error });
         return scope;
       },
@@ -210,7 +210,7 @@ export class Session {
     });
   }
 
-  #onRoom(message: RoomMessage): void {
+  #onRoom(message: LatestRoomMessage): void {
     const { phase, hosts, members, spectators, waitingFor, served } = message;
     const links = served && { served };
     this.#options.emit({
@@ -221,7 +221,7 @@ export class Session {
       spectators,
       waitingFor,
       ...links,
-      ...settingsOf(message),
+      ...roomSettingsOf(message),
     });
     this.#spectator?.follow(message);
     this.#current.audience = spectators.map(({ member }) => member);
@@ -297,8 +297,8 @@ export class Session {
   async #feed(feed: Generation): Promise<void> {
     const { run } = this.#current;
     if (run?.number !== feed.run) throw new RunOverError('This tab does not take part in this run.');
-    if (feed.rank !== FEEDER) {
-      this.#feeder = feed.members[FEEDER]!.member;
+    if (feed.rank !== FEEDER_RANK) {
+      this.#feeder = feed.members[FEEDER_RANK]!.member;
       this.#hasReceived = false;
     }
     await run.feed(feed, {
@@ -331,10 +331,10 @@ export class Session {
     this.#options.emit({ type: 'recording', recording: this.#current.recording });
   }
 
-  #fail(error: unknown, fatal: boolean, notice?: NoticeText['notice']): void {
+  #fail(error: unknown, fatal: boolean, notice?: NoticeMessage['notice']): void {
     if (fatal) this.#emitRecording();
     const name = error instanceof PeergradError ? error.name : 'Error';
-    this.#options.emit({ type: 'failed', name, message: messageOf(error), fatal, ...(notice && { notice }) });
+    this.#options.emit({ type: 'failed', name, message: errorMessageOf(error), fatal, ...(notice && { notice }) });
   }
 }
 

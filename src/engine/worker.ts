@@ -6,15 +6,15 @@ import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import { connectServer } from '../transport/serverLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
-import { Activity } from '../util/activity.ts';
+import { ThreadActivity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
 import { setDebugPatterns } from '../util/debugLog.ts';
 import { browserId } from './membership/browserId.ts';
-import { whileAlone } from './storage/browserLock.ts';
+import { runUnlessOtherTabDoes } from './storage/browserLock.ts';
 import { Checkpoints } from './storage/checkpoints.ts';
 import { openAppDevice } from './device/appDevice.ts';
 import { EventBatches } from './eventBatches.ts';
-import { pulseSockets } from './membership/pulseSocket.ts';
+import { createPulseSocketOpener } from './membership/pulseSocket.ts';
 import { createRelayedConnector, type RelayReply, type RelayRequest } from './membership/peerRelay.ts';
 import { Session } from './session.ts';
 
@@ -25,22 +25,24 @@ export type ToWorker =
   /** The patterns of the debug log. */
   | { type: 'debug'; patterns: string };
 /** Worker to page. */
-export type FromWorker = { type: 'events'; events: readonly EngineEvent[] } | { type: 'relay'; request: RelayRequest };
+export type FromEngineWorker =
+  | { type: 'events'; events: readonly EngineEvent[] }
+  | { type: 'relay'; request: RelayRequest };
 
-const post = (message: FromWorker): void => globalThis.postMessage(message);
+const post = (message: FromEngineWorker): void => globalThis.postMessage(message);
 const events = new EventBatches(systemClock, (batch) => post({ type: 'events', events: batch }));
 const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
-const activity = new Activity(systemClock);
+const activity = new ThreadActivity(systemClock);
 const session = new Session({
   clock: systemClock,
   activity,
   random: Math.random,
   today: Date.now,
-  openSocket: pulseSockets(activity, systemClock),
+  openSocket: createPulseSocketOpener(activity, systemClock),
   browserId,
   openDevice: openAppDevice,
   openCheckpoints: () => Checkpoints.open(),
-  whileAlone,
+  whileAlone: runUnlessOtherTabDoes,
   connectPeer: relay.connect,
   connectTab: (options) => connectTab(relay.requestTabPort, options),
   connectServer: (options) => connectServer({ ...options, openSocket: (url) => new WebSocket(url), crypto }),

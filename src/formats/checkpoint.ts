@@ -7,7 +7,7 @@ import { UsageError } from '../util/errors.ts';
 import { JobSpec } from '../spec/job.ts';
 import { ShardFacts } from '../spec/dataFacts.ts';
 import { Vocabulary } from '../spec/vocabulary.ts';
-import { count, finite } from '../protocol/scalars.ts';
+import { countSchema, finiteSchema } from '../protocol/scalars.ts';
 import { decodeState, encodeState, readStateMeta, type StateArray } from './stateFile.ts';
 
 export const CheckpointMeta = v.strictObject({
@@ -16,28 +16,30 @@ export const CheckpointMeta = v.strictObject({
   room: v.string(),
   job: JobSpec,
   /** Milliseconds since 1970. */
-  savedAt: finite,
+  savedAt: finiteSchema,
   /** Steps done. */
-  step: count,
+  step: countSchema,
   /** The position in the training data from which the run continues. */
-  position: v.strictObject({ epoch: count, offset: count, parts: v.exactOptional(count) }),
+  position: v.strictObject({ epoch: countSchema, offset: countSchema, parts: v.exactOptional(countSchema) }),
   /** Steps between two evaluations on held-out samples. */
-  evaluateEvery: count,
+  evaluateEvery: countSchema,
   /**
    * Training time in milliseconds when the latest step began. The job's time limit applies to it.
    */
-  trainedMs: v.pipe(finite, v.minValue(0)),
+  trainedMs: v.pipe(finiteSchema, v.minValue(0)),
   /**
    * The latest two evaluations of a run with early stopping. For each: `best` is the lowest
    * held-out loss of the run up to this evaluation, and `since` is the number of evaluations after
    * the one with that loss.
    */
-  verdicts: v.array(v.strictObject({ step: count, best: finite, bestStep: count, since: count })),
+  verdicts: v.array(
+    v.strictObject({ step: countSchema, best: finiteSchema, bestStep: countSchema, since: countSchema }),
+  ),
   /** For each step, the mean loss over the samples of all ranks. */
-  losses: v.array(finite),
+  losses: v.array(finiteSchema),
   /** Digest of the replica's state, computed in the same way as for comparisons between ranks. */
   stateHash: v.string(),
-  worldSize: v.pipe(count, v.minValue(1)),
+  worldSize: v.pipe(countSchema, v.minValue(1)),
   /** The facts of the data on which all ranks agreed; missing unless the data come from files. */
   agreed: v.exactOptional(ShardFacts),
   /** Vocabulary of a language model; missing for other models. */

@@ -25,7 +25,7 @@ const ALIKE: readonly (readonly [RegExp, string])[] = [
  * Returns a text in Unicode's composed form, without invisible characters and with ordinary spaces,
  * because programs write the same word in different ways.
  */
-export function canonical(text: string): string {
+export function canonicalText(text: string): string {
   // eslint-disable-next-line no-control-regex
   if (/^[\x00-\x7f]*$/.test(text)) return text;
   return text
@@ -40,13 +40,13 @@ export function canonical(text: string): string {
 function keyOf(name: string): string {
   const words = ALIKE.reduce(
     (text, [signs, one]) => text.replaceAll(signs, one),
-    canonical(name).normalize('NFKC'),
+    canonicalText(name).normalize('NFKC'),
   ).trim();
   return words.length <= CASED_LENGTH ? words : words.toLowerCase();
 }
 
 /** Returns two names that people read as one name, or `null`. */
-export function firstTwins(names: readonly string[]): [string, string] | null {
+export function firstConfusableNames(names: readonly string[]): [string, string] | null {
   const places = new Map<string, string>();
   for (const name of names) {
     const twin = places.get(keyOf(name));
@@ -57,7 +57,7 @@ export function firstTwins(names: readonly string[]): [string, string] | null {
 }
 
 /** Returns the name among `names` that people read like `name`. */
-export function twinOf(name: string, names: readonly string[]): string | null {
+export function confusableNameOf(name: string, names: readonly string[]): string | null {
   return names.find((other) => other !== name && keyOf(other) === keyOf(name)) ?? null;
 }
 
@@ -69,12 +69,12 @@ export function twinOf(name: string, names: readonly string[]): string | null {
  * @param ranks the classes of each rank, if `classes` come from several ranks.
  * @throws DataError, which names two such classes and their ranks.
  */
-export function checkTwins(
+export function checkNoConfusableClasses(
   source: string,
   classes: readonly string[],
   ranks: readonly (readonly string[])[] = [],
 ): void {
-  const twins = firstTwins(classes);
+  const twins = firstConfusableNames(classes);
   if (twins === null) return;
   const quoted = twins.map((one) => {
     const having = ranks.flatMap((own, rank) => (own.includes(one) ? [rank] : []));

@@ -7,10 +7,10 @@
 import { systemClock, Yielder } from '../util/clock.ts';
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
-import { CsvRecords, type Start } from './csvRecords.ts';
+import { CsvRecords, type CsvStart } from './csvRecords.ts';
 import { isHeader } from './csvHeader.ts';
-import { columnsOf, fits, shapeOf, startOf } from './csvShape.ts';
-import { isNumber } from './numbers.ts';
+import { csvColumnsOf, recordFitsCsvShape, csvShapeOf, csvStartOf } from './csvShape.ts';
+import { isUnitlessNumber } from './numbers.ts';
 import { readBytes } from './partialFile.ts';
 
 /** Number of bytes at the start of a file that show its separator and header. */
@@ -90,7 +90,7 @@ interface CsvOptions {
 export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvOptions): Promise<CsvFacts> {
   const head = await readBytes(name, blob, 0, HEAD_BYTES);
   checkStart(name, head);
-  const start = startOf(head);
+  const start = csvStartOf(head);
   const { separator, records, error } = guess(name, head, head.length === blob.size, start);
   const [first, ...rows] = records;
   if (first === undefined) {
@@ -98,7 +98,7 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
     throw error ?? new DataError(`${name}, line 1: ${what}`);
   }
   const below = rows.map(({ fields }) => fields);
-  const shape = shapeOf(
+  const shape = csvShapeOf(
     first.fields,
     below,
     rows.every(({ isQuoted }) => isQuoted),
@@ -108,7 +108,7 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
     shape.isNamed ||
     isHeader(
       named.fields,
-      below.map((fields) => columnsOf(fields, shape)),
+      below.map((fields) => csvColumnsOf(fields, shape)),
     );
   const columns = namesOf(name, named, hasHeader);
   const visit = begin(columns);
@@ -118,7 +118,7 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
   let rowName: string | null = null;
   const checkFields = (): void => {
     const isFirst = hasHeader && row < 0;
-    if (isFirst ? record.count >= shape.columns : fits(record, shape)) return;
+    if (isFirst ? record.count >= shape.columns : recordFitsCsvShape(record, shape)) return;
     // A wrong encoding is the more likely reason, so `fields` throws the error for it first.
     record.fields();
     const found = record.count === 1 ? '1 field' : `${record.count} fields`;
@@ -201,7 +201,7 @@ interface Guess {
  *
  * @param head the file's first bytes.
  */
-function guess(name: string, head: Uint8Array, isWhole: boolean, start: Start): Guess {
+function guess(name: string, head: Uint8Array, isWhole: boolean, start: CsvStart): Guess {
   const told = start.separator;
   if (told !== null) return { separator: told, ...recordsIn(name, head, told, isWhole, start) };
   const beginning = new TextDecoder().decode(head).split(/[\r\n]+/, GUESS_LINES);
@@ -215,7 +215,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean, start: Start): 
       const isOff = Math.abs((lines[0]?.length ?? 0) - usual) === 1;
       const same = (as: number): number => lines.filter(({ length }) => length > 1 && length === as).length;
       const alike = Math.max(same(lines[0]?.length ?? 0), isOff && usual > 1 ? same(usual) : 0);
-      const numbers = fields.filter(isNumber).length;
+      const numbers = fields.filter(isUnitlessNumber).length;
       const score = [alike / Math.max(1, lines.length), Number(error === null), numbers / Math.max(1, fields.length)];
       return { separator, records, error, score };
     },
@@ -234,7 +234,7 @@ function recordsIn(
   head: Uint8Array,
   separator: string,
   isWhole: boolean,
-  start: Start,
+  start: CsvStart,
 ): Pick<Guess, 'records' | 'error'> {
   const found = new CsvRecords(name, separator, start);
   const records: FirstRecord[] = [];

@@ -1,10 +1,10 @@
 /** Splits the bytes of a CSV file, which are received in chunks, into records and fields. */
 import { DataError } from '../util/errors.ts';
-import { canonical } from './classNames.ts';
+import { canonicalText } from './classNames.ts';
 import { encodingAdvice } from './textEncoding.ts';
 
 /** A position in a file, and the number of its line. */
-export interface Start {
+export interface CsvStart {
   offset: number;
   line: number;
   /** The separator that is stated in a line before the first record; `null` without such a line. */
@@ -51,7 +51,7 @@ export class CsvRecords {
   /** Offset of `bytes` in the text. */
   #offset = 0;
 
-  constructor(name: string, separator: string, { offset, line }: Start) {
+  constructor(name: string, separator: string, { offset, line }: CsvStart) {
     this.#name = name;
     this.#separator = separator.charCodeAt(0);
     this.#at = offset;
@@ -185,7 +185,7 @@ export class CsvRecords {
   }
 
   /**
-   * Returns a field in its {@link canonical} form.
+   * Returns a field in its {@link canonicalText} form.
    *
    * @throws DataError if the text is not UTF-8.
    */
@@ -199,10 +199,10 @@ export class CsvRecords {
   }
 
   #decode(from: number, to: number): string {
-    const ascii = to - from <= SHORT_BYTES ? asciiOf(this.bytes, from, to) : null;
+    const ascii = to - from <= SHORT_BYTES ? asciiTextOf(this.bytes, from, to) : null;
     if (ascii !== null) return ascii;
     try {
-      return canonical(this.#decoder.decode(this.bytes.subarray(from, to)));
+      return canonicalText(this.#decoder.decode(this.bytes.subarray(from, to)));
     } catch (cause) {
       throw new DataError(
         `${this.#name}, line ${this.line}: the text is not UTF-8. ${encodingAdvice(this.bytes)}.`,
@@ -223,7 +223,7 @@ export class CsvRecords {
  * Returns bytes as text; `null` if they are not all ASCII. For short texts, this is the fastest
  * way.
  */
-export function asciiOf(bytes: Uint8Array, from: number, to: number): string | null {
+export function asciiTextOf(bytes: Uint8Array, from: number, to: number): string | null {
   let text = '';
   for (let at = from; at < to; at++) {
     if (bytes[at]! >= 0x80) return null;

@@ -1,6 +1,6 @@
 /** Where the records of a CSV file begin, and which of their fields are columns. */
-import type { CsvRecords, Start } from './csvRecords.ts';
-import { isNumber } from './numbers.ts';
+import type { CsvRecords, CsvStart } from './csvRecords.ts';
+import { isUnitlessNumber } from './numbers.ts';
 
 const BOM = [0xef, 0xbb, 0xbf];
 /** Matches a line such as `sep=;`, which tells Excel the separator. Such a line is not data. */
@@ -8,7 +8,7 @@ const SEP_LINE = /^\s*"?sep *= *(\\t|.)"?[;,\t|]*(?:\r\n?|\n)/i;
 /** A line `sep=;` is recognized only if it ends within this number of first bytes of a file. */
 const SEP_BYTES = 32;
 
-export interface Shape {
+export interface CsvShape {
   columns: number;
   /**
    * Whether rows begin with a name for which the first line has no field. Programs like R write
@@ -32,11 +32,15 @@ function areNames(below: readonly (readonly string[])[], isQuoted: boolean): boo
   const names = new Set(below.map(([name]) => name));
   // If the first fields are numbers without quotes, they may be the parts of numbers before a
   // decimal comma.
-  return names.size === below.length && (isQuoted || ![...names].some((name) => isNumber(name!)));
+  return names.size === below.length && (isQuoted || ![...names].some((name) => isUnitlessNumber(name!)));
 }
 
 /** @param isQuoted whether each row begins with a quote. */
-export function shapeOf(first: readonly string[], below: readonly (readonly string[])[], isQuoted: boolean): Shape {
+export function csvShapeOf(
+  first: readonly string[],
+  below: readonly (readonly string[])[],
+  isQuoted: boolean,
+): CsvShape {
   const columns = first.length;
   const isLonger = below.length > 0 && below.every(({ length }) => length === columns + 1);
   const plain = { columns, rowNames: false, trailing: false, isNamed: false };
@@ -48,12 +52,12 @@ export function shapeOf(first: readonly string[], below: readonly (readonly stri
   return { columns: columns - 1, rowNames: false, trailing: true, isNamed: false };
 }
 
-export function columnsOf(fields: string[], { columns, rowNames }: Shape): string[] {
+export function csvColumnsOf(fields: string[], { columns, rowNames }: CsvShape): string[] {
   if (rowNames) return fields.slice(1);
   return fields.length > columns ? fields.slice(0, columns) : fields;
 }
 
-export function fits(record: CsvRecords, { columns, rowNames, trailing }: Shape): boolean {
+export function recordFitsCsvShape(record: CsvRecords, { columns, rowNames, trailing }: CsvShape): boolean {
   const extra = record.count - columns;
   return rowNames ? extra === 1 : extra === 0 || (trailing && extra === 1 && isTrailed([record.field(columns)]));
 }
@@ -61,7 +65,7 @@ export function fits(record: CsvRecords, { columns, rowNames, trailing }: Shape)
 /**
  * Returns where the first record begins: after a byte order mark, and after a line such as `sep=;`.
  */
-export function startOf(head: Uint8Array): Start {
+export function csvStartOf(head: Uint8Array): CsvStart {
   const skipped = BOM.every((byte, i) => head[i] === byte) ? BOM.length : 0;
   const found = SEP_LINE.exec(new TextDecoder('latin1').decode(head.subarray(skipped, skipped + SEP_BYTES)));
   if (found === null) return { offset: skipped, line: 1, separator: null };

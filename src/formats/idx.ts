@@ -7,8 +7,8 @@
  */
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
-import { sizeOf } from '../util/shape.ts';
-import { bytesOf, StoredArray, type ArrayLayout, type ElementType } from './storedArray.ts';
+import { elementCountOf } from '../util/shape.ts';
+import { bytesPerElement, StoredArray, type ArrayLayout, type ElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** The element type of each IDX type code. */
@@ -67,7 +67,7 @@ function layoutOf(name: string, head: Uint8Array<ArrayBuffer>): ArrayLayout {
 }
 
 function endOf({ shape, type, offset }: ArrayLayout): number {
-  return offset + sizeOf(shape) * bytesOf(type);
+  return offset + elementCountOf(shape) * bytesPerElement(type);
 }
 
 /** Unpacks a gzipped file. Stops when there are more bytes than the IDX header implies. */

@@ -53,7 +53,7 @@ const STATISTICS = /^(?:\.[a-z_]|[+-]?1[.,]#(?:ind|qnan|snan)0*|[+-]?(?:q|s)?nan
  * Returns whether a field stands for a missing number. Empty fields are missing values in every
  * column and are checked elsewhere.
  */
-export function isMarker(field: string): boolean {
+export function isMissingValueMarker(field: string): boolean {
   const first = field.charCodeAt(0);
   // Most fields of large files begin with a digit.
   if (first >= 0x30 && first <= 0x39 && !field.includes('#')) return false;
@@ -68,7 +68,7 @@ export function isMarker(field: string): boolean {
 const SUSPECTS = /^-?(?:9+[789]|32767|2147483647|9\.969\d*e\+?36)(?:[.,]0+)?$|^-(?:9|32768|2147483648)(?:[.,]0+)?$/i;
 
 /** Returns whether a number may be a code for a missing value. Such a number is often ordinary. */
-export function isSuspect(number: string): boolean {
+export function mayBeMissingValueCode(number: string): boolean {
   const first = number.charCodeAt(number.startsWith('-') ? 1 : 0);
   // All codes begin with 9, 3 or 2.
   return (first === 0x39 || first === 0x33 || first === 0x32) && SUSPECTS.test(number);

@@ -8,7 +8,7 @@ import type { Moments } from '../spec/dataFacts.ts';
  * The largest supported number. The limit keeps the sum of squares over all samples from
  * overflowing.
  */
-export const MAX_NUMBER = 1e150;
+export const MAX_DATA_NUMBER = 1e150;
 
 export function emptyMoments(): Moments {
   return { count: 0, mean: 0, squares: 0 };

@@ -5,8 +5,8 @@
  * Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  */
 import { DataError } from '../util/errors.ts';
-import { sizeOf } from '../util/shape.ts';
-import { bytesOf, ELEMENT_TYPES, StoredArray, type ElementType } from './storedArray.ts';
+import { elementCountOf } from '../util/shape.ts';
+import { bytesPerElement, ELEMENT_TYPES, StoredArray, type ElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** \x93NUMPY */
@@ -39,7 +39,7 @@ export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
   const file = new PartialFile(name, blob);
   const header = await readHeader(file);
   const { type, isLittleEndian, isFortran, shape, offset } = header;
-  const bytes = sizeOf(shape) * bytesOf(type);
+  const bytes = elementCountOf(shape) * bytesPerElement(type);
   if (file.size !== offset + bytes) {
     throw new DataError(
       `${name} ${file.size < offset + bytes ? 'ends too early' : 'is longer than its header says'}: an array of shape (${shape.join(', ')}) and type ` +
@@ -53,7 +53,7 @@ export async function openNpy(name: string, blob: Blob): Promise<StoredArray> {
         'numpy.ascontiguousarray instead.',
     );
   }
-  const rows = rowsOf(await file.read(offset, offset + bytes), shape, bytesOf(type));
+  const rows = rowsOf(await file.read(offset, offset + bytes), shape, bytesPerElement(type));
   return new StoredArray(new PartialFile(name, new Blob([rows])), { shape, type, isLittleEndian, offset: 0 });
 }
 
@@ -121,7 +121,7 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
  */
 function rowsOf(columns: Uint8Array, shape: readonly number[], size: number): Uint8Array<ArrayBuffer> {
   const rows = new Uint8Array(columns.length);
-  const strides = shape.map((_, i) => sizeOf(shape.slice(0, i)));
+  const strides = shape.map((_, i) => elementCountOf(shape.slice(0, i)));
   const at = shape.map(() => 0);
   for (let to = 0; to < rows.length; to += size) {
     const from = at.reduce((sum, index, i) => sum + index * strides[i]!, 0) * size;

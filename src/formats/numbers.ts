@@ -4,8 +4,8 @@
  * character may separate thousands.
  */
 import type { DecimalMark } from '../spec/preview.ts';
-import { isMarker } from './missing.ts';
-import { unitOf } from './units.ts';
+import { isMissingValueMarker } from './missing.ts';
+import { parseUnit } from './units.ts';
 
 /**
  * A number with thousands separators never starts with a zero, so the comma of 0,125 is a decimal
@@ -50,7 +50,7 @@ const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
  */
 const EXACT_DIGITS = 15;
 
-export interface Amount {
+export interface NumberWithUnit {
   /** The number in digits, with an optional sign, exponent, points and commas. */
   text: string;
   /** The unit, currency or percent sign; empty if the field is only a number. */
@@ -58,7 +58,7 @@ export interface Amount {
 }
 
 /** Returns whether the only mark of a simple number may separate thousands, as in 1.234. */
-export function isGrouped(text: string): boolean {
+export function mayBeGroupedNumber(text: string): boolean {
   const first = text.startsWith('-') ? 1 : 0;
   const mark = text.length - 4;
   return mark > first && mark - first <= 3 && (text[mark] === '.' || text[mark] === ',') && text[first] !== '0';
@@ -75,7 +75,7 @@ export class NumberReader {
    * Returns the number and unit of a trimmed field if its number has at most one point or comma,
    * and if an earlier field had the same text around its number. Otherwise returns `null`.
    */
-  simple(field: string): Amount | null {
+  simple(field: string): NumberWithUnit | null {
     for (const { before, after, unit } of this.#known) {
       if (!field.startsWith(before) || !field.endsWith(after)) continue;
       const text = field.slice(before.length, field.length - after.length);
@@ -84,29 +84,29 @@ export class NumberReader {
     return null;
   }
 
-  /** Does the same as {@link amountOf}, and remembers the text around the number. */
-  amount(field: string): Amount | null {
-    const amount = amountOf(field);
+  /** Does the same as {@link parseNumberWithUnit}, and remembers the text around the number. */
+  amount(field: string): NumberWithUnit | null {
+    const amount = parseNumberWithUnit(field);
     if (amount !== null && this.#known.length < MAX_KNOWN) this.#remember(field, amount);
     return amount;
   }
 
-  /** Does the same as {@link numberOf}, but is faster for known texts around the number. */
+  /** Does the same as {@link parseNumberField}, but is faster for known texts around the number. */
   number(field: string, mark: DecimalMark): number | null {
     const trimmed = field.trim();
     const amount = this.simple(trimmed) ?? this.amount(trimmed);
-    return amount === null ? null : valueOf(amount, mark);
+    return amount === null ? null : numberWithoutUnit(amount, mark);
   }
 
-  #remember(field: string, { text, unit }: Amount): void {
+  #remember(field: string, { text, unit }: NumberWithUnit): void {
     const at = field.indexOf(text);
     if (at === -1 || !SIMPLE.test(text)) return;
     const [before, after] = [field.slice(0, at), field.slice(at + text.length)];
     // The text is remembered only if it has the same meaning around a negative number. For example,
     // IND and + do not: -1 IND is a missing value, and +-1 is not a number.
     const negative = `${before}-1${after}`;
-    const other = amountOf(negative);
-    if (other?.text !== '-1' || other.unit !== unit || isMarker(negative)) return;
+    const other = parseNumberWithUnit(negative);
+    if (other?.text !== '-1' || other.unit !== unit || isMissingValueMarker(negative)) return;
     if (this.#known.every((one) => one.before !== before || one.after !== after)) {
       this.#known.push({ before, after, unit });
     }
@@ -117,14 +117,14 @@ export class NumberReader {
  * Splits a field into a number and its unit. Returns `null` if the field is not a number. The
  * number may overflow to infinity.
  */
-export function amountOf(field: string): Amount | null {
+export function parseNumberWithUnit(field: string): NumberWithUnit | null {
   if (PLAIN.test(field)) return { text: field, unit: '' };
   if (!/\p{Nd}/u.test(field)) return null;
   const amount = partsOf(asciiOf(field).trim());
   return amount !== null && (PATTERNS.point.test(amount.text) || PATTERNS.comma.test(amount.text)) ? amount : null;
 }
 
-function partsOf(field: string): Amount | null {
+function partsOf(field: string): NumberWithUnit | null {
   const quoted = QUOTES.exec(field);
   if (quoted !== null) return partsOf((quoted.slice(1).find((one) => one !== undefined) ?? '').trim());
   // Some spreadsheets write an apostrophe before text. It is removed.
@@ -148,7 +148,7 @@ function partsOf(field: string): Amount | null {
   const isTrailing = /^\s?-$/.test(after);
   const signs = `${before}${isTrailing ? '-' : ''}`.replaceAll(/[^+-]/g, '');
   if (signs.length > 1) return null;
-  const unit = unitOf(before.replace(/[+-]/, '').trim(), isTrailing ? '' : after.trim());
+  const unit = parseUnit(before.replace(/[+-]/, '').trim(), isTrailing ? '' : after.trim());
   if (unit === null) return null;
   let number = digits;
   if (GROUPS.test(digits)) number = digits.replaceAll(SEPARATORS, '');
@@ -186,13 +186,13 @@ function asciiOf(field: string): string {
  * Returns the number in a field without its unit, or `null` if the field is not a number or the
  * number overflows to infinity.
  */
-export function numberOf(field: string, mark: DecimalMark): number | null {
-  const amount = amountOf(field);
-  return amount === null ? null : valueOf(amount, mark);
+export function parseNumberField(field: string, mark: DecimalMark): number | null {
+  const amount = parseNumberWithUnit(field);
+  return amount === null ? null : numberWithoutUnit(amount, mark);
 }
 
 /** Returns the number of an amount, or `null` if it is not a number with this decimal mark. */
-export function valueOf({ text }: Amount, mark: DecimalMark): number | null {
+export function numberWithoutUnit({ text }: NumberWithUnit, mark: DecimalMark): number | null {
   if (mark === 'point' && PLAIN.test(text)) return finite(Number(text));
   return PATTERNS[mark].test(text) ? finite(Number(plain(text, mark))) : null;
 }
@@ -206,7 +206,7 @@ function finite(number: number): number | null {
  * than {@link EXACT_DIGITS} digits, the text contains all of them.
  */
 export function nameOfNumber(field: string, mark: DecimalMark): string {
-  const text = plain(amountOf(field)?.text ?? field.trim(), mark);
+  const text = plain(parseNumberWithUnit(field)?.text ?? field.trim(), mark);
   const [mantissa] = text.toLowerCase().split('e');
   const digits = (mantissa!.includes('.') ? mantissa!.replace(/0+$/, '') : mantissa!).replaceAll(/\D/g, '');
   return digits.replace(/^0+/, '').length <= EXACT_DIGITS ? String(Number(text)) : text;
@@ -219,7 +219,7 @@ function plain(text: string, mark: DecimalMark): string {
 }
 
 /** Returns whether a field is a number without a unit, with a decimal point or a decimal comma. */
-export function isNumber(field: string): boolean {
-  const amount = amountOf(field);
-  return amount?.unit === '' && (valueOf(amount, 'point') ?? valueOf(amount, 'comma')) !== null;
+export function isUnitlessNumber(field: string): boolean {
+  const amount = parseNumberWithUnit(field);
+  return amount?.unit === '' && (numberWithoutUnit(amount, 'point') ?? numberWithoutUnit(amount, 'comma')) !== null;
 }

@@ -6,8 +6,8 @@
  */
 import type { FileMetaData, SchemaElement } from 'hyparquet';
 import { systemClock, Yielder } from '../util/clock.ts';
-import { DataError, messageOf } from '../util/errors.ts';
-import { canonical } from './classNames.ts';
+import { DataError, errorMessageOf } from '../util/errors.ts';
+import { canonicalText } from './classNames.ts';
 import { readBytes } from './partialFile.ts';
 
 /** The first and last bytes of a Parquet file. */
@@ -48,7 +48,7 @@ export async function readParquet(
     cause instanceof DataError
       ? cause
       : new DataError(
-          `${name} is a damaged or unsupported Parquet file (${messageOf(cause)}). Write it again, or convert it to CSV.`,
+          `${name} is a damaged or unsupported Parquet file (${errorMessageOf(cause)}). Write it again, or convert it to CSV.`,
           {},
           { cause },
         );
@@ -124,9 +124,9 @@ function whyUnsupported({ num_children, repetition_type, type, converted_type, l
  * Returns a value as the text that a CSV file of the table would contain. Missing values and NaN
  * are empty.
  */
-export function fieldOf(value: unknown): string {
+export function csvFieldOfValue(value: unknown): string {
   if (value === null || value === undefined) return '';
-  if (typeof value === 'string') return canonical(value);
+  if (typeof value === 'string') return canonicalText(value);
   if (typeof value === 'number') return numberField(value);
   if (typeof value === 'bigint') return String(value);
   if (typeof value === 'boolean') return value ? 'True' : 'False';

@@ -2,7 +2,7 @@
  * A file that is read in blocks on demand. The most recently used blocks stay in memory, up to a
  * limit. Small files are therefore read only once.
  */
-import { DataError, messageOf } from '../util/errors.ts';
+import { DataError, errorMessageOf } from '../util/errors.ts';
 
 /**
  * Bytes per block. Blocks are small enough to contain few samples, and large enough that reading a
@@ -13,9 +13,9 @@ const BLOCK_BYTES = 64 * 1024;
 const KEPT_BYTES = 64 * 1024 * 1024;
 
 /** The part of a Blob's interface that reads bytes. A file on a server implements it, too. */
-export interface Bytes {
+export interface ByteSource {
   readonly size: number;
-  slice(start: number, end: number): Bytes;
+  slice(start: number, end: number): ByteSource;
   arrayBuffer(): Promise<ArrayBuffer>;
 }
 
@@ -23,11 +23,11 @@ export class PartialFile {
   /** The file's name, for errors. */
   readonly name: string;
   readonly size: number;
-  readonly #bytes: Bytes;
+  readonly #bytes: ByteSource;
   /** Blocks by their index in the file. The least recently used block is first. */
   readonly #blocks = new Map<number, Promise<Uint8Array<ArrayBuffer>>>();
 
-  constructor(name: string, bytes: Bytes) {
+  constructor(name: string, bytes: ByteSource) {
     this.name = name;
     this.size = bytes.size;
     this.#bytes = bytes;
@@ -69,7 +69,7 @@ export class PartialFile {
  */
 export async function readBytes(
   name: string,
-  bytes: Bytes,
+  bytes: ByteSource,
   from: number,
   to: number,
 ): Promise<Uint8Array<ArrayBuffer>> {
@@ -78,7 +78,7 @@ export async function readBytes(
   } catch (cause) {
     if (cause instanceof DataError) throw cause;
     throw new DataError(
-      `${name} could not be read from byte ${from} on (${messageOf(cause)}). If it was changed or moved, choose it again.`,
+      `${name} could not be read from byte ${from} on (${errorMessageOf(cause)}). If it was changed or moved, choose it again.`,
       {},
       { cause },
     );

@@ -8,7 +8,7 @@ import * as v from 'valibot';
 import { DataError } from '../util/errors.ts';
 import { hashState } from '../util/hash.ts';
 import { parseJson } from '../util/json.ts';
-import { count } from '../protocol/scalars.ts';
+import { countSchema } from '../protocol/scalars.ts';
 
 const FORMAT = 1;
 const HASH_BYTES = 16;
@@ -27,7 +27,7 @@ export type StateArray = Float32Array | Float64Array | Int32Array | Uint32Array 
 const Header = v.strictObject({
   format: v.literal(FORMAT),
   meta: v.unknown(),
-  arrays: v.array(v.strictObject({ type: v.picklist(ARRAY_NAMES), length: count })),
+  arrays: v.array(v.strictObject({ type: v.picklist(ARRAY_NAMES), length: countSchema })),
 });
 type Header = v.InferOutput<typeof Header>;
 

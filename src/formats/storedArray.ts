@@ -1,7 +1,7 @@
 /** Arrays of numbers in npy and IDX files. Rows are read from the file on demand. */
 import { DataError, UsageError } from '../util/errors.ts';
-import { sizeOf } from '../util/shape.ts';
-import { MAX_NUMBER } from './moments.ts';
+import { elementCountOf } from '../util/shape.ts';
+import { MAX_DATA_NUMBER } from './moments.ts';
 import type { PartialFile } from './partialFile.ts';
 
 /**
@@ -23,7 +23,7 @@ export interface ArrayLayout {
   offset: number;
 }
 
-export function bytesOf(type: ElementType): number {
+export function bytesPerElement(type: ElementType): number {
   return Number(type[1]);
 }
 
@@ -67,7 +67,7 @@ export class StoredArray {
   constructor(file: PartialFile, { shape, type, isLittleEndian, offset }: ArrayLayout) {
     this.shape = shape;
     this.type = type;
-    this.rowLength = sizeOf(shape.slice(1));
+    this.rowLength = elementCountOf(shape.slice(1));
     this.#file = file;
     this.#offset = offset;
     this.#element = elementReader(type, isLittleEndian);
@@ -84,7 +84,7 @@ export class StoredArray {
 
   /** Reads the bytes of all elements, as they are stored in the file. */
   readBytes(): Promise<Uint8Array<ArrayBuffer>> {
-    return this.#file.read(this.#offset, this.#offset + sizeOf(this.shape) * bytesOf(this.type));
+    return this.#file.read(this.#offset, this.#offset + elementCountOf(this.shape) * bytesPerElement(this.type));
   }
 
   /**
@@ -93,7 +93,7 @@ export class StoredArray {
    * @throws (rejects) DataError if the file cannot be read, or an element is NaN or infinite.
    */
   async readRow(index: number, out: Float32Array | Float64Array, at = 0): Promise<void> {
-    const size = bytesOf(this.type);
+    const size = bytesPerElement(this.type);
     const from = this.#offset + index * this.rowLength * size;
     const { buffer, byteOffset, byteLength } = await this.#file.read(from, from + this.rowLength * size);
     const view = new DataView(buffer, byteOffset, byteLength);
@@ -105,9 +105,9 @@ export class StoredArray {
             'Replace missing values before saving the array.',
         );
       }
-      if (Math.abs(value) > MAX_NUMBER) {
+      if (Math.abs(value) > MAX_DATA_NUMBER) {
         throw new DataError(
-          `${this.name}: row ${index} has ${value} at byte ${from + k * size}. Numbers may be at most ${MAX_NUMBER} in size. Use a larger unit.`,
+          `${this.name}: row ${index} has ${value} at byte ${from + k * size}. Numbers may be at most ${MAX_DATA_NUMBER} in size. Use a larger unit.`,
         );
       }
       out[at + k] = value;

@@ -5,7 +5,7 @@ import { PartialFile } from './partialFile.ts';
 
 export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be';
 
-/** Maximum number of bytes that {@link encodingOf} examines. */
+/** Maximum number of bytes that {@link detectTextEncoding} examines. */
 export const EXAMINED_BYTES = 4096;
 const UTF8_MARK = [0xef, 0xbb, 0xbf];
 /** In most texts in UTF-16, at least this share of the high bytes is 0. */
@@ -16,7 +16,7 @@ const ZEROS = 0.3;
  * UTF-16 is recognised by its mark or, without a mark, by the zeros in every other byte. UTF-8 is
  * checked later, when the file is read.
  */
-export function encodingOf(bytes: Uint8Array): TextEncoding | null {
+export function detectTextEncoding(bytes: Uint8Array): TextEncoding | null {
   if (documentFormat(bytes) !== null) return null;
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
@@ -59,7 +59,7 @@ export function isMarkup(bytes: Uint8Array): boolean {
  * @param bytes the first bytes of the file.
  */
 export function encodingOfText(bytes: Uint8Array, stated: TextEncodingName): TextEncoding | TextEncodingName {
-  const found = encodingOf(bytes);
+  const found = detectTextEncoding(bytes);
   if (found !== null && found !== 'utf-8') return found;
   return UTF8_MARK.every((byte, i) => bytes[i] === byte) ? 'utf-8' : stated;
 }
@@ -79,7 +79,7 @@ export async function toUtf8(file: File, stated: TextEncodingName): Promise<{ fi
     const bytes = await new Response(text.pipeThrough(new TextEncoderStream())).blob();
     return { file: new File([bytes], file.name), isUtf16: encoding.startsWith('utf-16') };
   } catch (cause) {
-    throw new DataError(`${file.name} ${damage(encoding)}.`, {}, { cause });
+    throw new DataError(`${file.name} ${describeEncodingDamage(encoding)}.`, {}, { cause });
   }
 }
 
@@ -88,7 +88,7 @@ export async function toUtf8(file: File, stated: TextEncodingName): Promise<{ fi
  *
  * @param place where the error is, with a space before it.
  */
-export function damage(encoding: TextEncoding | TextEncodingName, place = ''): string {
+export function describeEncodingDamage(encoding: TextEncoding | TextEncodingName, place = ''): string {
   return encoding.startsWith('utf-16')
     ? `is damaged UTF-16 text${place}. Save the file as UTF-8`
     : `is not text in ${encoding}${place}. Choose another encoding by the job field "encoding" or --encoding, or save the file as UTF-8`;

@@ -84,7 +84,7 @@ const QUANTITIES: readonly RegExp[] = [
  * Returns the unit of a number from the text before and after it. Returns `null` if this text is
  * not a unit. Only currencies, `#` and `№` may stand before a number.
  */
-export function unitOf(before: string, after: string): string | null {
+export function parseUnit(before: string, after: string): string | null {
   if (before === '' && after === '') return '';
   if (before !== '' && before !== '#' && before !== '№' && !isCurrency(before)) return null;
   if (after !== '' && !AFTER.test(after)) return null;

@@ -1,8 +1,8 @@
 /**
  * Converts the first sheet of an Excel workbook to CSV. The library is loaded when it is needed.
  */
-import { DataError, messageOf } from '../util/errors.ts';
-import { fieldOf } from './parquet.ts';
+import { DataError, errorMessageOf } from '../util/errors.ts';
+import { csvFieldOfValue } from './parquet.ts';
 import { readBytes } from './partialFile.ts';
 
 /** The first bytes of a zip file, which a workbook is. */
@@ -22,13 +22,13 @@ export async function workbookToCsv(file: File): Promise<{ csv: File; sheet: str
   const { default: readSheets } = await import('read-excel-file/universal');
   const [first, ...others] = await readSheets(file, { trim: false }).catch((cause: unknown) => {
     throw new DataError(
-      `${file.name} is a zip file, but not an Excel workbook that can be read (${messageOf(cause)}). Save the sheet as .xlsx again, or export it as CSV.`,
+      `${file.name} is a zip file, but not an Excel workbook that can be read (${errorMessageOf(cause)}). Save the sheet as .xlsx again, or export it as CSV.`,
       {},
       { cause },
     );
   });
   const lines = (first?.data ?? []).map((row) => {
-    const fields = row.map(fieldOf);
+    const fields = row.map(csvFieldOfValue);
     return fields.every((field) => field === '') ? '\n' : `${fields.map(quoted).join(',')}\n`;
   });
   return {

@@ -14,10 +14,10 @@ import {
   type FileEntry,
   type Reader,
 } from '@zip.js/zip.js/lib/zip-core-reader.js';
-import { DataError, messageOf } from '../util/errors.ts';
+import { DataError, errorMessageOf } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
-import { PartialFile, type Bytes } from './partialFile.ts';
-import { checkEntry, entryError, STORED, unpackEntry, type ZipEntryFacts } from './zipEntry.ts';
+import { PartialFile, type ByteSource } from './partialFile.ts';
+import { checkEntry, entryError, ZIP_METHOD_STORED, unpackEntry, type ZipEntryFacts } from './zipEntry.ts';
 
 /**
  * Maximum size of the directory, because zip.js reads it into memory. It is enough for two million
@@ -57,7 +57,7 @@ interface ZipEntry {
  *
  * @throws (rejects) DataError if the directory is missing or damaged.
  */
-export async function openZip(name: string, bytes: Bytes): Promise<ZipEntry[]> {
+export async function openZip(name: string, bytes: ByteSource): Promise<ZipEntry[]> {
   const file = new PartialFile(name, bytes);
   const zip = new ZipReader(sourceOf(file, bytes), { useWebWorkers: false, filenameValidation: 'tolerant' });
   const found: FileEntry[] = [];
@@ -117,7 +117,7 @@ function factsOf(zip: string, entry: FileEntry): ZipEntryFacts {
   return { zip, filename, offset, packedSize, size, method, isEncrypted: entry.encrypted, crc: entry.signature! };
 }
 
-function sourceOf(file: PartialFile, bytes: Bytes): Reader<Bytes> {
+function sourceOf(file: PartialFile, bytes: ByteSource): Reader<ByteSource> {
   return {
     size: file.size,
     get readable(): ReadableStream {
@@ -134,7 +134,7 @@ function sourceOf(file: PartialFile, bytes: Bytes): Reader<Bytes> {
   };
 }
 
-function streamOf(bytes: Bytes): ReadableStream {
+function streamOf(bytes: ByteSource): ReadableStream {
   return bytes instanceof Blob
     ? bytes.stream()
     : new ReadableStream({
@@ -156,7 +156,7 @@ async function directoryError(
   const fail = (what: string): DataError => new DataError(`${name} ${what}`, {}, { cause });
   const other = OTHERS.find(([bytes]) => start.startsWith(bytes))?.[1];
   if (other !== undefined) return fail(`is not a zip file, but ${other}. Unpack it, and pack its files as zip.`);
-  switch (messageOf(cause)) {
+  switch (errorMessageOf(cause)) {
     case ERR_EOCDR_NOT_FOUND:
     case ERR_BAD_FORMAT:
       return fail(
@@ -174,11 +174,11 @@ async function directoryError(
     case ERR_SPLIT_ZIP_FILE:
       return fail('is one part of a split zip file. Pack the files into a single zip file.');
     default:
-      return fail(`is damaged (${messageOf(cause)}). Download it or create it again.`);
+      return fail(`is damaged (${errorMessageOf(cause)}). Download it or create it again.`);
   }
 }
 
-async function readEntry(bytes: Bytes, entry: FileEntry, facts: ZipEntryFacts): Promise<Blob> {
+async function readEntry(bytes: ByteSource, entry: FileEntry, facts: ZipEntryFacts): Promise<Blob> {
   const { offset, size, method } = facts;
   if (!(bytes instanceof Blob)) {
     const read = async (count: number): Promise<Uint8Array<ArrayBuffer>> =>
@@ -187,7 +187,7 @@ async function readEntry(bytes: Bytes, entry: FileEntry, facts: ZipEntryFacts): 
   }
   checkEntry(facts);
   const start = (): number => entry.localDirectory?.dataOffset ?? offset;
-  if (size > MAX_UNPACKED_BYTES && method !== STORED) {
+  if (size > MAX_UNPACKED_BYTES && method !== ZIP_METHOD_STORED) {
     throw entryError(
       facts,
       offset,
@@ -196,7 +196,7 @@ async function readEntry(bytes: Bytes, entry: FileEntry, facts: ZipEntryFacts): 
   }
   const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
   try {
-    if (method === STORED) {
+    if (method === ZIP_METHOD_STORED) {
       await entry.getData(writable, { checkOverlappingEntryOnly: true });
       return bytes.slice(start(), start() + size);
     }
@@ -204,7 +204,7 @@ async function readEntry(bytes: Bytes, entry: FileEntry, facts: ZipEntryFacts): 
     await Promise.all([entry.getData(writable, { checkCrc32: true }), unpacked]);
     return await unpacked;
   } catch (cause) {
-    switch (messageOf(cause)) {
+    switch (errorMessageOf(cause)) {
       case ERR_LOCAL_FILE_HEADER_NOT_FOUND:
         throw entryError(facts, offset, 'is missing. The file is damaged. Download it or create it again.', cause);
       case ERR_ENTRY_DATA_OUT_OF_BOUNDS:

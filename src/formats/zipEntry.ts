@@ -7,7 +7,7 @@ import { Inflate, inflateSync } from 'fflate';
 import { crc32 } from '../util/crc32.ts';
 import { DataError } from '../util/errors.ts';
 
-export const STORED = 0;
+export const ZIP_METHOD_STORED = 0;
 const DEFLATED = 8;
 
 /** What the directory of a zip file says about an entry. It can be sent to another thread. */
@@ -44,14 +44,14 @@ export function entryError({ zip, filename }: ZipEntryFacts, at: number, what: s
 export function checkEntry(entry: ZipEntryFacts): void {
   const { offset, packedSize, size, method, isEncrypted } = entry;
   if (isEncrypted) throw entryError(entry, offset, 'is encrypted. Pack the files without a password.');
-  if (method !== STORED && method !== DEFLATED) {
+  if (method !== ZIP_METHOD_STORED && method !== DEFLATED) {
     throw entryError(
       entry,
       offset,
       `uses compression method ${method}, but only uncompressed and deflated entries can be read. Pack the files with another program or setting.`,
     );
   }
-  if (method === STORED && packedSize !== size) {
+  if (method === ZIP_METHOD_STORED && packedSize !== size) {
     throw entryError(
       entry,
       offset,

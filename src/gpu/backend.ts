@@ -8,7 +8,7 @@ import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
 /**
  * The parts of the backend that this project uses. TensorFlow.js's types hide the last two members.
  */
-export interface Backend extends Pick<
+export interface WebGpuBackend extends Pick<
   WebGPUBackend,
   | 'device'
   | 'queue'
@@ -33,15 +33,15 @@ export interface Backend extends Pick<
 }
 
 /** Returns the WebGPU backend; `null` if TensorFlow.js's current backend is a different one. */
-export function webgpuBackend(): Backend | null {
-  return tf.getBackend() === 'webgpu' ? (tf.backend() as unknown as Backend) : null;
+export function webgpuBackend(): WebGpuBackend | null {
+  return tf.getBackend() === 'webgpu' ? (tf.backend() as unknown as WebGpuBackend) : null;
 }
 
 /**
  * Ends the compute pass that is being recorded, and returns the encoder, so that copies can be
  * recorded after the pass.
  */
-export function openEncoder(backend: Backend): GPUCommandEncoder {
+export function openEncoder(backend: WebGpuBackend): GPUCommandEncoder {
   backend.ensureCommandEncoderReady();
   backend.endComputePassEncoder();
   return backend.commandEncoder!;

@@ -3,9 +3,9 @@
  * recording, one of the same size. So a replay reuses buffers within the pass as the recording did.
  * Parameters keep their buffers. Inputs are written before each replay.
  */
-import type { Backend } from './backend.ts';
+import type { WebGpuBackend } from './backend.ts';
 import { openEncoder } from './backend.ts';
-import type { Command } from './recording.ts';
+import type { RecordedCommand } from './recording.ts';
 
 type Step =
   | {
@@ -29,9 +29,9 @@ export interface PinnedBuffers {
  * Returns the first difference between two recordings as a phrase; `null` if they are equal except
  * for the identities of their buffers.
  */
-export function differenceBetween(
-  [first, firstPinned]: readonly [readonly Command[], PinnedBuffers],
-  [second, secondPinned]: readonly [readonly Command[], PinnedBuffers],
+export function recordingDifference(
+  [first, firstPinned]: readonly [readonly RecordedCommand[], PinnedBuffers],
+  [second, secondPinned]: readonly [readonly RecordedCommand[], PinnedBuffers],
 ): string | null {
   if (first.length !== second.length) return `the numbers of commands are ${first.length} and ${second.length}`;
   const partner = new Map<GPUBuffer, GPUBuffer>();
@@ -72,7 +72,7 @@ function areEqual(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /** Returns how many bytes of buffers a replay of `commands` needs, including its inputs. */
-export function replayBytes(commands: readonly Command[], { parameters }: PinnedBuffers): number {
+export function replayBytes(commands: readonly RecordedCommand[], { parameters }: PinnedBuffers): number {
   const buffers = new Set<GPUBuffer>();
   for (const command of commands) {
     if (command.kind === 'write') buffers.add(command.buffer);
@@ -83,15 +83,15 @@ export function replayBytes(commands: readonly Command[], { parameters }: Pinned
 }
 
 /** A recorded pass that can be replayed. */
-export class Capture {
-  readonly #backend: Backend;
+export class CapturedPass {
+  readonly #backend: WebGpuBackend;
   readonly #steps: Step[] = [];
   readonly #inputs: readonly GPUBuffer[];
   readonly #buffers = new Map<GPUBuffer, GPUBuffer>();
   readonly #constants: GPUBuffer[] = [];
 
   /** @throws Error if the pass reads a buffer that it has not written and that is not pinned. */
-  constructor(backend: Backend, commands: readonly Command[], { parameters, inputs }: PinnedBuffers) {
+  constructor(backend: WebGpuBackend, commands: readonly RecordedCommand[], { parameters, inputs }: PinnedBuffers) {
     this.#backend = backend;
     for (const buffer of parameters) this.#buffers.set(buffer, buffer);
     this.#inputs = inputs.map((input) => this.#own(input));
@@ -214,7 +214,7 @@ export class Capture {
 }
 
 /** Counts how often each buffer is written. */
-function outputsOf(commands: readonly Command[]): Map<GPUBuffer, number> {
+function outputsOf(commands: readonly RecordedCommand[]): Map<GPUBuffer, number> {
   const counts = new Map<GPUBuffer, number>();
   const add = (buffer: GPUBuffer): void => void counts.set(buffer, (counts.get(buffer) ?? 0) + 1);
   for (const command of commands) {

@@ -2,7 +2,7 @@
 import { webgpuBackend } from './backend.ts';
 
 /** Totals since the device was opened. */
-export interface CommandCounts {
+export interface GpuCommandCounts {
   /** Compute shaders that were started. */
   dispatches: number;
   /** Calls of `queue.submit` with at least one command buffer. */
@@ -13,10 +13,10 @@ export interface CommandCounts {
   readBytes: number;
 }
 
-const countsByDevice = new WeakMap<GPUDevice, CommandCounts>();
+const countsByDevice = new WeakMap<GPUDevice, GpuCommandCounts>();
 
 /** Returns the live counts of a device; `null` if the device is not observed. */
-export function commandCounts(gpu: GPUDevice): CommandCounts | null {
+export function gpuCommandCountsOf(gpu: GPUDevice): GpuCommandCounts | null {
   return countsByDevice.get(gpu) ?? null;
 }
 
@@ -24,9 +24,9 @@ export function commandCounts(gpu: GPUDevice): CommandCounts | null {
  * Returns a copy of the counts of the device that TensorFlow.js uses; `null` on other backends, and
  * for a device that is not observed.
  */
-export function currentCounts(): CommandCounts | null {
+export function currentGpuCommandCounts(): GpuCommandCounts | null {
   const gpu = webgpuBackend()?.device;
-  const counts = gpu && commandCounts(gpu);
+  const counts = gpu && gpuCommandCountsOf(gpu);
   return counts ? { ...counts } : null;
 }
 
@@ -34,10 +34,10 @@ export function currentCounts(): CommandCounts | null {
  * Starts to count the commands of `gpu`. Replaces methods of this device object, so it must be
  * called before the device is passed on. Idempotent.
  */
-export function observeCommands(gpu: GPUDevice): CommandCounts {
+export function observeGpuCommands(gpu: GPUDevice): GpuCommandCounts {
   const existing = countsByDevice.get(gpu);
   if (existing) return existing;
-  const counts: CommandCounts = { dispatches: 0, submits: 0, uploadedBytes: 0, readBytes: 0 };
+  const counts: GpuCommandCounts = { dispatches: 0, submits: 0, uploadedBytes: 0, readBytes: 0 };
   countsByDevice.set(gpu, counts);
   const { queue } = gpu;
 
@@ -63,7 +63,7 @@ export function observeCommands(gpu: GPUDevice): CommandCounts {
   return counts;
 }
 
-function countEncoder(encoder: GPUCommandEncoder, counts: CommandCounts): GPUCommandEncoder {
+function countEncoder(encoder: GPUCommandEncoder, counts: GpuCommandCounts): GPUCommandEncoder {
   const beginComputePass = encoder.beginComputePass.bind(encoder);
   encoder.beginComputePass = (descriptor) => {
     const pass = beginComputePass(descriptor);

@@ -4,9 +4,9 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { Clock } from '../util/clock.ts';
-import { within } from '../util/deadline.ts';
-import { DeviceError, messageOf } from '../util/errors.ts';
-import { webgpuBackend, type Backend } from './backend.ts';
+import { withinDeadline } from '../util/deadline.ts';
+import { DeviceError, errorMessageOf } from '../util/errors.ts';
+import { webgpuBackend, type WebGpuBackend } from './backend.ts';
 
 /**
  * Compilation fails if no shader is finished for this long. A shader takes less than a second, even
@@ -44,7 +44,11 @@ export async function compileAhead(record: () => void, { clock, onprogress }: Co
   onprogress?.({ compiled, total });
   const all = pending.map(async ([key, promise]) => {
     const pipeline = await promise.catch((error: unknown) => {
-      throw new DeviceError(`The GPU could not compile the kernel ${key}: ${messageOf(error)}`, {}, { cause: error });
+      throw new DeviceError(
+        `The GPU could not compile the kernel ${key}: ${errorMessageOf(error)}`,
+        {},
+        { cause: error },
+      );
     });
     // Another op may have compiled the same shader in the meantime.
     backend.pipelineCache[key] ??= pipeline;
@@ -55,7 +59,7 @@ export async function compileAhead(record: () => void, { clock, onprogress }: Co
   // unhandled.
   for (const each of all) each.catch(() => {});
   for (const each of all) {
-    await within(
+    await withinDeadline(
       clock,
       STALL_MS,
       each,
@@ -71,7 +75,7 @@ export async function compileAhead(record: () => void, { clock, onprogress }: Co
  * Starts to compile. The promises are removed from TensorFlow.js's cache, because an op that finds
  * a promise there throws an error, and other ops may run while shaders are compiled.
  */
-function pipelinesOf(backend: Backend, record: () => void): (readonly [string, Promise<GPUComputePipeline>])[] {
+function pipelinesOf(backend: WebGpuBackend, record: () => void): (readonly [string, Promise<GPUComputePipeline>])[] {
   const cache = backend.pipelineCache;
   const pending: [string, Promise<GPUComputePipeline>][] = [];
   tf.env().set(COMPILE_ONLY, true);

@@ -3,10 +3,10 @@
  * backend.
  */
 import * as tf from '@tensorflow/tfjs';
-import { webgpuBackend, type Backend } from './backend.ts';
-import { Capture, differenceBetween, replayBytes, type PinnedBuffers } from './capture.ts';
+import { webgpuBackend, type WebGpuBackend } from './backend.ts';
+import { CapturedPass, recordingDifference, replayBytes, type PinnedBuffers } from './capture.ts';
 import { collectErrors } from './errorScope.ts';
-import { canRecord, record, type CommandRecorder } from './recording.ts';
+import { canRecordGpuCommands, recordGpuCommands, type GpuCommandRecorder } from './recording.ts';
 
 /** Records the ops of passes on one backend. */
 export interface PassRecorder {
@@ -54,15 +54,15 @@ export interface PassReplay {
 }
 
 /** Returns `null` if WebGPU is not the current backend, or its device is not observed. */
-export function gpuRecorder(): PassRecorder | null {
+export function createGpuPassRecorder(): PassRecorder | null {
   const backend = webgpuBackend();
-  return backend && canRecord(backend) ? new GpuRecorder(backend) : null;
+  return backend && canRecordGpuCommands(backend) ? new GpuRecorder(backend) : null;
 }
 
 class GpuRecorder implements PassRecorder {
-  readonly #backend: Backend;
+  readonly #backend: WebGpuBackend;
 
-  constructor(backend: Backend) {
+  constructor(backend: WebGpuBackend) {
     this.#backend = backend;
   }
 
@@ -78,17 +78,17 @@ class GpuRecorder implements PassRecorder {
   ): { result: T; recording: PassRecording } {
     const [backend, placeAll] = [this.#backend, (all: readonly tf.Tensor[]) => all.map((one) => this.place(one))];
     const pinned = { parameters: placeAll(parameters), inputs: placeAll(inputs) };
-    const { result, recorder } = record(backend, (active) => main((value) => active.mark(value)));
+    const { result, recorder } = recordGpuCommands(backend, (active) => main((value) => active.mark(value)));
     return { result, recording: new GpuRecording(backend, recorder, pinned) };
   }
 }
 
 class GpuRecording implements PassRecording {
-  readonly #backend: Backend;
-  readonly #recorder: CommandRecorder;
+  readonly #backend: WebGpuBackend;
+  readonly #recorder: GpuCommandRecorder;
   readonly #pinned: PinnedBuffers;
 
-  constructor(backend: Backend, recorder: CommandRecorder, pinned: PinnedBuffers) {
+  constructor(backend: WebGpuBackend, recorder: GpuCommandRecorder, pinned: PinnedBuffers) {
     this.#backend = backend;
     this.#recorder = recorder;
     this.#pinned = pinned;
@@ -103,7 +103,7 @@ class GpuRecording implements PassRecording {
   }
 
   differenceFrom(earlier: GpuRecording): string | null {
-    return differenceBetween([earlier.#recorder.commands, earlier.#pinned], [this.#recorder.commands, this.#pinned]);
+    return recordingDifference([earlier.#recorder.commands, earlier.#pinned], [this.#recorder.commands, this.#pinned]);
   }
 
   async capture(results: readonly tf.Tensor[]): Promise<PassReplay> {
@@ -114,7 +114,7 @@ class GpuRecording implements PassRecording {
     }
     const { result: capture, refused } = await collectErrors(
       backend.device,
-      () => new Capture(backend, this.#recorder.commands, this.#pinned),
+      () => new CapturedPass(backend, this.#recorder.commands, this.#pinned),
     );
     try {
       if (refused) throw new Error(`the GPU refused its buffers (${refused.message})`);
@@ -132,11 +132,11 @@ class GpuRecording implements PassRecording {
 }
 
 class GpuReplay implements PassReplay {
-  readonly #backend: Backend;
-  readonly #capture: Capture;
+  readonly #backend: WebGpuBackend;
+  readonly #capture: CapturedPass;
   readonly outputs: readonly tf.Tensor[];
 
-  constructor(backend: Backend, capture: Capture, outputs: readonly tf.Tensor[]) {
+  constructor(backend: WebGpuBackend, capture: CapturedPass, outputs: readonly tf.Tensor[]) {
     this.#backend = backend;
     this.#capture = capture;
     this.outputs = outputs;

@@ -1,19 +1,19 @@
 /** Runs a WGSL program on tensors. TensorFlow.js compiles it, and caches its pipeline. */
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { WebGPUProgram } from '@tensorflow/tfjs-backend-webgpu';
-import { sizeOf } from '../util/shape.ts';
-import type { Backend } from './backend.ts';
+import { elementCountOf } from '../util/shape.ts';
+import type { WebGpuBackend } from './backend.ts';
 
 /** Number of components of a buffer element: 1 for `f32`, 2 for `vec2<f32>`, 4 for `vec4<f32>`. */
-export type Components = 1 | 2 | 4;
+export type ComponentCount = 1 | 2 | 4;
 
-export interface Program {
+export interface GpuProgram {
   /** Identifies the code. Programs with equal keys and inputs of equal rank share a pipeline. */
   readonly key: string;
   /** WGSL names of the inputs, each with its number of components. */
-  readonly inputs: Readonly<Record<string, Components>>;
+  readonly inputs: Readonly<Record<string, ComponentCount>>;
   /** Components of the output buffer `result`; 1 by default. */
-  readonly outputComponents?: Components;
+  readonly outputComponents?: ComponentCount;
   /** Members of `uniforms`, each with its type and value. */
   readonly uniforms?: Readonly<Record<string, { readonly type: 'i32' | 'f32'; readonly value: number }>>;
   readonly workgroupSize: readonly [number, number, number];
@@ -35,9 +35,9 @@ export interface Program {
  *   write parts of one tensor.
  * @returns `output` if it is given, otherwise a new tensor of `shape`, float32. The caller owns it.
  */
-export function runProgram(
-  backend: Backend,
-  program: Program,
+export function runGpuProgram(
+  backend: WebGpuBackend,
+  program: GpuProgram,
   inputs: readonly TensorInfo[],
   shape: readonly number[],
   output?: TensorInfo,
@@ -73,15 +73,15 @@ export function runProgram(
  * Returns `input` with a buffer whose elements have the dtype of `input`. `tf.cast` from int32 to
  * float32 copies nothing on WebGPU: the buffer of the float32 tensor still has integers.
  */
-function withFloats(backend: Backend, input: TensorInfo): TensorInfo {
+function withFloats(backend: WebGpuBackend, input: TensorInfo): TensorInfo {
   if (input.dtype !== 'float32' || backend.tensorMap.get(input.dataId).dtype === 'float32') return input;
-  const size = sizeOf(input.shape);
-  const program: Program = {
+  const size = elementCountOf(input.shape);
+  const program: GpuProgram = {
     key: 'toFloats',
     inputs: { integers: 1 },
     uniforms: { size: { type: 'i32', value: size } },
     workgroupSize: [64, 1, 1],
-    dispatch: spread(backend, Math.ceil(size / 64)),
+    dispatch: spreadWorkgroups(backend, Math.ceil(size / 64)),
     code: `
 ${FLAT_WORKGROUP}
 fn main() {
@@ -90,7 +90,7 @@ fn main() {
 }
 `,
   };
-  return runProgram(backend, program, [{ ...input, dtype: 'int32' }], input.shape);
+  return runGpuProgram(backend, program, [{ ...input, dtype: 'int32' }], input.shape);
 }
 
 /**
@@ -99,19 +99,19 @@ fn main() {
  * returns, so tensors of any size share a pipeline.
  */
 function column(shape: readonly number[]): number[] {
-  return [sizeOf(shape), 1];
+  return [elementCountOf(shape), 1];
 }
 
 /** Flat shapes let tensors of any rank share a pipeline. */
 function flat({ dataId, shape, dtype }: TensorInfo): TensorInfo {
-  return { dataId, shape: [sizeOf(shape)], dtype };
+  return { dataId, shape: [elementCountOf(shape)], dtype };
 }
 
 /**
  * Returns numbers of workgroups in x and y whose product is at least `count`; see
  * {@link FLAT_WORKGROUP}.
  */
-export function spread(backend: Backend, count: number): [number, number, number] {
+export function spreadWorkgroups(backend: WebGpuBackend, count: number): [number, number, number] {
   const most = backend.device.limits.maxComputeWorkgroupsPerDimension;
   if (count <= most) return [count, 1, 1];
   const rows = Math.ceil(count / most);
@@ -119,8 +119,8 @@ export function spread(backend: Backend, count: number): [number, number, number
 }
 
 /**
- * WGSL function that returns the index of this workgroup in a dispatch by {@link spread}. Such a
- * dispatch may have more workgroups than are needed.
+ * WGSL function that returns the index of this workgroup in a dispatch by {@link spreadWorkgroups}.
+ * Such a dispatch may have more workgroups than are needed.
  */
 export const FLAT_WORKGROUP = `
 fn flatWorkgroup() -> i32 { return i32(workgroupId.y * numWorkgroups.x + workgroupId.x); }

@@ -1,22 +1,22 @@
 /** Records the commands that a WebGPU device receives during a synchronous call. */
-import { openEncoder, type Backend } from './backend.ts';
+import { openEncoder, type WebGpuBackend } from './backend.ts';
 
 /**
  * A buffer range that a shader reads or writes. In TensorFlow.js's programs, binding 0 is the
  * output.
  */
-export interface Binding {
+export interface RecordedBinding {
   binding: number;
   buffer: GPUBuffer;
   offset: number;
   size: number | undefined;
 }
 
-export type Command =
+export type RecordedCommand =
   | {
       kind: 'dispatch';
       pipeline: GPUComputePipeline;
-      bindings: readonly Binding[];
+      bindings: readonly RecordedBinding[];
       workgroups: readonly [number, number, number];
     }
   /** `bytes` were written to the start of `buffer`. */
@@ -24,8 +24,8 @@ export type Command =
   /** A mark that the caller set between two commands; see {@link CommandRecorder.mark}. */
   | { kind: 'mark'; value: number };
 
-export class CommandRecorder {
-  readonly commands: Command[] = [];
+export class GpuCommandRecorder {
+  readonly commands: RecordedCommand[] = [];
   /**
    * Describes the first command that cannot be replayed; `null` if all commands can be replayed.
    */
@@ -39,24 +39,24 @@ export class CommandRecorder {
 }
 
 /** For each observed device: its active recorder. */
-const recorders = new WeakMap<GPUDevice, { active: CommandRecorder | null }>();
+const recorders = new WeakMap<GPUDevice, { active: GpuCommandRecorder | null }>();
 
-/** Whether `backend` computes on a device that was prepared for {@link record}. */
-export function canRecord(backend: Backend): boolean {
+/** Whether `backend` computes on a device that was prepared for {@link recordGpuCommands}. */
+export function canRecordGpuCommands(backend: WebGpuBackend): boolean {
   return recorders.has(backend.device);
 }
 
 /** Runs `main` and records the commands of the backend's device, which must be observed. */
-export function record<T>(
-  backend: Backend,
-  main: (recorder: CommandRecorder) => T,
-): { result: T; recorder: CommandRecorder } {
+export function recordGpuCommands<T>(
+  backend: WebGpuBackend,
+  main: (recorder: GpuCommandRecorder) => T,
+): { result: T; recorder: GpuCommandRecorder } {
   const slot = recorders.get(backend.device)!;
   // Only encoders that are created from now on are observed. TensorFlow.js also returns buffers to
   // its pool when it submits, so all recordings begin at the same point.
   openEncoder(backend);
   backend.submitQueue();
-  const recorder = new CommandRecorder();
+  const recorder = new GpuCommandRecorder();
   slot.active = recorder;
   try {
     return { result: main(recorder), recorder };
@@ -66,15 +66,15 @@ export function record<T>(
 }
 
 /**
- * Prepares `gpu` for {@link record}. Replaces methods of this device object, so it must be called
- * before the device is passed on. Idempotent.
+ * Prepares `gpu` for {@link recordGpuCommands}. Replaces methods of this device object, so it must
+ * be called before the device is passed on. Idempotent.
  */
-export function observeRecordings(gpu: GPUDevice): void {
+export function prepareGpuForRecording(gpu: GPUDevice): void {
   if (recorders.has(gpu)) return;
-  const slot: { active: CommandRecorder | null } = { active: null };
+  const slot: { active: GpuCommandRecorder | null } = { active: null };
   recorders.set(gpu, slot);
   const { queue } = gpu;
-  const entriesOf = new WeakMap<GPUBindGroup, Binding[]>();
+  const entriesOf = new WeakMap<GPUBindGroup, RecordedBinding[]>();
 
   const createBindGroup = gpu.createBindGroup.bind(gpu);
   gpu.createBindGroup = (descriptor) => {
@@ -109,7 +109,7 @@ export function observeRecordings(gpu: GPUDevice): void {
   };
 }
 
-function observeUnmap(buffer: GPUBuffer, recorder: CommandRecorder): void {
+function observeUnmap(buffer: GPUBuffer, recorder: GpuCommandRecorder): void {
   const getMappedRange = buffer.getMappedRange.bind(buffer);
   let mapped: ArrayBuffer | null = null;
   buffer.getMappedRange = (...range) => (mapped = getMappedRange(...range));
@@ -128,14 +128,14 @@ function observeUnmap(buffer: GPUBuffer, recorder: CommandRecorder): void {
 
 function observeEncoder(
   encoder: GPUCommandEncoder,
-  slot: { active: CommandRecorder | null },
-  entriesOf: WeakMap<GPUBindGroup, Binding[]>,
+  slot: { active: GpuCommandRecorder | null },
+  entriesOf: WeakMap<GPUBindGroup, RecordedBinding[]>,
 ): void {
   const beginComputePass = encoder.beginComputePass.bind(encoder);
   encoder.beginComputePass = (descriptor) => {
     const pass = beginComputePass(descriptor);
     let pipeline: GPUComputePipeline | null = null;
-    let bindings: Binding[] | null = null;
+    let bindings: RecordedBinding[] | null = null;
     const setPipeline = pass.setPipeline.bind(pass);
     pass.setPipeline = (next) => setPipeline((pipeline = next));
     const setBindGroup = pass.setBindGroup.bind(pass) as (index: number, group: GPUBindGroup) => void;
@@ -166,7 +166,7 @@ function observeEncoder(
 
 type CopyArguments = [source: GPUBuffer, from: number, target: GPUBuffer, to: number, size: number];
 
-function bindingOf({ binding, resource }: GPUBindGroupEntry): Binding {
+function bindingOf({ binding, resource }: GPUBindGroupEntry): RecordedBinding {
   const { buffer, offset = 0, size } = resource as GPUBufferBinding;
   return { binding, buffer, offset, size };
 }

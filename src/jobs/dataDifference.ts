@@ -4,7 +4,7 @@
  */
 import type { ColumnFacts, ImagesFacts, SampleFacts, ShardFacts, TableFacts } from '../spec/dataFacts.ts';
 import { DataError } from '../util/errors.ts';
-import { keyOfTable, namesOf } from './table/tableAgreement.ts';
+import { keyOfTableFacts, columnNamesText } from './table/tableAgreement.ts';
 
 /** Maximum number of classes or words that a message lists. */
 const MOST_NAMED = 8;
@@ -41,8 +41,8 @@ function otherTable(trained: TableFacts, own: TableFacts): string | null {
   if (trained.target !== own.target) {
     return `it predicts ${JSON.stringify(trained.target)}, but this job predicts ${JSON.stringify(own.target)}`;
   }
-  if (keyOfTable(trained) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(trained, own)}, but here they are ${namesOf(own, trained)}`;
+  if (keyOfTableFacts(trained) !== keyOfTableFacts(own)) {
+    return `its columns are ${columnNamesText(trained, own)}, but here they are ${columnNamesText(own, trained)}`;
   }
   if (trained.task !== own.task) {
     return `it predicts ${JSON.stringify(own.target)} by ${trained.task}, but this job predicts it by ${own.task}`;

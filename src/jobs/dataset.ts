@@ -1,7 +1,7 @@
 /** Labelled samples for training and testing, read by index. */
 import type { SampleFacts } from '../spec/dataFacts.ts';
 import { UsageError } from '../util/errors.ts';
-import { sizeOf } from '../util/shape.ts';
+import { elementCountOf } from '../util/shape.ts';
 import type { FilePlace } from './storedFile.ts';
 
 /**
@@ -79,7 +79,7 @@ export type Labels = Int32Array | Float32Array;
 
 /** Number of floats in one sample. */
 export function sampleLength(data: Pick<Dataset, 'inputShape'>): number {
-  return sizeOf(data.inputShape);
+  return elementCountOf(data.inputShape);
 }
 
 /** Validates the arguments of {@link Dataset.read}. */

@@ -1,6 +1,6 @@
 /** Downloads files from web servers. */
 import { systemClock, type Clock } from '../util/clock.ts';
-import { DataError, messageOf } from '../util/errors.ts';
+import { DataError, errorMessageOf } from '../util/errors.ts';
 
 /**
  * HTTP status codes for a file that does not exist. Object stores answer 403 for a missing file if
@@ -35,7 +35,7 @@ class TransientError extends DataError {}
  *
  * @throws (rejects) the error of the last attempt, or at once another error of `send`.
  */
-export async function retried<T>(send: () => Promise<T>, clock: Clock = systemClock): Promise<T> {
+export async function retryTransientErrors<T>(send: () => Promise<T>, clock: Clock = systemClock): Promise<T> {
   for (const ms of RETRY_MS) {
     try {
       return await send();
@@ -47,9 +47,9 @@ export async function retried<T>(send: () => Promise<T>, clock: Clock = systemCl
   return send();
 }
 
-/** Downloads a file as a blob; see {@link request}. */
-export function download(url: URL, options?: DownloadOptions): Promise<Blob | null> {
-  return request(url, (answer) => answer.blob(), options);
+/** Downloads a file as a blob; see {@link requestFile}. */
+export function downloadAsBlob(url: URL, options?: DownloadOptions): Promise<Blob | null> {
+  return requestFile(url, (answer) => answer.blob(), options);
 }
 
 /**
@@ -59,7 +59,7 @@ export function download(url: URL, options?: DownloadOptions): Promise<Blob | nu
  * @throws (rejects) DataError if nothing is received, or if the server refuses the request. If the
  *   signal was aborted, throws its reason.
  */
-export async function request<T>(
+export async function requestFile<T>(
   url: URL,
   read: (answer: Response) => Promise<T>,
   { signal, headers = {}, accept = () => true, refused = [], onbytes }: DownloadOptions = {},
@@ -107,7 +107,7 @@ export async function request<T>(
       );
     }
     throw new TransientError(
-      `${url.href} could not be fetched (${messageOf(cause)}). Check that the server is running and that, if it is not ` +
+      `${url.href} could not be fetched (${errorMessageOf(cause)}). Check that the server is running and that, if it is not ` +
         "this page's server, it allows requests from this page (CORS: Access-Control-Allow-Origin).",
       {},
       { cause },

@@ -7,22 +7,27 @@ import type { JobSpec } from '../spec/job.ts';
 import type { ShardFacts } from '../spec/dataFacts.ts';
 import { DataError, UsageError } from '../util/errors.ts';
 import { majority } from '../util/majority.ts';
-import { checkTwins } from '../formats/classNames.ts';
+import { checkNoConfusableClasses } from '../formats/classNames.ts';
 import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
 import { storedFile } from './storedFile.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
 import { loadText } from './gpt/loadText.ts';
-import { checkTexts, factsOf, joinTexts, whyTextDoesNotFit } from './gpt/textAgreement.ts';
+import { checkTextFacts, textFactsOf, mergeTextFacts, whyTextDiffersFromFacts } from './gpt/textAgreement.ts';
 import { openImages } from './images/images.ts';
-import { checkImages, whyImagesDoNotFit, joinImages, keyOfImages } from './images/imagesAgreement.ts';
-import { oneTable, Table } from './table/table.ts';
 import {
-  checkTable,
-  joinTables,
-  keyOfTable,
-  whyTableDoesNotFit,
-  targetOf,
+  checkImageClasses,
+  whyImagesDifferFromFacts,
+  mergeImagesFacts,
+  keyOfImagesFacts,
+} from './images/imagesAgreement.ts';
+import { oneTable, OpenedTable } from './table/table.ts';
+import {
+  checkTableFacts,
+  mergeTableFacts,
+  keyOfTableFacts,
+  whyTableDiffersFromFacts,
+  targetColumnOf,
   taskConflict,
 } from './table/tableAgreement.ts';
 
@@ -56,7 +61,7 @@ export async function openShard(
     const { encoding } = job;
     const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
     return {
-      facts: factsOf(await createCorpus(text, job.gpt, null, onprogress)),
+      facts: textFactsOf(await createCorpus(text, job.gpt, null, onprogress)),
       read: async (agreed) => {
         const { characters, bigram } = ofKind(agreed, 'text');
         const corpus = await createCorpus(text, job.gpt, { tokens: 'characters', characters }, onprogress);
@@ -65,7 +70,7 @@ export async function openShard(
     };
   }
   if (job.job === 'table') {
-    const table = await Table.open(oneTable(files), job, onprogress);
+    const table = await OpenedTable.open(oneTable(files), job, onprogress);
     return { facts: table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
   const images = await openImages(files.map(storedFile), job, { isShard: true, onundecoded });
@@ -100,7 +105,7 @@ interface Agreement {
  *   uses the characters of all texts.
  * @throws DataError if no model can be trained on the data of all ranks together.
  */
-export function agreeOn(
+export function agreeOnShardFacts(
   all: readonly ShardFacts[],
   agreed: ShardFacts | null,
   job: Pick<JobSpec, 'loss' | 'metrics'>,
@@ -110,7 +115,7 @@ export function agreeOn(
     const apart = taskConflict(all.filter((one) => one.kind === 'table'));
     if (apart !== null) throw new DataError(`The tables of all tabs: ${apart}`);
     const classes = all.map(classesOf);
-    checkTwins('The data of all tabs', [...new Set(classes.flat())], classes);
+    checkNoConfusableClasses('The data of all tabs', [...new Set(classes.flat())], classes);
   }
   const facts = agreed ?? joined(all, tokens);
   if (agreed === null) check(facts, job);
@@ -125,7 +130,7 @@ export function agreeOn(
 function classesOf(facts: ShardFacts): readonly string[] {
   if (facts.kind === 'images') return facts.isNumbered ? [] : facts.classes;
   if (facts.kind === 'text' || facts.task !== 'classification') return [];
-  const { kind, values } = targetOf(facts);
+  const { kind, values } = targetColumnOf(facts);
   return kind === 'category' ? (values ?? []) : [];
 }
 
@@ -134,28 +139,28 @@ function joined(all: readonly ShardFacts[], tokens: string | null): ShardFacts {
   const common = majority(all.map(keyOf));
   const alike = all.filter((one) => keyOf(one) === common);
   const [first] = alike;
-  if (isOfKind(first!, 'table')) return joinTables(alike.filter((one) => one.kind === 'table'));
-  if (isOfKind(first!, 'images')) return joinImages(alike.filter((one) => one.kind === 'images'));
-  const texts = joinTexts(alike.filter((one) => one.kind === 'text'));
+  if (isOfKind(first!, 'table')) return mergeTableFacts(alike.filter((one) => one.kind === 'table'));
+  if (isOfKind(first!, 'images')) return mergeImagesFacts(alike.filter((one) => one.kind === 'images'));
+  const texts = mergeTextFacts(alike.filter((one) => one.kind === 'text'));
   return tokens === null ? texts : { ...texts, characters: tokens };
 }
 
 /** Returns a key. Facts with equal keys can be merged. */
 function keyOf(facts: ShardFacts): string {
-  if (facts.kind === 'table') return keyOfTable(facts);
-  return facts.kind === 'images' ? keyOfImages(facts) : facts.kind;
+  if (facts.kind === 'table') return keyOfTableFacts(facts);
+  return facts.kind === 'images' ? keyOfImagesFacts(facts) : facts.kind;
 }
 
 function check(facts: ShardFacts, job: Pick<JobSpec, 'loss' | 'metrics'>): void {
-  if (facts.kind === 'table') checkTable('The tables of all tabs', facts, job);
-  else if (facts.kind === 'images') checkImages('The images of all tabs', facts);
-  else checkTexts(facts);
+  if (facts.kind === 'table') checkTableFacts('The tables of all tabs', facts, job);
+  else if (facts.kind === 'images') checkImageClasses('The images of all tabs', facts);
+  else checkTextFacts(facts);
 }
 
 function whyDataDoNotFit(agreed: ShardFacts, own: ShardFacts): string | null {
-  if (agreed.kind === 'table' && own.kind === 'table') return whyTableDoesNotFit(agreed, own);
-  if (agreed.kind === 'images' && own.kind === 'images') return whyImagesDoNotFit(agreed, own);
+  if (agreed.kind === 'table' && own.kind === 'table') return whyTableDiffersFromFacts(agreed, own);
+  if (agreed.kind === 'images' && own.kind === 'images') return whyImagesDifferFromFacts(agreed, own);
   return agreed.kind === 'text' && own.kind === 'text'
-    ? whyTextDoesNotFit(agreed, own)
+    ? whyTextDiffersFromFacts(agreed, own)
     : 'its data belongs to another job';
 }

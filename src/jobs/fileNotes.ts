@@ -1,11 +1,11 @@
 /** Notes about files that are left out. */
-import type { DataNote, NoteKind } from '../spec/preview.ts';
+import type { DataNote, DataNoteKind } from '../spec/preview.ts';
 
 /** Notes about files, one for each folder. */
-export function byFolder(kind: NoteKind, paths: readonly string[]): DataNote[] {
+export function byFolder(kind: DataNoteKind, paths: readonly string[]): DataNote[] {
   const notes = new Map<string, DataNote>();
   for (const path of paths) {
-    const folder = folderOf(path);
+    const folder = folderOfPath(path);
     const note = notes.get(folder);
     if (note === undefined) notes.set(folder, { kind, count: 1, name: folder, example: path });
     else note.count++;
@@ -13,6 +13,6 @@ export function byFolder(kind: NoteKind, paths: readonly string[]): DataNote[] {
   return [...notes.values()];
 }
 
-export function folderOf(path: string): string {
+export function folderOfPath(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')));
 }

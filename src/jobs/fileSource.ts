@@ -2,13 +2,13 @@
 import { hashOfList, type DataFileEntry } from '../spec/dataFiles.ts';
 import { pathOfName } from '../spec/mnistFiles.ts';
 import type { LoadProgress } from '../protocol/events.ts';
-import type { Preview } from '../spec/preview.ts';
-import { DataError, messageOf } from '../util/errors.ts';
+import type { DataPreview } from '../spec/preview.ts';
+import { DataError, errorMessageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
-import { download, rangedSize, type DownloadOptions } from './download.ts';
+import { downloadAsBlob, rangedSize, type DownloadOptions } from './download.ts';
 import { storedFile, type FilePlace, type StoredFile } from './storedFile.ts';
-import { readRange } from './webRanges.ts';
+import { readWebRange } from './webRanges.ts';
 
 /** Maximum size of a file that is read as a whole. MNIST's largest file has 47 MB. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
@@ -32,7 +32,7 @@ export interface LoadDataOptions {
   /** Called once for each picture that cannot be decoded, with the reason. It is left out. */
   onundecoded?: (problem: string) => void;
   /** Receives the preview of the data, before samples are read. */
-  onpreview?: (preview: Preview) => void;
+  onpreview?: (preview: DataPreview) => void;
   /**
    * Receives the progress of loading. A tab without progress for a long time is treated as hanging.
    */
@@ -45,7 +45,7 @@ export interface FoundFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-export interface FileSource {
+export interface DataFileSource {
   /** Description of the source in errors: "in <url>" or "among the files you chose". */
   readonly where: string;
   /**
@@ -75,7 +75,7 @@ const PART_BYTES = 16 * 1024 * 1024;
 const REQUESTS = 6;
 
 /** Returns a source that finds files by name among those that the user picked. */
-export function pickedSource(files: readonly File[]): FileSource {
+export function pickedFileSource(files: readonly File[]): DataFileSource {
   return {
     where: 'among the files you chose',
     names: files.map((file) => file.name),
@@ -94,7 +94,7 @@ export function pickedSource(files: readonly File[]): FileSource {
         try {
           return { name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) };
         } catch (cause) {
-          const reason = messageOf(cause);
+          const reason = errorMessageOf(cause);
           throw new DataError(`${file.name} could not be read (${reason}). Choose it again.`, {}, { cause });
         }
       }
@@ -113,10 +113,10 @@ export function pickedSource(files: readonly File[]): FileSource {
  * @throws (rejects) DataError if the URL is invalid or not http(s), or the server cannot be
  *   reached.
  */
-export async function folderSource(
+export async function webFolderSource(
   folder: string,
   { baseUrl, signal, onprogress }: Pick<LoadDataOptions, 'baseUrl' | 'signal' | 'onprogress'>,
-): Promise<FileSource> {
+): Promise<DataFileSource> {
   const received = sumOfBytes(onprogress);
   const url = folderUrl(folder, baseUrl);
   const names = (await readIndex(url, signal))?.map(({ name }) => name) ?? null;
@@ -128,7 +128,7 @@ export async function folderSource(
         const path = names === null ? candidate : pathOfName(names, candidate);
         if (path === undefined) continue;
         const address = addressOf(path, url);
-        const blob = await download(address, { signal, onbytes: received() });
+        const blob = await downloadAsBlob(address, { signal, onbytes: received() });
         if (blob !== null) return { name: address.href, bytes: new Uint8Array(await blob.arrayBuffer()) };
         if (names !== null) {
           throw notThere(address);
@@ -147,8 +147,8 @@ export async function folderSource(
  * @param address the URL of a folder if it ends with a slash, otherwise of a file. The URL is
  *   absolute or relative to `baseUrl`.
  * @param isWanted receives the name of each file in the folder, and returns whether to fetch it.
- * @throws (rejects) DataError as {@link folderSource}, and if the folder has no `index.json` or a
- *   listed file is missing.
+ * @throws (rejects) DataError as {@link webFolderSource}, and if the folder has no `index.json` or
+ *   a listed file is missing.
  */
 export async function fetchFiles(
   address: string,
@@ -157,7 +157,7 @@ export async function fetchFiles(
 ): Promise<File[]> {
   const url = webUrl(address, baseUrl);
   if (!url.pathname.endsWith('/')) {
-    const blob = await download(url, {
+    const blob = await downloadAsBlob(url, {
       signal,
       onbytes: (done, total) => onprogress?.({ unit: 'bytes', done, total }),
     });
@@ -189,7 +189,8 @@ export async function listFiles(
   const received = sumOfBytes(onprogress);
   const fileAt = (path: string, place: Extract<FilePlace, { in: 'web' }>, version?: number): StoredFile => {
     const size = place.range.end - place.range.start;
-    const blob = (): Promise<Blob> => readRange(place.url, { ...place.range, path }, { signal, onbytes: received() });
+    const blob = (): Promise<Blob> =>
+      readWebRange(place.url, { ...place.range, path }, { signal, onbytes: received() });
     return { path, size, version, place, blob };
   };
   if (!url.pathname.endsWith('/')) {
@@ -251,7 +252,7 @@ function fetchEach(
   const received = sumOfBytes(onprogress, entries.filter(({ name }) => isWanted(name)).length);
   return mapConcurrently(entries, REQUESTS, async ({ name }) => {
     const one = addressOf(name, folder);
-    const blob = isWanted(name) ? await download(one, { signal, onbytes: received() }) : new Blob();
+    const blob = isWanted(name) ? await downloadAsBlob(one, { signal, onbytes: received() }) : new Blob();
     if (blob === null) throw notThere(one);
     return new File([blob], name, { lastModified: 0 });
   });
@@ -288,7 +289,7 @@ async function fetchTogether(
   for (const { start, end, files: own } of parts) {
     const address = contentsOf(folder, entries);
     const onbytes = (bytes: number): void => onprogress?.({ unit: 'bytes', done: received + bytes, total });
-    const blob = await download(address, { signal, onbytes, headers: { range: `bytes=${start}-${end - 1}` } });
+    const blob = await downloadAsBlob(address, { signal, onbytes, headers: { range: `bytes=${start}-${end - 1}` } });
     if (blob?.size !== end - start) {
       throw new DataError(`The files in ${folder.href} have changed since they were listed. Start the run again.`);
     }
@@ -353,7 +354,7 @@ function webUrl(address: string, baseUrl: string): URL {
 
 async function readIndex(folder: URL, signal?: AbortSignal): Promise<DataFileEntry[] | null> {
   const address = new URL(INDEX_NAME, folder);
-  const blob = await download(address, { signal });
+  const blob = await downloadAsBlob(address, { signal });
   if (blob === null) return null;
   const entries = parseJson(await blob.text());
   if (Array.isArray(entries)) {

@@ -7,33 +7,33 @@ import type { Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
-import { fetchFiles, folderSource, listFiles, pickedSource, type LoadDataOptions } from './fileSource.ts';
+import { fetchFiles, webFolderSource, listFiles, pickedFileSource, type LoadDataOptions } from './fileSource.ts';
 import { storedFile, type StoredFile } from './storedFile.ts';
-import { oneTable, Table, type TableJob } from './table/table.ts';
+import { oneTable, OpenedTable, type TableJob } from './table/table.ts';
 import { kindOfName } from '../spec/dataFiles.ts';
 import { DEFAULT_JOB, type JobSpec } from '../spec/job.ts';
-import type { Preview, TextPreview } from '../spec/preview.ts';
+import type { DataPreview, TextPreview } from '../spec/preview.ts';
 import type { Vocabulary } from '../spec/vocabulary.ts';
-import { messageOf, UsageError } from '../util/errors.ts';
+import { errorMessageOf, UsageError } from '../util/errors.ts';
 
 export { sampleLength, type Dataset, type FileContents, type Labels } from './dataset.ts';
-export { augmentation } from './images/augment.ts';
-export { createCorpus, type Corpus, type Windows } from './gpt/corpus.ts';
-export { logitsOf, networkLayers } from './gpt/layers.ts';
-export { dropoutPlaces, Network } from './gpt/network.ts';
-export { networkCost, networkMemory, networkSize, paddedVocabulary } from './gpt/shapes.ts';
+export { createAugmentation } from './images/augment.ts';
+export { createCorpus, type Corpus, type TokenWindows } from './gpt/corpus.ts';
+export { logitsOfHidden, gptNetworkLayers } from './gpt/layers.ts';
+export { dropoutPlaces, GptNetwork } from './gpt/network.ts';
+export { gptNetworkCost, gptNetworkMemory, gptNetworkSize, paddedVocabulary } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
 export { embedToken, tokenLayer, tokenLogits, type TokenLayer } from './gpt/tokenLayers.ts';
-export { forwardOf, sampleTokens, type Forward } from './gpt/tokenSampler.ts';
+export { createTokenForward, sampleTokens, type TokenForward } from './gpt/tokenSampler.ts';
 export { countAmongFirst, countConfusion, countCorrect } from './models/classificationCounts.ts';
 export { lossSumOf } from './models/loss.ts';
-export { agreeOn, openShard, type SampleShard, type TextShard } from './federated.ts';
+export { agreeOnShardFacts, openShard, type SampleShard, type TextShard } from './federated.ts';
 export { layerChain } from './models/layerChain.ts';
 export { buildModel, type JobModel, type KeptModel } from './models/models.ts';
 export {
-  amountMetrics,
-  amountSums,
-  classMetrics,
+  regressionMetrics,
+  regressionSums,
+  classificationMetrics,
   FIRST_CLASSES,
   type HeldOutMetrics,
 } from './models/heldOutMetrics.ts';
@@ -59,7 +59,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       if (job.job !== 'digits') break;
       return { train: new SyntheticDigits(job.seed, 'train'), test: new SyntheticDigits(job.seed, 'test') };
     case 'url':
-      if (job.job === 'mnist') return loadMnist(await folderSource(data.url, options));
+      if (job.job === 'mnist') return loadMnist(await webFolderSource(data.url, options));
       if (job.job === 'images') {
         return loadImages(job, await listFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
       }
@@ -67,7 +67,7 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
       return loadTable(job, await fetchFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
     case 'files':
     case 'shared':
-      if (job.job === 'mnist') return loadMnist(pickedSource(options.files ?? []));
+      if (job.job === 'mnist') return loadMnist(pickedFileSource(options.files ?? []));
       if (job.job === 'images') {
         return loadImages(job, options.shared ?? (options.files ?? []).map(storedFile), options);
       }
@@ -89,7 +89,7 @@ async function loadTable(
   files: readonly File[],
   { onpreview, onprogress }: LoadDataOptions,
 ): Promise<{ train: Dataset; test: Dataset }> {
-  const table = await Table.open(oneTable(files), { ...DEFAULT_JOB, ...job }, onprogress);
+  const table = await OpenedTable.open(oneTable(files), { ...DEFAULT_JOB, ...job }, onprogress);
   onpreview?.(table.preview);
   return table.load();
 }
@@ -130,7 +130,7 @@ export async function inspectFiles(
   job: JobSpec,
   files: readonly File[],
   onprogress?: LoadDataOptions['onprogress'],
-): Promise<{ preview: Preview | null; problem: string | null }> {
+): Promise<{ preview: DataPreview | null; problem: string | null }> {
   const isShard = job.data.kind === 'federated';
   try {
     if (job.job === 'gpt') {
@@ -142,11 +142,11 @@ export async function inspectFiles(
       const images = await openImages(files.map(storedFile), job, { isShard });
       return { preview: images.preview, problem: isShard ? null : modelProblem(job.model, images.load().train) };
     }
-    const table = await Table.open(oneTable(files), job, onprogress);
+    const table = await OpenedTable.open(oneTable(files), job, onprogress);
     const problem = table.problem(isShard)?.message ?? (isShard ? null : modelProblem(job.model, table.samples));
     return { preview: table.preview, problem };
   } catch (error) {
-    return { preview: null, problem: messageOf(error) };
+    return { preview: null, problem: errorMessageOf(error) };
   }
 }
 

@@ -1,12 +1,13 @@
 /**
  * Files that are read when they are needed: files of the user's device, entries of a zip file,
  * files on a web server, and files that other ranks send. Their places can be sent to another
- * thread, which then reads them; those of files that other ranks send only after {@link arrived}.
+ * thread, which then reads them; those of files that other ranks send only after {@link
+ * placeOnceArrived}.
  */
 import { unpackEntry, entryBytes, headerBytes, MAX_HEADER_BYTES, type ZipEntryFacts } from '../formats/zipEntry.ts';
-import type { Bytes } from '../formats/partialFile.ts';
-import { DataError, messageOf } from '../util/errors.ts';
-import { readRanges, type ByteRange, type FileRange } from './webRanges.ts';
+import type { ByteSource } from '../formats/partialFile.ts';
+import { DataError, errorMessageOf } from '../util/errors.ts';
+import { readWebRanges, type ByteRange, type WebFileRange } from './webRanges.ts';
 
 /** A file in a folder, or in a zip file. */
 export interface StoredFile {
@@ -60,7 +61,7 @@ export function storedFile(file: File): StoredFile {
 }
 
 /** Returns the bytes at a place, which are read when they are needed. */
-export function bytesAt(place: Exclude<FilePlace, { in: 'zip' }>): Bytes {
+export function byteSourceAt(place: Exclude<FilePlace, { in: 'zip' }>): ByteSource {
   if (place.in === 'blob') return place.blob;
   if (place.in === 'part') {
     const { blob, start, size } = place;
@@ -72,7 +73,7 @@ export function bytesAt(place: Exclude<FilePlace, { in: 'zip' }>): Bytes {
   }
   const { url, range } = place;
   return bytesOf(range.end - range.start, async ({ start, end }) => {
-    const [bytes] = await readRanges(url, [{ start: range.start + start, end: range.start + end }]);
+    const [bytes] = await readWebRanges(url, [{ start: range.start + start, end: range.start + end }]);
     return bytes!.slice().buffer;
   });
 }
@@ -81,7 +82,7 @@ function bytesOf(
   size: number,
   read: (range: ByteRange) => Promise<ArrayBuffer>,
   range: ByteRange = { start: 0, end: size },
-): Bytes {
+): ByteSource {
   const at = (offset: number): number => Math.min(range.start + offset, range.end);
   return {
     size: range.end - range.start,
@@ -107,7 +108,7 @@ export function sharedRange(place: FilePlace): { file: SharedFile; range: ByteRa
  *
  * @throws (rejects) as {@link SharedFile.range}.
  */
-export async function arrived(place: FilePlace): Promise<FilePlace> {
+export async function placeOnceArrived(place: FilePlace): Promise<FilePlace> {
   const found = sharedRange(place);
   if (found === null) return place;
   const { file, range } = found;
@@ -134,7 +135,7 @@ export async function readFiles(
   files: readonly { path: string; place: FilePlace }[],
   most = Infinity,
 ): Promise<(Uint8Array<ArrayBuffer> | DataError)[]> {
-  const ranges = new Map<string, FileRange[]>();
+  const ranges = new Map<string, WebFileRange[]>();
   const rangeOf = new Map<FilePlace, { url: string; at: number }>();
   for (const { path, place } of files) {
     const found = webRangeOf(place, most);
@@ -144,7 +145,7 @@ export async function readFiles(
     rangeOf.set(place, { url: found.url, at: own.push({ ...found.range, path }) - 1 });
   }
   const received = new Map(
-    await Promise.all([...ranges].map(async ([url, own]) => [url, await readRanges(url, own)] as const)),
+    await Promise.all([...ranges].map(async ([url, own]) => [url, await readWebRanges(url, own)] as const)),
   );
   return Promise.all(
     files.map(async ({ path, place }) => {
@@ -153,7 +154,7 @@ export async function readFiles(
         return await contentOf(place, web && received.get(web.url)![web.at]!, most);
       } catch (cause) {
         if (cause instanceof DataError) return cause;
-        return new DataError(`${path} could not be read (${messageOf(cause)}). Choose it again.`, {}, { cause });
+        return new DataError(`${path} could not be read (${errorMessageOf(cause)}). Choose it again.`, {}, { cause });
       }
     }),
   );
@@ -182,11 +183,11 @@ async function contentOf(
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (place.in === 'web') return received!;
   if (place.in !== 'zip') {
-    const whole = bytesAt(place);
+    const whole = byteSourceAt(place);
     return new Uint8Array(await whole.slice(0, Math.min(most, whole.size)).arrayBuffer());
   }
   const { zip, entry } = place;
-  const bytes = bytesAt(zip);
+  const bytes = byteSourceAt(zip);
   return unpackEntry(
     entry,
     async (count) => {

@@ -27,14 +27,14 @@ export function notHeldOut(
 }
 
 /** @throws DataError if no class has two samples: then none can be both trained and tested. */
-export function checkSingles(of: string, counts: readonly number[]): void {
+export function checkClassesCanSplit(of: string, counts: readonly number[]): void {
   if (counts.some((count) => count > 1)) return;
   throw new DataError(
     `${of}: each of the ${counts.length} classes has a single sample, so no class can be in both training and evaluation. Add samples.`,
   );
 }
 
-export interface Split {
+export interface TrainTestSplit {
   train: Uint32Array;
   test: Uint32Array;
 }
@@ -47,7 +47,7 @@ export interface Split {
  *
  * @param labels the class of each sample; equal values if the samples have no classes.
  */
-export function trainTestSplit(labels: ArrayLike<number>, seed: number): Split {
+export function trainTestSplit(labels: ArrayLike<number>, seed: number): TrainTestSplit {
   const count = labels.length;
   const order = permutation(count, mixSeed(seed, SPLIT_WORD));
   // Classes are numbered in the order in which the permutation reaches them.

@@ -5,7 +5,7 @@
  */
 import { DataError } from '../util/errors.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
-import { request, retried, type DownloadOptions } from './download.ts';
+import { requestFile, retryTransientErrors, type DownloadOptions } from './download.ts';
 
 export interface ByteRange {
   readonly start: number;
@@ -14,7 +14,7 @@ export interface ByteRange {
 }
 
 /** A range, and the file in it, if the web server's file contains several. */
-export interface FileRange extends ByteRange {
+export interface WebFileRange extends ByteRange {
   readonly path?: string;
 }
 
@@ -40,14 +40,15 @@ const REFUSED = [400, 416];
  *
  * @throws (rejects) DataError if a range cannot be received.
  */
-export async function readRanges(url: string, ranges: readonly FileRange[]): Promise<Uint8Array<ArrayBuffer>[]> {
+export async function readWebRanges(url: string, ranges: readonly WebFileRange[]): Promise<Uint8Array<ArrayBuffer>[]> {
   const wanted = merged(ranges);
   // A page may ask another origin for one range without its permission, but not for several.
   if (globalThis.location !== undefined && new URL(url).origin !== globalThis.location.origin) sentSingly.add(url);
   const parts: Part[] = [];
   for (let at = 0; at < wanted.length && !sentSingly.has(url); at += RANGES_PER_REQUEST) {
     const some = wanted.slice(at, at + RANGES_PER_REQUEST);
-    const received = some.length === 1 ? await readOne(url, some[0]!) : await retried(() => readTogether(url, some));
+    const received =
+      some.length === 1 ? await readOne(url, some[0]!) : await retryTransientErrors(() => readTogether(url, some));
     if (received === null) sentSingly.add(url);
     else parts.push(...received);
   }
@@ -82,16 +83,16 @@ function merged(ranges: readonly ByteRange[]): ByteRange[] {
  * become shorter, the part is shorter, too.
  */
 async function readOne(url: string, range: ByteRange): Promise<Part[]> {
-  const bytes = await retried(() => requestRange(url, range, bytesOf));
+  const bytes = await retryTransientErrors(() => requestRange(url, range, bytesOf));
   return bytes !== null && bytes.length <= range.end - range.start ? [{ start: range.start, bytes }] : [];
 }
 
 /**
- * Reads one range of a file as a blob. It fails like {@link readRanges}.
+ * Reads one range of a file as a blob. It fails like {@link readWebRanges}.
  */
-export async function readRange(
+export async function readWebRange(
   url: string,
-  range: FileRange,
+  range: WebFileRange,
   options: Pick<DownloadOptions, 'signal' | 'onbytes'>,
 ): Promise<Blob> {
   const answer = await requestRange(url, range, (response) => response.blob(), options);
@@ -106,7 +107,7 @@ function requestRange<T>(
   read: (answer: Response) => Promise<T>,
   options?: Pick<DownloadOptions, 'signal' | 'onbytes'>,
 ): Promise<T | null> {
-  return request(new URL(url), read, {
+  return requestFile(new URL(url), read, {
     ...options,
     headers: headersFor([range]),
     accept: (status) => status === 206,
@@ -120,7 +121,7 @@ async function bytesOf(answer: Response): Promise<Uint8Array<ArrayBuffer>> {
 
 /** Resolves with `null` if the server does not send several ranges in one answer. */
 async function readTogether(url: string, ranges: readonly ByteRange[]): Promise<Part[] | null> {
-  const answer = await request(new URL(url), bytesOf, {
+  const answer = await requestFile(new URL(url), bytesOf, {
     headers: headersFor(ranges),
     accept: (status, type) => status === 206 && type.startsWith('multipart/byteranges'),
     refused: REFUSED,
@@ -155,7 +156,7 @@ function endOfHeader(bytes: Uint8Array, from: number): number {
   return -1;
 }
 
-function changed(url: string, { path }: FileRange): DataError {
+function changed(url: string, { path }: WebFileRange): DataError {
   return new DataError(
     `${path === undefined ? url : `${path} in ${url}`} has changed since it was listed, or its server does not send parts of it. Start the run again.`,
   );

@@ -4,10 +4,10 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
-import { openDevice as openBestDevice, type OpenedDevice } from '../engine/device/device.ts';
+import { openFastestDevice as openBestDevice, type OpenedDevice } from '../engine/device/device.ts';
 import { watchGpu } from '../engine/device/gpuErrors.ts';
-import { prepareWasm, useWasm } from '../engine/device/wasmBackend.ts';
-import { Device } from '../protocol/room.ts';
+import { prepareWasmBackend, switchToWasmBackend } from '../engine/device/wasmBackend.ts';
+import { ReportedDevice } from '../protocol/room.ts';
 import { systemClock } from '../util/clock.ts';
 import { DeviceError, UsageError } from '../util/errors.ts';
 
@@ -62,7 +62,7 @@ async function open(): Promise<OpenedDevice> {
         'first tensor, or dispose of all tensors.',
     );
   }
-  const opened = await openBestDevice(systemClock, async () => ((await useWasm()) ? {} : null));
+  const opened = await openBestDevice(systemClock, async () => ((await switchToWasmBackend()) ? {} : null));
   openedDevices.set(tf.backend(), opened);
   return opened;
 }
@@ -76,9 +76,9 @@ async function isLost({ device }: WebGPUBackend): Promise<boolean> {
 }
 
 /** Opens the best device if `choice` says so. Returns the device that TensorFlow.js uses then. */
-export async function prepareDevice(choice: DeviceChoice): Promise<Device> {
+export async function prepareDevice(choice: DeviceChoice): Promise<ReportedDevice> {
   // The kernels of this project are also prepared for a page that has chosen WebAssembly itself.
-  prepareWasm();
+  prepareWasmBackend();
   if (choice === 'auto' && !tf.getBackend()) return (await openDevice()).device;
   await tf.ready();
   const isOpen = openedDevices.has(tf.backend());
@@ -88,9 +88,9 @@ export async function prepareDevice(choice: DeviceChoice): Promise<Device> {
 }
 
 /** Returns the device that TensorFlow.js uses now. */
-export function currentDevice(): Device {
+export function currentDevice(): ReportedDevice {
   const backend = tf.getBackend();
-  const known = Device.entries.backend.options.find((name) => name === backend);
+  const known = ReportedDevice.entries.backend.options.find((name) => name === backend);
   return openedDevices.get(tf.backend())?.device ?? { backend: known ?? 'cpu', adapter: backend };
 }
 

@@ -3,10 +3,10 @@ import type { Dataset } from '../jobs/dataset.ts';
 import type { LoadDataOptions } from '../jobs/fileSource.ts';
 import { openImages } from '../jobs/images/images.ts';
 import { storedFile } from '../jobs/storedFile.ts';
-import { isParquet, Table } from '../jobs/table/table.ts';
-import { checkJob, type JobSpec } from '../spec/job.ts';
-import { sentenceOf } from '../spec/fields.ts';
-import { sentencesOf, type DataNote } from '../spec/preview.ts';
+import { isParquet, OpenedTable } from '../jobs/table/table.ts';
+import { parseJobOrProblem, type JobSpec } from '../spec/job.ts';
+import { fieldProblemSentence } from '../spec/fields.ts';
+import { sentencesOfNotes, type DataNote } from '../spec/preview.ts';
 import { DataError, UsageError } from '../util/errors.ts';
 
 /** All samples of files. Ranks with the same files have equal datasets, with the same `digest`. */
@@ -106,7 +106,7 @@ export async function imageFolder(
  * ```
  */
 export async function table(file: File, { onprogress, ...fields }: TableOptions = {}): Promise<FileDataset> {
-  const opened = await Table.open(file, jobOf('table', { ...fields, job: 'table' }), onprogress);
+  const opened = await OpenedTable.open(file, jobOf('table', { ...fields, job: 'table' }), onprogress);
   const { all, train, test } = await opened.load();
   return withParts(all, train, test, opened.preview.notes);
 }
@@ -120,11 +120,11 @@ export async function parquet(file: File, options: Omit<TableOptions, 'encoding'
 }
 
 function withParts(all: Dataset, train: Dataset, test: Dataset, notes: readonly DataNote[]): FileDataset {
-  return Object.assign(all, { train, test, notes: sentencesOf(notes) });
+  return Object.assign(all, { train, test, notes: sentencesOfNotes(notes) });
 }
 
 function jobOf(caller: string, fields: Partial<JobSpec>): JobSpec {
-  const checked = checkJob({ ...fields, data: { kind: 'files' } });
+  const checked = parseJobOrProblem({ ...fields, data: { kind: 'files' } });
   if ('job' in checked) return checked.job;
-  throw new UsageError(`The options of ${caller} are not valid: ${sentenceOf(checked.problem)}.`);
+  throw new UsageError(`The options of ${caller} are not valid: ${fieldProblemSentence(checked.problem)}.`);
 }

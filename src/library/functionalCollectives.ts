@@ -27,10 +27,10 @@ import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { UsageError } from '../util/errors.ts';
 import {
   checkBoolReduction,
-  emptyPayloadOf,
-  payloadOf,
-  type Functional,
-  type Payload,
+  emptyArgumentPayloadOf,
+  argumentPayloadOf,
+  type FunctionalOptions,
+  type ArgumentPayload,
   type ResultOf,
   type Values,
 } from './payload.ts';
@@ -55,10 +55,10 @@ type Results<V extends readonly Values[]> = { -readonly [K in keyof V]: ResultOf
 export async function allReduce<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: Functional<AllReduceOptions> = {},
+  options: FunctionalOptions<AllReduceOptions> = {},
 ): Promise<ResultOf<V>> {
   checkBoolReduction(values, options.op);
-  const input = payloadOf(values, 'allReduce', group);
+  const input = argumentPayloadOf(values, 'allReduce', group);
   return finish(group, input, group.allReduce(input.array, { ...options, ...input.options }));
 }
 
@@ -70,10 +70,10 @@ export async function allReduce<V extends Values>(
 export async function allReduceCoalesced<const V extends readonly Values[]>(
   list: V,
   group: ProcessGroup,
-  options: Functional<AllReduceOptions> = {},
+  options: FunctionalOptions<AllReduceOptions> = {},
 ): Promise<Results<V>> {
   for (const values of list) checkBoolReduction(values, options.op);
-  const inputs = list.map((values) => payloadOf(values, 'allReduceCoalesced', group));
+  const inputs = list.map((values) => argumentPayloadOf(values, 'allReduceCoalesced', group));
   const arrays = inputs.map(({ array }) => array);
   return finishAll(group, inputs, group.allReduceCoalesced(arrays, { ...options, after: afterAll(inputs) }));
 }
@@ -86,10 +86,10 @@ export async function reduce<V extends Values>(
   values: V,
   dst: number,
   group: ProcessGroup,
-  options: Functional<ReduceOptions & RootedOptions> = {},
+  options: FunctionalOptions<ReduceOptions & RootedOptions> = {},
 ): Promise<ResultOf<V> | null> {
   checkBoolReduction(values, options.op);
-  const input = payloadOf(values, 'reduce', group);
+  const input = argumentPayloadOf(values, 'reduce', group);
   const work = group.reduce(input.array, dst, { ...options, ...input.options });
   if (group.rank >= 0 && group.ranks[group.rank] === dst) return finish<V>(group, input, work);
   await work;
@@ -108,7 +108,7 @@ export async function broadcast<V extends Values>(
   values: V,
   src: number,
   group: ProcessGroup,
-  options: Functional<OpOptions & RootedOptions> = {},
+  options: FunctionalOptions<OpOptions & RootedOptions> = {},
 ): Promise<ResultOf<V>> {
   const input = inputOfSource(values, 'broadcast', src, group);
   return finish(group, input, group.broadcast(input.array, src, { ...options, ...input.options }));
@@ -121,7 +121,7 @@ export async function broadcastCoalesced<const V extends readonly Values[]>(
   list: V,
   src: number,
   group: ProcessGroup,
-  options: Functional<OpOptions> = {},
+  options: FunctionalOptions<OpOptions> = {},
 ): Promise<Results<V>> {
   const inputs = list.map((values) => inputOfSource(values, 'broadcastCoalesced', src, group));
   const arrays = inputs.map(({ array }) => array);
@@ -142,9 +142,9 @@ export async function broadcastCoalesced<const V extends readonly Values[]>(
 export async function allGather<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: Functional<SizesOptions> = {},
+  options: FunctionalOptions<SizesOptions> = {},
 ): Promise<ResultOf<V>[]> {
-  const input = payloadOf(values, 'allGather', group);
+  const input = argumentPayloadOf(values, 'allGather', group);
   const sizes = gatheredSizes(input, options.sizes, group);
   const parts = await group.allGather(input.array, { ...options, ...input.options, ...sizes.option });
   return parts.map((part, i) => input.wrap(part, sizes.rows[i]) as ResultOf<V>);
@@ -159,9 +159,9 @@ export async function allGather<V extends Values>(
 export async function allGatherCoalesced<const V extends readonly Values[]>(
   list: V,
   group: ProcessGroup,
-  options: Functional<OpOptions> = {},
+  options: FunctionalOptions<OpOptions> = {},
 ): Promise<Results<V>[]> {
-  const inputs = list.map((values) => payloadOf(values, 'allGatherCoalesced', group));
+  const inputs = list.map((values) => argumentPayloadOf(values, 'allGatherCoalesced', group));
   const [first] = inputs;
   if (!first) throw new UsageError('allGatherCoalesced requires a non-empty list of tensors.');
   if (inputs.some(({ array }) => array.constructor !== first.array.constructor)) {
@@ -194,9 +194,9 @@ export async function gather<V extends Values>(
   values: V,
   dst: number,
   group: ProcessGroup,
-  options: Functional<SizesOptions> = {},
+  options: FunctionalOptions<SizesOptions> = {},
 ): Promise<ResultOf<V>[] | null> {
-  const input = payloadOf(values, 'gather', group);
+  const input = argumentPayloadOf(values, 'gather', group);
   const sizes = gatheredSizes(input, options.sizes, group);
   const parts = await group.gather(input.array, dst, { ...options, ...input.options, ...sizes.option });
   return parts && parts.map((part, i) => input.wrap(part, sizes.rows[i]) as ResultOf<V>);
@@ -215,10 +215,10 @@ export async function scatter<V extends Values>(
   src: number,
   parts: readonly V[] | null,
   group: ProcessGroup,
-  options: Functional<OpOptions> = {},
+  options: FunctionalOptions<OpOptions> = {},
 ): Promise<ResultOf<V>> {
-  const output = emptyPayloadOf(like, 'scatter', group);
-  const inputs = parts?.map((part) => payloadOf(part, 'scatter', group)) ?? null;
+  const output = emptyArgumentPayloadOf(like, 'scatter', group);
+  const inputs = parts?.map((part) => argumentPayloadOf(part, 'scatter', group)) ?? null;
   const odd = inputs?.findIndex(({ options: { shape } }) => String(shape) !== String(output.options.shape)) ?? -1;
   if (odd >= 0) {
     throw new UsageError(
@@ -242,10 +242,10 @@ export async function scatter<V extends Values>(
 export async function reduceScatter<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: Functional<ReduceOptions & SizesOptions> = {},
+  options: FunctionalOptions<ReduceOptions & SizesOptions> = {},
 ): Promise<ResultOf<V>> {
   checkBoolReduction(values, options.op);
-  const input = payloadOf(values, 'reduceScatter', group);
+  const input = argumentPayloadOf(values, 'reduceScatter', group);
   const parts = dividedSizes(input, options.sizes, 'sizes', group);
   const sizes = inElements(parts, input);
   const part = await group.reduceScatter(input.array, { ...options, ...input.options, sizes });
@@ -263,9 +263,9 @@ export async function reduceScatter<V extends Values>(
 export async function allToAll<V extends Values>(
   values: V,
   group: ProcessGroup,
-  options: Functional<AllToAllOptions> = {},
+  options: FunctionalOptions<AllToAllOptions> = {},
 ): Promise<ResultOf<V>> {
-  const input = payloadOf(values, 'allToAll', group);
+  const input = argumentPayloadOf(values, 'allToAll', group);
   const inputRows = dividedSizes(input, options.inputSplits, 'inputSplits', group);
   const outputRows = options.outputSplits ?? inputRows;
   const received = await group.allToAll(input.array, {
@@ -277,7 +277,7 @@ export async function allToAll<V extends Values>(
   return input.wrap(received, sumOf(outputRows)) as ResultOf<V>;
 }
 
-function shapeOf({ options, rows }: Payload): string {
+function shapeOf({ options, rows }: ArgumentPayload): string {
   return `[${(options.shape ?? [rows]).join(', ')}]`;
 }
 
@@ -285,12 +285,12 @@ function shapeOf({ options, rows }: Payload): string {
  * Returns the payload for a collective that sends only the values of rank `src`. On other ranks,
  * the values are not read.
  */
-function inputOfSource(values: Values, call: string, src: number, group: ProcessGroup): Payload {
+function inputOfSource(values: Values, call: string, src: number, group: ProcessGroup): ArgumentPayload {
   const isRead = group.rank < 0 || group.ranks[group.rank] === src;
-  return isRead ? payloadOf(values, call, group) : emptyPayloadOf(values, call, group);
+  return isRead ? argumentPayloadOf(values, call, group) : emptyArgumentPayloadOf(values, call, group);
 }
 
-function afterAll(inputs: readonly Payload[]): Promise<unknown> {
+function afterAll(inputs: readonly ArgumentPayload[]): Promise<unknown> {
   const reads = Promise.all(inputs.flatMap(({ options }) => options.after ?? []));
   // A collective that is rejected early does not await this promise, whose rejection must then not
   // count as unhandled.
@@ -300,7 +300,7 @@ function afterAll(inputs: readonly Payload[]): Promise<unknown> {
 
 async function finish<V extends Values>(
   group: ProcessGroup,
-  input: Payload,
+  input: ArgumentPayload,
   work: PromiseLike<TypedArray>,
 ): Promise<ResultOf<V>> {
   const array = await work;
@@ -311,7 +311,7 @@ async function finish<V extends Values>(
 
 async function finishAll<V extends readonly Values[]>(
   group: ProcessGroup,
-  inputs: readonly Payload[],
+  inputs: readonly ArgumentPayload[],
   work: PromiseLike<readonly TypedArray[]>,
 ): Promise<Results<V>> {
   const arrays = await work;
@@ -324,7 +324,7 @@ async function finishAll<V extends readonly Values[]>(
  * group's op, in elements.
  */
 function gatheredSizes(
-  input: Payload,
+  input: ArgumentPayload,
   sizes: readonly number[] | undefined,
   { rank, ranks }: ProcessGroup,
 ): { rows: readonly number[]; option: Pick<SizesOptions, 'sizes'> } {
@@ -339,7 +339,7 @@ function gatheredSizes(
 
 /** Returns the size, in the first dimension, of each part that the values are divided into. */
 function dividedSizes(
-  { rows, options }: Payload,
+  { rows, options }: ArgumentPayload,
   sizes: readonly number[] | undefined,
   name: string,
   { worldSize, ranks }: ProcessGroup,
@@ -356,7 +356,7 @@ function dividedSizes(
   return sizes;
 }
 
-function inElements(rows: readonly number[], { rowSize }: Payload): number[] {
+function inElements(rows: readonly number[], { rowSize }: ArgumentPayload): number[] {
   return rows.map((count) => count * rowSize);
 }
 

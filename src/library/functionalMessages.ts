@@ -4,7 +4,13 @@
  */
 import type { MessageOptions } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
-import { emptyPayloadOf, payloadOf, type Functional, type ResultOf, type Values } from './payload.ts';
+import {
+  emptyArgumentPayloadOf,
+  argumentPayloadOf,
+  type FunctionalOptions,
+  type ResultOf,
+  type Values,
+} from './payload.ts';
 
 /**
  * Sends `values` to rank `dst`. Resolves when that rank has called a function that receives the
@@ -20,9 +26,9 @@ export async function send(
   values: Values,
   dst: number,
   group: ProcessGroup,
-  options: Functional<MessageOptions> = {},
+  options: FunctionalOptions<MessageOptions> = {},
 ): Promise<void> {
-  const input = payloadOf(values, 'send', group);
+  const input = argumentPayloadOf(values, 'send', group);
   await group.send(input.array, dst, { ...options, ...input.options });
 }
 
@@ -37,9 +43,9 @@ export async function recv<V extends Values>(
   like: V,
   src: number,
   group: ProcessGroup,
-  options: Functional<MessageOptions> = {},
+  options: FunctionalOptions<MessageOptions> = {},
 ): Promise<ResultOf<V>> {
-  const output = emptyPayloadOf(like, 'recv', group);
+  const output = emptyArgumentPayloadOf(like, 'recv', group);
   await group.recv(output.array, src, { ...options, ...output.options });
   return output.wrap(output.array) as ResultOf<V>;
 }
@@ -53,9 +59,9 @@ export async function recv<V extends Values>(
 export async function recvAny<V extends Values>(
   like: V,
   group: ProcessGroup,
-  options: Functional<MessageOptions> = {},
+  options: FunctionalOptions<MessageOptions> = {},
 ): Promise<{ values: ResultOf<V>; src: number }> {
-  const output = emptyPayloadOf(like, 'recv', group);
+  const output = emptyArgumentPayloadOf(like, 'recv', group);
   const src = await group.recv(output.array, null, { ...options, ...output.options });
   return { values: output.wrap(output.array) as ResultOf<V>, src };
 }

@@ -6,9 +6,16 @@ import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { StateReport } from '../engine/membership/membership.ts';
 import { unlessAborted } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
-import { messageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
+import { errorMessageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
 import { watchDevice } from './device.ts';
-import { abortError, LibraryRoom, locateRoom, ownSurroundings, pageClosed, type RoomSurroundings } from './room.ts';
+import {
+  signalAbortError,
+  LibraryRoom,
+  locateRoom,
+  ownSurroundings,
+  pageClosed,
+  type RoomSurroundings,
+} from './room.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 
 /**
@@ -99,7 +106,7 @@ export async function joinGroup(
         const end = (): void => {
           gpu.stop();
           const { rank, generation: number } = generation;
-          const error = new PeerGoneError(messageOf(signal.reason), { rank, generation: number });
+          const error = new PeerGoneError(errorMessageOf(signal.reason), { rank, generation: number });
           group.abort(error);
           released.resolve();
           // This is needed if the rank has reconnected as a new member, because it then receives no
@@ -171,7 +178,7 @@ export async function destroyProcessGroup(
     // A generation that ended early is over for all ranks, so there is nothing to wait for.
     if (!signal.aborted) await (abort ? unlessAborted(abort, over.promise) : over.promise);
   } catch {
-    throw abortError(abort!, 'left the group before all other ranks');
+    throw signalAbortError(abort!, 'left the group before all other ranks');
   } finally {
     release();
     // This waits for the server, so that the number of this rank is free if the page joins again

@@ -8,7 +8,7 @@ import type { OpOptions } from '../collectives/options.ts';
 import type { ProcessGroup } from '../collectives/processGroup.ts';
 import { ReduceOp } from '../protocol/frame.ts';
 import { UsageError } from '../util/errors.ts';
-import { sizeOf } from '../util/shape.ts';
+import { elementCountOf } from '../util/shape.ts';
 
 /** The values that a functional collective accepts: a tensor, a variable, or a typed array. */
 export type Values = tf.Tensor | TypedArray;
@@ -23,7 +23,7 @@ export type ResultOf<V extends Values> = V extends tf.Tensor<infer R> ? tf.Tenso
  * The options of a {@link ProcessGroup} method, without those that functional collectives set
  * themselves.
  */
-export type Functional<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
+export type FunctionalOptions<Options> = Omit<Options, 'after' | 'shape' | 'bucket' | 'residual'>;
 
 type Dtype = 'float32' | 'int32' | 'bool';
 
@@ -37,7 +37,7 @@ const ADVICE: Partial<Record<tf.DataType, string>> = {
 const BOOL_REDUCTIONS: readonly ReduceOp[] = [ReduceOp.MIN, ReduceOp.MAX, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR];
 
 /** An argument of a collective as a typed array. */
-export interface Payload {
+export interface ArgumentPayload {
   /**
    * Contains the argument's values after `options.after` has resolved. It is not the caller's
    * array.
@@ -62,8 +62,8 @@ export interface Payload {
  * @param call the name of the collective, for error messages.
  * @throws UsageError if the tensor is disposed or has a dtype that cannot be sent.
  */
-export function payloadOf(values: Values, call: string, group: ProcessGroup): Payload {
-  const payload = emptyPayloadOf(values, call, group);
+export function argumentPayloadOf(values: Values, call: string, group: ProcessGroup): ArgumentPayload {
+  const payload = emptyArgumentPayloadOf(values, call, group);
   if (!(values instanceof tf.Tensor)) {
     // If the value is not a typed array either, the process group rejects it.
     return { ...payload, array: ArrayBuffer.isView(values) ? values.slice() : values };
@@ -76,10 +76,10 @@ export function payloadOf(values: Values, call: string, group: ProcessGroup): Pa
 }
 
 /**
- * Does the same as {@link payloadOf}, but uses only the shape and the dtype of the argument, not
- * its values.
+ * Does the same as {@link argumentPayloadOf}, but uses only the shape and the dtype of the
+ * argument, not its values.
  */
-export function emptyPayloadOf(like: Values, call: string, group: ProcessGroup): Payload {
+export function emptyArgumentPayloadOf(like: Values, call: string, group: ProcessGroup): ArgumentPayload {
   if (!(like instanceof tf.Tensor)) {
     const array = ArrayBuffer.isView(like) ? emptyLike(like, like.length) : like;
     return { array, options: {}, rows: array.length, rowSize: 1, wrap: (result) => result };
@@ -91,7 +91,7 @@ export function emptyPayloadOf(like: Values, call: string, group: ProcessGroup):
     array: new ARRAYS[dtype](like.size),
     options: { shape },
     rows,
-    rowSize: sizeOf(row),
+    rowSize: elementCountOf(row),
     wrap: (array, count = rows) =>
       tf.tensor(array as Float32Array, shape.length === 0 ? shape : [count, ...row], dtype),
   };

@@ -5,24 +5,24 @@
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
 import { avoidedAfter, FEED_RETRY_MS, mayBeFed } from '../engine/membership/feederChoice.ts';
 import type { Generation } from '../engine/membership/generation.ts';
-import { FEEDER, type FeedHooks } from '../parallel/recovery/stateFeed.ts';
+import { FEEDER_RANK, type NewcomerHooks } from '../parallel/recovery/stateFeed.ts';
 import { browserId } from '../engine/membership/browserId.ts';
-import { pulseSockets } from '../engine/membership/pulseSocket.ts';
+import { createPulseSocketOpener } from '../engine/membership/pulseSocket.ts';
 import { Rendezvous } from '../engine/membership/rendezvous.ts';
 import { PROTOCOL_VERSION, SIGNALING_PATH } from '../protocol/control.ts';
-import type { Device, Nodes } from '../protocol/room.ts';
+import type { ReportedDevice, NodeCountRange } from '../protocol/room.ts';
 import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import { SERVER_LINK_PATH } from '../protocol/serverLink.ts';
 import { DEFAULT_JOB } from '../spec/job.ts';
 import { connectServer } from '../transport/serverLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
-import { Activity } from '../util/activity.ts';
+import { ThreadActivity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
 import type { Deferred } from '../util/deferred.ts';
-import { AbortError, PeerGoneError, reasonOf, SignalingError, UsageError } from '../util/errors.ts';
+import { AbortError, PeerGoneError, errorReasonOf, SignalingError, UsageError } from '../util/errors.ts';
 import { prepareDevice, type DeviceChoice } from './device.ts';
-import type { Page } from './page.ts';
+import type { ProgramPage } from './page.ts';
 import { atPage } from './pageRoom.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 import { thisPage } from './thisPage.ts';
@@ -42,9 +42,9 @@ export interface RoomSurroundings
       | 'connectTab'
       | 'connectServer'
     >,
-    Pick<Page, 'leaving'> {
+    Pick<ProgramPage, 'leaving'> {
   /** The device that TensorFlow.js uses. */
-  device: Device;
+  device: ReportedDevice;
 }
 
 /**
@@ -54,14 +54,14 @@ export interface RoomSurroundings
  */
 export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<RoomSurroundings> {
   const { connectPeer, requestTabPort, leaving } = await thisPage();
-  const activity = new Activity(systemClock);
+  const activity = new ThreadActivity(systemClock);
   return {
     clock: systemClock,
     today: Date.now,
     random: Math.random,
     browserId,
     activity,
-    openSocket: pulseSockets(activity, systemClock),
+    openSocket: createPulseSocketOpener(activity, systemClock),
     connectPeer,
     connectTab: (attempt) => connectTab(requestTabPort, attempt),
     connectServer: (attempt) => connectServer({ ...attempt, openSocket: (url) => new WebSocket(url), crypto }),
@@ -129,7 +129,7 @@ interface RoomHandlers extends Pick<
    * Sends the run's state to a newcomer. On the newcomer, receives it. See
    * {@link RendezvousOptions.feed}.
    */
-  feed?: (feed: Generation, hooks: FeedHooks) => Promise<void>;
+  feed?: (feed: Generation, hooks: NewcomerHooks) => Promise<void>;
   /** Called when the page is being closed, before this rank leaves. */
   onpagehide?: () => void;
   onroom?: RendezvousOptions['onroom'];
@@ -167,7 +167,7 @@ export class LibraryRoom {
    */
   constructor(
     options: LocatedRoom,
-    { nodes, startAt }: { nodes: Nodes | null; startAt: number | undefined },
+    { nodes, startAt }: { nodes: NodeCountRange | null; startAt: number | undefined },
     handlers: RoomHandlers,
     { device, leaving, ...network }: RoomSurroundings,
   ) {
@@ -227,8 +227,8 @@ export class LibraryRoom {
     // `outcome` may reject before it is awaited. This must not count as an unhandled rejection.
     outcome.promise.catch(() => {});
     const signal = this.#signal;
-    const onabort = (): void => outcome.reject(abortError(signal!, unfinished));
-    if (signal?.aborted) throw abortError(signal, unfinished);
+    const onabort = (): void => outcome.reject(signalAbortError(signal!, unfinished));
+    if (signal?.aborted) throw signalAbortError(signal, unfinished);
     signal?.addEventListener('abort', onabort);
     this.#surroundings.leaving.addEventListener('pagehide', this.#onpagehide);
     try {
@@ -262,8 +262,8 @@ export class LibraryRoom {
   }
 
   async #feed(feed: Generation): Promise<void> {
-    const feeder = { member: feed.members[FEEDER]!.member, hasSent: false };
-    if (feed.rank !== FEEDER) this.#feeder = feeder;
+    const feeder = { member: feed.members[FEEDER_RANK]!.member, hasSent: false };
+    if (feed.rank !== FEEDER_RANK) this.#feeder = feeder;
     await this.#handlers.feed?.(feed, {
       onbytes: () => (feeder.hasSent = true),
       onnear: () => this.#stopCatchingUp(),
@@ -301,8 +301,8 @@ export class LibraryRoom {
   }
 }
 
-export function abortError({ reason }: AbortSignal, what: string): AbortError {
-  return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${reasonOf(reason)}.`);
+export function signalAbortError({ reason }: AbortSignal, what: string): AbortError {
+  return new AbortError(`Aborted: this rank has ${what}, because its signal was aborted: ${errorReasonOf(reason)}.`);
 }
 
 /**

@@ -3,7 +3,7 @@ import { requestTabPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { setDebugPatterns, watchDebugPatterns } from '../util/debugLog.ts';
-import { writeRoom, type Page } from './page.ts';
+import { writeRoom, type ProgramPage } from './page.ts';
 import { requestPage } from './worker/hostedPage.ts';
 
 /**
@@ -11,7 +11,7 @@ import { requestPage } from './worker/hostedPage.ts';
  * change.
  */
 let isLogWatched = false;
-let hostedPage: Promise<Page> | null = null;
+let hostedPage: Promise<ProgramPage> | null = null;
 
 /**
  * Resolves with the page on which this program runs. If the program runs in a worker, resolves with
@@ -19,7 +19,7 @@ let hostedPage: Promise<Page> | null = null;
  *
  * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
  */
-export function thisPage(): Promise<Page> {
+export function thisPage(): Promise<ProgramPage> {
   if (!('DedicatedWorkerGlobalScope' in globalThis)) {
     const { location } = globalThis as Partial<typeof globalThis>;
     if (location && !isLogWatched) {

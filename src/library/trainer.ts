@@ -9,8 +9,8 @@ import { ProcessGroup } from '../collectives/processGroup.ts';
 import type { Model } from '../parallel/backward/flatten.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { RunResult } from '../protocol/runResult.ts';
-import { whyPlanDoesNotFit, parsePlan, type TrainingPlan } from '../spec/plan.ts';
-import { untilAborted } from '../parallel/groups/untilAborted.ts';
+import { whyPlanCannotRun, parsePlan, type TrainingPlan } from '../spec/plan.ts';
+import { runAndAbortGroupOnSignal } from '../parallel/groups/untilAborted.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
 import { currentDevice, prepareDevice, watchDevice } from './device.ts';
@@ -20,7 +20,7 @@ import { thisPage } from './thisPage.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
 import { ReplicaStep } from '../engine/training/replicaStep.ts';
 import { TrainingLoop } from '../engine/training/trainingLoop.ts';
-import { transportOf } from '../engine/membership/transport.ts';
+import { countTransports } from '../engine/membership/transport.ts';
 
 export interface TrainerOptions extends Partial<TrainingPlan> {
   /**
@@ -134,7 +134,7 @@ export class Trainer {
     const task = createTensorTask(model, samples, fit);
     await prepareDevice(this.#world.device ?? 'auto');
     const { group, leave } = await this.#join(signal);
-    const why = whyPlanDoesNotFit(this.#plan, group.worldSize);
+    const why = whyPlanCannotRun(this.#plan, group.worldSize);
     if (why !== null) {
       await leave();
       throw new UsageError(`The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${why}. Pass ring or auto.`);
@@ -151,8 +151,8 @@ export class Trainer {
       };
       replica = await ReplicaStep.prepare({ ...options, task, checkDevice: () => gpu.check() });
       const loop = new TrainingLoop(replica, options);
-      return await untilAborted(group, signal, 'fit', async () => {
-        await loop.enter({ group, transport: await transportOf(group), signal: new AbortController().signal });
+      return await runAndAbortGroupOnSignal(group, signal, 'fit', async () => {
+        await loop.enter({ group, transport: await countTransports(group), signal: new AbortController().signal });
         await callbackEvents.begin();
         const result = await loop.run();
         await callbackEvents.end();
@@ -173,7 +173,7 @@ export class Trainer {
     if (group) return { group, leave: () => Promise.resolve() };
     const isAlone = tabs === 1 && room === undefined;
     const page = isAlone ? null : await thisPage();
-    const world = worldOf({ tabs, room }, page?.address?.hash ?? '');
+    const world = roomOptionsOfTrainer({ tabs, room }, page?.address?.hash ?? '');
     if (page === null || world === null) {
       const alone = new ProcessGroup(new Mesh({ rank: 0, worldSize: 1, generation: 1, links: new Map() }));
       return { group: alone, leave: () => Promise.resolve(alone.destroy()) };
@@ -197,7 +197,7 @@ export class Trainer {
  *
  * @param hash the fragment of the page's address.
  */
-export function worldOf(
+export function roomOptionsOfTrainer(
   { tabs, room }: Pick<TrainerOptions, 'tabs' | 'room'>,
   hash: string,
 ): Pick<InitProcessGroupOptions, 'room' | 'worldSize'> | null {

@@ -1,14 +1,20 @@
 /** Optimizers on flat Float32Arrays, bit-identical on every machine. */
 import type { OptimizerName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
-import type { Range } from '../util/range.ts';
+import type { ElementRange } from '../util/range.ts';
 import { copyState, type Optimizer, type OptimizerOptions, type OptimizerState } from './optimizer.ts';
-import { settingOf, TENSORFLOW, TORCH, type Config, type Library } from './rules.ts';
+import {
+  checkedOptimizerSetting,
+  TENSORFLOW_OPTIMIZERS,
+  TORCH_OPTIMIZERS,
+  type OptimizerConfig,
+  type OptimizerLibrary,
+} from './rules.ts';
 
 export type { OptimizerName } from '../spec/names.ts';
 export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts';
-export { DEFAULT_EPSILON, type Config } from './rules.ts';
-export { divide } from './vectors.ts';
+export { DEFAULT_EPSILON, type OptimizerConfig } from './rules.ts';
+export { divideVector } from './vectors.ts';
 
 /**
  * Creates an optimizer for `size` parameters, with averages of zero.
@@ -22,8 +28,9 @@ export { divide } from './vectors.ts';
  * ```
  */
 export function createOptimizer(name: OptimizerName, options: OptimizerOptions, size: number): Optimizer {
-  if (Object.hasOwn(TORCH.rules, name)) return new RuleOptimizer(TORCH, name, { ...options }, size);
-  throw new UsageError(`There is no optimizer "${name}": use ${Object.keys(TORCH.rules).join(', ')}.`);
+  if (Object.hasOwn(TORCH_OPTIMIZERS.rules, name))
+    return new RuleOptimizer(TORCH_OPTIMIZERS, name, { ...options }, size);
+  throw new UsageError(`There is no optimizer "${name}": use ${Object.keys(TORCH_OPTIMIZERS.rules).join(', ')}.`);
 }
 
 /**
@@ -33,25 +40,25 @@ export function createOptimizer(name: OptimizerName, options: OptimizerOptions, 
  *
  * @throws UsageError for a setting out of its range or an invalid size.
  */
-export function createTensorflowRule(className: string, config: Config, size: number): Optimizer | null {
-  return isTensorflowRule(className) ? new RuleOptimizer(TENSORFLOW, className, config, size) : null;
+export function createTensorflowRule(className: string, config: OptimizerConfig, size: number): Optimizer | null {
+  return isTensorflowRule(className) ? new RuleOptimizer(TENSORFLOW_OPTIMIZERS, className, config, size) : null;
 }
 
 /** Whether one of TensorFlow.js's optimizers has this class name. */
 export function isTensorflowRule(className: string): boolean {
-  return Object.hasOwn(TENSORFLOW.rules, className);
+  return Object.hasOwn(TENSORFLOW_OPTIMIZERS.rules, className);
 }
 
 /** An optimizer: one of the update rules in `rules.ts`, with its state. */
 class RuleOptimizer<Name extends string> implements Optimizer {
-  readonly #library: Library<Name>;
+  readonly #library: OptimizerLibrary<Name>;
   readonly #name: Name;
   readonly #size: number;
   /** Names of the state's scalars. */
   readonly #names: readonly string[];
   readonly #state: OptimizerState;
 
-  constructor(library: Library<Name>, name: Name, options: Config, size: number) {
+  constructor(library: OptimizerLibrary<Name>, name: Name, options: OptimizerConfig, size: number) {
     if (!Number.isSafeInteger(size) || size < 0) {
       throw new UsageError(
         `The size of an optimizer is ${size}. Pass the number of parameters, a whole number of at least 0.`,
@@ -69,7 +76,7 @@ class RuleOptimizer<Name extends string> implements Optimizer {
       slots: (slots?.(config) ?? []).map((first) => new Float32Array(size).fill(first)),
     };
     const { scalars } = this.#state;
-    scalars.set(Object.entries(settings).map(([key, setting]) => settingOf(config, key, setting)));
+    scalars.set(Object.entries(settings).map(([key, setting]) => checkedOptimizerSetting(config, key, setting)));
     check?.(this.#value);
     const firsts = Object.values(counters).map(({ first }) => (typeof first === 'number' ? first : this.#value(first)));
     scalars.set(firsts, Object.keys(settings).length);
@@ -81,10 +88,14 @@ class RuleOptimizer<Name extends string> implements Optimizer {
 
   set learningRate(value: number) {
     const { settings } = this.#library.rules[this.#name];
-    this.#state.scalars[0] = settingOf({ learningRate: value }, 'learningRate', settings['learningRate']!);
+    this.#state.scalars[0] = checkedOptimizerSetting(
+      { learningRate: value },
+      'learningRate',
+      settings['learningRate']!,
+    );
   }
 
-  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly ElementRange[]): void {
     const updated = this.#checked(params, gradient, ranges);
     const { countsAhead, round, rules } = this.#library;
     const rule = rules[this.#name];
@@ -120,7 +131,7 @@ class RuleOptimizer<Name extends string> implements Optimizer {
   }
 
   /** Returns the ranges to update: by default one with all elements. */
-  #checked(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): readonly Range[] {
+  #checked(params: Float32Array, gradient: Float32Array, ranges?: readonly ElementRange[]): readonly ElementRange[] {
     const size = this.#size;
     if (params.length !== size || gradient.length !== size) {
       throw new UsageError(

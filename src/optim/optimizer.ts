@@ -3,7 +3,7 @@
  * every machine.
  */
 import { MismatchError } from '../util/errors.ts';
-import type { Range } from '../util/range.ts';
+import type { ElementRange } from '../util/range.ts';
 
 /**
  * Settings with PyTorch's names in camelCase and PyTorch's defaults. An optimizer ignores settings
@@ -67,7 +67,7 @@ export interface Optimizer {
    * @throws UsageError if an array does not have the optimizer's size, or if a range is invalid;
    *   nothing is changed then.
    */
-  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void;
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly ElementRange[]): void;
   /** Returns live views of the state, not copies. Hash or send them before the next `apply`. */
   state(): OptimizerState;
   /**

@@ -12,11 +12,11 @@
  */
 import type { OptimizerName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
-import type { Range } from '../util/range.ts';
+import type { ElementRange } from '../util/range.ts';
 import { updateByVectors } from './vectors.ts';
 
 /** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
-export type Config = Readonly<Record<string, unknown>>;
+export type OptimizerConfig = Readonly<Record<string, unknown>>;
 
 /** The range of a setting: `low` (default 0) <= number < `high`. A boolean counts as 0 or 1. */
 interface Setting {
@@ -41,7 +41,7 @@ interface Step {
   params: Float32Array;
   gradient: Float32Array;
   /** The elements to update. */
-  ranges: readonly Range[];
+  ranges: readonly ElementRange[];
   slots: readonly Float32Array[];
   /**
    * Returns a setting or counter, rounded as PyTorch or TensorFlow.js does; 0 if the rule does not
@@ -52,15 +52,15 @@ interface Step {
   rest: (name: string) => number;
 }
 
-export interface Rule {
+export interface UpdateRule {
   /** The rule's settings. They are the first scalars of the state, in this order. */
   settings: Readonly<Record<string, Setting>>;
   /** The rule's counters. In the state they follow the settings. */
   counters?: Readonly<Record<string, Counter>>;
   /** Returns the first value of each running average. */
-  slots?: (config: Config) => readonly number[];
+  slots?: (config: OptimizerConfig) => readonly number[];
   /** Settings that the caller cannot change. */
-  fixed?: Config;
+  fixed?: OptimizerConfig;
   /** @throws UsageError for settings that exclude each other. */
   check?: (value: Step['value']) => void;
   /** Whether Adam's weight decay is applied to the parameters, not added to the gradient. */
@@ -70,12 +70,12 @@ export interface Rule {
    * Otherwise it computes ((1 - beta2) * gradient) * gradient, which rounds differently.
    */
   squaresFirst?: boolean;
-  update: (step: Step, rule: Rule) => void;
+  update: (step: Step, rule: UpdateRule) => void;
 }
 
 /** The rules of PyTorch or of TensorFlow.js, by that library's names. */
-export interface Library<Name extends string> {
-  rules: Readonly<Record<Name, Rule>>;
+export interface OptimizerLibrary<Name extends string> {
+  rules: Readonly<Record<Name, UpdateRule>>;
   /**
    * Returns the name that the state of an optimizer contains. It differs between the two libraries,
    * because their states are not compatible.
@@ -98,7 +98,7 @@ const TWO = () => [0, 0];
 const power = (factor: string, first: number | string): Counter => ({ first, factor });
 
 const DECAYING_RATE = { learningRate: POSITIVE, weightDecay: amount(0) };
-const MOMENTUM: Rule = {
+const MOMENTUM: UpdateRule = {
   settings: { ...DECAYING_RATE, momentum: share(0.9), dampening: amount(0), nesterov: FLAG },
   counters: { step: { first: 0 } },
   slots: ONE,
@@ -110,7 +110,7 @@ const MOMENTUM: Rule = {
   },
   update: momentum,
 };
-const ADAM: Rule = {
+const ADAM: UpdateRule = {
   settings: { ...DECAYING_RATE, beta1: share(0.9), beta2: share(0.999), epsilon: amount(1e-8) },
   counters: { beta1Power: power('beta1', 1), beta2Power: power('beta2', 1) },
   slots: TWO,
@@ -118,7 +118,7 @@ const ADAM: Rule = {
 };
 
 /** Rules and defaults of PyTorch, in float64. DiLoCo's outer optimizer is `nesterov`. */
-export const TORCH: Library<OptimizerName> = {
+export const TORCH_OPTIMIZERS: OptimizerLibrary<OptimizerName> = {
   stateName: (name) => name,
   round: (value) => value,
   countsAhead: false,
@@ -143,7 +143,7 @@ const BETAS = { ...RATE, beta1: share(), beta2: share(), epsilon: amount() };
  * and Adam's steps would show the difference. Unlike PyTorch's rules, these accept a learning rate
  * of 0, as at the start of a warm-up. The defaults are those of `getConfig`.
  */
-export const TENSORFLOW: Library<string> = {
+export const TENSORFLOW_OPTIMIZERS: OptimizerLibrary<string> = {
   stateName: (name) => `tf.${name.toLowerCase()}`,
   round: Math.fround,
   countsAhead: true,
@@ -152,7 +152,7 @@ export const TENSORFLOW: Library<string> = {
     Momentum: { settings: { ...RATE, momentum: share(), useNesterov: FLAG }, slots: ONE, update: momentum },
     Adagrad: {
       settings: RATE,
-      slots: (config) => [settingOf(config, 'initialAccumulatorValue', amount())],
+      slots: (config) => [checkedOptimizerSetting(config, 'initialAccumulatorValue', amount())],
       update: adagrad,
     },
     Adadelta: { settings: { ...RATE, rho: share(), epsilon: amount() }, slots: TWO, update: adadelta },
@@ -178,7 +178,11 @@ export const TENSORFLOW: Library<string> = {
 };
 
 /** @throws UsageError unless the setting is a number of its range. */
-export function settingOf(config: Config, name: string, { low = 0, high, initial }: Setting): number {
+export function checkedOptimizerSetting(
+  config: OptimizerConfig,
+  name: string,
+  { low = 0, high, initial }: Setting,
+): number {
   const given = config[name] ?? initial;
   const value = typeof given === 'number' || typeof given === 'boolean' ? Number(given) : NaN;
   if (value >= low && value < high) return value;
@@ -232,7 +236,7 @@ function momentum({ params, gradient, ranges, slots, value, rest }: Step): void 
  */
 function adam(
   { params, gradient, ranges, slots, value, rest }: Step,
-  { isDecoupled = false, squaresFirst = false }: Rule,
+  { isDecoupled = false, squaresFirst = false }: UpdateRule,
 ): void {
   const mean = slots[0]!;
   const square = slots[1]!;

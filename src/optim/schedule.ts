@@ -3,13 +3,13 @@
  * every machine (see `rules.ts`). `Math.cos` and `Math.exp` differ between machines; polynomials
  * replace them here.
  */
-import type { MeasureName, ScheduleName } from '../spec/names.ts';
+import type { RunMeasurementName, RateScheduleName } from '../spec/names.ts';
 
 interface Schedule {
-  measure?: MeasureName | null;
+  measure?: RunMeasurementName | null;
   /** The highest learning rate. A range test ignores it and uses rates of its own. */
   learningRate: number;
-  schedule: ScheduleName;
+  schedule: RateScheduleName;
   /** Number of steps at the start of the run in which the rate rises linearly. */
   warmupSteps: number;
 }
@@ -31,7 +31,11 @@ const HIGHEST_EXPONENT = 1;
  * @param step index of the step, from 0
  * @param done share of the run that is done before the step, 0 .. 1
  */
-export function rateAt({ measure, learningRate, schedule, warmupSteps }: Schedule, step: number, done: number): number {
+export function learningRateAt(
+  { measure, learningRate, schedule, warmupSteps }: Schedule,
+  step: number,
+  done: number,
+): number {
   if (measure === 'learning-rate') return rangeRate(done);
   const warm = step < warmupSteps ? (step + 1) / warmupSteps : 1;
   const share = schedule === 'constant' ? 1 : FINAL_SHARE + ((1 - FINAL_SHARE) * (1 + cosineOfHalfTurns(done))) / 2;

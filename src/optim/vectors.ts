@@ -45,7 +45,7 @@ interface Part {
 }
 
 /** The module's update, and parts of its memory. */
-export interface Updater {
+export interface AdamUpdater {
   /** Begins to update the arrays at these addresses. */
   adam: Adam;
   /** Waits until the update has ended. */
@@ -56,15 +56,15 @@ export interface Updater {
   chunk: number;
 }
 
-interface Vectors extends Updater {
+interface Vectors extends AdamUpdater {
   divide: (values: number, count: number, by: number) => void;
 }
 
 let vectors: Vectors | null | undefined;
-let threadedUpdater: () => Updater | null = () => null;
+let threadedUpdater: () => AdamUpdater | null = () => null;
 
 /** From now on, the result of `updater` updates large arrays, unless the result is `null`. */
-export function useThreads(updater: () => Updater | null): void {
+export function setAdamUpdater(updater: () => AdamUpdater | null): void {
   threadedUpdater = updater;
 }
 
@@ -75,7 +75,7 @@ function vectorsFor(count: number): Vectors | null {
   return vectors;
 }
 
-function updaterFor(count: number): Updater | null {
+function updaterFor(count: number): AdamUpdater | null {
   const threaded = threadedUpdater();
   return threaded !== null && count >= FEWEST_CHUNKS * threaded.chunk ? threaded : vectorsFor(count);
 }
@@ -102,7 +102,7 @@ export function vectorParts(
   memory: WebAssembly.Memory,
   address: number,
   chunk: number,
-): Pick<Updater, 'parts' | 'chunk'> {
+): Pick<AdamUpdater, 'parts' | 'chunk'> {
   const arrayBytes = chunk * Float32Array.BYTES_PER_ELEMENT;
   const partAt = (start: number): Part => {
     const addresses = [0, 1, 2, 3].map((i) => start + i * arrayBytes) as unknown as Part['addresses'];
@@ -151,7 +151,7 @@ export function updateByVectors(
  * Divides all `values` in place by `by`; does nothing if `by` is 0. IEEE division returns the same
  * bits on every machine.
  */
-export function divide(values: Float32Array, by: number): void {
+export function divideVector(values: Float32Array, by: number): void {
   if (!(by > 0) || by === 1) return;
   // If `by` is not a float32 number, the quotient needs float64.
   const found = Math.fround(by) === by ? vectorsFor(values.length) : null;

@@ -16,7 +16,7 @@ export const MAX_CLASS_NAME = 64;
 const ofClasses = <const Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.minLength(1), v.maxLength(MAX_CONFUSED_CLASSES));
 
-export const Confusion = v.object({
+export const ConfusionMatrix = v.object({
   /** Names of the classes, in label order. */
   classes: ofClasses(v.pipe(v.string(), v.maxLength(MAX_CLASS_NAME))),
   /**
@@ -25,13 +25,13 @@ export const Confusion = v.object({
    */
   counts: ofClasses(ofClasses(v.pipe(v.number(), v.integer(), v.minValue(0)))),
 });
-export type Confusion = v.InferOutput<typeof Confusion>;
+export type ConfusionMatrix = v.InferOutput<typeof ConfusionMatrix>;
 
 /**
  * Returns the names of `count` classes for the table: the given names, shortened if necessary, or
  * numbers. Returns `undefined` if there are too many classes.
  */
-export function confusedClasses(count: number, names?: readonly string[]): string[] | undefined {
+export function confusionClassNames(count: number, names?: readonly string[]): string[] | undefined {
   if (count > MAX_CONFUSED_CLASSES) return undefined;
   return Array.from({ length: count }, (_, i) => {
     const name = names?.[i] ?? String(i);

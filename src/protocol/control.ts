@@ -9,19 +9,29 @@ import { Notice } from './notices.ts';
 import { LinkSignal } from './linkSignal.ts';
 import { JobSpec } from '../spec/job.ts';
 import {
-  Device,
-  newcomer,
+  ReportedDevice,
+  newcomerEntries,
   Pulse,
   ReconnectState,
-  Removed,
-  ring,
+  RemovedMembers,
+  ringSchema,
   RoomOpening,
   ROOM_PHASES,
   RoomSettings,
   RosterEntry,
   Spectator,
 } from './room.ts';
-import { count, MAX_WORLD_SIZE, memberId, ordinal, percent, roomCode, secret, text, worldSize } from './scalars.ts';
+import {
+  countSchema,
+  MAX_WORLD_SIZE,
+  memberIdSchema,
+  ordinalSchema,
+  percentSchema,
+  roomCodeSchema,
+  secretSchema,
+  textSchema,
+  worldSizeSchema,
+} from './scalars.ts';
 
 export const PROTOCOL_VERSION = 20;
 
@@ -42,40 +52,40 @@ export const MAX_UPDATE_LENGTH = 96 * 1024;
 /** The largest number of feeders that a newcomer can avoid. */
 export const MAX_AVOIDED = 8;
 /** Ids of other ranks. */
-const peers = v.pipe(v.array(memberId), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
-const SpectatorUpdate = v.strictObject({ type: v.literal('spectator-update'), update: text(MAX_UPDATE_LENGTH) });
+const peers = v.pipe(v.array(memberIdSchema), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
+const SpectatorUpdate = v.strictObject({ type: v.literal('spectator-update'), update: textSchema(MAX_UPDATE_LENGTH) });
 
 export const ClientMessage = v.variant('type', [
   /** Opens a new room; the sender is its first member and host. */
   v.strictObject({
     type: v.literal('create'),
     version: v.literal(PROTOCOL_VERSION),
-    ...newcomer,
+    ...newcomerEntries,
     ...RoomOpening.entries,
   }),
   v.strictObject({
     type: v.literal('join'),
     version: v.literal(PROTOCOL_VERSION),
-    ...newcomer,
-    room: roomCode,
+    ...newcomerEntries,
+    room: roomCodeSchema,
     /**
      * The world size that the newcomer expects. A room with a different world size refuses the
      * newcomer.
      */
-    worldSize: v.optional(worldSize),
+    worldSize: v.optional(worldSizeSchema),
     /** A member with this key is a host. */
-    hostKey: v.optional(secret),
+    hostKey: v.optional(secretSchema),
   }),
   /** A member reconnects after a lost connection, possibly to a restarted server. */
   v.strictObject({
     type: v.literal('reconnect'),
     version: v.literal(PROTOCOL_VERSION),
-    ...newcomer,
-    room: roomCode,
-    member: memberId,
+    ...newcomerEntries,
+    room: roomCodeSchema,
+    member: memberIdSchema,
     /** The latest token, from `admitted` or `credentials`. */
-    token: secret,
-    hostKey: v.optional(secret),
+    token: secretSchema,
+    hostKey: v.optional(secretSchema),
     reconnectState: ReconnectState,
   }),
   /**
@@ -91,12 +101,12 @@ export const ClientMessage = v.variant('type', [
    */
   v.strictObject({
     type: v.literal('ready'),
-    device: Device,
-    stateOfRun: v.nullable(ordinal),
+    device: ReportedDevice,
+    stateOfRun: v.nullable(ordinalSchema),
     catchUp: v.optional(
       v.strictObject({
-        prefers: v.nullable(memberId),
-        avoids: v.pipe(v.array(memberId), v.maxLength(MAX_AVOIDED)),
+        prefers: v.nullable(memberIdSchema),
+        avoids: v.pipe(v.array(memberIdSchema), v.maxLength(MAX_AVOIDED)),
       }),
     ),
   }),
@@ -113,32 +123,42 @@ export const ClientMessage = v.variant('type', [
   /** Host only: ends the run for all. */
   v.strictObject({ type: v.literal('stop') }),
   /** Host only: removes a member from the room. */
-  v.strictObject({ type: v.literal('remove'), member: memberId }),
+  v.strictObject({ type: v.literal('remove'), member: memberIdSchema }),
   /** Host only: a locked room only admits members that reconnect, and hosts. */
   v.strictObject({ type: v.literal('lock'), isLocked: v.boolean() }),
   v.strictObject({
     type: v.literal('signal'),
-    generation: ordinal,
-    to: memberId,
+    generation: ordinalSchema,
+    to: memberIdSchema,
     /** Number of the connection attempt. A new attempt ignores signals of earlier attempts. */
-    attempt: count,
+    attempt: countSchema,
     signal: LinkSignal,
   }),
   /**
    * All links to neighbours in this generation's ring are open. `served` lists the neighbours whose
    * link goes through the server.
    */
-  v.strictObject({ type: v.literal('linked'), generation: ordinal, served: v.optional(peers) }),
+  v.strictObject({ type: v.literal('linked'), generation: ordinalSchema, served: v.optional(peers) }),
   /**
    * This member and `peer` link through the server, but now have a direct connection, too. The next
    * generation uses the direct connection. Only the end that decides this sends the message.
    */
-  v.strictObject({ type: v.literal('direct'), generation: ordinal, peer: memberId }),
+  v.strictObject({ type: v.literal('direct'), generation: ordinalSchema, peer: memberIdSchema }),
   /** This member's step number and state hash before the generation's first step. */
-  v.strictObject({ type: v.literal('synced'), generation: ordinal, step: count, stateHash: text(64) }),
+  v.strictObject({
+    type: v.literal('synced'),
+    generation: ordinalSchema,
+    step: countSchema,
+    stateHash: textSchema(64),
+  }),
   /** This member has begun to synchronize its state with the other members. */
-  v.strictObject({ type: v.literal('syncing'), generation: ordinal }),
-  v.strictObject({ type: v.literal('finished'), generation: ordinal, step: count, stateHash: text(64) }),
+  v.strictObject({ type: v.literal('syncing'), generation: ordinalSchema }),
+  v.strictObject({
+    type: v.literal('finished'),
+    generation: ordinalSchema,
+    step: countSchema,
+    stateHash: textSchema(64),
+  }),
   /**
    * This member cannot continue in this generation. The other members see `message`. `scope` says
    * who is affected. `rank`: only this member, which is left out until it sends `ready` again.
@@ -147,8 +167,8 @@ export const ClientMessage = v.variant('type', [
    */
   v.strictObject({
     type: v.literal('failed'),
-    generation: ordinal,
-    message: text(1000),
+    generation: ordinalSchema,
+    message: textSchema(1000),
     scope: v.picklist(['rank', 'generation', 'run']),
   }),
   /**
@@ -156,18 +176,18 @@ export const ClientMessage = v.variant('type', [
    * other ends of such links. Both ranks of a link report it. If only links between other ranks
    * broke, this member sends `failed` instead.
    */
-  v.strictObject({ type: v.literal('broken'), generation: ordinal, peers }),
+  v.strictObject({ type: v.literal('broken'), generation: ordinalSchema, peers }),
   /**
    * These ranks did not call a collective before its deadline. This member observed that itself.
    */
-  v.strictObject({ type: v.literal('late'), generation: ordinal, peers }),
+  v.strictObject({ type: v.literal('late'), generation: ordinalSchema, peers }),
   /** How much of the run's state this newcomer has received while the others train. */
-  v.strictObject({ type: v.literal('receiving'), percent }),
+  v.strictObject({ type: v.literal('receiving'), percent: percentSchema }),
   /**
    * For some time, the link from this member to the next rank has been far slower than the other
    * links of the ring. So it delays the whole ring.
    */
-  v.strictObject({ type: v.literal('slow'), generation: ordinal, peer: memberId }),
+  v.strictObject({ type: v.literal('slow'), generation: ordinalSchema, peer: memberIdSchema }),
   /**
    * Rank 0's events for spectators (`spectatorUpdate.ts` defines them). The server forwards the
    * text to the spectators without parsing it.
@@ -186,14 +206,14 @@ export const ClientMessage = v.variant('type', [
 export type ClientMessage = v.InferOutput<typeof ClientMessage>;
 
 const IceServer = v.strictObject({
-  urls: v.union([text(512), v.pipe(v.array(text(512)), v.maxLength(8))]),
-  username: v.optional(text(512)),
-  credential: v.optional(text(512)),
+  urls: v.union([textSchema(512), v.pipe(v.array(textSchema(512)), v.maxLength(8))]),
+  username: v.optional(textSchema(512)),
+  credential: v.optional(textSchema(512)),
 });
 export type IceServer = v.InferOutput<typeof IceServer>;
 const iceServers = v.pipe(v.array(IceServer), v.maxLength(16));
 
-export const REFUSALS = [
+export const REFUSAL_CODES = [
   /** The page comes from an origin that the server does not accept. */
   'wrong-origin',
   /** No such room. */
@@ -239,7 +259,7 @@ export const REFUSALS = [
   'silent',
   'server-closing',
 ] as const;
-export type Refusal = (typeof REFUSALS)[number];
+export type RefusalCode = (typeof REFUSAL_CODES)[number];
 
 /**
  * The pairs of members for which the server forwards frames. `on`: pairs that cannot connect by
@@ -254,15 +274,15 @@ export const ServedPairs = v.strictObject({
    * Number of pairs of neighbours in the next ring that are expected to link through the server.
    * 0 if none is known, and during a run.
    */
-  pairs: count,
+  pairs: countSchema,
   /** Whether the server forwards the frames of all pairs of browsers (`only`). */
   areAll: v.boolean(),
   /** Bytes per second that the server forwards, of all rooms. */
-  bytesPerSecond: count,
+  bytesPerSecond: countSchema,
 });
 export type ServedPairs = v.InferOutput<typeof ServedPairs>;
 /** How the server forwards frames. */
-export type ServerLine = Omit<ServedPairs, 'pairs'>;
+export type ServerForwarding = Omit<ServedPairs, 'pairs'>;
 
 const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;
@@ -272,11 +292,11 @@ export const RoomMessage = v.strictObject({
   type: v.literal('room'),
   phase: v.picklist(ROOM_PHASES),
   /** Number of the current run, or else of the latest run; 0 before the first run. */
-  run: ordinal,
-  generation: ordinal,
+  run: ordinalSchema,
+  generation: ordinalSchema,
   /** Whether ranks of the current run have begun to train, so that there is a state to keep. */
   hasTrained: v.boolean(),
-  hosts: v.array(memberId),
+  hosts: v.array(memberIdSchema),
   members: v.array(RosterEntry),
   /**
    * Spectators are not included in the world size and never get a rank. A spectator that joined
@@ -284,9 +304,9 @@ export const RoomMessage = v.strictObject({
    */
   spectators: v.array(Spectator),
   ...RoomSettings.entries,
-  removed: v.optional(Removed),
+  removed: v.optional(RemovedMembers),
   /** The number of further ready members that a run needs to start by itself, or to continue. */
-  waitingFor: count,
+  waitingFor: countSchema,
   /** Missing if the server forwards no frames. */
   served: v.exactOptional(ServedPairs),
 });
@@ -300,23 +320,23 @@ export type RoomMessage = v.InferOutput<typeof RoomMessage>;
  */
 export const PrepareMessage = v.strictObject({
   type: v.literal('prepare'),
-  generation: ordinal,
-  run: ordinal,
-  members: ring,
+  generation: ordinalSchema,
+  run: ordinalSchema,
+  members: ringSchema,
   job: JobSpec,
   /**
    * Pairs of members that must connect over a TURN relay, because their direct connection failed.
    */
-  relayed: v.array(v.tuple([memberId, memberId])),
+  relayed: v.array(v.tuple([memberIdSchema, memberIdSchema])),
   /**
    * Pairs of members that are not neighbours in the ring, because the link between them was slow.
    */
-  separated: v.array(v.tuple([memberId, memberId])),
+  separated: v.array(v.tuple([memberIdSchema, memberIdSchema])),
   /**
    * Pairs of neighbours that link through the server at once, because they could not connect
    * directly.
    */
-  served: v.array(v.tuple([memberId, memberId])),
+  served: v.array(v.tuple([memberIdSchema, memberIdSchema])),
 });
 export type PrepareMessage = v.InferOutput<typeof PrepareMessage>;
 
@@ -325,26 +345,26 @@ export const OTHER_SERVER_MESSAGES = [
   /** The server's first answer to `create`, `join` and `reconnect`. */
   v.strictObject({
     type: v.literal('admitted'),
-    member: memberId,
+    member: memberIdSchema,
     /** Proves the member's identity when it reconnects. */
-    token: secret,
+    token: secretSchema,
     /**
      * The key that makes a member a host. Sent to the member that opened the room and to members
      * that have sent the key; `null` for all others.
      */
-    hostKey: v.nullable(secret),
-    room: roomCode,
+    hostKey: v.nullable(secretSchema),
+    room: roomCodeSchema,
     iceServers,
     /** `relay`: connect over TURN only. */
     iceTransportPolicy: v.optional(v.picklist(['all', 'relay'])),
     serverLinks: v.picklist(SERVER_LINK_MODES),
     /** Identifies the server's process; a different id means that the server has restarted. */
-    bootId: text(64),
+    bootId: textSchema(64),
     /** Milliseconds between two `heartbeat` messages of the tab. */
-    heartbeatMs: count,
+    heartbeatMs: countSchema,
   }),
   /** Replaces the credentials from `admitted`, which expire. */
-  v.strictObject({ type: v.literal('credentials'), token: secret, hostKey: v.nullable(secret) }),
+  v.strictObject({ type: v.literal('credentials'), token: secretSchema, hostKey: v.nullable(secretSchema) }),
   /** Replaces the ICE servers, because their passwords expire. */
   v.strictObject({ type: v.literal('ice'), iceServers }),
   /**
@@ -353,21 +373,21 @@ export const OTHER_SERVER_MESSAGES = [
    */
   v.strictObject({
     type: v.literal('feed'),
-    generation: ordinal,
-    run: ordinal,
+    generation: ordinalSchema,
+    run: ordinalSchema,
     members: v.strictTuple([RosterEntry, RosterEntry]),
     relayed: v.boolean(),
     served: v.boolean(),
   }),
   /** All members are linked and now compare their states. */
-  v.strictObject({ type: v.literal('sync'), generation: ordinal }),
+  v.strictObject({ type: v.literal('sync'), generation: ordinalSchema }),
   /** All members have the same state and now train. */
-  v.strictObject({ type: v.literal('go'), generation: ordinal }),
+  v.strictObject({ type: v.literal('go'), generation: ordinalSchema }),
   v.strictObject({
     type: v.literal('signal'),
-    generation: ordinal,
-    from: memberId,
-    attempt: count,
+    generation: ordinalSchema,
+    from: memberIdSchema,
+    attempt: countSchema,
     signal: LinkSignal,
   }),
   SpectatorUpdate,
@@ -383,41 +403,41 @@ export const OTHER_SERVER_MESSAGES = [
    */
   v.strictObject({
     type: v.literal('pulses'),
-    pulses: v.pipe(v.array(v.strictObject({ member: memberId, pulse: Pulse })), v.maxLength(MAX_WORLD_SIZE)),
+    pulses: v.pipe(v.array(v.strictObject({ member: memberIdSchema, pulse: Pulse })), v.maxLength(MAX_WORLD_SIZE)),
   }),
   /**
    * Too few ranks are left, or the host has paused the run. All generations up to this one are
    * over. The run continues when `waitingFor` more members are ready. If `waitingFor` is 0, it
    * continues when the host resumes it.
    */
-  v.strictObject({ type: v.literal('pause'), run: ordinal, generation: ordinal, waitingFor: count }),
+  v.strictObject({ type: v.literal('pause'), run: ordinalSchema, generation: ordinalSchema, waitingFor: countSchema }),
   /**
    * The receiver delayed the other ranks, so the run continues without it. All generations up to
    * this one are over for the receiver. It stays in the room and takes part again after a while.
    */
   v.strictObject({
     type: v.literal('suspended'),
-    run: ordinal,
-    generation: ordinal,
+    run: ordinalSchema,
+    generation: ordinalSchema,
     /**
      * One or two sentences for people: why the member was left out, what to do, and for how long.
      */
-    message: text(1000),
+    message: textSchema(1000),
     notice: v.optional(Notice),
   }),
   /** A note about the run for people, in one sentence. */
-  v.strictObject({ type: v.literal('note'), message: text(1000), notice: v.optional(Notice) }),
+  v.strictObject({ type: v.literal('note'), message: textSchema(1000), notice: v.optional(Notice) }),
   /** The run is over; the room is back in FORMING. */
   v.strictObject({
     type: v.literal('ended'),
-    run: ordinal,
+    run: ordinalSchema,
     outcome: RunOutcome,
     /** One sentence for people. */
-    message: text(1200),
+    message: textSchema(1200),
     notice: v.optional(Notice),
   }),
   /** A refusal. The server then closes the connection, except after `not-host` and `not-now`. */
-  v.strictObject({ type: v.literal('refused'), code: v.picklist(REFUSALS), message: text(1000) }),
+  v.strictObject({ type: v.literal('refused'), code: v.picklist(REFUSAL_CODES), message: textSchema(1000) }),
 ] as const;
 
 /** The messages of rooms and connections. `deltas.ts` defines how they are sent to a tab. */

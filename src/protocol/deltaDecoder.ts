@@ -2,8 +2,15 @@
 import * as v from 'valibot';
 import { ProtocolError } from '../util/errors.ts';
 import type { PrepareMessage, RoomMessage, ServerMessage } from './control.ts';
-import { NO_VERSION, type Layout, type PrepareDelta, type RoomDelta, type Run, type SentMessage } from './deltas.ts';
-import { ring, type RosterEntry } from './room.ts';
+import {
+  NO_VERSION,
+  type DeltaList,
+  type PrepareDelta,
+  type RoomDelta,
+  type ListRun,
+  type SentMessage,
+} from './deltas.ts';
+import { ringSchema, type RosterEntry } from './room.ts';
 
 export class DeltaDecoder {
   #version = NO_VERSION;
@@ -62,27 +69,27 @@ function prepared(room: RoomMessage | null, { base: _base, ...delta }: PrepareDe
   const { job = room?.job } = delta;
   if (job === undefined) throw new ProtocolError('The server prepared a generation without a job.');
   const members = listOf(room?.members ?? [], delta.members);
-  const { issues } = v.safeParse(ring, members);
+  const { issues } = v.safeParse(ringSchema, members);
   if (issues !== undefined) throw new ProtocolError(`The members of a generation are invalid: ${issues[0].message}.`);
   return { ...delta, members, job };
 }
 
 /** @throws ProtocolError if a run of elements goes beyond the end of `base`. */
-function listOf<Item extends object | string>(base: readonly Item[], layout: Layout<Item>): Item[] {
+function listOf<Item extends object | string>(base: readonly Item[], layout: DeltaList<Item>): Item[] {
   return layout.flatMap((part) => (isRun(part) ? elements(base, part) : [part]));
 }
 
-function isRun(part: Run | object | string): part is Run {
+function isRun(part: ListRun | object | string): part is ListRun {
   return Array.isArray(part);
 }
 
-function elements<Item>(list: readonly Item[], [from, length]: Run): Item[] {
+function elements<Item>(list: readonly Item[], [from, length]: ListRun): Item[] {
   if (from + length <= list.length) return list.slice(from, from + length);
   throw new ProtocolError(`The server referred to element ${from + length} of a list of ${list.length} elements.`);
 }
 
 /** @throws ProtocolError if a run of elements goes beyond the end of `members`. */
-function withoutDevice(members: RosterEntry[], runs: readonly Run[]): RosterEntry[] {
+function withoutDevice(members: RosterEntry[], runs: readonly ListRun[]): RosterEntry[] {
   if (runs.length === 0) return members;
   const which = new Set(runs.flatMap((run) => elements(members, run)));
   return members.map((one) => (which.has(one) ? { ...one, device: null } : one));

@@ -6,37 +6,37 @@
 import * as v from 'valibot';
 import { OTHER_SERVER_MESSAGES, PrepareMessage, RoomMessage } from './control.ts';
 import { RosterEntry, Spectator } from './room.ts';
-import { count, memberId } from './scalars.ts';
+import { countSchema, memberIdSchema } from './scalars.ts';
 
 /** Consecutive elements of a list: the index of the first, and their number. */
-const Run = v.tuple([count, v.pipe(count, v.minValue(1))]);
-export type Run = v.InferOutput<typeof Run>;
+const ListRun = v.tuple([countSchema, v.pipe(countSchema, v.minValue(1))]);
+export type ListRun = v.InferOutput<typeof ListRun>;
 
 /**
  * A list, described by runs (consecutive elements of an earlier list) and by elements that are
  * written out.
  */
-const layout = <const Schema extends v.GenericSchema>(item: Schema) => v.array(v.union([Run, item]));
-export type Layout<Item> = (Run | Item)[];
+const layout = <const Schema extends v.GenericSchema>(item: Schema) => v.array(v.union([ListRun, item]));
+export type DeltaList<Item> = (ListRun | Item)[];
 
 const { entries } = RoomMessage;
 
 /** The whole room. The sender's later messages refer to it by `version`. */
-const VersionedRoom = v.strictObject({ ...entries, version: count });
+const VersionedRoom = v.strictObject({ ...entries, version: countSchema });
 
 /** Changes of the room. They apply to the version `base` and lead to `version`. */
 export const RoomDelta = v.strictObject({
   type: v.literal('room-delta'),
-  base: count,
-  version: count,
+  base: countSchema,
+  version: countSchema,
   phase: v.exactOptional(entries.phase),
   run: v.exactOptional(entries.run),
   generation: v.exactOptional(entries.generation),
   hasTrained: v.exactOptional(entries.hasTrained),
-  hosts: v.exactOptional(layout(memberId)),
+  hosts: v.exactOptional(layout(memberIdSchema)),
   members: v.exactOptional(layout(RosterEntry)),
   /** Members whose `device` is now `null`, as runs of the new list of members. */
-  unready: v.exactOptional(v.array(Run)),
+  unready: v.exactOptional(v.array(ListRun)),
   spectators: v.exactOptional(layout(Spectator)),
   job: v.exactOptional(entries.job),
   startAt: v.exactOptional(entries.startAt),
@@ -60,7 +60,7 @@ export const NO_VERSION = 0;
  */
 const PrepareDelta = v.strictObject({
   ...v.omit(PrepareMessage, ['members', 'job']).entries,
-  base: count,
+  base: countSchema,
   members: layout(RosterEntry),
   /** The generation's job; left out if it is the room's job. */
   job: v.exactOptional(PrepareMessage.entries.job),

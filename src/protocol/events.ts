@@ -3,14 +3,14 @@
  * Events are plain data for structured clone and JSON. Times are milliseconds of this rank's clock,
  * sizes are bytes.
  */
-import type { Device } from './room.ts';
+import type { ReportedDevice } from './room.ts';
 import type { ServerMessage } from './control.ts';
 import type { FlightRecording } from './flightRecording.ts';
-import type { NoticeText } from './notices.ts';
+import type { NoticeMessage } from './notices.ts';
 import type { LinkRoute, RunEvent } from './runEvents.ts';
 import type { StepLane } from './stepTrace.ts';
 import type { ModelInspection } from '../spec/inspection.ts';
-import type { DataNote, Preview } from '../spec/preview.ts';
+import type { DataNote, DataPreview } from '../spec/preview.ts';
 
 /** States of a rank. `engine/membership/rankState.ts` derives them. */
 export type RankState = 'OFFLINE' | 'WAITING' | 'LINKING' | 'SYNCING' | 'RUNNING';
@@ -41,7 +41,7 @@ export interface ShaderProgress {
 }
 
 /** How much of the run's state a newcomer has received while the others train. Sizes in bytes. */
-export interface Receiving {
+export interface StateReceiveProgress {
   bytes: number;
   total: number;
   /** Bytes in a second; `null` if not known yet. */
@@ -121,7 +121,7 @@ export type EngineEvent =
   | RunEvent
   | ({ type: 'state' } & RankStatus)
   /** `note` is a sentence that explains why the device is not WebGPU; `null` for WebGPU. */
-  | { type: 'device'; device: Device; note: string | null }
+  | { type: 'device'; device: ReportedDevice; note: string | null }
   /** Members that join with `hostKey` are hosts too. `null` if this member is not a host. */
   | { type: 'admitted'; member: string; room: string; hostKey: string | null }
   /** Replaces the host key from `admitted`, because that key expires. */
@@ -138,7 +138,7 @@ export type EngineEvent =
       stage: WarmupStage;
       message: string;
       shaders?: ShaderProgress;
-      received?: Receiving;
+      received?: StateReceiveProgress;
       loading?: LoadProgress;
     }
   /**
@@ -170,14 +170,14 @@ export type EngineEvent =
   /** The state after `step` steps was saved in this browser. */
   | { type: 'saved'; step: number }
   /** A hint for the user, as a sentence. The run continues. */
-  | ({ type: 'note' } & NoticeText)
+  | ({ type: 'note' } & NoticeMessage)
   /**
    * A sign that this tab's engine still computes or loads, within the time limit of its task.
    * Meanwhile the engine may emit no other event.
    */
   | { type: 'working'; task: string; ms: number }
   /** The run continues without this rank for a while. `message` says why. */
-  | ({ type: 'suspended' } & NoticeText)
+  | ({ type: 'suspended' } & NoticeMessage)
   /**
    * Progress of an evaluation on held-out samples after a step. This rank has evaluated `done` of
    * its `share` samples.
@@ -200,7 +200,7 @@ export type EngineEvent =
    * them. Emitted when the files or the job change. `preview` and `problem` are both `null` while
    * the files are being read.
    */
-  | { type: 'preview'; preview: Preview | null; problem: string | null }
+  | { type: 'preview'; preview: DataPreview | null; problem: string | null }
   /**
    * The answer to the command `recording`: the flight recording of the latest run, or `null` before
    * the first run. It is also emitted before a fatal failure, because commands are not answered
@@ -224,7 +224,7 @@ export type EngineEvent =
   /**
    * The run is over for this rank. If `fatal`, the rank has also left the room.
    */
-  | ({ type: 'failed'; name: string; fatal: boolean } & NoticeText);
+  | ({ type: 'failed'; name: string; fatal: boolean } & NoticeMessage);
 
 /** Engine events of these types. */
 export type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;

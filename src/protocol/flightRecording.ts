@@ -1,19 +1,19 @@
 /** The contents of a flight recorder: plain data that can be written as JSON. */
 import * as v from 'valibot';
-import { count } from './scalars.ts';
+import { countSchema } from './scalars.ts';
 import { RecordedTrace, StepLane } from './stepTrace.ts';
 
 const time = v.nullable(v.number());
 
 const FlightRecordSchema = v.object({
   /** Number of the process group; 0 is the world. */
-  group: count,
+  group: countSchema,
   kind: v.picklist(['collective', 'send', 'receive']),
   /**
    * Sequence number of the collective in its group. Messages are numbered per sender and receiver.
    * `null` for a receive whose message has not arrived.
    */
-  seq: v.nullable(count),
+  seq: v.nullable(countSchema),
   /** `allReduce`. */
   op: v.string(),
   /** The algorithm: `ring`, `two-level`, `halving-doubling`, `doubling`, `tree` or `direct`. */
@@ -21,7 +21,7 @@ const FlightRecordSchema = v.object({
   /** `float32`. */
   dtype: v.string(),
   /** The number of elements of the whole tensor. */
-  count,
+  count: countSchema,
   /** The call, as in error messages: `allReduce(25450 float32, SUM)`. */
   call: v.string(),
   /** A scheduled op waits for other ops of this rank. A started op waits for other ranks. */
@@ -34,7 +34,7 @@ const FlightRecordSchema = v.object({
   startedAt: time,
   endedAt: time,
   /** Bytes of frames that this rank has sent for the op. */
-  bytesSent: count,
+  bytesSent: countSchema,
 });
 export interface FlightRecord extends v.InferOutput<typeof FlightRecordSchema> {}
 
@@ -42,9 +42,9 @@ export interface FlightRecord extends v.InferOutput<typeof FlightRecordSchema> {
 export const FlightRecordingSchema = v.object({
   format: v.literal('peergrad-flight-recording'),
   version: v.literal(3),
-  rank: count,
-  worldSize: v.pipe(count, v.minValue(1)),
-  generation: count,
+  rank: countSchema,
+  worldSize: v.pipe(countSchema, v.minValue(1)),
+  generation: countSchema,
   /** Records of collectives and messages. Like traces and lanes, they begin with the oldest. */
   records: v.array(FlightRecordSchema),
   traces: v.array(RecordedTrace),

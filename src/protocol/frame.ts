@@ -96,7 +96,7 @@ export const ReduceOp = {
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 
 /** Algorithms of collectives. `collectives/plans/algorithms.ts` lists their plans. */
-export const Algorithm = {
+export const AlgorithmCode = {
   NONE: 0,
   RING: 1,
   HALVING_DOUBLING: 2,
@@ -105,14 +105,14 @@ export const Algorithm = {
   DIRECT: 5,
   TWO_LEVEL: 6,
 } as const;
-export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
+export type AlgorithmCode = (typeof AlgorithmCode)[keyof typeof AlgorithmCode];
 
 export interface FrameHeader {
   kind: FrameKind;
   op: OpCode;
   dtype: DtypeCode;
   reduceOp: ReduceOp;
-  algorithm: Algorithm;
+  algorithm: AlgorithmCode;
   /**
    * The algorithm's step. In DATA frames, step and sender identify the transfer to which the
    * segment belongs. CALL and FLOOD use this field for other numbers, see docs/PROTOCOL.md.
@@ -141,14 +141,14 @@ export interface FrameHeader {
   count: number;
 }
 
-export function emptyHeader(kind: FrameKind, generation: number): FrameHeader {
+export function emptyFrameHeader(kind: FrameKind, generation: number): FrameHeader {
   return {
     kind,
     generation,
     op: OpCode.NONE,
     dtype: DtypeCode.NONE,
     reduceOp: ReduceOp.NONE,
-    algorithm: Algorithm.NONE,
+    algorithm: AlgorithmCode.NONE,
     step: 0,
     group: 0,
     seq: 0,
@@ -179,7 +179,7 @@ const NUMBER_AT = 30;
 /** Creates a frame with the header and a zeroed payload of `payloadBytes`. */
 export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuffer {
   const frame = new ArrayBuffer(FRAME_HEADER_BYTES + payloadBytes);
-  writeHeader(frame, header);
+  writeFrameHeader(frame, header);
   return frame;
 }
 
@@ -187,7 +187,7 @@ export function createFrame(header: FrameHeader, payloadBytes: number): ArrayBuf
  * Overwrites the header of a frame. A rank in a ring forwards a received payload in the same frame,
  * with a header for the next hop.
  */
-export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
+export function writeFrameHeader(frame: ArrayBuffer, header: FrameHeader): void {
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);
   view.setUint8(VERSION_AT, FRAME_VERSION);
   view.setUint8(KIND_AT, header.kind);
@@ -211,13 +211,13 @@ export function writeHeader(frame: ArrayBuffer, header: FrameHeader): void {
  *
  * @throws ProtocolError if the frame is shorter than a header.
  */
-export function generationOf(frame: ArrayBuffer): number {
+export function generationOfFrame(frame: ArrayBuffer): number {
   checkHeaderSize(frame);
   return new DataView(frame).getUint32(GENERATION_AT, true);
 }
 
 /** Whether a frame belongs to the handshake of a generation. */
-export function isOfHandshake(frame: ArrayBuffer): boolean {
+export function isHandshakeFrame(frame: ArrayBuffer): boolean {
   const kind = new Uint8Array(frame)[KIND_AT];
   return kind === FrameKind.HELLO || kind === FrameKind.HELLO_ACK;
 }
@@ -228,18 +228,18 @@ function checkHeaderSize(frame: ArrayBuffer): void {
 }
 
 /** Frame numbers are below this number. After the highest number, they begin at 0 again. */
-export const FRAME_NUMBERS = 2 ** 16;
+export const FRAME_NUMBER_LIMIT = 2 ** 16;
 
 /** Returns a frame's number on its link, by which frames of several connections are ordered. */
-export function numberOf(frame: ArrayBuffer): number {
+export function frameNumberOf(frame: ArrayBuffer): number {
   checkHeaderSize(frame);
   return new DataView(frame).getUint16(NUMBER_AT, true);
 }
 
 /** Sets the number of a frame on its link. */
-export function writeNumber(frame: ArrayBuffer, number: number): void {
+export function writeFrameNumber(frame: ArrayBuffer, number: number): void {
   checkHeaderSize(frame);
-  new DataView(frame).setUint16(NUMBER_AT, number % FRAME_NUMBERS, true);
+  new DataView(frame).setUint16(NUMBER_AT, number % FRAME_NUMBER_LIMIT, true);
 }
 
 const KINDS: ReadonlySet<number> = new Set(Object.values(FrameKind));
@@ -249,7 +249,7 @@ const KINDS: ReadonlySet<number> = new Set(Object.values(FrameKind));
  *
  * @throws ProtocolError if the bytes are not a complete frame of this version.
  */
-export function readHeader(frame: ArrayBuffer): FrameHeader {
+export function readFrameHeader(frame: ArrayBuffer): FrameHeader {
   checkHeaderSize(frame);
   const view = new DataView(frame, 0, FRAME_HEADER_BYTES);
   const version = view.getUint8(VERSION_AT);
@@ -265,7 +265,7 @@ export function readHeader(frame: ArrayBuffer): FrameHeader {
     op: view.getUint8(OP_AT) as OpCode,
     dtype: view.getUint8(DTYPE_AT) as DtypeCode,
     reduceOp: view.getUint8(REDUCE_OP_AT) as ReduceOp,
-    algorithm: view.getUint8(ALGORITHM_AT) as Algorithm,
+    algorithm: view.getUint8(ALGORITHM_AT) as AlgorithmCode,
     step: view.getUint16(STEP_AT, true),
     generation: view.getUint32(GENERATION_AT, true),
     seq: view.getUint32(SEQ_AT, true),

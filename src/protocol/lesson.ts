@@ -4,13 +4,13 @@
  * pages show. Both are sent as JSON, so they are schemas.
  */
 import * as v from 'valibot';
-import { count, MAX_WORLD_SIZE, memberId, rank, worldSize } from './scalars.ts';
+import { countSchema, MAX_WORLD_SIZE, memberIdSchema, rankSchema, worldSizeSchema } from './scalars.ts';
 
 export const LESSON_MODES = ['ring', 'parameter-server'] as const;
 export type LessonMode = (typeof LESSON_MODES)[number];
 
 /** The largest number of a lesson. Sums of such numbers are easy to follow and exact in float32. */
-export const MAX_NUMBER = 99;
+export const MAX_LESSON_NUMBER = 99;
 /**
  * Each rank has at least this many numbers. If there are more ranks than this, each rank has as
  * many numbers as there are ranks, so that no chunk is empty.
@@ -25,24 +25,24 @@ const SLOW_SECONDS = { min: 2, max: 8 } as const;
 const MAX_PAGES = 32;
 
 /** Returns how many numbers each of `n` ranks has. */
-export function numbersOf(n: number): number {
+export function lessonNumbersPerRank(n: number): number {
   return Math.max(LEAST_NUMBERS, n);
 }
 
 const perRank = <const Item extends v.GenericSchema>(item: Item) => v.pipe(v.array(item), v.maxLength(MAX_WORLD_SIZE));
 const mode = v.picklist(LESSON_MODES);
 
-const number = v.pipe(v.number(), v.integer(), v.minValue(-MAX_NUMBER), v.maxValue(MAX_NUMBER));
+const number = v.pipe(v.number(), v.integer(), v.minValue(-MAX_LESSON_NUMBER), v.maxValue(MAX_LESSON_NUMBER));
 
 /** A rank's own numbers. */
-export const OwnNumbers = v.pipe(v.array(number), v.minLength(LEAST_NUMBERS), v.maxLength(MAX_WORLD_SIZE));
+export const OwnLessonNumbers = v.pipe(v.array(number), v.minLength(LEAST_NUMBERS), v.maxLength(MAX_WORLD_SIZE));
 
 /**
  * A rank whose link is slow. The rank sends its messages one after the other, and waits for
  * `seconds` before each message.
  */
 const Slow = v.strictObject({
-  rank,
+  rank: rankSchema,
   seconds: v.pipe(v.number(), v.minValue(SLOW_SECONDS.min), v.maxValue(SLOW_SECONDS.max)),
 });
 
@@ -53,20 +53,20 @@ export const LessonOrder = v.variant('type', [
    */
   v.strictObject({
     type: v.literal('edit'),
-    rank,
-    place: v.pipe(count, v.maxValue(MAX_WORLD_SIZE - 1)),
+    rank: rankSchema,
+    place: v.pipe(countSchema, v.maxValue(MAX_WORLD_SIZE - 1)),
     value: number,
   }),
   /**
    * Take the next `count` steps of the round without pauses, or all remaining steps if there are
    * fewer.
    */
-  v.strictObject({ type: v.literal('steps'), count: v.pipe(count, v.minValue(1)) }),
+  v.strictObject({ type: v.literal('steps'), count: v.pipe(countSchema, v.minValue(1)) }),
   /** Begin a new round with all ranks and their present numbers. */
   v.strictObject({ type: v.literal('begin'), mode }),
   v.strictObject({ type: v.literal('slow'), slow: v.nullable(Slow) }),
   /** Show this page of text to the class. */
-  v.strictObject({ type: v.literal('page'), page: v.pipe(count, v.maxValue(MAX_PAGES)) }),
+  v.strictObject({ type: v.literal('page'), page: v.pipe(countSchema, v.maxValue(MAX_PAGES)) }),
   v.strictObject({ type: v.literal('finish') }),
 ]);
 export type LessonOrder = v.InferOutput<typeof LessonOrder>;
@@ -77,24 +77,24 @@ export type LessonOrder = v.InferOutput<typeof LessonOrder>;
  */
 const LessonStep = v.strictObject({
   /** The time at which the rank's data for this step was ready to be sent. */
-  startedAt: perRank(count),
+  startedAt: perRank(countSchema),
   /**
    * The time at which the rank had received the data of this step; equal to `startedAt` if it
    * receives nothing.
    */
-  endedAt: perRank(count),
+  endedAt: perRank(countSchema),
   /** Payload bytes, without headers. */
-  sentBytes: perRank(count),
-  receivedBytes: perRank(count),
+  sentBytes: perRank(countSchema),
+  receivedBytes: perRank(countSchema),
 });
 export type LessonStep = v.InferOutput<typeof LessonStep>;
 
 const Round = v.strictObject({
   /** Number of the round, from 1. */
-  number: count,
+  number: countSchema,
   mode,
   /** Ranks 0 .. n-1 take part; ranks that join during the round wait for the next one. */
-  n: worldSize,
+  n: worldSizeSchema,
   /** Each rank's numbers at the start of the round (`own`) and now (`held`). */
   own: perRank(v.array(v.number())),
   held: perRank(v.array(v.number())),
@@ -103,25 +103,25 @@ const Round = v.strictObject({
 });
 export type LessonRound = v.InferOutput<typeof Round>;
 
-const Member = v.strictObject({ member: memberId, name: v.pipe(v.string(), v.maxLength(40)) });
-const Named = v.strictObject({ rank, name: v.string() });
+const Member = v.strictObject({ member: memberIdSchema, name: v.pipe(v.string(), v.maxLength(40)) });
+const Named = v.strictObject({ rank: rankSchema, name: v.string() });
 
 /**
  * Bytes that the busiest rank's line to the network carries in a whole round. The line carries both
  * directions at the same time, so each step counts the larger of its sent and received bytes.
  */
-const Measured = v.strictObject({ n: worldSize, bytes: count });
+const Measured = v.strictObject({ n: worldSizeSchema, bytes: countSchema });
 
 export const LessonState = v.strictObject({
   /** The number of changes so far. Of two states, the one with the higher version is newer. */
-  version: count,
+  version: countSchema,
   /** In ring order. */
   members: perRank(Member),
   /** The rank whose page sends the orders. */
-  leader: rank,
-  page: count,
+  leader: rankSchema,
+  page: countSchema,
   /** The numbers with which each rank starts the next round. */
-  numbers: perRank(OwnNumbers),
+  numbers: perRank(OwnLessonNumbers),
   round: Round,
   slow: v.nullable(Slow),
   /** Measurements of the latest complete round of each mode. */

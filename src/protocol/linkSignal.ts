@@ -1,20 +1,20 @@
 /** Signals by which two ranks connect. */
 import * as v from 'valibot';
-import { count, text } from './scalars.ts';
+import { countSchema, textSchema } from './scalars.ts';
 
 /**
  * Signals for simple-peer. The library's other signals (`renegotiate`, `transceiverRequest`) would
  * change the receiver's connection, so they are rejected.
  */
 export const PeerSignal = v.variant('type', [
-  v.strictObject({ type: v.literal('offer'), sdp: text(48 * 1024) }),
-  v.strictObject({ type: v.literal('answer'), sdp: text(48 * 1024) }),
+  v.strictObject({ type: v.literal('offer'), sdp: textSchema(48 * 1024) }),
+  v.strictObject({ type: v.literal('answer'), sdp: textSchema(48 * 1024) }),
   v.strictObject({
     type: v.literal('candidate'),
     candidate: v.strictObject({
-      candidate: text(1024),
-      sdpMid: v.optional(v.nullable(text(64))),
-      sdpMLineIndex: v.optional(v.nullable(count)),
+      candidate: textSchema(1024),
+      sdpMid: v.optional(v.nullable(textSchema(64))),
+      sdpMLineIndex: v.optional(v.nullable(countSchema)),
     }),
   }),
 ]);
@@ -22,7 +22,7 @@ export type PeerSignal = v.InferOutput<typeof PeerSignal>;
 
 const hex128 = v.pipe(v.string(), v.regex(/^[\da-f]{32}$/));
 /** Identifies a link through the server. */
-export const channelId = hex128;
+export const channelIdSchema = hex128;
 
 /** Signals by which two ranks connect. */
 export const LinkSignal = v.variant('type', [
@@ -38,13 +38,13 @@ export const LinkSignal = v.variant('type', [
    */
   v.strictObject({
     type: v.literal('server'),
-    channel: channelId,
+    channel: channelIdSchema,
     key: v.nullable(v.pipe(v.string(), v.regex(/^[\w-]{87}$/))),
   }),
 ]);
 export type LinkSignal = v.InferOutput<typeof LinkSignal>;
 /** A signal of a link through the server. */
-export type ServerSignal = Extract<LinkSignal, { type: 'server' }>;
+export type ServerLinkSignal = Extract<LinkSignal, { type: 'server' }>;
 
 /** Whether the signal belongs to a WebRTC connection. */
 export function isPeerSignal(signal: LinkSignal): signal is PeerSignal {

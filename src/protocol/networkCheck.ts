@@ -3,27 +3,31 @@
  * their server, where nobody trains, and link in pairs.
  */
 import * as v from 'valibot';
-import { finite } from './scalars.ts';
+import { finiteSchema } from './scalars.ts';
 
 /** Code of the room of network checks. The server opens it for the first tab. */
-export const CHECK_ROOM = 'NETWRK';
+export const NETWORK_CHECK_ROOM = 'NETWRK';
 /** Generation of all signals and links in this room. */
-export const CHECK_GENERATION = 0;
+export const NETWORK_CHECK_GENERATION = 0;
 /** Number of members before a member, and of members after it, to which the member may link. */
-export const MAX_PARTNERS = 3;
+export const MAX_NETWORK_CHECK_PARTNERS = 3;
 
 /** Whether two members of the room may link. `members` are in the order in which they joined. */
-export function arePartners(members: readonly { readonly member: string }[], member: string, peer: string): boolean {
+export function areNetworkCheckPartners(
+  members: readonly { readonly member: string }[],
+  member: string,
+  peer: string,
+): boolean {
   const [a, b] = [member, peer].map((one) => members.findIndex((entry) => entry.member === one));
-  return a! >= 0 && b! >= 0 && a !== b && Math.abs(a! - b!) <= MAX_PARTNERS;
+  return a! >= 0 && b! >= 0 && a !== b && Math.abs(a! - b!) <= MAX_NETWORK_CHECK_PARTNERS;
 }
 
-const positive = v.pipe(finite, v.gtValue(0));
+const positive = v.pipe(finiteSchema, v.gtValue(0));
 
 export const LinkSpeed = v.strictObject({ roundTripMs: positive, bytesPerSecond: positive });
 export type LinkSpeed = v.InferOutput<typeof LinkSpeed>;
 
-export type CheckResult<Works extends string, Fails extends string, NotTried extends string> =
+export type NetworkCheckResult<Works extends string, Fails extends string, NotTried extends string> =
   | { verdict: 'running' }
   | ({ verdict: 'works'; about: Works } & Partial<LinkSpeed>)
   /** `message`: the reason, in English, if there is more to say than `about` says. */
@@ -35,23 +39,23 @@ export interface PairReport {
   name: string;
   /** Whether the other tab is in the same browser, so that its data channel crosses no network. */
   isSameBrowser: boolean;
-  direct: CheckResult<'direct' | 'relayed', 'no-connection' | 'too-slow', 'no-webrtc' | 'only-server'>;
-  server: CheckResult<'encrypted' | 'clear', 'no-link' | 'too-slow', 'off'>;
+  direct: NetworkCheckResult<'direct' | 'relayed', 'no-connection' | 'too-slow', 'no-webrtc' | 'only-server'>;
+  server: NetworkCheckResult<'encrypted' | 'clear', 'no-link' | 'too-slow', 'off'>;
 }
 
 /** The results on one device, in the order in which the page shows them. */
 export interface NetworkReport {
-  page: CheckResult<'secure' | 'insecure', never, never>;
-  socket: CheckResult<'answered', 'no-answer' | 'refused', never>;
-  addresses: CheckResult<'names' | 'addresses', 'no-webrtc' | 'none', never>;
-  stun: CheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
-  turn: CheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
+  page: NetworkCheckResult<'secure' | 'insecure', never, never>;
+  socket: NetworkCheckResult<'answered', 'no-answer' | 'refused', never>;
+  addresses: NetworkCheckResult<'names' | 'addresses', 'no-webrtc' | 'none', never>;
+  stun: NetworkCheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
+  turn: NetworkCheckResult<'found', 'no-answer', 'none' | 'no-server' | 'no-webrtc'>;
   /** The latest first. */
   pairs: readonly PairReport[];
 }
 
 /** For each conclusion from a report: whether training will work; `null`: unknown. */
-export const ADVICE = {
+export const NETWORK_ADVICE = {
   /** Checks are still running. */
   wait: null,
   /** The WebSocket to the server does not open. */
@@ -82,15 +86,20 @@ export const ADVICE = {
   /** A pair has neither link. */
   none: false,
 } as const;
-export type Advice = keyof typeof ADVICE;
+export type NetworkAdvice = keyof typeof NETWORK_ADVICE;
 
 /** What a page tells the launcher. */
 export interface NetworkCheckEvent {
   type: 'network-check';
   report: NetworkReport;
-  advice: Advice;
+  advice: NetworkAdvice;
   /** The page's rows in its language: name, result, and what it means or how fast it is. */
-  rows: readonly { name: string; verdict: CheckResult<never, never, never>['verdict']; result: string; note: string }[];
+  rows: readonly {
+    name: string;
+    verdict: NetworkCheckResult<never, never, never>['verdict'];
+    result: string;
+    note: string;
+  }[];
   /** The advice in the page's language. */
   text: string;
 }

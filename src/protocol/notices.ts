@@ -3,8 +3,8 @@
  * write them in English.
  */
 import * as v from 'valibot';
-import { MAX_TASK_LENGTH } from '../util/activity.ts';
-import { count, displayName, ordinal, text } from './scalars.ts';
+import { MAX_TASK_NAME_LENGTH } from '../util/activity.ts';
+import { countSchema, displayNameSchema, ordinalSchema, textSchema } from './scalars.ts';
 
 /** Reasons for a suspension. */
 const SUSPENSION_REASONS = [
@@ -19,7 +19,7 @@ const SUSPENSION_REASONS = [
 ] as const;
 
 /** The task of a rank that does not answer, and for how long the rank has not answered. */
-const hanging = { task: text(MAX_TASK_LENGTH), seconds: count };
+const hanging = { task: textSchema(MAX_TASK_NAME_LENGTH), seconds: countSchema };
 
 export const Notice = v.variant('code', [
   /** The run has ended without a tab, which had lost its place in the room. */
@@ -27,16 +27,22 @@ export const Notice = v.variant('code', [
   /** The run has ended while a tab was not connected to the server. */
   v.strictObject({ code: v.literal('missed-end') }),
   /** A rank does not answer; the run ends, or continues without it. */
-  v.strictObject({ code: v.literal('hangs'), rank: ordinal, name: displayName, ...hanging, isOver: v.boolean() }),
+  v.strictObject({
+    code: v.literal('hangs'),
+    rank: ordinalSchema,
+    name: displayNameSchema,
+    ...hanging,
+    isOver: v.boolean(),
+  }),
   /** This tab does not answer. */
   v.strictObject({ code: v.literal('hangs-here'), ...hanging }),
   /** The run continues without this tab for `seconds`. */
-  v.strictObject({ code: v.literal('suspended'), reason: v.picklist(SUSPENSION_REASONS), seconds: count }),
+  v.strictObject({ code: v.literal('suspended'), reason: v.picklist(SUSPENSION_REASONS), seconds: countSchema }),
 ]);
 export type Notice = v.InferOutput<typeof Notice>;
 
 /** An English text for people. If the text was written from a notice, also the notice. */
-export interface NoticeText {
+export interface NoticeMessage {
   message: string;
   notice?: Notice | undefined;
 }
@@ -68,7 +74,7 @@ const SUSPENSIONS: Record<(typeof SUSPENSION_REASONS)[number], string> = {
   failing: `Each generation with this tab failed, so the other ranks continue without it. ${NETWORK}`,
 };
 
-export const NOTICE_SENTENCES: NoticeSentences = {
+export const ENGLISH_NOTICE_SENTENCES: NoticeSentences = {
   'lost-place': () =>
     'The run ended without this tab, which had lost its place in the room: its connection to the server was broken. ' +
     'The tab still has the model of its last step. Save it, or take part in the next run.',
@@ -82,8 +88,8 @@ export const NOTICE_SENTENCES: NoticeSentences = {
 };
 
 /** Returns a notice with its text in English. */
-export function noticeText(notice: Notice): NoticeText {
-  return { message: textOfNotice(notice, NOTICE_SENTENCES), notice };
+export function noticeMessageOf(notice: Notice): NoticeMessage {
+  return { message: textOfNotice(notice, ENGLISH_NOTICE_SENTENCES), notice };
 }
 
 export function textOfNotice(notice: Notice, sentences: NoticeSentences): string {

@@ -19,7 +19,7 @@ export function parseRoomCode(text: string): string | null {
  * Derives a code from `text`. The code is the same on every machine, so tabs that know the same
  * text find the same room.
  */
-export function roomCodeOf(text: string): string {
+export function roomCodeFromText(text: string): string {
   let rest = BigInt(`0x${hashState([new TextEncoder().encode(text)])}`);
   const base = BigInt(ROOM_CODE_ALPHABET.length);
   let code = '';
@@ -36,7 +36,7 @@ export function roomCodeOf(text: string): string {
  * @param returnMs milliseconds for which tabs may still return to a server that has just started;
  *   0 if this time is over.
  */
-export function noRoom(code: string, returnMs = 0): string {
+export function noRoomMessage(code: string, returnMs = 0): string {
   const text = `There is no room ${code} here. Check the code.`;
   if (returnMs <= 0) return text;
   return `${text} If it was open a moment ago, try again in ${Math.ceil(returnMs / 1000)} s: the server has restarted, and the room's tabs may not have returned.`;

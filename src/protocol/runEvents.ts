@@ -3,36 +3,44 @@
  * a file (`flightRecording.ts`). Other events (`events.ts`) stay in their tab and have only types.
  */
 import * as v from 'valibot';
-import { Confusion } from './confusion.ts';
+import { ConfusionMatrix } from './confusion.ts';
 import { LessonState } from './lesson.ts';
 import { RosterEntry } from './room.ts';
 import { CodecChoice, MAX_LAYER_NAME, RunResultSchema, WrittenSample } from './runResult.ts';
-import { count, finite, hash, perRank, rank, text, worldSize } from './scalars.ts';
+import {
+  countSchema,
+  finiteSchema,
+  hashSchema,
+  perRankSchema,
+  rankSchema,
+  textSchema,
+  worldSizeSchema,
+} from './scalars.ts';
 import { GpuCommands, RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
-import { Metrics } from '../spec/measures.ts';
+import { MetricValues } from '../spec/measures.ts';
 import { RUN_ALGORITHMS } from '../spec/algorithms.ts';
-import { SHARE_REASONS } from '../spec/names.ts';
-import { PIPELINE_SCHEDULES } from '../spec/pipeline.ts';
+import { WORK_SHARE_REASONS } from '../spec/names.ts';
+import { PIPELINE_SCHEDULE_NAMES } from '../spec/pipeline.ts';
 
 /** Statistics of one rank. Ranks exchange them every `hashEvery` steps. */
 const RankStatistics = v.object({
-  rank,
+  rank: rankSchema,
   /** Durations in milliseconds, as medians over the steps since the previous exchange. */
-  dataMs: finite,
-  computeMs: finite,
-  communicateMs: finite,
-  stepMs: finite,
+  dataMs: finiteSchema,
+  computeMs: finiteSchema,
+  communicateMs: finiteSchema,
+  stepMs: finiteSchema,
   /**
    * Bytes of frames that the rank has sent since the run began: for gradients, and for everything
    * else.
    */
-  gradientBytesSent: count,
-  otherBytesSent: count,
+  gradientBytesSent: countSchema,
+  otherBytesSent: countSchema,
   /** Bytes of received frames with gradients. */
-  gradientBytesReceived: count,
+  gradientBytesReceived: countSchema,
   /** Bytes of the rank's tensors; on a GPU, of its buffers. */
-  memoryBytes: count,
+  memoryBytes: countSchema,
   /** Medians over the steps since the previous exchange. */
   commands: v.exactOptional(GpuCommands),
 });
@@ -46,7 +54,7 @@ const LinkRoute = v.picklist(LINK_ROUTES);
 export type LinkRoute = v.InferOutput<typeof LinkRoute>;
 
 /** Whether the route goes through the signaling server. */
-export function isServed(route: LinkRoute): boolean {
+export function isServedRoute(route: LinkRoute): boolean {
   return route === 'server' || route === 'server-clear';
 }
 
@@ -56,36 +64,36 @@ export function isServed(route: LinkRoute): boolean {
  */
 export const GenerationEvent = v.object({
   type: v.literal('generation'),
-  generation: count,
+  generation: countSchema,
   /** The run's number, the same in all its generations. */
-  run: count,
-  rank,
-  worldSize,
+  run: countSchema,
+  rank: rankSchema,
+  worldSize: worldSizeSchema,
   /**
    * Like torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE: this rank's index among the ranks of its
    * browser, and the number of these ranks.
    */
-  localRank: rank,
-  localWorldSize: worldSize,
+  localRank: rankSchema,
+  localWorldSize: worldSizeSchema,
   /** The members in ring order: a member's index is its rank. */
-  members: perRank(RosterEntry),
+  members: perRankSchema(RosterEntry),
   /**
    * Pairs of ranks that are not neighbours in the ring, because the link between them was slow.
    * Missing if there are none.
    */
-  separated: v.optional(v.pipe(perRank(v.pipe(v.tuple([rank, rank]), v.readonly())), v.readonly())),
+  separated: v.optional(v.pipe(perRankSchema(v.pipe(v.tuple([rankSchema, rankSchema]), v.readonly())), v.readonly())),
   job: JobSpec,
 });
 
 /** The model is built and checked. The event states the model's sizes. */
 export const ModelEvent = v.object({
   type: v.literal('model'),
-  parameters: count,
-  gradientBytes: count,
-  bucketBytes: v.pipe(v.array(count), v.maxLength(1024)),
-  totalSteps: count,
-  trainSamples: count,
-  testSamples: count,
+  parameters: countSchema,
+  gradientBytes: countSchema,
+  bucketBytes: v.pipe(v.array(countSchema), v.maxLength(1024)),
+  totalSteps: countSchema,
+  trainSamples: countSchema,
+  testSamples: countSchema,
 });
 
 const MAX_LAYERS = 512;
@@ -97,62 +105,66 @@ export const PipelineEvent = v.object({
    * Number of ranks of each replica. Replica r consists of the ranks from r * `ranks` on, in the
    * order of their stages. The last ranks of the world may have no stage.
    */
-  ranks: worldSize,
-  replicas: worldSize,
-  microBatches: count,
-  schedule: v.picklist(PIPELINE_SCHEDULES),
+  ranks: worldSizeSchema,
+  replicas: worldSizeSchema,
+  microBatches: countSchema,
+  schedule: v.picklist(PIPELINE_SCHEDULE_NAMES),
   /**
    * Whether there are `ranks` + 1 stages, of which a replica's first rank has the first and the
    * last.
    */
   ring: v.boolean(),
   /** Layers in their order, with the bytes of their weights, gradients and averages. */
-  layers: v.pipe(v.array(v.object({ name: text(MAX_LAYER_NAME), bytes: count })), v.maxLength(MAX_LAYERS)),
+  layers: v.pipe(v.array(v.object({ name: textSchema(MAX_LAYER_NAME), bytes: countSchema })), v.maxLength(MAX_LAYERS)),
   /** Number of layers of each stage. */
-  cut: perRank(count),
+  cut: perRankSchema(countSchema),
 });
 
 /** A link of this rank opened or closed. */
 export const LinkEvent = v.object({
   type: v.literal('link'),
-  peerRank: rank,
+  peerRank: rankSchema,
   up: v.boolean(),
   route: LinkRoute,
-  roundTripMs: v.nullable(finite),
+  roundTripMs: v.nullable(finiteSchema),
 });
 
 export const StepEvent = v.object({
   type: v.literal('step'),
-  step: count,
+  step: countSchema,
   /** The epoch of the step, from 0, and the number of samples of this epoch in earlier steps. */
-  epoch: count,
-  offset: count,
+  epoch: countSchema,
+  offset: countSchema,
   /**
    * Mean loss over the step's samples: those of all ranks, or those of this rank if ranks train
    * independently.
    */
-  loss: finite,
-  samples: count,
+  loss: finiteSchema,
+  samples: countSchema,
   ms: StepTimes,
   /** The time when the step's parameters were updated, in milliseconds since the run began. */
-  at: finite,
+  at: finiteSchema,
 });
 
 export const TraceEvent = v.object({ type: v.literal('trace'), ...RecordedTrace.entries });
 
-export const RanksEvent = v.object({ type: v.literal('ranks'), step: count, ranks: perRank(RankStatistics) });
+export const RanksEvent = v.object({
+  type: v.literal('ranks'),
+  step: countSchema,
+  ranks: perRankSchema(RankStatistics),
+});
 
 export const HashesEvent = v.object({
   type: v.literal('hashes'),
-  step: count,
-  hashes: perRank(hash),
+  step: countSchema,
+  hashes: perRankSchema(hashSchema),
   agree: v.boolean(),
 });
 
 /** From this step on, this algorithm sends most bytes of the gradients. */
 export const AlgorithmEvent = v.object({
   type: v.literal('algorithm'),
-  step: count,
+  step: countSchema,
   algorithm: v.picklist(RUN_ALGORITHMS),
 });
 
@@ -162,21 +174,21 @@ export const AlgorithmEvent = v.object({
  */
 export const SharesEvent = v.object({
   type: v.literal('shares'),
-  step: count,
+  step: countSchema,
   /** By rank, in quarters of the batch size: 4 is an equal share. */
-  shares: perRank(count),
-  reason: v.picklist(SHARE_REASONS),
+  shares: perRankSchema(countSchema),
+  reason: v.picklist(WORK_SHARE_REASONS),
   /** By rank, in samples per second; `null` if the speed is not known or impossible. */
-  speeds: perRank(v.nullable(finite)),
+  speeds: perRankSchema(v.nullable(finiteSchema)),
   /**
    * Ranks that reported an impossible speed, each with that speed. None of them gets more than an
    * equal share.
    */
-  impossible: perRank(v.object({ rank, reported: text(32) })),
+  impossible: perRankSchema(v.object({ rank: rankSchema, reported: textSchema(32) })),
 });
 
 /** From this step on, gradients use the codec that the ranks have chosen. */
-export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choice: CodecChoice });
+export const CodecEvent = v.object({ type: v.literal('codec'), step: countSchema, choice: CodecChoice });
 
 /**
  * The model was evaluated on held-out samples after `step`: their mean loss, the accuracy (`null`
@@ -184,23 +196,23 @@ export const CodecEvent = v.object({ type: v.literal('codec'), step: count, choi
  */
 export const EvaluationEvent = v.object({
   type: v.literal('evaluation'),
-  step: count,
-  loss: finite,
-  accuracy: v.nullable(finite),
-  metrics: v.optional(Metrics),
-  samples: count,
+  step: countSchema,
+  loss: finiteSchema,
+  accuracy: v.nullable(finiteSchema),
+  metrics: v.optional(MetricValues),
+  samples: countSchema,
 });
 
 /**
  * The confusion matrix of all held-out samples after `step`. Emitted only if there are few classes.
  */
-export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: count, ...Confusion.entries });
+export const ConfusionEvent = v.object({ type: v.literal('confusion'), step: countSchema, ...ConfusionMatrix.entries });
 
 /**
  * Text generated by this rank's copy of a language model during training. `bigramLoss` is the same
  * as in `RunResult`.
  */
-export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: finite, ...WrittenSample.entries });
+export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: finiteSchema, ...WrittenSample.entries });
 
 /**
  * The numbers of all ranks of a lesson. `waitsFor` is the rank whose numbers this rank is waiting
@@ -209,7 +221,7 @@ export const SampleEvent = v.object({ type: v.literal('sample'), bigramLoss: fin
 export const LessonEvent = v.object({
   type: v.literal('lesson'),
   state: LessonState,
-  waitsFor: v.nullable(rank),
+  waitsFor: v.nullable(rankSchema),
   isMoving: v.boolean(),
 });
 

@@ -1,13 +1,13 @@
 /**
  * Links through the signaling server, for two members that cannot connect by WebRTC. Each end opens
- * a WebSocket of its own and sends `LinkOpening`, one JSON text. When both ends have done so, the
- * server answers each with `paired`. Then every message is binary, and the server forwards it
+ * a WebSocket of its own and sends `ServerLinkOpening`, one JSON text. When both ends have done so,
+ * the server answers each with `paired`. Then every message is binary, and the server forwards it
  * unread.
  */
 import * as v from 'valibot';
 import { PROTOCOL_VERSION } from './control.ts';
-import { channelId } from './linkSignal.ts';
-import { memberId, ordinal, roomCode, secret, text } from './scalars.ts';
+import { channelIdSchema } from './linkSignal.ts';
+import { memberIdSchema, ordinalSchema, roomCodeSchema, secretSchema, textSchema } from './scalars.ts';
 
 /** Path of these WebSockets on the signaling server. */
 export const SERVER_LINK_PATH = '/link';
@@ -18,24 +18,24 @@ export const SERVER_LINK_PATH = '/link';
  */
 export const MIN_COUNTED_BYTES = 2048;
 
-export const LinkOpening = v.strictObject({
+export const ServerLinkOpening = v.strictObject({
   version: v.literal(PROTOCOL_VERSION),
-  room: roomCode,
+  room: roomCodeSchema,
   /** The sender, and the latest token that it has received from the server. */
-  member: memberId,
-  token: secret,
+  member: memberIdSchema,
+  token: secretSchema,
   /** The generation, or the feed, for which the link is opened. The link may outlive it. */
-  generation: ordinal,
-  peer: memberId,
+  generation: ordinalSchema,
+  peer: memberIdSchema,
   /** Id of the link. The initiating end chooses it and sends it to the other end in a signal. */
-  channel: channelId,
+  channel: channelIdSchema,
 });
-export type LinkOpening = v.InferOutput<typeof LinkOpening>;
+export type ServerLinkOpening = v.InferOutput<typeof ServerLinkOpening>;
 
-export const LinkAnswer = v.variant('type', [
+export const ServerLinkAnswer = v.variant('type', [
   /** Both ends are there. */
   v.strictObject({ type: v.literal('paired') }),
   /** The link cannot be opened; the server then closes the connection. */
-  v.strictObject({ type: v.literal('refused'), message: text(1000) }),
+  v.strictObject({ type: v.literal('refused'), message: textSchema(1000) }),
 ]);
-export type LinkAnswer = v.InferOutput<typeof LinkAnswer>;
+export type ServerLinkAnswer = v.InferOutput<typeof ServerLinkAnswer>;

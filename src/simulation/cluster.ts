@@ -4,19 +4,19 @@
  * functions are pure, and the same seed always results in the same cluster.
  */
 import { allReducePlanner } from '../collectives/plans/algorithms.ts';
-import { stepsOf } from '../collectives/plans/plans.ts';
-import { scheduleOf } from './schedule.ts';
-import { simulate } from './simulate.ts';
+import { planStepNumbers } from '../collectives/plans/plans.ts';
+import { simulationScheduleOf } from './schedule.ts';
+import { simulateSchedule } from './simulate.ts';
 import type { HopEvent, StepTimes } from '../protocol/stepTrace.ts';
 import type { AllReduceName } from '../spec/algorithms.ts';
 import { createRng, mixSeed, type Rng } from '../util/rng.ts';
 
-export interface Cluster {
+export interface SimulatedCluster {
   seed: number;
-  machines: readonly Machine[];
+  machines: readonly SimulatedMachine[];
 }
 
-export interface Machine {
+export interface SimulatedMachine {
   /** Time of the forward and backward pass, milliseconds. */
   computeMs: number;
   /** Rate of the link to the right neighbour, bytes per millisecond. */
@@ -52,7 +52,7 @@ const FLOAT_BYTES = 4;
  * Creates a cluster. One of its machines is old and takes twice as long. One of its links uses a
  * relay.
  */
-export function clusterOf(n: number, seed: number): Cluster {
+export function createSimulatedCluster(n: number, seed: number): SimulatedCluster {
   const rng = createRng(mixSeed(seed, n));
   const old = rng.below(n);
   const relayed = rng.below(n);
@@ -67,7 +67,7 @@ export function clusterOf(n: number, seed: number): Cluster {
 
 /** Returns the times of all ranks for a step that all-reduces `bytes` of gradients. */
 export function simulateStep(
-  { seed, machines }: Cluster,
+  { seed, machines }: SimulatedCluster,
   step: number,
   bytes: number,
   algorithm: AllReduceName,
@@ -89,7 +89,7 @@ export function simulateStep(
     combineMsPerByte: COMBINE_MS_PER_BYTE,
   };
   const planner = allReducePlanner(algorithm, n, count);
-  const { endedAt, endOf } = simulate(scheduleOf(planner, n), {
+  const { endedAt, endOf } = simulateSchedule(simulationScheduleOf(planner, n), {
     network,
     elementBytes: FLOAT_BYTES,
     startAt: startedAt,
@@ -97,7 +97,7 @@ export function simulateStep(
   return startedAt.map((began, rank) => {
     const exposed = Math.max(0, endedAt[rank]! - began);
     const plan = planner(rank);
-    const hops = stepsOf(plan).map((planStep): HopEvent => {
+    const hops = planStepNumbers(plan).map((planStep): HopEvent => {
       const received = plan.find((move) => move.step === planStep && move.kind === 'receive');
       const added = received === undefined || received.how === 'copy' ? 0 : received.end - received.start;
       return {

@@ -1,14 +1,14 @@
 /** Creates networks for simulations from the constants of the cost model. */
-import type { Costs } from '../collectives/plans/costModel.ts';
-import type { Network, Path } from './simulate.ts';
+import type { NetworkCosts } from '../collectives/plans/costModel.ts';
+import type { SimulatedNetwork, SimulatedPath } from './simulate.ts';
 
-type Ends = Pick<Path, 'first' | 'second'>;
+type Ends = Pick<SimulatedPath, 'first' | 'second'>;
 
 /**
  * Creates the network of tabs on one machine. The machine's cores carry all frames one after the
  * other.
  */
-export function oneMachine(n: number, costs: Costs): Network {
+export function oneMachine(n: number, costs: NetworkCosts): SimulatedNetwork {
   const { sharedMsPerByte, crowdMsPerByte, sharedMsPerFrame } = costs;
   const cores = { msPerByte: sharedMsPerByte + n * crowdMsPerByte, msPerFrame: sharedMsPerFrame };
   return network(costs, [cores], () => ({ first: 0, second: null }));
@@ -18,7 +18,7 @@ export function oneMachine(n: number, costs: Costs): Network {
  * Creates a network in which each rank has a machine of its own. The machines are connected by a
  * switch that is never the bottleneck. Each rank has an uplink and a downlink to the switch.
  */
-export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByte): Network {
+export function switchedNetwork(n: number, costs: NetworkCosts, downMsPerByte = costs.msPerByte): SimulatedNetwork {
   const ups = Array.from({ length: n }, () => ({ msPerByte: costs.msPerByte, msPerFrame: costs.sharedMsPerFrame }));
   const downs = Array.from({ length: n }, () => ({ msPerByte: downMsPerByte, msPerFrame: 0 }));
   return network(costs, [...ups, ...downs], (from, to) => ({ first: from, second: n + to }));
@@ -29,13 +29,17 @@ export function switched(n: number, costs: Costs, downMsPerByte = costs.msPerByt
  * passes the radio channel of the sender's access point, and then that of the receiver's access
  * point.
  */
-export function wireless(n: number, costs: Costs, perPoint: number): Network {
+export function wirelessNetwork(n: number, costs: NetworkCosts, perPoint: number): SimulatedNetwork {
   const points = Array.from({ length: Math.ceil(n / perPoint) }, () => ({ msPerByte: costs.msPerByte, msPerFrame: 0 }));
   const pointOf = (rank: number): number => Math.floor(rank / perPoint);
   return network(costs, points, (from, to) => ({ first: pointOf(from), second: pointOf(to) }));
 }
 
-function network(costs: Costs, resources: Network['resources'], endsOf: (from: number, to: number) => Ends): Network {
+function network(
+  costs: NetworkCosts,
+  resources: SimulatedNetwork['resources'],
+  endsOf: (from: number, to: number) => Ends,
+): SimulatedNetwork {
   const latency = { latencyMs: costs.hopMs, latencyMsPerByte: costs.hopMsPerByte };
   return {
     resources,

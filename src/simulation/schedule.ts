@@ -3,10 +3,10 @@
  * moves, as `inFlightOp.ts` does for ops in place. It also finds the receive that belongs to each
  * send. The numbers are in flat arrays, because a ring of 1024 ranks has four million moves.
  */
-import { dependencies } from '../collectives/plans/moveProgress.ts';
+import { moveDependencies } from '../collectives/plans/moveProgress.ts';
 import type { Planner } from '../collectives/plans/plans.ts';
 
-export interface Schedule {
+export interface SimulationSchedule {
   readonly n: number;
   /**
    * Rank r has the moves `firstMove[r]` .. `firstMove[r+1]`-1, in the plan's order. Empty moves are
@@ -26,24 +26,24 @@ export interface Schedule {
    * List i of `before` has the moves for which move i waits. List i of `after` has the moves that
    * wait for move i.
    */
-  readonly before: Lists;
-  readonly after: Lists;
-  readonly lanes: Lanes;
+  readonly before: PackedLists;
+  readonly after: PackedLists;
+  readonly lanes: SimulatedSendLanes;
 }
 
 /** Kinds of moves. */
-export const SEND = 0;
+export const SEND_MOVE = 0;
 const COPY = 1;
-export const COMBINE = 2;
+export const COMBINE_MOVE = 2;
 
 /** The items of list i have the indices `first[i]` .. `first[i+1]`-1. */
-export interface Lists {
+export interface PackedLists {
   readonly first: Int32Array;
   readonly items: Int32Array;
 }
 
 /** One list (lane) for each pair of ranks: the sends from one to the other, in order. */
-export interface Lanes extends Lists {
+export interface SimulatedSendLanes extends PackedLists {
   readonly from: Int32Array;
   readonly to: Int32Array;
 }
@@ -54,7 +54,7 @@ export interface Lanes extends Lists {
  * @throws Error if the plan is wrong: a send has no receive with the same step and length, or a
  * receive has no send.
  */
-export function scheduleOf(planner: Planner, n: number): Schedule {
+export function simulationScheduleOf(planner: Planner, n: number): SimulationSchedule {
   const fields = { rank: new Ints(), step: new Ints(), start: new Ints(), end: new Ints(), kind: new Ints() };
   const lane = new Ints();
   const firstMove = new Ints();
@@ -66,7 +66,7 @@ export function scheduleOf(planner: Planner, n: number): Schedule {
     const plan = planner(rank).filter(({ start, end }) => end > start);
     const base = fields.rank.length;
     firstMove.push(base);
-    for (const needs of dependencies(plan)) {
+    for (const needs of moveDependencies(plan)) {
       before.first.push(before.items.length);
       for (const move of needs.before) before.items.push(base + move);
     }
@@ -77,7 +77,7 @@ export function scheduleOf(planner: Planner, n: number): Schedule {
       fields.step.push(move.step);
       fields.start.push(move.start);
       fields.end.push(move.end);
-      fields.kind.push(kind === 'send' ? SEND : how === 'copy' ? COPY : COMBINE);
+      fields.kind.push(kind === 'send' ? SEND_MOVE : how === 'copy' ? COPY : COMBINE_MOVE);
       if (kind === 'receive') {
         lane.push(-1);
         const list = receives.get(peer * n + rank);
@@ -117,10 +117,10 @@ function valuesOf<Key extends string>(lists: Record<Key, Ints>): Record<Key, Int
   return Object.fromEntries(values) as Record<Key, Int32Array>;
 }
 
-type Moves = Pick<Schedule, 'step' | 'start' | 'end'>;
+type Moves = Pick<SimulationSchedule, 'step' | 'start' | 'end'>;
 
 /** Matches sends and receives by step: a send and its receive have the same step number. */
-function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, number[]>): Int32Array {
+function partners(n: number, moves: Moves, lanes: SimulatedSendLanes, receives: Map<number, number[]>): Int32Array {
   const { step, start, end } = moves;
   const partner = new Int32Array(step.length).fill(-1);
   const byStep = (a: number, b: number): number => step[a]! - step[b]!;
@@ -148,7 +148,7 @@ function partners(n: number, moves: Moves, lanes: Lanes, receives: Map<number, n
 }
 
 /** Returns the inverse relation: list j contains i if list i contains j. */
-function reversed({ first, items }: Lists): Lists {
+function reversed({ first, items }: PackedLists): PackedLists {
   const starts = new Int32Array(first.length);
   for (const item of items) starts[item + 1]! += 1;
   for (let i = 1; i < starts.length; i++) starts[i]! += starts[i - 1]!;

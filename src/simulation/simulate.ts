@@ -7,9 +7,9 @@
  * which only matters if ranks start at different times.
  */
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
-import type { Move } from '../collectives/plans/plans.ts';
+import type { PlanMove } from '../collectives/plans/plans.ts';
 import { EventQueue } from './eventQueue.ts';
-import { COMBINE, SEND, type Schedule } from './schedule.ts';
+import { COMBINE_MOVE, SEND_MOVE, type SimulationSchedule } from './schedule.ts';
 
 /**
  * A resource that carries one frame after the other: an uplink, a radio channel, the cores of a
@@ -20,7 +20,7 @@ export interface SerialResource {
   readonly msPerFrame: number;
 }
 
-export interface Path {
+export interface SimulatedPath {
   /**
    * Index of the resource over which a sender's frames leave, in the order in which they were sent.
    */
@@ -39,15 +39,15 @@ export interface Path {
   readonly latencyMsPerByte: number;
 }
 
-export interface Network {
+export interface SimulatedNetwork {
   readonly resources: readonly SerialResource[];
-  readonly pathOf: (from: number, to: number) => Path;
+  readonly pathOf: (from: number, to: number) => SimulatedPath;
   /** Time per byte to combine received values with the rank's own values. */
   readonly combineMsPerByte: number;
 }
 
 export interface SimulationOptions {
-  network: Network;
+  network: SimulatedNetwork;
   elementBytes: number;
   /** Number of bytes of a segment. By default a segment fills a frame. */
   segmentBytes?: number;
@@ -65,7 +65,7 @@ interface Simulated {
    * Returns the time at which a rank's send in `step` had left the rank, or at which the rank's
    * receive in `step` was done. `null` if the rank has no such move.
    */
-  readonly endOf: (rank: number, kind: Move['kind'], step: number) => number | null;
+  readonly endOf: (rank: number, kind: PlanMove['kind'], step: number) => number | null;
 }
 
 /** Kinds of events. START is an event of a rank, the others are events of a move. */
@@ -77,7 +77,7 @@ const EVENT_BITS = 2;
  *
  * @throws Error if the plan is wrong: ranks wait for each other forever.
  */
-export function simulate(schedule: Schedule, options: SimulationOptions): Simulated {
+export function simulateSchedule(schedule: SimulationSchedule, options: SimulationOptions): Simulated {
   const { network, elementBytes, startAt, segmentBytes = MAX_FRAME_BYTES - FRAME_HEADER_BYTES } = options;
   const { n, firstMove, kind, rank, start, end, lane, partner, before, after, lanes } = schedule;
   const { resources, combineMsPerByte } = network;
@@ -137,11 +137,11 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     done[move]! += elements;
     if (done[move] === lengthOf(move)) {
       left -= 1;
-      if (kind[move] !== SEND) moveEnds[move] = now;
+      if (kind[move] !== SEND_MOVE) moveEnds[move] = now;
     }
     for (let i = after.first[move]!; i < after.first[move + 1]!; i++) {
       const later = after.items[i]!;
-      if (kind[later] === SEND) pump(lane[later]!);
+      if (kind[later] === SEND_MOVE) pump(lane[later]!);
       else take(later);
     }
   };
@@ -188,7 +188,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
       const elements = nextSegment(move, done);
       const low = start[move]! + done[move]!;
       if (!isClear(move, low, low + elements)) return;
-      if (kind[move] === COMBINE && combineMsPerByte > 0) {
+      if (kind[move] === COMBINE_MOVE && combineMsPerByte > 0) {
         isTaking[move] = 1;
         rankFreeAt[own] = Math.max(now, rankFreeAt[own]!) + elements * elementBytes * combineMsPerByte;
         queue.push(rankFreeAt[own], eventOf(Event.TAKEN, move));
@@ -199,7 +199,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
   const begin = (one: number): void => {
     isStarted[one] = 1;
     for (let move = firstMove[one]!; move < firstMove[one + 1]!; move++) {
-      if (kind[move] === SEND) pump(lane[move]!);
+      if (kind[move] === SEND_MOVE) pump(lane[move]!);
       else take(move);
     }
   };
@@ -242,7 +242,7 @@ export function simulate(schedule: Schedule, options: SimulationOptions): Simula
     events,
     endOf(ofRank, wanted, step) {
       for (let move = firstMove[ofRank]!; move < firstMove[ofRank + 1]!; move++) {
-        if (schedule.step[move] === step && (kind[move] === SEND) === (wanted === 'send')) return moveEnds[move]!;
+        if (schedule.step[move] === step && (kind[move] === SEND_MOVE) === (wanted === 'send')) return moveEnds[move]!;
       }
       return null;
     },

@@ -4,17 +4,17 @@
  * so loss and accuracy follow a formula.
  */
 import { allReducePlanner, autoAlgorithm } from '../collectives/plans/algorithms.ts';
-import type { Plan } from '../collectives/plans/plans.ts';
-import { rightOf } from '../collectives/plans/ringPlan.ts';
+import type { CollectivePlan } from '../collectives/plans/plans.ts';
+import { rightNeighbourOf } from '../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../protocol/room.ts';
 import type { EngineEvent, RankTelemetry } from '../protocol/events.ts';
 import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
 import type { StepLane } from '../protocol/stepTrace.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import { parseJob } from '../spec/job.ts';
-import { exposedWait, laneOf, SENT_SEGMENTS, simplify } from '../telemetry/stepLane.ts';
+import { exposedWait, stepLaneOf, SENT_SEGMENTS, simplifyLane } from '../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
-import { clusterOf, simulateStep, type Cluster, type SimulatedStep } from './cluster.ts';
+import { createSimulatedCluster, simulateStep, type SimulatedCluster, type SimulatedStep } from './cluster.ts';
 
 interface SimulatedRun {
   /** The first events of a run: those of the room, the generation and the model. */
@@ -41,7 +41,7 @@ const NAMES = ['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances'
  * @param note text on the page that says that the run is simulated.
  */
 export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, note: string): SimulatedRun {
-  const cluster = clusterOf(n, seed);
+  const cluster = createSimulatedCluster(n, seed);
   const job = parseJob({ seed, batchSize: BATCH, epochs: 5, hashEvery: 10, algorithm });
   const used = algorithm === 'auto' ? autoAlgorithm(n, GRADIENT_BYTES) : algorithm;
   const bytesSent = Array.from({ length: n }, (_, rank) => bytesSentBy(allReducePlanner(used, n, ELEMENTS)(rank)));
@@ -96,7 +96,7 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
       // The links to the left and to the right neighbour. With two ranks, the same link leads to
       // both.
       ...[n - 1, SEEN_BY].map((from): EngineEvent => {
-        const peerRank = from === SEEN_BY ? rightOf(SEEN_BY, n) : from;
+        const peerRank = from === SEEN_BY ? rightNeighbourOf(SEEN_BY, n) : from;
         return { type: 'link', peerRank, up: true, ...wayOf(cluster, from) };
       }),
       { type: 'state', state: 'RUNNING', generation: 1, detail: '', isServerAway: false, connecting: [] },
@@ -109,10 +109,10 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
       const own = steps[SEEN_BY]!;
       for (const rank of sent.keys()) sent[rank]! += bytesSent[rank]!;
       const lanes = steps.map((simulated) =>
-        laneOf({ step, startedAt: began, ms: simulated.ms, traces: [shifted(simulated, began)] }),
+        stepLaneOf({ step, startedAt: began, ms: simulated.ms, traces: [shifted(simulated, began)] }),
       );
       for (const [rank, lane] of lanes.entries())
-        reported[rank] = [...reported[rank]!, simplify(lane, SENT_SEGMENTS)].slice(-REPORTED_STEPS);
+        reported[rank] = [...reported[rank]!, simplifyLane(lane, SENT_SEGMENTS)].slice(-REPORTED_STEPS);
       const events: EngineEvent[] = [
         ...(step === 0 ? [{ type: 'algorithm' as const, step, algorithm: used }] : []),
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },
@@ -174,7 +174,10 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
  * Returns the route, the round-trip time and the connections of the link from a rank to its right
  * neighbour.
  */
-function wayOf({ machines }: Cluster, from: number): { route: LinkRoute; roundTripMs: number; connections: number } {
+function wayOf(
+  { machines }: SimulatedCluster,
+  from: number,
+): { route: LinkRoute; roundTripMs: number; connections: number } {
   const { isRelayed, latencyMs } = machines[from]!;
   return { route: isRelayed ? 'relayed' : 'direct', roundTripMs: 2 * latencyMs, connections: 1 };
 }
@@ -189,7 +192,7 @@ function shifted({ startedAt, algorithm, hops }: SimulatedStep, by: number): Omi
 }
 
 /** Returns the bytes of gradients that a rank sends in one all-reduce. */
-function bytesSentBy(plan: Plan): number {
+function bytesSentBy(plan: CollectivePlan): number {
   return plan.reduce((sum, { kind, start, end }) => sum + (kind === 'send' ? (end - start) * ELEMENT_BYTES : 0), 0);
 }
 

@@ -29,7 +29,7 @@ export function groupSizeOf(n: number): number {
  *
  * @param isEncoded whether a codec encodes the values.
  */
-export function whyAlgorithmDoesNotFit(name: AlgorithmName, n: number, isEncoded = false): string | null {
+export function whyAlgorithmCannotRun(name: AlgorithmName, n: number, isEncoded = false): string | null {
   if (name === 'two-level' && n > 1 && groupSizeOf(n) === 1) {
     return `two-level needs groups of equal size, but ${n} ranks cannot be divided into several groups of 2 or more`;
   }

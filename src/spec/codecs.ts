@@ -58,17 +58,17 @@ export const CODECS = {
 } as const satisfies Record<string, CodecFacts>;
 
 /** A run's codec. */
-export type JobCodec = keyof typeof CODECS;
+export type JobCodecName = keyof typeof CODECS;
 
 /** The codecs that all-reduces implement. With `fp32`, values are sent unchanged. */
-export type CodecName = {
-  [Name in JobCodec]: (typeof CODECS)[Name]['encodes'] extends 'gradient' ? never : Name;
-}[JobCodec];
+export type CollectiveCodecName = {
+  [Name in JobCodecName]: (typeof CODECS)[Name]['encodes'] extends 'gradient' ? never : Name;
+}[JobCodecName];
 
-export const CODEC_NAMES = Object.keys(CODECS) as JobCodec[];
+export const CODEC_NAMES = Object.keys(CODECS) as JobCodecName[];
 
 /** Whether all-reduces implement the codec. */
-export function isCollectiveCodec(codec: PlannedCodec): codec is CodecName {
+export function isCollectiveCodec(codec: JobCodecChoice): codec is CollectiveCodecName {
   return codec !== 'auto' && CODECS[codec].encodes !== 'gradient';
 }
 
@@ -81,5 +81,5 @@ export const PIPELINE_CODECS = CODEC_NAMES.filter((name) => CODECS[name].fitsPip
  * The codecs that a job can name. With `auto`, the ranks measure their first steps and then choose
  * one of {@link CODEC_NAMES} together.
  */
-export type PlannedCodec = JobCodec | 'auto';
-export const PLANNED_CODECS: readonly PlannedCodec[] = [...CODEC_NAMES, 'auto'];
+export type JobCodecChoice = JobCodecName | 'auto';
+export const CODEC_CHOICES: readonly JobCodecChoice[] = [...CODEC_NAMES, 'auto'];

@@ -64,7 +64,7 @@ const PICTURES: readonly (readonly [format: string, start: RegExp])[] = [
 const SVG = /\.svgz?$/i;
 
 /** Returns whether a file is hidden, or was added by a system or a program. */
-export function isHidden(path: string): boolean {
+export function isHiddenFile(path: string): boolean {
   return path.split('/').some((step) => step.startsWith('.') || SYSTEM.test(step));
 }
 

@@ -3,7 +3,7 @@
  * in such an object, and describes it.
  */
 import * as v from 'valibot';
-import { nearestOf } from '../util/nearest.ts';
+import { mostSimilarName } from '../util/nearest.ts';
 
 /** The command-line option of a field. */
 export interface FieldOption {
@@ -17,7 +17,7 @@ export interface FieldOption {
 }
 
 /** The declaration of a field. Command line, links, forms and files are all derived from it. */
-export interface Field<
+export interface FieldDeclaration<
   Schema extends v.GenericSchema = v.GenericSchema,
   Option extends FieldOption | undefined = FieldOption | undefined,
 > {
@@ -31,7 +31,7 @@ export interface Field<
  *
  * @param empty the problem of an empty list.
  */
-export function namesOrNull<const Names extends readonly string[]>(names: Names, empty: string) {
+export function namesOrNullSchema<const Names extends readonly string[]>(names: Names, empty: string) {
   return v.nullable(
     v.pipe(
       v.array(v.picklist(names)),
@@ -41,18 +41,17 @@ export function namesOrNull<const Names extends readonly string[]>(names: Names,
   );
 }
 
-type FieldTable = Readonly<Record<string, Field>>;
+type FieldTable = Readonly<Record<string, FieldDeclaration>>;
 type Schemas<Fields extends FieldTable> = { -readonly [Name in keyof Fields]: Fields[Name]['schema'] };
 
-export function field<const Schema extends v.GenericSchema, const Option extends FieldOption | undefined = undefined>(
-  schema: Schema,
-  defaultValue: v.InferOutput<Schema>,
-  option?: Option,
-): Field<Schema, Option> {
+export function declareField<
+  const Schema extends v.GenericSchema,
+  const Option extends FieldOption | undefined = undefined,
+>(schema: Schema, defaultValue: v.InferOutput<Schema>, option?: Option): FieldDeclaration<Schema, Option> {
   return { schema, defaultValue, option: option as Option };
 }
 
-export function schemasOf<const Fields extends FieldTable>(fields: Fields): Schemas<Fields> {
+export function schemasOfFields<const Fields extends FieldTable>(fields: Fields): Schemas<Fields> {
   const schemas = Object.entries(fields).map(([name, { schema }]) => [name, schema]);
   return Object.fromEntries(schemas) as Schemas<Fields>;
 }
@@ -68,13 +67,13 @@ export function defaultValuesOf<const Fields extends FieldTable>(
  * How the value of a field is written in a command line or a link; `null` if the field has no such
  * notation.
  */
-export type Notation = 'choice' | 'text' | 'whole' | 'decimal' | 'switch' | 'list' | null;
+export type FieldNotation = 'choice' | 'text' | 'whole' | 'decimal' | 'switch' | 'list' | null;
 
-export function notationOf(schema: v.GenericSchema): Notation {
-  if ('wrapped' in schema) return notationOf(schema.wrapped as v.GenericSchema);
+export function fieldNotationOf(schema: v.GenericSchema): FieldNotation {
+  if ('wrapped' in schema) return fieldNotationOf(schema.wrapped as v.GenericSchema);
   switch (schema.type) {
     case 'picklist':
-      return choicesOf(schema).every((one) => typeof one === 'string') ? 'choice' : 'whole';
+      return picklistValuesOf(schema).every((one) => typeof one === 'string') ? 'choice' : 'whole';
     case 'number':
       return 'pipe' in schema && (schema.pipe as { type: string }[]).some(({ type }) => type === 'integer')
         ? 'whole'
@@ -91,15 +90,15 @@ export function notationOf(schema: v.GenericSchema): Notation {
 }
 
 /** Returns the values of a picklist, or an empty list for other schemas. */
-export function choicesOf(schema: v.GenericSchema): readonly unknown[] {
-  if ('wrapped' in schema) return choicesOf(schema.wrapped as v.GenericSchema);
+export function picklistValuesOf(schema: v.GenericSchema): readonly unknown[] {
+  if ('wrapped' in schema) return picklistValuesOf(schema.wrapped as v.GenericSchema);
   return 'options' in schema ? (schema.options as unknown[]) : [];
 }
 
 /**
  * A problem in an object. The path to it consists of field names and list indices, from the top.
  */
-export interface Problem {
+export interface FieldProblem {
   path: readonly (string | number)[];
   /** The message, without a full stop. */
   message: string;
@@ -109,7 +108,7 @@ export interface Problem {
  * Returns a schema for objects with exactly these fields. The error for an unknown field suggests
  * the most similar name.
  */
-export function fieldsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
+export function strictFieldsSchema<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.strictObject(entries, ({ expected, input, message }) => {
     if (expected === 'never' && typeof input === 'string') return unknownField(input, Object.keys(entries));
     return input === undefined && expected !== null ? `the field ${expected} is missing` : message;
@@ -117,12 +116,12 @@ export function fieldsOf<const Entries extends v.ObjectEntries>(entries: Entries
 }
 
 /** Returns the first problem that a schema reported. */
-export function problemOf([issue]: readonly [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]]): Problem {
+export function firstSchemaProblem([issue]: readonly [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]]): FieldProblem {
   return { path: issue.path?.map(({ key }) => key as string | number) ?? [], message: issue.message };
 }
 
 /** Returns a problem's path in valibot's format. */
-export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePathItem[]] {
+export function issuePath(path: FieldProblem['path']): [v.IssuePathItem, ...v.IssuePathItem[]] {
   const items = path.map((key): v.IssuePathItem => ({
     type: 'unknown',
     origin: 'value',
@@ -137,7 +136,7 @@ export function issuePath(path: Problem['path']): [v.IssuePathItem, ...v.IssuePa
  * Returns a check for objects whose fields are valid one by one. It reports a problem between
  * several fields.
  */
-export function checkOf<Fields>(findProblem: (fields: Fields) => Problem | null) {
+export function crossFieldCheck<Fields>(findProblem: (fields: Fields) => FieldProblem | null) {
   return v.rawCheck<Fields>(({ dataset, addIssue }) => {
     const problem = dataset.typed && !dataset.issues ? findProblem(dataset.value) : null;
     if (problem !== null) addIssue({ message: problem.message, path: issuePath(problem.path) });
@@ -145,13 +144,13 @@ export function checkOf<Fields>(findProblem: (fields: Fields) => Problem | null)
 }
 
 /** Returns a problem as text, like `model.config.layers[3].units: what is wrong`. */
-export function sentenceOf({ path, message }: Problem): string {
+export function fieldProblemSentence({ path, message }: FieldProblem): string {
   const place = path.map((step, i) => (typeof step === 'number' ? `[${step}]` : i === 0 ? step : `.${step}`)).join('');
   return place === '' ? message : `${place}: ${message}`;
 }
 
 function unknownField(name: string, known: readonly string[]): string {
-  const near = nearestOf(name, known);
+  const near = mostSimilarName(name, known);
   return near === null
     ? `there is no such field; the fields are ${known.join(', ')}`
     : `there is no such field; did you mean ${near}`;

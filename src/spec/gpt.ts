@@ -3,7 +3,7 @@
  * for people; a job contains only the numbers.
  */
 import * as v from 'valibot';
-import { field, fieldsOf, schemasOf } from './fields.ts';
+import { declareField, strictFieldsSchema, schemasOfFields } from './fields.ts';
 
 /**
  * Kinds of tokens. `characters`: one token per character of the text. `byte-pairs`: one token per
@@ -15,9 +15,9 @@ export type TokenKind = (typeof TOKEN_KINDS)[number];
 /** The smallest number of byte-pair tokens: one for each of the 256 bytes, and one pair. */
 const MIN_BYTE_PAIRS = 257;
 /** The largest number of characters in a vocabulary. */
-export const MAX_CHARACTERS = 4096;
+export const MAX_VOCABULARY_CHARACTERS = 4096;
 /** The largest number of tokens: a token is stored in 16 bits. */
-export const MAX_VOCABULARY = 65_536;
+export const MAX_VOCABULARY_TOKENS = 65_536;
 /**
  * The longest context is that of GPT-2. It is limited because the cost of attention grows with the
  * square of the context.
@@ -30,7 +30,7 @@ const MAX_CONTEXT = 1024;
 const MAX_WIDTH = 1600;
 const MAX_LAYERS = 48;
 /** The longest prompt, in characters. */
-export const MAX_PROMPT = 200;
+export const MAX_PROMPT_LENGTH = 200;
 
 const count = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max));
 
@@ -50,19 +50,19 @@ const TINY = {
 };
 
 export const GPT_FIELDS = {
-  layers: field(count(1, MAX_LAYERS), TINY.layers),
+  layers: declareField(count(1, MAX_LAYERS), TINY.layers),
   /** Attention heads per layer. Each head has `width / heads` channels. */
-  heads: field(count(1, 64), TINY.heads),
+  heads: declareField(count(1, 64), TINY.heads),
   /** Channels. */
-  width: field(count(8, MAX_WIDTH), TINY.width),
+  width: declareField(count(8, MAX_WIDTH), TINY.width),
   /**
    * Tokens in the context window. A sample has this many tokens; the label of each token is the
    * next token.
    */
-  context: field(count(4, MAX_CONTEXT), TINY.context),
+  context: declareField(count(4, MAX_CONTEXT), TINY.context),
   /** Dropout rate in training. */
-  dropout: field(v.pipe(v.number(), v.minValue(0), v.maxValue(0.9)), TINY.dropout),
-  tokens: field(v.picklist(TOKEN_KINDS), TINY.tokens, {
+  dropout: declareField(v.pipe(v.number(), v.minValue(0), v.maxValue(0.9)), TINY.dropout),
+  tokens: declareField(v.picklist(TOKEN_KINDS), TINY.tokens, {
     value: 'kind',
     help: 'kind of tokens of the job gpt (default: characters)',
   }),
@@ -70,25 +70,25 @@ export const GPT_FIELDS = {
    * Number of byte-pair tokens. The model's token matrix has this many rows, even if the text has
    * fewer pairs. With `characters`, the text determines the number of tokens.
    */
-  vocabulary: field(count(MIN_BYTE_PAIRS, MAX_VOCABULARY), TINY.vocabulary, {
+  vocabulary: declareField(count(MIN_BYTE_PAIRS, MAX_VOCABULARY_TOKENS), TINY.vocabulary, {
     value: 'n',
     help: 'number of byte-pair tokens',
   }),
   /** The start of the texts that are generated during training. */
-  prompt: field(v.pipe(v.string(), v.maxLength(MAX_PROMPT)), '\n', {
+  prompt: declareField(v.pipe(v.string(), v.maxLength(MAX_PROMPT_LENGTH)), '\n', {
     value: 'text',
     help: 'first characters of the texts that the job gpt generates',
   }),
 };
 
 export const GptModel = v.pipe(
-  fieldsOf(schemasOf(GPT_FIELDS)),
+  strictFieldsSchema(schemasOfFields(GPT_FIELDS)),
   v.check(({ width, heads }) => width % heads === 0, 'width must be a multiple of heads'),
 );
 export type GptModel = v.InferOutput<typeof GptModel>;
 
-export const PRESET_NAMES = ['tiny', 'small', 'medium', 'large', 'gpt2'] as const;
-export type PresetName = (typeof PRESET_NAMES)[number];
+export const GPT_PRESET_NAMES = ['tiny', 'small', 'medium', 'large', 'gpt2'] as const;
+export type GptPresetName = (typeof GPT_PRESET_NAMES)[number];
 
 /** A model's size, with values of other fields that are good for this size. */
 interface Preset {
@@ -100,7 +100,7 @@ interface Preset {
 }
 
 /** The presets. Parameter counts are for 65 characters, as in Shakespeare's works. */
-export const PRESETS: Record<PresetName, Preset> = {
+export const GPT_PRESETS: Record<GptPresetName, Preset> = {
   tiny: { model: TINY, batchSize: 8, learningRate: 0.005, pipeline: null },
   // 1.0 M
   small: {

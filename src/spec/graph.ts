@@ -8,7 +8,7 @@ import * as v from 'valibot';
  * The calls of a layer: one call, or no call for the input layer. A call lists the layers that it
  * reads. It always reads their first output.
  */
-export type Inbound = [name: string, node: 0, tensor: 0, given: Record<string, never>][][];
+export type InboundNodes = [name: string, node: 0, tensor: 0, given: Record<string, never>][][];
 
 const SHARED = 'layers that are called several times (shared weights) are not supported';
 const ARGUMENTS = 'arguments of calls are not supported: remove them';
@@ -29,7 +29,7 @@ const KerasTensor = v.object({
 /**
  * Returns a schema for the single input or output layer, which may be written alone or in a list.
  */
-export const oneEnd = (what: 'input' | 'output') =>
+export const oneEndSchema = (what: 'input' | 'output') =>
   v.pipe(
     v.union(
       [
@@ -46,9 +46,9 @@ export const oneEnd = (what: 'input' | 'output') =>
     v.transform((all): [string, 0, 0][] => all.map(([name]) => [name, 0, 0])),
   );
 
-export const Inbounds = v.pipe(
+export const InboundNodesSchema = v.pipe(
   v.optional(v.array(v.unknown()), []),
-  v.rawTransform(({ dataset, addIssue, NEVER }): Inbound => {
+  v.rawTransform(({ dataset, addIssue, NEVER }): InboundNodes => {
     const [call, ...others] = dataset.value;
     if (call === undefined) return [];
     const taken = others.length > 0 ? SHARED : takenBy(call);

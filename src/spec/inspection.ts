@@ -14,7 +14,7 @@ export interface LabelledImage {
 }
 
 /** A held-out image with a wrong prediction. */
-export interface Mistake extends LabelledImage {
+export interface MistakenImage extends LabelledImage {
   guess: number;
   /** Predicted probability of the guess. */
   probability: number;
@@ -51,7 +51,7 @@ export interface ModelInspection {
   asked: number;
   wrong: number;
   /** Some images with a wrong prediction, sorted by descending probability of the prediction. */
-  mistakes: Mistake[];
+  mistakes: MistakenImage[];
   /** One image of each label. The images never change. */
   examples: LabelledImage[];
   /** The weights of the first layer; `null` if they cannot be shown as pictures. */

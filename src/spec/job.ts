@@ -5,41 +5,48 @@
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
 import {
-  checkOf,
+  crossFieldCheck,
   defaultValuesOf,
-  field,
-  fieldsOf,
-  namesOrNull,
-  problemOf,
-  schemasOf,
-  sentenceOf,
-  type Problem,
+  declareField,
+  strictFieldsSchema,
+  namesOrNullSchema,
+  firstSchemaProblem,
+  schemasOfFields,
+  fieldProblemSentence,
+  type FieldProblem,
 } from './fields.ts';
-import { GPT_FIELDS, GptModel, PRESETS } from './gpt.ts';
+import { GPT_FIELDS, GptModel, GPT_PRESETS } from './gpt.ts';
 import { IMAGE_SIDE } from './inspection.ts';
-import { MEASURE_FIELDS, TASK_NAMES, unfitMeasure, type TaskName } from './measures.ts';
-import { AUGMENT_NAMES, JOB_NAMES, MODEL_NAMES, TEXT_ENCODINGS, TRANSPORT_NAMES, type ModelName } from './names.ts';
-import { FileManifest } from './fileManifest.ts';
-import { isPipeline, PIPELINE_FIELDS } from './pipeline.ts';
+import { LOSS_AND_METRICS_FIELDS, TASK_NAMES, unfitLossOrMetric, type TaskName } from './measures.ts';
 import {
-  factsOf,
+  AUGMENT_NAMES,
+  JOB_NAMES,
+  BUILT_IN_MODEL_NAMES,
+  TEXT_ENCODINGS,
+  TRANSPORT_NAMES,
+  type BuiltInModelName,
+} from './names.ts';
+import { FileManifest } from './fileManifest.ts';
+import { isPipelineJob, PIPELINE_FIELDS } from './pipeline.ts';
+import {
+  strategyFactsOf,
   PLAN_FIELDS,
   PLAN_FEATURES,
   planProblem,
-  positiveInteger,
+  positiveIntegerSchema,
   RANGE_TEST_STEPS,
   strategyProblem,
-  type Features,
+  type PlanFeatures,
 } from './plan.ts';
 import { STRATEGIES } from './strategies.ts';
-import { whyModelDoesNotFit, tooLarge, Topology } from './topology.ts';
+import { whyModelDoesNotFitSamples, whyModelIsTooLarge, ModelTopology } from './topology.ts';
 
 export * from './codecs.ts';
 export * from './names.ts';
 export * from './strategies.ts';
 
 /** The widest hidden layer. Its gradient is 13 MB, which takes seconds per step over WebRTC. */
-export const MAX_HIDDEN = 4096;
+export const MAX_HIDDEN_WIDTH = 4096;
 
 /**
  * The source of a job's data. `synthetic`: the job `digits` generates its data. `built-in`: the job
@@ -67,17 +74,17 @@ export const MAX_IMAGE_SIDE = 256;
 /** Fields about people's own files. Jobs without such files ignore these fields. */
 const FILE_FIELDS = {
   /** `table`: the column to predict; `null`: the last column. */
-  target: field(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
+  target: declareField(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
     value: 'column',
     help: 'the column to predict (table; default: the last column)',
   }),
   /** `table`: the task; `null`: the task that the column's values suggest. */
-  task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
+  task: declareField(v.nullable(v.picklist(TASK_NAMES)), null, {
     value: 'name',
     help: 'task (table; default: suggested by the values of the column)',
   }),
   /** `table` and `gpt`: the encoding of the files. */
-  encoding: field(v.picklist(TEXT_ENCODINGS), 'utf-8', {
+  encoding: declareField(v.picklist(TEXT_ENCODINGS), 'utf-8', {
     value: 'name',
     help: 'encoding of files (table, gpt); UTF-16 is recognized',
   }),
@@ -85,45 +92,48 @@ const FILE_FIELDS = {
    * `images`: pictures are scaled to `side` x `side` pixels with 1 (grey) or 3 channels. Arrays of
    * numbers are not scaled.
    */
-  side: field(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
+  side: declareField(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
     value: 'pixels',
     help: 'side to which pictures are scaled, pixels (images)',
   }),
-  channels: field(v.picklist([1, 3]), 3, {
+  channels: declareField(v.picklist([1, 3]), 3, {
     value: 'n',
     help: 'channels of pictures: 1 for grey, 3 for colour (images)',
   }),
 };
 
 /** Every field of a job. Job files and the command line's help use the same order. */
-export const FIELDS = {
-  job: field(v.picklist(JOB_NAMES), 'digits', { value: 'name', help: 'what to train' }),
+export const JOB_FIELD_DECLARATIONS = {
+  job: declareField(v.picklist(JOB_NAMES), 'digits', { value: 'name', help: 'what to train' }),
   /** The name of a built-in model, or a topology of layers. */
-  model: field(
-    v.lazy((model) => (typeof model === 'object' && model !== null ? Topology : v.picklist(MODEL_NAMES))),
+  model: declareField(
+    v.lazy((model) => (typeof model === 'object' && model !== null ? ModelTopology : v.picklist(BUILT_IN_MODEL_NAMES))),
     'mlp',
-    { value: 'name', help: 'which model', choices: MODEL_NAMES },
+    { value: 'name', help: 'which model', choices: BUILT_IN_MODEL_NAMES },
   ),
   /** Units of the mlp's hidden layer. */
-  hidden: field(positiveInteger(MAX_HIDDEN), 64, { value: 'n', help: "units of the mlp's hidden layer" }),
-  gpt: field(GptModel, defaultValuesOf(GPT_FIELDS)),
+  hidden: declareField(positiveIntegerSchema(MAX_HIDDEN_WIDTH), 64, {
+    value: 'n',
+    help: "units of the mlp's hidden layer",
+  }),
+  gpt: declareField(GptModel, defaultValuesOf(GPT_FIELDS)),
   ...PLAN_FIELDS,
   ...PIPELINE_FIELDS,
-  ...MEASURE_FIELDS,
-  data: field(DataSource, { kind: 'synthetic' }),
+  ...LOSS_AND_METRICS_FIELDS,
+  data: declareField(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
   /** Random changes of training pictures; `null`: none. */
-  augment: field(namesOrNull(AUGMENT_NAMES, 'name at least one change, or use null for none'), null, {
+  augment: declareField(namesOrNullSchema(AUGMENT_NAMES, 'name at least one change, or use null for none'), null, {
     value: 'names',
     help: `random changes of training pictures, separated by commas (digits, mnist, images: ${AUGMENT_NAMES.join(', ')})`,
   }),
-  transport: field(v.picklist(TRANSPORT_NAMES), 'auto', {
+  transport: declareField(v.picklist(TRANSPORT_NAMES), 'auto', {
     value: 'name',
     help: 'how tabs of one browser are linked; auto: by message ports; webrtc: like tabs of different machines',
   }),
 };
 
-const JobFields = fieldsOf(schemasOf(FIELDS));
+const JobFields = strictFieldsSchema(schemasOfFields(JOB_FIELD_DECLARATIONS));
 type JobFields = v.InferOutput<typeof JobFields>;
 
 const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
@@ -153,12 +163,12 @@ export function learnsPictures(job: (typeof JOB_NAMES)[number]): boolean {
 /** Jobs that can train on people's files. */
 export type FilesJob = 'mnist' | 'images' | 'table' | 'gpt';
 
-export function takesFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
-  return readsFiles(job) || job === 'gpt';
+export function jobCanUseFiles(job: (typeof JOB_NAMES)[number]): job is FilesJob {
+  return jobNeedsFiles(job) || job === 'gpt';
 }
 
 /** Returns whether the job reads files of text, which have an encoding. */
-export function readsText({ job, data }: Pick<JobSpec, 'job' | 'data'>): boolean {
+export function jobReadsText({ job, data }: Pick<JobSpec, 'job' | 'data'>): boolean {
   return job === 'table' || (job === 'gpt' && data.kind !== 'built-in');
 }
 
@@ -171,7 +181,7 @@ export function isChosenByTabs({ kind }: JobSpec['data']): boolean {
 }
 
 /** Returns whether the job can train only on people's files. */
-export function readsFiles(job: (typeof JOB_NAMES)[number]): job is Exclude<FilesJob, 'gpt'> {
+export function jobNeedsFiles(job: (typeof JOB_NAMES)[number]): job is Exclude<FilesJob, 'gpt'> {
   return job === 'mnist' || job === 'images' || job === 'table';
 }
 
@@ -182,7 +192,7 @@ function taskOf({ job, task }: { job: (typeof JOB_NAMES)[number]; task: TaskName
 }
 
 /** The features of a job that not every strategy supports. */
-const FEATURES: Features<JobFields> = {
+const FEATURES: PlanFeatures<JobFields> = {
   ...PLAN_FEATURES,
   lesson: { path: ['job'], isIn: ({ job }) => job === 'lesson' },
   federated: { path: ['data', 'kind'], isIn: ({ data }) => data.kind === 'federated' },
@@ -208,7 +218,7 @@ export const JobSpec = v.pipe(
     ({ job, model }) => typeof model === 'string' || (job !== 'gpt' && job !== 'lesson'),
     'only the jobs digits, mnist, images and table support layers',
   ),
-  checkOf(({ job, augment }: JobFields) =>
+  crossFieldCheck(({ job, augment }: JobFields) =>
     augment === null || learnsPictures(job)
       ? null
       : {
@@ -216,29 +226,31 @@ export const JobSpec = v.pipe(
           message: `the job ${job} has no pictures to change: remove it, or choose the job digits, mnist or images`,
         },
   ),
-  checkOf(({ model, stages }: JobFields) => inModel(typeof model === 'string' ? null : tooLarge(model, stages))),
-  checkOf(({ model, job }: JobFields) => {
+  crossFieldCheck(({ model, stages }: JobFields) =>
+    inModel(typeof model === 'string' ? null : whyModelIsTooLarge(model, stages)),
+  ),
+  crossFieldCheck(({ model, job }: JobFields) => {
     if (typeof model === 'string' || !learnsDigits(job)) return null;
-    return inModel(whyModelDoesNotFit(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10));
+    return inModel(whyModelDoesNotFitSamples(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10));
   }),
-  checkOf((job: JobFields) => {
+  crossFieldCheck((job: JobFields) => {
     const task = taskOf(job);
-    return task && unfitMeasure(job, task);
+    return task && unfitLossOrMetric(job, task);
   }),
-  checkOf((job: JobFields) => strategyProblem(job, FIELDS, FEATURES) ?? planProblem(job)),
-  checkOf((job: JobFields) =>
-    isPipeline(job) && job.stages === 1 ? { path: ['stages'], message: 'a pipeline has at least 2 stages' } : null,
+  crossFieldCheck((job: JobFields) => strategyProblem(job, JOB_FIELD_DECLARATIONS, FEATURES) ?? planProblem(job)),
+  crossFieldCheck((job: JobFields) =>
+    isPipelineJob(job) && job.stages === 1 ? { path: ['stages'], message: 'a pipeline has at least 2 stages' } : null,
   ),
 );
 
 /** Converts a problem in a model to a problem in the job that contains the model. */
-function inModel(problem: Problem | null): Problem | null {
+function inModel(problem: FieldProblem | null): FieldProblem | null {
   return problem && { ...problem, path: ['model', ...problem.path] };
 }
 
 export type JobSpec = v.InferOutput<typeof JobSpec>;
 
-export const JOB_FIELDS = Object.keys(FIELDS) as (keyof JobSpec)[];
+export const JOB_FIELD_NAMES = Object.keys(JOB_FIELD_DECLARATIONS) as (keyof JobSpec)[];
 
 export type JobName = JobSpec['job'];
 
@@ -246,17 +258,17 @@ export type JobName = JobSpec['job'];
  * Returns the job's name for people: `digits/mlp` for example, or only `gpt`, because that job has
  * one model.
  */
-export function nameOfJob({ job, model }: Pick<JobSpec, 'job' | 'model'>): string {
-  return job === 'gpt' ? job : `${job}/${kindOfModel(model)}`;
+export function jobDisplayName({ job, model }: Pick<JobSpec, 'job' | 'model'>): string {
+  return job === 'gpt' ? job : `${job}/${modelNameOrOwn(model)}`;
 }
 
 /** Returns a model's name; `own` for a custom model. */
-export function kindOfModel(model: JobSpec['model']): ModelName | 'own' {
+export function modelNameOrOwn(model: JobSpec['model']): BuiltInModelName | 'own' {
   return typeof model === 'string' ? model : 'own';
 }
 
 /** Returns whether ranks may join and leave during a run. */
-export function isElastic({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
+export function isElasticJob({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return STRATEGIES[strategy].isElastic;
 }
 
@@ -266,11 +278,11 @@ export function hasCheckpoints({ strategy }: Pick<JobSpec, 'strategy'>): boolean
 }
 
 /** Returns whether a run ends with a trained model. Lessons and measurements do not. */
-export function keepsModel(job: Pick<JobSpec, 'job' | 'measure'>): boolean {
+export function endsWithModel(job: Pick<JobSpec, 'job' | 'measure'>): boolean {
   return job.job !== 'lesson' && job.measure === null;
 }
 
-export const DEFAULT_JOB: JobSpec = defaultValuesOf(FIELDS);
+export const DEFAULT_JOB: JobSpec = defaultValuesOf(JOB_FIELD_DECLARATIONS);
 
 /**
  * The defaults of the job `gpt` that differ from {@link DEFAULT_JOB}: common values for language
@@ -282,17 +294,17 @@ const GPT_PLAN = {
   schedule: 'cosine',
   warmupSteps: 20,
   clipNorm: 1,
-  batchSize: PRESETS.tiny.batchSize,
-  learningRate: PRESETS.tiny.learningRate,
+  batchSize: GPT_PRESETS.tiny.batchSize,
+  learningRate: GPT_PRESETS.tiny.learningRate,
   // A short text has short epochs, so many epochs are needed.
   epochs: 1000,
   maxSteps: 1000,
 } as const satisfies Partial<JobSpec>;
 
 /** Returns the default fields for this job, strategy and measurement. */
-export function defaultsOf(job: unknown, strategy: unknown, measure: unknown = null): JobSpec {
-  if (measure === 'learning-rate') return { ...defaultsOf(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
-  const { optimizer, stages, languageModel } = factsOf(strategy);
+export function jobDefaultsFor(job: unknown, strategy: unknown, measure: unknown = null): JobSpec {
+  if (measure === 'learning-rate') return { ...jobDefaultsFor(job, strategy), maxSteps: RANGE_TEST_STEPS.usual };
+  const { optimizer, stages, languageModel } = strategyFactsOf(strategy);
   const plan = { ...DEFAULT_JOB, optimizer, stages };
   if (job === 'gpt') return { ...plan, ...GPT_PLAN, job, ...languageModel };
   // People's own data sets are small. With 200 training samples, one epoch has seven steps, which
@@ -308,17 +320,17 @@ export function defaultsOf(job: unknown, strategy: unknown, measure: unknown = n
  * @throws UsageError with the first invalid field and its valid values.
  */
 export function parseJob(fields: Record<string, unknown>): JobSpec {
-  const checked = checkJob(fields);
+  const checked = parseJobOrProblem(fields);
   if ('job' in checked) return checked.job;
-  throw new UsageError(`The job is not valid: ${sentenceOf(checked.problem)}.`);
+  throw new UsageError(`The job is not valid: ${fieldProblemSentence(checked.problem)}.`);
 }
 
 /**
  * Does the same as {@link parseJob}, but returns the problem instead of throwing an error, for
  * callers that write their own error messages.
  */
-export function checkJob(fields: Record<string, unknown>): { job: JobSpec } | { problem: Problem } {
+export function parseJobOrProblem(fields: Record<string, unknown>): { job: JobSpec } | { problem: FieldProblem } {
   const { job, strategy, measure } = fields;
-  const result = v.safeParse(JobSpec, { ...defaultsOf(job, strategy, measure), ...fields });
-  return result.success ? { job: result.output } : { problem: problemOf(result.issues) };
+  const result = v.safeParse(JobSpec, { ...jobDefaultsFor(job, strategy, measure), ...fields });
+  return result.success ? { job: result.output } : { problem: firstSchemaProblem(result.issues) };
 }

@@ -1,6 +1,6 @@
 /**
  * Reads and writes job files: JSON with the fields of a {@link JobSpec}, and never code. Missing
- * fields have defaults ({@link defaultsOf}). docs/JOBS.md describes every field, with examples.
+ * fields have defaults ({@link jobDefaultsFor}). docs/JOBS.md describes every field, with examples.
  */
 import {
   findNodeAtLocation,
@@ -11,8 +11,8 @@ import {
   type ParseError,
 } from 'jsonc-parser';
 import { DataError } from '../util/errors.ts';
-import { sentenceOf, type Problem } from './fields.ts';
-import { checkJob, defaultsOf, JOB_FIELDS, readsFiles, type JobSpec } from './job.ts';
+import { fieldProblemSentence, type FieldProblem } from './fields.ts';
+import { parseJobOrProblem, jobDefaultsFor, JOB_FIELD_NAMES, jobNeedsFiles, type JobSpec } from './job.ts';
 
 /** The field that identifies a job file, and the version of the format. */
 const MARK = 'peergrad';
@@ -58,9 +58,9 @@ export function readJobFile(name: string, text: string): JobFile {
     );
   }
   const fields = completed(written);
-  const checked = checkJob(fields);
+  const checked = parseJobOrProblem(fields);
   if ('job' in checked) return { job: checked.job, fields };
-  throw new DataError(`${name}${lineOf(json, root, checked.problem)}: ${sentenceOf(checked.problem)}.`);
+  throw new DataError(`${name}${lineOf(json, root, checked.problem)}: ${fieldProblemSentence(checked.problem)}.`);
 }
 
 /**
@@ -68,7 +68,7 @@ export function readJobFile(name: string, text: string): JobFile {
  * The list of distributed files is left out.
  */
 export function writeJobFile(job: JobSpec): string {
-  const usual: JobSpec = { ...defaultsOf(job.job, job.strategy, job.measure), ...usualData(job.job) };
+  const usual: JobSpec = { ...jobDefaultsFor(job.job, job.strategy, job.measure), ...usualData(job.job) };
   const sizes = Object.entries(job.gpt).filter(([name, size]) => size !== usual.gpt[name as keyof JobSpec['gpt']]);
   const { kind } = job.data;
   const written = {
@@ -77,7 +77,7 @@ export function writeJobFile(job: JobSpec): string {
     data: kind === 'shared' ? { kind, files: [] } : job.data,
   };
   const differs = (name: keyof JobSpec): boolean => JSON.stringify(written[name]) !== JSON.stringify(usual[name]);
-  const names = JOB_FIELDS.filter((name) => name === 'job' || differs(name));
+  const names = JOB_FIELD_NAMES.filter((name) => name === 'job' || differs(name));
   const fields = Object.fromEntries(names.map((name) => [name, written[name]]));
   return `${JSON.stringify({ [MARK]: VERSION, ...fields }, null, 2)}\n`;
 }
@@ -89,12 +89,12 @@ export function writeJobFile(job: JobSpec): string {
 function completed(fields: Record<string, unknown>): Record<string, unknown> {
   const { job, strategy, gpt } = fields;
   const isObject = typeof gpt === 'object' && gpt !== null;
-  return { ...usualData(job), ...fields, ...(isObject && { gpt: { ...defaultsOf(job, strategy).gpt, ...gpt } }) };
+  return { ...usualData(job), ...fields, ...(isObject && { gpt: { ...jobDefaultsFor(job, strategy).gpt, ...gpt } }) };
 }
 
 /** Returns the default data of a job that trains on people's files. */
 function usualData(job: unknown): Pick<JobSpec, 'data'> | null {
-  return readsFiles(job as JobSpec['job']) ? { data: { kind: 'files' } } : null;
+  return jobNeedsFiles(job as JobSpec['job']) ? { data: { kind: 'files' } } : null;
 }
 
 /**
@@ -152,7 +152,7 @@ function refuseTwice(name: string, json: string, node: Node): void {
  * Returns the place of a problem, like `, line 7`. If a field is missing, returns the line of the
  * object that lacks it, or an empty text at the top level.
  */
-function lineOf(json: string, root: Node, { path }: Problem): string {
+function lineOf(json: string, root: Node, { path }: FieldProblem): string {
   const depths = path.map((_, i) => path.length - i);
   const node = depths.map((depth) => findNodeAtLocation(root, path.slice(0, depth))).find((one) => one !== undefined);
   return node === undefined ? '' : `, line ${lineAt(json, node.offset)}`;

@@ -1,12 +1,12 @@
 /** Computes the output shape and the number of weights of a layer, without TensorFlow.js. */
-import { sizeOf } from '../util/shape.ts';
-import type { Layer } from './layers.ts';
+import { elementCountOf } from '../util/shape.ts';
+import type { LayerSpec } from './layers.ts';
 
 /** Shape of one sample, without the batch dimension. */
-export type Shape = readonly number[];
+export type LayerShape = readonly number[];
 
 interface Traced {
-  shape: Shape;
+  shape: LayerShape;
   parameters: number;
 }
 
@@ -25,7 +25,7 @@ interface ShapeProblem {
  *
  * @param inputs shapes of the layer's inputs. Most layers have one input.
  */
-export function trace(layer: Layer, inputs: readonly Shape[]): Traced | ShapeProblem {
+export function traceLayerShape(layer: LayerSpec, inputs: readonly LayerShape[]): Traced | ShapeProblem {
   if (layer.class_name === 'Concatenate') return ofSeveral(inputs) ?? concatenated(layer.config.axis, inputs);
   if (layer.class_name === 'Add' || layer.class_name === 'Multiply') {
     return ofSeveral(inputs) ?? ofOneShape(inputs) ?? same(inputs[0]!);
@@ -36,9 +36,9 @@ export function trace(layer: Layer, inputs: readonly Shape[]): Traced | ShapePro
   };
 }
 
-type Joining = Extract<Layer, { class_name: 'Add' | 'Multiply' | 'Concatenate' }>;
+type Joining = Extract<LayerSpec, { class_name: 'Add' | 'Multiply' | 'Concatenate' }>;
 
-function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | ShapeProblem {
+function traceOne(layer: Exclude<LayerSpec, Joining>, input: LayerShape): Traced | ShapeProblem {
   switch (layer.class_name) {
     case 'InputLayer':
     case 'Dropout':
@@ -49,20 +49,20 @@ function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | ShapeP
       return ofLastAxis(layer.config.axis, input) ?? same(input);
     case 'Flatten':
       if (input.length === 1) return { problem: `the input ${formatShape(input)} is already flat: remove the layer` };
-      return same([sizeOf(input)]);
+      return same([elementCountOf(input)]);
     case 'Dense': {
       const { units, use_bias: hasBias } = layer.config;
       return { shape: [...input.slice(0, -1), units], parameters: (input.at(-1)! + (hasBias ? 1 : 0)) * units };
     }
     case 'Conv2D': {
       const { filters, kernel_size: kernel, use_bias: hasBias } = layer.config;
-      const parameters = (sizeOf(kernel) * input.at(-1)! + (hasBias ? 1 : 0)) * filters;
+      const parameters = (elementCountOf(kernel) * input.at(-1)! + (hasBias ? 1 : 0)) * filters;
       return slid(input, { ...layer.config, window: kernel, field: 'kernel_size' }, filters, parameters);
     }
     case 'DepthwiseConv2D': {
       const { depth_multiplier: multiplier, kernel_size: kernel, use_bias: hasBias } = layer.config;
       const channels = input.at(-1)! * multiplier;
-      const parameters = (sizeOf(kernel) + (hasBias ? 1 : 0)) * channels;
+      const parameters = (elementCountOf(kernel) + (hasBias ? 1 : 0)) * channels;
       return slid(input, { ...layer.config, window: kernel, field: 'kernel_size' }, channels, parameters);
     }
     case 'MaxPooling2D':
@@ -90,11 +90,11 @@ function traceOne(layer: Exclude<Layer, Joining>, input: Shape): Traced | ShapeP
 }
 
 /** Returns a shape as text, like `[28, 28, 1]`. */
-export function formatShape(shape: Shape): string {
+export function formatShape(shape: LayerShape): string {
   return `[${shape.join(', ')}]`;
 }
 
-function same(shape: Shape): Traced {
+function same(shape: LayerShape): Traced {
   return { shape, parameters: 0 };
 }
 
@@ -111,7 +111,7 @@ interface Sliding {
  * each position.
  */
 function slid(
-  input: Shape,
+  input: LayerShape,
   { window, strides, padding, field }: Sliding,
   channels: number,
   parameters: number,
@@ -128,24 +128,24 @@ function slid(
   return { shape: [...sides, channels], parameters };
 }
 
-function ofPicture(input: Shape): ShapeProblem | null {
+function ofPicture(input: LayerShape): ShapeProblem | null {
   if (input.length === 3) return null;
   return {
     problem: `the layer needs pictures, [height, width, channels], but gets ${formatShape(input)}: put a Reshape before it`,
   };
 }
 
-function ofSeveral(inputs: readonly Shape[]): ShapeProblem | null {
+function ofSeveral(inputs: readonly LayerShape[]): ShapeProblem | null {
   return inputs.length > 1 ? null : { problem: 'the layer needs two or more inputs, but gets one' };
 }
 
-function ofOneShape(inputs: readonly Shape[]): ShapeProblem | null {
+function ofOneShape(inputs: readonly LayerShape[]): ShapeProblem | null {
   if (inputs.every((shape) => formatShape(shape) === formatShape(inputs[0]!))) return null;
   return { problem: `the inputs must have the same shape, but they are ${inputs.map(formatShape).join(' and ')}` };
 }
 
-function concatenated(axis: number, inputs: readonly Shape[]): Traced | ShapeProblem {
-  const [first] = inputs as readonly [Shape, ...Shape[]];
+function concatenated(axis: number, inputs: readonly LayerShape[]): Traced | ShapeProblem {
+  const [first] = inputs as readonly [LayerShape, ...LayerShape[]];
   const odd = ofLastAxis(axis, first);
   if (odd) return odd;
   const others = inputs.map((shape) => shape.slice(0, -1));
@@ -157,20 +157,20 @@ function concatenated(axis: number, inputs: readonly Shape[]): Traced | ShapePro
   return same([...others[0]!, inputs.reduce((sum, shape) => sum + shape.at(-1)!, 0)]);
 }
 
-function ofLastAxis(axis: number, input: Shape): ShapeProblem | null {
+function ofLastAxis(axis: number, input: LayerShape): ShapeProblem | null {
   // Axis 0 of the layer's `axis` is the batch dimension, which `input` does not have.
   if (axis === -1 || axis === input.length) return null;
   return { problem: `only the last axis is supported, -1 or ${input.length}`, field: 'axis' };
 }
 
-function reshaped(target: readonly number[], input: Shape): Traced | ShapeProblem {
+function reshaped(target: readonly number[], input: LayerShape): Traced | ShapeProblem {
   const open = target.filter((side) => side === -1).length;
-  const known = sizeOf(target.filter((side) => side !== -1));
-  const rest = sizeOf(input) / known;
+  const known = elementCountOf(target.filter((side) => side !== -1));
+  const rest = elementCountOf(input) / known;
   const fits = open === 0 ? rest === 1 : open === 1 && Number.isInteger(rest);
   if (fits) return same(target.map((side) => (side === -1 ? rest : side)));
   return {
-    problem: `${formatShape(target)} does not have the ${sizeOf(input)} elements of ${formatShape(input)}`,
+    problem: `${formatShape(target)} does not have the ${elementCountOf(input)} elements of ${formatShape(input)}`,
     field: 'target_shape',
   };
 }

@@ -5,7 +5,7 @@
  * them.
  */
 import * as v from 'valibot';
-import { fieldsOf } from './fields.ts';
+import { strictFieldsSchema } from './fields.ts';
 
 /** Largest dimension of a layer's output. */
 const MAX_SIDE = 65_536;
@@ -107,7 +107,7 @@ const UNUSED = {
   optional: any,
 };
 
-export const LayerName = v.optional(
+export const LayerNameSchema = v.optional(
   v.pipe(v.string(), v.maxLength(64), v.regex(/^[\w.-]+$/, 'a name may contain letters, digits, "_", "." and "-"')),
 );
 
@@ -116,8 +116,8 @@ export const LayerName = v.optional(
  * the fields that every layer may have.
  */
 function layer<const Name extends string, const Entries extends v.ObjectEntries>(name: Name, entries: Entries) {
-  const fields: v.GenericSchema<unknown, CommonFields & OutputOf<Entries>> = fieldsOf({
-    name: LayerName,
+  const fields: v.GenericSchema<unknown, CommonFields & OutputOf<Entries>> = strictFieldsSchema({
+    name: LayerNameSchema,
     ...entries,
     ...SHAPES,
     ...UNUSED,
@@ -133,7 +133,7 @@ function layer<const Name extends string, const Entries extends v.ObjectEntries>
 }
 
 type OutputOf<Entries extends v.ObjectEntries> = v.InferOutput<v.StrictObjectSchema<Entries, undefined>>;
-type CommonFields = OutputOf<typeof SHAPES & { name: typeof LayerName }>;
+type CommonFields = OutputOf<typeof SHAPES & { name: typeof LayerNameSchema }>;
 
 /**
  * Returns the fields in a fixed order, with the name first, so that equal layers are serialized
@@ -168,7 +168,7 @@ const MISSED: Readonly<Record<string, string>> = {
   Embedding: 'only the job gpt has tokens as data, and it has its own model',
 };
 
-export const Layer = v.variant(
+export const LayerSpec = v.variant(
   'class_name',
   [
     layer('InputLayer', {}),
@@ -220,7 +220,7 @@ export const Layer = v.variant(
     return `${JSON.stringify(input)} is not a supported layer: ${why}`;
   },
 );
-export type Layer = v.InferOutput<typeof Layer>;
+export type LayerSpec = v.InferOutput<typeof LayerSpec>;
 
 /**
  * Returns whether the type is float32, or `null`, which stands for the default. Keras 3 writes

@@ -1,6 +1,6 @@
 /** Losses and metrics of jobs. */
 import * as v from 'valibot';
-import { field, namesOrNull, type Problem } from './fields.ts';
+import { declareField, namesOrNullSchema, type FieldProblem } from './fields.ts';
 
 /** Tasks: predicting a class, or predicting an amount. */
 export const TASK_NAMES = ['classification', 'regression'] as const;
@@ -24,30 +24,36 @@ const METRICS = {
   regression: ['rmse', 'mae', 'r2'],
 } as const satisfies Record<TaskName, readonly string[]>;
 
-export const AMOUNT_LOSSES = LOSSES.regression;
-export type AmountLoss = (typeof AMOUNT_LOSSES)[number];
+export const REGRESSION_LOSS_NAMES = LOSSES.regression;
+export type RegressionLossName = (typeof REGRESSION_LOSS_NAMES)[number];
 export const LOSS_NAMES = [...LOSSES.classification, ...LOSSES.regression] as const;
 export const METRIC_NAMES = [...METRICS.classification, ...METRICS.regression] as const;
-export type LossName = (typeof LOSS_NAMES)[number];
+export type JobLossName = (typeof LOSS_NAMES)[number];
 export type MetricName = (typeof METRIC_NAMES)[number];
 
 /** Values of metrics by name, in display order. */
-export const Metrics = v.record(v.picklist(METRIC_NAMES), v.pipe(v.number(), v.finite()));
-export type Metrics = v.InferOutput<typeof Metrics>;
+export const MetricValues = v.record(v.picklist(METRIC_NAMES), v.pipe(v.number(), v.finite()));
+export type MetricValues = v.InferOutput<typeof MetricValues>;
 
 /** Returns all metrics of an evaluation, with the accuracy first. */
-export function allMetrics({ accuracy, metrics }: { accuracy: number | null; metrics?: Metrics | undefined }): Metrics {
+export function metricsWithAccuracy({
+  accuracy,
+  metrics,
+}: {
+  accuracy: number | null;
+  metrics?: MetricValues | undefined;
+}): MetricValues {
   return { ...(accuracy !== null && { accuracy }), ...metrics };
 }
 
 /** Returns the names and values of metrics. */
-export function metricEntries(metrics: Metrics): [MetricName, number][] {
+export function metricEntries(metrics: MetricValues): [MetricName, number][] {
   return Object.entries(metrics) as [MetricName, number][];
 }
 
-export const MEASURE_FIELDS = {
+export const LOSS_AND_METRICS_FIELDS = {
   /** The loss function; `null`: the task's default. */
-  loss: field(v.nullable(v.picklist(LOSS_NAMES)), null, {
+  loss: declareField(v.nullable(v.picklist(LOSS_NAMES)), null, {
     value: 'name',
     help: 'loss function (default: depends on the task)',
   }),
@@ -55,30 +61,36 @@ export const MEASURE_FIELDS = {
    * Metrics of held-out samples; `null`: accuracy for classes, `rmse` for amounts. Accuracy is
    * always reported for classes.
    */
-  metrics: field(namesOrNull(METRIC_NAMES, 'name at least one metric, or use null for the default'), null, {
-    value: 'names',
-    help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
-  }),
+  metrics: declareField(
+    namesOrNullSchema(METRIC_NAMES, 'name at least one metric, or use null for the default'),
+    null,
+    {
+      value: 'names',
+      help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
+    },
+  ),
 };
 
-export type Measures = {
-  readonly [Name in keyof typeof MEASURE_FIELDS]: Readonly<(typeof MEASURE_FIELDS)[Name]['defaultValue']>;
+export type LossAndMetrics = {
+  readonly [Name in keyof typeof LOSS_AND_METRICS_FIELDS]: Readonly<
+    (typeof LOSS_AND_METRICS_FIELDS)[Name]['defaultValue']
+  >;
 };
 
-export function lossOf({ loss }: Pick<Measures, 'loss'>, task: TaskName): LossName {
+export function lossNameOfJob({ loss }: Pick<LossAndMetrics, 'loss'>, task: TaskName): JobLossName {
   return loss ?? LOSSES[task][0];
 }
 
-export function metricsOf({ metrics }: Pick<Measures, 'metrics'>, task: TaskName): readonly MetricName[] {
+export function metricNamesOfJob({ metrics }: Pick<LossAndMetrics, 'metrics'>, task: TaskName): readonly MetricName[] {
   return metrics ?? [METRICS[task][0]];
 }
 
 /**
  * Returns the problem with the first loss or metric that does not fit the task; `null` if all fit.
  */
-export function unfitMeasure({ loss, metrics }: Measures, task: TaskName): Problem | null {
+export function unfitLossOrMetric({ loss, metrics }: LossAndMetrics, task: TaskName): FieldProblem | null {
   const learned = task === 'classification' ? 'this job predicts classes' : 'this job predicts an amount';
-  const problemOf = (path: Problem['path'], name: string, fitting: readonly string[]): Problem => ({
+  const problemOf = (path: FieldProblem['path'], name: string, fitting: readonly string[]): FieldProblem => ({
     path,
     message: `${name} is for ${task === 'classification' ? 'amounts' : 'classes'}, but ${learned}: choose ${fitting.join(' or ')}`,
   });

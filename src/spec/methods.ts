@@ -2,10 +2,10 @@
  * The methods that a measuring run compares: strategies and codecs that differ in
  * how much they send.
  */
-import { reducesGradients, STRATEGIES, STRATEGY_NAMES, type Compared, type StrategyName } from './strategies.ts';
+import { reducesGradients, STRATEGIES, STRATEGY_NAMES, type ComparedCodec, type StrategyName } from './strategies.ts';
 
 /** A strategy with one of its codecs. */
-export interface Method extends Compared {
+export interface LearningMethod extends ComparedCodec {
   strategy: StrategyName;
 }
 
@@ -13,7 +13,7 @@ export interface Method extends Compared {
  * The methods by name, sorted by how much they change what is learned: from least to most. The
  * first method of a strategy has the strategy's name.
  */
-export const METHODS: ReadonlyMap<string, Method> = new Map(
+export const LEARNING_METHODS: ReadonlyMap<string, LearningMethod> = new Map(
   STRATEGY_NAMES.flatMap((strategy) =>
     STRATEGIES[strategy].compared.map((compared, i) => [
       i === 0 ? strategy : `${strategy}-${compared.codec}`,
@@ -22,16 +22,16 @@ export const METHODS: ReadonlyMap<string, Method> = new Map(
   ),
 );
 
-export const METHOD_NAMES = [...METHODS.keys()];
+export const LEARNING_METHOD_NAMES = [...LEARNING_METHODS.keys()];
 
-export function methodOf(name: string): Method {
-  return METHODS.get(name)!;
+export function learningMethodByName(name: string): LearningMethod {
+  return LEARNING_METHODS.get(name)!;
 }
 
 /**
  * Returns whether a method learns something other than `ddp` does. `ddp` with a codec learns the
  * same, because it averages all gradients in every step, and sends residuals later.
  */
-export function changesLearning(name: string): boolean {
-  return !reducesGradients(methodOf(name).strategy);
+export function methodChangesLearning(name: string): boolean {
+  return !reducesGradients(learningMethodByName(name).strategy);
 }

@@ -10,7 +10,7 @@ export const MNIST_DIMENSIONS = { images: 3, labels: 1 } as const;
  * Returns the possible names of a file: the original name, and the name that some archive programs
  * give it, each with and without `.gz`.
  */
-export function mnistNamesOf(split: MnistSplit, part: MnistPart): string[] {
+export function possibleMnistFileNames(split: MnistSplit, part: MnistPart): string[] {
   const plain = ['-', '.'].map((mark) => `${split}-${part}${mark}idx${MNIST_DIMENSIONS[part]}-ubyte`);
   return plain.flatMap((name) => [`${name}.gz`, name]);
 }
@@ -22,6 +22,6 @@ export function pathOfName(paths: readonly string[], name: string): string | und
 /** Returns whether the files include the images and the labels of a split. */
 export function mnistPairIn(paths: readonly string[]): boolean {
   const has = (split: MnistSplit, part: MnistPart): boolean =>
-    mnistNamesOf(split, part).some((name) => pathOfName(paths, name) !== undefined);
+    possibleMnistFileNames(split, part).some((name) => pathOfName(paths, name) !== undefined);
   return MNIST_SPLITS.some((split) => MNIST_PARTS.every((part) => has(split, part)));
 }

@@ -1,7 +1,7 @@
 /** Formats, names and limits of model files. */
 import { DataError } from '../util/errors.ts';
-import { kindOfModel, type JobSpec } from './job.ts';
-import { isPipeline } from './pipeline.ts';
+import { modelNameOrOwn, type JobSpec } from './job.ts';
+import { isPipelineJob } from './pipeline.ts';
 
 /** Formats of the weights alone, which other programs can read. docs/export.md describes them. */
 export const WEIGHTS_FORMATS = ['safetensors', 'tfjs', 'keras'] as const;
@@ -47,7 +47,7 @@ export function checkModelFileSize(name: string, size: number): void {
  * of TensorFlow.js, so one rank must have all layers.
  */
 export function weightsFormatsOf(job: Pick<JobSpec, 'job' | 'strategy'>): readonly WeightsFormat[] {
-  return job.job === 'gpt' || isPipeline(job) ? ['safetensors'] : WEIGHTS_FORMATS;
+  return job.job === 'gpt' || isPipelineJob(job) ? ['safetensors'] : WEIGHTS_FORMATS;
 }
 
 /** Returns the format for a file name's extension; `null` for other extensions. */
@@ -61,5 +61,5 @@ export function modelFileName(
   step: number,
   format: ModelFormat,
 ): string {
-  return `peergrad-${job}-${kindOfModel(model)}-step-${step}${FILE_ENDINGS[format]}`;
+  return `peergrad-${job}-${modelNameOrOwn(model)}-step-${step}${FILE_ENDINGS[format]}`;
 }

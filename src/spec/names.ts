@@ -17,23 +17,23 @@ export const AUGMENT_NAMES = ['flip', 'shift', 'colour'] as const;
 export type AugmentName = (typeof AUGMENT_NAMES)[number];
 
 /** Built-in models of all jobs except `gpt`. */
-export const MODEL_NAMES = ['mlp', 'cnn'] as const;
+export const BUILT_IN_MODEL_NAMES = ['mlp', 'cnn'] as const;
 export const OPTIMIZER_NAMES = ['sgd', 'momentum', 'nesterov', 'adam', 'adamw'] as const;
 
 /** Schedules of the learning rate: constant, or falling to a tenth along a cosine. */
-export const SCHEDULE_NAMES = ['constant', 'cosine'] as const;
+export const RATE_SCHEDULE_NAMES = ['constant', 'cosine'] as const;
 
 /**
  * Measurements that a run can take instead of training a model. `methods`: compares strategies and
  * codecs (`methods.ts`). `learning-rate`: a range test, which raises the rate until the loss
  * explodes. Both leave the model unchanged.
  */
-export const MEASURE_NAMES = ['methods', 'learning-rate'] as const;
+export const RUN_MEASUREMENT_NAMES = ['methods', 'learning-rate'] as const;
 
 export type OptimizerName = (typeof OPTIMIZER_NAMES)[number];
-export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
-export type MeasureName = (typeof MEASURE_NAMES)[number];
-export type ModelName = (typeof MODEL_NAMES)[number];
+export type RateScheduleName = (typeof RATE_SCHEDULE_NAMES)[number];
+export type RunMeasurementName = (typeof RUN_MEASUREMENT_NAMES)[number];
+export type BuiltInModelName = (typeof BUILT_IN_MODEL_NAMES)[number];
 
 /**
  * How ranks are linked. `webrtc`: always by WebRTC. `auto`: tabs of one browser are linked by a
@@ -60,8 +60,8 @@ export const BALANCE_NAMES = ['speed', 'equal'] as const;
  * speeds are not measured yet. `similar`: unequal shares would save too little. `speed`: by speed.
  * `overhead`: smaller passes cost more than unequal shares would save.
  */
-export const SHARE_REASONS = ['equal', 'unknown', 'similar', 'speed', 'overhead'] as const;
-export type ShareReason = (typeof SHARE_REASONS)[number];
+export const WORK_SHARE_REASONS = ['equal', 'unknown', 'similar', 'speed', 'overhead'] as const;
+export type WorkShareReason = (typeof WORK_SHARE_REASONS)[number];
 
 /**
  * Activities of a rank in a step. Reading of samples: `data`. Computation: `compute` (until the
@@ -71,7 +71,7 @@ export type ShareReason = (typeof SHARE_REASONS)[number];
  * communication is `exchange`. In a pipeline, a rank computes `forward` and `backward` passes
  * instead of `compute`, and waits when it does nothing else.
  */
-export const SEGMENT_KINDS = [
+export const STEP_SEGMENT_KINDS = [
   'compute',
   'readback',
   'update',

@@ -1,11 +1,11 @@
 /** The settings of pipelines: models whose layers are on several ranks. */
 import * as v from 'valibot';
-import { field } from './fields.ts';
-import { positiveInteger } from './plan.ts';
-import { hasWholeModel, strategiesOf, type StrategyName } from './strategies.ts';
+import { declareField } from './fields.ts';
+import { positiveIntegerSchema } from './plan.ts';
+import { hasWholeModel, listStrategiesWithSetting, type StrategyName } from './strategies.ts';
 
 /** Schedules of a pipeline; see `src/parallel/pipeline/schedules.ts`. */
-export const PIPELINE_SCHEDULES = ['1f1b', 'gpipe'] as const;
+export const PIPELINE_SCHEDULE_NAMES = ['1f1b', 'gpipe'] as const;
 
 /** The largest number of stages, and of micro-batches of a step. */
 export const MAX_STAGES = 64;
@@ -23,23 +23,23 @@ export const TAB_BYTES = 1.5e9;
 
 export const PIPELINE_FIELDS = {
   /** Number of stages of a replica of the model; 1 if every rank has the whole model. */
-  stages: field(positiveInteger(MAX_STAGES), 1, {
+  stages: declareField(positiveIntegerSchema(MAX_STAGES), 1, {
     value: 'n',
-    help: `cut the model into this many stages, one for each tab (${strategiesOf('stages')}; default: 2)`,
+    help: `cut the model into this many stages, one for each tab (${listStrategiesWithSetting('stages')}; default: 2)`,
   }),
   /** Micro-batches of a step of one replica; `null`: see {@link microBatchesOf}. */
-  microBatches: field(v.nullable(positiveInteger(MAX_MICRO_BATCHES)), null, {
+  microBatches: declareField(v.nullable(positiveIntegerSchema(MAX_MICRO_BATCHES)), null, {
     value: 'n',
-    help: `micro-batches of a step (${strategiesOf('microBatches')}; default: 4 for each stage)`,
+    help: `micro-batches of a step (${listStrategiesWithSetting('microBatches')}; default: 4 for each stage)`,
   }),
-  pipelineSchedule: field(v.picklist(PIPELINE_SCHEDULES), '1f1b', {
+  pipelineSchedule: declareField(v.picklist(PIPELINE_SCHEDULE_NAMES), '1f1b', {
     value: 'name',
-    help: `schedule of the stages (${strategiesOf('pipelineSchedule')})`,
+    help: `schedule of the stages (${listStrategiesWithSetting('pipelineSchedule')})`,
   }),
   /** Activation checkpointing. */
-  recompute: field(v.boolean(), false, {
+  recompute: declareField(v.boolean(), false, {
     value: 'on|off',
-    help: `compute activations again in the backward pass, to save memory (${strategiesOf('recompute')})`,
+    help: `compute activations again in the backward pass, to save memory (${listStrategiesWithSetting('recompute')})`,
   }),
 };
 
@@ -54,7 +54,7 @@ export interface PipelineJob {
 }
 
 /** Returns whether ranks hold stages of the model. */
-export function isPipeline({ strategy }: { strategy: StrategyName }): boolean {
+export function isPipelineJob({ strategy }: { strategy: StrategyName }): boolean {
   return !hasWholeModel(strategy);
 }
 

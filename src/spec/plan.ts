@@ -1,41 +1,41 @@
 /** The training plan: the fields about training that jobs and Trainers share. */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
-import { ALGORITHM_NAMES, whyAlgorithmDoesNotFit, type AlgorithmName } from './algorithms.ts';
+import { ALGORITHM_NAMES, whyAlgorithmCannotRun, type AlgorithmName } from './algorithms.ts';
 import {
   CODEC_NAMES,
   CODECS,
   COLLECTIVE_CODECS,
   isCollectiveCodec,
-  PLANNED_CODECS,
-  type PlannedCodec,
+  CODEC_CHOICES,
+  type JobCodecChoice,
 } from './codecs.ts';
 import {
-  checkOf,
+  crossFieldCheck,
   defaultValuesOf,
-  field,
-  problemOf,
-  schemasOf,
-  sentenceOf,
-  type Field,
-  type Problem,
+  declareField,
+  firstSchemaProblem,
+  schemasOfFields,
+  fieldProblemSentence,
+  type FieldDeclaration,
+  type FieldProblem,
 } from './fields.ts';
 import {
   BALANCE_NAMES,
-  MEASURE_NAMES,
+  RUN_MEASUREMENT_NAMES,
   OPTIMIZER_NAMES,
   PRECISION_NAMES,
-  SCHEDULE_NAMES,
+  RATE_SCHEDULE_NAMES,
   type OptimizerName,
 } from './names.ts';
 import {
   CODECS_BY_STRATEGY,
   hasWholeModel,
-  isStrategy,
+  isStrategyName,
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
-  strategiesOf,
+  listStrategiesWithSetting,
   strategiesSupporting,
   strategiesWith,
   type JobFeature,
@@ -43,25 +43,29 @@ import {
   type StrategyName,
 } from './strategies.ts';
 
-export const positiveInteger = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
+export const positiveIntegerSchema = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
 
 /** Longest run, minutes: a week. */
 export const MAX_MINUTES = 7 * 24 * 60;
 
 /** The fields that define how any model is trained. */
 export const PLAN_FIELDS = {
-  optimizer: field(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'optimizer' }),
-  learningRate: field(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
+  optimizer: declareField(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'optimizer' }),
+  learningRate: declareField(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
     name: 'lr',
     value: 'rate',
     help: 'learning rate',
   }),
   /** Samples per rank and step. */
-  batchSize: field(positiveInteger(4096), 32, { name: 'batch', value: 'n', help: 'samples per tab and step' }),
+  batchSize: declareField(positiveIntegerSchema(4096), 32, {
+    name: 'batch',
+    value: 'n',
+    help: 'samples per tab and step',
+  }),
   /** Epochs: passes over the training data. */
-  epochs: field(positiveInteger(1000), 1, { value: 'n', help: 'passes over the training data' }),
+  epochs: declareField(positiveIntegerSchema(1000), 1, { value: 'n', help: 'passes over the training data' }),
   /** The largest number of steps of the run; `null`: no limit. */
-  maxSteps: field(v.nullable(positiveInteger(10_000_000)), null, {
+  maxSteps: declareField(v.nullable(positiveIntegerSchema(10_000_000)), null, {
     name: 'steps',
     value: 'n',
     help: 'stop after this many steps',
@@ -70,7 +74,7 @@ export const PLAN_FIELDS = {
    * Limit of the training time in minutes, by rank 0's clock. The run stops after the first step
    * that begins later than this.
    */
-  maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
+  maxMinutes: declareField(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
     name: 'minutes',
     value: 'n',
     help: 'stop after this many minutes of training',
@@ -80,30 +84,30 @@ export const PLAN_FIELDS = {
    * lower held-out loss. The best model is kept in addition to the final one. `null`: no early
    * stopping.
    */
-  patience: field(v.nullable(positiveInteger(1000)), null, {
+  patience: declareField(v.nullable(positiveIntegerSchema(1000)), null, {
     value: 'n',
     help: 'stop after this many evaluations without a lower held-out loss, and save the best model with --out',
   }),
-  schedule: field(v.picklist(SCHEDULE_NAMES), 'constant', {
+  schedule: declareField(v.picklist(RATE_SCHEDULE_NAMES), 'constant', {
     value: 'name',
     help: 'schedule of the learning rate (default: cosine for gpt, otherwise constant)',
   }),
   /** Number of steps at the start in which the learning rate rises to its full value. */
-  warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
+  warmupSteps: declareField(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
     value: 'n',
     help: 'steps of linear learning-rate warm-up',
   }),
   /** Gradient clipping: a gradient with a larger L2 norm is scaled down to this norm. */
-  clipNorm: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
+  clipNorm: declareField(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
     value: 'length',
     help: 'clip gradients to this L2 norm',
   }),
   /** Weight decay; `null`: the optimizer's default. */
-  weightDecay: field(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
+  weightDecay: declareField(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
     value: 'share',
     help: "weight decay (default: the optimizer's)",
   }),
-  seed: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)), 1, {
+  seed: declareField(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)), 1, {
     value: 'n',
     help: 'seed of initial parameters and shuffles',
   }),
@@ -111,34 +115,37 @@ export const PLAN_FIELDS = {
    * Number of steps between two comparisons of state hashes, in which ranks also exchange
    * statistics.
    */
-  hashEvery: field(positiveInteger(1_000_000), 20, {
+  hashEvery: declareField(positiveIntegerSchema(1_000_000), 20, {
     value: 'n',
     help: 'steps between two comparisons of the states of all ranks',
   }),
-  strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'strategy by which ranks learn together' }),
+  strategy: declareField(v.picklist(STRATEGY_NAMES), 'ddp', {
+    value: 'name',
+    help: 'strategy by which ranks learn together',
+  }),
   /**
    * Steps between two synchronizations, for strategies that synchronize only from time to time;
    * `null`: the strategy's default.
    */
-  syncEvery: field(v.nullable(positiveInteger(1_000_000)), null, {
+  syncEvery: declareField(v.nullable(positiveIntegerSchema(1_000_000)), null, {
     value: 'n',
-    help: `steps between two synchronizations (${strategiesOf('syncEvery')})`,
+    help: `steps between two synchronizations (${listStrategiesWithSetting('syncEvery')})`,
   }),
   /**
    * Learning rate of the outer optimizer, for the DiLoCo family; `null`: the strategy's default.
    */
-  outerLearningRate: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10))), null, {
+  outerLearningRate: declareField(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10))), null, {
     name: 'outer-lr',
     value: 'rate',
-    help: `learning rate of the outer optimizer (${strategiesOf('outerLearningRate')}; default: the strategy's)`,
+    help: `learning rate of the outer optimizer (${listStrategiesWithSetting('outerLearningRate')}; default: the strategy's)`,
   }),
   /** The largest number of steps by which a rank may be ahead of the slowest rank. */
-  staleness: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
+  staleness: declareField(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
     value: 'n',
-    help: `largest number of steps by which a rank may be ahead of the slowest (${strategiesOf('staleness')})`,
+    help: `largest number of steps by which a rank may be ahead of the slowest (${listStrategiesWithSetting('staleness')})`,
   }),
   /** Algorithm of all-reduces; strategies without all-reduces ignore it. */
-  algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
+  algorithm: declareField(v.picklist(ALGORITHM_NAMES), 'auto', {
     value: 'name',
     help: `algorithm of the all-reduce (${strategiesWith(({ hasAllReduces }) => hasAllReduces)}); auto: chosen by a cost model`,
   }),
@@ -146,16 +153,16 @@ export const PLAN_FIELDS = {
    * How a step's samples are divided among ranks. Only `ddp` with data that all ranks have divides
    * them by speed; see `WorkBalance`.
    */
-  balance: field(v.picklist(BALANCE_NAMES), 'speed', {
+  balance: declareField(v.picklist(BALANCE_NAMES), 'speed', {
     value: 'name',
     help: 'how samples of a step are divided among ranks (ddp): by measured speed, or equal',
   }),
-  precision: field(v.picklist(PRECISION_NAMES), 'full', {
+  precision: declareField(v.picklist(PRECISION_NAMES), 'full', {
     value: 'name',
     help: 'precision of matrix products: full (float32), or mixed (float16 with float32 sums, on GPUs that support it)',
   }),
   /** Encoding of the gradients that ranks exchange. */
-  codec: field(v.picklist(PLANNED_CODECS), 'fp32', {
+  codec: declareField(v.picklist(CODEC_CHOICES), 'fp32', {
     value: 'name',
     help: `encoding of gradients (${CODECS_BY_STRATEGY}); auto: chosen from the speed of links`,
   }),
@@ -163,17 +170,17 @@ export const PLAN_FIELDS = {
    * Error feedback: whether a rank adds the rounding error of its encoded gradient to the next
    * gradient.
    */
-  errorFeedback: field(v.boolean(), true, {
+  errorFeedback: declareField(v.boolean(), true, {
     value: 'on|off',
     help: 'add the rounding error of a codec to the next gradient',
   }),
   /** The measurement that replaces training; `null`: the run trains the model. */
-  measure: field(v.nullable(v.picklist(MEASURE_NAMES)), null, {
+  measure: declareField(v.nullable(v.picklist(RUN_MEASUREMENT_NAMES)), null, {
     value: 'name',
     help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${strategiesSupporting('measure')})`,
   }),
   /** ZeRO stage 1: each rank has the optimizer's averages of a shard of the parameters. */
-  shardOptimizer: field(v.boolean(), false, {
+  shardOptimizer: declareField(v.boolean(), false, {
     value: 'on|off',
     help: `divide the optimizer's averages among the ranks, to save memory (${strategiesSupporting('shardOptimizer')})`,
   }),
@@ -185,7 +192,7 @@ export const PLAN_FIELDS = {
  */
 export const RANGE_TEST_STEPS = { least: 20, usual: 100, most: 1000 };
 
-const PlanFields = v.strictObject(schemasOf(PLAN_FIELDS));
+const PlanFields = v.strictObject(schemasOfFields(PLAN_FIELDS));
 export type TrainingPlan = v.InferOutput<typeof PlanFields>;
 
 /** The options of a plan's codec. */
@@ -195,10 +202,12 @@ export type CodecOptions = Pick<TrainingPlan, 'errorFeedback'>;
  * For each feature that not every strategy supports: the path of its field, and a test whether a
  * plan has the feature.
  */
-export type Features<Plan> = Partial<Record<JobFeature, { path: Problem['path']; isIn: (plan: Plan) => boolean }>>;
+export type PlanFeatures<Plan> = Partial<
+  Record<JobFeature, { path: FieldProblem['path']; isIn: (plan: Plan) => boolean }>
+>;
 
 /** The features of a plan that not every strategy supports. */
-export const PLAN_FEATURES: Features<TrainingPlan> = {
+export const PLAN_FEATURES: PlanFeatures<TrainingPlan> = {
   measure: { path: ['measure'], isIn: ({ measure }) => measure !== null },
   shardOptimizer: { path: ['shardOptimizer'], isIn: ({ shardOptimizer }) => shardOptimizer },
   mixed: { path: ['precision'], isIn: ({ precision }) => precision === 'mixed' },
@@ -213,9 +222,9 @@ export const PLAN_FEATURES: Features<TrainingPlan> = {
  */
 export function strategyProblem<Plan extends { strategy: StrategyName }>(
   plan: Plan,
-  fields: Readonly<Record<string, Field>>,
-  features: Features<Plan>,
-): Problem | null {
+  fields: Readonly<Record<string, FieldDeclaration>>,
+  features: PlanFeatures<Plan>,
+): FieldProblem | null {
   const { excludes, settings } = STRATEGIES[plan.strategy];
   for (const [feature, { path, isIn }] of Object.entries(features)) {
     const message = excludes[feature as JobFeature];
@@ -228,12 +237,12 @@ export function strategyProblem<Plan extends { strategy: StrategyName }>(
       plan[name as keyof Plan] !== fields[name]!.defaultValue,
   );
   if (foreign === undefined) return null;
-  const message = `${plan.strategy} has no such setting: remove it, or choose a strategy that has it (${strategiesOf(foreign)})`;
+  const message = `${plan.strategy} has no such setting: remove it, or choose a strategy that has it (${listStrategiesWithSetting(foreign)})`;
   return { path: [foreign], message };
 }
 
 /** Returns the first problem between fields of a plan; `null` if all fields fit together. */
-export function planProblem(plan: TrainingPlan): Problem | null {
+export function planProblem(plan: TrainingPlan): FieldProblem | null {
   const { strategy, codec, measure, maxSteps } = plan;
   const { least, most } = RANGE_TEST_STEPS;
   const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
@@ -267,21 +276,21 @@ function shardProblem({ codec, algorithm }: TrainingPlan): string | null {
  * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
  * such a codec, because a run may choose one.
  */
-export function encodesHops(codec: PlannedCodec): boolean {
+export function encodesHops(codec: JobCodecChoice): boolean {
   return codec === 'auto' || CODECS[codec].encodes === 'hop';
 }
 
 /** Returns whether every all-reduce of the plan can encode its values. */
-export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: PlannedCodec }): boolean {
-  return whyAlgorithmDoesNotFit(algorithm, 1, encodesHops(codec)) === null;
+export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: JobCodecChoice }): boolean {
+  return whyAlgorithmCannotRun(algorithm, 1, encodesHops(codec)) === null;
 }
 
 /**
  * Returns why `n` ranks cannot run the plan's algorithm, as a clause, or `null` if they can or if
  * the strategy has no all-reduces.
  */
-export function whyPlanDoesNotFit({ strategy, algorithm }: Pick<TrainingPlan, 'strategy' | 'algorithm'>, n: number) {
-  return STRATEGIES[strategy].hasAllReduces ? whyAlgorithmDoesNotFit(algorithm, n) : null;
+export function whyPlanCannotRun({ strategy, algorithm }: Pick<TrainingPlan, 'strategy' | 'algorithm'>, n: number) {
+  return STRATEGIES[strategy].hasAllReduces ? whyAlgorithmCannotRun(algorithm, n) : null;
 }
 
 const FittingPlan = v.pipe(
@@ -290,7 +299,7 @@ const FittingPlan = v.pipe(
     ({ strategy }) => hasWholeModel(strategy),
     'each rank of a Trainer has the whole model: choose another strategy, or use PipelineStage',
   ),
-  checkOf((plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_FEATURES) ?? planProblem(plan)),
+  crossFieldCheck((plan: TrainingPlan) => strategyProblem(plan, PLAN_FIELDS, PLAN_FEATURES) ?? planProblem(plan)),
 );
 
 const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
@@ -298,8 +307,8 @@ const DEFAULT_PLAN: TrainingPlan = defaultValuesOf(PLAN_FIELDS);
 /**
  * Returns the facts of a strategy. Without such a strategy, returns those of the default strategy.
  */
-export function factsOf(strategy: unknown): StrategyFacts {
-  return STRATEGIES[isStrategy(strategy) ? strategy : DEFAULT_PLAN.strategy];
+export function strategyFactsOf(strategy: unknown): StrategyFacts {
+  return STRATEGIES[isStrategyName(strategy) ? strategy : DEFAULT_PLAN.strategy];
 }
 
 /**
@@ -324,9 +333,9 @@ export function parsePlan(fields: Record<string, unknown>): TrainingPlan {
   if (unknown !== undefined) {
     throw new UsageError(`Trainer has no option "${unknown}": choose one of ${Object.keys(PLAN_FIELDS).join(', ')}.`);
   }
-  const { optimizer } = factsOf(given['strategy']);
+  const { optimizer } = strategyFactsOf(given['strategy']);
   const maxSteps = given['measure'] === 'learning-rate' ? RANGE_TEST_STEPS.usual : DEFAULT_PLAN.maxSteps;
   const result = v.safeParse(FittingPlan, { ...DEFAULT_PLAN, optimizer, maxSteps, ...given });
   if (result.success) return result.output;
-  throw new UsageError(`Trainer's options are not valid: ${sentenceOf(problemOf(result.issues))}.`);
+  throw new UsageError(`Trainer's options are not valid: ${fieldProblemSentence(firstSchemaProblem(result.issues))}.`);
 }

@@ -3,7 +3,7 @@
  * changed or guessed. It is small, however large the files are.
  */
 import type { JobName, JobSpec } from './job.ts';
-import { list } from '../util/text.ts';
+import { listInWords } from '../util/text.ts';
 import type { TaskName } from './measures.ts';
 
 /** Returns whether a job's files are previewed before training. */
@@ -15,7 +15,7 @@ export function hasPreview(job: JobName): boolean {
  * Returns the fields of a job that affect the preview, as text. If this text changes, the files
  * must be previewed again.
  */
-export function demandsOf(job: JobSpec): string {
+export function previewInputsOf(job: JobSpec): string {
   const { data, model, loss, metrics, target, task, encoding, side, channels, augment, seed, gpt } = job;
   const asked = [model, loss, metrics, target, task, encoding, side, channels, augment, seed, gpt];
   return JSON.stringify([job.job, data.kind, ...asked]);
@@ -103,10 +103,13 @@ export interface TextPreview {
   notes: readonly DataNote[];
 }
 
-export type Preview = TablePreview | ImagesPreview | TextPreview;
+export type DataPreview = TablePreview | ImagesPreview | TextPreview;
 
-/** Kinds of notes. Each has a sentence in {@link NOTE_SENTENCES} and in the page's languages. */
-export const NOTE_KINDS = [
+/**
+ * Kinds of notes. Each has a sentence in {@link ENGLISH_DATA_NOTE_SENTENCES} and in the page's
+ * languages.
+ */
+export const DATA_NOTE_KINDS = [
   'no-header',
   'row-names',
   'rows-unlabelled',
@@ -137,14 +140,14 @@ export const NOTE_KINDS = [
   'weights-rounded',
   'weights-normalization',
 ] as const;
-export type NoteKind = (typeof NOTE_KINDS)[number];
+export type DataNoteKind = (typeof DATA_NOTE_KINDS)[number];
 
 /**
  * A note about data or weights: something that is left out, changed or guessed. It is shown before
  * a run.
  */
 export interface DataNote {
-  kind: NoteKind;
+  kind: DataNoteKind;
   /** Number of rows, values, files, pictures or arrays of weights to which the note applies. */
   count: number;
   /** The column, folder, class, array or kind of change that the note is about, or empty. */
@@ -154,7 +157,7 @@ export interface DataNote {
 }
 
 type Sentence = (notes: readonly DataNote[]) => string;
-export type NoteSentences = Readonly<Record<NoteKind, Sentence>>;
+export type DataNoteSentences = Readonly<Record<DataNoteKind, Sentence>>;
 
 /** Maximum number of names that a sentence lists. */
 const MOST_NAMED = 12;
@@ -162,7 +165,7 @@ const MOST_NAMED = 12;
 /** Maximum number of characters of a field that a sentence quotes. */
 const MOST_QUOTED = 40;
 
-export function totalOf(notes: readonly DataNote[]): number {
+export function totalNoteCount(notes: readonly DataNote[]): number {
   return notes.reduce((sum, { count }) => sum + count, 0);
 }
 
@@ -179,13 +182,16 @@ export function firstNotes(
 }
 
 /** Returns a field in quotes, shortened if it is long. */
-export function quoted(field: string): string {
+export function quotedField(field: string): string {
   return `“${field.length > MOST_QUOTED ? `${field.slice(0, MOST_QUOTED)}…` : field}”`;
 }
 
-/** Returns one sentence for each kind of note, in the order of {@link NOTE_KINDS}. */
-export function sentencesOf(notes: readonly DataNote[], sentences: NoteSentences = NOTE_SENTENCES): string[] {
-  return NOTE_KINDS.flatMap((kind) => {
+/** Returns one sentence for each kind of note, in the order of {@link DATA_NOTE_KINDS}. */
+export function sentencesOfNotes(
+  notes: readonly DataNote[],
+  sentences: DataNoteSentences = ENGLISH_DATA_NOTE_SENTENCES,
+): string[] {
+  return DATA_NOTE_KINDS.flatMap((kind) => {
     const same = notes.filter((note) => note.kind === kind);
     return same.length === 0 ? [] : [sentences[kind](same)];
   });
@@ -193,7 +199,7 @@ export function sentencesOf(notes: readonly DataNote[], sentences: NoteSentences
 
 function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
   const { first, others } = firstNotes(notes, describe);
-  return list(others > 0 ? [...first, `${others} more`] : first);
+  return listInWords(others > 0 ? [...first, `${others} more`] : first);
 }
 
 function counted(count: number, one: string): string {
@@ -205,26 +211,26 @@ function are(count: number): string {
 }
 
 function withExample({ name, example }: DataNote): string {
-  return example === '' ? name : `${name} (${quoted(example)})`;
+  return example === '' ? name : `${name} (${quotedField(example)})`;
 }
 
 function withExampleIn({ name, count, example }: DataNote): string {
-  return `${name} (${quoted(example)}, ${counted(count, 'row')})`;
+  return `${name} (${quotedField(example)}, ${counted(count, 'row')})`;
 }
 
 function inRows({ name, count, example }: DataNote): string {
-  return `${quoted(example)} in ${name} (${counted(count, 'row')})`;
+  return `${quotedField(example)} in ${name} (${counted(count, 'row')})`;
 }
 
 /** The sentences in English, for the command line and the page. */
-export const NOTE_SENTENCES: NoteSentences = {
+export const ENGLISH_DATA_NOTE_SENTENCES: DataNoteSentences = {
   'no-header': () => 'The first line is data, not names, so columns are numbered.',
   'row-names': ([note]) =>
-    `The first field of each row, such as ${quoted(note!.example)}, is left out, because the first line has no name for it.`,
+    `The first field of each row, such as ${quotedField(note!.example)}, is left out, because the first line has no name for it.`,
   'rows-unlabelled': (notes) =>
-    `${counted(totalOf(notes), 'row')} ${are(totalOf(notes))} left out, because the column to predict is ${named(
+    `${counted(totalNoteCount(notes), 'row')} ${are(totalNoteCount(notes))} left out, because the column to predict is ${named(
       notes,
-      ({ example, count }) => `${example === '' ? 'empty' : quoted(example)} in ${count}`,
+      ({ example, count }) => `${example === '' ? 'empty' : quotedField(example)} in ${count}`,
     )}.`,
   'column-of-text': (notes) =>
     `${counted(notes.length, 'column')} ${are(notes.length)} left out (too many different words): ${named(notes, withExample)}.`,
@@ -245,17 +251,17 @@ export const NOTE_SENTENCES: NoteSentences = {
   'unit-missing': (notes) => `Values without a unit are read like those with a unit: ${named(notes, withExampleIn)}.`,
   notation: (notes) => `Numbers are read in another notation: ${named(notes, withExample)}.`,
   'class-above': (notes) =>
-    `The class of a picture is the name of the folder above ${named(notes, ({ name, example }) => `${quoted(name)}, as in ${example}`)}.`,
+    `The class of a picture is the name of the folder above ${named(notes, ({ name, example }) => `${quotedField(name)}, as in ${example}`)}.`,
   'folders-merged': (notes) =>
-    `Folders of the same name are one class: ${named(notes, ({ name, count, example }) => `${quoted(name)} (${counted(count, 'folder')}, such as ${example})`)}.`,
+    `Folders of the same name are one class: ${named(notes, ({ name, count, example }) => `${quotedField(name)} (${counted(count, 'folder')}, such as ${example})`)}.`,
   'files-ignored': (notes) =>
-    `${counted(totalOf(notes), 'file')} ${are(totalOf(notes))} left out, because this job does not read their kind: ${named(notes, inFolder)}.`,
+    `${counted(totalNoteCount(notes), 'file')} ${are(totalNoteCount(notes))} left out, because this job does not read their kind: ${named(notes, inFolder)}.`,
   'folder-hidden': (notes) =>
-    `${counted(totalOf(notes), 'file')} ${are(totalOf(notes))} left out, because the folder is hidden: ${named(notes, inFolder)}. Rename the folder to use it.`,
+    `${counted(totalNoteCount(notes), 'file')} ${are(totalNoteCount(notes))} left out, because the folder is hidden: ${named(notes, inFolder)}. Rename the folder to use it.`,
   'names-guessed': (notes) =>
-    `${counted(totalOf(notes), 'name')} in the zip file ${are(totalOf(notes))} not in UTF-8, and ${are(totalOf(notes))} read as ${named(notes, withExample)}. If this is wrong, pack the files again with names in UTF-8, or rename the folders.`,
+    `${counted(totalNoteCount(notes), 'name')} in the zip file ${are(totalNoteCount(notes))} not in UTF-8, and ${are(totalNoteCount(notes))} read as ${named(notes, withExample)}. If this is wrong, pack the files again with names in UTF-8, or rename the folders.`,
   'pictures-undecoded': (notes) =>
-    `${counted(totalOf(notes), 'picture')} ${are(totalOf(notes))} left out (damaged, or in a format that this browser does not decode): ${named(notes, inFolder)}.`,
+    `${counted(totalNoteCount(notes), 'picture')} ${are(totalNoteCount(notes))} left out (damaged, or in a format that this browser does not decode): ${named(notes, inFolder)}.`,
   'folder-left-out': (notes) =>
     `These pictures are left out because their folder is not a class: ${named(
       notes,
@@ -264,22 +270,23 @@ export const NOTE_SENTENCES: NoteSentences = {
   'class-not-held-out': (notes) =>
     `${notes.length === 1 ? '1 class has' : `${notes.length} classes have`} no held-out samples, so ${notes.length === 1 ? 'it is' : 'they are'} not evaluated: ${named(
       notes,
-      ({ name, count }) => `${quoted(name)} (${counted(count, 'sample')})`,
+      ({ name, count }) => `${quotedField(name)} (${counted(count, 'sample')})`,
     )}.`,
   augmented: (notes) =>
     `Each epoch changes the training pictures at random: ${named(notes, ({ name }) => name)}. Held-out pictures stay as they are.`,
-  'sheets-left-out': ([note]) => `Only the sheet ${quoted(note!.name)} is read. Others are left out: ${note!.example}.`,
+  'sheets-left-out': ([note]) =>
+    `Only the sheet ${quotedField(note!.name)} is read. Others are left out: ${note!.example}.`,
   'utf-16': (notes) =>
-    `${counted(totalOf(notes), 'text')} ${are(totalOf(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
+    `${counted(totalNoteCount(notes), 'text')} ${are(totalNoteCount(notes))} read as UTF-16: ${named(notes, ({ example }) => example)}.`,
   markup: (notes) =>
-    `${counted(totalOf(notes), 'text')} ${totalOf(notes) === 1 ? 'is a page' : 'are pages'} of HTML or XML, and the model learns the tags, too: ${named(notes, ({ example }) => example)}. Export plain text to avoid this.`,
+    `${counted(totalNoteCount(notes), 'text')} ${totalNoteCount(notes) === 1 ? 'is a page' : 'are pages'} of HTML or XML, and the model learns the tags, too: ${named(notes, ({ example }) => example)}. Export plain text to avoid this.`,
   'weights-left-out': (notes) =>
-    `${counted(totalOf(notes), 'array')} of the file of weights ${are(totalOf(notes))} left out, because they are not weights of layers: ${named(
+    `${counted(totalNoteCount(notes), 'array')} of the file of weights ${are(totalNoteCount(notes))} left out, because they are not weights of layers: ${named(
       notes,
       ({ name, count, example }) => `${name} (${example === '' ? counted(count, 'array') : example})`,
     )}.`,
   'weights-rounded': (notes) =>
-    `${counted(totalOf(notes), 'array')} of weights ${are(totalOf(notes))} rounded from float64 to float32: ${named(notes, ({ name }) => name)}.`,
+    `${counted(totalNoteCount(notes), 'array')} of weights ${are(totalNoteCount(notes))} rounded from float64 to float32: ${named(notes, ({ name }) => name)}.`,
   'weights-normalization': (notes) =>
     `The model of the file normalizes its inputs by a mean and a variance, but this run does not: ${named(notes, ({ name }) => name)}. Normalize the samples in the same way.`,
 };

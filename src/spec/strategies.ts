@@ -3,14 +3,14 @@
  * about a strategy in its row. Its name and its texts are in `src/app/locales`, its class in
  * `src/parallel/strategies`, and the costs of its exchanges in `src/parallel/costs`.
  */
-import { COLLECTIVE_CODECS, PIPELINE_CODECS, PLANNED_CODECS, type JobCodec, type PlannedCodec } from './codecs.ts';
+import { COLLECTIVE_CODECS, PIPELINE_CODECS, CODEC_CHOICES, type JobCodecName, type JobCodecChoice } from './codecs.ts';
 import type { OptimizerName } from './names.ts';
 
 /** Kinds of models that need different numbers of steps. */
-export type ModelKind = 'classifier' | 'language model';
+export type ModelFamily = 'classifier' | 'language model';
 
 /** How fragments of the parameters are exchanged in turn. */
-export interface Streaming {
+export interface StreamingFacts {
   fragments: number;
   /** Steps from the beginning of an exchange until its result is applied (tau in the paper). */
   delay: number;
@@ -19,25 +19,25 @@ export interface Streaming {
 }
 
 /** How ranks that train alone exchange what they have learned. */
-export interface LocalFacts {
+export interface LocalTrainingFacts {
   /** The optimizer that applies the mean of what ranks have learned. */
   outer: { name: OptimizerName; learningRate: number; momentum?: number };
   /** Whether ranks send only the largest changes, in a few bits each. */
   isSparse: boolean;
   /** `null`: ranks exchange all parameters together. */
-  streaming: Streaming | null;
+  streaming: StreamingFacts | null;
 }
 
 /** A codec that a measuring run combines with the strategy, for the comparison with others. */
-export interface Compared {
-  codec: JobCodec;
+export interface ComparedCodec {
+  codec: JobCodecName;
   /**
    * Number of steps until a goal is reached, as a multiple of the steps that `ddp` with `fp32`
    * takes. Measured with 4 ranks and the strategy's default settings. `classifier`: an mlp with 256
    * hidden units on MNIST, batches of 32, until 90 % accuracy; mean of 8 seeds. `language model`:
    * the job gpt with the preset tiny, until 2.2 nats per character of held-out text.
    */
-  stepsToGoal: Record<ModelKind, number>;
+  stepsToGoal: Record<ModelFamily, number>;
 }
 
 /** Fields of a job that only some strategies have. */
@@ -84,7 +84,7 @@ export interface StrategyFacts {
    * Codecs for the values that ranks exchange. Strategies that send parameters have `fp32` only,
    * because rounding errors of parameters would persist. Differences of parameters can be rounded.
    */
-  codecs: readonly PlannedCodec[];
+  codecs: readonly JobCodecChoice[];
   settings: readonly StrategySetting[];
   /** The features of a job that the strategy does not support, with the reason. */
   excludes: Readonly<Partial<Record<JobFeature, string>>>;
@@ -99,9 +99,9 @@ export interface StrategyFacts {
   /** Defaults for language models, which take thousands of steps. */
   languageModel: { syncEvery?: number; outerLearningRate?: number };
   /** The exchange, if ranks train alone between two exchanges; otherwise `null`. */
-  local: LocalFacts | null;
+  local: LocalTrainingFacts | null;
   /** The codecs for the comparison; empty if the costs of the strategy are not estimated. */
-  compared: readonly Compared[];
+  compared: readonly ComparedCodec[];
 }
 
 /** Features of a job that strategies without an averaged gradient in every step do not support. */
@@ -164,7 +164,7 @@ const ROWS = {
     isElastic: true,
     hasCheckpoints: true,
     hasAllReduces: true,
-    codecs: PLANNED_CODECS,
+    codecs: CODEC_CHOICES,
     settings: [],
     excludes: {},
     stages: 1,
@@ -238,7 +238,7 @@ export const STRATEGIES: Readonly<Record<StrategyName, StrategyFacts>> = ROWS;
 
 export const STRATEGY_NAMES = Object.keys(STRATEGIES) as StrategyName[];
 
-export function isStrategy(name: unknown): name is StrategyName {
+export function isStrategyName(name: unknown): name is StrategyName {
   return STRATEGY_NAMES.includes(name as StrategyName);
 }
 
@@ -248,7 +248,7 @@ export function strategiesWith(has: (facts: StrategyFacts) => boolean): string {
 }
 
 /** Returns the names of the strategies that have a setting, separated by commas. */
-export function strategiesOf(setting: StrategySetting): string {
+export function listStrategiesWithSetting(setting: StrategySetting): string {
   return strategiesWith(({ settings }) => settings.includes(setting));
 }
 
@@ -258,11 +258,11 @@ export function reducesGradients(strategy: StrategyName): boolean {
 }
 
 /** The strategies in which each rank has the whole model. */
-export type ReplicaStrategy = {
+export type ReplicaStrategyName = {
   [Name in StrategyName]: (typeof ROWS)[Name]['stages'] extends 1 ? Name : never;
 }[StrategyName];
 
-export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrategy {
+export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrategyName {
   return STRATEGIES[strategy].stages === 1;
 }
 
@@ -282,7 +282,7 @@ function codecsInWords(): string {
   const lists = new Map<string, StrategyName[]>();
   for (const name of STRATEGY_NAMES) {
     const { codecs } = STRATEGIES[name];
-    const list = codecs.length === PLANNED_CODECS.length ? 'all' : codecs.join(', ');
+    const list = codecs.length === CODEC_CHOICES.length ? 'all' : codecs.join(', ');
     lists.set(list, [...(lists.get(list) ?? []), name]);
   }
   const named = [...lists].filter(([list]) => list !== 'fp32').map(([list, names]) => `${names.join(', ')}: ${list}`);

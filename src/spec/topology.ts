@@ -5,11 +5,11 @@
  * TensorFlow.js, so a server or a page without it can reject or describe a model.
  */
 import * as v from 'valibot';
-import { sizeOf } from '../util/shape.ts';
-import { fieldsOf, issuePath, type Problem } from './fields.ts';
-import { Inbounds, oneEnd, type Inbound } from './graph.ts';
-import { formatShape, trace, type Shape } from './layerShapes.ts';
-import { Layer, LayerName } from './layers.ts';
+import { elementCountOf } from '../util/shape.ts';
+import { strictFieldsSchema, issuePath, type FieldProblem } from './fields.ts';
+import { InboundNodesSchema, oneEndSchema, type InboundNodes } from './graph.ts';
+import { formatShape, traceLayerShape, type LayerShape } from './layerShapes.ts';
+import { LayerSpec, LayerNameSchema } from './layers.ts';
 
 const MAX_LAYERS = 64;
 /**
@@ -42,14 +42,14 @@ const UNUSED = {
 /** A description of a layer for people. */
 interface LayerRow {
   name: string;
-  kind: Layer['class_name'];
-  shape: Shape;
+  kind: LayerSpec['class_name'];
+  shape: LayerShape;
   parameters: number;
 }
 
-type NamedLayer = Layer & { config: { name: string } };
+type NamedLayer = LayerSpec & { config: { name: string } };
 /** TensorFlow.js expects the name here, next to `config`. */
-type GraphLayer = NamedLayer & { name: string; inbound_nodes: Inbound };
+type GraphLayer = NamedLayer & { name: string; inbound_nodes: InboundNodes };
 
 interface Sequential {
   class_name: 'Sequential';
@@ -62,21 +62,21 @@ interface Functional {
 }
 
 /** A validated model. */
-export type Topology = Sequential | Functional;
+export type ModelTopology = Sequential | Functional;
 
 const nameOr = (usual: string) => v.optional(v.pipe(v.string(), v.maxLength(64)), usual);
 const layersOf = <const Schema extends v.GenericSchema>(schema: Schema) =>
   v.pipe(v.array(schema), v.minLength(1), v.maxLength(MAX_LAYERS));
 
 const SequentialFields = v.pipe(
-  fieldsOf({
+  strictFieldsSchema({
     class_name: v.literal(
       'Sequential',
       'a model must be a Sequential, a sequence of layers, or a Functional, which may branch',
     ),
-    config: fieldsOf({
+    config: strictFieldsSchema({
       name: nameOr('sequential'),
-      layers: layersOf(Layer),
+      layers: layersOf(LayerSpec),
       trainable: any,
       dtype: any,
       build_input_shape: any,
@@ -90,14 +90,16 @@ const SequentialFields = v.pipe(
 );
 
 const FunctionalFields = v.pipe(
-  fieldsOf({
+  strictFieldsSchema({
     /** `Model` is the name in TensorFlow.js and old versions of Keras. */
     class_name: v.picklist(['Functional', 'Model']),
-    config: fieldsOf({
+    config: strictFieldsSchema({
       name: nameOr('model'),
-      layers: layersOf(v.intersect([Layer, v.object({ name: LayerName, inbound_nodes: Inbounds })])),
-      input_layers: oneEnd('input'),
-      output_layers: oneEnd('output'),
+      layers: layersOf(
+        v.intersect([LayerSpec, v.object({ name: LayerNameSchema, inbound_nodes: InboundNodesSchema })]),
+      ),
+      input_layers: oneEndSchema('input'),
+      output_layers: oneEndSchema('output'),
       trainable: any,
       dtype: any,
       build_input_shape: any,
@@ -107,7 +109,7 @@ const FunctionalFields = v.pipe(
   v.transform(({ config }): Functional => {
     // Keras 3 always writes the name next to `config`, but not always inside `config`.
     const withNames = config.layers.map((layer) =>
-      layer.name === undefined ? layer : ({ ...layer, config: { name: layer.name, ...layer.config } } as Layer),
+      layer.name === undefined ? layer : ({ ...layer, config: { name: layer.name, ...layer.config } } as LayerSpec),
     );
     const layers = named(withNames).map((layer, i): GraphLayer => ({
       name: layer.config.name,
@@ -122,8 +124,8 @@ const FunctionalFields = v.pipe(
   }),
 );
 
-export const Topology = v.pipe(
-  v.lazy((model): v.GenericSchema<unknown, Topology> => {
+export const ModelTopology = v.pipe(
+  v.lazy((model): v.GenericSchema<unknown, ModelTopology> => {
     const { class_name: kind } = model as { class_name?: unknown };
     return kind === 'Functional' || kind === 'Model' ? FunctionalFields : SequentialFields;
   }),
@@ -131,10 +133,10 @@ export const Topology = v.pipe(
     const problem = dataset.typed ? problemIn(dataset.value) : null;
     if (problem !== null) addIssue({ message: problem.message, path: issuePath(problem.path) });
   }),
-  v.transform((topology): Topology => resolved(topology)),
+  v.transform((topology): ModelTopology => resolved(topology)),
 );
 
-export function rowsOf(topology: Topology): LayerRow[] {
+export function layerRowsOf(topology: ModelTopology): LayerRow[] {
   return walk(topology).rows;
 }
 
@@ -142,7 +144,7 @@ export function rowsOf(topology: Topology): LayerRow[] {
  * For each layer, returns the indices of the layers whose outputs it reads. The list of the first
  * layer is empty.
  */
-export function sourcesOf(topology: Topology): number[][] {
+export function layerSourcesOf(topology: ModelTopology): number[][] {
   if (topology.class_name === 'Sequential') return topology.config.layers.map((_, i) => (i === 0 ? [] : [i - 1]));
   const { layers } = topology.config;
   return layers.map(({ inbound_nodes: calls }) =>
@@ -150,8 +152,8 @@ export function sourcesOf(topology: Topology): number[][] {
   );
 }
 
-export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
-  return { input: inputOf(topology.config.layers)!, outputs: rowsOf(topology).at(-1)!.shape };
+export function inputAndOutputShapes(topology: ModelTopology): { input: LayerShape; outputs: LayerShape } {
+  return { input: inputOf(topology.config.layers)!, outputs: layerRowsOf(topology).at(-1)!.shape };
 }
 
 /**
@@ -160,10 +162,15 @@ export function endsOf(topology: Topology): { input: Shape; outputs: Shape } {
  *
  * @param samples the name of the samples in the message.
  */
-export function whyModelDoesNotFit(topology: Topology, samples: string, shape: Shape, outputs: number): Problem | null {
+export function whyModelDoesNotFitSamples(
+  topology: ModelTopology,
+  samples: string,
+  shape: LayerShape,
+  outputs: number,
+): FieldProblem | null {
   const { layers } = topology.config;
-  const ends = endsOf(topology);
-  const row = formatShape([sizeOf(shape)]);
+  const ends = inputAndOutputShapes(topology);
+  const row = formatShape([elementCountOf(shape)]);
   if (![formatShape(shape), row].includes(formatShape(ends.input))) {
     const taken = formatShape(shape) === row ? row : `${formatShape(shape)}, or ${row} in one row`;
     return {
@@ -179,7 +186,7 @@ export function whyModelDoesNotFit(topology: Topology, samples: string, shape: S
 }
 
 /** Returns whether the last layer applies a softmax. */
-export function endsInSoftmax({ config: { layers } }: Topology): boolean {
+export function endsInSoftmax({ config: { layers } }: ModelTopology): boolean {
   return hasSoftmax(layers.at(-1)!);
 }
 
@@ -187,7 +194,7 @@ export function endsInSoftmax({ config: { layers } }: Topology): boolean {
  * Gives names to layers that have none. A name consists of the class and a number, and is the same
  * on every rank.
  */
-function named(layers: readonly Layer[]): NamedLayer[] {
+function named(layers: readonly LayerSpec[]): NamedLayer[] {
   return layers.map((layer, i) => {
     const { class_name: kind, config } = layer;
     const before = layers.slice(0, i).filter((other) => other.class_name === kind).length;
@@ -200,17 +207,17 @@ function named(layers: readonly Layer[]): NamedLayer[] {
  * Replaces -1 in the target shape of a Reshape by the number for which it stands, because
  * TensorFlow.js would otherwise not know the layer's output shape.
  */
-function resolved(topology: Topology): Topology {
-  const rows = rowsOf(topology);
+function resolved(topology: ModelTopology): ModelTopology {
+  const rows = layerRowsOf(topology);
   const written = topology.config.layers.map((layer, i) =>
     layer.class_name === 'Reshape'
       ? { ...layer, config: { ...layer.config, target_shape: [...rows[i]!.shape] } }
       : layer,
   );
-  return { ...topology, config: { ...topology.config, layers: written } } as Topology;
+  return { ...topology, config: { ...topology.config, layers: written } } as ModelTopology;
 }
 
-function problemIn(topology: Topology): Problem | null {
+function problemIn(topology: ModelTopology): FieldProblem | null {
   const { layers } = topology.config;
   const twice = layers.findIndex(({ config: { name } }, i) => layers.findIndex((one) => one.config.name === name) < i);
   if (twice >= 0) {
@@ -240,9 +247,9 @@ function problemIn(topology: Topology): Problem | null {
   if (torn !== null) return torn;
   const { rows, problem } = walk(topology);
   if (problem !== null) return problem;
-  const large = rows.findIndex(({ shape }) => sizeOf(shape) > MAX_LAYER_VALUES);
+  const large = rows.findIndex(({ shape }) => elementCountOf(shape) > MAX_LAYER_VALUES);
   if (large >= 0) {
-    const message = `its output has ${sizeOf(rows[large]!.shape)} numbers per sample, but at most ${MAX_LAYER_VALUES} are supported`;
+    const message = `its output has ${elementCountOf(rows[large]!.shape)} numbers per sample, but at most ${MAX_LAYER_VALUES} are supported`;
     return { path: ['config', 'layers', large], message };
   }
   const parameters = rows.reduce((sum, row) => sum + row.parameters, 0);
@@ -258,8 +265,8 @@ function problemIn(topology: Topology): Problem | null {
  *
  * @param stages number of stages of the job's pipeline; 1 without a pipeline.
  */
-export function tooLarge(topology: Topology, stages: number): Problem | null {
-  const rows = rowsOf(topology);
+export function whyModelIsTooLarge(topology: ModelTopology, stages: number): FieldProblem | null {
+  const rows = layerRowsOf(topology);
   const parameters = rows.reduce((sum, row) => sum + row.parameters, 0);
   const most = MAX_PARAMETERS * stages;
   if (parameters <= most) return null;
@@ -270,7 +277,7 @@ export function tooLarge(topology: Topology, stages: number): Problem | null {
 }
 
 /** Returns the first problem in the connections of the layers. */
-function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs } }: Functional): Problem | null {
+function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs } }: Functional): FieldProblem | null {
   const names = layers.map((layer) => layer.name);
   const last = names.at(-1)!;
   if (layers[0]!.class_name !== 'InputLayer') {
@@ -305,13 +312,13 @@ function tornIn({ config: { layers, input_layers: inputs, output_layers: outputs
 }
 
 /** Computes the layers' outputs, up to the first layer with a problem. */
-function walk(topology: Topology): { rows: LayerRow[]; problem: Problem | null } {
+function walk(topology: ModelTopology): { rows: LayerRow[]; problem: FieldProblem | null } {
   const { layers } = topology.config;
-  const sources = sourcesOf(topology);
+  const sources = layerSourcesOf(topology);
   const rows: LayerRow[] = [];
   for (const [i, layer] of layers.entries()) {
     const taken = sources[i]!.map((source) => rows[source]!.shape);
-    const traced = trace(layer, i === 0 ? [inputOf(layers)!] : taken);
+    const traced = traceLayerShape(layer, i === 0 ? [inputOf(layers)!] : taken);
     if ('problem' in traced) {
       const field = traced.field === undefined ? [] : ['config', traced.field];
       return { rows, problem: { path: ['config', 'layers', i, ...field], message: traced.problem } };
@@ -322,10 +329,10 @@ function walk(topology: Topology): { rows: LayerRow[]; problem: Problem | null }
 }
 
 /** Returns the shape of a sample, if the first layer states it. */
-function inputOf([first]: readonly Layer[]): Shape | undefined {
-  return first?.config.batch_input_shape?.slice(1) as Shape | undefined;
+function inputOf([first]: readonly LayerSpec[]): LayerShape | undefined {
+  return first?.config.batch_input_shape?.slice(1) as LayerShape | undefined;
 }
 
-function hasSoftmax({ class_name: kind, config }: Layer): boolean {
+function hasSoftmax({ class_name: kind, config }: LayerSpec): boolean {
   return kind === 'Softmax' || ('activation' in config && config.activation === 'softmax');
 }

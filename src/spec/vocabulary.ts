@@ -3,13 +3,13 @@
  * with other tokens.
  */
 import * as v from 'valibot';
-import { MAX_CHARACTERS, MAX_VOCABULARY } from './gpt.ts';
+import { MAX_VOCABULARY_CHARACTERS, MAX_VOCABULARY_TOKENS } from './gpt.ts';
 
 /**
  * Number of byte-pair tokens that are single bytes. Each further token consists of two earlier
  * tokens.
  */
-export const BYTES = 256;
+export const BYTE_TOKEN_COUNT = 256;
 
 const token = v.pipe(v.number(), v.integer(), v.minValue(0));
 
@@ -21,7 +21,7 @@ export const Vocabulary = v.variant('tokens', [
       v.string(),
       v.check((text) => {
         const codes = Array.from(text, (character) => character.codePointAt(0)!);
-        return codes.length <= MAX_CHARACTERS && codes.every((code, i) => i === 0 || code > codes[i - 1]!);
+        return codes.length <= MAX_VOCABULARY_CHARACTERS && codes.every((code, i) => i === 0 || code > codes[i - 1]!);
       }, 'characters must be distinct and sorted by code point'),
     ),
   }),
@@ -33,9 +33,9 @@ export const Vocabulary = v.variant('tokens', [
      */
     pairs: v.pipe(
       v.array(v.tuple([token, token])),
-      v.maxLength(MAX_VOCABULARY - BYTES),
+      v.maxLength(MAX_VOCABULARY_TOKENS - BYTE_TOKEN_COUNT),
       v.check(
-        (pairs) => pairs.every((pair, i) => pair.every((one) => one < BYTES + i)),
+        (pairs) => pairs.every((pair, i) => pair.every((one) => one < BYTE_TOKEN_COUNT + i)),
         'a pair must consist of earlier tokens',
       ),
     ),

@@ -8,7 +8,7 @@
  */
 
 /** Begin and end of a collective on one rank, milliseconds of its own clock. */
-export interface Span {
+export interface CollectiveSpan {
   begin: number;
   end: number;
 }
@@ -30,7 +30,7 @@ export class ClockComparison {
   #bounds: { low: number; high: number }[][] = [];
 
   /** Adds the spans of one collective. @param spans by rank. */
-  add(spans: readonly Span[], self: number): void {
+  add(spans: readonly CollectiveSpan[], self: number): void {
     const own = spans[self]!;
     const bounds = spans.map(({ begin, end }) => ({ low: begin - own.end, high: end - own.begin }));
     this.#bounds = [...this.#bounds, bounds].slice(-REMEMBERED);

@@ -2,8 +2,15 @@
  * Builds a lane, which is a rank's timeline of a step, from the rank's measurements. Lanes are
  * packed into a few dozen float64 numbers each to send them to other ranks. The functions are pure.
  */
-import type { GpuCommands, HopEvent, Segment, SegmentKind, StepLane, StepTimes } from '../protocol/stepTrace.ts';
-import { SEGMENT_KINDS } from '../spec/names.ts';
+import type {
+  GpuCommands,
+  HopEvent,
+  StepSegment,
+  StepSegmentKind,
+  StepLane,
+  StepTimes,
+} from '../protocol/stepTrace.ts';
+import { STEP_SEGMENT_KINDS } from '../spec/names.ts';
 
 /** The trace of a bucket's all-reduce: `OpTrace` of collectives/work.ts. */
 interface BucketTrace {
@@ -56,13 +63,13 @@ const PRIORITY = ['exchange', 'wait', 'send', 'reduce'] as const;
  * the durations, backwards from the end of the step. The times of activities with other ranks are
  * computed from the hops.
  */
-export function laneOf(measured: MeasuredStep): StepLane {
+export function stepLaneOf(measured: MeasuredStep): StepLane {
   const { step, startedAt, ms, pipeline, commands = null } = measured;
   const segments = pipeline ? pipelineStep(startedAt, ms, pipeline) : allReduceStep(measured);
   return { step, startedAt, duration: ms.total, segments, ...(commands && { commands }) };
 }
 
-function allReduceStep({ startedAt, ms, traces }: MeasuredStep): Segment[] {
+function allReduceStep({ startedAt, ms, traces }: MeasuredStep): StepSegment[] {
   const { doneAt, readAt } = milestones(ms);
   const computedAt = Math.max(0, readAt - ms.readback);
   const alone = [
@@ -70,9 +77,9 @@ function allReduceStep({ startedAt, ms, traces }: MeasuredStep): Segment[] {
     { kind: 'compute', start: Math.max(0, computedAt - ms.compute), end: computedAt },
     { kind: 'readback', start: computedAt, end: readAt },
     { kind: 'update', start: doneAt, end: ms.total },
-  ] satisfies Segment[];
+  ] satisfies StepSegment[];
   const traced = traces.filter((trace) => trace !== null && trace.hops.length > 0) as BucketTrace[];
-  const together: Segment[] =
+  const together: StepSegment[] =
     traced.length > 0
       ? flatten(traced.map((trace) => hopSegments(trace, startedAt)))
       : [{ kind: 'exchange', start: Math.max(0, doneAt - ms.communicate), end: doneAt }];
@@ -80,8 +87,8 @@ function allReduceStep({ startedAt, ms, traces }: MeasuredStep): Segment[] {
   return segments.sort((a, b) => a.start - b.start);
 }
 
-function pipelineStep(startedAt: number, ms: StepTimes, { passes, exchangedAt }: PipelineTimes): Segment[] {
-  const timed = passes.map(({ kind, stage, microBatch, start, end }): Segment => {
+function pipelineStep(startedAt: number, ms: StepTimes, { passes, exchangedAt }: PipelineTimes): StepSegment[] {
+  const timed = passes.map(({ kind, stage, microBatch, start, end }): StepSegment => {
     return { kind, start: start - startedAt, end: end - startedAt, pass: { stage, microBatch } };
   });
   const { doneAt } = milestones(ms);
@@ -96,16 +103,16 @@ function pipelineStep(startedAt: number, ms: StepTimes, { passes, exchangedAt }:
 }
 
 /** Fills the time between the sorted segments of a pipeline's step with waits. */
-function withWaits(segments: readonly Segment[]): Segment[] {
+function withWaits(segments: readonly StepSegment[]): StepSegment[] {
   let now = 0;
-  return segments.flatMap((segment): Segment[] => {
+  return segments.flatMap((segment): StepSegment[] => {
     const wait = { kind: 'wait' as const, start: now, end: segment.start };
     now = segment.end;
     return wait.end > wait.start ? [wait, segment] : [segment];
   });
 }
 
-function isPipelineStep(segments: readonly Segment[]): boolean {
+function isPipelineStep(segments: readonly StepSegment[]): boolean {
   return segments.some(({ pass }) => pass);
 }
 
@@ -132,10 +139,10 @@ function milestones({ total, update, exposed }: StepTimes): { doneAt: number; re
  * Returns the segments of the plan's steps: send, wait for what another rank sends, reduce it. With
  * the ring, the other rank is the left neighbour.
  */
-function hopSegments({ startedAt, hops }: BucketTrace, since: number): Segment[] {
-  const segments: Segment[] = [];
+function hopSegments({ startedAt, hops }: BucketTrace, since: number): StepSegment[] {
+  const segments: StepSegment[] = [];
   let now = startedAt - since;
-  const until = (kind: Segment['kind'], end: number): void => {
+  const until = (kind: StepSegment['kind'], end: number): void => {
     if (end > now) segments.push({ kind, start: now, end });
     now = Math.max(now, end);
   };
@@ -154,13 +161,13 @@ function hopSegments({ startedAt, hops }: BucketTrace, since: number): Segment[]
 }
 
 /** Merges the segments of concurrent buckets into one row. */
-function flatten(rows: readonly Segment[][]): Segment[] {
+function flatten(rows: readonly StepSegment[][]): StepSegment[] {
   if (rows.length === 1) return rows[0]!;
   const all = rows.flat();
   const ends = [...new Set(all.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
-  const row: Segment[] = [];
+  const row: StepSegment[] = [];
   const waiting = all.toSorted((a, b) => a.start - b.start);
-  let active: Segment[] = [];
+  let active: StepSegment[] = [];
   for (const [i, start] of ends.slice(0, -1).entries()) {
     const end = ends[i + 1]!;
     active = active.filter((one) => one.end > start);
@@ -174,14 +181,14 @@ function flatten(rows: readonly Segment[][]): Segment[] {
 /**
  * Appends `next`, or extends the last segment if it has the same kind and ends where `next` starts.
  */
-function extend(row: Segment[], next: Segment): void {
+function extend(row: StepSegment[], next: StepSegment): void {
   const last = row.at(-1);
   if (last?.kind === next.kind && last.end === next.start) last.end = next.end;
   else row.push(next);
 }
 
 /** Whether a rank does this activity alone. Such activities are in the upper row of its lane. */
-function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
+function isAlone({ kind }: Pick<StepSegment, 'kind'>): boolean {
   return kind === 'data' || kind === 'compute' || kind === 'readback' || kind === 'update';
 }
 
@@ -190,7 +197,7 @@ function isAlone({ kind }: Pick<Segment, 'kind'>): boolean {
  * ranks is divided into equal slots. Each slot shows the kind of activity that takes the longest in
  * it. A pipeline's step loses only its waits, which {@link unpackLanes} restores.
  */
-export function simplify(lane: StepLane, most: number): StepLane {
+export function simplifyLane(lane: StepLane, most: number): StepLane {
   if (isPipelineStep(lane.segments)) return { ...lane, segments: lane.segments.filter(({ kind }) => kind !== 'wait') };
   if (lane.segments.length <= most) return lane;
   const alone = lane.segments.filter(isAlone);
@@ -198,13 +205,13 @@ export function simplify(lane: StepLane, most: number): StepLane {
   const first = together[0]!.start;
   const slots = most - alone.length;
   const width = (together.at(-1)!.end - first) / slots;
-  const row: Segment[] = [];
+  const row: StepSegment[] = [];
   let next = 0;
   for (let slot = 0; slot < slots; slot++) {
     const start = first + slot * width;
     const end = start + width;
     while (next < together.length && together[next]!.end <= start) next++;
-    const times = new Map<Segment['kind'], number>();
+    const times = new Map<StepSegment['kind'], number>();
     for (let i = next; i < together.length && together[i]!.start < end; i++) {
       const one = together[i]!;
       times.set(one.kind, (times.get(one.kind) ?? 0) + Math.min(end, one.end) - Math.max(start, one.start));
@@ -245,7 +252,7 @@ export function packLanes(lanes: readonly StepLane[], count: number, most: numbe
   return Array.from({ length: count }, (_, i) => {
     const lane = newest[i];
     if (lane === undefined) return Array.from({ length: laneNumbers(most) }, () => NOTHING);
-    const { step, startedAt, duration, segments, commands } = simplify(lane, most);
+    const { step, startedAt, duration, segments, commands } = simplifyLane(lane, most);
     const packed = Array.from({ length: most }, (__, j) => {
       const one = segments[j];
       return one === undefined ? NOTHING : packSegment(one, duration);
@@ -268,18 +275,20 @@ export function unpackLanes(numbers: Float64Array, most: number): StepLane[] {
   return lanes;
 }
 
-function packSegment({ kind, start, end, pass }: Segment, duration: number): number {
+function packSegment({ kind, start, end, pass }: StepSegment, duration: number): number {
   const { count, ms } = ticksOf(kind, duration);
   const [from, to] = [start, end].map((time) => Math.min(count - 1, Math.max(0, Math.round(time / ms)))) as [
     number,
     number,
   ];
   const { stage, microBatch } = pass ?? { stage: 0, microBatch: 0 };
-  return SEGMENT_KINDS.indexOf(kind) + KINDS * (from + count * (to - from + count * (stage + STAGES * microBatch)));
+  return (
+    STEP_SEGMENT_KINDS.indexOf(kind) + KINDS * (from + count * (to - from + count * (stage + STAGES * microBatch)))
+  );
 }
 
-function unpackSegment(packed: number, duration: number): Segment {
-  const kind = SEGMENT_KINDS[packed % KINDS]!;
+function unpackSegment(packed: number, duration: number): StepSegment {
+  const kind = STEP_SEGMENT_KINDS[packed % KINDS]!;
   const { count, ms } = ticksOf(kind, duration);
   let rest = Math.floor(packed / KINDS);
   const take = (base: number): number => {
@@ -294,11 +303,11 @@ function unpackSegment(packed: number, duration: number): Segment {
 }
 
 /** Returns the ticks of a packed segment: their number, and the length of each. */
-function ticksOf(kind: SegmentKind, duration: number): { count: number; ms: number } {
+function ticksOf(kind: StepSegmentKind, duration: number): { count: number; ms: number } {
   const count = isPass(kind) ? PASS_TICKS : TICKS;
   return { count, ms: Math.max(TICK_MS, duration / (count - 1)) };
 }
 
-function isPass(kind: SegmentKind): boolean {
+function isPass(kind: StepSegmentKind): boolean {
   return kind === 'forward' || kind === 'backward';
 }

@@ -25,7 +25,7 @@ const LINK_COST = 0.15;
  */
 const NOISE_MS = 1;
 
-export type Finding =
+export type StragglerFinding =
   | {
       kind: 'rank';
       rank: number;
@@ -55,7 +55,10 @@ export type Finding =
  * @param statistics by rank.
  * @param telemetry by rank.
  */
-export function findStragglers(statistics: readonly RankStatistics[], telemetry: readonly RankTelemetry[]): Finding[] {
+export function findStragglers(
+  statistics: readonly RankStatistics[],
+  telemetry: readonly RankTelemetry[],
+): StragglerFinding[] {
   if (statistics.length < 2 || telemetry.length !== statistics.length) return [];
   const links = slowLinks(statistics, telemetry);
   // A slow link delays the rank that sends over it. If nothing else about that rank is slow, only
@@ -75,7 +78,7 @@ export function findStragglers(statistics: readonly RankStatistics[], telemetry:
  */
 export function slownessOf(
   rank: number,
-  findings: readonly Finding[],
+  findings: readonly StragglerFinding[],
   shares: Pick<EventOf<'shares'>, 'reason' | 'speeds'> | null,
 ): number | null {
   const found = findings.find((one) => one.kind === 'rank' && one.rank === rank);
@@ -92,7 +95,7 @@ export function slownessOf(
 function slowRanks(
   statistics: readonly RankStatistics[],
   telemetry: readonly RankTelemetry[],
-): Extract<Finding, { kind: 'rank' }>[] {
+): Extract<StragglerFinding, { kind: 'rank' }>[] {
   const own = statistics.map(({ stepMs }, rank) => stepMs - telemetry[rank]!.waitMs);
   const computing = statistics.map(({ computeMs }) => computeMs);
   return own
@@ -110,7 +113,7 @@ function slowRanks(
 function slowLinks(
   statistics: readonly RankStatistics[],
   telemetry: readonly RankTelemetry[],
-): Extract<Finding, { kind: 'link' }>[] {
+): Extract<StragglerFinding, { kind: 'link' }>[] {
   const n = statistics.length;
   const transits = telemetry.map(({ right }) => right?.transitMs ?? null);
   if (transits.some((one) => one === null)) return [];

@@ -6,7 +6,7 @@
 import { Mesh } from '../collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../collectives/options.ts';
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import { rightOf } from '../collectives/plans/ringPlan.ts';
+import { rightNeighbourOf } from '../collectives/plans/ringPlan.ts';
 import type { Link } from '../transport/link.ts';
 import { createMemoryLinkPair } from '../transport/memoryLink.ts';
 import { asError } from '../util/errors.ts';
@@ -34,7 +34,7 @@ export function createMeshes(n: number, createPair: () => [Link, Link] = createM
     links[a]!.set(b, mine);
     links[b]!.set(a, theirs);
   };
-  for (let rank = 0; rank < n; rank++) join(rank, rightOf(rank, n));
+  for (let rank = 0; rank < n; rank++) join(rank, rightNeighbourOf(rank, n));
   const rng = createRng(generation);
   const meshes: Mesh[] = links.map(
     (own, rank) =>

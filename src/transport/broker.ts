@@ -4,7 +4,7 @@
  * dedicated workers cannot reach a SharedWorker.
  */
 import { deferred } from '../util/deferred.ts';
-import { messageOf, PeerGoneError } from '../util/errors.ts';
+import { errorMessageOf, PeerGoneError } from '../util/errors.ts';
 
 export interface PortRequest {
   /**
@@ -40,7 +40,7 @@ export const requestTabPort: RequestTabPort = (key) => {
     port.postMessage(key);
   } catch (error) {
     // Chrome on Android has no SharedWorker, and a page's policy may forbid it.
-    fail(messageOf(error));
+    fail(errorMessageOf(error));
   }
   const cancel = (): void => {
     broker?.port.close();

@@ -4,15 +4,15 @@
  * unsent bytes, and the other end restores the order. docs/LIMITS.md lists the constants; the
  * comments here explain them.
  */
-import { generationOf, isOfHandshake, writeNumber } from '../protocol/frame.ts';
-import { isServed } from '../protocol/runEvents.ts';
+import { generationOfFrame, isHandshakeFrame, writeFrameNumber } from '../protocol/frame.ts';
+import { isServedRoute } from '../protocol/runEvents.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { BaseLink } from './linkEnd.ts';
 import type { FrameChannel } from './frameChannel.ts';
-import { DATA_CHANNEL_WINDOW, FrameOrder, FrameWindow, type WindowSize } from './frameOrder.ts';
-import { UNKNOWN_WAY, type Link, type LinkDescription, type RouteDescription } from './link.ts';
+import { DATA_CHANNEL_WINDOW, FrameReceiveOrder, FrameSendWindow, type FrameWindowSize } from './frameOrder.ts';
+import { UNKNOWN_LINK_DESCRIPTION, type Link, type LinkDescription, type RouteDescription } from './link.ts';
 import { TailProbes } from './tailProbes.ts';
 
 /**
@@ -36,7 +36,7 @@ const LATE_FRAMES_MS = 50;
 const ACKNOWLEDGEMENT_BYTES = 1;
 
 /** The connections of a link. They may live on another thread. */
-export interface Connection {
+export interface LinkConnections {
   /**
    * Called once: when the first connection has ended or failed, or when a further connection ends
    * after it was open.
@@ -61,20 +61,25 @@ interface OpenChannel {
 
 class ChannelLink extends BaseLink {
   readonly #channels: OpenChannel[] = [];
-  readonly #connection: Connection;
+  readonly #connection: LinkConnections;
   readonly #queue: ArrayBuffer[] = [];
-  readonly #order: FrameOrder;
-  readonly #window: FrameWindow;
+  readonly #order: FrameReceiveOrder;
+  readonly #window: FrameSendWindow;
   /** Number of frames that were passed to channels. */
   #sent = 0;
   /** Why the connection has ended. Its channels' close events do not have the reason. */
   #failure: Error | null = null;
 
   /** @param further channels of the further connections that exist already. */
-  constructor(channel: FrameChannel, further: readonly RTCDataChannel[], connection: Connection, window: WindowSize) {
+  constructor(
+    channel: FrameChannel,
+    further: readonly RTCDataChannel[],
+    connection: LinkConnections,
+    window: FrameWindowSize,
+  ) {
     super();
-    this.#order = new FrameOrder(window);
-    this.#window = new FrameWindow(window);
+    this.#order = new FrameReceiveOrder(window);
+    this.#window = new FrameSendWindow(window);
     this.#connection = connection;
     this.#listen(channel);
     this.#add(channel);
@@ -88,7 +93,7 @@ class ChannelLink extends BaseLink {
   }
 
   protected transmit(frame: ArrayBuffer): void {
-    if (isOfHandshake(frame)) this.#queue.splice(this.#firstPlaceOf(frame), 0, frame);
+    if (isHandshakeFrame(frame)) this.#queue.splice(this.#firstPlaceOf(frame), 0, frame);
     else this.#queue.push(frame);
     this.#drain();
   }
@@ -98,7 +103,7 @@ class ChannelLink extends BaseLink {
    * of its generation. So a handshake does not wait for frames of other generations.
    */
   #firstPlaceOf(frame: ArrayBuffer): number {
-    return this.#queue.findLastIndex((earlier) => generationOf(earlier) === generationOf(frame)) + 1;
+    return this.#queue.findLastIndex((earlier) => generationOfFrame(earlier) === generationOfFrame(frame)) + 1;
   }
 
   protected release(): void {
@@ -119,7 +124,7 @@ class ChannelLink extends BaseLink {
 
   discard(generation: number): void {
     for (const frame of this.#queue.splice(0)) {
-      if (generationOf(frame) === generation) this.left(frame.byteLength);
+      if (generationOfFrame(frame) === generation) this.left(frame.byteLength);
       else this.#queue.push(frame);
     }
   }
@@ -129,9 +134,9 @@ class ChannelLink extends BaseLink {
   }
 
   async describe(): Promise<LinkDescription> {
-    if (this.state === 'closed') return UNKNOWN_WAY;
+    if (this.state === 'closed') return UNKNOWN_LINK_DESCRIPTION;
     const description = await this.#connection.describe();
-    return { ...description, connections: isServed(description.route) ? 0 : this.#channels.length };
+    return { ...description, connections: isServedRoute(description.route) ? 0 : this.#channels.length };
   }
 
   /** Sends over a further channel once it is open. Frames may arrive over it before that. */
@@ -169,7 +174,7 @@ class ChannelLink extends BaseLink {
       if (to.channel.bufferedAmount >= CHANNEL_HIGH_BYTES / this.#channels.length) return;
       const frame = this.#queue.shift()!;
       try {
-        writeNumber(frame, this.#sent);
+        writeFrameNumber(frame, this.#sent);
         this.#sendOver(to, frame);
       } catch (error) {
         return this.closed(asError(error));
@@ -224,7 +229,7 @@ class ChannelLink extends BaseLink {
  */
 export function openChannelLink(
   channel: FrameChannel,
-  connection: Connection,
+  connection: LinkConnections,
   window = DATA_CHANNEL_WINDOW,
 ): Promise<Link> {
   const opened = deferred<Link>();

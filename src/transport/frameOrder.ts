@@ -3,12 +3,12 @@
  * headers, and limits how many are on their way. One connection may be late for seconds. Then
  * senders wait, so that a receiver's memory is bounded and a number is in use only once.
  */
-import { FRAME_HEADER_BYTES, FRAME_NUMBERS, numberOf } from '../protocol/frame.ts';
+import { FRAME_HEADER_BYTES, FRAME_NUMBER_LIMIT, frameNumberOf } from '../protocol/frame.ts';
 import { ProtocolError } from '../util/errors.ts';
 
 const MIB = 1024 * 1024;
 
-export interface WindowSize {
+export interface FrameWindowSize {
   /** Largest total weight of the frames that are on their way or wait for an earlier frame. */
   bytes: number;
   /** The receiver acknowledges each block of this weight. */
@@ -16,12 +16,12 @@ export interface WindowSize {
 }
 
 /** For links over data channels. A line of 1 Gbit/s carries the window in one second. */
-export const DATA_CHANNEL_WINDOW: WindowSize = { bytes: 128 * MIB, block: 4 * MIB };
+export const DATA_CHANNEL_WINDOW: FrameWindowSize = { bytes: 128 * MIB, block: 4 * MIB };
 /**
  * For links through the server, which has to hold the window if a receiver is slow. With a round
  * trip of 20 ms between the ends, 50 windows cross the link in a second.
  */
-export const SERVER_WINDOW: WindowSize = { bytes: MIB, block: MIB / 8 };
+export const SERVER_WINDOW: FrameWindowSize = { bytes: MIB, block: MIB / 8 };
 
 /**
  * Number that is added to the bytes of a frame for its weight. It covers the memory of a small
@@ -30,7 +30,7 @@ export const SERVER_WINDOW: WindowSize = { bytes: MIB, block: MIB / 8 };
 const OVERHEAD = 2048;
 
 /** Returns the largest number of frames that can be on their way. */
-export function maxWaitingFrames({ bytes }: WindowSize): number {
+export function maxWaitingFrames({ bytes }: FrameWindowSize): number {
   return Math.floor(bytes / (FRAME_HEADER_BYTES + OVERHEAD));
 }
 
@@ -39,11 +39,11 @@ function weightOf({ byteLength }: ArrayBuffer): number {
 }
 
 /** The sender's side: counts what is on its way. */
-export class FrameWindow {
-  readonly #size: WindowSize;
+export class FrameSendWindow {
+  readonly #size: FrameWindowSize;
   #weight = 0;
 
-  constructor(size: WindowSize) {
+  constructor(size: FrameWindowSize) {
     this.#size = size;
   }
 
@@ -65,8 +65,8 @@ export class FrameWindow {
 }
 
 /** The receiver's side. */
-export class FrameOrder {
-  readonly #size: WindowSize;
+export class FrameReceiveOrder {
+  readonly #size: FrameWindowSize;
   readonly #maxWaiting: number;
   readonly #waiting = new Map<number, ArrayBuffer>();
   #waitingWeight = 0;
@@ -76,7 +76,7 @@ export class FrameOrder {
   #next = 0;
 
   /** @param size the sender's window. */
-  constructor(size: WindowSize) {
+  constructor(size: FrameWindowSize) {
     this.#size = size;
     this.#maxWaiting = maxWaitingFrames(size);
   }
@@ -88,8 +88,8 @@ export class FrameOrder {
    * @throws ProtocolError if a number was used twice, or if too many frames or bytes wait.
    */
   add(frame: ArrayBuffer): ArrayBuffer[] {
-    const number = numberOf(frame);
-    const ahead = (number - this.#next + FRAME_NUMBERS) % FRAME_NUMBERS;
+    const number = frameNumberOf(frame);
+    const ahead = (number - this.#next + FRAME_NUMBER_LIMIT) % FRAME_NUMBER_LIMIT;
     this.#waitingWeight += weightOf(frame);
     if (ahead > this.#maxWaiting || this.#waitingWeight > this.#size.bytes || this.#waiting.has(number)) {
       throw new ProtocolError(`Frame ${number} of a link has arrived, but the next one is ${this.#next}.`);
@@ -101,7 +101,7 @@ export class FrameOrder {
       this.#waitingWeight -= weightOf(next);
       this.#unacknowledged += weightOf(next);
       ordered.push(next);
-      this.#next = (this.#next + 1) % FRAME_NUMBERS;
+      this.#next = (this.#next + 1) % FRAME_NUMBER_LIMIT;
     }
     return ordered;
   }

@@ -4,14 +4,19 @@
  * are rejected here, before any gradient is exchanged.
  */
 import * as v from 'valibot';
-import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, readHeader } from '../protocol/frame.ts';
+import { decodeJsonFrame, emptyFrameHeader, encodeJsonFrame, FrameKind, readFrameHeader } from '../protocol/frame.ts';
 import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { PeerGoneError, ProtocolError, TimeoutError } from '../util/errors.ts';
 import type { Link } from './link.ts';
 
-export const Hello = v.strictObject({ room: v.string(), generation: v.number(), member: v.string(), rank: v.number() });
-export type Hello = v.InferOutput<typeof Hello>;
+export const HelloMessage = v.strictObject({
+  room: v.string(),
+  generation: v.number(),
+  member: v.string(),
+  rank: v.number(),
+});
+export type HelloMessage = v.InferOutput<typeof HelloMessage>;
 
 /**
  * Performs the handshake of a new link. Resolves when both ends agree; further frames stay queued
@@ -21,10 +26,10 @@ export type Hello = v.InferOutput<typeof Hello>;
  * @throws ProtocolError if the other side is not `expected`, TimeoutError after `timeoutMs`,
  *   PeerGoneError if the link closes first.
  */
-export async function handshake(
+export async function performHandshake(
   link: Link,
-  self: Hello,
-  expected: Hello,
+  self: HelloMessage,
+  expected: HelloMessage,
   { timeoutMs, clock, isExcused = () => false }: { timeoutMs: number; clock: Clock; isExcused?: () => boolean },
 ): Promise<void> {
   const done = deferred();
@@ -46,14 +51,15 @@ export async function handshake(
   };
   let cancelDeadline = clock.after(timeoutMs, expire);
   const receive = (frame: ArrayBuffer): void => {
-    const { kind } = readHeader(frame);
+    const { kind } = readFrameHeader(frame);
     if (kind === FrameKind.HELLO) {
-      const hello = v.safeParse(Hello, decodeJsonFrame(frame));
+      const hello = v.safeParse(HelloMessage, decodeJsonFrame(frame));
       const isExpected =
-        hello.success && (Object.keys(expected) as (keyof Hello)[]).every((key) => hello.output[key] === expected[key]);
+        hello.success &&
+        (Object.keys(expected) as (keyof HelloMessage)[]).every((key) => hello.output[key] === expected[key]);
       if (!isExpected) throw new ProtocolError(`A link for rank ${expected.rank} reached another peer.`);
       greeted = true;
-      link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO_ACK, self.generation), {})).catch(done.reject);
+      link.send(encodeJsonFrame(emptyFrameHeader(FrameKind.HELLO_ACK, self.generation), {})).catch(done.reject);
     } else if (kind === FrameKind.HELLO_ACK) acknowledged = true;
     else throw new ProtocolError(`Rank ${expected.rank} sent data before HELLO.`);
     if (!greeted || !acknowledged) return;
@@ -71,7 +77,10 @@ export async function handshake(
     }
   };
   try {
-    await Promise.all([link.send(encodeJsonFrame(emptyHeader(FrameKind.HELLO, self.generation), self)), done.promise]);
+    await Promise.all([
+      link.send(encodeJsonFrame(emptyFrameHeader(FrameKind.HELLO, self.generation), self)),
+      done.promise,
+    ]);
   } catch (error) {
     link.close();
     throw error;

@@ -28,7 +28,7 @@ export interface LinkDescription extends RouteDescription {
 }
 
 /** Description of a closed link, or of a transport that reports nothing. */
-export const UNKNOWN_WAY: LinkDescription = { route: 'unknown', roundTripMs: null, connections: 0 };
+export const UNKNOWN_LINK_DESCRIPTION: LinkDescription = { route: 'unknown', roundTripMs: null, connections: 0 };
 
 export interface Link {
   /**
@@ -96,7 +96,7 @@ export const HIGH_WATER_BYTES = 1024 * 1024;
 const MIN_FRAME_BYTES = 512;
 
 /** Returns the number of bytes that is counted for a frame that waits in a bounded queue. */
-export function weigh({ byteLength }: ArrayBuffer): number {
+export function countedFrameBytes({ byteLength }: ArrayBuffer): number {
   return Math.max(byteLength, MIN_FRAME_BYTES);
 }
 

@@ -8,7 +8,7 @@ import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import {
   checkFrameSize,
   HIGH_WATER_BYTES,
-  weigh,
+  countedFrameBytes,
   type Link,
   type LinkCounters,
   type LinkDescription,
@@ -61,7 +61,7 @@ export abstract class LinkEnd implements Link {
     for (const frame of this.#arrived) {
       if (!this.#onframe) return;
       this.#arrived.delete(frame);
-      this.#arrivedBytes -= weigh(frame);
+      this.#arrivedBytes -= countedFrameBytes(frame);
       this.#onframe(frame);
     }
   }
@@ -100,7 +100,7 @@ export abstract class LinkEnd implements Link {
     this.#counters.bytesReceived += frame.byteLength;
     if (this.#onframe && this.#arrived.size === 0) return this.#onframe(frame);
     this.#arrived.add(frame);
-    this.#arrivedBytes += weigh(frame);
+    this.#arrivedBytes += countedFrameBytes(frame);
     if (this.#arrivedBytes <= MAX_ARRIVED_BYTES) return;
     this.#arrived.clear();
     this.closed(

@@ -13,9 +13,9 @@ import type { IceServer } from '../protocol/control.ts';
 import { isPeerSignal, type LinkSignal, type PeerSignal } from '../protocol/linkSignal.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError } from '../util/errors.ts';
-import { openChannelLink, type Connection } from './channelLink.ts';
+import { openChannelLink, type LinkConnections } from './channelLink.ts';
 import { FurtherConnections } from './furtherConnections.ts';
-import { UNKNOWN_WAY, type Link, type RouteDescription } from './link.ts';
+import { UNKNOWN_LINK_DESCRIPTION, type Link, type RouteDescription } from './link.ts';
 
 /**
  * The stream id of the channel for frames, on both ends. simple-peer's own channel has 0 or 1,
@@ -69,7 +69,7 @@ export interface PeerAttempt {
 }
 
 /** A connection that is being established. It has no deadline of its own; the caller closes it. */
-export interface PeerConnection extends Connection {
+export interface PeerConnection extends LinkConnections {
   /**
    * The channel for frames. If the browser supports it, the channel may be transferred to a worker,
    * but only in the task that created the channel.
@@ -220,7 +220,7 @@ export function connectPeer(options: PeerConnectOptions): PeerAttempt {
 async function describe(native: RTCPeerConnection): Promise<RouteDescription> {
   const stats = await native.getStats();
   const pair = selectedPair(stats);
-  if (!pair) return UNKNOWN_WAY;
+  if (!pair) return UNKNOWN_LINK_DESCRIPTION;
   const { localCandidateId, remoteCandidateId, currentRoundTripTime } = pair;
   const isRelay = (id: string) => (stats.get(id) as { candidateType?: string } | undefined)?.candidateType === 'relay';
   return {

@@ -8,7 +8,7 @@ import { LINK_ROUTES } from '../protocol/runEvents.ts';
 import { PeerGoneError, ProtocolError } from '../util/errors.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { BaseLink } from './linkEnd.ts';
-import { UNKNOWN_WAY, type Link, type LinkDescription } from './link.ts';
+import { UNKNOWN_LINK_DESCRIPTION, type Link, type LinkDescription } from './link.ts';
 
 /** Messages that are not frames. Frames are sent as plain ArrayBuffers. */
 const PortMessage = v.variant('type', [
@@ -55,7 +55,7 @@ export class PortLink extends BaseLink {
   protected release(): void {
     this.#post({ type: 'closed', message: null });
     this.#port.close();
-    for (const waiter of this.#describing.splice(0)) waiter.resolve(UNKNOWN_WAY);
+    for (const waiter of this.#describing.splice(0)) waiter.resolve(UNKNOWN_LINK_DESCRIPTION);
   }
 
   discard(generation: number): void {
@@ -63,7 +63,7 @@ export class PortLink extends BaseLink {
   }
 
   describe(): Promise<LinkDescription> {
-    if (this.state === 'closed') return Promise.resolve(UNKNOWN_WAY);
+    if (this.state === 'closed') return Promise.resolve(UNKNOWN_LINK_DESCRIPTION);
     const waiter = deferred<LinkDescription>();
     this.#describing.push(waiter);
     this.#post({ type: 'describe' });

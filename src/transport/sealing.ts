@@ -19,7 +19,7 @@ export interface LinkKeys {
   readonly publicKey: string;
 }
 
-export interface Seals {
+export interface FrameSeals {
   /**
    * Encrypts a frame. The other end must open the messages in the order of these calls. `frame`
    * may be used again as soon as the call returns.
@@ -46,13 +46,13 @@ export async function createLinkKeys(subtle: SubtleCrypto): Promise<LinkKeys> {
  * @param channel id of the link. Both ends pass the same one.
  * @throws (rejects) ProtocolError if the other end's key is invalid.
  */
-export async function deriveSeals(
+export async function deriveFrameSeals(
   subtle: SubtleCrypto,
   { privateKey }: LinkKeys,
   othersKey: string,
   channel: string,
   isInitiator: boolean,
-): Promise<Seals> {
+): Promise<FrameSeals> {
   const secret = await agree(subtle, privateKey, othersKey);
   const material = await subtle.importKey('raw', secret, 'HKDF', false, ['deriveKey']);
   const keyFrom = (sender: string, usage: KeyUsage): Promise<CryptoKey> => {

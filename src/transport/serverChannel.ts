@@ -7,14 +7,14 @@
  * they are sent and delivered in order.
  */
 import * as v from 'valibot';
-import { LinkAnswer, type LinkOpening } from '../protocol/serverLink.ts';
+import { ServerLinkAnswer, type ServerLinkOpening } from '../protocol/serverLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { asError, PeerGoneError, ProtocolError } from '../util/errors.ts';
 import type { FrameChannel } from './frameChannel.ts';
 import { SERVER_WINDOW } from './frameOrder.ts';
 import type { RouteDescription } from './link.ts';
-import type { Seals } from './sealing.ts';
+import type { FrameSeals } from './sealing.ts';
 
 /**
  * Maximum number of bytes that have arrived and are not delivered yet. The other end's window
@@ -48,9 +48,9 @@ export type LinkSocket = Pick<WebSocket, 'binaryType' | 'bufferedAmount' | 'addE
 interface ServerChannelOptions {
   /** A new WebSocket to the server's path for links. */
   socket: LinkSocket;
-  opening: LinkOpening;
+  opening: ServerLinkOpening;
   /** Resolves when both ends know their keys. `null`: messages are sent in the clear. */
-  seals: Promise<Seals | null>;
+  seals: Promise<FrameSeals | null>;
   /**
    * Called once when the channel has ended, before {@link FrameChannel.onclose}. `null`: one of the
    * ends has closed it.
@@ -80,7 +80,7 @@ export class ServerChannel implements FrameChannel {
   readonly #paired = deferred();
   /** Resolves when the channel is open or has failed to open. */
   readonly #opened: Promise<void>;
-  #seals: Seals | null = null;
+  #seals: FrameSeals | null = null;
   #sealingBytes = 0;
   /** Resolves when the latest message was sent. */
   #sent = Promise.resolve();
@@ -154,7 +154,7 @@ export class ServerChannel implements FrameChannel {
     this.#end(null);
   }
 
-  async #open(sealing: Promise<Seals | null>): Promise<void> {
+  async #open(sealing: Promise<FrameSeals | null>): Promise<void> {
     try {
       const [seals] = await Promise.all([sealing, this.#paired.promise]);
       if (this.#state !== 'connecting') return;
@@ -194,9 +194,9 @@ export class ServerChannel implements FrameChannel {
   }
 
   #receiveAnswer(text: string): void {
-    let answer: LinkAnswer;
+    let answer: ServerLinkAnswer;
     try {
-      answer = v.parse(LinkAnswer, JSON.parse(text));
+      answer = v.parse(ServerLinkAnswer, JSON.parse(text));
     } catch {
       return this.#end(new ProtocolError('The server gave an unknown answer about a link. Reload the page.'));
     }

@@ -3,17 +3,17 @@
  * thread that has WebSockets.
  */
 import { PROTOCOL_VERSION } from '../protocol/control.ts';
-import type { LinkSignal, ServerSignal } from '../protocol/linkSignal.ts';
-import { SERVER_LINK_PATH, type LinkOpening } from '../protocol/serverLink.ts';
+import type { LinkSignal, ServerLinkSignal } from '../protocol/linkSignal.ts';
+import { SERVER_LINK_PATH, type ServerLinkOpening } from '../protocol/serverLink.ts';
 import { deferred } from '../util/deferred.ts';
-import { PeerGoneError, reasonOf } from '../util/errors.ts';
+import { PeerGoneError, errorReasonOf } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { socketUrl } from '../util/socketUrl.ts';
-import { openChannelLink, type Connection } from './channelLink.ts';
+import { openChannelLink, type LinkConnections } from './channelLink.ts';
 import { SERVER_WINDOW } from './frameOrder.ts';
 import type { Link } from './link.ts';
 import type { PeerAttempt } from './peerLink.ts';
-import { createLinkKeys, deriveSeals, type Seals } from './sealing.ts';
+import { createLinkKeys, deriveFrameSeals, type FrameSeals } from './sealing.ts';
 import { ServerChannel, type LinkSocket } from './serverChannel.ts';
 
 /** 128 random bits do not collide in practice and cannot be guessed. */
@@ -24,7 +24,7 @@ export interface LinkCrypto extends Pick<Crypto, 'getRandomValues'> {
   readonly subtle?: SubtleCrypto | undefined;
 }
 
-export interface ServerConnectOptions extends Omit<LinkOpening, 'version' | 'channel'> {
+export interface ServerConnectOptions extends Omit<ServerLinkOpening, 'version' | 'channel'> {
   /** Exactly one side is the initiator. */
   initiator: boolean;
   /** URL of the signaling server (`https://host:port`). */
@@ -33,7 +33,7 @@ export interface ServerConnectOptions extends Omit<LinkOpening, 'version' | 'cha
   openSocket: (url: URL) => LinkSocket;
   crypto: LinkCrypto;
   /** Called once, with the signal that the caller must pass to `signal` on the other side. */
-  onsignal: (signal: ServerSignal) => void;
+  onsignal: (signal: ServerLinkSignal) => void;
 }
 
 /**
@@ -83,7 +83,7 @@ class ServerAttempt implements PeerAttempt {
     try {
       socket = openSocket(url);
     } catch (error) {
-      const why = `This page cannot open a WebSocket to ${url.host}: ${reasonOf(error)}.`;
+      const why = `This page cannot open a WebSocket to ${url.host}: ${errorReasonOf(error)}.`;
       return this.#link.reject(new PeerGoneError(why));
     }
     const channel = new ServerChannel({
@@ -92,7 +92,7 @@ class ServerAttempt implements PeerAttempt {
       seals: this.#agree(id),
       onend: (error) => connection.onclose?.(error),
     });
-    const connection: Connection = {
+    const connection: LinkConnections = {
       onclose: null,
       onchannel: null,
       answers: (ms) => channel.answers(ms),
@@ -104,13 +104,13 @@ class ServerAttempt implements PeerAttempt {
   }
 
   /** Exchanges keys with the other end. Resolves with `null` if one of the two cannot encrypt. */
-  async #agree(id: string): Promise<Seals | null> {
+  async #agree(id: string): Promise<FrameSeals | null> {
     const { crypto, initiator, onsignal } = this.#options;
     const { subtle } = crypto;
     const keys = await (subtle === undefined ? null : createLinkKeys(subtle));
     if (!this.#isAborted) onsignal({ type: 'server', channel: id, key: keys?.publicKey ?? null });
     const othersKey = await this.#othersKey.promise;
     if (subtle === undefined || keys === null || othersKey === null) return null;
-    return deriveSeals(subtle, keys, othersKey, id, initiator);
+    return deriveFrameSeals(subtle, keys, othersKey, id, initiator);
   }
 }

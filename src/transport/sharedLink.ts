@@ -3,11 +3,11 @@
  * that uses the link has a view of it. So the next generation can perform its handshake over its
  * own view while the previous generation is still finishing.
  */
-import { generationOf } from '../protocol/frame.ts';
+import { generationOfFrame } from '../protocol/frame.ts';
 import { asError, ProtocolError, UsageError } from '../util/errors.ts';
 import type { Link, LinkDescription, LinkState } from './link.ts';
 import { LinkEnd } from './linkEnd.ts';
-import type { Traffic } from '../util/activity.ts';
+import type { LinkTraffic } from '../util/activity.ts';
 
 /**
  * Maximum number of stored bytes of generations that this rank has not reached. Until a member has
@@ -55,7 +55,7 @@ export class SharedLink {
   }
 
   /** Bytes of all generations. */
-  get traffic(): Traffic {
+  get traffic(): LinkTraffic {
     const { unsentBytes: unsent = 0, counters } = this.#link;
     return { unsent, sent: counters.bytesSent - unsent, received: counters.bytesReceived };
   }
@@ -115,7 +115,7 @@ export class SharedLink {
   #receive(frame: ArrayBuffer): void {
     let generation: number;
     try {
-      generation = generationOf(frame);
+      generation = generationOfFrame(frame);
     } catch (error) {
       return this.#end(asError(error));
     }

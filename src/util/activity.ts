@@ -6,37 +6,37 @@
 import type { Clock } from './clock.ts';
 
 /** The first task of its kind may take this many milliseconds, like an operation of torch. */
-export const FIRST_LIMIT_MS = 600_000;
+export const FIRST_TASK_LIMIT_MS = 600_000;
 /** A task may take this many times as long as the longest completed task of its kind. */
 const PACES = 8;
 /** Every task may take at least this many milliseconds. */
-export const LEAST_LIMIT_MS = 60_000;
+export const MIN_TASK_LIMIT_MS = 60_000;
 /** Progress within a task is reported at most this often, in milliseconds. */
 const REPORT_MS = 1_000;
 
 /** Maximum length of a task's name, in characters. */
-export const MAX_TASK_LENGTH = 80;
+export const MAX_TASK_NAME_LENGTH = 80;
 /** A rank reports at most this number of ranks that it waits for. */
-export const MAX_AWAITED = 8;
+export const MAX_AWAITED_RANKS = 8;
 /** No task may take longer without progress, even if a tab reports a higher limit. */
-export const MAX_LIMIT_MS = 24 * 3_600_000;
+export const MAX_TASK_LIMIT_MS = 24 * 3_600_000;
 /**
  * A message to or from the server may wait until the line has carried this many bytes of the links'
  * data.
  */
-export const LINE_BYTES = 1024 * 1024;
+export const LINE_DELAY_BYTES = 1024 * 1024;
 /** Such a message never waits longer than this: 1 MiB takes 168 s at 50 kbit/s. */
-export const MAX_LATE_MS = 180_000;
+export const MAX_LINE_DELAY_MS = 180_000;
 
 /** Bytes of this tab's links over the network. */
-export interface Traffic {
+export interface LinkTraffic {
   /** Bytes that links have accepted, and that have not left this machine. */
   readonly unsent: number;
   readonly sent: number;
   readonly received: number;
 }
 
-export const NO_TRAFFIC: Traffic = { unsent: 0, sent: 0, received: 0 };
+export const NO_LINK_TRAFFIC: LinkTraffic = { unsent: 0, sent: 0, received: 0 };
 
 export interface ActivityReport {
   /** The task in progress, such as `step 12`; empty if no task with a name is in progress. */
@@ -58,7 +58,7 @@ export interface ActivityReport {
 interface Current {
   readonly task: string;
   readonly kind: string;
-  /** See {@link Activity.during}. */
+  /** See {@link ThreadActivity.during}. */
   readonly amount: number;
   /** When the task began, or last made progress. */
   since: number;
@@ -66,13 +66,13 @@ interface Current {
   longest: number;
 }
 
-export class Activity {
+export class ThreadActivity {
   /** Called when a task begins or ends, and with its progress. */
   readonly listeners = new Set<(report: ActivityReport) => void>();
   /** Returns {@link ActivityReport.awaits}. */
   awaits: () => readonly string[] = () => [];
   /** Returns the bytes of all links so far. */
-  traffic: () => Traffic = () => NO_TRAFFIC;
+  traffic: () => LinkTraffic = () => NO_LINK_TRAFFIC;
   readonly #clock: Clock;
   /** Tasks in progress. The latest is reported. */
   readonly #current: Current[] = [];
@@ -87,7 +87,7 @@ export class Activity {
   /** When links were last seen to send, and the bytes that they had sent by then. */
   #lastSent = { bytes: 0, at: -Infinity };
   /** The traffic when the line was last measured. */
-  #measured: Traffic & { at: number } = { ...NO_TRAFFIC, at: -Infinity };
+  #measured: LinkTraffic & { at: number } = { ...NO_LINK_TRAFFIC, at: -Infinity };
   #lateMs = 0;
   #progress = 0;
   #reportedAt = -Infinity;
@@ -177,11 +177,12 @@ export class Activity {
 
   #limitOf(current: Current | undefined): number {
     // Work between tasks has no name. Its limit follows from the longest task.
-    if (!current) return this.#longest === null ? FIRST_LIMIT_MS : Math.max(LEAST_LIMIT_MS, PACES * this.#longest);
+    if (!current)
+      return this.#longest === null ? FIRST_TASK_LIMIT_MS : Math.max(MIN_TASK_LIMIT_MS, PACES * this.#longest);
     const { kind, amount } = current;
     const pace = this.#paces.get(kind);
-    if (pace !== undefined) return Math.max(LEAST_LIMIT_MS, PACES * pace * amount);
-    return Math.max(FIRST_LIMIT_MS, PACES * (this.#rehearsed.get(kind) ?? 0) * amount);
+    if (pace !== undefined) return Math.max(MIN_TASK_LIMIT_MS, PACES * pace * amount);
+    return Math.max(FIRST_TASK_LIMIT_MS, PACES * (this.#rehearsed.get(kind) ?? 0) * amount);
   }
 
   /**
@@ -189,15 +190,15 @@ export class Activity {
    * they have waited for too long. The limit is long: a link accepts bytes immediately, but a slow
    * line may need minutes to send them.
    */
-  #sendingMs({ unsent, sent }: Traffic): number | null {
+  #sendingMs({ unsent, sent }: LinkTraffic): number | null {
     const now = this.#clock.now();
     if (sent !== this.#lastSent.bytes) this.#lastSent = { bytes: sent, at: now };
     const ms = now - this.#lastSent.at;
-    return unsent > 0 && ms <= LEAST_LIMIT_MS ? ms : null;
+    return unsent > 0 && ms <= MIN_TASK_LIMIT_MS ? ms : null;
   }
 
   /** Measures the line's speed by the bytes that were waiting at the previous measurement. */
-  #measureLine(traffic: Traffic): void {
+  #measureLine(traffic: LinkTraffic): void {
     const { unsent, sent, at } = this.#measured;
     const now = this.#clock.now();
     const ms = now - at;
@@ -205,7 +206,7 @@ export class Activity {
     this.#measured = { ...traffic, at: now };
     const moved = traffic.sent - sent;
     if (unsent === 0 || moved <= 0) return;
-    const lateMs = Math.min(MAX_LATE_MS, (LINE_BYTES * ms) / Math.min(moved, unsent));
+    const lateMs = Math.min(MAX_LINE_DELAY_MS, (LINE_DELAY_BYTES * ms) / Math.min(moved, unsent));
     // If all waiting bytes have left, the time at which they left is unknown, and the line may be
     // faster than measured.
     this.#lateMs = moved < unsent ? lateMs : Math.min(lateMs, this.#lateMs);
@@ -236,14 +237,14 @@ export interface Pulse {
 }
 
 /** The pulse of a rank whose thread answers. */
-export function pulseOf({ task, progress, ms, limitMs, awaits, lateMs }: ActivityReport): Pulse {
+export function pulseFromActivity({ task, progress, ms, limitMs, awaits, lateMs }: ActivityReport): Pulse {
   return {
-    task: task.slice(0, MAX_TASK_LENGTH),
+    task: task.slice(0, MAX_TASK_NAME_LENGTH),
     progress: Math.round(progress),
     isSilent: false,
     ms: Math.round(ms),
-    limitMs: Math.min(MAX_LIMIT_MS, Math.round(limitMs)),
-    ...(awaits.length > 0 && { awaits: awaits.slice(0, MAX_AWAITED) }),
+    limitMs: Math.min(MAX_TASK_LIMIT_MS, Math.round(limitMs)),
+    ...(awaits.length > 0 && { awaits: awaits.slice(0, MAX_AWAITED_RANKS) }),
     ...(lateMs >= 1 && { lateMs: Math.round(lateMs) }),
   };
 }
@@ -253,18 +254,18 @@ export function pulseOf({ task, progress, ms, limitMs, awaits, lateMs }: Activit
  * not answered for longer than the limit. `idle`: its thread answers, but the rank has no task, or
  * its task takes longer than the limit.
  */
-export function verdictOn({ task, isSilent, ms, limitMs }: Pulse): 'works' | 'hangs' | 'idle' {
+export function pulseVerdict({ task, isSilent, ms, limitMs }: Pulse): 'works' | 'hangs' | 'idle' {
   const isWithin = ms <= limitMs;
   if (isSilent) return isWithin ? 'works' : 'hangs';
   return isWithin && task !== '' ? 'works' : 'idle';
 }
 
-export function isWorking(pulse: Pulse): boolean {
-  return verdictOn(pulse) === 'works';
+export function isPulseWorking(pulse: Pulse): boolean {
+  return pulseVerdict(pulse) === 'works';
 }
 
 /** Whether a rank does nothing but wait for others. */
-export function isWaiting({ isSilent, task, awaits = [] }: Pulse): boolean {
+export function isPulseWaiting({ isSilent, task, awaits = [] }: Pulse): boolean {
   return !isSilent && task === '' && awaits.length > 0;
 }
 
@@ -272,7 +273,7 @@ export function isWaiting({ isSilent, task, awaits = [] }: Pulse): boolean {
  * Returns the pulses of members, and of those that they wait for, directly or through others. A
  * member whose thread does not answer waits for nobody.
  */
-export function pulsesBehind(
+export function pulsesOfAwaited(
   members: readonly string[],
   latest: (member: string) => Pulse | null | undefined,
 ): ReadonlyMap<string, Pulse> {
@@ -288,6 +289,6 @@ export function pulsesBehind(
 }
 
 /** Whether a member works, or waits for one that works, directly or through others. */
-export function isBehindWork(member: string, latest: (member: string) => Pulse | null | undefined): boolean {
-  return [...pulsesBehind([member], latest).values()].some(isWorking);
+export function isWorkingOrAwaitsWork(member: string, latest: (member: string) => Pulse | null | undefined): boolean {
+  return [...pulsesOfAwaited([member], latest).values()].some(isPulseWorking);
 }

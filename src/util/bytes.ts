@@ -1,7 +1,7 @@
 /** Bytes of typed arrays. */
 
 /** Returns the bytes of an array. They are not copied. */
-export function bytesOf<Buffer extends ArrayBufferLike>({
+export function bytesOfArray<Buffer extends ArrayBufferLike>({
   buffer,
   byteOffset,
   byteLength,
@@ -14,7 +14,7 @@ export function joinBytes(parts: readonly ArrayBufferView[]): Uint8Array<ArrayBu
   const bytes = new Uint8Array(parts.reduce((sum, { byteLength }) => sum + byteLength, 0));
   let at = 0;
   for (const part of parts) {
-    bytes.set(bytesOf(part), at);
+    bytes.set(bytesOfArray(part), at);
     at += part.byteLength;
   }
   return bytes;

@@ -2,7 +2,12 @@ import type { Clock } from './clock.ts';
 import { deferred } from './deferred.ts';
 
 /** Settles like `promise`, or rejects with `expired()` after `ms` milliseconds. */
-export async function within<T>(clock: Clock, ms: number, promise: PromiseLike<T>, expired: () => Error): Promise<T> {
+export async function withinDeadline<T>(
+  clock: Clock,
+  ms: number,
+  promise: PromiseLike<T>,
+  expired: () => Error,
+): Promise<T> {
   const late = deferred<never>();
   const cancel = clock.after(ms, () => late.reject(expired()));
   try {

@@ -130,15 +130,17 @@ export class EarlyTerminationError extends PeergradError {
 
 /** Converts any thrown value to an Error. */
 export function asError(error: unknown): Error {
-  return error instanceof Error ? error : new PeergradError(messageOf(error));
+  return error instanceof Error ? error : new PeergradError(errorMessageOf(error));
 }
 
 /** Returns the message of any thrown value, without its stack. */
-export function messageOf(error: unknown): string {
+export function errorMessageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Like {@link messageOf}, without the message's final full stop, to quote it in a sentence. */
-export function reasonOf(error: unknown): string {
-  return messageOf(error).replace(/\.$/, '');
+/**
+ * Like {@link errorMessageOf}, without the message's final full stop, to quote it in a sentence.
+ */
+export function errorReasonOf(error: unknown): string {
+  return errorMessageOf(error).replace(/\.$/, '');
 }

@@ -4,7 +4,7 @@
  * have it only in secure contexts, and classrooms without certificates can train on WebGL.
  */
 
-import { bytesOf } from './bytes.ts';
+import { bytesOfArray } from './bytes.ts';
 
 const C1 = 0xcc9e2d51;
 const C2 = 0x1b873593;
@@ -56,6 +56,6 @@ function finish(hash: number): number {
 /** Returns the digest of `parts`, in their order, as 16 hexadecimal digits. */
 export function hashState(parts: readonly ArrayBufferView[]): string {
   let words: [number, number] = [0, 0x9747b28c];
-  for (const part of parts) words = murmur3(bytesOf(part), words);
+  for (const part of parts) words = murmur3(bytesOfArray(part), words);
   return words.map((word) => word.toString(16).padStart(8, '0')).join('');
 }

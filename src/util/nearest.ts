@@ -4,7 +4,7 @@
  * Returns the known name that is most similar to `name`; `null` if none is similar. Up to two
  * letters may differ, or a third of the letters if that is more.
  */
-export function nearestOf(name: string, known: readonly string[]): string | null {
+export function mostSimilarName(name: string, known: readonly string[]): string | null {
   const most = Math.max(2, Math.floor(name.length / 3));
   const distances = known.map((one) => distance(name.toLowerCase(), one.toLowerCase()));
   const least = Math.min(...distances);

@@ -1,5 +1,5 @@
 /** The elements start .. end-1 of a flat array. */
-export interface Range {
+export interface ElementRange {
   readonly start: number;
   readonly end: number;
 }

@@ -12,7 +12,7 @@ export function median(values: readonly number[]): number {
 }
 
 /** Returns the median of each field of rows that all have the same fields. */
-export function mediansOf<Row extends Record<keyof Row, number>>(rows: readonly Row[]): Row {
+export function mediansOfFields<Row extends Record<keyof Row, number>>(rows: readonly Row[]): Row {
   const names = Object.keys(rows[0] ?? {}) as (keyof Row)[];
   return Object.fromEntries(names.map((name) => [name, median(rows.map((row) => row[name]))])) as Row;
 }

@@ -1,7 +1,7 @@
 /** Builds parts of sentences. */
 
 /** A list in words: `1`, `1 and 3`, `1, 2 and 3`. */
-export function list(items: readonly (string | number)[]): string {
+export function listInWords(items: readonly (string | number)[]): string {
   if (items.length < 2) return items.join('');
   return `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`;
 }
@@ -19,6 +19,6 @@ const MAX_NAMED = 8;
  */
 export function nameRanks(ranks: readonly number[]): string {
   const others = ranks.length - MAX_NAMED;
-  const named = list(others > 0 ? [...ranks.slice(0, MAX_NAMED), `${others} more`] : ranks);
+  const named = listInWords(others > 0 ? [...ranks.slice(0, MAX_NAMED), `${others} more`] : ranks);
   return `${ranks.length === 1 ? 'rank' : 'ranks'} ${named}`;
 }

@@ -22,11 +22,11 @@ export function wasmBackend(): WasmBackend | null {
 }
 
 /** Reserves memory of the module. Returns its offset, or 0 if there is not enough memory. */
-export function allocate({ wasm }: WasmBackend, bytes: number): number {
+export function allocateWasmMemory({ wasm }: WasmBackend, bytes: number): number {
   return wasm[ALLOCATE](bytes) >>> 0;
 }
 
-export function free({ wasm }: WasmBackend, offset: number): void {
+export function freeWasmMemory({ wasm }: WasmBackend, offset: number): void {
   wasm[FREE](offset);
 }
 
@@ -34,20 +34,20 @@ export function free({ wasm }: WasmBackend, offset: number): void {
 export const [ALLOCATE, FREE] = ['_malloc', '_free'] as const;
 
 /** Where a tensor's values are. The module's functions receive the number `id`. */
-export interface Place {
+export interface TensorPlace {
   id: number;
   /** Offset in bytes. */
   memoryOffset: number;
 }
 
 /** Returns TensorFlow.js's own record of a tensor. */
-export function placeOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): Place {
+export function tensorPlaceOf(backend: WasmBackend, { dataId }: Pick<tf.TensorInfo, 'dataId'>): TensorPlace {
   return backend.dataIdMap.get(dataId);
 }
 
 const ELEMENT_BYTES: Readonly<Record<string, number>> = { float32: 4, int32: 4, bool: 1 };
 
-export function bytesOf({ shape, dtype }: Pick<tf.TensorInfo, 'shape' | 'dtype'>): number {
+export function tensorBytesOf({ shape, dtype }: Pick<tf.TensorInfo, 'shape' | 'dtype'>): number {
   return tf.util.sizeFromShape(shape) * ELEMENT_BYTES[dtype]!;
 }
 
@@ -55,12 +55,12 @@ export function bytesOf({ shape, dtype }: Pick<tf.TensorInfo, 'shape' | 'dtype'>
 const FIRST_OWN = 2 ** 30;
 let nextId = FIRST_OWN;
 
-export function newId(): number {
+export function newWasmTensorId(): number {
   return nextId++;
 }
 
-/** Returns whether a number is from {@link newId}. */
-export function isNewId(id: number): boolean {
+/** Returns whether a number is from {@link newWasmTensorId}. */
+export function isOwnWasmTensorId(id: number): boolean {
   return id >= FIRST_OWN;
 }
 
@@ -68,7 +68,7 @@ export function isNewId(id: number): boolean {
  * Tells the module that values of a tensor have changed in place. XNNPACK keeps copies of matrices,
  * in a different order, under the tensor's number.
  */
-export function forgetCopies({ wasm }: WasmBackend, { id, memoryOffset }: Place, size: number): void {
+export function forgetCopies({ wasm }: WasmBackend, { id, memoryOffset }: TensorPlace, size: number): void {
   wasm.tfjs.disposeData(id);
   wasm.tfjs.registerTensor(id, size, memoryOffset);
 }

@@ -1,9 +1,9 @@
 /** Gives the tensors of a replay places in one block of memory, whose parts are reused. */
-import { bytesOf } from './backend.ts';
+import { tensorBytesOf } from './backend.ts';
 import type { RecordedTensor, WasmEvent } from './recording.ts';
 
 /** Offsets of tensors, by their numbers, from the start of a block of memory. */
-export interface BlockLayout {
+export interface TensorBlockLayout {
   offsets: ReadonlyMap<number, number>;
   bytes: number;
 }
@@ -17,7 +17,10 @@ const ALIGNMENT = 16;
  *
  * @param before tensors that exist before the pass.
  */
-export function layoutOf(events: readonly WasmEvent[], before: readonly RecordedTensor[]): BlockLayout {
+export function tensorBlockLayoutOf(
+  events: readonly WasmEvent[],
+  before: readonly RecordedTensor[],
+): TensorBlockLayout {
   const offsets = new Map<number, number>();
   /** For each tensor: the memory that it uses. */
   const memories = new Map<number, { offset: number; length: number }>();
@@ -36,7 +39,7 @@ export function layoutOf(events: readonly WasmEvent[], before: readonly Recorded
     offsets.set(id, offset);
     memories.set(id, { offset, length });
   };
-  for (const one of before) add(one.id, bytesOf(one));
+  for (const one of before) add(one.id, tensorBytesOf(one));
   for (const event of events) {
     if (event.kind === 'create') add(event.id, event.bytes);
     else if (event.kind === 'free') {

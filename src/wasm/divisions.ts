@@ -5,7 +5,7 @@
  */
 
 /** A part of a call. */
-export interface Part {
+export interface CallPart {
   /** The first unit of the part, and the one after its last. */
   from: number;
   to: number;
@@ -23,13 +23,13 @@ export interface ModuleSizes {
   windowBytes: (outHeight: number, outWidth: number, taps: number) => number;
 }
 
-export interface Division {
+export interface CallDivision {
   /** Number of units of a call. Each part of the call has whole units. */
   units: (args: readonly number[]) => number;
   /** Multiplications of a call, approximately. */
   work: (args: readonly number[]) => number;
   /** Returns the arguments with which a thread computes a part of the units. */
-  part: (args: readonly number[], part: Part) => number[];
+  part: (args: readonly number[], part: CallPart) => number[];
 }
 
 type Values = readonly number[];
@@ -48,7 +48,7 @@ type Product = [
 ];
 
 /** The longer axis of the result is divided. Divided columns are packed only once. */
-const multiply: Division = {
+const multiply: CallDivision = {
   units: (args) => {
     const [, , , , , , , , rows, columns] = args as Product;
     return columns >= rows ? Math.ceil(columns / TILE.columns) : Math.ceil(rows / TILE.rows);
@@ -83,7 +83,7 @@ type AttentionSizes = [start: number, end: number, context: number, heads: numbe
  * @param tiles number of tiles of probabilities that a thread needs.
  * @param products number of products of the size of the scores.
  */
-function attentionDivision(tensors: number, tiles: number, products: number): Division {
+function attentionDivision(tensors: number, tiles: number, products: number): CallDivision {
   const sizesOf = (args: Values): AttentionSizes => args.slice(tensors + 1) as AttentionSizes;
   return {
     units: (args) => {
@@ -113,7 +113,7 @@ type Convolution = [
 ];
 
 /** A filter's gradient sums all samples, so the lines of the filter are divided. */
-const convolutionGradient: Division = {
+const convolutionGradient: CallDivision = {
   units: (args) => {
     const [ofFilter, , , , , batch, , , , , , , windowHeight] = args as Convolution;
     return ofFilter === 1 ? windowHeight : batch;
@@ -152,7 +152,7 @@ const LANES = 4;
 const ADAM_WORK = 32;
 
 /** The update of a part of the parameters; see `optim/module`. */
-const adam: Division = {
+const adam: CallDivision = {
   units: (args) => Math.ceil(args[4]! / LANES),
   work: (args) => ADAM_WORK * args[4]!,
   part: (args, { from, to }) => {
@@ -162,7 +162,7 @@ const adam: Division = {
   },
 };
 
-export const DIVISIONS: Readonly<Record<DividedName, Division>> = {
+export const CALL_DIVISIONS: Readonly<Record<DividedName, CallDivision>> = {
   adam,
   attention: attentionDivision(2, 1, 2),
   attentionGradient: attentionDivision(3, 2, 5),

@@ -1,15 +1,15 @@
 /** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
 import type * as tf from '@tensorflow/tfjs';
 import { MODULE as OPTIM_MODULE } from '../optim/moduleBytes.ts';
-import { useThreads, VECTOR_BYTES, vectorParts } from '../optim/vectors.ts';
+import { setAdamUpdater, VECTOR_BYTES, vectorParts } from '../optim/vectors.ts';
 import { compileSimd } from '../util/simdModule.ts';
-import { allocate, wasmBackend, type WasmBackend } from './backend.ts';
-import { DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
-import { instantiate, type AllFunctions, type FunctionName, type ModuleFunctions } from './instance.ts';
+import { allocateWasmMemory, wasmBackend, type WasmBackend } from './backend.ts';
+import { CALL_DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
+import { instantiateWasmModule, type AllFunctions, type FunctionName, type ModuleFunctions } from './instance.ts';
 import { MODULE } from './moduleBytes.ts';
-import { compute, type Pointer } from './recording.ts';
+import { runRecordedFunction, type TensorPointer } from './recording.ts';
 import { withSharedMemory } from './sharedMemory.ts';
-import { MAX_THREADS, Threads } from './threads.ts';
+import { MAX_WASM_THREADS, WasmThreads } from './threads.ts';
 
 /** Elements that threads update together. */
 const CHUNK = 32_768;
@@ -26,7 +26,7 @@ interface Functions {
  * Whether the browser can run the module; see {@link compileSimd}. It cannot if the page has opened
  * TensorFlow.js's module with threads.
  */
-export function canCompute(): boolean {
+export function canRunWasmModule(): boolean {
   const backend = wasmBackend();
   return (backend === null || backend.wasm.asm.memory !== undefined) && compiledModule() !== null;
 }
@@ -40,10 +40,10 @@ function compiledModule(): WebAssembly.Module | null {
 const instances = new WeakMap<WasmBackend, Functions>();
 
 /** @throws Error if there is not enough memory for `scratch`. */
-export function functionsOf(backend: WasmBackend): Functions {
+export function wasmFunctionsOf(backend: WasmBackend): Functions {
   const known = instances.get(backend);
   if (known) return known;
-  const { functions, sizes } = instantiate(compiledModule()!, backend.wasm.asm.memory!);
+  const { functions, sizes } = instantiateWasmModule(compiledModule()!, backend.wasm.asm.memory!);
   const result = { run: functions, ...memoryFor(1, backend, sizes) };
   instances.set(backend, result);
   return result;
@@ -62,12 +62,12 @@ function memoryFor(
 }
 
 function reserve(backend: WasmBackend, bytes: number): number {
-  const address = allocate(backend, bytes);
+  const address = allocateWasmMemory(backend, bytes);
   if (address === 0) throw new Error(`WebAssembly has no memory for ${bytes} bytes`);
   return address;
 }
 
-const opened = new WeakMap<WasmBackend, Threads>();
+const opened = new WeakMap<WasmBackend, WasmThreads>();
 
 /**
  * Lets threads compute the functions and the updates of optimizers. Must be called before the first
@@ -76,19 +76,22 @@ const opened = new WeakMap<WasmBackend, Threads>();
  * @returns the threads: only the calling one, until their number is set. `null` if the backend's
  *   memory is not shared.
  */
-export function openThreads(backend: WasmBackend, options: ConstructorParameters<typeof Threads>[2]): Threads | null {
+export function openWasmThreads(
+  backend: WasmBackend,
+  options: ConstructorParameters<typeof WasmThreads>[2],
+): WasmThreads | null {
   const memory = backend.wasm.asm.memory!;
   if (typeof SharedArrayBuffer === 'undefined' || !(memory.buffer instanceof SharedArrayBuffer)) return null;
   const before = opened.get(backend);
   if (before) return before;
   const kernels = compileSimd(MODULE, withSharedMemory)!;
   const optim = compileSimd(OPTIM_MODULE, withSharedMemory)!;
-  const threads = new Threads({ kernels, optim }, memory, options);
+  const threads = new WasmThreads({ kernels, optim }, memory, options);
   const { functions, sizes } = threads.instance;
-  const names = Object.keys(DIVISIONS) as DividedName[];
+  const names = Object.keys(CALL_DIVISIONS) as DividedName[];
   const divided = names.map((name) => [name, (...args: number[]) => threads.run(name, args)] as const);
   const run = { ...functions, ...(Object.fromEntries(divided) as Pick<AllFunctions, DividedName>) };
-  instances.set(backend, { run, ...memoryFor(MAX_THREADS, backend, sizes) });
+  instances.set(backend, { run, ...memoryFor(MAX_WASM_THREADS, backend, sizes) });
   const updater = {
     adam: (...args: number[]) => threads.start('adam', args),
     finish: () => threads.finish(),
@@ -96,16 +99,16 @@ export function openThreads(backend: WasmBackend, options: ConstructorParameters
   };
   // Browsers copy to shared memory more slowly, so a single thread computes in memory that is not
   // shared.
-  useThreads(() => (threads.count > 1 ? updater : null));
+  setAdamUpdater(() => (threads.count > 1 ? updater : null));
   opened.set(backend, threads);
   return threads;
 }
 
-/** Calls a function; see {@link compute}. */
-export function call(
+/** Calls a function; see {@link runRecordedFunction}. */
+export function callWasmFunction(
   backend: WasmBackend,
   name: FunctionName,
-  args: readonly (number | tf.TensorInfo | Pointer)[],
+  args: readonly (number | tf.TensorInfo | TensorPointer)[],
 ): void {
-  compute(backend, functionsOf(backend).run[name], args);
+  runRecordedFunction(backend, wasmFunctionsOf(backend).run[name], args);
 }

@@ -30,7 +30,7 @@ export interface ModuleInstance<Functions = ModuleFunctions> {
 export type AllFunctions = ModuleFunctions & Readonly<Record<'adam', (...args: number[]) => void>>;
 
 /** @param memory shared, or not, as the module requires. */
-export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memory): ModuleInstance {
+export function instantiateWasmModule(module: WebAssembly.Module, memory: WebAssembly.Memory): ModuleInstance {
   const { exports } = new WebAssembly.Instance(module, { env: { memory } });
   return {
     functions: exports as unknown as ModuleFunctions,
@@ -52,7 +52,7 @@ export function instantiateAll(
   { kernels, optim }: ThreadModules,
   memory: WebAssembly.Memory,
 ): ModuleInstance<AllFunctions> {
-  const { functions, sizes } = instantiate(kernels, memory);
+  const { functions, sizes } = instantiateWasmModule(kernels, memory);
   const { exports } = new WebAssembly.Instance(optim, { env: { memory } });
   return { functions: { ...functions, ...exports } as AllFunctions, sizes };
 }

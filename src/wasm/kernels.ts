@@ -1,11 +1,11 @@
 /** This project's kernels for TensorFlow.js's WebAssembly backend. They are deterministic. */
 import * as tf from '@tensorflow/tfjs';
-import { useGradients } from '../gpu/kernels/index.ts';
+import { registerOwnGradients } from '../gpu/kernels/index.ts';
 import { UsageError } from '../util/errors.ts';
-import { sizeOf } from '../util/shape.ts';
+import { elementCountOf } from '../util/shape.ts';
 import type { WasmBackend } from './backend.ts';
-import { call, functionsOf } from './functions.ts';
-import type { Pointer } from './recording.ts';
+import { callWasmFunction, wasmFunctionsOf } from './functions.ts';
+import type { TensorPointer } from './recording.ts';
 import { depthwiseInfo, pool2DInfo, pool3DInfo, type Conv2DInfo, type Conv3DInfo, type Shape4 } from './windowInfo.ts';
 
 const FLOAT_BYTES = 4;
@@ -48,7 +48,7 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
 };
 
 /** Registers the kernels. The browser must be able to run them: see {@link canCompute}. */
-export function registerKernels(): void {
+export function registerWasmKernels(): void {
   for (const [kernelName, run] of Object.entries(KERNELS)) {
     const stock = tf.getKernel(kernelName, 'wasm') as tf.KernelConfig | undefined;
     if (stock) tf.unregisterKernel(kernelName, 'wasm');
@@ -59,7 +59,7 @@ export function registerKernels(): void {
       kernelFunc: (params) => run(params as unknown as Arguments) ?? stock!.kernelFunc(params),
     });
   }
-  useGradients();
+  registerOwnGradients();
 }
 
 /** Bytes between the rows and between the columns of a float32 matrix. */
@@ -68,8 +68,8 @@ function stepsOf(width: number, isTransposed: boolean): [rows: number, columns: 
 }
 
 /** Returns matrix `i` of a batch; a single matrix is used for all. */
-function partOf(tensor: tf.TensorInfo, i: number, batches: number): Pointer {
-  return { tensor, at: batches === 1 ? 0 : (i * FLOAT_BYTES * sizeOf(tensor.shape)) / batches };
+function partOf(tensor: tf.TensorInfo, i: number, batches: number): TensorPointer {
+  return { tensor, at: batches === 1 ? 0 : (i * FLOAT_BYTES * elementCountOf(tensor.shape)) / batches };
 }
 
 /**
@@ -84,20 +84,20 @@ function multiply({ inputs, attrs, backend }: Arguments): tf.TensorInfo | null {
   const [rows, depth] = transposeA ? [widthA, heightA] : [heightA, widthA];
   const [depthB, columns] = transposeB ? [widthB, heightB] : [heightB, widthB];
   const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
-  const [batchesA, batchesB] = [sizeOf(outerA), sizeOf(outerB)];
+  const [batchesA, batchesB] = [elementCountOf(outerA), elementCountOf(outerB)];
   const areFloats = a.dtype === 'float32' && b.dtype === 'float32';
   const areAlike = batchesA === 1 || batchesB === 1 || tf.util.arraysEqual(outerA, outerB);
   // TensorFlow.js's kernel also has the error message for matrices that do not fit.
   if (!areFloats || !areAlike || depth !== depthB) return null;
   const outer = tf.broadcast_util.assertAndGetBroadcastShape(outerA, outerB);
-  const batches = sizeOf(outer);
+  const batches = elementCountOf(outer);
   const shape = [...outer, rows, columns];
   // The function writes nothing if there is nothing to add.
-  const zeros = depth === 0 ? new Float32Array(sizeOf(shape)) : undefined;
+  const zeros = depth === 0 ? new Float32Array(elementCountOf(shape)) : undefined;
   const result = backend.makeOutput(shape, 'float32', undefined, zeros);
-  const { scratch } = functionsOf(backend);
+  const { scratch } = wasmFunctionsOf(backend);
   for (let i = 0; i < batches; i++) {
-    call(backend, 'multiply', [
+    callWasmFunction(backend, 'multiply', [
       partOf(result, i, batches),
       FLOAT_BYTES * columns,
       partOf(a, i, batchesA),
@@ -134,10 +134,10 @@ function attention(args: Arguments): tf.TensorInfo {
   const { inputs, backend } = args;
   const sizes = attentionSizes(args);
   const [allHeads, context, heads, size] = sizes;
-  const { scratch, attentionBytes } = functionsOf(backend);
+  const { scratch, attentionBytes } = wasmFunctionsOf(backend);
   const y = backend.makeOutput([allHeads / heads, context, heads * size], 'float32');
   withMemory(backend, attentionBytes(context), (probabilities) =>
-    call(backend, 'attention', [y, inputs['qkv']!, probabilities, 0, ...sizes, scratch]),
+    callWasmFunction(backend, 'attention', [y, inputs['qkv']!, probabilities, 0, ...sizes, scratch]),
   );
   return y;
 }
@@ -146,10 +146,10 @@ function attentionGradient(args: Arguments): tf.TensorInfo {
   const { inputs, backend } = args;
   const [qkv, dy] = [inputs['qkv']!, inputs['dy']!];
   const sizes = attentionSizes(args);
-  const { scratch, attentionBytes } = functionsOf(backend);
+  const { scratch, attentionBytes } = wasmFunctionsOf(backend);
   const dqkv = backend.makeOutput(qkv.shape, 'float32');
   withMemory(backend, 2 * attentionBytes(sizes[1]), (probabilities) =>
-    call(backend, 'attentionGradient', [dqkv, qkv, dy, probabilities, 0, ...sizes, scratch]),
+    callWasmFunction(backend, 'attentionGradient', [dqkv, qkv, dy, probabilities, 0, ...sizes, scratch]),
   );
   return dqkv;
 }
@@ -186,9 +186,9 @@ function convolutionGradient(
   const info = tf.backend_util.computeConv2DInfo(...shapes, strides, 1, pad, dimRoundingMode);
   const { batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels } = info;
   const { filterHeight, filterWidth, strideHeight, strideWidth, padInfo } = info;
-  const { scratch, windowBytes } = functionsOf(backend);
+  const { scratch, windowBytes } = wasmFunctionsOf(backend);
   withMemory(backend, windowBytes(outHeight, outWidth, filterHeight * filterWidth * inChannels), (rows) =>
-    call(backend, 'convolutionGradient', [
+    callWasmFunction(backend, 'convolutionGradient', [
       ...[result === filter ? 1 : 0, pictures, filter, inputs['dy']!, rows],
       ...[batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, outChannels],
       ...[filterHeight, filterWidth, strideHeight, strideWidth, padInfo.top, padInfo.left, scratch],
@@ -213,8 +213,8 @@ function depthwiseFilterGradient({ inputs, attrs, backend }: Arguments): tf.Tens
   const { x, dy } = inputs as Record<'x' | 'dy', tf.TensorInfo>;
   const filter = backend.makeOutput(attrs['filterShape'] as number[], 'float32');
   const sizes = depthwiseSizes(x, filter, attrs);
-  withMemory(backend, DOUBLE_BYTES * sizeOf(filter.shape), (sums) =>
-    call(backend, 'depthwiseFilterGradient', [filter, x, dy, sums, ...sizes]),
+  withMemory(backend, DOUBLE_BYTES * elementCountOf(filter.shape), (sums) =>
+    callWasmFunction(backend, 'depthwiseFilterGradient', [filter, x, dy, sums, ...sizes]),
   );
   return filter;
 }
@@ -223,7 +223,7 @@ function depthwiseInputGradient({ inputs, attrs, backend }: Arguments): tf.Tenso
   const { filter, dy } = inputs as Record<'filter' | 'dy', tf.TensorInfo>;
   const dx = backend.makeOutput(attrs['inputShape'] as number[], 'float32');
   const sizes = depthwiseSizes(dx, filter, attrs);
-  call(backend, 'depthwiseInputGradient', [dx, filter, dy, ...sizes]);
+  callWasmFunction(backend, 'depthwiseInputGradient', [dx, filter, dy, ...sizes]);
   return dx;
 }
 
@@ -237,7 +237,7 @@ function poolGradient(
   const { batchSize, inChannels, padInfo } = info;
   const { inHeight, outHeight, filterHeight, strideHeight, inWidth, outWidth, filterWidth, strideWidth } = info;
   const dx = backend.makeOutput(input.shape, 'float32');
-  call(backend, 'poolGradient', [
+  callWasmFunction(backend, 'poolGradient', [
     ...[ofMaximum ? 1 : 0, dx, input, dy, batchSize, inChannels],
     ...('inDepth' in info
       ? [info.inDepth, info.outDepth, info.filterDepth, info.strideDepth, info.padInfo.front]
@@ -251,12 +251,12 @@ function poolGradient(
 /** Adds one row, such as a bias, to each row. TensorFlow.js calls a function for each row. */
 function addRow({ inputs: { a, b }, backend }: Arguments): tf.TensorInfo | null {
   const [x, row] = a!.shape.length < b!.shape.length ? [b!, a!] : [a!, b!];
-  const columns = sizeOf(row.shape);
+  const columns = elementCountOf(row.shape);
   const areFloats = x.dtype === 'float32' && row.dtype === 'float32';
   const isRow = row.shape.length === 1 && x.shape.length > 1 && x.shape.at(-1) === columns && columns > 0;
   if (!areFloats || !isRow) return null;
   const y = backend.makeOutput(x.shape, 'float32');
-  call(backend, 'addRow', [y, x, row, sizeOf(x.shape) / columns, columns]);
+  callWasmFunction(backend, 'addRow', [y, x, row, elementCountOf(x.shape) / columns, columns]);
   return y;
 }
 
@@ -273,7 +273,7 @@ function sumRows({ inputs, attrs, backend }: Arguments): tf.TensorInfo | null {
   const columns = x.shape[last]!;
   if (x.dtype !== 'float32' || !areOthers || last < 1 || columns === 0) return null;
   const sum = backend.makeOutput([columns], 'float32');
-  call(backend, 'sumRows', [sum, x, sizeOf(x.shape) / columns, columns]);
+  callWasmFunction(backend, 'sumRows', [sum, x, elementCountOf(x.shape) / columns, columns]);
   return keepDims ? { ...sum, shape: tf.backend_util.expandShapeToKeepDim([columns], axes) } : sum;
 }
 
@@ -282,7 +282,13 @@ function columnSum({ inputs: { x }, attrs, backend }: Arguments): tf.TensorInfo 
   const columns = x!.shape.at(-1)!;
   const sums = backend.makeOutput([to - from], 'float32');
   const first = { tensor: x!, at: FLOAT_BYTES * from };
-  call(backend, 'sumColumns', [sums, first, FLOAT_BYTES * columns, sizeOf(x!.shape) / columns, to - from]);
+  callWasmFunction(backend, 'sumColumns', [
+    sums,
+    first,
+    FLOAT_BYTES * columns,
+    elementCountOf(x!.shape) / columns,
+    to - from,
+  ]);
   return sums;
 }
 
@@ -291,7 +297,7 @@ function crossEntropy({ inputs, backend }: Arguments): tf.TensorInfo[] {
   const { logits, labels, weights } = inputs as Record<'logits' | 'labels' | 'weights', tf.TensorInfo>;
   const [rows, classes] = logits.shape as [number, number];
   const [sum, kept] = [backend.makeOutput([], 'float32'), backend.makeOutput([rows, 3], 'float32')];
-  call(backend, 'crossEntropy', [sum, kept, logits, labels, weights, rows, classes]);
+  callWasmFunction(backend, 'crossEntropy', [sum, kept, logits, labels, weights, rows, classes]);
   return [sum, kept];
 }
 
@@ -300,20 +306,20 @@ function crossEntropyGradient({ inputs, backend }: Arguments): tf.TensorInfo {
   const [rows, classes] = logits.shape as [number, number];
   const result = backend.makeOutput(logits.shape, 'float32');
   const others = ['labels', 'weights', 'kept', 'dy'].map((name) => inputs[name]!);
-  call(backend, 'crossEntropyGradient', [result, logits, ...others, rows, classes]);
+  callWasmFunction(backend, 'crossEntropyGradient', [result, logits, ...others, rows, classes]);
   return result;
 }
 
 function normSizes({ inputs, attrs }: Arguments): [rows: number, columns: number, epsilon: number] {
   const { shape } = inputs['x']!;
   const columns = shape.at(-1)!;
-  return [sizeOf(shape) / columns, columns, attrs['epsilon'] as number];
+  return [elementCountOf(shape) / columns, columns, attrs['epsilon'] as number];
 }
 
 function rmsNorm(args: Arguments): tf.TensorInfo {
   const { inputs, backend } = args;
   const y = backend.makeOutput(inputs['x']!.shape, 'float32');
-  call(backend, 'rmsNorm', [y, inputs['x']!, inputs['scale']!, ...normSizes(args)]);
+  callWasmFunction(backend, 'rmsNorm', [y, inputs['x']!, inputs['scale']!, ...normSizes(args)]);
   return y;
 }
 
@@ -321,7 +327,7 @@ function rmsNormGradient(args: Arguments): tf.TensorInfo {
   const { inputs, backend } = args;
   const dx = backend.makeOutput(inputs['x']!.shape, 'float32');
   const [x, scale, dy] = [inputs['x']!, inputs['scale']!, inputs['dy']!];
-  call(backend, 'rmsNormGradient', [dx, x, scale, dy, inputs['dPassed'] ?? 0, ...normSizes(args)]);
+  callWasmFunction(backend, 'rmsNormGradient', [dx, x, scale, dy, inputs['dPassed'] ?? 0, ...normSizes(args)]);
   return dx;
 }
 
@@ -329,6 +335,6 @@ function rmsNormScaleProducts(args: Arguments): tf.TensorInfo {
   const { inputs, backend } = args;
   const [rows, columns, epsilon] = normSizes(args);
   const products = backend.makeOutput([rows, columns], 'float32');
-  call(backend, 'rmsNormScaleProducts', [products, inputs['x']!, inputs['dy']!, rows, columns, epsilon]);
+  callWasmFunction(backend, 'rmsNormScaleProducts', [products, inputs['x']!, inputs['dy']!, rows, columns, epsilon]);
   return products;
 }

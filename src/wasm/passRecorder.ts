@@ -1,23 +1,23 @@
 /** Records passes on the WebAssembly backend of TensorFlow.js, and compares recordings. */
 import * as tf from '@tensorflow/tfjs';
 import type { PassRecorder, PassRecording, PassReplay, PinnedTensors } from '../gpu/passRecorder.ts';
-import { placeOf, wasmBackend, type WasmBackend } from './backend.ts';
-import { layoutOf, type BlockLayout } from './blockLayout.ts';
+import { tensorPlaceOf, wasmBackend, type WasmBackend } from './backend.ts';
+import { tensorBlockLayoutOf, type TensorBlockLayout } from './blockLayout.ts';
 import {
-  canRecord,
-  record,
-  Renamed,
-  type Argument,
+  canRecordWasm,
+  recordWasmPass,
+  RenumberedTensor,
+  type WasmArgument,
   type RecordedPointer,
   type RecordedTensor,
   type WasmEvent,
 } from './recording.ts';
-import { WasmReplay, type Pinned } from './replay.ts';
+import { WasmReplay, type PinnedWasmTensors } from './replay.ts';
 
 /** Returns `null` if WebAssembly is not the current backend, or its kernels are not observed. */
-export function wasmRecorder(): PassRecorder | null {
+export function createWasmPassRecorder(): PassRecorder | null {
   const backend = wasmBackend();
-  return backend && canRecord(backend) ? new WasmPassRecorder(backend) : null;
+  return backend && canRecordWasm(backend) ? new WasmPassRecorder(backend) : null;
 }
 
 class WasmPassRecorder implements PassRecorder {
@@ -28,7 +28,7 @@ class WasmPassRecorder implements PassRecorder {
   }
 
   place(tensor: tf.Tensor): number {
-    return placeOf(this.#backend, tensor).id;
+    return tensorPlaceOf(this.#backend, tensor).id;
   }
 
   record<T>(
@@ -37,12 +37,12 @@ class WasmPassRecorder implements PassRecorder {
   ): { result: T; recording: PassRecording } {
     const backend = this.#backend;
     // The caller disposes of the inputs, so in the recording they have other numbers.
-    const renamed = inputs.map((input) => new Renamed(backend, input));
+    const renamed = inputs.map((input) => new RenumberedTensor(backend, input));
     try {
-      const known = [...parameters.map((one) => placeOf(backend, one).id), ...renamed.map(({ id }) => id)];
-      const { result, events, constants } = record(backend, known, main);
+      const known = [...parameters.map((one) => tensorPlaceOf(backend, one).id), ...renamed.map(({ id }) => id)];
+      const { result, events, constants } = recordWasmPass(backend, known, main);
       const pinned = {
-        parameters: parameters.map((one) => ({ ...placeOf(backend, one), size: one.size })),
+        parameters: parameters.map((one) => ({ ...tensorPlaceOf(backend, one), size: one.size })),
         inputs: inputs.map(({ shape, dtype }, i) => ({ id: renamed[i]!.id, shape, dtype })),
         constants,
       };
@@ -57,10 +57,10 @@ class WasmRecording implements PassRecording {
   readonly problem: string | null;
   readonly #backend: WasmBackend;
   readonly #events: readonly WasmEvent[];
-  readonly #pinned: Pinned;
-  #layout: BlockLayout | null = null;
+  readonly #pinned: PinnedWasmTensors;
+  #layout: TensorBlockLayout | null = null;
 
-  constructor(backend: WasmBackend, events: readonly WasmEvent[], pinned: Pinned) {
+  constructor(backend: WasmBackend, events: readonly WasmEvent[], pinned: PinnedWasmTensors) {
     this.#backend = backend;
     this.#events = events;
     this.#pinned = pinned;
@@ -77,7 +77,7 @@ class WasmRecording implements PassRecording {
 
   async capture(results: readonly tf.Tensor[]): Promise<PassReplay> {
     const layout = this.#laidOut();
-    if (results.some((result) => !layout.offsets.has(placeOf(this.#backend, result).id))) {
+    if (results.some((result) => !layout.offsets.has(tensorPlaceOf(this.#backend, result).id))) {
       throw new Error('a gradient is computed outside of the pass');
     }
     return new WasmReplay(this.#backend, this.#events, this.#pinned, layout, results);
@@ -87,9 +87,9 @@ class WasmRecording implements PassRecording {
    * Returns the layout. It is computed when it is first needed, because most recordings are only
    * compared.
    */
-  #laidOut(): BlockLayout {
+  #laidOut(): TensorBlockLayout {
     const { inputs, constants } = this.#pinned;
-    return (this.#layout ??= layoutOf(this.#events, [...inputs, ...constants]));
+    return (this.#layout ??= tensorBlockLayoutOf(this.#events, [...inputs, ...constants]));
   }
 }
 
@@ -110,8 +110,8 @@ function problemIn(events: readonly WasmEvent[]): string | null {
  * for the numbers of their tensors.
  */
 function differenceBetween(
-  [first, firstPinned]: readonly [readonly WasmEvent[], Pinned],
-  [second, secondPinned]: readonly [readonly WasmEvent[], Pinned],
+  [first, firstPinned]: readonly [readonly WasmEvent[], PinnedWasmTensors],
+  [second, secondPinned]: readonly [readonly WasmEvent[], PinnedWasmTensors],
 ): string | null {
   if (first.length !== second.length) return `the numbers of commands are ${first.length} and ${second.length}`;
   const partners = new Map<number, number>();
@@ -124,7 +124,7 @@ function differenceBetween(
     for (const [i, { id }] of firstPinned[name].entries()) partners.set(id, secondPinned[name][i]!.id);
   }
   const isSame = (a: number, b: number): boolean => partners.get(a) === b;
-  const isSameArgument = (a: Argument, b: Argument): boolean =>
+  const isSameArgument = (a: WasmArgument, b: WasmArgument): boolean =>
     a instanceof Uint8Array && b instanceof Uint8Array
       ? areEqual(a, b)
       : a === b || (typeof a === 'number' && typeof b === 'number' && isSame(a, b));

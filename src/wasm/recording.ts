@@ -3,10 +3,19 @@
  * they call, the tensors that they create and free, and the values that JavaScript writes.
  */
 import * as tf from '@tensorflow/tfjs';
-import { ALLOCATE, allocate, bytesOf, free, isNewId, newId, placeOf, type WasmBackend } from './backend.ts';
+import {
+  ALLOCATE,
+  allocateWasmMemory,
+  tensorBytesOf,
+  freeWasmMemory,
+  isOwnWasmTensorId,
+  newWasmTensorId,
+  tensorPlaceOf,
+  type WasmBackend,
+} from './backend.ts';
 
-export type Argument = number | boolean | Uint8Array | null;
-type ModuleFunction = (...args: Argument[]) => unknown;
+export type WasmArgument = number | boolean | Uint8Array | null;
+type ModuleFunction = (...args: WasmArgument[]) => unknown;
 
 /** A tensor of a recorded pass. `id` is its number in the module. */
 export interface RecordedTensor extends Pick<tf.TensorInfo, 'shape' | 'dtype'> {
@@ -21,7 +30,7 @@ export interface RecordedPointer {
 
 export type WasmEvent =
   /** A function of the module computes. Some of the arguments are numbers of tensors. */
-  | { kind: 'call'; run: ModuleFunction; args: readonly Argument[] }
+  | { kind: 'call'; run: ModuleFunction; args: readonly WasmArgument[] }
   /** A function of this project's module computes. */
   | { kind: 'compute'; run: (...args: number[]) => void; args: readonly (number | RecordedPointer)[] }
   | { kind: 'create'; id: number; size: number; bytes: number }
@@ -49,17 +58,17 @@ const UNWRITTEN = 0xa5;
 const UNWRITTEN_WORD = 0xa5a5a5a5;
 
 /** Values of a tensor that exists before the pass. */
-export interface Constant extends RecordedTensor {
+export interface RecordedConstant extends RecordedTensor {
   values: Uint8Array;
 }
 
 class WasmRecorder {
   readonly events: WasmEvent[] = [];
-  readonly constants: Constant[] = [];
+  readonly constants: RecordedConstant[] = [];
   readonly #backend: WasmBackend;
   /** The numbers of parameters, inputs, constants, and tensors of the pass. */
   readonly #known: Set<number>;
-  readonly #renamed: Renamed[] = [];
+  readonly #renamed: RenumberedTensor[] = [];
   /** The latest created tensor, until the next event shows whether JavaScript wrote its values. */
   #created: { id: number; offset: number; bytes: number } | null = null;
 
@@ -108,7 +117,7 @@ class WasmRecorder {
   run(kernel: tf.KernelConfig, params: Parameters<tf.KernelFunc>[0], isOpaque: boolean): ReturnType<tf.KernelFunc> {
     this.checkCreated();
     const given = Object.entries(params.inputs).filter((entry): entry is [string, tf.TensorInfo] => !!entry[1]);
-    for (const [, info] of given) if (!this.#known.has(placeOf(this.#backend, info).id)) this.#keep(info);
+    for (const [, info] of given) if (!this.#known.has(tensorPlaceOf(this.#backend, info).id)) this.#keep(info);
     const start = this.events.length;
     const result = kernel.kernelFunc(params);
     this.checkCreated();
@@ -132,22 +141,22 @@ class WasmRecorder {
 
   /** Keeps the values of a tensor that exists before the pass. Its owner may free it later. */
   #keep(info: tf.TensorInfo): void {
-    const renamed = new Renamed(this.#backend, info);
+    const renamed = new RenumberedTensor(this.#backend, info);
     this.#renamed.push(renamed);
     this.#known.add(renamed.id);
-    const { memoryOffset } = placeOf(this.#backend, info);
-    const values = this.#backend.wasm.HEAPU8.slice(memoryOffset, memoryOffset + bytesOf(info));
+    const { memoryOffset } = tensorPlaceOf(this.#backend, info);
+    const values = this.#backend.wasm.HEAPU8.slice(memoryOffset, memoryOffset + tensorBytesOf(info));
     this.constants.push({ ...this.#recorded(info), values });
   }
 
   #recorded({ dataId, shape, dtype }: tf.TensorInfo): RecordedTensor {
-    return { id: placeOf(this.#backend, { dataId }).id, shape, dtype };
+    return { id: tensorPlaceOf(this.#backend, { dataId }).id, shape, dtype };
   }
 }
 
 /** A tensor that has a different number during a recording. */
-export class Renamed {
-  readonly id = newId();
+export class RenumberedTensor {
+  readonly id = newWasmTensorId();
   readonly #backend: WasmBackend;
   readonly #info: tf.TensorInfo;
   readonly #before: number;
@@ -155,7 +164,7 @@ export class Renamed {
   constructor(backend: WasmBackend, info: tf.TensorInfo) {
     this.#backend = backend;
     this.#info = info;
-    const place = placeOf(backend, info);
+    const place = tensorPlaceOf(backend, info);
     this.#before = place.id;
     place.id = this.id;
     backend.wasm.tfjs.registerTensor(this.id, tf.util.sizeFromShape(info.shape), place.memoryOffset);
@@ -164,7 +173,7 @@ export class Renamed {
   restore(): void {
     const { dataIdMap, wasm } = this.#backend;
     // The pass may have disposed of the tensor.
-    if (dataIdMap.has(this.#info.dataId)) placeOf(this.#backend, this.#info).id = this.#before;
+    if (dataIdMap.has(this.#info.dataId)) tensorPlaceOf(this.#backend, this.#info).id = this.#before;
     else wasm.tfjs.disposeData(this.#before);
     wasm.tfjs.disposeData(this.id);
   }
@@ -173,7 +182,7 @@ export class Renamed {
 /** For each observed backend: its active recorder. */
 const recorders = new WeakMap<WasmBackend, { active: WasmRecorder | null }>();
 
-export function canRecord(backend: WasmBackend): boolean {
+export function canRecordWasm(backend: WasmBackend): boolean {
   return recorders.has(backend);
 }
 
@@ -183,11 +192,11 @@ export function canRecord(backend: WasmBackend): boolean {
  * @param known the numbers of the pass's parameters and inputs. Other tensors that exist before it
  *   are constants.
  */
-export function record<T>(
+export function recordWasmPass<T>(
   backend: WasmBackend,
   known: Iterable<number>,
   main: (mark: (value: number) => void) => T,
-): { result: T; events: readonly WasmEvent[]; constants: readonly Constant[] } {
+): { result: T; events: readonly WasmEvent[]; constants: readonly RecordedConstant[] } {
   const slot = recorders.get(backend)!;
   const recorder = new WasmRecorder(backend, known);
   slot.active = recorder;
@@ -202,7 +211,7 @@ export function record<T>(
 }
 
 /** A place in a tensor: the byte `at`. */
-export interface Pointer {
+export interface TensorPointer {
   tensor: tf.TensorInfo;
   at: number;
 }
@@ -211,15 +220,15 @@ export interface Pointer {
  * Calls a function of this project's module with numbers, and with the addresses of tensors and of
  * places in them. The call is recorded.
  */
-export function compute(
+export function runRecordedFunction(
   backend: WasmBackend,
   run: (...args: number[]) => void,
-  args: readonly (number | tf.TensorInfo | Pointer)[],
+  args: readonly (number | tf.TensorInfo | TensorPointer)[],
 ): void {
   const places = args.map((arg) => {
     if (typeof arg === 'number') return arg;
     const { tensor, at } = 'tensor' in arg ? arg : { tensor: arg, at: 0 };
-    return { ...placeOf(backend, tensor), at };
+    return { ...tensorPlaceOf(backend, tensor), at };
   });
   const numbered = places.map((one) => (typeof one === 'number' ? one : { id: one.id, at: one.at }));
   recorders.get(backend)?.active?.add({ kind: 'compute', run, args: numbered });
@@ -227,12 +236,12 @@ export function compute(
 }
 
 /**
- * Prepares a backend for {@link record}. Replaces functions of its module, and its kernels in
- * TensorFlow.js's registry. Kernels that are registered later make passes eager. Idempotent.
+ * Prepares a backend for {@link recordWasmPass}. Replaces functions of its module, and its kernels
+ * in TensorFlow.js's registry. Kernels that are registered later make passes eager. Idempotent.
  *
  * @param opaque names of kernels that compute in JavaScript and also call other kernels.
  */
-export function observeKernels(backend: WasmBackend, opaque: ReadonlySet<string>): void {
+export function observeWasmKernels(backend: WasmBackend, opaque: ReadonlySet<string>): void {
   if (recorders.has(backend)) return;
   const slot: { active: WasmRecorder | null } = { active: null };
   recorders.set(backend, slot);
@@ -255,7 +264,7 @@ function observeMemory(backend: WasmBackend, slot: { active: WasmRecorder | null
   const { wasm } = backend;
   const { tfjs } = wasm;
   // The first call of a function of the module replaces the function.
-  free(backend, allocate(backend, 1));
+  freeWasmMemory(backend, allocateWasmMemory(backend, 1));
   let allocated = { offset: 0, bytes: 0 };
   const malloc = wasm[ALLOCATE];
   wasm[ALLOCATE] = (bytes) => {
@@ -265,14 +274,14 @@ function observeMemory(backend: WasmBackend, slot: { active: WasmRecorder | null
   const registerTensor = tfjs.registerTensor.bind(tfjs);
   tfjs.registerTensor = (id, size, offset) => {
     registerTensor(id, size, offset);
-    if (isNewId(id)) return;
+    if (isOwnWasmTensorId(id)) return;
     const bytes = allocated.offset === offset ? allocated.bytes : 0;
     slot.active?.create(id, size, offset, bytes);
   };
   const disposeData = tfjs.disposeData.bind(tfjs);
   tfjs.disposeData = (id) => {
     disposeData(id);
-    if (!isNewId(id)) slot.active?.add({ kind: 'free', id });
+    if (!isOwnWasmTensorId(id)) slot.active?.add({ kind: 'free', id });
     else slot.active?.freed(id);
   };
 }
@@ -286,7 +295,7 @@ function observeFunctions(backend: WasmBackend, slot: { active: WasmRecorder | n
   const { cwrap } = wasm;
   wasm.cwrap = (...signature) => {
     const run = cwrap(...signature) as ModuleFunction;
-    return (...args: Argument[]) => {
+    return (...args: WasmArgument[]) => {
       slot.active?.add({ kind: 'call', run, args });
       return run(...args);
     };

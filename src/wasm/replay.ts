@@ -4,22 +4,31 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { PassReplay } from '../gpu/passRecorder.ts';
-import { allocate, bytesOf, forgetCopies, free, newId, placeOf, type Place, type WasmBackend } from './backend.ts';
-import type { BlockLayout } from './blockLayout.ts';
-import type { Constant, RecordedTensor, WasmEvent } from './recording.ts';
+import {
+  allocateWasmMemory,
+  tensorBytesOf,
+  forgetCopies,
+  freeWasmMemory,
+  newWasmTensorId,
+  tensorPlaceOf,
+  type TensorPlace,
+  type WasmBackend,
+} from './backend.ts';
+import type { TensorBlockLayout } from './blockLayout.ts';
+import type { RecordedConstant, RecordedTensor, WasmEvent } from './recording.ts';
 
 /** Tensors of a recorded pass that exist before it. */
-export interface Pinned {
-  parameters: readonly (Place & { size: number })[];
+export interface PinnedWasmTensors {
+  parameters: readonly (TensorPlace & { size: number })[];
   inputs: readonly RecordedTensor[];
-  constants: readonly Constant[];
+  constants: readonly RecordedConstant[];
 }
 
 export class WasmReplay implements PassReplay {
   readonly outputs: readonly tf.Tensor[];
   readonly #backend: WasmBackend;
   readonly #events: readonly WasmEvent[];
-  readonly #pinned: Pinned;
+  readonly #pinned: PinnedWasmTensors;
   /** The offset of the block with all tensors except parameters. */
   readonly #block: number;
   /** The numbers of the tensors in the block. */
@@ -37,15 +46,15 @@ export class WasmReplay implements PassReplay {
   constructor(
     backend: WasmBackend,
     events: readonly WasmEvent[],
-    pinned: Pinned,
-    { offsets, bytes }: BlockLayout,
+    pinned: PinnedWasmTensors,
+    { offsets, bytes }: TensorBlockLayout,
     results: readonly tf.Tensor[],
   ) {
     const { wasm } = backend;
     this.#backend = backend;
     this.#events = events;
     this.#pinned = pinned;
-    this.#block = allocate(backend, bytes);
+    this.#block = allocateWasmMemory(backend, bytes);
     if (this.#block === 0) throw new Error(`WebAssembly has no memory for ${bytes} bytes`);
     this.#ids = [...offsets.keys()];
     this.#offsets = new Map([
@@ -66,17 +75,17 @@ export class WasmReplay implements PassReplay {
       wasm.tfjs.registerTensor(id, tf.util.sizeFromShape(shape), offset);
     }
     const recorded = results.map((result) => ({
-      id: placeOf(backend, result).id,
+      id: tensorPlaceOf(backend, result).id,
       shape: result.shape,
       dtype: result.dtype,
     }));
-    for (const place of new Set(results.map((result) => placeOf(backend, result)))) {
+    for (const place of new Set(results.map((result) => tensorPlaceOf(backend, result)))) {
       // The results of the recorded pass still exist. They get other numbers.
       wasm.tfjs.disposeData(place.id);
-      place.id = newId();
+      place.id = newWasmTensorId();
     }
     for (const result of results) {
-      const { id, memoryOffset } = placeOf(backend, result);
+      const { id, memoryOffset } = tensorPlaceOf(backend, result);
       wasm.tfjs.registerTensor(id, result.size, memoryOffset);
     }
     // Outputs may share memory. TensorFlow.js counts each of them only if it has its own data id.
@@ -88,12 +97,12 @@ export class WasmReplay implements PassReplay {
     const { tfjs } = backend.wasm;
     for (const [i, input] of inputs.entries()) {
       const { id } = this.#pinned.inputs[i]!;
-      const [from, to] = [placeOf(backend, input).memoryOffset, offsets.get(id)!];
-      backend.wasm.HEAPU8.copyWithin(to, from, from + bytesOf(input));
+      const [from, to] = [tensorPlaceOf(backend, input).memoryOffset, offsets.get(id)!];
+      backend.wasm.HEAPU8.copyWithin(to, from, from + tensorBytesOf(input));
       forgetCopies(backend, { id, memoryOffset: to }, input.size);
     }
     for (const parameter of this.#pinned.parameters) forgetCopies(backend, parameter, parameter.size);
-    for (const output of this.outputs) forgetCopies(backend, placeOf(backend, output), output.size);
+    for (const output of this.outputs) forgetCopies(backend, tensorPlaceOf(backend, output), output.size);
     for (const event of this.#events) {
       switch (event.kind) {
         case 'call':
@@ -129,7 +138,7 @@ export class WasmReplay implements PassReplay {
     for (const dataId of this.#dataIds) dataIdMap.delete(dataId);
     tf.dispose([...this.outputs]);
     for (const id of this.#ids) wasm.tfjs.disposeData(id);
-    free(this.#backend, this.#block);
+    freeWasmMemory(this.#backend, this.#block);
   }
 
   #runKernel({ run, inputs, attrs, outputs }: Extract<WasmEvent, { kind: 'kernel' }>): void {
@@ -139,8 +148,8 @@ export class WasmReplay implements PassReplay {
       : Object.fromEntries(Object.entries(inputs).map(([name, one]) => [name, this.#infoOf(one)]));
     const results = [run({ inputs: infos as tf.NamedTensorInfoMap, attrs, backend })].flat();
     for (const [i, { dataId }] of results.entries()) {
-      const [from, to] = [placeOf(backend, { dataId }).memoryOffset, this.#offsets.get(outputs[i]!.id)!];
-      backend.wasm.HEAPU8.copyWithin(to, from, from + bytesOf(outputs[i]!));
+      const [from, to] = [tensorPlaceOf(backend, { dataId }).memoryOffset, this.#offsets.get(outputs[i]!.id)!];
+      backend.wasm.HEAPU8.copyWithin(to, from, from + tensorBytesOf(outputs[i]!));
       backend.disposeData(dataId);
     }
   }

@@ -6,11 +6,11 @@
  */
 import type { Clock } from '../util/clock.ts';
 import { DeviceError } from '../util/errors.ts';
-import { DIVISIONS, type DividedName } from './divisions.ts';
+import { CALL_DIVISIONS, type DividedName } from './divisions.ts';
 import { instantiateAll, type AllFunctions, type ModuleInstance, type ThreadModules } from './instance.ts';
 
 /** More threads gain little with the matrices that tabs multiply. */
-export const MAX_THREADS = 8;
+export const MAX_WASM_THREADS = 8;
 /** With more parts than threads, a slower thread takes fewer of them. */
 const PARTS_PER_THREAD = 2;
 /**
@@ -37,7 +37,7 @@ const MOST_WAITS = 60;
 const POSITION = { call: 0, untaken: 1, unfinished: 2, name: 3, parts: 4, units: 5, threads: 6 } as const;
 const INTEGERS = 8;
 const MOST_ARGUMENTS = 20;
-const NAMES = Object.keys(DIVISIONS) as readonly DividedName[];
+const NAMES = Object.keys(CALL_DIVISIONS) as readonly DividedName[];
 
 /** Memory in which threads find the call that is divided. */
 class ControlBlock {
@@ -61,7 +61,7 @@ export interface ThreadStart {
 }
 
 /** Computes parts until the thread is terminated. */
-export function serveParts({ modules, memory, control, thread }: ThreadStart): never {
+export function serveCallParts({ modules, memory, control, thread }: ThreadStart): never {
   const instance = instantiateAll(modules, memory);
   const block = new ControlBlock(control);
   const { integers } = block;
@@ -96,14 +96,14 @@ function takeParts(
     const index = parts - untaken;
     const from = Math.floor((units * index) / parts);
     const to = Math.floor((units * (index + 1)) / parts);
-    functions[name](...DIVISIONS[name].part(Array.from(args), { from, to, thread, sizes }));
+    functions[name](...CALL_DIVISIONS[name].part(Array.from(args), { from, to, thread, sizes }));
     if (Atomics.sub(integers, POSITION.unfinished, 1) === 1) Atomics.notify(integers, POSITION.unfinished);
     taken++;
   }
 }
 
 /** The calling thread's side. It must not be a page's main thread, which may not wait. */
-export class Threads {
+export class WasmThreads {
   readonly instance: ModuleInstance<AllFunctions>;
   readonly #start: Omit<ThreadStart, 'thread'>;
   readonly #block: ControlBlock;
@@ -117,7 +117,7 @@ export class Threads {
   /** Calls that one thread computes from now on. */
   #undivided = 0;
 
-  /** @param create starts a thread that calls {@link serveParts}. */
+  /** @param create starts a thread that calls {@link serveCallParts}. */
   constructor(
     modules: ThreadModules,
     memory: WebAssembly.Memory,
@@ -139,11 +139,11 @@ export class Threads {
   }
 
   /**
-   * Sets the number of threads, which is at least 1 and at most {@link MAX_THREADS}. Threads that
-   * have started sleep when they are not needed.
+   * Sets the number of threads, which is at least 1 and at most {@link MAX_WASM_THREADS}. Threads
+   * that have started sleep when they are not needed.
    */
   set count(count: number) {
-    const threads = Math.max(1, Math.min(count, MAX_THREADS));
+    const threads = Math.max(1, Math.min(count, MAX_WASM_THREADS));
     const { integers } = this.#block;
     Atomics.store(integers, POSITION.threads, threads);
     Atomics.notify(integers, POSITION.threads);
@@ -170,7 +170,7 @@ export class Threads {
     if (Atomics.load(integers, POSITION.unfinished) > 0) {
       throw new DeviceError('A part of an earlier call is not finished, so memory may still change. Reload the page.');
     }
-    const division = DIVISIONS[name];
+    const division = CALL_DIVISIONS[name];
     const units = division.units(args);
     const parts = Math.min(units, PARTS_PER_THREAD * this.count);
     const isLarge = this.count > 1 && parts > 1 && division.work(args) >= LEAST_WORK;

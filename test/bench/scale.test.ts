@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { crossValidate, fitCosts, predict } from '../../bench/scale/fit.ts';
 import { fastestOf, simulateGrowth } from '../../bench/scale/growth.ts';
 import { section } from '../../bench/scale/benchmark.ts';
-import type { Costs } from '../../src/collectives/plans/costModel.ts';
+import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 
-const COSTS: Costs = {
+const COSTS: NetworkCosts = {
   hopMs: 2,
   hopMsPerByte: 2e-4,
   msPerByte: 0,
@@ -20,7 +20,7 @@ const SAMPLES = [2, 3, 4, 6, 8].flatMap((n) =>
 describe('the fit of the cost model', () => {
   test('finds the constants from which the times were computed', () => {
     const fitted = fitCosts(SAMPLES, COSTS.combineMsPerByte);
-    for (const name of Object.keys(COSTS) as (keyof Costs)[]) {
+    for (const name of Object.keys(COSTS) as (keyof NetworkCosts)[]) {
       expect(fitted[name], name).toBeCloseTo(COSTS[name], 9);
     }
   });

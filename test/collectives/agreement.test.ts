@@ -4,15 +4,15 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createAgreement, type Agreement } from '../../src/collectives/diagnostics/agreement.ts';
+import { createCallAgreement, type CallAgreement } from '../../src/collectives/diagnostics/agreement.ts';
 import type { OpDescriptor } from '../../src/collectives/diagnostics/descriptor.ts';
-import { Algorithm, DtypeCode, OpCode, ReduceOp } from '../../src/protocol/frame.ts';
+import { AlgorithmCode, DtypeCode, OpCode, ReduceOp } from '../../src/protocol/frame.ts';
 
 const broadcast: OpDescriptor = {
   op: OpCode.BROADCAST,
   reduceOp: ReduceOp.NONE,
   dtype: DtypeCode.FLOAT32,
-  algorithm: Algorithm.RING,
+  algorithm: AlgorithmCode.RING,
   root: 0,
   tag: 0,
   count: 10,
@@ -29,7 +29,7 @@ interface Call {
  * that delivers the next frame.
  */
 class Ranks {
-  readonly agreements: (Agreement | null)[];
+  readonly agreements: (CallAgreement | null)[];
   readonly sent: Call[] = [];
   readonly #descriptor: OpDescriptor;
   /** Frames that are on their way, by link, in order. */
@@ -43,7 +43,7 @@ class Ranks {
   }
 
   call(rank: number): void {
-    const agreement = createAgreement(this.#descriptor, rank, this.agreements.length);
+    const agreement = createCallAgreement(this.#descriptor, rank, this.agreements.length);
     this.agreements[rank] = agreement;
     this.#sendCalls(rank, agreement);
     for (const call of this.#unexpected.filter(({ to }) => to === rank)) this.#deliver(call);
@@ -70,7 +70,7 @@ class Ranks {
     this.#sendCalls(call.to, agreement);
   }
 
-  #sendCalls(from: number, agreement: Agreement): void {
+  #sendCalls(from: number, agreement: CallAgreement): void {
     for (const { to, step } of agreement.takeCalls()) {
       const call = { from, to, step };
       this.sent.push(call);
@@ -81,8 +81,8 @@ class Ranks {
 }
 
 describe.each([
-  ['the ring', Algorithm.RING, (n: number) => n - 1],
-  ['log2(n) steps', Algorithm.TREE, (n: number) => Math.ceil(Math.log2(n))],
+  ['the ring', AlgorithmCode.RING, (n: number) => n - 1],
+  ['log2(n) steps', AlgorithmCode.TREE, (n: number) => Math.ceil(Math.log2(n))],
 ])('agreement over %s', (_name, algorithm, framesOfRank) => {
   test.each(Array.from({ length: 17 }, (_, i) => i + 1))(
     'is reached on all of %i ranks when the last rank has called the collective, and on no rank earlier',
@@ -125,7 +125,7 @@ test.each([
   ['from a rank that is not a neighbour', [2, 3]],
   ['from this rank', [2, 0]],
 ] as const)('agreement on the ring ignores a frame that no correct neighbour sends: %s', (_what, [step, from]) => {
-  const agreement = createAgreement(broadcast, 0, 5);
+  const agreement = createCallAgreement(broadcast, 0, 5);
   agreement.receive(1, 4);
   agreement.takeCalls();
   agreement.receive(step, from);
@@ -138,7 +138,7 @@ test.each([
 });
 
 test('agreement in log2(n) steps uses the frame of a later step only after all earlier steps', () => {
-  const agreement = createAgreement({ ...broadcast, algorithm: Algorithm.DOUBLING }, 0, 8);
+  const agreement = createCallAgreement({ ...broadcast, algorithm: AlgorithmCode.DOUBLING }, 0, 8);
   expect(agreement.takeCalls()).toEqual([{ to: 1, step: 0 }]);
   agreement.receive(1, 6);
   agreement.receive(0, 3);
@@ -163,7 +163,7 @@ test.each([
 ])(
   'agreement needs no frames if the data already prove that all ranks have called: %s (%o): %s',
   (_name, fields, isSelfEvident, needsEveryRank?: boolean) => {
-    const agreement = createAgreement({ ...broadcast, ...fields }, 0, 4, needsEveryRank);
+    const agreement = createCallAgreement({ ...broadcast, ...fields }, 0, 4, needsEveryRank);
     expect(agreement.isReached).toBe(isSelfEvident);
     expect(agreement.takeCalls().length === 0).toBe(isSelfEvident);
   },

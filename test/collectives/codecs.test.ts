@@ -4,13 +4,13 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { codecOf, INT8_BLOCK, type Codec } from '../../src/collectives/codecs.ts';
+import { codecByName, INT8_BLOCK, type Codec } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { UsageError } from '../../src/util/errors.ts';
 
 const CODECS: [string, Codec][] = [
-  ['fp16', codecOf('fp16')!],
-  ['int8', codecOf('int8')!],
+  ['fp16', codecByName('fp16')!],
+  ['int8', codecByName('int8')!],
 ];
 
 function encode(codec: Codec, values: Float32Array, residual: Float32Array | null = null): ArrayBuffer {
@@ -110,7 +110,7 @@ describe.each(CODECS)('the codec %s', (_name, codec) => {
 test('fp16 keeps 11 bits of precision for values of any magnitude', () => {
   fc.assert(
     fc.property(alike, (values) => {
-      const codec = codecOf('fp16')!;
+      const codec = codecByName('fp16')!;
       const decoded = decode(codec, encode(codec, values), values.length);
       const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       values.forEach((value, i) => {
@@ -126,7 +126,7 @@ test('fp16 keeps 11 bits of precision for values of any magnitude', () => {
 test("int8 has an error of at most half a scale; a block's scale is 1/127 of its largest value, rounded up", () => {
   fc.assert(
     fc.property(alike, (values) => {
-      const codec = codecOf('int8')!;
+      const codec = codecByName('int8')!;
       const decoded = decode(codec, encode(codec, values), values.length);
       for (let start = 0; start < values.length; start += INT8_BLOCK) {
         const block = values.subarray(start, start + INT8_BLOCK);
@@ -141,7 +141,7 @@ test("int8 has an error of at most half a scale; a block's scale is 1/127 of its
 });
 
 test('int8 replaces a block with a NaN or infinite value by NaN, and changes no other block', () => {
-  const codec = codecOf('int8')!;
+  const codec = codecByName('int8')!;
   for (const odd of [Number.NaN, Infinity, -Infinity, 3e38]) {
     const values = new Float32Array(3 * INT8_BLOCK).fill(1);
     values[INT8_BLOCK + 3] = odd;
@@ -152,5 +152,5 @@ test('int8 replaces a block with a NaN or infinite value by NaN, and changes no 
 });
 
 test('codecOf rejects unknown codecs', () => {
-  expect(() => codecOf('int4' as 'int8')).toThrow(UsageError);
+  expect(() => codecByName('int4' as 'int8')).toThrow(UsageError);
 });

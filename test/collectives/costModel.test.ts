@@ -4,21 +4,21 @@ import {
   chooseAllGather,
   chooseAllReduce,
   chooseRooted,
-  estimate,
-  USUAL_COSTS,
-  type Costs,
+  estimateRoundsMs,
+  USUAL_NETWORK_COSTS,
+  type NetworkCosts,
 } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
-import { oneMachine, switched } from '../../src/simulation/networks.ts';
-import { scheduleOf } from '../../src/simulation/schedule.ts';
-import { simulate } from '../../src/simulation/simulate.ts';
+import { oneMachine, switchedNetwork } from '../../src/simulation/networks.ts';
+import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
+import { simulateSchedule } from '../../src/simulation/simulate.ts';
 import type { ServedPairs } from '../../src/protocol/control.ts';
-import { Algorithm } from '../../src/protocol/frame.ts';
+import { AlgorithmCode } from '../../src/protocol/frame.ts';
 import { MIN_COUNTED_BYTES } from '../../src/protocol/serverLink.ts';
 
-const HOME: Costs = { ...USUAL_COSTS, hopMs: 33, msPerByte: 1 / 1250 };
-const ONE_MACHINE: Costs = {
-  ...USUAL_COSTS,
+const HOME: NetworkCosts = { ...USUAL_NETWORK_COSTS, hopMs: 33, msPerByte: 1 / 1250 };
+const ONE_MACHINE: NetworkCosts = {
+  ...USUAL_NETWORK_COSTS,
   msPerByte: 0,
   sharedMsPerFrame: 0.1,
   sharedMsPerByte: 4e-5,
@@ -26,10 +26,10 @@ const ONE_MACHINE: Costs = {
 };
 
 const PLANS = [
-  [Algorithm.RING, plans.ringAllReduce],
-  [Algorithm.TWO_LEVEL, plans.twoLevelAllReduce],
-  [Algorithm.HALVING_DOUBLING, plans.halvingDoubling],
-  [Algorithm.DOUBLING, plans.recursiveDoubling],
+  [AlgorithmCode.RING, plans.ringAllReduce],
+  [AlgorithmCode.TWO_LEVEL, plans.twoLevelAllReduce],
+  [AlgorithmCode.HALVING_DOUBLING, plans.halvingDoubling],
+  [AlgorithmCode.DOUBLING, plans.recursiveDoubling],
 ] as const;
 const SIZES = [1_000, 40_000, 400_000, 4_000_000];
 
@@ -37,30 +37,30 @@ function simulated(
   plan: typeof plans.ringAllReduce,
   n: number,
   bytes: number,
-  costs: Costs,
-  networkOf = costs === ONE_MACHINE ? oneMachine : switched,
+  costs: NetworkCosts,
+  networkOf = costs === ONE_MACHINE ? oneMachine : switchedNetwork,
 ): number {
-  return simulate(
-    scheduleOf((rank) => plan(rank, n, bytes / 4), n),
+  return simulateSchedule(
+    simulationScheduleOf((rank) => plan(rank, n, bytes / 4), n),
     { network: networkOf(n, costs), elementBytes: 4 },
   ).ms;
 }
 
 /** Returns the largest relative error that is allowed. The model omits some effects. */
-function largestError(algorithm: Algorithm, n: number, costs: Costs): number {
+function largestError(algorithm: AlgorithmCode, n: number, costs: NetworkCosts): number {
   // Ranks beyond a power of two send while other ranks already exchange. The model adds the times
   // of both. With 3 ranks, this is half of the few rounds.
-  if (algorithm === Algorithm.DOUBLING && !Number.isInteger(Math.log2(n))) return n === 3 ? 0.5 : 0.2;
+  if (algorithm === AlgorithmCode.DOUBLING && !Number.isInteger(Math.log2(n))) return n === 3 ? 0.5 : 0.2;
   // The model omits the later frames of the last round. With fewer rounds, their share of the time
   // is larger.
   if (n <= 3) return 0.2;
   // On a shared machine, frames of several ranks wait for the same cores.
-  if (algorithm === Algorithm.RING) return costs === ONE_MACHINE ? 0.1 : 0.01;
+  if (algorithm === AlgorithmCode.RING) return costs === ONE_MACHINE ? 0.1 : 0.01;
   return 0.13;
 }
 
 describe.each([
-  ['a local network', USUAL_COSTS],
+  ['a local network', USUAL_NETWORK_COSTS],
   ['home uplinks', HOME],
   ['tabs of one machine', ONE_MACHINE],
 ])('the cost model for %s', (_, costs) => {
@@ -71,7 +71,7 @@ describe.each([
         // On a shared machine, work that only some ranks do costs less than in the model.
         for (const [algorithm, plan] of costs === ONE_MACHINE ? PLANS.slice(0, 2) : PLANS) {
           const ms = simulated(plan, n, bytes, costs);
-          const error = estimate(allReduceRounds(algorithm, n, bytes), n, costs) / ms - 1;
+          const error = estimateRoundsMs(allReduceRounds(algorithm, n, bytes), n, costs) / ms - 1;
           const bound = largestError(algorithm, n, costs);
           expect(Math.abs(error), `algorithm ${algorithm}, ${bytes} bytes: ${ms} ms`).toBeLessThan(bound);
         }
@@ -84,7 +84,7 @@ test('the algorithm that chooseAllReduce returns is at most 20 % slower than the
   for (const n of [9, 12, 16, 24, 31, 48, 64]) {
     for (const bytes of SIZES) {
       const times = new Map(
-        PLANS.map(([algorithm, plan]) => [algorithm as Algorithm, simulated(plan, n, bytes, USUAL_COSTS)]),
+        PLANS.map(([algorithm, plan]) => [algorithm as AlgorithmCode, simulated(plan, n, bytes, USUAL_NETWORK_COSTS)]),
       );
       const best = Math.min(...times.values());
       const chosen = times.get(chooseAllReduce(n, bytes))!;
@@ -101,15 +101,15 @@ const servedBy = (pairs: number, rest: Partial<ServedPairs> = {}): ServedPairs =
   ...rest,
 });
 
-const chosen = (bytes: number, served: number): Algorithm => chooseAllReduce(26, bytes, false, servedBy(served));
+const chosen = (bytes: number, served: number): AlgorithmCode => chooseAllReduce(26, bytes, false, servedBy(served));
 
 test('the ring is chosen for gradients if an additional link through the server would cost more than it saves', () => {
-  expect(chosen(200_000, 0)).not.toBe(Algorithm.RING);
+  expect(chosen(200_000, 0)).not.toBe(AlgorithmCode.RING);
   // Two networks of 13 ranks share two links of the ring.
-  expect(chosen(200_000, 2)).toBe(Algorithm.RING);
-  expect(chosen(200_000, 26)).toBe(Algorithm.RING);
+  expect(chosen(200_000, 2)).toBe(AlgorithmCode.RING);
+  expect(chosen(200_000, 26)).toBe(AlgorithmCode.RING);
   // Small tensors save more hops than the links cost.
-  expect(chosen(400, 2)).toBe(Algorithm.DOUBLING);
+  expect(chosen(400, 2)).toBe(AlgorithmCode.DOUBLING);
 });
 
 /** Returns the time of a plan if a server with this rate forwards every frame. */
@@ -131,7 +131,7 @@ test.each([1e5, 1e6, 1e7])(
     for (const n of [2, 4, 5, 8, 16]) {
       for (const bytes of [400, 40_000, 400_000, 4_000_000]) {
         const times = new Map(
-          PLANS.map(([algorithm, plan]) => [algorithm as Algorithm, forwarded(plan, n, bytes, bytesPerSecond)]),
+          PLANS.map(([algorithm, plan]) => [algorithm as AlgorithmCode, forwarded(plan, n, bytes, bytesPerSecond)]),
         );
         const served = servedBy(n, { areAll: true, bytesPerSecond });
         const ms = times.get(chooseAllReduce(n, bytes, false, served))!;
@@ -144,16 +144,19 @@ test.each([1e5, 1e6, 1e7])(
 
 test('at a low rate of the server, small tensors avoid the ring even in small worlds, and gradients use it', () => {
   const served = servedBy(8, { areAll: true, bytesPerSecond: 1e6 });
-  expect(chooseAllReduce(8, 400, false, served)).toBe(Algorithm.DOUBLING);
-  expect(chooseAllReduce(8, 4_000_000, false, served)).toBe(Algorithm.RING);
-  expect(chooseAllReduce(8, 400)).toBe(Algorithm.RING);
+  expect(chooseAllReduce(8, 400, false, served)).toBe(AlgorithmCode.DOUBLING);
+  expect(chooseAllReduce(8, 4_000_000, false, served)).toBe(AlgorithmCode.RING);
+  expect(chooseAllReduce(8, 400)).toBe(AlgorithmCode.RING);
 });
 
 test('all-gathers, broadcasts and reduces of two networks stay on the ring, which has two links through the server', () => {
   const served = servedBy(2, { bytesPerSecond: 1e6 });
   expect([chooseAllGather(26, 400_000), chooseAllGather(26, 400_000, served)]).toEqual([
-    Algorithm.DOUBLING,
-    Algorithm.RING,
+    AlgorithmCode.DOUBLING,
+    AlgorithmCode.RING,
   ]);
-  expect([chooseRooted(26, 40_000), chooseRooted(26, 40_000, served)]).toEqual([Algorithm.TREE, Algorithm.RING]);
+  expect([chooseRooted(26, 40_000), chooseRooted(26, 40_000, served)]).toEqual([
+    AlgorithmCode.TREE,
+    AlgorithmCode.RING,
+  ]);
 });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { dependencies } from '../../src/collectives/plans/moveProgress.ts';
+import { moveDependencies } from '../../src/collectives/plans/moveProgress.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
-import type { Move, Plan } from '../../src/collectives/plans/plans.ts';
+import type { PlanMove, CollectivePlan } from '../../src/collectives/plans/plans.ts';
 
-const PLANNERS: [string, (rank: number, n: number) => Plan][] = [
+const PLANNERS: [string, (rank: number, n: number) => CollectivePlan][] = [
   ['ring', (rank, n) => plans.ringAllReduce(rank, n, 2 * n + 1)],
   ['ring of fewer elements than ranks', (rank, n) => plans.ringAllReduce(rank, n, n - 1)],
   ['two-level', (rank, n) => plans.twoLevelAllReduce(rank, n, 2 * n + 1)],
@@ -15,19 +15,19 @@ const PLANNERS: [string, (rank: number, n: number) => Plan][] = [
 ];
 
 /** Whether two moves touch the same elements of one array, and one of them writes. */
-function conflict(a: Move, b: Move, inPlace: boolean): boolean {
+function conflict(a: PlanMove, b: PlanMove, inPlace: boolean): boolean {
   if (a.kind === 'send' && b.kind === 'send') return false;
   if (a.kind !== b.kind && !inPlace) return false;
   return Math.max(a.start, b.start) < Math.min(a.end, b.end);
 }
 
 /** Calls `check` with each rank's plan in worlds of many sizes. */
-function eachPlan(planOf: (rank: number, n: number) => Plan, check: (plan: Plan) => void): void {
+function eachPlan(planOf: (rank: number, n: number) => CollectivePlan, check: (plan: CollectivePlan) => void): void {
   for (const n of [2, 3, 4, 6, 7, 12]) for (let rank = 0; rank < n; rank++) check(planOf(rank, n));
 }
 
 describe.each(PLANNERS)('the dependencies of %s, in place and not in place', (_, planOf) => {
-  const both = (check: (plan: Plan, inPlace: boolean) => void): void =>
+  const both = (check: (plan: CollectivePlan, inPlace: boolean) => void): void =>
     eachPlan(planOf, (plan) => {
       check(plan, true);
       check(plan, false);
@@ -36,20 +36,20 @@ describe.each(PLANNERS)('the dependencies of %s, in place and not in place', (_,
   test('order any two conflicting moves, directly or through other moves; moves without a conflict have no direct order', () => {
     both((plan, inPlace) => {
       const waits: Set<number>[] = [];
-      for (const { before } of dependencies(plan, inPlace)) {
+      for (const { before } of moveDependencies(plan, inPlace)) {
         waits.push(new Set(before.flatMap((move) => [move, ...waits[move]!])));
       }
       plan.forEach((later, i) => {
         const earlier = plan.slice(0, i).flatMap((move, j) => (conflict(move, later, inPlace) ? [j] : []));
         expect([...waits[i]!]).toEqual(expect.arrayContaining(earlier));
-        expect(earlier).toEqual(expect.arrayContaining([...dependencies(plan, inPlace)[i]!.before]));
+        expect(earlier).toEqual(expect.arrayContaining([...moveDependencies(plan, inPlace)[i]!.before]));
       });
     });
   });
 
   test('name as writers of a receive all earlier receives of the same elements, directly or through each other, and no other moves', () => {
     both((plan, inPlace) => {
-      const needs = dependencies(plan, inPlace);
+      const needs = moveDependencies(plan, inPlace);
       const follows: Set<number>[] = [];
       for (const { writers } of needs) follows.push(new Set(writers.flatMap((move) => [move, ...follows[move]!])));
       plan.forEach((later, i) => {

@@ -3,7 +3,7 @@
  * and exact residuals.
  */
 import { describe, expect, test } from 'vitest';
-import type { CodecName } from '../../src/spec/codecs.ts';
+import type { CollectiveCodecName } from '../../src/spec/codecs.ts';
 import type { AllReduceOptions } from '../../src/collectives/options.ts';
 import { ReduceOp } from '../../src/protocol/frame.ts';
 import { createMeshes, runRanks, runWorld } from '../../src/testing/index.ts';
@@ -13,7 +13,7 @@ import { createRng, mixSeed } from '../../src/util/rng.ts';
 import { errorOf } from '../errorOf.ts';
 import { outliers } from '../outliers.ts';
 
-const ENCODED: CodecName[] = ['fp16', 'int8'];
+const ENCODED: CollectiveCodecName[] = ['fp16', 'int8'];
 
 /** Many small values and few large ones, like a gradient. */
 function gradientOf(rank: number, length: number, step = 0): Float32Array {
@@ -35,7 +35,7 @@ const reduceIn = (n: number, length: number, options: AllReduceOptions, world = 
   runWorld(n, (group) => Promise.resolve(group.allReduce(gradientOf(group.rank, length), options)), world);
 
 /** Largest error of one hop, relative to the sum so far. The values of the sum are at most n. */
-const LOSS_PER_HOP: Record<CodecName, number> = { fp32: 1e-7, fp16: 2 ** -11, int8: 0.51 / 127 };
+const LOSS_PER_HOP: Record<CollectiveCodecName, number> = { fp32: 1e-7, fp16: 2 ** -11, int8: 0.51 / 127 };
 
 describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
   test.each([2, 3, 4, 5, 6, 7, 8, 9])(
@@ -127,7 +127,7 @@ describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
   test('sends about 2 times (fp16) or 4 times (int8) fewer bytes than without a codec', async () => {
     const n = 4;
     const length = 262_144;
-    const bytesOf = (which: CodecName): Promise<number[]> =>
+    const bytesOf = (which: CollectiveCodecName): Promise<number[]> =>
       runWorld(n, async (group) => {
         const work = group.allReduce(gradientOf(group.rank, length), { codec: which });
         await work;

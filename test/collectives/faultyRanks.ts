@@ -4,13 +4,13 @@ import { Mesh } from '../../src/collectives/mesh.ts';
 import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import {
-  Algorithm,
+  AlgorithmCode,
   createFrame,
   DtypeCode,
-  emptyHeader,
+  emptyFrameHeader,
   FrameKind,
   OpCode,
-  readHeader,
+  readFrameHeader,
   type FrameHeader,
 } from '../../src/protocol/frame.ts';
 import { createMeshes } from '../../src/testing/index.ts';
@@ -41,7 +41,7 @@ export function pairWithoutTime(): [ProcessGroup, ProcessGroup] {
 export function loseAllButFloodMessages(link: Link): void {
   const send = link.send.bind(link);
   vi.spyOn(link, 'send').mockImplementation((frame) =>
-    readHeader(frame).kind === FrameKind.FLOOD ? send(frame) : Promise.resolve(),
+    readFrameHeader(frame).kind === FrameKind.FLOOD ? send(frame) : Promise.resolve(),
   );
 }
 
@@ -74,9 +74,9 @@ export async function sendAhead(
   link: Link,
   groups: readonly number[],
   bytes: number,
-  of: Partial<FrameHeader> = { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING },
+  of: Partial<FrameHeader> = { op: OpCode.ALL_REDUCE, algorithm: AlgorithmCode.RING },
 ): Promise<void> {
-  const header = { ...emptyHeader(FrameKind.DATA, 1), ...of, dtype: DtypeCode.FLOAT32, count: 15_000 };
+  const header = { ...emptyFrameHeader(FrameKind.DATA, 1), ...of, dtype: DtypeCode.FLOAT32, count: 15_000 };
   for (const group of groups) {
     for (let seq = 100; seq < 100 + bytes / 60_000; seq++) {
       await link.send(createFrame({ ...header, group, seq }, 60_000));

@@ -3,7 +3,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { emptyHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
+import { emptyFrameHeader, encodeJsonFrame, FrameKind } from '../../src/protocol/frame.ts';
 import { createMeshes, type World } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
@@ -26,7 +26,7 @@ interface Forged {
 
 /** Sends a flood message unchanged over one rank's link to another. */
 async function inject({ links }: World, from: number, to: number, { group = 0, ...message }: Forged): Promise<void> {
-  await links[from]!.get(to)!.send(encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { group, ...message }));
+  await links[from]!.get(to)!.send(encodeJsonFrame(emptyFrameHeader(FrameKind.FLOOD, 1), { group, ...message }));
 }
 
 function groupsOf({ meshes }: World): ProcessGroup[] {
@@ -175,7 +175,7 @@ describe('flood messages', () => {
       [2, 0],
     ] as const) {
       const before = sent();
-      const header = { ...emptyHeader(FrameKind.FLOOD, 1), step };
+      const header = { ...emptyFrameHeader(FrameKind.FLOOD, 1), step };
       const body = { type: 'passed', barrier: 0 };
       await world.links[0]!.get(1)!.send(encodeJsonFrame(header, { origin: 0, id: step, group: 0, body }));
       await arrivals();

@@ -5,10 +5,10 @@
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import {
-  Algorithm,
+  AlgorithmCode,
   createFrame,
   DtypeCode,
-  emptyHeader,
+  emptyFrameHeader,
   encodeJsonFrame,
   FrameKind,
   OpCode,
@@ -22,18 +22,18 @@ describe('hostile ranks', () => {
   test.each([
     [
       'collectives that rank 0 has not called',
-      { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING },
+      { op: OpCode.ALL_REDUCE, algorithm: AlgorithmCode.RING },
       /of collectives that rank 0 has not/,
     ],
     [
       'messages without a receive on rank 0',
-      { op: OpCode.SEND, algorithm: Algorithm.DIRECT },
+      { op: OpCode.SEND, algorithm: AlgorithmCode.DIRECT },
       /of messages without a receive on rank 0/,
     ],
   ])("cannot fill a rank's memory with %s", async (_what, of, message) => {
     const { group, theirs } = rankZeroOfTwo();
     const work = group.barrier();
-    const header = { ...emptyHeader(FrameKind.DATA, 1), ...of, dtype: DtypeCode.FLOAT32, count: 15_000 };
+    const header = { ...emptyFrameHeader(FrameKind.DATA, 1), ...of, dtype: DtypeCode.FLOAT32, count: 15_000 };
     for (let seq = 1; seq < 800 && group.failure === null; seq++) {
       await theirs.send(createFrame({ ...header, seq }, 60_000)).catch(() => {});
     }
@@ -67,8 +67,8 @@ describe('hostile ranks', () => {
   });
 
   test.each([
-    ['collectives', { op: OpCode.ALL_REDUCE, algorithm: Algorithm.RING }, 18],
-    ['messages', { op: OpCode.SEND, algorithm: Algorithm.DIRECT }, 9],
+    ['collectives', { op: OpCode.ALL_REDUCE, algorithm: AlgorithmCode.RING }, 18],
+    ['messages', { op: OpCode.SEND, algorithm: AlgorithmCode.DIRECT }, 9],
   ])('can send %s ahead to a new group after the group that they filled has ended', async (_what, of, mebibytes) => {
     const { meshes, links } = createMeshes(2);
     const worlds = meshes.map((mesh) => new ProcessGroup(mesh));
@@ -92,11 +92,11 @@ describe('hostile ranks', () => {
   });
 
   test.each([
-    ['an invalid flood message', () => encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { origin: 'x' })],
+    ['an invalid flood message', () => encodeJsonFrame(emptyFrameHeader(FrameKind.FLOOD, 1), { origin: 'x' })],
     [
       'an abort with an unknown error name',
       () =>
-        encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), {
+        encodeJsonFrame(emptyFrameHeader(FrameKind.FLOOD, 1), {
           origin: 1,
           id: 0,
           group: 0,

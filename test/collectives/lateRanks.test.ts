@@ -1,7 +1,14 @@
 /** Tests with late or frozen ranks: deadlines, and the ranks that errors blame. */
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_OP_TIMEOUT_MS, ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { Algorithm, createFrame, DtypeCode, emptyHeader, FrameKind, OpCode } from '../../src/protocol/frame.ts';
+import {
+  AlgorithmCode,
+  createFrame,
+  DtypeCode,
+  emptyFrameHeader,
+  FrameKind,
+  OpCode,
+} from '../../src/protocol/frame.ts';
 import { createMeshes, runWorld } from '../../src/testing/index.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -49,9 +56,9 @@ describe('late ranks:', () => {
     const lost = group.broadcast(new Float32Array(1), 1);
     clock.advance(200);
     // Rank 1 calls the first op during the inquiry about it.
-    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
-    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 1), ...header }, 4));
-    await theirs.send(createFrame({ ...emptyHeader(FrameKind.CALL, 1), ...header, step: 1 }, 0));
+    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: AlgorithmCode.RING, root: 1, count: 1 };
+    await theirs.send(createFrame({ ...emptyFrameHeader(FrameKind.DATA, 1), ...header }, 4));
+    await theirs.send(createFrame({ ...emptyFrameHeader(FrameKind.CALL, 1), ...header, step: 1 }, 0));
     await late;
     // The progress of an earlier op is progress of a later one, too.
     clock.advance(200);

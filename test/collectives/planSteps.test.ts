@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { allReducePlanner, chunkCountOf } from '../../src/collectives/plans/algorithms.ts';
-import { allReduceSteps, ownStepsOf } from '../../src/collectives/plans/planSteps.ts';
-import { transfersAt } from '../../src/collectives/plans/ringPlan.ts';
-import { ALL_REDUCE_NAMES, whyAlgorithmDoesNotFit, type AllReduceName } from '../../src/spec/algorithms.ts';
+import { allReduceSteps, planStepNumbersOfRank } from '../../src/collectives/plans/planSteps.ts';
+import { ringTransfersAt } from '../../src/collectives/plans/ringPlan.ts';
+import { ALL_REDUCE_NAMES, whyAlgorithmCannotRun, type AllReduceName } from '../../src/spec/algorithms.ts';
 import { runWorld } from '../../src/testing/index.ts';
 
 const WORLDS = [2, 3, 4, 5, 6, 8, 9, 12, 16, 30, 64];
 const CASES = ALL_REDUCE_NAMES.flatMap((name) =>
-  WORLDS.filter((n) => whyAlgorithmDoesNotFit(name, n) === null).map((n) => [name, n] as const),
+  WORLDS.filter((n) => whyAlgorithmCannotRun(name, n) === null).map((n) => [name, n] as const),
 );
 
 /** Returns the sums of all ranks after the steps, if rank r has the number 2 ** r in each chunk. */
@@ -55,7 +55,7 @@ describe.each(CASES)('the steps of %s over %i ranks', (name, n) => {
     }
     for (let rank = 0; rank < n; rank++) {
       const own = steps.filter(({ transfers }) => transfers.some(({ from, to }) => from === rank || to === rank));
-      expect(own.map(({ planStep }) => planStep)).toEqual(ownStepsOf(name, n, rank));
+      expect(own.map(({ planStep }) => planStep)).toEqual(planStepNumbersOfRank(name, n, rank));
     }
   });
 
@@ -70,7 +70,7 @@ describe.each(CASES)('the steps of %s over %i ranks', (name, n) => {
 test('steps of the ring algorithm are its ring steps', () => {
   const { steps } = allReduceSteps('ring', 5);
   expect(steps.map(({ transfers }) => transfers.map(({ from, to, first }) => [from, to, first]))).toEqual(
-    steps.map(({ planStep }) => transfersAt(5, planStep).map(({ from, to, chunk }) => [from, to, chunk])),
+    steps.map(({ planStep }) => ringTransfersAt(5, planStep).map(({ from, to, chunk }) => [from, to, chunk])),
   );
 });
 
@@ -101,7 +101,7 @@ test.each(ALL_REDUCE_NAMES)('an all-reduce by %s has a trace with the time of ea
   const { steps } = allReduceSteps(algorithm, n);
   for (const [rank, trace] of traces.entries()) {
     expect(trace.algorithm).toBe(algorithm);
-    expect(trace.hops.map(({ planStep }) => planStep)).toEqual(ownStepsOf(algorithm, n, rank));
+    expect(trace.hops.map(({ planStep }) => planStep)).toEqual(planStepNumbersOfRank(algorithm, n, rank));
     for (const { planStep, sentAt, receivedAt } of trace.hops) {
       const { transfers } = steps.find((one) => one.planStep === planStep)!;
       expect(sentAt !== null).toBe(transfers.some(({ from }) => from === rank));

@@ -5,10 +5,10 @@ import type { ProcessGroupOptions } from '../../src/collectives/options.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { EAGER_BYTES } from '../../src/collectives/inFlightOp.ts';
 import {
-  Algorithm,
+  AlgorithmCode,
   createFrame,
   DtypeCode,
-  emptyHeader,
+  emptyFrameHeader,
   FRAME_HEADER_BYTES,
   FrameKind,
   MAX_FRAME_BYTES,
@@ -387,13 +387,13 @@ describe('a process group', () => {
   test('ignores frames of another generation', async () => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine, {}, 5);
-    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: Algorithm.RING, root: 1, count: 1 };
-    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 4), ...header }, 4));
-    await theirs.send(createFrame({ ...emptyHeader(FrameKind.CALL, 5), ...header, step: 1 }, 0));
+    const header = { op: OpCode.BROADCAST, dtype: DtypeCode.FLOAT32, algorithm: AlgorithmCode.RING, root: 1, count: 1 };
+    await theirs.send(createFrame({ ...emptyFrameHeader(FrameKind.DATA, 4), ...header }, 4));
+    await theirs.send(createFrame({ ...emptyFrameHeader(FrameKind.CALL, 5), ...header, step: 1 }, 0));
     const work = group.broadcast(new Float32Array(1), 1);
     await new Promise((resolve) => setTimeout(resolve, 2));
     expect(work.isCompleted()).toBe(false);
-    await theirs.send(createFrame({ ...emptyHeader(FrameKind.DATA, 5), ...header }, 4));
+    await theirs.send(createFrame({ ...emptyFrameHeader(FrameKind.DATA, 5), ...header }, 4));
     await work;
   });
 
@@ -403,13 +403,13 @@ describe('a process group', () => {
       'a segment that arrives twice',
       () =>
         createFrame(
-          { ...emptyHeader(FrameKind.DATA, 1), op: OpCode.BROADCAST, dtype: 1, algorithm: 1, root: 1, count: 4 },
+          { ...emptyFrameHeader(FrameKind.DATA, 1), op: OpCode.BROADCAST, dtype: 1, algorithm: 1, root: 1, count: 4 },
           64,
         ),
       /do not belong/,
     ],
-    ['a second HELLO', () => createFrame(emptyHeader(FrameKind.HELLO, 1), 0), /sent HELLO on a link/],
-    ['a second HELLO-ACK', () => createFrame(emptyHeader(FrameKind.HELLO_ACK, 1), 0), /sent HELLO-ACK on a link/],
+    ['a second HELLO', () => createFrame(emptyFrameHeader(FrameKind.HELLO, 1), 0), /sent HELLO on a link/],
+    ['a second HELLO-ACK', () => createFrame(emptyFrameHeader(FrameKind.HELLO_ACK, 1), 0), /sent HELLO-ACK on a link/],
   ])('fails with ProtocolError after %s', async (_name, frame, message) => {
     const [mine, theirs] = createMemoryLinkPair();
     const group = oneOfTwo(0, mine);

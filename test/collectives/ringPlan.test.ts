@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { chunkRange, ringStepCount, transferFrom, transfersAt } from '../../src/collectives/plans/ringPlan.ts';
+import { chunkRange, ringStepCount, ringTransferFrom, ringTransfersAt } from '../../src/collectives/plans/ringPlan.ts';
 
 const worldSize = fc.integer({ min: 1, max: 64 });
 
@@ -10,7 +10,7 @@ describe('the ring plan', () => {
       fc.property(worldSize, (n) => {
         expect(ringStepCount(n)).toBe(2 * (n - 1));
         for (let step = 0; step < ringStepCount(n); step++) {
-          const transfers = transfersAt(n, step);
+          const transfers = ringTransfersAt(n, step);
           expect(new Set(transfers.map(({ to }) => to)).size).toBe(n);
           expect(new Set(transfers.map(({ chunk }) => chunk)).size).toBe(n);
           expect(transfers.every(({ from, to }) => to === (from + 1) % n)).toBe(true);
@@ -27,7 +27,7 @@ describe('the ring plan', () => {
         // order of summation.
         const held = Array.from({ length: n }, (_, rank) => Array.from({ length: n }, () => [rank]));
         for (let step = 0; step < ringStepCount(n); step++) {
-          const sent = transfersAt(n, step).map((t) => ({ ...t, parts: [...held[t.from]![t.chunk]!] }));
+          const sent = ringTransfersAt(n, step).map((t) => ({ ...t, parts: [...held[t.from]![t.chunk]!] }));
           for (const { to, chunk, phase, parts } of sent) {
             const own = held[to]![chunk]!;
             held[to]![chunk] = phase === 'reduce-scatter' ? [...parts, ...own] : parts;
@@ -47,10 +47,10 @@ describe('the ring plan', () => {
   test('has the sum of chunk r on rank r after the reduce-scatter', () => {
     for (let n = 2; n <= 64; n++) {
       const ranks = Array.from({ length: n }, (_, rank) => rank);
-      expect(ranks.map((rank) => transferFrom(n, n - 2, (rank + n - 1) % n))).toMatchObject(
+      expect(ranks.map((rank) => ringTransferFrom(n, n - 2, (rank + n - 1) % n))).toMatchObject(
         ranks.map((chunk) => ({ phase: 'reduce-scatter', chunk })),
       );
-      expect(ranks.map((rank) => transferFrom(n, n - 1, rank))).toMatchObject(
+      expect(ranks.map((rank) => ringTransferFrom(n, n - 1, rank))).toMatchObject(
         ranks.map((chunk) => ({ phase: 'all-gather', hop: 0, chunk })),
       );
     }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes } from '../../src/testing/index.ts';
 import { BaseLink } from '../../src/transport/linkEnd.ts';
-import { UNKNOWN_WAY, type LinkDescription } from '../../src/transport/link.ts';
+import { UNKNOWN_LINK_DESCRIPTION, type LinkDescription } from '../../src/transport/link.ts';
 import { errorOf } from '../errorOf.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -27,7 +27,7 @@ class SlowLine extends BaseLink {
   }
 
   describe(): Promise<LinkDescription> {
-    return Promise.resolve(UNKNOWN_WAY);
+    return Promise.resolve(UNKNOWN_LINK_DESCRIPTION);
   }
 
   protected transmit(frame: ArrayBuffer): void {

@@ -2,7 +2,7 @@
  * Assertions that work in a tab and in Node. Their messages contain the place (`where`), the
  * expected value and the actual value.
  */
-import { messageOf } from '../../src/util/errors.ts';
+import { errorMessageOf } from '../../src/util/errors.ts';
 
 export class ConformanceError extends Error {
   override readonly name = 'ConformanceError';
@@ -70,7 +70,7 @@ export function expectThrow(call: () => unknown, kind: ErrorClass, message: RegE
 }
 
 function checkError(error: unknown, kind: ErrorClass, message: RegExp | string, where: string): Error {
-  const text = messageOf(error);
+  const text = errorMessageOf(error);
   const fits = typeof message === 'string' ? text.includes(message) : message.test(text);
   if (error instanceof kind && fits) return error;
   const got = `${error instanceof Error ? error.name : typeof error}: ${text}`;

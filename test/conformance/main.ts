@@ -3,7 +3,7 @@
  * results.
  */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { messageOf } from '../../src/util/errors.ts';
+import { errorMessageOf } from '../../src/util/errors.ts';
 import type { ConformanceCase } from './case.ts';
 import { CASES } from './cases.ts';
 import { runCase } from './runner.ts';
@@ -54,7 +54,7 @@ function entriesIn(tabs: Tabs): Entry[] {
           await entry.run(tabs);
           return [];
         } catch (error) {
-          return [messageOf(error)];
+          return [errorMessageOf(error)];
         }
       },
     })),

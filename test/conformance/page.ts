@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { destroyProcessGroup, initProcessGroup, type ProcessGroup } from '../../src/index.ts';
-import { asError, messageOf } from '../../src/util/errors.ts';
+import { asError, errorMessageOf } from '../../src/util/errors.ts';
 import { CASES } from './cases.ts';
 import { runRank } from './runner.ts';
 import { ALL_REDUCE_LOOP } from './timeouts.ts';
@@ -57,7 +57,7 @@ window.runConformanceCase = async (index, n) => {
   } catch (error) {
     // Without this, the other ranks would wait for this rank.
     group.abort(asError(error));
-    return messageOf(error);
+    return errorMessageOf(error);
   } finally {
     if (group !== world) group.destroy();
   }

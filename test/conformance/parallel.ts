@@ -2,7 +2,7 @@
  * Cases of functions around collectives: buckets, samplers, weighted averages, and the float16 and
  * int8 codecs.
  */
-import { codecOf } from '../../src/collectives/codecs.ts';
+import { codecByName } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
 import { assignBuckets } from '../../src/parallel/flat/buckets.ts';
 import { splitWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
@@ -175,7 +175,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
     number: 53,
     title: 'the int8 codec has small errors, and decodes zeros as zeros',
     check: () => {
-      const codec = codecOf('int8')!;
+      const codec = codecByName('int8')!;
       const decoded = (values: Float32Array): Float32Array => {
         const frame = new ArrayBuffer(FRAME_HEADER_BYTES + codec.bytesOf(values.length));
         codec.encode(values, frame, null);

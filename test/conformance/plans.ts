@@ -4,9 +4,9 @@
  */
 import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
-import type { Displacements, Move, Plan } from '../../src/collectives/plans/plans.ts';
+import type { Displacements, PlanMove, CollectivePlan } from '../../src/collectives/plans/plans.ts';
 import { groupSizeOf } from '../../src/spec/algorithms.ts';
-import { Algorithm } from '../../src/protocol/frame.ts';
+import { AlgorithmCode } from '../../src/protocol/frame.ts';
 import { mixSeed } from '../../src/util/rng.ts';
 import type { ConformanceCase } from './case.ts';
 import { expectEqual, expectThat } from './expect.ts';
@@ -58,7 +58,12 @@ interface Simulation {
  * @param inputs arrays that sends read. Receives write to `outputs`, which are the same arrays if a
  * collective works in place.
  */
-function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][], where: string): Simulation {
+function simulate(
+  all: readonly CollectivePlan[],
+  inputs: Element[][],
+  outputs: Element[][],
+  where: string,
+): Simulation {
   const n = all.length;
   const wire = new Map<string, { elements: Element[]; round: number }>();
   const next = range(n).map(() => 0);
@@ -67,7 +72,7 @@ function simulate(all: readonly Plan[], inputs: Element[][], outputs: Element[][
   const full = (1n << BigInt(n)) - 1n;
   const take = (
     rank: number,
-    { peer, step, start, end, how }: Move,
+    { peer, step, start, end, how }: PlanMove,
     { elements, round: at }: { elements: Element[]; round: number },
   ) => {
     const here = `${where}, rank ${rank}, step ${step} from ${peer}`;
@@ -345,19 +350,27 @@ function checkDirect(): void {
  */
 function checkCostModel(): void {
   const sizes = range(0, 24).map((exponent) => 2 ** exponent);
-  const chosen = (choose: (n: number, bytes: number) => Algorithm, worlds: number[]): Algorithm[] =>
+  const chosen = (choose: (n: number, bytes: number) => AlgorithmCode, worlds: number[]): AlgorithmCode[] =>
     [...new Set(worlds.flatMap((n) => sizes.map((bytes) => choose(n, bytes))))].sort((a, b) => a - b);
   const large = range(9, 33);
-  const log = [Algorithm.RING, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING, Algorithm.TWO_LEVEL];
-  expectEqual(chosen(chooseAllReduce, range(1, 8)), [Algorithm.RING], 'allReduce up to 8 ranks');
+  const log = [AlgorithmCode.RING, AlgorithmCode.HALVING_DOUBLING, AlgorithmCode.DOUBLING, AlgorithmCode.TWO_LEVEL];
+  expectEqual(chosen(chooseAllReduce, range(1, 8)), [AlgorithmCode.RING], 'allReduce up to 8 ranks');
   expectEqual(chosen(chooseAllReduce, large), log, 'allReduce in larger worlds');
-  expectEqual(chosen(chooseAllGather, large), [Algorithm.RING, Algorithm.DOUBLING], 'allGather in larger worlds');
-  expectEqual(chosen(chooseRooted, large), [Algorithm.RING, Algorithm.TREE], 'broadcast and reduce in larger worlds');
+  expectEqual(
+    chosen(chooseAllGather, large),
+    [AlgorithmCode.RING, AlgorithmCode.DOUBLING],
+    'allGather in larger worlds',
+  );
+  expectEqual(
+    chosen(chooseRooted, large),
+    [AlgorithmCode.RING, AlgorithmCode.TREE],
+    'broadcast and reduce in larger worlds',
+  );
   for (const n of large) {
     // For small tensors the number of steps decides, for large tensors the number of bytes. For
     // sizes in between, test/collectives/costModel.test.ts compares the model with the simulation.
-    expectEqual(chooseAllReduce(n, sizes[0]!), Algorithm.DOUBLING, `allReduce of one byte over ${n}`);
-    expectEqual(chooseAllReduce(n, 2 ** 28), Algorithm.RING, `allReduce of 256 MiB over ${n}`);
+    expectEqual(chooseAllReduce(n, sizes[0]!), AlgorithmCode.DOUBLING, `allReduce of one byte over ${n}`);
+    expectEqual(chooseAllReduce(n, 2 ** 28), AlgorithmCode.RING, `allReduce of 256 MiB over ${n}`);
   }
 }
 

@@ -3,8 +3,8 @@ import type { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { createMeshes, runRanks } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
-import { messageOf } from '../../src/util/errors.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
+import { errorMessageOf } from '../../src/util/errors.ts';
 import type { ConformanceCase, GroupCase } from './case.ts';
 import { ConformanceError } from './expect.ts';
 
@@ -38,9 +38,9 @@ export async function runCase(
   const failures: string[] = [];
   for (const [where, run] of runs) {
     try {
-      await within(systemClock, HANG_MS, run(), () => new ConformanceError(`no end after ${HANG_MS / 1000} s`));
+      await withinDeadline(systemClock, HANG_MS, run(), () => new ConformanceError(`no end after ${HANG_MS / 1000} s`));
     } catch (error) {
-      failures.push(`${where}${messageOf(error)}`);
+      failures.push(`${where}${errorMessageOf(error)}`);
     }
   }
   return failures;
@@ -51,6 +51,6 @@ export async function runRank({ run }: GroupCase, group: ProcessGroup, n: number
   try {
     await run(group, n);
   } catch (error) {
-    throw new ConformanceError(`rank ${group.rank}: ${messageOf(error)}`);
+    throw new ConformanceError(`rank ${group.rank}: ${errorMessageOf(error)}`);
   }
 }

@@ -4,9 +4,9 @@
  */
 import type { BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
-import { messageOf } from '../../src/util/errors.ts';
+import { errorMessageOf } from '../../src/util/errors.ts';
 import { OwnPage } from '../tabs/harness/ownPage.ts';
 import type { ConformanceCase, GroupCase } from './case.ts';
 import { CASES } from './cases.ts';
@@ -113,9 +113,11 @@ export class Tabs {
       page.evaluate(([which, size]) => window.runConformanceCase(which, size), [index, n] as const),
     );
     try {
-      return (await within(systemClock, HANG_MS, Promise.all(results), noEnd)).filter((message) => message !== null);
+      return (await withinDeadline(systemClock, HANG_MS, Promise.all(results), noEnd)).filter(
+        (message) => message !== null,
+      );
     } catch (error) {
-      return [messageOf(error)];
+      return [errorMessageOf(error)];
     }
   }
 }
@@ -132,7 +134,7 @@ async function endLoops(tabs: Tabs, timeoutMs: number, trouble: (page: Page) => 
   await first!.waitForTimeout(300);
   const startedAt = performance.now();
   void trouble(first!);
-  const errors = await within(systemClock, HANG_MS, Promise.all(loops.slice(1)), noEnd);
+  const errors = await withinDeadline(systemClock, HANG_MS, Promise.all(loops.slice(1)), noEnd);
   expectEqual(errors.filter((error) => error !== null).length, others.length, 'errors');
   return { errors: errors.map((error) => error!), elapsed: performance.now() - startedAt };
 }
@@ -149,7 +151,7 @@ export const TAB_CASES: readonly TabCase[] = [
       const work = pages.map((page) => page.evaluate(() => window.loop(10_000, 200)));
       const outcome = await tabs.enter(third, room, 2).then(
         () => 'nothing',
-        (error: unknown) => messageOf(error),
+        (error: unknown) => errorMessageOf(error),
       );
       expectThat(/SignalingError.*(running|training)/.test(outcome), `expected a rejection, got ${outcome}`);
       expectEqual(await Promise.all(work), [null, null], 'errors of the running ranks');
@@ -195,7 +197,7 @@ export const TAB_CASES: readonly TabCase[] = [
       const pages = await tabs.open(3);
       const message = await tabs.join(pages, 4, 3000).then(
         () => 'nothing',
-        (error: unknown) => messageOf(error),
+        (error: unknown) => errorMessageOf(error),
       );
       expectThat(
         message.includes('not all ranks had joined after 3 s'),

@@ -2,19 +2,19 @@
 import { describe, expect, test } from 'vitest';
 import {
   nextReadiness,
-  NOT_READY,
-  scopeOf,
+  INITIAL_READINESS,
+  errorScopeOf,
   type ReadinessEffect,
   type ReadinessEvent,
   type ReadinessState,
-  type RoomMessage,
+  type LatestRoomMessage,
 } from '../../src/engine/readiness.ts';
 import { LoadError } from '../../src/engine/loadCode.ts';
-import type { Device } from '../../src/protocol/room.ts';
+import type { ReportedDevice } from '../../src/protocol/room.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError, DeviceError, DivergenceError, MismatchError, PeergradError } from '../../src/util/errors.ts';
 
-const DEVICE: Device = { backend: 'cpu', adapter: 'test' };
+const DEVICE: ReportedDevice = { backend: 'cpu', adapter: 'test' };
 const MEMBER = 'ada';
 const FILES = [{ name: 'own.csv', size: 100 }];
 const DIGITS = parseJob({ job: 'digits' });
@@ -28,7 +28,7 @@ function roomOf({
   job = DIGITS,
   isCounted = false,
   ...more
-}: Partial<RoomMessage> & { isCounted?: boolean } = {}): RoomMessage {
+}: Partial<LatestRoomMessage> & { isCounted?: boolean } = {}): LatestRoomMessage {
   return {
     type: 'room',
     phase: 'FORMING',
@@ -50,7 +50,7 @@ function roomOf({
 
 /** A tab's readiness. `take` passes an event to it and returns the effects. */
 class Tab {
-  state: ReadinessState = NOT_READY;
+  state: ReadinessState = INITIAL_READINESS;
 
   take(event: ReadinessEvent): readonly ReadinessEffect[] {
     const { state, effects } = nextReadiness(this.state, event);
@@ -320,14 +320,14 @@ describe('the scope of an error', () => {
     ['a state of another rank that differs', othersDiffer, 'generation'],
     ['an unknown error', new Error('A bug.'), 'run'],
   ])('that is caused by %s (%s) is the %s', (_, error, scope) => {
-    expect(scopeOf(inRun().state, error)).toBe(scope);
+    expect(errorScopeOf(inRun().state, error)).toBe(scope);
   });
 
   test('is the run if the host has distributed invalid data', () => {
     const manifest = [{ name: 'own.csv', size: 100, hash: '0'.repeat(16) }];
     const tab = admitted();
     tab.room({ job: { ...SHARED_TABLE, data: { kind: 'shared', files: manifest } } });
-    expect(scopeOf(tab.state, new DataError('A damaged table.'))).toBe('run');
+    expect(errorScopeOf(tab.state, new DataError('A damaged table.'))).toBe('run');
   });
 
   test('is the rank when the state of this rank diverges for the third time', () => {
@@ -335,7 +335,7 @@ describe('the scope of an error', () => {
     const error = ownError(DivergenceError);
     expect(tab.take({ type: 'failed', error })).toEqual([]);
     expect(tab.take({ type: 'failed', error })).toEqual([]);
-    expect(scopeOf(tab.state, error)).toBe('rank');
+    expect(errorScopeOf(tab.state, error)).toBe('rank');
     expect(tab.take({ type: 'failed', error })).toEqual([{ type: 'fail', error, isFatal: false }]);
     expect(tab.state.isOut).toBe(true);
   });

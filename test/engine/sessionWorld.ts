@@ -5,12 +5,12 @@ import { Checkpoints } from '../../src/engine/storage/checkpoints.ts';
 import { Session } from '../../src/engine/session.ts';
 import type { EngineCommand } from '../../src/protocol/commands.ts';
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
-import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../src/protocol/frame.ts';
+import { DtypeCode, FRAME_HEADER_BYTES, FrameKind, OpCode, readFrameHeader } from '../../src/protocol/frame.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DeviceError } from '../../src/util/errors.ts';
 import type { KernelChoice } from '../../src/spec/names.ts';
 import { SignalingWorld, type Port } from './signalingWorld.ts';
-import { Activity } from '../../src/util/activity.ts';
+import { ThreadActivity } from '../../src/util/activity.ts';
 // A session loads these files when it needs them. The tests' clock would not wait for that.
 import '../../src/engine/model/modelFiles.ts';
 import '../../src/engine/model/origin.ts';
@@ -67,7 +67,7 @@ export class Tab {
     this.#port = world.plug();
     this.#session = new Session({
       clock: world.clock,
-      activity: new Activity(world.clock),
+      activity: new ThreadActivity(world.clock),
       random: () => 0.5,
       today: () => world.clock.now(),
       openSocket: this.#port.openSocket,
@@ -207,7 +207,7 @@ export class Tab {
   miscalculate(): void {
     const lastHop = 2 * this.last('generation')!.worldSize - 3;
     this.#port.onframe = (frame) => {
-      const { kind, op, dtype, step } = readHeader(frame);
+      const { kind, op, dtype, step } = readFrameHeader(frame);
       const isSum = kind === FrameKind.DATA && op === OpCode.ALL_REDUCE && dtype === DtypeCode.FLOAT32;
       if (!isSum || step !== lastHop) return;
       new Float32Array(frame, FRAME_HEADER_BYTES)[0]! += 1;

@@ -4,13 +4,13 @@ import { createMeshes } from '../../src/testing/index.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { asError } from '../../src/util/errors.ts';
-import { Activity } from '../../src/util/activity.ts';
+import { ThreadActivity } from '../../src/util/activity.ts';
 
 /** Prepares a rank's run, with TensorFlow.js's current backend. */
 export function prepareTraining(options: Pick<RunOptions, 'job'> & Partial<RunOptions>): Promise<Run> {
   return Run.prepare({
     ...{ shared: null, run: 1, worldSize: 2, files: [], baseUrl: 'http://localhost/', clock: systemClock, from: null },
-    activity: new Activity(systemClock),
+    activity: new ThreadActivity(systemClock),
     ...{ emit: () => {}, isHidden: () => false, weights: null, carryOver: null },
     opened: { device: { backend: 'cpu', adapter: 'test' }, note: null, check: () => {} },
     ...options,

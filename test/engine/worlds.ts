@@ -2,10 +2,10 @@
  * Members whose runs continue after their worlds have ended, in several generations over memory
  * links.
  */
-import type { Device } from '../../src/protocol/room.ts';
+import type { ReportedDevice } from '../../src/protocol/room.ts';
 import * as tf from '@tensorflow/tfjs';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import type { Task } from '../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../src/engine/tasks/task.ts';
 import type { RunState } from '../../src/engine/storage/runState.ts';
 import { ReplicaStep } from '../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
@@ -32,7 +32,7 @@ const MAX_DELAY = 4;
 
 export type Step = EventOf<'step'>;
 
-export interface Member<Rank = ReplicaStep, AnyTask = Task> {
+export interface Member<Rank = ReplicaStep, AnyTask = TrainingTask> {
   readonly name: string;
   readonly task: AnyTask;
   readonly rank: Rank;
@@ -64,7 +64,7 @@ export function createCountingTask({
   buffer = false,
   padding = FIRST_BUCKET_FLOATS,
   dataHash = '00'.repeat(8),
-}: CountingOptions): Task {
+}: CountingOptions): TrainingTask {
   const half = samples >> 1;
   const parts = [
     { start: 0, variable: zeros([half]) },
@@ -105,7 +105,7 @@ export function planOf(job: JobSpec): Record<string, unknown> {
 
 export async function createMember(
   name: string,
-  task: Task,
+  task: TrainingTask,
   fields: Record<string, unknown>,
   {
     from = null,
@@ -123,7 +123,7 @@ export async function createMember(
     savesState?: () => boolean;
     onevent?: (event: EngineEvent) => void;
     /** The backend that the device reports. */
-    backend?: Device['backend'];
+    backend?: ReportedDevice['backend'];
   } = {},
 ): Promise<Member> {
   const events: EngineEvent[] = [];

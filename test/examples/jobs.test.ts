@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { JOB_FIELDS, JobSpec } from '../../src/spec/job.ts';
+import { JOB_FIELD_NAMES, JobSpec } from '../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -25,7 +25,7 @@ const quotedIn = (text: string): string[] => [...text.matchAll(/`([\w-]+)`/g)].m
 const fieldsOf = (row: string): string[] => quotedIn(row.split('|')[1]!);
 
 test('the table of docs/JOBS.md has exactly the fields of a job', () => {
-  expect(ROWS.flatMap(fieldsOf).toSorted()).toEqual(JOB_FIELDS.toSorted());
+  expect(ROWS.flatMap(fieldsOf).toSorted()).toEqual(JOB_FIELD_NAMES.toSorted());
 });
 
 test('docs/JOBS.md names every value of a field that has a list of values', () => {

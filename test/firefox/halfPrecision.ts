@@ -1,6 +1,6 @@
 /** A page that compares mixed precision with full precision on the GPU. */
 import * as tf from '@tensorflow/tfjs';
-import { openDevice } from '../../src/engine/device/device.ts';
+import { openFastestDevice } from '../../src/engine/device/device.ts';
 import { inHalfPrecision, supportsHalfPrecision } from '../../src/gpu/kernels/halfPrecision.ts';
 import { linear } from '../../src/gpu/kernels/linear.ts';
 import { gradientsOf } from '../../src/parallel/backward/flatten.ts';
@@ -59,7 +59,7 @@ async function train(gradScaler: GradScaler | null): Promise<number[]> {
 }
 
 globalThis.measureHalfPrecision = async () => {
-  const device = await openDevice(systemClock, () => Promise.resolve(null));
+  const device = await openFastestDevice(systemClock, () => Promise.resolve(null));
   const factors = [normal(1, 40, 70), normal(2, 70, 50)];
   const one = tf.ones([1, 1]);
   const large = inHalfPrecision(() => [65504, ...LARGE].map((factor) => tf.matMul(tf.tensor2d([[factor]]), one)));

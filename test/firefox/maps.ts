@@ -1,12 +1,12 @@
 /** A page that opens the GPU as the engine does and maps buffers. */
-import { makeMapsPrompt } from '../../src/engine/device/promptMaps.ts';
+import { speedUpMapAsync } from '../../src/engine/device/promptMaps.ts';
 import { systemClock } from '../../src/util/clock.ts';
 
 /** Maps that are measured before and after. */
 const MAPS = 9;
 
 interface Maps {
-  /** Median durations of a map in milliseconds, before and after `makeMapsPrompt`. */
+  /** Median durations of a map in milliseconds, before and after `speedUpMapAsync`. */
   before: number;
   after: number;
   /** Whether empty command lists are submitted. */
@@ -33,7 +33,7 @@ globalThis.measureMaps = async () => {
   const adapter = await navigator.gpu.requestAdapter();
   const gpu = await adapter!.requestDevice();
   const before = await medianMap(gpu);
-  const isHelped = await makeMapsPrompt(gpu, systemClock);
+  const isHelped = await speedUpMapAsync(gpu, systemClock);
   const after = await medianMap(gpu);
   gpu.destroy();
   return { before, after, isHelped };

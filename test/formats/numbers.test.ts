@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { amountOf, NumberReader, isNumber, numberOf } from '../../src/formats/numbers.ts';
-import { isMarker } from '../../src/formats/missing.ts';
+import { parseNumberWithUnit, NumberReader, isUnitlessNumber, parseNumberField } from '../../src/formats/numbers.ts';
+import { isMissingValueMarker } from '../../src/formats/missing.ts';
 
 describe('isNumber and numberOf', () => {
   test.each<[field: string, point: number | null, comma: number | null]>([
@@ -24,8 +24,8 @@ describe('isNumber and numberOf', () => {
     ['12,345,678', 12345678, null],
     ['12.345.678', null, 12345678],
   ])('read %s with a decimal point and with a decimal comma', (field, point, comma) => {
-    expect([numberOf(field, 'point'), numberOf(field, 'comma')]).toEqual([point, comma]);
-    expect(isNumber(field)).toBe(true);
+    expect([parseNumberField(field, 'point'), parseNumberField(field, 'comma')]).toEqual([point, comma]);
+    expect(isUnitlessNumber(field)).toBe(true);
   });
 
   test.each([
@@ -49,10 +49,10 @@ describe('isNumber and numberOf', () => {
     'e5',
     '1o',
     'NaN',
-  ])('reject "%s"', (field) => expect(isNumber(field)).toBe(false));
+  ])('reject "%s"', (field) => expect(isUnitlessNumber(field)).toBe(false));
 
   test('reject a number that overflows, because infinity cannot be standardized', () => {
-    expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isNumber)).toEqual([true, true, true, false]);
+    expect(['1e308', '-2.5', '.5e-400', '1e999'].map(isUnitlessNumber)).toEqual([true, true, true, false]);
   });
 });
 
@@ -107,9 +107,9 @@ test.each([...AROUND, ...ODD_AROUND])(
       fields.map((field, i) => {
         const simple = read[i]![2];
         return [
-          numberOf(field, 'point'),
-          numberOf(field, 'comma'),
-          simple && !isMarker(field) ? amountOf(field) : null,
+          parseNumberField(field, 'point'),
+          parseNumberField(field, 'comma'),
+          simple && !isMissingValueMarker(field) ? parseNumberWithUnit(field) : null,
         ];
       }),
     );

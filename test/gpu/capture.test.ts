@@ -1,10 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
-import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
-import type { Gradients } from '../../src/parallel/backward/flatten.ts';
+import { differentiatePassAlone } from '../../src/parallel/backward/pass.ts';
+import type { ComputedGradients } from '../../src/parallel/backward/flatten.ts';
 import { openEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
-import { Capture, differenceBetween, type PinnedBuffers } from '../../src/gpu/capture.ts';
-import { record, type CommandRecorder } from '../../src/gpu/recording.ts';
+import { CapturedPass, recordingDifference, type PinnedBuffers } from '../../src/gpu/capture.ts';
+import { recordGpuCommands, type GpuCommandRecorder } from '../../src/gpu/recording.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { read } from '../replayCases.ts';
 
@@ -15,23 +15,25 @@ const bufferOf = ({ dataId }: tf.Tensor): GPUBuffer => {
 };
 
 interface Recorded {
-  gradients: Gradients;
-  recorder: CommandRecorder;
+  gradients: ComputedGradients;
+  recorder: GpuCommandRecorder;
   pinned: PinnedBuffers;
 }
 
 function recordPass(loss: () => tf.Scalar, variables: tf.Variable[], inputs: tf.Tensor[]): Recorded {
   const backend = webgpuBackend()!;
   const pinned = { parameters: variables.map(bufferOf), inputs: inputs.map(bufferOf) };
-  const { result, recorder } = record(backend, () => differentiateAlone(loss, { model: null, parameters: variables }));
+  const { result, recorder } = recordGpuCommands(backend, () =>
+    differentiatePassAlone(loss, { model: null, parameters: variables }),
+  );
   return { gradients: result, recorder, pinned };
 }
 
-const wrap = (capture: Capture, recorded: tf.Tensor): tf.Tensor =>
+const wrap = (capture: CapturedPass, recorded: tf.Tensor): tf.Tensor =>
   tf.tensor({ buffer: capture.bufferOf(bufferOf(recorded))!, zeroCopy: true }, recorded.shape, 'float32');
 
 const difference = (a: Recorded, b: Recorded): string | null =>
-  differenceBetween([a.recorder.commands, a.pinned], [b.recorder.commands, b.pinned]);
+  recordingDifference([a.recorder.commands, a.pinned], [b.recorder.commands, b.pinned]);
 
 test('a replayed pass of a dense network equals the eager pass bit for bit in 20 steps', async () => {
   const rng = createRng(3);
@@ -62,7 +64,7 @@ test('a replayed pass of a dense network equals the eager pass bit for bit in 20
   const second = recordNext();
   expect(second.recorder.problem).toBeNull();
   expect(difference(first, second)).toBeNull();
-  const capture = new Capture(webgpuBackend()!, second.recorder.commands, second.pinned);
+  const capture = new CapturedPass(webgpuBackend()!, second.recorder.commands, second.pinned);
   for (let step = 0; step < 20; step++) {
     const [x, labels] = batch();
     for (const variable of variables) {
@@ -77,7 +79,7 @@ test('a replayed pass of a dense network equals the eager pass bit for bit in 20
     };
     const replayed = await read(outputs);
     tf.dispose([outputs.value, outputs.gradients]);
-    const eager = differentiateAlone(lossOf(x, labels), { model: null, parameters: variables });
+    const eager = differentiatePassAlone(lossOf(x, labels), { model: null, parameters: variables });
     expect(replayed).toEqual(await read(eager));
     eager.dispose();
     tf.dispose([x, labels]);
@@ -107,7 +109,9 @@ test('a pass that reads a tensor other than parameters and inputs cannot be capt
   bufferOf(hidden);
   const loss = (): tf.Scalar => tf.sum(tf.matMul(tf.mul(x, hidden), weights));
   const { recorder, pinned, gradients } = recordPass(loss, [weights], [x]);
-  expect(() => new Capture(webgpuBackend()!, recorder.commands, pinned)).toThrow('neither a parameter nor an input');
+  expect(() => new CapturedPass(webgpuBackend()!, recorder.commands, pinned)).toThrow(
+    'neither a parameter nor an input',
+  );
   gradients.dispose();
   tf.dispose([x, weights, hidden]);
 });
@@ -117,12 +121,12 @@ test('a replay reports each mark between the same commands as in the recording',
   const weights = tf.tidy(() => tf.variable(tf.ones([40, 3])));
   const backend = webgpuBackend()!;
   const pinned = { parameters: [bufferOf(weights)], inputs: [bufferOf(x)] };
-  const { result, recorder } = record(backend, (active) => {
+  const { result, recorder } = recordGpuCommands(backend, (active) => {
     const product = tf.matMul(x, weights);
     active.mark(7);
     return [product, tf.sum(product)] as const;
   });
-  const capture = new Capture(backend, recorder.commands, pinned);
+  const capture = new CapturedPass(backend, recorder.commands, pinned);
   const submits: number[] = [];
   capture.replay([new Float32Array(30 * 40).fill(2)], (value) => {
     submits.push(value);

@@ -4,7 +4,7 @@ import { webgpuBackend } from '../../src/gpu/backend.ts';
 import { compileAhead } from '../../src/gpu/compile.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { DeviceError } from '../../src/util/errors.ts';
-import { gradientsOf, type Gradients } from '../../src/parallel/backward/flatten.ts';
+import { gradientsOf, type ComputedGradients } from '../../src/parallel/backward/flatten.ts';
 import { errorOf } from '../errorOf.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -29,7 +29,7 @@ test('a pass with shaders that were compiled ahead compiles no further shader, a
   const before = tf.memory().numTensors;
   const x = tf.tidy(() => tf.range(0, 35).reshape([5, 7]));
   const weights = tf.tidy(() => tf.variable(tf.ones([7, 3])));
-  const pass = (): Gradients => gradientsOf(() => tf.mean(tf.selu(tf.matMul(x, weights))), [weights], 1);
+  const pass = (): ComputedGradients => gradientsOf(() => tf.mean(tf.selu(tf.matMul(x, weights))), [weights], 1);
   const later: unknown[] = [];
   replace('createComputePipeline', (create) => (descriptor) => {
     later.push(descriptor.label);

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test, vi } from 'vitest';
 import { webgpuBackend } from '../../src/gpu/backend.ts';
-import { useKernels } from '../../src/gpu/kernels/index.ts';
+import { chooseWebGpuKernels } from '../../src/gpu/kernels/index.ts';
 import { mlpTask, testReplays, Trainer } from '../replayCases.ts';
 
 type GpuMemory = tf.MemoryInfo & { numBytesInGPU: number; numBytesInGPUAllocated: number };
@@ -18,10 +18,10 @@ test('after a change of kernels, steps have the bits of eager passes with the ne
   const trainer = new Trainer(await mlpTask());
   for (let step = 0; step < 5; step++) await trainer.step();
   try {
-    useKernels('stock');
+    chooseWebGpuKernels('stock');
     for (let step = 0; step < 5; step++) await trainer.checkedStep();
   } finally {
-    useKernels('own');
+    chooseWebGpuKernels('own');
   }
   await trainer.checkedStep();
   // Two recordings and the comparison of the first replay, with each choice of kernels.

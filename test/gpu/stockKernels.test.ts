@@ -4,10 +4,10 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { useKernels } from '../../src/gpu/kernels/index.ts';
+import { chooseWebGpuKernels } from '../../src/gpu/kernels/index.ts';
 
-beforeEach(() => useKernels('stock'));
-afterEach(() => useKernels('own'));
+beforeEach(() => chooseWebGpuKernels('stock'));
+afterEach(() => chooseWebGpuKernels('own'));
 
 interface Call {
   inputs: string[];
@@ -74,7 +74,7 @@ test('the gradients of conv2d are Conv2DBackpropFilter and Conv2DBackpropInput',
 
 test('the stock kernels return after own kernels were in use', () => {
   const stock = tf.getKernel('BatchMatMul', 'webgpu');
-  useKernels('own');
-  useKernels('stock');
+  chooseWebGpuKernels('own');
+  chooseWebGpuKernels('stock');
   expect(tf.getKernel('BatchMatMul', 'webgpu').kernelFunc).toBe(stock.kernelFunc);
 });

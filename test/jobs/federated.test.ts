@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { agreeOn, openShard, type SampleShard } from '../../src/jobs/index.ts';
+import { agreeOnShardFacts, openShard, type SampleShard } from '../../src/jobs/index.ts';
 import { storedFile } from '../../src/jobs/storedFile.ts';
 import type { DecodePicture } from '../../src/formats/decodePicture.ts';
 import { openImages } from '../../src/jobs/images/images.ts';
@@ -75,7 +75,7 @@ describe('federated tables', () => {
 
   test('are scaled and encoded by the facts of all tabs, even if each tab has only one class', async () => {
     const facts = await factsOf(FRUIT);
-    const { facts: agreed, divergent } = agreeOn(facts, null, jobOf());
+    const { facts: agreed, divergent } = agreeOnShardFacts(facts, null, jobOf());
     expect(divergent).toEqual([]);
     expect(agreed).toMatchObject({
       target: 'kind',
@@ -102,8 +102,8 @@ describe('federated tables', () => {
           all.map((own) => `x,y\n${own.map((x) => `${x},${x / 2}`).join('\n')}`),
           { task: 'regression' },
         );
-        const one = agreeOn(facts, null, jobOf({ task: 'regression' })).facts;
-        const other = agreeOn([...facts].reverse(), null, jobOf({ task: 'regression' })).facts;
+        const one = agreeOnShardFacts(facts, null, jobOf({ task: 'regression' })).facts;
+        const other = agreeOnShardFacts([...facts].reverse(), null, jobOf({ task: 'regression' })).facts;
         expect(other).toEqual(one);
         const moments = facts.map((each) => (each.kind === 'table' ? each.columns[0]!.moments : null)!);
         const count = moments.reduce((sum, each) => sum + each.count, 0);
@@ -137,14 +137,16 @@ describe('federated tables', () => {
     const many = Array.from({ length: 150 }, (_, i) => `${i},red,person${i}`);
     await expect(shardOf(fruits(...many))).rejects.toThrow('column "kind" has more than 100 different values');
     const text = `size,colour,kind\n${Array.from({ length: 60 }, (_, i) => `${i},red,person${i}`).join('\n')}`;
-    const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
+    const { facts: agreed } = agreeOnShardFacts(await factsOf(FRUIT), null, jobOf());
     const [sixty] = await factsOf([text]);
-    expect(agreeOn([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([{ rank: 3 }]);
+    expect(agreeOnShardFacts([...(await factsOf(FRUIT)), sixty!], agreed, jobOf()).divergent).toMatchObject([
+      { rank: 3 },
+    ]);
   });
 
   test('with many columns are divergent if a column differs, and the reason shows only the columns near it', async () => {
     const facts = await factsOf([wide('weight'), wide('weight'), wide('height')]);
-    expect(agreeOn(facts, null, jobOf()).divergent).toEqual([
+    expect(agreeOnShardFacts(facts, null, jobOf()).divergent).toEqual([
       {
         rank: 2,
         why:
@@ -156,7 +158,7 @@ describe('federated tables', () => {
 
   test('have the same class for numbers that differ only in notation', async () => {
     const facts = await factsOf([written('0', '1'), written('0.0', '1e0')]);
-    const { facts: agreed } = agreeOn(facts, null, jobOf());
+    const { facts: agreed } = agreeOnShardFacts(facts, null, jobOf());
     expect(agreed).toMatchObject({ task: 'classification', columns: [{}, { values: ['0', '1'] }] });
     const { train } = await (await shardOf(written('0.0', '1e0'))).load(agreed);
     const labels = new Int32Array(train.size);
@@ -170,11 +172,11 @@ describe('federated tables', () => {
 
   test('have one class for both Unicode forms of a word, and are rejected if classes differ only in letter case', async () => {
     const facts = await factsOf([fruits('1,red,p\u00eache', '3,red,plum'), fruits('1,red,pe\u0302che', '2,red,plum')]);
-    expect(agreeOn(facts, null, jobOf()).facts).toMatchObject({
+    expect(agreeOnShardFacts(facts, null, jobOf()).facts).toMatchObject({
       columns: [{}, {}, { values: ['plum', 'p\u00eache'] }],
     });
     const twins = await factsOf([fruits('1,red,apple', '2,red,plum'), fruits('1,red,Apple', '3,red,plum')]);
-    expect(() => agreeOn(twins, null, jobOf())).toThrow(
+    expect(() => agreeOnShardFacts(twins, null, jobOf())).toThrow(
       'the classes "apple" (rank 0) and "Apple" (rank 1) differ only',
     );
     await expect(shardOf(fruits('1,red,apple', '2,red,Apple'))).rejects.toThrow(
@@ -187,11 +189,11 @@ describe('federated tables', () => {
     const classes = `size,kind\n${Array.from({ length: 40 }, (_, i) => `${i},${i % 2}`).join('\n')}`;
     const all = [classes, amounts, classes];
     const facts = await factsOf(all);
-    expect(() => agreeOn(facts, null, jobOf())).toThrow(
+    expect(() => agreeOnShardFacts(facts, null, jobOf())).toThrow(
       'column "kind" looks like a class on ranks 0 and 2, but like an amount on rank 1. Set the job\'s task to classification or regression.',
     );
     const withTask = jobOf({ task: 'regression' });
-    expect(agreeOn(await factsOf(all, { task: 'regression' }), null, withTask).facts).toMatchObject({
+    expect(agreeOnShardFacts(await factsOf(all, { task: 'regression' }), null, withTask).facts).toMatchObject({
       task: 'regression',
     });
   });
@@ -202,7 +204,7 @@ describe('federated tables', () => {
       fruits('1,red,apple', '2,red,plum').replaceAll(',red', '').replace(',colour', ''),
       fruits('big,red,apple', 'small,red,plum'),
     ]);
-    const { divergent } = agreeOn(facts, null, jobOf());
+    const { divergent } = agreeOnShardFacts(facts, null, jobOf());
     expect(divergent).toEqual([
       { rank: 3, why: 'its columns are size, kind, but those of the other ranks are size, colour, kind' },
       { rank: 4, why: 'its column "size" contains words, but for the other ranks it contains numbers' },
@@ -210,13 +212,13 @@ describe('federated tables', () => {
   });
 
   test('of a tab that joins later add nothing to the run: new words are ignored, and a new class is rejected', async () => {
-    const { facts: agreed } = agreeOn(await factsOf(FRUIT), null, jobOf());
+    const { facts: agreed } = agreeOnShardFacts(await factsOf(FRUIT), null, jobOf());
     const [fits, strange] = await factsOf([
       fruits('1,violet,apple', '3,red,plum'),
       fruits('1,red,quince', '3,red,plum'),
     ]);
-    expect(agreeOn([fits!], agreed, jobOf())).toEqual({ facts: agreed, divergent: [] });
-    expect(agreeOn([strange!], agreed, jobOf()).divergent).toEqual([
+    expect(agreeOnShardFacts([fits!], agreed, jobOf())).toEqual({ facts: agreed, divergent: [] });
+    expect(agreeOnShardFacts([strange!], agreed, jobOf()).divergent).toEqual([
       { rank: 0, why: 'its column "kind" has the class "quince", but the run does not have this class' },
     ]);
     const { train } = await (await shardOf(fruits('1,violet,apple', '1,violet,plum'))).load(agreed);
@@ -227,7 +229,7 @@ describe('federated tables', () => {
 
   test('are rejected if all rows have one class, if a table is damaged, or if a tab has too few rows', async () => {
     const facts = await factsOf([FRUIT[0]!, FRUIT[0]!]);
-    expect(() => agreeOn(facts, null, jobOf())).toThrow(
+    expect(() => agreeOnShardFacts(facts, null, jobOf())).toThrow(
       'The tables of all tabs: column "kind" has the same value in every row',
     );
     await expect(shardOf('size,kind\n1,apple\n2\n')).rejects.toThrow(DataError);
@@ -250,7 +252,7 @@ describe('federated images', () => {
         samplesOf(job, filesOf(classes)),
       ),
     );
-    const { facts, divergent } = agreeOn(
+    const { facts, divergent } = agreeOnShardFacts(
       shards.map((one) => one.facts),
       null,
       job,
@@ -269,7 +271,7 @@ describe('federated images', () => {
         samplesOf(job, files),
       ),
     );
-    const { facts, divergent } = agreeOn(
+    const { facts, divergent } = agreeOnShardFacts(
       shards.map((one) => one.facts),
       null,
       job,
@@ -287,12 +289,12 @@ describe('federated images', () => {
 
   test('have one class for a folder name in both Unicode forms', async () => {
     const facts = await Promise.all([pictures('B\u00e4r', 'Hund'), pictures('Ba\u0308r')]);
-    expect(agreeOn(facts, null, job).facts).toMatchObject({ classes: ['B\u00e4r', 'Hund'] });
+    expect(agreeOnShardFacts(facts, null, job).facts).toMatchObject({ classes: ['B\u00e4r', 'Hund'] });
   });
 
   test('are rejected, with the ranks, if classes differ only in letter case, spaces or similar signs', async () => {
     const facts = await Promise.all([pictures('cats', 'dogs'), pictures('Cats'), pictures('dogs', 'cats')]);
-    expect(() => agreeOn(facts, null, job)).toThrow(
+    expect(() => agreeOnShardFacts(facts, null, job)).toThrow(
       'The data of all tabs: the classes "cats" (ranks 0 and 2) and "Cats" (rank 1) differ only in letter case, spaces or similar signs. Give them one name',
     );
     await expect(pictures('big_dogs', 'big dogs')).rejects.toThrow('the classes "big dogs" and "big_dogs" differ only');
@@ -308,14 +310,14 @@ describe('federated images', () => {
 
   test('are divergent if a joining tab spells a class differently', async () => {
     const [agreed, own] = await Promise.all([pictures('cats', 'dogs'), pictures('Cats')]);
-    expect(agreeOn([own], agreed, job).divergent).toEqual([
+    expect(agreeOnShardFacts([own], agreed, job).divergent).toEqual([
       { rank: 0, why: 'it has samples of the class "Cats", but the run has the class "cats"' },
     ]);
   });
 
   test('are rejected if all images have the same class', async () => {
     const { facts } = await openShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
-    expect(() => agreeOn([facts, facts], null, job)).toThrow(
+    expect(() => agreeOnShardFacts([facts, facts], null, job)).toThrow(
       'The images of all tabs: the number of different labels is 1',
     );
   });
@@ -329,10 +331,10 @@ describe('federated texts', () => {
   test('have a token for every character of all tabs, and a common bigram loss between those of the tabs', async () => {
     const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
     const facts = shards.map((one) => one.facts);
-    const { facts: agreed, divergent } = agreeOn(facts, null, job);
+    const { facts: agreed, divergent } = agreeOnShardFacts(facts, null, job);
     expect(divergent).toEqual([]);
     expect(agreed).toMatchObject({ kind: 'text', characters: ' abcdé' });
-    expect(agreeOn([...facts].reverse(), null, job).facts).toEqual(agreed);
+    expect(agreeOnShardFacts([...facts].reverse(), null, job).facts).toEqual(agreed);
     const [first] = shards;
     if (!('read' in first!)) throw new Error('This is not a text.');
     const { tokenizer, train, bigramLoss } = await first.read(agreed);
@@ -347,7 +349,7 @@ describe('federated texts', () => {
     const [first, later] = await Promise.all(
       [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
     );
-    expect(agreeOn([later!.facts], first!.facts, job).divergent).toEqual([
+    expect(agreeOnShardFacts([later!.facts], first!.facts, job).divergent).toEqual([
       { rank: 0, why: 'its text has characters that the run does not know ("x", "y", "z")' },
     ]);
     expect(() => parseJob({ ...job, gpt: { ...gpt, tokens: 'byte-pairs' } })).toThrow('choose characters as tokens');

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { openZip } from '../../src/formats/zip.ts';
-import { arrived, readFiles, type FilePlace, type SharedFile } from '../../src/jobs/storedFile.ts';
+import { placeOnceArrived, readFiles, type FilePlace, type SharedFile } from '../../src/jobs/storedFile.ts';
 import { zipFile } from '../formats/zipFiles.ts';
 
 const BYTES = new TextEncoder().encode('words '.repeat(300));
@@ -36,7 +36,7 @@ test.each([
 ])('an entry of a zip file that another rank sends is read behind %s', async (_, extra, here, ranges) => {
   const { bytes, entry } = await zipWith(extra);
   const { file, asked } = sharedFile(bytes, here);
-  const place = await arrived({ in: 'zip', zip: { in: 'shared', file }, entry });
+  const place = await placeOnceArrived({ in: 'zip', zip: { in: 'shared', file }, entry });
   expect(asked).toHaveLength(ranges);
   expect(await readFiles([{ path: 'a.txt', place }])).toEqual([BYTES]);
 });
@@ -46,5 +46,5 @@ test('a file that another rank sends is read as a whole, or its start', async ()
   const place: FilePlace = { in: 'shared', file };
   expect(await readFiles([{ path: 'a', place }])).toEqual([BYTES]);
   expect(await readFiles([{ path: 'a', place }], 10)).toEqual([BYTES.slice(0, 10)]);
-  expect(await readFiles([{ path: 'a', place: await arrived(place) }])).toEqual([BYTES]);
+  expect(await readFiles([{ path: 'a', place: await placeOnceArrived(place) }])).toEqual([BYTES]);
 });

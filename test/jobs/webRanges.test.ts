@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { download, retried } from '../../src/jobs/download.ts';
+import { downloadAsBlob, retryTransientErrors } from '../../src/jobs/download.ts';
 import { readFiles } from '../../src/jobs/storedFile.ts';
-import { readRanges } from '../../src/jobs/webRanges.ts';
+import { readWebRanges } from '../../src/jobs/webRanges.ts';
 import { systemClock } from '../../src/util/clock.ts';
 
 const close: (() => void)[] = [];
@@ -35,7 +35,7 @@ const part = (from: number, last: number): string =>
   `\r\n--x\r\nContent-Type: text/plain\r\nContent-Range: bytes ${from}-${last}/26\r\n\r\n${CONTENT.slice(from, last + 1)}`;
 
 const read = async (url: string): Promise<string[]> =>
-  (await readRanges(url, RANGES)).map((bytes) => new TextDecoder().decode(bytes));
+  (await readWebRanges(url, RANGES)).map((bytes) => new TextDecoder().decode(bytes));
 
 test('ranges are requested together, and their parts may arrive in a different order', async () => {
   const { url, asked } = await serve((_, response) => {
@@ -51,7 +51,7 @@ test('ranges that touch are requested as one', async () => {
   const { url, asked } = await serve((range, response) => {
     response.writeHead(206).end(range === 'bytes=3-8' ? CONTENT.slice(3, 9) : '');
   });
-  const [second, first] = await readRanges(url, [
+  const [second, first] = await readWebRanges(url, [
     { start: 5, end: 9 },
     { start: 3, end: 5 },
   ]);
@@ -143,8 +143,8 @@ test('a request is repeated while the server restarts, and other failures are re
   };
   const answers = [503, 503, 200];
   const { url } = await serve((_, response) => response.writeHead(answers.shift() ?? 400).end('x'));
-  const send = (): Promise<Blob | null> => download(new URL(url));
-  expect(await (await retried(send, clock))!.text()).toBe('x');
-  await expect(retried(send, clock)).rejects.toThrow('the server answered 400');
+  const send = (): Promise<Blob | null> => downloadAsBlob(new URL(url));
+  expect(await (await retryTransientErrors(send, clock))!.text()).toBe('x');
+  await expect(retryTransientErrors(send, clock)).rejects.toThrow('the server answered 400');
   expect(waits).toEqual([500, 1000]);
 });

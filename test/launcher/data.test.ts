@@ -6,7 +6,7 @@ import { en } from '../../src/app/locales/en/index.ts';
 import { zh } from '../../src/app/locales/zh/index.ts';
 import { inspectFiles } from '../../src/jobs/index.ts';
 import { parseJob } from '../../src/spec/job.ts';
-import { NOTE_KINDS, type DataNote, sentencesOf } from '../../src/spec/preview.ts';
+import { DATA_NOTE_KINDS, type DataNote, sentencesOfNotes } from '../../src/spec/preview.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import { ManualClock } from '../manualClock.ts';
 
@@ -73,11 +73,11 @@ test('weights that are left out of a file are logged, as text and as JSON lines'
 });
 
 test('each kind of note has its own sentence in each language, with a full stop', () => {
-  const notes = NOTE_KINDS.map((kind): DataNote => ({ kind, count: 2, name: 'name', example: 'field' }));
+  const notes = DATA_NOTE_KINDS.map((kind): DataNote => ({ kind, count: 2, name: 'name', example: 'field' }));
   for (const { lobby } of [en, zh]) {
-    const sentences = sentencesOf(notes, lobby.files.notes);
+    const sentences = sentencesOfNotes(notes, lobby.files.notes);
     expect(sentences.filter((one) => !/[.。]$/u.test(one))).toEqual([]);
-    expect(new Set(sentences).size).toBe(NOTE_KINDS.length);
+    expect(new Set(sentences).size).toBe(DATA_NOTE_KINDS.length);
   }
 });
 

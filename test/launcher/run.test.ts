@@ -3,7 +3,7 @@ import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import type { trainInTabs } from '../../launcher/trainInTabs.ts';
 import { startSignaling } from '../../signaling/index.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import { noRoom } from '../../src/protocol/roomCode.ts';
+import { noRoomMessage } from '../../src/protocol/roomCode.ts';
 
 // Files of one worker share their modules, so the launcher is imported again with these parts.
 const tabs = { train: vi.fn<typeof trainInTabs>() };
@@ -47,7 +47,7 @@ test('a node whose --rdzv-id differs from that of node 0 is told so; the message
   const server = await startSignaling({ logLevel: 'silent' });
   tabs.train.mockImplementation(({ tabs: [first] }) => {
     const code = /#(\w+)/.exec(first!.url)![1]!;
-    return Promise.reject(new PeergradError(`tab-2: ${noRoom(code)}`));
+    return Promise.reject(new PeergradError(`tab-2: ${noRoomMessage(code)}`));
   });
   const nodes = `--nnodes 2 --node-rank 1 --tabs 1 --master-addr 127.0.0.1 --master-port ${server.port}`;
   const results = [await run(`${nodes} --rdzv-id wrong`), await run(nodes)];

@@ -11,7 +11,7 @@ import { ElasticSampler } from '../../src/parallel/data/elasticSampler.ts';
 import type { TensorflowOptimizer } from '../../src/parallel/flat/optimizerOf.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { SignalingWorld, type Port } from '../engine/signalingWorld.ts';
-import { Activity } from '../../src/util/activity.ts';
+import { ThreadActivity } from '../../src/util/activity.ts';
 
 export const SAMPLES = 45;
 export const EPOCHS = 2;
@@ -128,7 +128,7 @@ export class ElasticWorld extends SignalingWorld {
       main,
       {
         clock: this.clock,
-        activity: new Activity(this.clock),
+        activity: new ThreadActivity(this.clock),
         device: { backend: 'cpu', adapter: 'cpu' },
         leaving: new EventTarget(),
         today: () => this.clock.now(),

@@ -7,7 +7,7 @@ import type { RoomSurroundings } from '../../src/library/room.ts';
 import { AbortError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
 import { SignalingWorld, type Port } from '../engine/signalingWorld.ts';
-import { Activity } from '../../src/util/activity.ts';
+import { ThreadActivity } from '../../src/util/activity.ts';
 
 let world: SignalingWorld;
 let surroundings: RoomSurroundings;
@@ -24,7 +24,7 @@ beforeEach(async () => {
     device: { backend: 'cpu', adapter: 'cpu' },
     leaving: new EventTarget(),
     clock: world.clock,
-    activity: new Activity(world.clock),
+    activity: new ThreadActivity(world.clock),
     today: () => world.clock.now(),
     random: () => 0.5,
     browserId: () => Promise.resolve('the-only-browser'),

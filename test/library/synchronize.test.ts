@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { afterEach, expect, test, vi } from 'vitest';
 import { CommittedState } from '../../src/library/elastic/committedState.ts';
 import { ElasticState } from '../../src/library/elastic/elasticState.ts';
-import { digestOf, synchronize } from '../../src/library/elastic/synchronize.ts';
+import { digestOfCommit, synchronizeCommits } from '../../src/library/elastic/synchronize.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { CommittedVariables } from '../../src/parallel/backward/committedVariables.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -50,11 +50,13 @@ test.each([
   ranks = createCommits(steps);
   const counts = ranks.map(({ committed }) => vi.spyOn(committed, 'read'));
   const whole = vi.spyOn(CommittedVariables.prototype, 'read');
-  const digests = await runWorld(steps.length, (group) => synchronize(group, ranks[group.rank]!.committed, false, {}));
+  const digests = await runWorld(steps.length, (group) =>
+    synchronizeCommits(group, ranks[group.rank]!.committed, false, {}),
+  );
   expect(counts.map(({ mock }) => mock.calls.length)).toEqual(reads);
   expect(whole).toHaveBeenCalledTimes(reads.reduce((sum, each) => sum + each));
   expect(valuesOf(ranks)).toEqual(steps.map(() => 2));
-  const own = await Promise.all(ranks.map(async ({ committed }) => digestOf(await committed.read())));
+  const own = await Promise.all(ranks.map(async ({ committed }) => digestOfCommit(await committed.read())));
   expect(digests).toEqual(own);
   expect(new Set(own).size).toBe(1);
 });
@@ -65,7 +67,9 @@ test('a rank whose GPU has different values after the transfer is rejected', asy
   write.mockImplementationOnce(function (this: CommittedVariables, flat) {
     this.write(flat.map((value) => value + 1));
   });
-  const error = await errorOf(runWorld(3, (group) => synchronize(group, ranks[group.rank]!.committed, false, {})));
+  const error = await errorOf(
+    runWorld(3, (group) => synchronizeCommits(group, ranks[group.rank]!.committed, false, {})),
+  );
   expect(error.message).toMatch(/^The state of rank 2 still differs after the other ranks' state was loaded\./);
 });
 
@@ -74,7 +78,7 @@ test('a rank that commits during the transfer is rejected', async () => {
   const { committed } = ranks[1]!;
   const error = await errorOf(
     runWorld(3, (group) =>
-      synchronize(group, ranks[group.rank]!.committed, false, {
+      synchronizeCommits(group, ranks[group.rank]!.committed, false, {
         onreceived: () => {
           if (group.rank === 1 && committed.progress().step === 2) committed.save(1);
         },

@@ -3,7 +3,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Trainer, worldOf, type TrainerOptions } from '../../src/library/trainer.ts';
+import { Trainer, roomOptionsOfTrainer, type TrainerOptions } from '../../src/library/trainer.ts';
 import { SyncBatchNormalization } from '../../src/parallel/backward/syncBatchNorm.ts';
 import { STRATEGIES } from '../../src/spec/strategies.ts';
 import { runWorld } from '../../src/testing/index.ts';
@@ -377,17 +377,17 @@ describe('Trainer', () => {
   });
 
   test("trains alone unless several tabs or a room are given; a room code in the page's URL gives the room", () => {
-    expect(worldOf({}, '')).toBeNull();
-    expect(worldOf({ tabs: 1 }, '')).toBeNull();
-    expect(worldOf({ tabs: 1 }, '#K7F3QX')).toBeNull();
-    expect(worldOf({ tabs: 4 }, '')).toEqual({ worldSize: 4 });
-    expect(worldOf({ tabs: 4 }, '#K7F3QX')).toEqual({ room: 'K7F3QX', worldSize: 4 });
-    expect(worldOf({}, '#K7F3QX')).toEqual({ room: 'K7F3QX' });
-    expect(worldOf({ room: 'abc-def' }, '#K7F3QX')).toEqual({ room: 'abc-def' });
-    expect(worldOf({ room: 'abc-def', tabs: 1 }, '')).toEqual({ room: 'abc-def', worldSize: 1 });
+    expect(roomOptionsOfTrainer({}, '')).toBeNull();
+    expect(roomOptionsOfTrainer({ tabs: 1 }, '')).toBeNull();
+    expect(roomOptionsOfTrainer({ tabs: 1 }, '#K7F3QX')).toBeNull();
+    expect(roomOptionsOfTrainer({ tabs: 4 }, '')).toEqual({ worldSize: 4 });
+    expect(roomOptionsOfTrainer({ tabs: 4 }, '#K7F3QX')).toEqual({ room: 'K7F3QX', worldSize: 4 });
+    expect(roomOptionsOfTrainer({}, '#K7F3QX')).toEqual({ room: 'K7F3QX' });
+    expect(roomOptionsOfTrainer({ room: 'abc-def' }, '#K7F3QX')).toEqual({ room: 'abc-def' });
+    expect(roomOptionsOfTrainer({ room: 'abc-def', tabs: 1 }, '')).toEqual({ room: 'abc-def', worldSize: 1 });
     // These are anchors of a page, not rooms.
-    expect(worldOf({}, '#header')).toBeNull();
-    expect(worldOf({ tabs: 2 }, '#header')).toEqual({ worldSize: 2 });
+    expect(roomOptionsOfTrainer({}, '#header')).toBeNull();
+    expect(roomOptionsOfTrainer({ tabs: 2 }, '#header')).toEqual({ worldSize: 2 });
   });
 });
 

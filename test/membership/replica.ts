@@ -5,7 +5,7 @@
  * is the real one.
  */
 import type { GradientStore } from '../../src/engine/training/data/sampleAssigner.ts';
-import { recordStep, startOfRun, type Progress } from '../../src/parallel/recovery/progress.ts';
+import { recordStep, startOfRun, type TrainingProgress } from '../../src/parallel/recovery/progress.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
 import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';
 
@@ -29,7 +29,7 @@ export class Replica implements GradientStore {
    */
   hashes: number[] = [];
   generations: number[] = [];
-  progress: Progress = startOfRun();
+  progress: TrainingProgress = startOfRun();
   /** Samples in all applied gradients, one bit each. */
   learned = 0;
   /**

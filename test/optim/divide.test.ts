@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { divide } from '../../src/optim/index.ts';
+import { divideVector } from '../../src/optim/index.ts';
 import { createRng } from '../../src/util/rng.ts';
 
 /** With few values, and with a divisor that is no float32 number, JavaScript divides. */
@@ -10,12 +10,12 @@ test.each(
   const random = Array.from({ length }, () => (rng.next() - 0.5) * 10 ** (rng.below(80) - 42));
   const values = Float32Array.from([...random, 1e-45, Infinity, -0]);
   const expected = values.map((value) => value / by);
-  divide(values, by);
+  divideVector(values, by);
   expect(new Uint32Array(values.buffer)).toEqual(new Uint32Array(expected.buffer));
 });
 
 test.each([0, -1, NaN])('divide by %d changes nothing', (by) => {
   const values = Float32Array.of(1, 2);
-  divide(values, by);
+  divideVector(values, by);
   expect(values).toEqual(Float32Array.of(1, 2));
 });

@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createTensorflowRule, type Config } from '../../src/optim/index.ts';
+import { createTensorflowRule, type OptimizerConfig } from '../../src/optim/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { hashState } from '../../src/util/hash.ts';
 import { createRng } from '../../src/util/rng.ts';
 
-const RULES: readonly [string, Config][] = [
+const RULES: readonly [string, OptimizerConfig][] = [
   ['SGD', {}],
   ['Momentum', { momentum: 0.9, useNesterov: false }],
   ['Momentum', { momentum: 0.9, useNesterov: true }],
@@ -19,7 +19,7 @@ const RULES: readonly [string, Config][] = [
 
 const SIZE = 257;
 
-const create = (name: string, config: Config, size = SIZE, learningRate = 0.003) =>
+const create = (name: string, config: OptimizerConfig, size = SIZE, learningRate = 0.003) =>
   createTensorflowRule(name, { ...config, learningRate }, size)!;
 
 function gradientOf(step: number): Float32Array {
@@ -27,7 +27,7 @@ function gradientOf(step: number): Float32Array {
   return Float32Array.from({ length: SIZE }, () => (rng.next() - 0.5) * (rng.below(3) - 0.5));
 }
 
-function run(name: string, config: Config, steps: number) {
+function run(name: string, config: OptimizerConfig, steps: number) {
   const rng = createRng(1);
   const params = Float32Array.from({ length: SIZE }, () => rng.next() - 0.5);
   const optimizer = create(name, config);

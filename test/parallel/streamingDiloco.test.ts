@@ -7,9 +7,9 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { startOfRun } from '../../src/parallel/recovery/progress.ts';
-import type { Streaming } from '../../src/spec/strategies.ts';
+import type { StreamingFacts } from '../../src/spec/strategies.ts';
 import type { LocalSteps } from '../../src/parallel/strategies/localSteps.ts';
-import { DenseMean } from '../../src/parallel/strategies/outerMean.ts';
+import { DenseOuterMean } from '../../src/parallel/strategies/outerMean.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { createLocalSteps } from './localSteps.ts';
@@ -20,10 +20,10 @@ beforeAll(async () => {
 
 const SYNC_EVERY = 6;
 
-function create(model: tf.Variable[], streaming: Streaming): Promise<LocalSteps> {
+function create(model: tf.Variable[], streaming: StreamingFacts): Promise<LocalSteps> {
   return createLocalSteps(model, {
     ...{ learningRate: 1, outerLearningRate: 2, syncEvery: SYNC_EVERY, streaming },
-    createMean: (size) => new DenseMean(size, { codec: 'fp32', errorFeedback: false }),
+    createMean: (size) => new DenseOuterMean(size, { codec: 'fp32', errorFeedback: false }),
   });
 }
 

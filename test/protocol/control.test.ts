@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ClientMessage, parseControl, PROTOCOL_VERSION, ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
-import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeOf } from '../../src/protocol/roomCode.ts';
+import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeFromText } from '../../src/protocol/roomCode.ts';
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
 
 describe('parseControl', () => {
@@ -138,8 +138,12 @@ describe('room codes', () => {
   });
 
   test('are the same on every machine if they come from the same text', () => {
-    expect([roomCodeOf('none'), roomCodeOf('class 4b'), roomCodeOf('')]).toEqual(['57MYA5', 'HZ2NE4', 'PPUDER']);
-    const codes = Array.from({ length: 1000 }, (_, i) => roomCodeOf(`run ${i}`));
+    expect([roomCodeFromText('none'), roomCodeFromText('class 4b'), roomCodeFromText('')]).toEqual([
+      '57MYA5',
+      'HZ2NE4',
+      'PPUDER',
+    ]);
+    const codes = Array.from({ length: 1000 }, (_, i) => roomCodeFromText(`run ${i}`));
     expect(codes.map(parseRoomCode)).toEqual(codes);
     expect(new Set(codes).size).toBe(codes.length);
     for (let place = 0; place < codes[0]!.length; place++) {

@@ -1,20 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  Algorithm,
+  AlgorithmCode,
   createFrame,
   decodeJsonFrame,
   DtypeCode,
-  emptyHeader,
+  emptyFrameHeader,
   encodeJsonFrame,
   FRAME_HEADER_BYTES,
   FRAME_VERSION,
   FrameKind,
   OpCode,
-  readHeader,
-  writeNumber,
+  readFrameHeader,
+  writeFrameNumber,
   ReduceOp,
-  writeHeader,
+  writeFrameHeader,
   type FrameHeader,
 } from '../../src/protocol/frame.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
@@ -26,7 +26,7 @@ const header = fc.record<FrameHeader>({
   op: fc.constantFrom(...Object.values(OpCode)),
   dtype: fc.constantFrom(...Object.values(DtypeCode)),
   reduceOp: fc.constantFrom(...Object.values(ReduceOp)),
-  algorithm: fc.constantFrom(...Object.values(Algorithm)),
+  algorithm: fc.constantFrom(...Object.values(AlgorithmCode)),
   step: u16,
   group: u16,
   tag: u16,
@@ -43,9 +43,9 @@ describe('a frame', () => {
       fc.property(header, header, fc.nat({ max: 200 }), (first, second, bytes) => {
         const frame = createFrame(first, bytes);
         expect(frame.byteLength).toBe(FRAME_HEADER_BYTES + bytes);
-        expect(readHeader(frame)).toEqual(first);
-        writeHeader(frame, second);
-        expect(readHeader(frame)).toEqual(second);
+        expect(readFrameHeader(frame)).toEqual(first);
+        writeFrameHeader(frame, second);
+        expect(readFrameHeader(frame)).toEqual(second);
       }),
     );
   });
@@ -69,7 +69,7 @@ describe('a frame', () => {
       },
       4,
     );
-    writeNumber(frame, 0x0403);
+    writeFrameNumber(frame, 0x0403);
     expect(Array.from(new Uint8Array(frame, 0, 32))).toEqual([
       5, 3, 1, 1, 2, 1, 0x02, 0x01, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 8, 0, 6, 0, 0, 0, 7, 0, 0, 0, 9, 0, 3, 4,
     ]);
@@ -79,20 +79,20 @@ describe('a frame', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         try {
-          readHeader(bytes.slice().buffer);
+          readFrameHeader(bytes.slice().buffer);
         } catch (error) {
           expect(error).toBeInstanceOf(ProtocolError);
         }
       }),
     );
-    const newer = createFrame(emptyHeader(FrameKind.DATA, 1), 0);
+    const newer = createFrame(emptyFrameHeader(FrameKind.DATA, 1), 0);
     new Uint8Array(newer)[0] = FRAME_VERSION + 1;
-    expect(() => readHeader(newer)).toThrow(new RegExp(`version ${FRAME_VERSION + 1}.*reload`));
+    expect(() => readFrameHeader(newer)).toThrow(new RegExp(`version ${FRAME_VERSION + 1}.*reload`));
   });
 
   test('can contain JSON', () => {
-    const frame = encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 1), { message: 'größer' });
+    const frame = encodeJsonFrame(emptyFrameHeader(FrameKind.FLOOD, 1), { message: 'größer' });
     expect(decodeJsonFrame(frame)).toEqual({ message: 'größer' });
-    expect(() => decodeJsonFrame(createFrame(emptyHeader(FrameKind.FLOOD, 1), 3))).toThrow(ProtocolError);
+    expect(() => decodeJsonFrame(createFrame(emptyFrameHeader(FrameKind.FLOOD, 1), 3))).toThrow(ProtocolError);
   });
 });

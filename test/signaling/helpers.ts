@@ -10,11 +10,11 @@ import {
 } from '../../src/protocol/control.ts';
 import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
 import { SentMessage } from '../../src/protocol/deltas.ts';
-import type { Device } from '../../src/protocol/room.ts';
+import type { ReportedDevice } from '../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../signaling/index.ts';
 
-export const CPU: Device = { backend: 'cpu', adapter: 'test' };
+export const CPU: ReportedDevice = { backend: 'cpu', adapter: 'test' };
 
 type Of<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 

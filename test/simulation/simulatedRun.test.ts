@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { clusterOf, simulateStep } from '../../src/simulation/cluster.ts';
+import { createSimulatedCluster, simulateStep } from '../../src/simulation/cluster.ts';
 import { simulatedRun } from '../../src/simulation/simulatedRun.ts';
-import { initialView, reduce } from '../../src/app/state/view.ts';
+import { initialTabView, reduceTabView } from '../../src/app/state/view.ts';
 import { modulo } from '../../src/collectives/plans/ringPlan.ts';
 import { allReducePlanner, autoAlgorithm } from '../../src/collectives/plans/algorithms.ts';
 import { ALL_REDUCE_NAMES } from '../../src/spec/algorithms.ts';
@@ -11,7 +11,7 @@ const BYTES = 203_560;
 test.each([2, 3, 8, 32])(
   'each chunk arrives after it was sent, and is then passed on, in a simulated cluster of %i machines',
   (n) => {
-    const cluster = clusterOf(n, 7);
+    const cluster = createSimulatedCluster(n, 7);
     const steps = simulateStep(cluster, 0, BYTES, 'ring');
     for (const [rank, { hops, startedAt, ms }] of steps.entries()) {
       const left = modulo(rank - 1, n);
@@ -28,7 +28,7 @@ test.each([2, 3, 8, 32])(
 );
 
 test('the delay of a slow link reaches every rank, each one ring step later than its left neighbour', () => {
-  const { seed, machines } = clusterOf(4, 1);
+  const { seed, machines } = createSimulatedCluster(4, 1);
   const slow = { seed, machines: machines.map((one, rank) => (rank === 1 ? { ...one, latencyMs: 500 } : one)) };
   const steps = simulateStep(slow, 0, BYTES, 'ring');
   const firstLate = steps.map(({ hops }) => hops.findIndex(({ receivedAt }) => receivedAt! > 500));
@@ -43,8 +43,8 @@ const eventsOf = (seed: number): unknown[] => {
 
 test('a simulated run is displayed like a real one, says that it is simulated, and is the same for the same seed', () => {
   const run = simulatedRun(32, 1, 'ring', 'simulated');
-  let view = run.beginning.reduce(reduce, initialView);
-  for (let i = 0; i < 12; i++) view = run.next().reduce(reduce, view);
+  let view = run.beginning.reduce(reduceTabView, initialTabView);
+  for (let i = 0; i < 12; i++) view = run.next().reduce(reduceTabView, view);
   expect(view).toMatchObject({
     note: { message: 'simulated' },
     state: 'RUNNING',
@@ -61,7 +61,7 @@ test.each(ALL_REDUCE_NAMES)(
   (algorithm) => {
     const n = 12;
     const planner = allReducePlanner(algorithm, n, BYTES / 4);
-    for (const [rank, { hops }] of simulateStep(clusterOf(n, 7), 0, BYTES, algorithm).entries()) {
+    for (const [rank, { hops }] of simulateStep(createSimulatedCluster(n, 7), 0, BYTES, algorithm).entries()) {
       const moves = planner(rank);
       for (const { planStep, sentAt, receivedAt } of hops) {
         const has = (kind: string): boolean => moves.some((move) => move.step === planStep && move.kind === kind);
@@ -73,7 +73,7 @@ test.each(ALL_REDUCE_NAMES)(
 
 test('a simulated run with auto uses the algorithm that a real run would use', () => {
   const run = simulatedRun(30, 1, 'auto', 'simulated');
-  const view = [...run.beginning, ...run.next()].reduce(reduce, initialView);
+  const view = [...run.beginning, ...run.next()].reduce(reduceTabView, initialTabView);
   expect(autoAlgorithm(30, BYTES)).toBe('two-level');
   expect(view.run).toMatchObject({ algorithm: 'two-level', trace: { algorithm: 'two-level' } });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import { EventQueue } from '../../src/simulation/eventQueue.ts';
-import { scheduleOf } from '../../src/simulation/schedule.ts';
-import { simulate, type Network, type SimulationOptions } from '../../src/simulation/simulate.ts';
+import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
+import { simulateSchedule, type SimulatedNetwork, type SimulationOptions } from '../../src/simulation/simulate.ts';
 import { FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
 import { createRng } from '../../src/util/rng.ts';
 
@@ -12,7 +12,7 @@ const HEADER = FRAME_HEADER_BYTES;
  * Creates a network with an uplink and a downlink for each rank. A byte takes `msPerByte` on each
  * of the two.
  */
-function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 0 }): Network {
+function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 0 }): SimulatedNetwork {
   return {
     resources: Array.from({ length: 2 * n }, () => ({ msPerByte, msPerFrame: 0 })),
     pathOf: (from, to) => ({ first: from, second: n + to, latencyMs, latencyMsPerByte: 0 }),
@@ -22,9 +22,15 @@ function switched(n: number, { msPerByte = 0, latencyMs = 0, combineMsPerByte = 
 
 type AllReduce = typeof plans.ringAllReduce;
 
-function run(plan: AllReduce, n: number, count: number, network: Network, options?: Partial<SimulationOptions>) {
-  const schedule = scheduleOf((rank) => plan(rank, n, count), n);
-  return simulate(schedule, { network, elementBytes: 4, ...options });
+function run(
+  plan: AllReduce,
+  n: number,
+  count: number,
+  network: SimulatedNetwork,
+  options?: Partial<SimulationOptions>,
+) {
+  const schedule = simulationScheduleOf((rank) => plan(rank, n, count), n);
+  return simulateSchedule(schedule, { network, elementBytes: 4, ...options });
 }
 
 test('events are ordered by time, and events of the same time by insertion', () => {
@@ -86,7 +92,7 @@ describe('a simulated all-reduce', () => {
 
   test('takes as long as all frames in sequence if all ranks share one radio channel', () => {
     const n = 4;
-    const network: Network = {
+    const network: SimulatedNetwork = {
       resources: [{ msPerByte: 0.001, msPerFrame: 0.5 }],
       pathOf: () => ({ first: 0, second: null, latencyMs: 0, latencyMsPerByte: 0 }),
       combineMsPerByte: 0,
@@ -98,8 +104,8 @@ describe('a simulated all-reduce', () => {
   test('queues frames of two senders on the downlink of one rank', () => {
     const n = 3;
     const network = switched(n, { msPerByte: 0.001 });
-    const schedule = scheduleOf((rank) => plans.directReduce(rank, n, 0, 1000), n);
-    const { ms } = simulate(schedule, { network, elementBytes: 4 });
+    const schedule = simulationScheduleOf((rank) => plans.directReduce(rank, n, 0, 1000), n);
+    const { ms } = simulateSchedule(schedule, { network, elementBytes: 4 });
     expect(ms).toBeCloseTo(2 * (4000 + HEADER) * 0.001, 9);
   });
 
@@ -137,7 +143,7 @@ const ALL_REDUCES: Record<string, AllReduce> = {
   'halving-doubling': plans.halvingDoubling,
 };
 
-const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.Move => ({
+const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.PlanMove => ({
   kind,
   peer,
   step,
@@ -152,13 +158,15 @@ test.each([
   ['a longer send', [transfer('send', 1, 0, 4)], [transfer('receive', 0, 0, 3)], /does not receive/],
   ['no send', [], [transfer('receive', 0, 0, 3)], /Rank 1 receives from rank 0, but that rank does not send/],
 ] as const)('a schedule rejects plans with sends that do not match the receives: %s', (_, mine, theirs, message) => {
-  expect(() => scheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
+  expect(() => simulationScheduleOf((rank) => (rank === 0 ? mine : theirs), 2)).toThrow(message);
 });
 
 test('a simulation rejects plans in which ranks wait for each other', () => {
-  const schedule = scheduleOf(
+  const schedule = simulationScheduleOf(
     (rank) => [transfer('receive', 1 - rank, rank, 1), transfer('send', 1 - rank, 1 - rank, 1)],
     2,
   );
-  expect(() => simulate(schedule, { network: switched(2, {}), elementBytes: 4 })).toThrow(/wait for each other/);
+  expect(() => simulateSchedule(schedule, { network: switched(2, {}), elementBytes: 4 })).toThrow(
+    /wait for each other/,
+  );
 });

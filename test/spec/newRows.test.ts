@@ -91,8 +91,8 @@ const gossip = async () => {
 test('a new strategy trains with a new codec', async () => {
   const job = await gossip();
   const { createStrategy } = await load<typeof Strategies>('src/parallel/strategies/index.ts');
-  const { codecOf } = await load<typeof Collectives>('src/collectives/codecs.ts');
-  expect(codecOf('shorter' as never)!.bytesOf(8)).toBe(4);
+  const { codecByName } = await load<typeof Collectives>('src/collectives/codecs.ts');
+  expect(codecByName('shorter' as never)!.bytesOf(8)).toBe(4);
   const [isElastic] = await runWorld(1, async (group) => {
     const strategy = await createStrategy(job, {
       model: [tf.variable(tf.scalar(0))],
@@ -109,10 +109,11 @@ test('a new strategy trains with a new codec', async () => {
 });
 
 test('the form offers a new strategy and a new codec', async () => {
-  const { codecOptions, strategyOptions, withStrategy } = await load<typeof JobForm>('src/app/state/jobForm.ts');
+  const { codecNamesForForm, strategyNamesForForm, withStrategy } =
+    await load<typeof JobForm>('src/app/state/jobForm.ts');
   const job = await gossip();
-  expect(strategyOptions()).toHaveProperty('gossip', 'gossip');
-  expect(codecOptions(job)).toHaveProperty('shorter', 'Shorter (1/8)');
+  expect(strategyNamesForForm()).toHaveProperty('gossip', 'gossip');
+  expect(codecNamesForForm(job)).toHaveProperty('shorter', 'Shorter (1/8)');
   expect(withStrategy(job, 'ddp')).toMatchObject({ strategy: 'ddp', optimizer: 'adam' });
   expect(withStrategy(job, 'pipeline').codec).toBe('shorter');
 });
@@ -127,10 +128,10 @@ test('the command line accepts a new strategy and a new codec', async () => {
 });
 
 test('the page draws and describes a run with a new strategy', async () => {
-  const { pictureOf } = await load<typeof Pictures>('src/app/state/strategies.ts');
+  const { pictureOfJob } = await load<typeof Pictures>('src/app/state/strategies.ts');
   const { describeJob } = await load<typeof JobForm>('src/app/state/jobForm.ts');
   const job = await gossip();
-  expect(pictureOf(job, 3, null, null)).toEqual({ lines: 'none', words: 'Ranks talk.' });
+  expect(pictureOfJob(job, 3, null, null)).toEqual({ lines: 'none', words: 'Ranks talk.' });
   expect(describeJob(job)).toMatch(/^Gossip, gradients sent in Shorter;/);
 });
 

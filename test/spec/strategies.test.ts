@@ -1,14 +1,14 @@
 /** Jobs that ask for something that their strategy does not have are rejected. */
 import { describe, expect, test } from 'vitest';
 import {
-  JOB_FIELDS,
+  JOB_FIELD_NAMES,
   parseJob,
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
   type JobFeature,
 } from '../../src/spec/job.ts';
-import { isPipeline, pipelineWorld } from '../../src/spec/pipeline.ts';
+import { isPipelineJob, pipelineWorld } from '../../src/spec/pipeline.ts';
 import { parsePlan } from '../../src/spec/plan.ts';
 
 /** A model whose layers are not a chain. */
@@ -66,7 +66,7 @@ describe.each(STRATEGY_NAMES)('%s', (strategy) => {
 });
 
 test('every setting of a strategy is a field of jobs', () => {
-  expect(JOB_FIELDS).toEqual(expect.arrayContaining([...STRATEGY_SETTINGS]));
+  expect(JOB_FIELD_NAMES).toEqual(expect.arrayContaining([...STRATEGY_SETTINGS]));
 });
 
 test('a pipeline has at least two stages, and two by default', () => {
@@ -75,7 +75,7 @@ test('a pipeline has at least two stages, and two by default', () => {
 });
 
 test('only the ranks of a pipeline have no whole model', () => {
-  expect(STRATEGY_NAMES.filter((strategy) => isPipeline({ strategy }))).toEqual(['pipeline']);
+  expect(STRATEGY_NAMES.filter((strategy) => isPipelineJob({ strategy }))).toEqual(['pipeline']);
 });
 
 test('ranks form as many replicas of a pipeline as possible', () => {

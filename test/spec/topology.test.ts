@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../src/spec/jobFile.ts';
-import { rowsOf } from '../../src/spec/topology.ts';
+import { layerRowsOf } from '../../src/spec/topology.ts';
 
 /**
  * Keras 3.11's output for `Sequential([Input((28, 28, 1)), Conv2D(4, 3, activation='relu'),
@@ -104,7 +104,7 @@ test("Keras's description of a model is accepted; fields that a job does not nee
     },
   });
   if (typeof model === 'string') throw new Error('It is no model of its own.');
-  expect(rowsOf(model)[1]).toEqual({ name: 'conv2d', kind: 'Conv2D', shape: [26, 26, 4], parameters: 40 });
+  expect(layerRowsOf(model)[1]).toEqual({ name: 'conv2d', kind: 'Conv2D', shape: [26, 26, 4], parameters: 40 });
 });
 
 test('a job with layers is the same after it was read from its file', () => {
@@ -115,7 +115,7 @@ test('a job with layers is the same after it was read from its file', () => {
 test('layers without names always get the same names', () => {
   const { model } = parseJob({ model: modelOf(['Flatten', {}], ['Dense', { units: 8 }], [...DENSE]) });
   if (typeof model === 'string') throw new Error('It is no model of its own.');
-  expect(rowsOf(model).map(({ name }) => name)).toEqual(['flatten1', 'dense1', 'dense2']);
+  expect(layerRowsOf(model).map(({ name }) => name)).toEqual(['flatten1', 'dense1', 'dense2']);
 });
 
 test('a dimension of -1 in a shape is replaced by the number that it stands for', () => {

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { HopEvent, Segment, StepLane, StepTimes } from '../../src/protocol/stepTrace.ts';
+import type { HopEvent, StepSegment, StepLane, StepTimes } from '../../src/protocol/stepTrace.ts';
 import { oneForwardOneBackward, timePlan } from '../../src/parallel/pipeline/schedules.ts';
-import { SEGMENT_KINDS } from '../../src/spec/names.ts';
+import { STEP_SEGMENT_KINDS } from '../../src/spec/names.ts';
 import {
   exposedWait,
   laneNumbers,
-  laneOf,
+  stepLaneOf,
   packLanes,
   pipelineSegments,
-  simplify,
+  simplifyLane,
   SENT_SEGMENTS,
   unpackLanes,
 } from '../../src/telemetry/stepLane.ts';
@@ -24,7 +24,7 @@ function hop(planStep: number, sentAt: number, receivedAt: number, reduceMs: num
 describe('the lane of a step', () => {
   test('has segments for computing, reading back, each chunk and updating, built backwards from the end of the step', () => {
     const trace = { startedAt: 1022, hops: [hop(0, 1022.5, 1025, 0.5), hop(1, 1025, 1028, 0)] };
-    const lane = laneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
+    const lane = stepLaneOf({ step: 7, startedAt: 1000, ms: MS, traces: [trace] });
     expect(lane).toEqual({
       step: 7,
       startedAt: 1000,
@@ -44,7 +44,7 @@ describe('the lane of a step', () => {
 
   test('shows sending instead of waiting if chunks arrive before a late rank sends', () => {
     const trace = { startedAt: 22, hops: [hop(0, 25, 24, 1)] };
-    const { segments } = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [trace] });
+    const { segments } = stepLaneOf({ step: 0, startedAt: 0, ms: MS, traces: [trace] });
     expect(segments.slice(2, -1)).toEqual([
       { kind: 'send', start: 22, end: 23 },
       { kind: 'reduce', start: 23, end: 24 },
@@ -54,7 +54,7 @@ describe('the lane of a step', () => {
 
   test('shows exposed waiting only while the rank does nothing else', () => {
     const ms = { ...MS, readback: 5, communicate: 9, exposed: 6 };
-    const lane = laneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
+    const lane = stepLaneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
     expect(exposedWait(lane, ms)).toBe(2);
   });
 
@@ -66,7 +66,7 @@ describe('the lane of a step', () => {
   test('shows two concurrent buckets in one row; a wait of one is hidden by activity of the other', () => {
     const first = { startedAt: 10, hops: [hop(0, 10, 20, 0)] };
     const second = { startedAt: 12, hops: [hop(0, 14, 22, 1)] };
-    const { segments } = laneOf({ step: 0, startedAt: 0, ms: { ...MS, compute: 8 }, traces: [first, second] });
+    const { segments } = stepLaneOf({ step: 0, startedAt: 0, ms: { ...MS, compute: 8 }, traces: [first, second] });
     expect(segments.filter(({ kind }) => ['send', 'wait', 'reduce'].includes(kind))).toEqual([
       { kind: 'wait', start: 10, end: 12 },
       { kind: 'send', start: 12, end: 14 },
@@ -86,7 +86,7 @@ const lanes = fc.array(
       segments: fc.array(
         fc
           .tuple(
-            fc.constantFrom(...SEGMENT_KINDS.filter((kind) => kind !== 'forward' && kind !== 'backward')),
+            fc.constantFrom(...STEP_SEGMENT_KINDS.filter((kind) => kind !== 'forward' && kind !== 'backward')),
             fc.nat(20_000),
             fc.nat(20_000),
           )
@@ -109,7 +109,7 @@ function round(lane: StepLane): StepLane {
   return { ...lane, segments };
 }
 
-function together({ segments }: StepLane): Segment[] {
+function together({ segments }: StepLane): StepSegment[] {
   return segments.filter(({ kind }) => ['send', 'wait', 'reduce'].includes(kind));
 }
 
@@ -117,11 +117,11 @@ function timedPass(kind: 'forward' | 'backward', microBatch: number, start: numb
   return { kind, stage: 1, microBatch, start: 1000 + start, end: 1000 + end };
 }
 
-function passesOf({ segments }: StepLane): Segment[] {
+function passesOf({ segments }: StepLane): StepSegment[] {
   return segments.filter(({ pass }) => pass);
 }
 
-function namesOf(segments: readonly Segment[]): Pick<Segment, 'kind' | 'pass'>[] {
+function namesOf(segments: readonly StepSegment[]): Pick<StepSegment, 'kind' | 'pass'>[] {
   return segments.map(({ kind, pass }) => ({ kind, ...(pass && { pass }) }));
 }
 
@@ -130,7 +130,7 @@ function waitOf({ segments }: StepLane): number {
 }
 
 function kindsOf(ms: StepTimes): string[] {
-  return laneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map(({ kind }) => kind);
+  return stepLaneOf({ step: 0, startedAt: 0, ms, traces: [null] }).segments.map(({ kind }) => kind);
 }
 
 test('packed lanes of the newest steps can be unpacked with an error of at most 0.01 ms', () => {
@@ -145,13 +145,13 @@ test('packed lanes of the newest steps can be unpacked with an error of at most 
 
 test('a lane with too many segments is simplified, and still covers the same time', () => {
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
-  const lane = laneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
+  const lane = stepLaneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
   expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);
-  const told = simplify(lane, SENT_SEGMENTS);
+  const told = simplifyLane(lane, SENT_SEGMENTS);
   expect(told.segments.length).toBeLessThanOrEqual(SENT_SEGMENTS);
   expect(told.segments.filter(({ kind }) => kind === 'compute')).toEqual([{ kind: 'compute', start: 0, end: 20 }]);
   expect(together(told).at(-1)!.end).toBeCloseTo(together(lane).at(-1)!.end, 6);
-  expect(simplify({ ...lane, segments: lane.segments.slice(0, 9) }, SENT_SEGMENTS).segments).toHaveLength(9);
+  expect(simplifyLane({ ...lane, segments: lane.segments.slice(0, 9) }, SENT_SEGMENTS).segments).toHaveLength(9);
 });
 
 describe("a step of a pipeline's rank", () => {
@@ -165,7 +165,7 @@ describe("a step of a pipeline's rank", () => {
   const measured = { step: 3, startedAt: 1000, ms, traces: [], pipeline: { passes, exchangedAt: 1040 } };
 
   test('has the passes and the exchange of gradients of its rank, and waits in between', () => {
-    const lane = laneOf(measured);
+    const lane = stepLaneOf(measured);
     expect(lane.segments).toEqual([
       { kind: 'wait', start: 0, end: 5 },
       { kind: 'forward', start: 5, end: 11, pass: { stage: 1, microBatch: 0 } },
@@ -181,7 +181,7 @@ describe("a step of a pipeline's rank", () => {
   });
 
   test('has only waits and updates if its rank has no stage', () => {
-    const { segments } = laneOf({ ...measured, pipeline: { passes: [], exchangedAt: 1001 } });
+    const { segments } = stepLaneOf({ ...measured, pipeline: { passes: [], exchangedAt: 1001 } });
     expect(segments.map(({ kind }) => kind)).toEqual(['wait', 'update']);
   });
 
@@ -195,7 +195,7 @@ describe("a step of a pipeline's rank", () => {
         for (const own of timePlan(plan, () => passMs)) {
           const total = (plan.ticks + 2 * microBatches) * passMs + 1;
           const pipeline = { passes: own, exchangedAt: total - 1 };
-          const lane = laneOf({ ...measured, startedAt: 0, ms: { ...ms, total, update: 1 }, pipeline });
+          const lane = stepLaneOf({ ...measured, startedAt: 0, ms: { ...ms, total, update: 1 }, pipeline });
           const [unpacked] = unpackLanes(Float64Array.from(packLanes([lane], 1, most)), most);
           expect(namesOf(passesOf(unpacked!))).toEqual(namesOf(passesOf(lane)));
           for (const [i, { start, end }] of passesOf(unpacked!).entries()) {

@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createFrame, emptyHeader, FrameKind, generationOf, numberOf, readHeader } from '../../src/protocol/frame.ts';
-import { openChannelLink, type Connection } from '../../src/transport/channelLink.ts';
-import { UNKNOWN_WAY, type Link } from '../../src/transport/link.ts';
+import {
+  createFrame,
+  emptyFrameHeader,
+  FrameKind,
+  generationOfFrame,
+  frameNumberOf,
+  readFrameHeader,
+} from '../../src/protocol/frame.ts';
+import { openChannelLink, type LinkConnections } from '../../src/transport/channelLink.ts';
+import { UNKNOWN_LINK_DESCRIPTION, type Link } from '../../src/transport/link.ts';
 import { SharedLink } from '../../src/transport/sharedLink.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
 import { FakeChannel } from './fakeChannel.ts';
@@ -16,11 +23,11 @@ afterEach(() => {
 });
 
 function frameOf(bytes: number): ArrayBuffer {
-  return createFrame(emptyHeader(FrameKind.DATA, 1), bytes - 32);
+  return createFrame(emptyFrameHeader(FrameKind.DATA, 1), bytes - 32);
 }
 
 /** Returns a channel of a further connection, before it is open. */
-function addChannel(connection: Connection): FakeChannel {
+function addChannel(connection: LinkConnections): FakeChannel {
   const channel = new FakeChannel();
   connection.onchannel?.(channel.asChannel);
   return channel;
@@ -30,8 +37,13 @@ function addChannel(connection: Connection): FakeChannel {
 async function openLink(count: number) {
   const first = new FakeChannel();
   const closeConnection = vi.fn<() => void>();
-  const connection: Connection = {
-    ...{ onclose: null, onchannel: null, describe: () => Promise.resolve(UNKNOWN_WAY), close: closeConnection },
+  const connection: LinkConnections = {
+    ...{
+      onclose: null,
+      onchannel: null,
+      describe: () => Promise.resolve(UNKNOWN_LINK_DESCRIPTION),
+      close: closeConnection,
+    },
   };
   const opening = openChannelLink(first.asChannel, connection);
   first.open();
@@ -99,7 +111,7 @@ describe('a link over several channels', () => {
   test('numbers frames in the order in which they were sent', async () => {
     const { link, channels } = await openLink(2);
     for (let i = 0; i < 4; i++) await link.send(frameOf(KIB));
-    expect(channels.map(({ sent }) => sent.map((frame) => numberOf(frame)))).toEqual([
+    expect(channels.map(({ sent }) => sent.map((frame) => frameNumberOf(frame)))).toEqual([
       [0, 2],
       [1, 3],
     ]);
@@ -109,12 +121,12 @@ describe('a link over several channels', () => {
     const { link, channels } = await openLink(1);
     fill(link, 20);
     const kinds = [FrameKind.HELLO, FrameKind.DATA] as const;
-    for (const kind of kinds) void link.send(createFrame(emptyHeader(kind, 2), KIB));
+    for (const kind of kinds) void link.send(createFrame(emptyFrameHeader(kind, 2), KIB));
     channels[0]!.sent.length = 0;
     channels[0]!.drainTo(0);
-    const sent = channels[0]!.sent.map((frame) => readHeader(frame).kind);
+    const sent = channels[0]!.sent.map((frame) => readFrameHeader(frame).kind);
     expect([sent[0], sent.length, sent.includes(FrameKind.HELLO, 1)]).toEqual([FrameKind.HELLO, 6, false]);
-    expect(channels[0]!.sent.map((frame) => numberOf(frame))).toEqual([16, 17, 18, 19, 20, 21]);
+    expect(channels[0]!.sent.map((frame) => frameNumberOf(frame))).toEqual([16, 17, 18, 19, 20, 21]);
   });
 
   test('divides the limits of unsent bytes by the number of channels', async () => {
@@ -186,11 +198,11 @@ describe('a link over several channels', () => {
     const shared = new SharedLink(link);
     const [old, next] = [shared.view(1), shared.view(2)];
     const sends = Array.from({ length: 40 }, () => old.send(frameOf(64 * KIB)));
-    const hello = next.send(createFrame(emptyHeader(FrameKind.HELLO, 2), 0));
+    const hello = next.send(createFrame(emptyFrameHeader(FrameKind.HELLO, 2), 0));
     old.close();
     await Promise.all([...sends, hello]);
     channels[0]!.drainTo(0);
-    const sent = channels[0]!.sent.map((frame) => [generationOf(frame), numberOf(frame)]);
+    const sent = channels[0]!.sent.map((frame) => [generationOfFrame(frame), frameNumberOf(frame)]);
     expect(sent).toEqual([...Array.from({ length: 16 }, (_, number) => [1, number]), [2, 16]]);
   });
 

@@ -2,26 +2,26 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   createFrame,
-  emptyHeader,
+  emptyFrameHeader,
   FRAME_HEADER_BYTES,
-  FRAME_NUMBERS,
+  FRAME_NUMBER_LIMIT,
   FrameKind,
   MAX_FRAME_BYTES,
-  numberOf,
-  writeNumber,
+  frameNumberOf,
+  writeFrameNumber,
 } from '../../src/protocol/frame.ts';
 import {
   DATA_CHANNEL_WINDOW,
-  FrameOrder,
-  FrameWindow,
+  FrameReceiveOrder,
+  FrameSendWindow,
   maxWaitingFrames,
   SERVER_WINDOW,
 } from '../../src/transport/frameOrder.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 
 function frame(number: number, bytes = FRAME_HEADER_BYTES): ArrayBuffer {
-  const made = createFrame(emptyHeader(FrameKind.DATA, 1), bytes - FRAME_HEADER_BYTES);
-  writeNumber(made, number);
+  const made = createFrame(emptyFrameHeader(FrameKind.DATA, 1), bytes - FRAME_HEADER_BYTES);
+  writeFrameNumber(made, number);
   return made;
 }
 
@@ -31,11 +31,11 @@ describe('the order of frames of several connections', () => {
       fc.property(fc.array(fc.nat(3), { maxLength: 200 }), fc.infiniteStream(fc.nat(3)), (sentOver, arrivals) => {
         const channels: number[][] = [[], [], [], []];
         for (const [number, channel] of sentOver.entries()) channels[channel]!.push(number);
-        const order = new FrameOrder(DATA_CHANNEL_WINDOW);
+        const order = new FrameReceiveOrder(DATA_CHANNEL_WINDOW);
         const ordered: number[] = [];
         while (channels.some((channel) => channel.length > 0)) {
           const next = channels[arrivals.next().value!]!.shift();
-          if (next !== undefined) ordered.push(...order.add(frame(next)).map(numberOf));
+          if (next !== undefined) ordered.push(...order.add(frame(next)).map(frameNumberOf));
         }
         expect(ordered).toEqual(sentOver.map((_, number) => number));
       }),
@@ -43,21 +43,21 @@ describe('the order of frames of several connections', () => {
   });
 
   test('continues at 0 after the last number', () => {
-    const order = new FrameOrder(DATA_CHANNEL_WINDOW);
-    const count = FRAME_NUMBERS + 3;
+    const order = new FrameReceiveOrder(DATA_CHANNEL_WINDOW);
+    const count = FRAME_NUMBER_LIMIT + 3;
     const ordered: number[][] = [];
     for (let number = 0; number < count; number += 2) {
-      ordered.push(order.add(frame(number + 1)).map(numberOf), order.add(frame(number)).map(numberOf));
+      ordered.push(order.add(frame(number + 1)).map(frameNumberOf), order.add(frame(number)).map(frameNumberOf));
     }
     const wrong = ordered.flatMap((numbers, i) => {
-      const expected = i % 2 === 0 ? [] : [(i - 1) % FRAME_NUMBERS, i % FRAME_NUMBERS];
+      const expected = i % 2 === 0 ? [] : [(i - 1) % FRAME_NUMBER_LIMIT, i % FRAME_NUMBER_LIMIT];
       return numbers.join() === expected.join() ? [] : [{ numbers, expected }];
     });
     expect(wrong).toEqual([]);
   });
 
   test('fails if a number is repeated or too far ahead', () => {
-    const order = new FrameOrder(DATA_CHANNEL_WINDOW);
+    const order = new FrameReceiveOrder(DATA_CHANNEL_WINDOW);
     order.add(frame(0));
     expect(() => order.add(frame(0))).toThrow(ProtocolError);
     order.add(frame(2));
@@ -71,17 +71,17 @@ describe('the window of a sender', () => {
     ['data channels', DATA_CHANNEL_WINDOW],
     ['links through the server', SERVER_WINDOW],
   ])('admits fewer frames than there are numbers, over %s', (_name, size) => {
-    const window = new FrameWindow(size);
+    const window = new FrameSendWindow(size);
     let sent = 0;
     for (; window.admits(frame(0)); sent++) window.sent(frame(0));
-    expect([sent, sent < FRAME_NUMBERS]).toEqual([maxWaitingFrames(size), true]);
+    expect([sent, sent < FRAME_NUMBER_LIMIT]).toEqual([maxWaitingFrames(size), true]);
   });
 
   test('admits every frame again once all have arrived and full blocks are acknowledged', () => {
     const bytes = fc.integer({ min: FRAME_HEADER_BYTES, max: MAX_FRAME_BYTES });
     fc.assert(
       fc.property(fc.infiniteStream(bytes), (sizes) => {
-        const [window, order] = [new FrameWindow(SERVER_WINDOW), new FrameOrder(SERVER_WINDOW)];
+        const [window, order] = [new FrameSendWindow(SERVER_WINDOW), new FrameReceiveOrder(SERVER_WINDOW)];
         let next = frame(0);
         for (let number = 1; window.admits(next); number++) {
           window.sent(next);

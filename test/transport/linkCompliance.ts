@@ -3,7 +3,7 @@
  * programs, one for each end, so it can run in one process or in two tabs. A program throws if its
  * end violates the contract.
  */
-import { MAX_FRAME_BYTES, writeNumber } from '../../src/protocol/frame.ts';
+import { MAX_FRAME_BYTES, writeFrameNumber } from '../../src/protocol/frame.ts';
 import { HIGH_WATER_BYTES, type Link } from '../../src/transport/link.ts';
 import { PeerGoneError, UsageError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
@@ -52,7 +52,7 @@ function checkPattern(frame: ArrayBuffer, number: number, bytes: number, header 
   check(frame.byteLength === expected.length, `frame ${number} has ${frame.byteLength} bytes, not ${expected.length}`);
   const view = new Uint8Array(frame);
   // Links may number frames in their headers.
-  if (header.length > 0) writeNumber(frame, 0);
+  if (header.length > 0) writeFrameNumber(frame, 0);
   for (let i = 0; i < view.length; i++) check(view[i] === expected[i], `frame ${number} differs at byte ${i}`);
 }
 

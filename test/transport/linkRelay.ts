@@ -2,10 +2,10 @@
 import type { AddressInfo } from 'node:net';
 import * as v from 'valibot';
 import { WebSocketServer, WebSocket } from 'ws';
-import { LinkOpening, type LinkAnswer } from '../../src/protocol/serverLink.ts';
+import { ServerLinkOpening, type ServerLinkAnswer } from '../../src/protocol/serverLink.ts';
 import type { LinkSocket } from '../../src/transport/serverChannel.ts';
 
-const PAIRED = JSON.stringify({ type: 'paired' } satisfies LinkAnswer);
+const PAIRED = JSON.stringify({ type: 'paired' } satisfies ServerLinkAnswer);
 
 /** A tab's WebSocket to a {@link LinkRelay}. */
 export class RelaySocket extends EventTarget {
@@ -36,7 +36,7 @@ export class RelaySocket extends EventTarget {
     if (!this.isClosed) this.dispatchEvent(new MessageEvent('message', { data }));
   }
 
-  answer(answer: LinkAnswer): void {
+  answer(answer: ServerLinkAnswer): void {
     this.receive(JSON.stringify(answer));
   }
 
@@ -51,7 +51,7 @@ export class RelaySocket extends EventTarget {
 /** A server in this thread, whose behaviour a test changes. */
 export class LinkRelay {
   readonly urls: string[] = [];
-  readonly openings: LinkOpening[] = [];
+  readonly openings: ServerLinkOpening[] = [];
   readonly sockets: RelaySocket[] = [];
   /** Number of messages that {@link forward} has handled. */
   forwarded = 0;
@@ -60,7 +60,7 @@ export class LinkRelay {
   /** Handles a binary message of the socket `from`. */
   forward = (message: ArrayBuffer, from: RelaySocket): void => from.other?.receive(message);
   /** Handles the first message of a socket. */
-  open = (socket: RelaySocket, { channel }: LinkOpening): void => {
+  open = (socket: RelaySocket, { channel }: ServerLinkOpening): void => {
     const other = this.#waiting.get(channel);
     this.#waiting.set(channel, socket);
     if (other === undefined) return;
@@ -84,7 +84,7 @@ export class LinkRelay {
       this.forwarded += 1;
       return this.forward(data, socket);
     }
-    const opening = v.parse(LinkOpening, JSON.parse(data));
+    const opening = v.parse(ServerLinkOpening, JSON.parse(data));
     this.openings.push(opening);
     this.open(socket, opening);
   }
@@ -97,7 +97,7 @@ export async function startRelay(): Promise<{ openSocket: () => LinkSocket; clos
   const waiting = new Map<string, WebSocket>();
   server.on('connection', (socket) =>
     socket.once('message', (text: Buffer) => {
-      const { channel } = v.parse(LinkOpening, JSON.parse(String(text)));
+      const { channel } = v.parse(ServerLinkOpening, JSON.parse(String(text)));
       const other = waiting.get(channel);
       waiting.set(channel, socket);
       if (other === undefined) return;

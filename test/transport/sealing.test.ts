@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createLinkKeys, deriveSeals } from '../../src/transport/sealing.ts';
+import { createLinkKeys, deriveFrameSeals } from '../../src/transport/sealing.ts';
 import { ProtocolError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
 
@@ -11,8 +11,8 @@ const TAG_BYTES = 16;
 async function sealsOf(channels: readonly [string, string] = [CHANNEL, CHANNEL]) {
   const [a, b] = await Promise.all([createLinkKeys(subtle), createLinkKeys(subtle)]);
   return Promise.all([
-    deriveSeals(subtle, a, b.publicKey, channels[0], true),
-    deriveSeals(subtle, b, a.publicKey, channels[1], false),
+    deriveFrameSeals(subtle, a, b.publicKey, channels[0], true),
+    deriveFrameSeals(subtle, b, a.publicKey, channels[1], false),
   ]);
 }
 
@@ -28,7 +28,7 @@ describe('the keys of a link through the server', () => {
     ['no base64url', '!'.repeat(87)],
     ['no point of the curve', 'BA' + 'A'.repeat(85)],
   ])('are rejected if the other one is %s', async (_what, key) => {
-    const error = await errorOf(deriveSeals(subtle, await createLinkKeys(subtle), key, CHANNEL, true));
+    const error = await errorOf(deriveFrameSeals(subtle, await createLinkKeys(subtle), key, CHANNEL, true));
     expect(error).toBeInstanceOf(ProtocolError);
   });
 });

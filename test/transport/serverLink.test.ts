@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   createFrame,
-  emptyHeader,
+  emptyFrameHeader,
   FRAME_HEADER_BYTES,
   FrameKind,
-  generationOf,
+  generationOfFrame,
   MAX_FRAME_BYTES,
 } from '../../src/protocol/frame.ts';
-import type { ServerSignal } from '../../src/protocol/linkSignal.ts';
+import type { ServerLinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';
 import { CHECK_EVERY_MS, type LinkSocket } from '../../src/transport/serverChannel.ts';
@@ -54,7 +54,7 @@ function startPair(
   openSocket: OpenSocket,
   cryptos: readonly [LinkCrypto, LinkCrypto] = [globalThis.crypto, globalThis.crypto],
 ) {
-  const signals: ServerSignal[] = [];
+  const signals: ServerLinkSignal[] = [];
   const pair: [PeerAttempt, PeerAttempt] = [0, 1].map((end) =>
     attemptOf(end === 0, openSocket, {
       crypto: cryptos[end]!,
@@ -89,7 +89,7 @@ async function turns(count: number): Promise<void> {
 }
 
 function frameOf(bytes: number, value = 0, generation = GENERATION): ArrayBuffer {
-  const frame = createFrame(emptyHeader(FrameKind.DATA, generation), bytes - FRAME_HEADER_BYTES);
+  const frame = createFrame(emptyFrameHeader(FrameKind.DATA, generation), bytes - FRAME_HEADER_BYTES);
   new Uint8Array(frame, FRAME_HEADER_BYTES).fill(value);
   return frame;
 }
@@ -212,7 +212,7 @@ describe('connecting through the server', () => {
 
   test('delivers frames that arrive before this end has received the other key', async () => {
     const relay = new LinkRelay();
-    const late: ServerSignal[] = [];
+    const late: ServerLinkSignal[] = [];
     const first: PeerAttempt = attemptOf(true, relay.openSocket, { onsignal: (signal) => second.signal(signal) });
     const second = attemptOf(false, relay.openSocket, { onsignal: (signal) => late.push(signal) });
     const b = await second.link;
@@ -299,7 +299,7 @@ describe('connecting through the server', () => {
 
   test('is cancelled by an abort while it waits for the other end, and then sends no signal', async () => {
     const relay = new LinkRelay();
-    const signals: ServerSignal[] = [];
+    const signals: ServerLinkSignal[] = [];
     const attempt = attemptOf(true, relay.openSocket, { onsignal: (signal) => signals.push(signal) });
     attempt.abort();
     attempt.abort();
@@ -435,7 +435,7 @@ describe('an open link through the server', () => {
     const { relay, a } = await openPair([globalThis.crypto, INSECURE]);
     const sent: number[] = [];
     relay.forward = (message, from) => {
-      if (from === relay.sockets[0]) sent.push(generationOf(message));
+      if (from === relay.sockets[0]) sent.push(generationOfFrame(message));
       from.other!.receive(message);
     };
     const shared = new SharedLink(a);

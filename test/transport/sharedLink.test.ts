@@ -1,8 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { createFrame, emptyHeader, FRAME_HEADER_BYTES, FrameKind, readHeader } from '../../src/protocol/frame.ts';
-import { handshake, type Hello } from '../../src/transport/handshake.ts';
+import {
+  createFrame,
+  emptyFrameHeader,
+  FRAME_HEADER_BYTES,
+  FrameKind,
+  readFrameHeader,
+} from '../../src/protocol/frame.ts';
+import { performHandshake, type HelloMessage } from '../../src/transport/handshake.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../src/transport/memoryLink.ts';
 import { MAX_EARLY_BYTES, SharedLink } from '../../src/transport/sharedLink.ts';
@@ -17,7 +23,7 @@ function sharedPair(): [SharedLink, SharedLink] {
 }
 
 const dataOf = (generation: number, bytes = 4): ArrayBuffer =>
-  createFrame(emptyHeader(FrameKind.DATA, generation), bytes);
+  createFrame(emptyFrameHeader(FrameKind.DATA, generation), bytes);
 
 /** Resolves when all frames sent over memory links have arrived. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -37,7 +43,7 @@ function closesOf(shared: SharedLink): unknown[][] {
   return closes;
 }
 
-const hello = (generation: number, rank: number): Hello => ({
+const hello = (generation: number, rank: number): HelloMessage => ({
   room: 'K7F3QX',
   generation,
   member: `member-${rank}`,
@@ -46,7 +52,10 @@ const hello = (generation: number, rank: number): Hello => ({
 
 /** Performs the handshake over a view, as `rank` of two. */
 async function shakeHands(view: Link, generation: number, rank: number): Promise<Link> {
-  await handshake(view, hello(generation, rank), hello(generation, 1 - rank), { timeoutMs: 5000, clock: systemClock });
+  await performHandshake(view, hello(generation, rank), hello(generation, 1 - rank), {
+    timeoutMs: 5000,
+    clock: systemClock,
+  });
   return view;
 }
 
@@ -228,7 +237,7 @@ describe('the change to the next generation', () => {
     const [newA, newB] = await Promise.all([early, late]);
     const next = new Promise<ArrayBuffer>((resolve) => (newB.onframe = resolve));
     await newA.send(dataOf(2, 3));
-    expect(readHeader(await next)).toMatchObject({ kind: FrameKind.DATA, generation: 2 });
+    expect(readFrameHeader(await next)).toMatchObject({ kind: FrameKind.DATA, generation: 2 });
     expect(newA.counters.framesReceived).toBe(2);
   });
 

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import {
-  Activity,
-  FIRST_LIMIT_MS,
-  isBehindWork,
-  LEAST_LIMIT_MS,
-  MAX_AWAITED,
-  pulseOf,
-  pulsesBehind,
+  ThreadActivity,
+  FIRST_TASK_LIMIT_MS,
+  isWorkingOrAwaitsWork,
+  MIN_TASK_LIMIT_MS,
+  MAX_AWAITED_RANKS,
+  pulseFromActivity,
+  pulsesOfAwaited,
   type Pulse,
 } from '../../src/util/activity.ts';
 import { deferred } from '../../src/util/deferred.ts';
@@ -14,7 +14,7 @@ import { ManualClock } from '../manualClock.ts';
 
 test('a task may take 8 times its longest time so far, at least a minute, and 10 minutes the first time', async () => {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   const limits: number[] = [];
   for (const [step, seconds] of [1, 20, 5, 1].entries()) {
     await activity.during(`step ${step}`, () => {
@@ -22,26 +22,26 @@ test('a task may take 8 times its longest time so far, at least a minute, and 10
       clock.advance(seconds * 1000);
     });
   }
-  expect(limits).toEqual([FIRST_LIMIT_MS, LEAST_LIMIT_MS, 160_000, 160_000]);
+  expect(limits).toEqual([FIRST_TASK_LIMIT_MS, MIN_TASK_LIMIT_MS, 160_000, 160_000]);
 });
 
 test('the time between tasks has the limit of the longest task', async () => {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   const before = activity.report.limitMs;
   await activity.during('load the data', () => clock.advance(30_000));
   await activity.during('step 0', () => clock.advance(1_000));
-  expect([before, activity.report.limitMs]).toEqual([FIRST_LIMIT_MS, 240_000]);
+  expect([before, activity.report.limitMs]).toEqual([FIRST_TASK_LIMIT_MS, 240_000]);
 });
 
 test('a task that fails ends, and does not count for limits', async () => {
-  const activity = new Activity(new ManualClock());
+  const activity = new ThreadActivity(new ManualClock());
   await expect(activity.during('step 0', () => Promise.reject(new Error('No.')))).rejects.toThrow('No.');
-  expect(activity.report).toMatchObject({ task: '', limitMs: FIRST_LIMIT_MS });
+  expect(activity.report).toMatchObject({ task: '', limitMs: FIRST_TASK_LIMIT_MS });
 });
 
 test('the innermost task in progress is reported', async () => {
-  const activity = new Activity(new ManualClock());
+  const activity = new ThreadActivity(new ManualClock());
   const seen: string[] = [];
   activity.listeners.add(({ task }) => seen.push(task));
   await activity.during('warm up', () => activity.during('step 0', () => {}));
@@ -50,7 +50,7 @@ test('the innermost task in progress is reported', async () => {
 
 test('progress restarts the time of a task, and is reported at most once a second', async () => {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   const done = deferred();
   const loading = activity.during('load the data', () => done.promise);
   const reported: number[] = [];
@@ -67,7 +67,7 @@ test('progress restarts the time of a task, and is reported at most once a secon
 });
 
 test('bytes that are added on any rank count as progress', () => {
-  const activity = new Activity(new ManualClock());
+  const activity = new ThreadActivity(new ManualClock());
   const count = activity.countBytes();
   const counted = [[0, 10], [5, 10], [5, 10], [0, 0], [3, 0]].map((bytesPerRank) => {
     count(bytesPerRank);
@@ -78,7 +78,7 @@ test('bytes that are added on any rank count as progress', () => {
 
 test('a task inside another one, such as a short pass in a warm-up, does not limit usual tasks of its kind', async () => {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   const limitOfStep = async (size: number, ms: number): Promise<number> => {
     let limitMs = 0;
     const take = (): void => {
@@ -90,8 +90,8 @@ test('a task inside another one, such as a short pass in a warm-up, does not lim
   };
   const limits = [await activity.during('warm up', () => limitOfStep(1, 4_000))];
   for (const size of [1, 32, 32]) limits.push(await limitOfStep(size, size * 3_000));
-  expect(limits).toEqual([FIRST_LIMIT_MS, FIRST_LIMIT_MS, 8 * 3_000 * 32, 8 * 3_000 * 32]);
-  const slow = new Activity(clock);
+  expect(limits).toEqual([FIRST_TASK_LIMIT_MS, FIRST_TASK_LIMIT_MS, 8 * 3_000 * 32, 8 * 3_000 * 32]);
+  const slow = new ThreadActivity(clock);
   await slow.during('warm up', () => slow.during('step 0', () => clock.advance(4_000), 1));
   let first = 0;
   await slow.during('step 0', () => void (first = slow.report.limitMs), 32);
@@ -100,7 +100,7 @@ test('a task inside another one, such as a short pass in a warm-up, does not lim
 
 test('a large task may take longer than a small one of its kind', async () => {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   await activity.during('evaluate', () => clock.advance(10_000), 16);
   let limitMs = 0;
   await activity.during('evaluate', () => void ({ limitMs } = activity.report), 256);
@@ -109,7 +109,7 @@ test('a large task may take longer than a small one of its kind', async () => {
 
 test('a task can end before its function does, and a wait for other ranks after this end does not count for limits', async () => {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   const tasks: string[] = [];
   await activity.during('step 0', (end) => {
     clock.advance(20_000);
@@ -150,24 +150,24 @@ test.each([
     false,
   ],
 ] as const)('isBehindWork is %s', (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
-  expect(isBehindWork('A', (member) => pulses[member])).toBe(isBehind);
+  expect(isWorkingOrAwaitsWork('A', (member) => pulses[member])).toBe(isBehind);
 });
 
 test('pulsesBehind returns the pulses of all ranks that a rank waits for', () => {
   const pulses: Partial<Record<string, Pulse>> = { A: awaiting('B'), B: awaiting('A', 'C'), C: WORKS, D: WORKS };
-  expect([...pulsesBehind(['A'], (member) => pulses[member]).keys()]).toEqual(['A', 'B', 'C']);
+  expect([...pulsesOfAwaited(['A'], (member) => pulses[member]).keys()]).toEqual(['A', 'B', 'C']);
 });
 
 test('a pulse names only a limited number of the ranks that its thread waits for', () => {
-  const activity = new Activity(new ManualClock());
-  expect(pulseOf(activity.report)).not.toHaveProperty('awaits');
+  const activity = new ThreadActivity(new ManualClock());
+  expect(pulseFromActivity(activity.report)).not.toHaveProperty('awaits');
   activity.awaits = () => Array.from({ length: 100 }, (_, i) => `m${i}`);
-  expect(pulseOf(activity.report).awaits).toHaveLength(MAX_AWAITED);
+  expect(pulseFromActivity(activity.report).awaits).toHaveLength(MAX_AWAITED_RANKS);
 });
 
 test('a thread with unsent bytes is in the task "send", until a minute after the last byte was sent', () => {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   let sent = 0;
   const seen: string[] = [];
   activity.traffic = () => ({ unsent: 1_000_000 - sent, sent, received: 0 });
@@ -184,7 +184,7 @@ test('a thread with unsent bytes is in the task "send", until a minute after the
 });
 
 test('a thread that computes while its links send is in its computing task', async () => {
-  const activity = new Activity(new ManualClock());
+  const activity = new ThreadActivity(new ManualClock());
   activity.traffic = () => ({ unsent: 1, sent: 1, received: 0 });
   await activity.during('step 3', () => expect(activity.report).toMatchObject({ task: 'step 3', ms: 0 }));
 });
@@ -192,7 +192,7 @@ test('a thread that computes while its links send is in its computing task', asy
 /** Plays reports every two seconds; each traffic is the bytes sent so far, and those that wait. */
 function latenessOf(traffics: [sent: number, unsent: number][]): number[] {
   const clock = new ManualClock();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   return traffics.map(([sent, unsent]) => {
     clock.advance(2_000);
     activity.traffic = () => ({ unsent, sent, received: 0 });

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { startEngine } from '../../src/engine/page.ts';
-import { nextMembership, describeStep, INITIAL_MEMBERSHIP } from '../../src/engine/membership/membership.ts';
+import { nextMembership, describeMembershipStep, INITIAL_MEMBERSHIP } from '../../src/engine/membership/membership.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { debugLog, setDebugPatterns } from '../../src/util/debugLog.ts';
 import { rankZeroOfTwo } from '../collectives/faultyRanks.ts';
@@ -208,7 +208,7 @@ describe('a page', () => {
 test('a line of membership names event, phases and effects', () => {
   const before = nextMembership(INITIAL_MEMBERSHIP, { type: 'admitted', member: 'ada' }).state;
   const event = { type: 'pause', run: 1, generation: 0, waitingFor: 1 } as const;
-  expect(describeStep(before, event, nextMembership(before, event))).toBe(
+  expect(describeMembershipStep(before, event, nextMembership(before, event))).toBe(
     'Member ada, generation 0: pause, WAITING; effects: none.',
   );
 });

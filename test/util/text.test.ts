@@ -1,8 +1,13 @@
 import { expect, test } from 'vitest';
-import { list, nameRanks } from '../../src/util/text.ts';
+import { listInWords, nameRanks } from '../../src/util/text.ts';
 
 test('lists are formatted with commas, and with "and" before the last item', () => {
-  expect([list([]), list([1]), list([1, 3]), list([1, 2, 3])]).toEqual(['', '1', '1 and 3', '1, 2 and 3']);
+  expect([listInWords([]), listInWords([1]), listInWords([1, 3]), listInWords([1, 2, 3])]).toEqual([
+    '',
+    '1',
+    '1 and 3',
+    '1, 2 and 3',
+  ]);
 });
 
 test('nameRanks names one rank, several ranks, and some of more than eight ranks', () => {

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { useWasm } from '../../src/engine/device/wasmBackend.ts';
+import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { causalAttention, causalMask } from '../../src/gpu/kernels/attention/causalAttention.ts';
 import { columnSum } from '../../src/gpu/kernels/columnSum.ts';
 import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
@@ -14,7 +14,7 @@ import { expectEqualsCpu, integers, uniform, type Input, type Op } from '../gpu/
 
 beforeAll(async () => {
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
-  expect(await useWasm()).toBe(true);
+  expect(await switchToWasmBackend()).toBe(true);
 });
 afterAll(() => tf.setBackend('cpu'));
 

@@ -2,16 +2,16 @@
 import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { useWasm } from '../../src/engine/device/wasmBackend.ts';
-import { allocate, free, wasmBackend } from '../../src/wasm/backend.ts';
+import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
+import { allocateWasmMemory, freeWasmMemory, wasmBackend } from '../../src/wasm/backend.ts';
 import { declareInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
 import { variablesOf, type ModelVariables } from '../../src/parallel/backward/flatten.ts';
-import { differentiateAlone } from '../../src/parallel/backward/pass.ts';
+import { differentiatePassAlone } from '../../src/parallel/backward/pass.ts';
 import { mlpTask, read, testReplays, Trainer } from '../replayCases.ts';
 
 beforeAll(async () => {
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
-  expect(await useWasm()).toBe(true);
+  expect(await switchToWasmBackend()).toBe(true);
 });
 afterAll(() => tf.setBackend('cpu'));
 
@@ -28,7 +28,7 @@ async function checkedSteps(
   let runs = 0;
   for (let step = 0; step < 6; step++) {
     const inputs = inputsOf(step);
-    const eager = differentiateAlone(() => loss(inputs), variables);
+    const eager = differentiatePassAlone(() => loss(inputs), variables);
     const counted = declareInputs(inputs, () => {
       runs += 1;
       return loss(inputs);
@@ -129,8 +129,8 @@ test('the memory of tensors and of the module does not grow in 200 steps, and is
   const backend = wasmBackend()!;
   /** Tensors, and where the module has room for 1 MB. */
   const held = (): number[] => {
-    const offset = allocate(backend, 1e6);
-    free(backend, offset);
+    const offset = allocateWasmMemory(backend, 1e6);
+    freeWasmMemory(backend, offset);
     return [tf.memory().numTensors, backend.numDataIds(), offset];
   };
   const trainer = new Trainer(await mlpTask());

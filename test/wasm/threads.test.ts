@@ -7,11 +7,11 @@ import { systemClock } from '../../src/util/clock.ts';
 import { compileSimd } from '../../src/util/simdModule.ts';
 import { DeviceError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
-import { DIVISIONS, type DividedName } from '../../src/wasm/divisions.ts';
+import { CALL_DIVISIONS, type DividedName } from '../../src/wasm/divisions.ts';
 import { instantiateAll } from '../../src/wasm/instance.ts';
 import { MODULE } from '../../src/wasm/moduleBytes.ts';
 import { withSharedMemory } from '../../src/wasm/sharedMemory.ts';
-import { Threads, type ThreadStart } from '../../src/wasm/threads.ts';
+import { WasmThreads, type ThreadStart } from '../../src/wasm/threads.ts';
 
 const PAGES = 256;
 /** Most threads whose memory the calls below leave room for. */
@@ -139,7 +139,7 @@ function expectedOf(call: Call): Uint8Array[] {
 describe('parts of a call have the bits of the whole call:', () => {
   test.each(CALLS)('%s', (_, call) => {
     const expected = expectedOf(call);
-    const division = DIVISIONS[call.name];
+    const division = CALL_DIVISIONS[call.name];
     const units = division.units(call.args);
     expect(units).toBeGreaterThan(1);
     for (const parts of [2, 3, 7].map((count) => Math.min(count, units))) {
@@ -169,7 +169,7 @@ afterAll(() => Promise.all(started.map((worker) => worker.terminate())));
 describe('threads', () => {
   test('compute calls with the bits of one thread, while other threads start and sleep', async () => {
     const memory = sharedMemory();
-    const threads = new Threads(modules, memory, { clock: systemClock, create: startThread });
+    const threads = new WasmThreads(modules, memory, { clock: systemClock, create: startThread });
     const all = CALLS.map(([, call]) => ({ call, expected: expectedOf(call) }));
     for (const count of [1, 3, 2, 4, 1]) {
       const before = started.length;
@@ -185,7 +185,7 @@ describe('threads', () => {
   });
 
   test('compute nothing after a call has failed, because a thread may still write parts of it', () => {
-    const threads = new Threads(modules, sharedMemory(), { clock: systemClock, create: () => {} });
+    const threads = new WasmThreads(modules, sharedMemory(), { clock: systemClock, create: () => {} });
     threads.count = 2;
     const outside = product(64, 64, 64, false);
     outside.args[0] = PAGES * 65_536;
@@ -207,7 +207,7 @@ describe('calls are computed by one thread for a while', () => {
     const readings = [0, 0, 0, 1, 1 + waitMs];
     let reads = 0;
     const clock = { now: () => readings[reads++ % readings.length]! };
-    const threads = new Threads(modules, sharedMemory(), { clock, create: () => {} });
+    const threads = new WasmThreads(modules, sharedMemory(), { clock, create: () => {} });
     threads.count = 2;
     return Array.from({ length: calls }, () => {
       const before = reads;

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { useWasm } from '../../src/engine/device/wasmBackend.ts';
+import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { GRADIENTS_IN_JAVASCRIPT } from '../../src/engine/device/wasmWindows.ts';
 import { createRng } from '../../src/util/rng.ts';
 import { wasmBackend } from '../../src/wasm/backend.ts';
@@ -13,7 +13,7 @@ const stock = new Map(['AvgPoolGrad', 'AvgPool3DGrad'].map((name) => [name, tf.g
 
 beforeAll(async () => {
   setWasmPaths('node_modules/@tensorflow/tfjs-backend-wasm/dist/');
-  expect(await useWasm()).toBe(true);
+  expect(await switchToWasmBackend()).toBe(true);
 });
 afterAll(() => tf.setBackend('cpu'));
 

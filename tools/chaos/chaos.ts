@@ -1,6 +1,6 @@
 /** `tools chaos`: trains in real tabs, injects faults, and reports how the run recovered. */
-import { isElastic } from '../../src/spec/job.ts';
-import { messageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
+import { isElasticJob } from '../../src/spec/job.ts';
+import { errorMessageOf, PeergradError, UsageError } from '../../src/util/errors.ts';
 import { ensureBuilt } from '../../launcher/build.ts';
 import type { BackendMode, GpuMode } from '../../launcher/browser/browser.ts';
 import { ensureBrowser } from '../../launcher/browser/findBrowser.ts';
@@ -50,7 +50,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
   const job = { epochs: ENDLESS_EPOCHS, hashEvery: HASH_EVERY, ...options };
   const resolved = await resolveTraining(job);
   const { seed, strategy } = resolved.job;
-  if (!isElastic(resolved.job)) {
+  if (!isElasticJob(resolved.job)) {
     throw new UsageError(
       `With the strategy ${strategy}, tabs cannot join and leave during a run. Remove --strategy to use ddp.`,
     );
@@ -79,7 +79,7 @@ export async function chaos(options: ChaosOptions, io: Io): Promise<void> {
     } catch (error) {
       // The report covers the time until the error.
       io.signal.throwIfAborted();
-      problem = messageOf(error);
+      problem = errorMessageOf(error);
     }
   } finally {
     await pool.close();

@@ -1,7 +1,7 @@
 /** A tab in its own browser, so that faults of the browser's processes affect one rank only. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
-import { messageOf } from '../../src/util/errors.ts';
+import { errorMessageOf } from '../../src/util/errors.ts';
 import { closeBrowser, launchBrowser, type LaunchOptions } from '../../launcher/browser/browser.ts';
 import { loadPage, ownProfile } from '../../launcher/browser/tabs.ts';
 
@@ -39,7 +39,7 @@ export class LiveTab {
     this.#isCopy = shared.isCopy;
     shared.names.set(page, name);
     page.on('crash', () => shared.options.oncrash(name));
-    page.on('pageerror', (error) => shared.options.onerror(name, messageOf(error)));
+    page.on('pageerror', (error) => shared.options.onerror(name, errorMessageOf(error)));
   }
 
   /** @throws (rejects) PeergradError if the browser does not start or the page cannot be loaded. */

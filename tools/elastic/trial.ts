@@ -1,7 +1,7 @@
 /** One job of `tools elastic` in real tabs. One tab is killed, and another one joins. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { TimeoutError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -120,7 +120,7 @@ export async function runTrial({ browser, url, seed, backend }: TrialOptions): P
   };
   try {
     const late = (): Error => new TimeoutError(`Timed out: seed ${seed} took more than ${TIMEOUT_MS / 1000} s.`);
-    return await within(systemClock, TIMEOUT_MS, run(), late);
+    return await withinDeadline(systemClock, TIMEOUT_MS, run(), late);
   } finally {
     await Promise.all(contexts.map((context) => context.close()));
   }

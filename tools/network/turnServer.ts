@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError } from '../../src/util/errors.ts';
 
@@ -102,7 +102,12 @@ export class TurnServer {
 }
 
 function inTime<T>(promise: Promise<T>, what: string): Promise<T> {
-  return within(systemClock, DEADLINE_MS, promise, () => new PeergradError(`${COTURN} did not ${what} in time.`));
+  return withinDeadline(
+    systemClock,
+    DEADLINE_MS,
+    promise,
+    () => new PeergradError(`${COTURN} did not ${what} in time.`),
+  );
 }
 
 async function freePort(): Promise<number> {

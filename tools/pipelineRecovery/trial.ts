@@ -3,7 +3,7 @@ import type { BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { JobSpec } from '../../src/spec/job.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { within } from '../../src/util/deadline.ts';
+import { withinDeadline } from '../../src/util/deadline.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -129,7 +129,7 @@ export async function runTrial({ browser, server, job, tabs, seed }: TrialOption
       const states = [...latest].map(([name, detail]) => `${name}: ${detail}`);
       return new TimeoutError(`Timed out: seed ${seed} took more than ${TIMEOUT_MS / 1000} s. ${states.join('; ')}`);
     };
-    return await within(systemClock, TIMEOUT_MS, run(), late);
+    return await withinDeadline(systemClock, TIMEOUT_MS, run(), late);
   } finally {
     await Promise.all(contexts.map((context) => context.close()));
   }

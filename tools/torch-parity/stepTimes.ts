@@ -5,7 +5,7 @@
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
-import { median, mediansOf } from '../../src/util/statistics.ts';
+import { median, mediansOfFields } from '../../src/util/statistics.ts';
 import { runPython } from './python.ts';
 
 export const WORKLOAD = {
@@ -42,7 +42,7 @@ const REFERENCE = path.join(import.meta.dirname, 'stepTimes.py');
 export async function compareStepTimes(python: string): Promise<StepTimesComparison> {
   const steps = await peergradSteps();
   const times = JSON.parse(await runPython(python, [REFERENCE], JSON.stringify(WORKLOAD))) as number[];
-  return { torch: median(times), peergrad: mediansOf(steps) };
+  return { torch: median(times), peergrad: mediansOfFields(steps) };
 }
 
 /** Trains in two threads that a message port connects. Returns the times of rank 0. */

@@ -5,7 +5,7 @@ import * as tf from '@tensorflow/tfjs';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { Mesh } from '../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../src/collectives/processGroup.ts';
-import { useWasm } from '../../src/engine/device/wasmBackend.ts';
+import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
 import { declareInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
@@ -19,7 +19,7 @@ const { sizes, worldSize, batch, warmUpSteps, steps } = WORKLOAD;
 const [inputs, hidden, classes] = sizes;
 
 setWasmPaths(`${path.resolve(import.meta.dirname, '../../node_modules/@tensorflow/tfjs-backend-wasm/dist')}/`);
-await useWasm();
+await switchToWasmBackend();
 
 const links = new Map([[1 - rank, createPortLink(port)]]);
 const group = new ProcessGroup(new Mesh({ rank, worldSize, generation: 1, links }));

@@ -9,8 +9,8 @@ const MISSING = {
 
 async function load(): Promise<void> {
   try {
-    const { start } = await import('../main.tsx');
-    await start();
+    const { startPage } = await import('../main.tsx');
+    await startPage();
   } catch (error) {
     console.error(error);
     showMissing();

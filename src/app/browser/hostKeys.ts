@@ -3,7 +3,7 @@
  * tab uses the key to become a host of the room again.
  */
 import * as v from 'valibot';
-import { remembered } from './remembered.ts';
+import { localStorageValue } from './remembered.ts';
 
 /** The number of rooms whose keys are stored. A key is valid for a day. */
 const MAX_ROOMS = 16;
@@ -11,7 +11,7 @@ const MAX_ROOMS = 16;
 const Keys = v.array(v.strictObject({ room: v.string(), key: v.string() }));
 type Keys = v.InferOutput<typeof Keys>;
 
-const stored = remembered('peergrad.hostKeys');
+const stored = localStorageValue('peergrad.hostKeys');
 
 export function hostKeyOf(room: string): string | undefined {
   return read().find((one) => one.room === room)?.key;

@@ -14,7 +14,7 @@ const LOCAL_IPV4 = /^(10|127|169\.254|172\.(1[6-9]|2\d|3[01])|192\.168)\.[\d.]+$
 const LOCAL_IPV6 = /^\[(::1\]|f[cd]|fe[89ab])/;
 
 /** The facts that decide whether a page needs the permission, and whether the page has it. */
-export interface Surroundings {
+export interface LocalNetworkSurroundings {
   permissions: Pick<Permissions, 'query'> | undefined;
   isSecure: boolean;
   /** The page's host name. */
@@ -26,8 +26,8 @@ export interface Surroundings {
  * for a page from the local network, which does not need the permission, or for an insecure page,
  * which cannot have it.
  */
-export async function watchLocalNetwork(
-  { permissions, isSecure, host }: Surroundings,
+export async function watchLocalNetworkPermission(
+  { permissions, isSecure, host }: LocalNetworkSurroundings,
   report: (state: PermissionState) => void,
 ): Promise<void> {
   if (permissions === undefined || !isSecure || isLocalHost(host)) return;
@@ -51,9 +51,9 @@ function isLocalHost(host: string): boolean {
 const state = signal<PermissionState | null>(null);
 let watching: Promise<void> | null = null;
 
-/** Resolves when {@link localNetwork} is known. */
-export function askLocalNetwork(): Promise<void> {
-  watching ??= watchLocalNetwork(
+/** Resolves when {@link localNetworkPermission} is known. */
+export function awaitLocalNetworkPermission(): Promise<void> {
+  watching ??= watchLocalNetworkPermission(
     { permissions: navigator.permissions, isSecure: isSecureContext, host: location.hostname },
     (now) => (state.value = now),
   );
@@ -64,7 +64,7 @@ export function askLocalNetwork(): Promise<void> {
  * Returns a signal with the state of the permission. The state is `null` if it is not known yet, or
  * if this page does not need the permission.
  */
-export function localNetwork(): ReadonlySignal<PermissionState | null> {
-  void askLocalNetwork();
+export function localNetworkPermission(): ReadonlySignal<PermissionState | null> {
+  void awaitLocalNetworkPermission();
   return state;
 }

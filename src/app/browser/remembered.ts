@@ -4,7 +4,7 @@
  * A value in the storage of the browser. If storage is forbidden, the value is kept until the page
  * is closed.
  */
-export function remembered(key: string): { get(): string | null; set(value: string | null): void } {
+export function localStorageValue(key: string): { get(): string | null; set(value: string | null): void } {
   return {
     get() {
       try {

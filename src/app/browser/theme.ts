@@ -4,21 +4,21 @@
  */
 import { computed, effect, signal } from '@preact/signals';
 import { prefersDark, windowWidth } from './env.ts';
-import { remembered } from './remembered.ts';
+import { localStorageValue } from './remembered.ts';
 
 type Theme = 'light' | 'dark';
 
-const storedTheme = remembered('peergrad.theme');
-const storedSize = remembered('peergrad.size');
+const storedTheme = localStorageValue('peergrad.theme');
+const storedSize = localStorageValue('peergrad.size');
 
 /** The user's choice; `null` if the system's setting applies. */
 const chosen = signal<Theme | null>(readTheme());
 export const theme = computed<Theme>(() => chosen.value ?? (prefersDark.value ? 'dark' : 'light'));
 /** Whether letters are 1.5 times as large, for a projector. */
-export const projector = signal(storedSize.get() === 'projector');
+export const isProjectorSize = signal(storedSize.get() === 'projector');
 
 /** The factor that multiplies all sizes: `--zoom` of the style sheets. */
-export const zoom = computed(() => (projector.value ? 1.5 : 1));
+export const zoom = computed(() => (isProjectorSize.value ? 1.5 : 1));
 /** The smallest text size on a canvas, pixels. */
 export const smallText = computed(() => 13 * zoom.value);
 
@@ -45,9 +45,9 @@ export function toggleTheme(): void {
   storedTheme.set(chosen.peek());
 }
 
-export function toggleProjector(): void {
-  projector.value = !projector.peek();
-  storedSize.set(projector.peek() ? 'projector' : null);
+export function toggleProjectorSize(): void {
+  isProjectorSize.value = !isProjectorSize.peek();
+  storedSize.set(isProjectorSize.peek() ? 'projector' : null);
 }
 
 /**
@@ -58,7 +58,7 @@ export function lookAs(query: URLSearchParams): void {
   const asked = query.get('theme');
   if (isTheme(asked)) chosen.value = asked;
   const size = query.get('size');
-  if (size !== null) projector.value = size === 'projector';
+  if (size !== null) isProjectorSize.value = size === 'projector';
 }
 
 /** Writes the theme, the width and the size to attributes that style sheets read. */
@@ -66,7 +66,7 @@ export function applyTheme(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;
     document.documentElement.dataset['width'] = pageWidth.value;
-    document.documentElement.dataset['size'] = projector.value ? 'projector' : 'normal';
+    document.documentElement.dataset['size'] = isProjectorSize.value ? 'projector' : 'normal';
   });
 }
 

@@ -3,7 +3,7 @@
  * line over faint raw values. All charts of a page show the same range of x. A drag selects a
  * range, and a double click or Escape resets it. The crosshairs of the charts move together.
  */
-import { coloursOf } from '../components/canvas.ts';
+import { styleColoursOf } from '../components/canvas.ts';
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
@@ -23,13 +23,13 @@ interface ChartData {
  * A mark at one position on the x axis: a line with a label, or a notch below the curve if the
  * label is `null`.
  */
-export interface Mark {
+export interface ChartMark {
   x: number;
   label: string | null;
 }
 
 /** A range of the x axis. */
-export interface Range {
+export interface ChartRange {
   min: number;
   max: number;
 }
@@ -38,7 +38,7 @@ interface Props {
   /** Charts with the same key move their crosshairs together. */
   sync: string;
   data: ChartData;
-  marks: readonly Mark[];
+  marks: readonly ChartMark[];
   height: number;
   points: boolean;
   /** A fixed range of the y axis. If it is missing, the range follows the data. */
@@ -46,7 +46,7 @@ interface Props {
   /** Whether the y axis is logarithmic. This cannot change after the chart has been created. */
   isLog?: boolean;
   /** The visible range of the x axis; `null` means all. */
-  shown: Signal<Range | null>;
+  shown: Signal<ChartRange | null>;
   /** The position on the x axis at which the user points in another view. */
   pointedX: number | null;
   formatX: (value: number) => string;
@@ -99,7 +99,7 @@ function aligned({ x, raw, line }: ChartData): uPlot.AlignedData {
   return [x as number[], (raw ?? line) as number[], line as number[]];
 }
 
-function show(plot: uPlot, stretch: Range | null): void {
+function show(plot: uPlot, stretch: ChartRange | null): void {
   const [xs] = plot.data;
   plot.setScale('x', stretch ?? { min: xs[0] ?? 0, max: xs.at(-1) ?? 1 });
 }
@@ -128,7 +128,7 @@ function optionsFor(
   current: { readonly current: Props },
 ): uPlot.Options {
   const style = getComputedStyle(host);
-  const colour = coloursOf(host);
+  const colour = styleColoursOf(host);
   const axis = {
     stroke: colour('--dim'),
     font: `${text}px ${style.fontFamily}`,
@@ -214,7 +214,7 @@ function optionsFor(
  * Draws the marks. A mark with a label is a faint line; its label is only shown if there is room. A
  * mark without a label is a notch.
  */
-function drawMarks(plot: uPlot, marks: readonly Mark[], text: number, colour: (name: string) => string): void {
+function drawMarks(plot: uPlot, marks: readonly ChartMark[], text: number, colour: (name: string) => string): void {
   const { ctx, bbox } = plot;
   const scale = uPlot.pxRatio;
   const gap = 4 * scale;

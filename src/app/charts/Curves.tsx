@@ -11,23 +11,23 @@ import {
 } from '../locales/format.ts';
 import { metricEntries, type MetricName } from '../../spec/measures.ts';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
-import { smooth, smoothingFor } from '../state/series.ts';
-import type { Evaluation } from '../state/runProgress.ts';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
-import type { Pointed } from './axis.ts';
-import { Chart, type Mark, type Range } from './Chart.tsx';
+import { smoothCurve, smoothingWeightFor } from '../state/series.ts';
+import type { EvaluationView } from '../state/runProgress.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
+import type { PointedStep } from './axis.ts';
+import { Chart, type ChartMark, type ChartRange } from './Chart.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
 import { RateCurve } from './RateCurve.tsx';
-import { marksOf, describeChange, xOf, type MarkPosition } from './marks.ts';
+import { chartMarksOfRun, describeChange, xOfChartMark, type ChartMarkPosition } from './marks.ts';
 import { type XAxis } from './axis.ts';
 
-const ORIGIN: MarkPosition = { step: -1, at: 0 };
-const NO_MARKS: readonly Mark[] = [];
+const ORIGIN: ChartMarkPosition = { step: -1, at: 0 };
+const NO_MARKS: readonly ChartMark[] = [];
 
 interface Props {
-  run: Run;
-  pointed: Signal<Pointed | null>;
+  run: ShownRun;
+  pointed: Signal<PointedStep | null>;
 }
 
 /**
@@ -36,10 +36,10 @@ interface Props {
  * instead.
  */
 export function Curves({ run, pointed }: Props) {
-  const { charts } = messages.value;
+  const { charts } = uiMessages.value;
   const axis = useSignal<XAxis>('step');
   const isLog = useSignal(false);
-  const shown = useSignal<Range | null>(null);
+  const shown = useSignal<ChartRange | null>(null);
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       if (event.key === 'Escape') shown.value = null;
@@ -97,16 +97,16 @@ export function Curves({ run, pointed }: Props) {
 }
 
 interface CurveProps {
-  run: Run;
+  run: ShownRun;
   axis: XAxis;
   /** Whether the axis of losses is logarithmic. */
   isLog: boolean;
-  shown: Signal<Range | null>;
-  pointed: Signal<Pointed | null>;
+  shown: Signal<ChartRange | null>;
+  pointed: Signal<PointedStep | null>;
 }
 
 function LossCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
-  const { charts } = messages.value;
+  const { charts } = uiMessages.value;
   const { losses, changes, saves } = run;
   const points = useMemo(() => [...losses.points, ...losses.pending.slice(-1)], [losses]);
   const hovered = useSignal<number | null>(null);
@@ -114,9 +114,13 @@ function LossCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
     // Before the first step there are no points, but the axes still need a range.
     if (points.length === 0) return { x: [0, 1], raw: [null, null], line: [null, null] };
     const raw = points.map((point) => point.value);
-    return { x: points.map((point) => xOf(axis, point)), raw, line: smooth(raw, smoothingFor(raw.length)) };
+    return {
+      x: points.map((point) => xOfChartMark(axis, point)),
+      raw,
+      line: smoothCurve(raw, smoothingWeightFor(raw.length)),
+    };
   }, [points, axis]);
-  const marks = useMemo(() => marksOf({ changes, saves }, axis), [changes, saves, axis, charts]);
+  const marks = useMemo(() => chartMarksOfRun({ changes, saves }, axis), [changes, saves, axis, charts]);
   const point = points[hovered.value ?? points.length - 1];
   const first = points[0];
   const changesText = changes.map((one) => charts.changed(describeChange(one), one.step + 1)).join(' ');
@@ -171,7 +175,7 @@ type Measure = MetricName | 'loss';
  * metric.
  */
 function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
-  const { charts } = messages.value;
+  const { charts } = uiMessages.value;
   const { evaluations, losses } = run;
   const measured = metricEntries(evaluations.at(-1)?.metrics ?? {}).map(([one]) => one);
   const names: Measure[] = measured.length === 0 ? [] : [...measured, 'loss'];
@@ -184,15 +188,16 @@ function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
   const name = nameOf(metric);
   const isShare = metric === 'accuracy' || metric === 'top-3';
   const isLoss = metric === 'loss';
-  const valueOf = ({ metrics, loss }: Evaluation): number => (isLoss ? loss : (metrics[metric] ?? NaN));
-  const formatted = (one: Evaluation): string => (isLoss ? formatLoss(one.loss) : formatMetric(metric, valueOf(one)));
+  const valueOf = ({ metrics, loss }: EvaluationView): number => (isLoss ? loss : (metrics[metric] ?? NaN));
+  const formatted = (one: EvaluationView): string =>
+    isLoss ? formatLoss(one.loss) : formatMetric(metric, valueOf(one));
   const hovered = useSignal<number | null>(null);
   const start = losses.points[0] ?? ORIGIN;
   const end = losses.pending.at(-1) ?? losses.points.at(-1) ?? { step: 0, at: 1000 };
   const data = useMemo(
     // Empty values at both ends give this chart the same range of x as the chart of the loss.
     () => ({
-      x: [start, ...evaluations, end].map((place) => xOf(axis, place)),
+      x: [start, ...evaluations, end].map((place) => xOfChartMark(axis, place)),
       line: [null, ...evaluations.map(valueOf), null],
     }),
     [evaluations, metric, axis, start, end],
@@ -251,33 +256,33 @@ function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
 /** Settings that all charts of a run share. */
 function chartProps(
   axis: XAxis,
-  shown: Signal<Range | null>,
-  pointed: Signal<Pointed | null>,
-  places: readonly MarkPosition[],
+  shown: Signal<ChartRange | null>,
+  pointed: Signal<PointedStep | null>,
+  places: readonly ChartMarkPosition[],
 ) {
   const at = pointed.value?.by === 'timeline' ? pointed.value.step : null;
   const place = at === null ? undefined : places.find(({ step }) => step >= at);
   return {
     sync: 'training',
     shown,
-    pointedX: at === null ? null : axis === 'step' ? at + 1 : place === undefined ? null : xOf(axis, place),
+    pointedX: at === null ? null : axis === 'step' ? at + 1 : place === undefined ? null : xOfChartMark(axis, place),
     formatX: (value: number) => (axis === 'step' ? formatCount(value) : formatClock(value * 1000)),
   };
 }
 
 /** Sets the step that the user points at in the charts. */
-function setPointed(pointed: Signal<Pointed | null>, place: MarkPosition | undefined): void {
+function setPointed(pointed: Signal<PointedStep | null>, place: ChartMarkPosition | undefined): void {
   const now = pointed.peek();
   if (now?.by === 'timeline' || now?.step === place?.step) return;
   pointed.value = place === undefined ? null : { step: place.step, by: 'charts' };
 }
 
-function stepOf({ step }: MarkPosition): string {
+function stepOf({ step }: ChartMarkPosition): string {
   return String(step + 1);
 }
 
-function At({ axis, place }: { axis: XAxis; place: MarkPosition }) {
-  const { charts } = messages.value;
+function At({ axis, place }: { axis: XAxis; place: ChartMarkPosition }) {
+  const { charts } = uiMessages.value;
   return (
     <span class="dim"> {axis === 'step' ? charts.atStep(place.step + 1) : charts.atTime(formatClock(place.at))}</span>
   );

@@ -1,5 +1,5 @@
 /** Shows a curve as a small table, for screen readers. */
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /** The largest number of rows in the table. */
 const MOST = 12;
@@ -14,7 +14,7 @@ interface Props<Row> {
 }
 
 export function NumbersTable<Row>({ name, over, rows, describe }: Props<Row>) {
-  const { charts } = messages.value;
+  const { charts } = uiMessages.value;
   return (
     <div class="away">
       <table>

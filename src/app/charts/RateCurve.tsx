@@ -3,11 +3,11 @@ import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { rangeRate } from '../../optim/schedule.ts';
 import { formatLoss, formatRate } from '../locales/format.ts';
-import { smooth, smoothingFor, type Point } from '../state/series.ts';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
-import { Chart, type Range } from './Chart.tsx';
-import type { Pointed } from './axis.ts';
+import { smoothCurve, smoothingWeightFor, type CurvePoint } from '../state/series.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
+import { Chart, type ChartRange } from './Chart.tsx';
+import type { PointedStep } from './axis.ts';
 import { NumbersTable } from './NumbersTable.tsx';
 
 /**
@@ -18,15 +18,15 @@ const HIGHEST = 1.5;
 const IDLE_SHARE = 0.25;
 
 interface Props {
-  run: Run;
-  shown: Signal<Range | null>;
-  pointed: Signal<Pointed | null>;
+  run: ShownRun;
+  shown: Signal<ChartRange | null>;
+  pointed: Signal<PointedStep | null>;
 }
 
 export function RateCurve({ run, shown, pointed }: Props) {
-  const { charts } = messages.value;
+  const { charts } = uiMessages.value;
   const { losses, job, result } = run;
-  const rateOf = ({ step }: Pick<Point, 'step'>): number => rangeRate(step / job.maxSteps!);
+  const rateOf = ({ step }: Pick<CurvePoint, 'step'>): number => rangeRate(step / job.maxSteps!);
   const points = useMemo(() => losses.points.filter(({ value }) => Number.isFinite(value)), [losses]);
   const hovered = useSignal<number | null>(null);
   const suggested = result?.rateTest?.suggested ?? null;
@@ -39,7 +39,7 @@ export function RateCurve({ run, shown, pointed }: Props) {
     return {
       x: points.map((point) => Math.log10(rateOf(point))),
       raw,
-      line: smooth(raw, smoothingFor(raw.length)),
+      line: smoothCurve(raw, smoothingWeightFor(raw.length)),
     };
   }, [points]);
   const marks = useMemo(

@@ -6,7 +6,7 @@ export type XAxis = 'step' | 'time';
  * The step under the pointer, and the view in which the pointer is. The crosshair of that view
  * follows the pointer by itself.
  */
-export interface Pointed {
+export interface PointedStep {
   step: number;
   by: 'charts' | 'timeline';
 }

@@ -1,10 +1,10 @@
 /** Describes the marks on the curves of a run in words; pure. */
-import type { Run, WorldChange } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
+import type { ShownRun, WorldChange } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
 import type { XAxis } from './axis.ts';
-import type { Mark } from './Chart.tsx';
+import type { ChartMark } from './Chart.tsx';
 
-export interface MarkPosition {
+export interface ChartMarkPosition {
   step: number;
   at: number;
 }
@@ -13,7 +13,7 @@ export interface MarkPosition {
  * Returns the position of a mark on the x axis: the number of its step, counted from 1, or its time
  * in seconds.
  */
-export function xOf(axis: XAxis, place: MarkPosition): number {
+export function xOfChartMark(axis: XAxis, place: ChartMarkPosition): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;
 }
 
@@ -22,7 +22,7 @@ const MOST_NAMES = 2;
 
 /** Returns the text of a change: `ada joined`, `ben left, ada is back`, `6 joined`. */
 export function describeChange({ joined, returned, left, from, to }: WorldChange): string {
-  const { charts } = messages.value;
+  const { charts } = uiMessages.value;
   const parts = [
     { names: joined, describe: charts.joined },
     { names: returned, describe: charts.returned },
@@ -35,9 +35,9 @@ export function describeChange({ joined, returned, left, from, to }: WorldChange
 }
 
 /** Returns the marks, sorted by x. */
-export function marksOf({ changes, saves }: Pick<Run, 'changes' | 'saves'>, axis: XAxis): Mark[] {
+export function chartMarksOfRun({ changes, saves }: Pick<ShownRun, 'changes' | 'saves'>, axis: XAxis): ChartMark[] {
   return [
-    ...changes.map((one) => ({ x: xOf(axis, one), label: describeChange(one) })),
-    ...saves.map((one) => ({ x: xOf(axis, one), label: null })),
+    ...changes.map((one) => ({ x: xOfChartMark(axis, one), label: describeChange(one) })),
+    ...saves.map((one) => ({ x: xOfChartMark(axis, one), label: null })),
   ].sort((a, b) => a.x - b.x);
 }

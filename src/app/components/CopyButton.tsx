@@ -1,6 +1,6 @@
 /** A button that copies a text and confirms it. */
 import { useSignal } from '@preact/signals';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /** Milliseconds for which the confirmation is shown. */
 const CONFIRM_MS = 2000;
@@ -19,10 +19,10 @@ export function CopyButton({
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
-      message.value = messages.peek().lobby.copied;
+      message.value = uiMessages.peek().lobby.copied;
     } catch {
       // The clipboard is available only on a secure page, and with permission.
-      message.value = messages.peek().lobby.copyByHand;
+      message.value = uiMessages.peek().lobby.copyByHand;
     }
     setTimeout(() => (message.value = null), CONFIRM_MS);
   };

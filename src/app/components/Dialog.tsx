@@ -2,7 +2,7 @@
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 export function Dialog({
   open,
@@ -35,7 +35,7 @@ export function Dialog({
         <div class="row spread">
           <h2 id={id}>{title}</h2>
           <button type="button" class="quiet" onClick={close}>
-            {messages.value.shell.close}
+            {uiMessages.value.shell.close}
           </button>
         </div>
         {children}

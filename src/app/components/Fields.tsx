@@ -5,13 +5,13 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { MAX_NAME_LENGTH } from '../state/route.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /**
  * A choice. If the picked value is refused, the earlier value stays, and the reason is shown until
  * the user picks again.
  */
-export function Select<Value extends string>({
+export function SelectField<Value extends string>({
   label,
   value,
   options,
@@ -80,7 +80,7 @@ export function NumberField<Value extends number | null>({
     const text = input.value.trim().replace(',', '.');
     const none = text === '' && empty !== undefined;
     const number = none ? null : Number(text === '' ? Number.NaN : text);
-    problem.value = Number.isNaN(number) ? messages.value.job.notNumber : onpick(number as Value, isSettled);
+    problem.value = Number.isNaN(number) ? uiMessages.value.job.notNumber : onpick(number as Value, isSettled);
     typed.value = isSettled && problem.value === null ? null : input.value;
     input.setCustomValidity(problem.value ?? '');
   };
@@ -114,7 +114,7 @@ export function NameField({ value, oninput }: { value: string; oninput: (value: 
   }, []);
   return (
     <label class="field">
-      <span>{messages.value.join.yourName}</span>
+      <span>{uiMessages.value.join.yourName}</span>
       <input
         ref={input}
         type="text"

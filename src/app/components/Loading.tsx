@@ -1,10 +1,10 @@
 import type { LoadProgress } from '../../protocol/events.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /** Shows how much of the data is loaded. */
 export function Loading(progress: LoadProgress) {
   const { done, total } = progress;
-  const { loading, loadedOf } = messages.value.lobby;
+  const { loading, loadedOf } = uiMessages.value.lobby;
   return (
     <p class="row dim small note">
       <progress class="grow" aria-label={loading} value={done} max={total} />

@@ -1,21 +1,21 @@
 /** Shows the checks before joining as a list. Each result appears when its check ends. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { checkGpu, checkReach, checkSecure, type Verdict } from './preflight.ts';
-import { messages } from '../locales/index.ts';
+import { checkGpu, checkReach, checkSecure, type PreflightVerdict } from './preflight.ts';
+import { uiMessages } from '../locales/index.ts';
 
 const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;
 const MOODS = { checking: 'dim', good: 'good', meh: 'wait', bad: 'wrong' } as const;
 
 /** @param blocked is set to `true` while a check forbids joining, otherwise to `false`. */
 export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
-  const { checks } = messages.value.join;
+  const { checks } = uiMessages.value.join;
   const secure = checkSecure();
-  const gpu = useSignal<Verdict>({ kind: 'checking' });
-  const reach = useSignal<Verdict>({ kind: 'checking' });
+  const gpu = useSignal<PreflightVerdict>({ kind: 'checking' });
+  const reach = useSignal<PreflightVerdict>({ kind: 'checking' });
   useEffect(() => {
     let gone = false;
-    const show = (verdict: Signal<Verdict>) => (found: Verdict) => {
+    const show = (verdict: Signal<PreflightVerdict>) => (found: PreflightVerdict) => {
       if (!gone) verdict.value = found;
     };
     void checkGpu().then(show(gpu));
@@ -37,8 +37,8 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
   );
 }
 
-function Check({ verdict, name }: { verdict: Verdict; name: string }) {
-  const { checks } = messages.value.join;
+function Check({ verdict, name }: { verdict: PreflightVerdict; name: string }) {
+  const { checks } = uiMessages.value.join;
   const checking = verdict.kind === 'checking';
   return (
     <li>

@@ -1,13 +1,13 @@
 /** The mark of a rank: shape, colour and number. */
-import { identityOf, shapePath } from './rankIdentity.ts';
+import { rankIdentityOf, rankShapePath } from './rankIdentity.ts';
 
 export function RankMark({ rank, size = 14 }: { rank: number; size?: number }) {
-  const { shape, colour, outlined } = identityOf(rank);
+  const { shape, colour, outlined } = rankIdentityOf(rank);
   return (
     <span class="mark">
       <svg width={size} height={size} viewBox="-14 -14 28 28" aria-hidden="true">
         <path
-          d={shapePath(shape, 9.5)}
+          d={rankShapePath(shape, 9.5)}
           class={outlined ? 'rank-shape outlined' : 'rank-shape'}
           style={{ '--own': `var(--rank-${colour})` }}
         />

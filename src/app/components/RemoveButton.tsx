@@ -1,10 +1,10 @@
 /** For hosts: removes a member from the room. */
-import { send } from '../state/store.ts';
-import { messages } from '../locales/index.ts';
+import { sendToEngine } from '../state/store.ts';
+import { uiMessages } from '../locales/index.ts';
 import { ConfirmButton } from './ConfirmButton.tsx';
 
 export function RemoveButton({ member, name }: { member: string; name: string }) {
-  const { controls } = messages.value.lobby;
+  const { controls } = uiMessages.value.lobby;
   return (
     <ConfirmButton
       class="quiet small-button"
@@ -14,7 +14,7 @@ export function RemoveButton({ member, name }: { member: string; name: string })
       question={controls.removeQuestion(name)}
       yes={controls.remove}
       no={controls.keep}
-      onyes={() => send({ type: 'remove', member })}
+      onyes={() => sendToEngine({ type: 'remove', member })}
     />
   );
 }

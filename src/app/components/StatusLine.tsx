@@ -1,10 +1,10 @@
 /** Shows the state of this rank in words, with an icon. Screen readers read its changes. */
 import { describeState } from '../state/describeState.ts';
-import type { View } from '../state/view.ts';
+import type { TabView } from '../state/view.ts';
 
 const ICONS = { good: '●', busy: '◌', wait: '○', wrong: '✕' } as const;
 
-export function StatusLine({ view, brief = false }: { view: View; brief?: boolean }) {
+export function StatusLine({ view, brief = false }: { view: TabView; brief?: boolean }) {
   const { word, text, status } = describeState(view);
   return (
     <span class="status" role="status">

@@ -1,14 +1,14 @@
 /** A term with a dotted underline that opens its definition. */
 import type { ComponentChildren, TargetedToggleEvent } from 'preact';
 import { useId, useRef } from 'preact/hooks';
-import type { Messages } from '../locales/en/index.ts';
-import { messages } from '../locales/index.ts';
+import type { UiMessages } from '../locales/en/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export type TermName = keyof Messages['terms'];
+export type TermName = keyof UiMessages['terms'];
 
 export function Term({ of, children }: { of: TermName; children?: ComponentChildren }) {
   const id = useId();
-  const term = messages.value.terms[of];
+  const term = uiMessages.value.terms[of];
   const button = useRef<HTMLButtonElement>(null);
   const place = (event: TargetedToggleEvent<HTMLElement>): void => {
     const float = event.currentTarget;

@@ -18,7 +18,7 @@ export function sizedContext(
 }
 
 /** Returns a function that reads colours of the style sheet, such as `--ink`, in this theme. */
-export function coloursOf(element: Element): (name: string) => string {
+export function styleColoursOf(element: Element): (name: string) => string {
   const style = getComputedStyle(element);
   return (name) => style.getPropertyValue(name).trim();
 }

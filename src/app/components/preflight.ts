@@ -1,14 +1,14 @@
 /** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
 import { findAddress } from '../../engine/networkCheck/candidates.ts';
 import { systemClock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { TimeoutError } from '../../util/errors.ts';
 import { fallbackBackend } from '../../util/fallbackBackend.ts';
 import { requestAdapter } from '../../util/gpuAdapter.ts';
-import { messages } from '../locales/index.ts';
-import { askLocalNetwork, localNetwork } from '../browser/localNetwork.ts';
+import { uiMessages } from '../locales/index.ts';
+import { awaitLocalNetworkPermission, localNetworkPermission } from '../browser/localNetwork.ts';
 
-export type Verdict =
+export type PreflightVerdict =
   | { kind: 'checking' }
   | { kind: 'good'; text: string }
   /** The tab may join, but it may train slowly or fail to reach other tabs. */
@@ -27,13 +27,13 @@ const ADAPTER_DEADLINE_MS = 5000;
  */
 const CANDIDATE_DEADLINE_MS = 3000;
 
-export function checkSecure(): Verdict {
-  const { secure, insecure } = messages.value.join.checks;
+export function checkSecure(): PreflightVerdict {
+  const { secure, insecure } = uiMessages.value.join.checks;
   return isSecureContext ? { kind: 'good', text: secure } : { kind: 'meh', ...insecure };
 }
 
-export async function checkGpu(): Promise<Verdict> {
-  const labels = messages.value.join.checks;
+export async function checkGpu(): Promise<PreflightVerdict> {
+  const labels = uiMessages.value.join.checks;
   /** The text about the backend that replaces WebGPU in this tab. */
   const instead = (): string => labels.fallback[fallbackBackend()];
   if (!('gpu' in navigator) || navigator.gpu === undefined) {
@@ -41,7 +41,7 @@ export async function checkGpu(): Promise<Verdict> {
     return { kind: 'meh', text, fix: isSecureContext ? `${newer} ${instead()}` : needsHttps };
   }
   try {
-    const adapter = await within(
+    const adapter = await withinDeadline(
       systemClock,
       ADAPTER_DEADLINE_MS,
       requestAdapter(navigator.gpu),
@@ -65,15 +65,15 @@ export async function checkGpu(): Promise<Verdict> {
   }
 }
 
-export async function checkReach(): Promise<Verdict> {
-  const labels = messages.value.join.checks;
+export async function checkReach(): Promise<PreflightVerdict> {
+  const labels = uiMessages.value.join.checks;
   if (typeof RTCPeerConnection === 'undefined') {
     return { kind: 'bad', ...labels.noWebRtc };
   }
   try {
     const isFound = (await findAddress('host', [], CANDIDATE_DEADLINE_MS, systemClock)) !== null;
-    await askLocalNetwork();
-    if (localNetwork().peek() === 'denied') {
+    await awaitLocalNetworkPermission();
+    if (localNetworkPermission().peek() === 'denied') {
       const { text, fix } = labels.localNetwork;
       return { kind: 'meh', text, fix };
     }
@@ -86,5 +86,5 @@ export async function checkReach(): Promise<Verdict> {
 function adapterName(info: { description: string; vendor: string; architecture: string }): string {
   if (info.description !== '') return info.description;
   const parts = [info.vendor, info.architecture].filter((part) => part !== '');
-  return parts.length === 0 ? messages.value.join.checks.unnamed : parts.join(' ');
+  return parts.length === 0 ? uiMessages.value.join.checks.unnamed : parts.join(' ');
 }

@@ -3,10 +3,10 @@
  * people can distinguish. There are eight shapes and eight colours. Marks 8 to 15 are outlines.
  * From 16 on, the marks repeat. A member keeps its mark when its rank changes.
  */
-import { markOf } from '../people.ts';
+import { markNumberOfRank } from '../people.ts';
 
-export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
-type Shape = (typeof SHAPES)[number];
+export const RANK_SHAPES = ['circle', 'square', 'triangle', 'diamond', 'pentagon', 'hexagon', 'star', 'cross'] as const;
+type Shape = (typeof RANK_SHAPES)[number];
 
 interface RankIdentity {
   shape: Shape;
@@ -18,17 +18,17 @@ interface RankIdentity {
   outlined: boolean;
 }
 
-export function identityOf(rank: number): RankIdentity {
-  const mark = markOf(rank);
-  const colour = mark % SHAPES.length;
-  return { shape: SHAPES[colour]!, colour, outlined: Math.floor(mark / SHAPES.length) % 2 === 1 };
+export function rankIdentityOf(rank: number): RankIdentity {
+  const mark = markNumberOfRank(rank);
+  const colour = mark % RANK_SHAPES.length;
+  return { shape: RANK_SHAPES[colour]!, colour, outlined: Math.floor(mark / RANK_SHAPES.length) % 2 === 1 };
 }
 
 /**
  * Returns an SVG path around 0,0. All shapes have about the same area. `r` is the radius of the
  * circle.
  */
-export function shapePath(shape: Shape, r: number): string {
+export function rankShapePath(shape: Shape, r: number): string {
   switch (shape) {
     case 'circle':
       return `M${-r},0a${r},${r} 0 1 0 ${2 * r},0a${r},${r} 0 1 0 ${-2 * r},0Z`;

@@ -4,14 +4,14 @@
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { MAX_PROMPT } from '../../spec/gpt.ts';
+import { MAX_PROMPT_LENGTH } from '../../spec/gpt.ts';
 import { formatLoss } from '../locales/format.ts';
-import { clearAnswers, generated, type GeneratedText } from '../state/modelAnswers.ts';
+import { clearModelAnswers, latestGeneratedText, type GeneratedText } from '../state/modelAnswers.ts';
 import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
-import { send } from '../state/store.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
+import { sendToEngine } from '../state/store.ts';
 
 /**
  * The highest temperature. At 0, the most likely token is chosen; at 1, tokens are sampled by their
@@ -26,15 +26,15 @@ const USUAL_TEMPERATURE = 0.8;
  *
  * @param asks whether this tab has a model that can continue a prompt.
  */
-export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
+export function GenerationPanel({ run, asks }: { run: ShownRun; asks: boolean }) {
   // This state is outside of `Fold`, because `Fold` creates its content again when a phone is
   // turned.
   const prompt = useSignal(run.job.gpt.prompt.trim());
   const temperature = useSignal(USUAL_TEMPERATURE);
   const generation = useGeneration();
-  useEffect(() => clearAnswers, []);
+  useEffect(() => clearModelAnswers, []);
   return (
-    <Fold title={messages.value.generation.title} class="generation-panel">
+    <Fold title={uiMessages.value.generation.title} class="generation-panel">
       <div class="generation">
         <Comparison run={run} />
         <div class={asks ? 'generation-columns' : ''}>
@@ -47,8 +47,8 @@ export function GenerationPanel({ run, asks }: { run: Run; asks: boolean }) {
 }
 
 /** Compares the latest evaluation with the bigram model. */
-function Comparison({ run }: { run: Run }) {
-  const labels = messages.value.generation;
+function Comparison({ run }: { run: ShownRun }) {
+  const labels = uiMessages.value.generation;
   const loss = run.evaluations.at(-1)?.loss;
   const bigram = run.samples.at(-1)?.bigramLoss;
   if (loss === undefined || bigram === undefined) return <p class="dim">{labels.notTested}</p>;
@@ -56,8 +56,8 @@ function Comparison({ run }: { run: Run }) {
 }
 
 /** Lists the samples, the newest first. */
-function Samples({ run }: { run: Run }) {
-  const labels = messages.value.generation;
+function Samples({ run }: { run: ShownRun }) {
+  const labels = uiMessages.value.generation;
   const { samples } = run;
   return (
     <div>
@@ -83,7 +83,7 @@ interface AskProps {
 }
 
 function Ask({ prompt, temperature, generation: { last, isPending, generate } }: AskProps) {
-  const labels = messages.value.generation;
+  const labels = uiMessages.value.generation;
   return (
     <div>
       <Subtitle>{labels.ask}</Subtitle>
@@ -98,7 +98,7 @@ function Ask({ prompt, temperature, generation: { last, isPending, generate } }:
           <span>{labels.prompt}</span>
           <input
             type="text"
-            maxLength={MAX_PROMPT}
+            maxLength={MAX_PROMPT_LENGTH}
             autocomplete="off"
             value={prompt.value}
             onInput={(event) => (prompt.value = event.currentTarget.value)}
@@ -128,7 +128,7 @@ function Ask({ prompt, temperature, generation: { last, isPending, generate } }:
       <div role="status">
         {last !== null &&
           (last.answer === null ? (
-            <p>{messages.value.inspection.none}</p>
+            <p>{uiMessages.value.inspection.none}</p>
           ) : (
             <>
               <p class="small dim">{labels.answered(last.answer.steps)}</p>
@@ -168,7 +168,7 @@ interface GenerationState {
 function useGeneration(): GenerationState {
   const [asked, setAsked] = useState<(Request & { id: number }) | null>(null);
   const answered = useRef<GenerationState['last']>(null);
-  const newest = generated.value;
+  const newest = latestGeneratedText.value;
   const isPending = asked !== null && newest?.id !== asked.id;
   if (asked !== null && newest !== null && !isPending) answered.current = { ...newest, prompt: asked.prompt };
   return {
@@ -177,7 +177,7 @@ function useGeneration(): GenerationState {
     generate: (request) => {
       lastId += 1;
       setAsked({ ...request, id: lastId });
-      send({ type: 'generate', id: lastId, ...request });
+      sendToEngine({ type: 'generate', id: lastId, ...request });
     },
   };
 }

@@ -6,11 +6,11 @@ import { SavedRuns } from './SavedRuns.tsx';
 import { Term } from '../components/Term.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
 import { roomHash } from '../state/route.ts';
-import { messages } from '../locales/index.ts';
-import type { Failure } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
+import type { FailureView } from '../state/view.ts';
 
-export function Home({ wrongCode, failure }: { wrongCode: string | null; failure: Failure | null }) {
-  const { home } = messages.value;
+export function Home({ wrongCode, failure }: { wrongCode: string | null; failure: FailureView | null }) {
+  const { home } = uiMessages.value;
   return (
     <main class="home wrap">
       <div class="home-words">
@@ -38,7 +38,7 @@ export function Home({ wrongCode, failure }: { wrongCode: string | null; failure
 }
 
 function CodeForm({ wrongCode }: { wrongCode: string | null }) {
-  const { home } = messages.value;
+  const { home } = uiMessages.value;
   const text = useSignal(wrongCode ?? '');
   const code = parseRoomCode(text.value);
   const problem = useSignal<string | null>(wrongCode === null ? null : problemWith(wrongCode));
@@ -85,7 +85,7 @@ function CodeForm({ wrongCode }: { wrongCode: string | null }) {
 }
 
 function problemWith(text: string): string {
-  const { home } = messages.value;
+  const { home } = uiMessages.value;
   const letters = text.replaceAll(/[\s-]/g, '');
   if (letters.length !== ROOM_CODE_LENGTH) return home.codeLength(ROOM_CODE_LENGTH);
   return home.codeLetters;

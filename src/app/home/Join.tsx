@@ -4,16 +4,16 @@ import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { Banner } from '../components/Banner.tsx';
 import { NameField } from '../components/Fields.tsx';
 import { Preflight } from '../components/Preflight.tsx';
-import { isRemoved } from '../state/derive.ts';
-import { entering, joinRoom, leave, name } from '../state/store.ts';
-import type { Failure } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
+import { isTabRemoved } from '../state/derive.ts';
+import { isEnteringRoom, joinRoom, leaveRoom, ownMemberName } from '../state/store.ts';
+import type { FailureView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export function Join({ room, failure }: { room: string; failure: Failure | null }) {
-  const { join: labels } = messages.value;
+export function Join({ room, failure }: { room: string; failure: FailureView | null }) {
+  const { join: labels } = uiMessages.value;
   const blocked = useSignal(false);
-  const removed = isRemoved(failure);
-  const nameless = name.value.trim() === '';
+  const removed = isTabRemoved(failure);
+  const nameless = ownMemberName.value.trim() === '';
   return (
     <main class="narrow wrap">
       <p class="dim">{labels.joining}</p>
@@ -21,8 +21,8 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
       {failure !== null && (
         <Banner failure={failure}>
           {removed && (
-            <button type="button" onClick={leave}>
-              {messages.value.run.frontPage}
+            <button type="button" onClick={leaveRoom}>
+              {uiMessages.value.run.frontPage}
             </button>
           )}
         </Banner>
@@ -36,11 +36,11 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
           joinRoom(room, { isSpectator: blocked.value });
         }}
       >
-        <NameField value={name.value} oninput={(text) => (name.value = text)} />
+        <NameField value={ownMemberName.value} oninput={(text) => (ownMemberName.value = text)} />
         <Preflight blocked={blocked} />
         <div class="row">
-          <button type="submit" class="primary grow" disabled={nameless || entering.value}>
-            {entering.value
+          <button type="submit" class="primary grow" disabled={nameless || isEnteringRoom.value}>
+            {isEnteringRoom.value
               ? labels.joiningNow
               : blocked.value
                 ? labels.watch
@@ -54,7 +54,7 @@ export function Join({ room, failure }: { room: string; failure: Failure | null 
               type="button"
               class="quiet"
               title={labels.watchAbout}
-              disabled={nameless || entering.value}
+              disabled={nameless || isEnteringRoom.value}
               onClick={() => joinRoom(room, { isSpectator: true })}
             >
               {labels.watch}

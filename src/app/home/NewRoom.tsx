@@ -2,8 +2,8 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
-import { isElastic, type JobSpec } from '../../spec/job.ts';
-import { OriginField, type ChosenOrigin } from '../modelFiles/OriginField.tsx';
+import { isElasticJob, type JobSpec } from '../../spec/job.ts';
+import { OriginField, type ChosenRunOrigin } from '../modelFiles/OriginField.tsx';
 import { DismissibleBanner } from '../components/Banner.tsx';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { NameField, NumberField } from '../components/Fields.tsx';
@@ -12,15 +12,15 @@ import { JobForm } from '../jobForm/JobForm.tsx';
 import { Preflight } from '../components/Preflight.tsx';
 import { detectServerData } from '../browser/serverData.ts';
 import { algorithmProblem } from '../state/algorithm.ts';
-import { fitsLink, jobOfLink, linkOfJob } from '../state/jobLink.ts';
-import { keepInAddress, route } from '../state/address.ts';
-import { createRoom, entering, name } from '../state/store.ts';
-import type { Failure } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
+import { fitsJobLink, parseJobLink, jobLinkSettings } from '../state/jobLink.ts';
+import { keepInAddress, pageRoute } from '../state/address.ts';
+import { createRoom, isEnteringRoom, ownMemberName } from '../state/store.ts';
+import type { FailureView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export function NewRoom({ failure }: { failure: Failure | null }) {
-  const { join: labels } = messages.value;
-  const { job: asked, problem, unknown } = useMemo(() => jobOfLink(route.peek().query), []);
+export function NewRoom({ failure }: { failure: FailureView | null }) {
+  const { join: labels } = uiMessages.value;
+  const { job: asked, problem, unknown } = useMemo(() => parseJobLink(pageRoute.peek().query), []);
   const job = useSignal<JobSpec>(asked);
   /**
    * The number of job files opened so far. The form is created again for each file, so that
@@ -28,16 +28,16 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
    */
   const opened = useSignal(0);
   const startAt = useSignal<number | null>(null);
-  const origin = useSignal<ChosenOrigin | null>(null);
+  const origin = useSignal<ChosenRunOrigin | null>(null);
   const blocked = useSignal(false);
   useEffect(() => void detectServerData(), []);
-  const nameless = name.value.trim() === '';
+  const nameless = ownMemberName.value.trim() === '';
   const { checkpoint = null } = origin.value ?? {};
   /** Why the job's algorithm cannot run on the number of tabs at which the run starts by itself. */
   const why = checkpoint === null ? algorithmProblem(job.value, startAt.value ?? 1) : null;
   const take = (next: JobSpec): void => {
     job.value = next;
-    keepInAddress(linkOfJob(next));
+    keepInAddress(jobLinkSettings(next));
   };
   const open = (isSpectator: boolean): void => {
     const chosen = origin.peek();
@@ -67,7 +67,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
           open(blocked.value);
         }}
       >
-        <NameField value={name.value} oninput={(text) => (name.value = text)} />
+        <NameField value={ownMemberName.value} oninput={(text) => (ownMemberName.value = text)} />
         {/* A checkpoint contains its own job, so the form is hidden. */}
         {checkpoint === null && (
           <JobForm key={opened.value} job={job.value} onjob={take}>
@@ -97,13 +97,13 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
             }}
           />
         )}
-        {((isElastic(job.value) && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
+        {((isElasticJob(job.value) && job.value.job !== 'lesson' && !blocked.value) || origin.value !== null) && (
           <OriginField origin={origin.value} onorigin={(next) => (origin.value = next)} />
         )}
         <Preflight blocked={blocked} />
         <div class="row">
-          <button type="submit" class="primary grow" disabled={nameless || entering.value || why !== null}>
-            {entering.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
+          <button type="submit" class="primary grow" disabled={nameless || isEnteringRoom.value || why !== null}>
+            {isEnteringRoom.value ? labels.opening : blocked.value ? labels.openToWatch : labels.open}
           </button>
           {/*
            * A host may watch without training, for example on a projector. The host of a lesson
@@ -114,7 +114,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
               type="button"
               class="quiet"
               title={labels.openToWatchAbout}
-              disabled={nameless || entering.value || why !== null}
+              disabled={nameless || isEnteringRoom.value || why !== null}
               onClick={() => open(true)}
             >
               {labels.openToWatch}
@@ -126,7 +126,7 @@ export function NewRoom({ failure }: { failure: Failure | null }) {
         </div>
         {checkpoint === null && (
           <p class="small">
-            {fitsLink(job.value) ? (
+            {fitsJobLink(job.value) ? (
               <CopyButton text={() => location.href} class="quiet flush">
                 {labels.copySetup}
               </CopyButton>

@@ -1,18 +1,24 @@
 /** Shows the runs with checkpoints in this browser, and damaged checkpoints. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { nameOfJob } from '../../spec/job.ts';
+import { jobDisplayName } from '../../spec/job.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { formatAgo } from '../locales/format.ts';
 import { roomHash } from '../state/route.ts';
-import { latestWhole, lookForRuns, removeCheckpoints, savedRuns, type SavedRun } from '../state/savedRuns.ts';
-import { createRoom, entering } from '../state/store.ts';
-import { language, messages } from '../locales/index.ts';
+import {
+  latestWhole,
+  lookForRuns,
+  removeCheckpoints,
+  savedRuns,
+  type SavedRunCheckpoints,
+} from '../state/savedRuns.ts';
+import { createRoom, isEnteringRoom } from '../state/store.ts';
+import { uiLanguage, uiMessages } from '../locales/index.ts';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 
 export function SavedRuns() {
   useEffect(() => void lookForRuns(), []);
-  const { saved } = messages.value.home;
+  const { saved } = uiMessages.value.home;
   const { runs, damaged, problem } = savedRuns.value;
   if (runs.length + damaged.length === 0) return null;
   return (
@@ -45,9 +51,9 @@ export function SavedRuns() {
   );
 }
 
-function Saved({ run }: { run: SavedRun }) {
+function Saved({ run }: { run: SavedRunCheckpoints }) {
   const [{ job, step, savedAt, room }] = run;
-  const { saved } = messages.value.home;
+  const { saved } = uiMessages.value.home;
   const checking = useSignal(false);
   const goOn = async (): Promise<void> => {
     checking.value = true;
@@ -55,14 +61,14 @@ function Saved({ run }: { run: SavedRun }) {
     if (whole) createRoom(whole.job, null, { resume: whole.id });
     checking.value = false;
   };
-  const name = nameOfJob(job);
+  const name = jobDisplayName(job);
   return (
     <li>
       <p>
         <strong>{name}</strong>, {saved.step(step)}
         <span class="dim small saved-when">
           {saved.when(
-            formatAgo(Date.now() - savedAt, language.value),
+            formatAgo(Date.now() - savedAt, uiLanguage.value),
             <a href={roomHash(room)} title={saved.roomAbout}>
               {formatRoomCode(room)}
             </a>,
@@ -73,7 +79,7 @@ function Saved({ run }: { run: SavedRun }) {
         <button
           type="button"
           aria-label={saved.resumeFrom(name, step)}
-          disabled={checking.value || entering.value}
+          disabled={checking.value || isEnteringRoom.value}
           onClick={() => void goOn()}
         >
           {saved.resume}

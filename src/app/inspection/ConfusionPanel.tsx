@@ -4,8 +4,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { Fold } from '../components/Fold.tsx';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
 import { sampleCount, mostConfused } from './confusionMatrix.ts';
 
 /** Shows the name of a class, which is in the language of the data. */
@@ -15,8 +15,8 @@ const named = (name: string): ComponentChildren => (
   </strong>
 );
 
-export function ConfusionPanel({ confusion }: { confusion: NonNullable<Run['confusion']> }) {
-  const { confusion: labels } = messages.value.inspection;
+export function ConfusionPanel({ confusion }: { confusion: NonNullable<ShownRun['confusion']> }) {
+  const { confusion: labels } = uiMessages.value.inspection;
   const { step, classes, counts } = confusion;
   const worst = mostConfused(confusion);
   return (

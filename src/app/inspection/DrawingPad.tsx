@@ -8,7 +8,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.ts';
 import { useSize } from '../components/useSize.ts';
 import { theme } from '../browser/theme.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { beginStroke, extendStroke, type Drawing } from './drawing.ts';
 import { Picture } from './Picture.tsx';
 
@@ -46,7 +46,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const pen = useSignal<Pen | null>(null);
-  const labels = messages.value.inspection;
+  const labels = uiMessages.value.inspection;
   const colours = theme.value;
   const mark = pen.value;
   useEffect(() => {

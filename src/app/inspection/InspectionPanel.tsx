@@ -9,38 +9,38 @@ import { formatShare, shortHash, formatLoss } from '../locales/format.ts';
 import { Fold } from '../components/Fold.tsx';
 import { Term } from '../components/Term.tsx';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
-import { clearAnswers } from '../state/modelAnswers.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
+import { clearModelAnswers } from '../state/modelAnswers.ts';
 import { useInspection, usePrediction, useVisible } from './useAnswers.ts';
-import { imageOf, type Drawing } from './drawing.ts';
+import { imageOfDrawing, type Drawing } from './drawing.ts';
 import { DrawingPad } from './DrawingPad.tsx';
 import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 
 /** The state of this panel belongs to one run, because each run has its own model. */
-export function InspectionPanel({ run }: { run: Run }) {
+export function InspectionPanel({ run }: { run: ShownRun }) {
   // This state is outside of `Fold`, because `Fold` creates its content again when a phone is
   // turned.
   const drawing = useSignal<Drawing>([]);
   const image = useSignal<LabelledImage | null>(null);
-  useEffect(() => clearAnswers, []);
+  useEffect(() => clearModelAnswers, []);
   return (
-    <Fold title={messages.value.inspection.title} class="inspection-panel">
+    <Fold title={uiMessages.value.inspection.title} class="inspection-panel">
       <Inside run={run} drawing={drawing} image={image} />
     </Fold>
   );
 }
 
 interface InsideProps {
-  run: Run;
+  run: ShownRun;
   drawing: Signal<Drawing>;
   /** The held-out image that the model classifies instead of the drawing. */
   image: Signal<LabelledImage | null>;
 }
 
 function Inside({ run, drawing, image }: InsideProps) {
-  const labels = messages.value.inspection;
+  const labels = uiMessages.value.inspection;
   const box = useRef<HTMLDivElement>(null);
   const isVisible = useVisible(box);
   const steps = run.last === null ? 0 : run.last.step + 1;
@@ -48,7 +48,7 @@ function Inside({ run, drawing, image }: InsideProps) {
   const centre = run.job.job === 'mnist' ? 'mass' : 'box';
   const strokes = drawing.value;
   const picked = image.value;
-  const drawn = useMemo(() => imageOf(strokes, centre), [strokes, centre]);
+  const drawn = useMemo(() => imageOfDrawing(strokes, centre), [strokes, centre]);
   const pixels = useMemo(
     () => (picked === null ? drawn : Float32Array.from(picked.pixels, (ink) => ink / 255)),
     [picked, drawn],
@@ -144,8 +144,8 @@ function Inside({ run, drawing, image }: InsideProps) {
   );
 }
 
-function Who({ run, inspection }: { run: Run; inspection: ModelInspection }) {
-  const labels = messages.value.inspection;
+function Who({ run, inspection }: { run: ShownRun; inspection: ModelInspection }) {
+  const labels = uiMessages.value.inspection;
   const state = (
     <>
       <Term of="state hash">{labels.state}</Term> <span class="hash">{shortHash(inspection.stateHash)}</span>
@@ -159,7 +159,7 @@ function Who({ run, inspection }: { run: Run; inspection: ModelInspection }) {
 
 /** @param probabilities the probability of each digit; `null` if there is nothing to classify. */
 function Answer({ probabilities }: { probabilities: readonly number[] | null }) {
-  const labels = messages.value.inspection;
+  const labels = uiMessages.value.inspection;
   const likeliest = probabilities === null ? -1 : probabilities.indexOf(Math.max(...probabilities));
   return (
     <div class="answer">
@@ -199,7 +199,7 @@ function Answer({ probabilities }: { probabilities: readonly number[] | null }) 
 
 function Weights({ weights }: { weights: WeightPictures }) {
   const { side, count, units, values, scale } = weights;
-  const labels = messages.value.inspection;
+  const labels = uiMessages.value.inspection;
   const area = side * side;
   const largest = formatLoss(scale);
   return (

@@ -1,5 +1,5 @@
 /** Computes facts about a confusion matrix. */
-import type { Confusion } from '../../protocol/confusion.ts';
+import type { ConfusionMatrix } from '../../protocol/confusion.ts';
 
 interface Worst {
   truth: string;
@@ -12,7 +12,7 @@ interface Worst {
  * Returns the most frequent mistake, or `null` if all predictions are correct. If several mistakes
  * are equally frequent, returns the first of them.
  */
-export function mostConfused({ classes, counts }: Confusion): Worst | null {
+export function mostConfused({ classes, counts }: ConfusionMatrix): Worst | null {
   let worst: Worst | null = null;
   for (const [i, row] of counts.entries()) {
     for (const [k, times] of row.entries()) {

@@ -4,12 +4,12 @@
  * The pen has the same width for drawings of all sizes, because strokes are stored as lines.
  */
 import { clamp } from '../../util/clamp.ts';
-import { Raster } from '../../jobs/digits/pen.ts';
+import { InkRaster } from '../../jobs/digits/pen.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 
 /** The path of the pen as x, y, x, y and so on. The pad has the side 1, and y points down. */
-export type Stroke = readonly number[];
-export type Drawing = readonly Stroke[];
+export type DrawnStroke = readonly number[];
+export type Drawing = readonly DrawnStroke[];
 
 /**
  * The point of the drawing that is placed at the centre of the image: the centre of mass of the
@@ -58,14 +58,14 @@ function inside(place: number): number {
  * Returns the image as float32 [IMAGE_SIDE, IMAGE_SIDE], from 0 (paper) to 1 (ink), or `null` for
  * an empty drawing.
  */
-export function imageOf(drawing: Drawing, centre: Centre): Float32Array | null {
+export function imageOfDrawing(drawing: Drawing, centre: Centre): Float32Array | null {
   const xs = drawing.flatMap((stroke) => stroke.filter((_, i) => i % 2 === 0));
   const ys = drawing.flatMap((stroke) => stroke.filter((_, i) => i % 2 === 1));
   if (xs.length === 0) return null;
   const [left, right, top, bottom] = [least(xs), most(xs), least(ys), most(ys)];
   const scale = (BOX - 2 * RADIUS) / Math.max(right - left, bottom - top, LEAST_EXTENT);
   const at = (dx: number, dy: number): Float32Array => {
-    const raster = new Raster(IMAGE_SIDE);
+    const raster = new InkRaster(IMAGE_SIDE);
     for (const stroke of drawing) {
       const line = stroke.map((place, i) =>
         i % 2 === 0

@@ -4,8 +4,14 @@
  */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { pageHidden } from '../browser/env.ts';
-import { send } from '../state/store.ts';
-import { inspected, pauseAfter, prediction, type InspectionAnswer, type Prediction } from '../state/modelAnswers.ts';
+import { sendToEngine } from '../state/store.ts';
+import {
+  latestInspection,
+  pauseAfter,
+  latestPrediction,
+  type InspectionAnswer,
+  type PredictionAnswer,
+} from '../state/modelAnswers.ts';
 
 /** The id of the latest request for a prediction. The answer has the same id. */
 let lastId = 0;
@@ -36,7 +42,7 @@ export function useVisible(ref: { readonly current: Element | null }): boolean {
  * @param isTraining whether an inspection delays further steps.
  */
 export function useInspection(isVisible: boolean, steps: number, isTraining: boolean): InspectionAnswer | null {
-  const last = inspected.value;
+  const last = latestInspection.value;
   const isFresh = last?.inspection?.steps === steps;
   // A panel that is created again does not know when the latest inspection was requested.
   const askedAt = useRef(performance.now());
@@ -46,7 +52,7 @@ export function useInspection(isVisible: boolean, steps: number, isTraining: boo
     if (!isVisible || isFresh) return undefined;
     const timer = setTimeout(() => {
       askedAt.current = performance.now();
-      send({ type: 'inspect' });
+      sendToEngine({ type: 'inspect' });
     }, period);
     return () => clearTimeout(timer);
   }, [isVisible, isFresh, period, last]);
@@ -57,15 +63,15 @@ export function useInspection(isVisible: boolean, steps: number, isTraining: boo
  * Returns the model's answer to an image, and asks again after more steps. The previous answer is
  * returned until the next one arrives.
  */
-export function usePrediction(pixels: Float32Array | null, steps: number): Prediction | null {
-  const last = prediction.value;
+export function usePrediction(pixels: Float32Array | null, steps: number): PredictionAnswer | null {
+  const last = latestPrediction.value;
   const asked = useRef<{ id: number; pixels: Float32Array; steps: number } | null>(null);
   const isPending = asked.current !== null && asked.current.id !== last?.id;
   useEffect(() => {
     if (pixels === null || isPending) return;
     if (asked.current?.pixels === pixels && asked.current.steps === steps) return;
     asked.current = { id: ++lastId, pixels, steps };
-    send({ type: 'predict', id: lastId, pixels });
+    sendToEngine({ type: 'predict', id: lastId, pixels });
   }, [pixels, steps, isPending]);
   return pixels === null ? null : last;
 }

@@ -1,16 +1,16 @@
 /** The fields of the job form that describe its data. */
-import { acceptsData, readsText, type JobSpec, type TextEncodingName } from '../../spec/job.ts';
+import { acceptsData, jobReadsText, type JobSpec, type TextEncodingName } from '../../spec/job.ts';
 import { AUGMENT_NAMES } from '../../spec/names.ts';
-import { AMOUNT_LOSSES, type AmountLoss, type TaskName } from '../../spec/measures.ts';
+import { REGRESSION_LOSS_NAMES, type RegressionLossName, type TaskName } from '../../spec/measures.ts';
 import { withSource, type DataSourceName } from '../state/jobForm.ts';
 import { SERVER_DATA } from '../browser/serverData.ts';
-import { messages } from '../locales/index.ts';
-import { Select } from '../components/Fields.tsx';
-import { JobNumber, type Offer } from './JobFields.tsx';
+import { uiMessages } from '../locales/index.ts';
+import { SelectField } from '../components/Fields.tsx';
+import { JobNumber, type OfferJob } from './JobFields.tsx';
 
 /** The column to predict: a select if the columns are known, otherwise a text field. */
-export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: Offer }) {
-  const { job: labels } = messages.value;
+export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
   const named = Object.fromEntries(columns.map((column) => [column, column]));
   // Task, loss and metrics are reset, because those of one column may be wrong for another.
   const set = (target: string | null) => offer({ ...job, target, task: null, loss: null, metrics: null });
@@ -20,7 +20,7 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
   return (
     <>
       {columns.length > 0 ? (
-        <Select label={labels.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
+        <SelectField label={labels.target} value={target} options={{ ...named, [target]: target }} onpick={set} />
       ) : (
         <label class="field">
           <span>{labels.target}</span>
@@ -34,7 +34,7 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
           />
         </label>
       )}
-      <Select
+      <SelectField
         label={labels.task}
         value={job.task ?? 'none'}
         options={labels.tasks}
@@ -47,26 +47,26 @@ export function TableFields({ job, columns, offer }: { job: JobSpec; columns: re
 }
 
 /** The loss of a job that predicts an amount. */
-export function LossField({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: labels } = messages.value;
-  const [usual] = AMOUNT_LOSSES;
+export function LossField({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
+  const [usual] = REGRESSION_LOSS_NAMES;
   return (
-    <Select
+    <SelectField
       label={labels.loss}
       value={job.loss === null || job.loss === 'cross-entropy' ? usual : job.loss}
       options={labels.losses}
-      onpick={(loss: AmountLoss) => offer({ ...job, loss: loss === usual ? null : loss })}
+      onpick={(loss: RegressionLossName) => offer({ ...job, loss: loss === usual ? null : loss })}
     />
   );
 }
 
 /** The size and the colours that pictures are converted to. */
-export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: labels } = messages.value;
+export function PictureFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
   return (
     <>
       <JobNumber name="side" label={labels.side} job={job} offer={offer} />
-      <Select
+      <SelectField
         label={labels.channels}
         value={job.channels === 1 ? '1' : '3'}
         options={labels.colours}
@@ -77,8 +77,8 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: Offer }) {
 }
 
 /** The random changes of training pictures. */
-export function AugmentField({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: labels } = messages.value;
+export function AugmentField({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
   const chosen = new Set(job.augment);
   return (
     <fieldset class="check-grid">
@@ -101,22 +101,22 @@ export function AugmentField({ job, offer }: { job: JobSpec; offer: Offer }) {
 }
 
 function sourceOptions(job: JobSpec): Record<DataSourceName, string> {
-  const options = Object.entries(messages.value.job.sources).filter(([kind]) => acceptsData(job, kind));
+  const options = Object.entries(uiMessages.value.job.sources).filter(([kind]) => acceptsData(job, kind));
   return Object.fromEntries(options) as Record<DataSourceName, string>;
 }
 
 function addressLabel({ job }: JobSpec): string {
-  const { folder, textAddress, fileAddress } = messages.value.job;
+  const { folder, textAddress, fileAddress } = uiMessages.value.job;
   if (job === 'mnist') return folder;
   return job === 'gpt' ? textAddress : fileAddress;
 }
 
-export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: labels } = messages.value;
+export function DataFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
   const folder = job.data.kind === 'url' ? job.data.url : null;
   return (
     <>
-      <Select
+      <SelectField
         label={labels.data}
         value={job.data.kind as DataSourceName}
         options={sourceOptions(job)}
@@ -136,8 +136,8 @@ export function DataFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           />
         </label>
       )}
-      {readsText(job) && (
-        <Select
+      {jobReadsText(job) && (
+        <SelectField
           label={labels.encoding}
           value={job.encoding}
           options={labels.encodings}

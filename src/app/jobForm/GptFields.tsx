@@ -1,34 +1,34 @@
 /** The fields for the size of a language model. */
-import type { PresetName } from '../../spec/gpt.ts';
+import type { GptPresetName } from '../../spec/gpt.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { presetOf, withPreset } from '../state/jobForm.ts';
-import { messages } from '../locales/index.ts';
-import { NumberField, Select } from '../components/Fields.tsx';
-import type { Offer } from './JobFields.tsx';
+import { gptPresetOf, withGptPreset } from '../state/jobForm.ts';
+import { uiMessages } from '../locales/index.ts';
+import { NumberField, SelectField } from '../components/Fields.tsx';
+import type { OfferJob } from './JobFields.tsx';
 
 const SIZES = ['layers', 'heads', 'width', 'context', 'dropout'] as const;
 
 /** Selects a preset, or shows that the sizes were set under "Advanced". */
-export function PresetField({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: labels } = messages.value;
-  const preset = presetOf(job);
+export function GptPresetField({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
+  const preset = gptPresetOf(job);
   // A size that is not a preset can only be set under "Advanced".
   const own = preset === null && { own: labels.ownSize };
-  const options = { ...labels.presets, ...own } as Record<PresetName | 'own', string>;
+  const options = { ...labels.presets, ...own } as Record<GptPresetName | 'own', string>;
   return (
-    <Select
+    <SelectField
       label={labels.size}
       value={preset ?? 'own'}
       options={options}
       onpick={(name) => {
-        if (name !== 'own') offer(withPreset(job, name));
+        if (name !== 'own') offer(withGptPreset(job, name));
       }}
     />
   );
 }
 
-export function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: labels } = messages.value;
+export function GptFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
   const { tokens, vocabulary } = job.gpt;
   const set = (change: Partial<JobSpec['gpt']>, isSettled?: boolean): string | null =>
     offer({ ...job, gpt: { ...job.gpt, ...change } }, isSettled);
@@ -42,7 +42,7 @@ export function GptFields({ job, offer }: { job: JobSpec; offer: Offer }) {
           onpick={(value, isSettled) => set({ [name]: value }, isSettled)}
         />
       ))}
-      <Select
+      <SelectField
         label={labels.tokens}
         value={tokens}
         options={labels.tokenKinds}

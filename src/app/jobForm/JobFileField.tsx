@@ -1,9 +1,9 @@
 /** Opens a job from a file, and saves the current job as a file. */
 import { useSignal } from '@preact/signals';
-import { nameOfJob, type JobSpec } from '../../spec/job.ts';
-import { messageOf } from '../../util/errors.ts';
+import { jobDisplayName, type JobSpec } from '../../spec/job.ts';
+import { errorMessageOf } from '../../util/errors.ts';
 import { downloadFile } from '../../util/download.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { Problem } from '../components/Problem.tsx';
 
@@ -14,7 +14,7 @@ import { Problem } from '../components/Problem.tsx';
 const jobFiles = () => import('../../spec/jobFile.ts');
 
 export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpec) => void }) {
-  const { jobFile: labels } = messages.value.join;
+  const { jobFile: labels } = uiMessages.value.join;
   const opened = useSignal<string | null>(null);
   const problem = useSignal<string | null>(null);
   const open = async ([file]: File[]): Promise<void> => {
@@ -27,15 +27,15 @@ export function JobFileField({ job, onjob }: { job: JobSpec; onjob: (job: JobSpe
       onjob(readJobFile(file!.name, text).job);
       opened.value = file!.name;
     } catch (error) {
-      problem.value = messageOf(error);
+      problem.value = errorMessageOf(error);
     }
   };
   const save = async (): Promise<void> => {
     try {
       const { writeJobFile } = await jobFiles();
-      downloadFile(`peergrad-${nameOfJob(job).replace('/', '-')}.json`, writeJobFile(job), 'application/json');
+      downloadFile(`peergrad-${jobDisplayName(job).replace('/', '-')}.json`, writeJobFile(job), 'application/json');
     } catch (error) {
-      problem.value = messageOf(error);
+      problem.value = errorMessageOf(error);
     }
   };
   return (

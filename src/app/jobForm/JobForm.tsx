@@ -4,25 +4,25 @@
  */
 import type { ComponentChildren } from 'preact';
 import {
-  kindOfModel,
+  modelNameOrOwn,
   learnsPictures,
   parseJob,
   STRATEGIES,
   supportsFeature,
-  takesFiles,
+  jobCanUseFiles,
   type JobSpec,
-  type ModelName,
+  type BuiltInModelName,
 } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
-import { messageOf } from '../../util/errors.ts';
-import { algorithmOptions, algorithmProblem } from '../state/algorithm.ts';
-import { codecOptions, withJob, withOptimizer } from '../state/jobForm.ts';
+import { isPipelineJob } from '../../spec/pipeline.ts';
+import { errorMessageOf } from '../../util/errors.ts';
+import { algorithmNamesForForm, algorithmProblem } from '../state/algorithm.ts';
+import { codecNamesForForm, withJob, withOptimizer } from '../state/jobForm.ts';
 import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { AugmentField, DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
-import { Select } from '../components/Fields.tsx';
-import { GptFields, PresetField } from './GptFields.tsx';
-import { JobNumber, type Offer } from './JobFields.tsx';
+import { SelectField } from '../components/Fields.tsx';
+import { GptFields, GptPresetField } from './GptFields.tsx';
+import { JobNumber, type OfferJob } from './JobFields.tsx';
 import { LayerTable } from './LayerTable.tsx';
 import { MemoryOffer } from './MemoryOffer.tsx';
 import { StrategyFields } from './StrategyFields.tsx';
@@ -40,31 +40,31 @@ export function JobForm({
   /** More rows under "Advanced". */
   children?: ComponentChildren;
 }) {
-  const { job: labels } = messages.value;
-  const offer: Offer = (next, isSettled = true) => {
+  const { job: labels } = uiMessages.value;
+  const offer: OfferJob = (next, isSettled = true) => {
     try {
       const checked = parseJob(next);
       if (isSettled) onjob(checked);
       return null;
     } catch (error) {
-      return messageOf(error);
+      return errorMessageOf(error);
     }
   };
   const trains = job.job !== 'lesson';
   return (
     <div class="form">
       <div class="fields">
-        <Select
+        <SelectField
           label={labels.job}
           value={job.job}
           options={labels.jobs}
           onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
         />
-        {job.job === 'gpt' && <PresetField job={job} offer={offer} />}
+        {job.job === 'gpt' && <GptPresetField job={job} offer={offer} />}
         {trains && job.job !== 'gpt' && Object.keys(modelOptions(job)).length > 1 && (
-          <Select
+          <SelectField
             label={labels.model}
-            value={kindOfModel(job.model)}
+            value={modelNameOrOwn(job.model)}
             options={modelOptions(job)}
             onpick={(model) => {
               if (model !== 'own') offer({ ...job, model });
@@ -84,7 +84,7 @@ export function JobForm({
             {trains && <TrainingFields job={job} offer={offer} />}
             {job.job === 'table' && job.task !== 'classification' && <LossField job={job} offer={offer} />}
             {job.job === 'images' && <PictureFields job={job} offer={offer} />}
-            {takesFiles(job.job) && <DataFields job={job} offer={offer} />}
+            {jobCanUseFiles(job.job) && <DataFields job={job} offer={offer} />}
             {learnsPictures(job.job) && <AugmentField job={job} offer={offer} />}
             {children}
           </div>
@@ -94,12 +94,12 @@ export function JobForm({
   );
 }
 
-function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
-  const { job: labels } = messages.value;
+function TrainingFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
+  const { job: labels } = uiMessages.value;
   const set = (change: Partial<JobSpec>): string | null => offer({ ...job, ...change });
   return (
     <>
-      <Select
+      <SelectField
         label={labels.optimizer}
         value={job.optimizer}
         options={labels.optimizers}
@@ -112,7 +112,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
       <JobNumber name="maxMinutes" label={labels.maxMinutes} empty={labels.noLimit} job={job} offer={offer} />
       <JobNumber name="patience" label={labels.patience} empty={labels.noLimit} job={job} offer={offer} />
       <JobNumber name="seed" label={labels.seed} job={job} offer={offer} />
-      <Select
+      <SelectField
         label={labels.schedule}
         value={job.schedule}
         options={labels.schedules}
@@ -125,7 +125,7 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
         <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
       {supportsFeature(job.strategy, 'shardOptimizer') && (
-        <Select
+        <SelectField
           label={labels.averages}
           value={job.shardOptimizer ? 'sharded' : 'whole'}
           options={labels.averagesIn}
@@ -133,22 +133,22 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
         />
       )}
       {STRATEGIES[job.strategy].codecs.length > 1 && (
-        <Select
-          label={isPipeline(job) ? labels.codecOfValues : labels.codec}
+        <SelectField
+          label={isPipelineJob(job) ? labels.codecOfValues : labels.codec}
           value={job.codec}
-          options={codecOptions(job)}
+          options={codecNamesForForm(job)}
           onpick={(codec) => algorithmProblem({ ...job, codec }, 1) ?? set({ codec })}
         />
       )}
       {STRATEGIES[job.strategy].hasAllReduces && (
-        <Select
+        <SelectField
           label={labels.algorithm}
           value={job.algorithm}
-          options={algorithmOptions()}
+          options={algorithmNamesForForm()}
           onpick={(algorithm) => algorithmProblem({ ...job, algorithm }, 1) ?? set({ algorithm })}
         />
       )}
-      <Select
+      <SelectField
         label={labels.transport}
         value={job.transport}
         options={labels.transports}
@@ -161,8 +161,8 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: Offer }) {
 /**
  * Returns the models that suit the data of the job, and the custom model of the job, if it has one.
  */
-function modelOptions({ job, model }: JobSpec): Record<ModelName | 'own', string> {
-  const { cnn, own, ...all } = messages.value.job.models;
+function modelOptions({ job, model }: JobSpec): Record<BuiltInModelName | 'own', string> {
+  const { cnn, own, ...all } = uiMessages.value.job.models;
   const fitting = { ...all, ...(job !== 'table' && { cnn }), ...(typeof model !== 'string' && { own }) };
-  return fitting as Record<ModelName | 'own', string>;
+  return fitting as Record<BuiltInModelName | 'own', string>;
 }

@@ -1,11 +1,11 @@
 /** Shows the layers of a custom model, with output shapes and numbers of weights. */
-import { rowsOf, type Topology } from '../../spec/topology.ts';
+import { layerRowsOf, type ModelTopology } from '../../spec/topology.ts';
 import { formatCount } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export function LayerTable({ model }: { model: Topology }) {
-  const { layerTable: labels } = messages.value.job;
-  const rows = rowsOf(model);
+export function LayerTable({ model }: { model: ModelTopology }) {
+  const { layerTable: labels } = uiMessages.value.job;
+  const rows = layerRowsOf(model);
   return (
     <div class="preview">
       <p class="small">

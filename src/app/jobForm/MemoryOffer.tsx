@@ -3,18 +3,18 @@
  * pipeline.
  */
 import { useMemo } from 'preact/hooks';
-import { checkJob, DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
+import { parseJobOrProblem, DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
+import { isPipelineJob } from '../../spec/pipeline.ts';
 import { tabMemory } from '../browser/tabMemory.ts';
 import { formatBytes } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { fittingPipeline, plannedModel, plannedPipeline, wholeBytes } from '../pipeline/memoryPlan.ts';
 import { withStages, withStrategy } from '../state/jobForm.ts';
-import type { Offer } from './JobFields.tsx';
+import type { OfferJob } from './JobFields.tsx';
 
 interface Props {
   job: JobSpec;
-  offer: Offer;
+  offer: OfferJob;
 }
 
 /**
@@ -22,9 +22,9 @@ interface Props {
  * that fits. For small models, nothing is shown.
  */
 export function MemoryOffer({ job, offer }: Props) {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const { bytes: budget, isReported, maxBufferBytes } = tabMemory().value;
-  const isDivided = isPipeline(job);
+  const isDivided = isPipelineJob(job);
   const { model, needs, fitting } = useMemo(() => {
     const known = plannedModel(job);
     if (known === null) return { model: null, needs: null, fitting: null };
@@ -37,7 +37,7 @@ export function MemoryOffer({ job, offer }: Props) {
   const isTooLarge = needs > budget;
   if (!isDivided && !isTooLarge) return null;
   const largest = model.layers.reduce((a, b) => (b.bytes > a.bytes ? b : a));
-  const canDivide = 'job' in checkJob(withStages(job, 2));
+  const canDivide = 'job' in parseJobOrProblem(withStages(job, 2));
   return (
     <div class="memory-offer">
       <p class={isTooLarge ? 'small wait' : 'small dim'}>

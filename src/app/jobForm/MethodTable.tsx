@@ -1,8 +1,8 @@
 /** The expected costs of each method in this room, measured by a run. */
 import type { MethodComparison } from '../../protocol/runResult.ts';
-import { changesLearning } from '../../spec/methods.ts';
+import { methodChangesLearning } from '../../spec/methods.ts';
 import { formatBytes, formatMs, formatRatio } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 interface Props {
   methods: MethodComparison;
@@ -13,7 +13,7 @@ interface Props {
 }
 
 export function MethodTable({ methods, worldSize, onpick }: Props) {
-  const { methods: labels } = messages.value.job;
+  const { methods: labels } = uiMessages.value.job;
   const { costs, best, unchanged } = methods;
   return (
     <div class="methods">
@@ -39,7 +39,7 @@ export function MethodTable({ methods, worldSize, onpick }: Props) {
               <tr key={method}>
                 <th scope="row">
                   {labels.name(method)}
-                  {changesLearning(method) && (
+                  {methodChangesLearning(method) && (
                     <span class="dim" aria-hidden="true">
                       {'\u00a0*'}
                     </span>
@@ -67,7 +67,7 @@ export function MethodTable({ methods, worldSize, onpick }: Props) {
       </div>
       <p class="dim small">
         {labels.about(worldSize)}
-        {changesLearning(best) && ` ${labels.unchanged(labels.name(unchanged))}`}
+        {methodChangesLearning(best) && ` ${labels.unchanged(labels.name(unchanged))}`}
       </p>
     </div>
   );

@@ -1,23 +1,23 @@
 /** The purpose of a run, its strategy, and the settings of the strategy. */
 import { useId } from 'preact/hooks';
 import { DEFAULT_JOB, STRATEGIES, type JobSpec, type StrategySetting } from '../../spec/job.ts';
-import { Select } from '../components/Fields.tsx';
-import { messages } from '../locales/index.ts';
-import { strategyOptions, withMeasure, withStrategy } from '../state/jobForm.ts';
-import { JobNumber, type Offer } from './JobFields.tsx';
+import { SelectField } from '../components/Fields.tsx';
+import { uiMessages } from '../locales/index.ts';
+import { strategyNamesForForm, withMeasure, withStrategy } from '../state/jobForm.ts';
+import { JobNumber, type OfferJob } from './JobFields.tsx';
 
 interface Props {
   job: JobSpec;
-  offer: Offer;
+  offer: OfferJob;
 }
 
 export function StrategyFields({ job, offer }: Props) {
   const { strategy, measure } = job;
-  const { job: labels } = messages.value;
+  const { job: labels } = uiMessages.value;
   const about = useId();
   const { settings } = STRATEGIES[strategy];
   const purpose = (
-    <Select
+    <SelectField
       label={labels.purpose}
       value={measure ?? 'train'}
       options={labels.purposes}
@@ -36,10 +36,10 @@ export function StrategyFields({ job, offer }: Props) {
     <>
       <div class="fields">{purpose}</div>
       <div class="strategy">
-        <Select
+        <SelectField
           label={labels.strategy}
           value={strategy}
-          options={strategyOptions()}
+          options={strategyNamesForForm()}
           about={about}
           onpick={(value) => offer(withStrategy(job, value))}
         />
@@ -61,12 +61,12 @@ export function StrategyFields({ job, offer }: Props) {
 }
 
 function SettingField({ setting, job, offer }: Props & { setting: StrategySetting }) {
-  const { settings: labels, allWait, asUsual } = messages.value.job;
-  const { schedules, recomputes, automatic } = messages.value.pipeline;
+  const { settings: labels, allWait, asUsual } = uiMessages.value.job;
+  const { schedules, recomputes, automatic } = uiMessages.value.pipeline;
   const { exchanges } = STRATEGIES[job.strategy];
   if (setting === 'pipelineSchedule') {
     return (
-      <Select
+      <SelectField
         label={labels[setting]}
         value={job.pipelineSchedule}
         options={schedules}
@@ -76,7 +76,7 @@ function SettingField({ setting, job, offer }: Props & { setting: StrategySettin
   }
   if (setting === 'recompute') {
     return (
-      <Select
+      <SelectField
         label={labels[setting]}
         value={job.recompute ? 'recompute' : 'keep'}
         options={recomputes}

@@ -3,19 +3,19 @@
  * chunks differ by at most one number. With a parameter server, rank 0 has the most bytes if there
  * are three ranks or more.
  */
-import { lineBytes } from '../../engine/lesson/lessonRound.ts';
+import { busiestDirectionBytes } from '../../engine/lesson/lessonRound.ts';
 import { formatBytes } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { messages } from '../locales/index.ts';
-import { viewpoint, type LessonControls } from './lessonControls.ts';
-import { rowsOf } from './rows.ts';
+import { uiMessages } from '../locales/index.ts';
+import { viewpointRank, type LessonControls } from './lessonControls.ts';
+import { ranksInRows } from './rows.ts';
 
 export function Bytes({ controls }: { controls: LessonControls }) {
   const { state, isSolo } = controls;
-  const { bytes } = messages.value.lesson;
+  const { bytes } = uiMessages.value.lesson;
   const { round } = state;
   const { n, steps, own } = round;
-  const lines = lineBytes(round);
+  const lines = busiestDirectionBytes(round);
   const total = (rank: number, way: 'sentBytes' | 'receivedBytes'): number =>
     steps.reduce((sum, step) => sum + step[way][rank]!, 0);
   const sent = lines.map((_, rank) => total(rank, 'sentBytes'));
@@ -30,7 +30,7 @@ export function Bytes({ controls }: { controls: LessonControls }) {
         {bytes.received}
       </p>
       <ul class="plain lines">
-        {rowsOf(n, viewpoint(controls)).map((rank) => (
+        {ranksInRows(n, viewpointRank(controls)).map((rank) => (
           <li key={rank}>
             <span class="away">
               {bytes.line(rank, formatBytes(lines[rank]!), formatBytes(sent[rank]!), formatBytes(received[rank]!))}

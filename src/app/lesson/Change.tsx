@@ -1,9 +1,9 @@
 /** Tells which ranks left or joined, and what this means for the round. */
 import type { LessonState } from '../../protocol/lesson.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 export function Change({ state: { change, members } }: { state: LessonState }) {
-  const { change: labels } = messages.value.lesson;
+  const { change: labels } = uiMessages.value.lesson;
   const named = (ones: readonly { rank: number; name: string }[]): string[] =>
     ones.map(({ rank, name }) => labels.rank(rank, name));
   const sentences =

@@ -7,7 +7,7 @@ import { clamp } from '../../util/clamp.ts';
 import { useSignal } from '@preact/signals';
 import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
@@ -22,7 +22,7 @@ export function busiestBytes(mode: LessonMode, n: number, k: number): number {
 }
 
 export function Compare({ controls: { state, isSolo } }: { controls: LessonControls }) {
-  const { compare } = messages.value.lesson;
+  const { compare } = uiMessages.value.lesson;
   const { round, measured } = state;
   const k = round.own[0]!.length;
   const chosen = useSignal<number | null>(null);

@@ -7,12 +7,12 @@ import { useSignal } from '@preact/signals';
 import type { LessonState } from '../../protocol/lesson.ts';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { RankMark } from '../components/RankMark.tsx';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';
 import { SOLO_RANKS } from './solo.ts';
 
 export function Drop({ controls }: { controls: LessonControls }) {
-  const { drop } = messages.value.lesson;
+  const { drop } = uiMessages.value.lesson;
   const { state, you, mayDrop } = controls;
   if (controls.drop !== null) return <DropImagined state={state} ondrop={controls.drop} />;
   if (!mayDrop) return <p class="dim">{drop.host}</p>;
@@ -35,7 +35,7 @@ export function Drop({ controls }: { controls: LessonControls }) {
 }
 
 function DropImagined({ state, ondrop }: { state: LessonState; ondrop: (rank: number) => void }) {
-  const { drop } = messages.value.lesson;
+  const { drop } = uiMessages.value.lesson;
   const n = state.members.length;
   const chosen = useSignal(2);
   const rank = Math.min(chosen.value, n - 1);

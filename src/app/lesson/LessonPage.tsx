@@ -5,15 +5,15 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { roundAfter } from '../../engine/lesson/lessonRound.ts';
-import { messages } from '../locales/index.ts';
+import { roundAfterSteps } from '../../engine/lesson/lessonRound.ts';
+import { uiMessages } from '../locales/index.ts';
 import { Bytes } from './Bytes.tsx';
 import { Compare } from './Compare.tsx';
 import type { LessonControls } from './lessonControls.ts';
 import { Drop } from './Drop.tsx';
 import { NumbersGrid } from './NumbersGrid.tsx';
 import { OwnNumbers } from './OwnNumbers.tsx';
-import { LESSON_PAGES, needsNewRound, isShown, type LessonPart } from './pages.ts';
+import { LESSON_PAGES, needsNewRound, isLessonPartShown, type LessonPartId } from './pages.ts';
 import { RoundRing } from './RoundRing.tsx';
 import { Stall } from './Stall.tsx';
 import { Steps } from './Steps.tsx';
@@ -38,12 +38,12 @@ interface Props {
 }
 
 export function LessonPage({ controls, page, onpage, news, besideSteps, besideOwn, ending }: Props) {
-  const { lesson } = messages.value;
+  const { lesson } = uiMessages.value;
   const { state, leads, isMoving, order } = controls;
   const { round } = state;
   const shown = useSignal(Infinity);
   // The ring shows a step only after its animation. The table and the sentences wait for the ring.
-  const watched = { ...controls, state: { ...state, round: roundAfter(round, shown.value) } };
+  const watched = { ...controls, state: { ...state, round: roundAfterSteps(round, shown.value) } };
   const begun = useRef<number | null>(null);
   useEffect(() => {
     // If the text of this page needs a new round on the ring, the leader begins one.
@@ -97,7 +97,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
 }
 
 function Modes({ controls: { state, leads, isMoving, order } }: { controls: LessonControls }) {
-  const { modes } = messages.value.lesson;
+  const { modes } = uiMessages.value.lesson;
   const { mode } = state.round;
   if (!leads) return <p>{modes[mode]}</p>;
   return (
@@ -126,7 +126,7 @@ interface PartProps {
    * The lesson's parts in this section. The section is highlighted if the page's text explains one
    * of them.
    */
-  names: readonly LessonPart[];
+  names: readonly LessonPartId[];
   page: number;
   title: string;
   /** Whether the title is visible to everybody, not only to screen readers. */
@@ -147,7 +147,7 @@ function Part({ names, page, title, titled = false, children }: PartProps) {
     if (!isLit || !isTurned || pageWidth.peek() === 'narrow') return;
     section.current?.scrollIntoView({ block: 'nearest', behavior: reducedMotion.peek() ? 'auto' : 'smooth' });
   }, [isLit, page]);
-  if (!names.some((name) => isShown(name, page))) return null;
+  if (!names.some((name) => isLessonPartShown(name, page))) return null;
   return (
     <section ref={section} class={isLit ? 'lesson-part lit' : 'lesson-part'} data-part={names[0]} aria-label={title}>
       {titled && <h2>{title}</h2>}

@@ -6,15 +6,15 @@ import { clamp } from '../../util/clamp.ts';
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
-import { movesAt, partsAfter } from '../../engine/lesson/lessonRound.ts';
+import { lessonMovesAt, summedRanksAfter } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { identityOf } from '../components/rankIdentity.ts';
+import { rankIdentityOf } from '../components/rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
-import { messages } from '../locales/index.ts';
-import { viewpoint, type LessonControls } from './lessonControls.ts';
+import { uiMessages } from '../locales/index.ts';
+import { viewpointRank, type LessonControls } from './lessonControls.ts';
 import { numberText, termsText } from './describeStep.ts';
-import { rowsOf } from './rows.ts';
+import { ranksInRows } from './rows.ts';
 
 /** With more ranks than this, marks would be too thin to see. */
 const MOST_MARKS = 8;
@@ -25,16 +25,16 @@ interface Cell {
 }
 
 export function NumbersGrid({ controls, litSums }: { controls: LessonControls; litSums: boolean }) {
-  const { grid } = messages.value.lesson;
+  const { grid } = uiMessages.value.lesson;
   const { state, you } = controls;
   const { round, members } = state;
   const { n, mode, held, own } = round;
   const taken = round.steps.length;
-  const parts = useMemo(() => partsAfter(mode, n, taken), [mode, n, taken]);
+  const parts = useMemo(() => summedRanksAfter(mode, n, taken), [mode, n, taken]);
   const fresh = freshOf(round);
   const columns = columnsOf(round);
   const places = own[0]!.length;
-  const ranks = rowsOf(n, viewpoint(controls));
+  const ranks = ranksInRows(n, viewpointRank(controls));
   const waiting = members.slice(n);
   const at = useSignal<Cell>({ row: 0, place: 0 });
   const picked = useSignal<Cell | null>(null);
@@ -150,7 +150,10 @@ function Marks({ n, parts }: { n: number; parts: readonly number[] }) {
   return (
     <span class="parts" aria-hidden="true">
       {Array.from({ length: n }, (_, rank) => (
-        <i key={rank} style={parts.includes(rank) ? { background: `var(--rank-${identityOf(rank).colour})` } : {}} />
+        <i
+          key={rank}
+          style={parts.includes(rank) ? { background: `var(--rank-${rankIdentityOf(rank).colour})` } : {}}
+        />
       ))}
     </span>
   );
@@ -161,7 +164,7 @@ function Marks({ n, parts }: { n: number; parts: readonly number[] }) {
  * there are no chunks, so each column is one number.
  */
 function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string; start: number; end: number }[] {
-  const { grid } = messages.value.lesson;
+  const { grid } = uiMessages.value.lesson;
   const places = own[0]!.length;
   if (mode === 'ring') {
     return Array.from({ length: n }, (_, chunk) => {
@@ -177,6 +180,6 @@ function columnsOf({ mode, n, own }: LessonRound): { name: string; short: string
 /** Returns a function that returns whether a rank received a number in the latest step. */
 function freshOf({ mode, n, steps }: LessonRound): (rank: number, place: number) => boolean {
   if (steps.length === 0) return () => false;
-  const moves = movesAt(mode, n, steps.length - 1);
+  const moves = lessonMovesAt(mode, n, steps.length - 1);
   return (rank, place) => moves.some(({ to, start, end }) => to === rank && place >= start && place < end);
 }

@@ -4,16 +4,16 @@
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { isUnderWay } from '../../engine/lesson/lessonRound.ts';
-import { MAX_NUMBER } from '../../protocol/lesson.ts';
-import { messages } from '../locales/index.ts';
+import { isRoundUnderWay } from '../../engine/lesson/lessonRound.ts';
+import { MAX_LESSON_NUMBER } from '../../protocol/lesson.ts';
+import { uiMessages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';
 
 export function OwnNumbers({ state, you, order }: Pick<LessonControls, 'state' | 'order'> & { you: number }) {
-  const { own } = messages.value.lesson;
+  const { own } = uiMessages.value.lesson;
   const { numbers, round } = state;
   const mine = numbers[you]!;
-  const isInRound = isUnderWay(round) && you < round.n;
+  const isInRound = isRoundUnderWay(round) && you < round.n;
   return (
     <>
       <div class="own-numbers">
@@ -27,7 +27,9 @@ export function OwnNumbers({ state, you, order }: Pick<LessonControls, 'state' |
           />
         ))}
       </div>
-      <p class="dim small">{isInRound ? own.locked : isUnderWay(round) ? own.nextRound : own.range(MAX_NUMBER)}</p>
+      <p class="dim small">
+        {isInRound ? own.locked : isRoundUnderWay(round) ? own.nextRound : own.range(MAX_LESSON_NUMBER)}
+      </p>
     </>
   );
 }
@@ -54,8 +56,8 @@ function NumberInput({ label, value, disabled, onnumber }: InputProps) {
       ref={input}
       type="number"
       aria-label={label}
-      min={-MAX_NUMBER}
-      max={MAX_NUMBER}
+      min={-MAX_LESSON_NUMBER}
+      max={MAX_LESSON_NUMBER}
       step={1}
       required
       disabled={disabled}

@@ -1,29 +1,29 @@
 /** The lesson in a room. Its ranks are the tabs of the room, and the page of the host leads. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { isHost, isUnderWay } from '../state/derive.ts';
+import { isHost, isRunUnderWay } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
-import { closeRun, send } from '../state/store.ts';
-import type { Run } from '../state/run.ts';
+import { closeRun, sendToEngine } from '../state/store.ts';
+import type { ShownRun } from '../state/run.ts';
 import type { LessonOrder } from '../../protocol/lesson.ts';
-import type { View } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
+import type { TabView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { pageWithin } from './pages.ts';
 
-export function RoomLesson({ view, run }: { view: View; run: Run }) {
-  const { lesson } = messages.value;
+export function RoomLesson({ view, run }: { view: TabView; run: ShownRun }) {
+  const { lesson } = uiMessages.value;
   const state = run.lesson?.state ?? null;
   const led = pageWithin(state?.page ?? 0);
   const page = useSignal(led);
   const at = state?.members.findIndex(({ member }) => member === view.member) ?? -1;
   /** A spectator has no rank. */
   const you = at < 0 ? null : at;
-  const isOn = isUnderWay(view) && state?.isOver === false;
+  const isOn = isRunUnderWay(view) && state?.isOver === false;
   const leads = isOn && you === state.leader;
   useEffect(() => {
     // When the leader turns the page, all readers move to that page, even those who were ahead. The
@@ -96,20 +96,20 @@ export function RoomLesson({ view, run }: { view: View; run: Run }) {
 }
 
 function lessonOrder(order: LessonOrder): void {
-  send({ type: 'lesson', order });
+  sendToEngine({ type: 'lesson', order });
 }
 
-function Trouble({ view }: { view: View }) {
+function Trouble({ view }: { view: TabView }) {
   if (view.failure === null) return null;
   return (
     <Banner failure={view.failure}>
       {!view.failure.fatal && isHost(view) && (
-        <button type="button" class="primary" onClick={() => send({ type: 'start' })}>
-          {messages.value.lesson.room.again}
+        <button type="button" class="primary" onClick={() => sendToEngine({ type: 'start' })}>
+          {uiMessages.value.lesson.room.again}
         </button>
       )}
       <button type="button" onClick={() => closeRun(view.run?.number ?? null)}>
-        {view.failure.fatal ? messages.value.lesson.room.join : messages.value.lesson.room.lobby}
+        {view.failure.fatal ? uiMessages.value.lesson.room.join : uiMessages.value.lesson.room.lobby}
       </button>
     </Banner>
   );

@@ -2,14 +2,14 @@
 import { useSignalEffect, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
-import { stepCount } from '../../engine/lesson/lessonRound.ts';
+import { roundStepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { RingView } from '../ring/RingView.tsx';
-import type { Stage } from '../ring/player/player.ts';
-import { usePlayer } from '../ring/player/usePlayer.ts';
-import { messages } from '../locales/index.ts';
-import { viewpoint, type LessonControls } from './lessonControls.ts';
-import { phaseOf } from './describeStep.ts';
+import type { PlayedRound } from '../ring/player/player.ts';
+import { useRingPlayer } from '../ring/player/usePlayer.ts';
+import { uiMessages } from '../locales/index.ts';
+import { viewpointRank, type LessonControls } from './lessonControls.ts';
+import { roundPhaseOf } from './describeStep.ts';
 
 interface Props {
   controls: LessonControls;
@@ -18,20 +18,20 @@ interface Props {
 }
 
 export function RoundRing({ controls, shown }: Props) {
-  const { lesson } = messages.value;
+  const { lesson } = uiMessages.value;
   const { state, you, isSolo } = controls;
   const { round, members, slow } = state;
   const { n, mode, steps } = round;
   const isRing = mode === 'ring';
-  const at = viewpoint(controls);
+  const at = viewpointRank(controls);
   const stage = useMemo(() => (isRing && n > 1 ? stageOf(round, at) : null), [round, at, isRing, n]);
-  const player = usePlayer(stage, { autoplay: false, keys: false });
+  const player = useRingPlayer(stage, { autoplay: false, keys: false });
   const taken = steps.length;
   useEffect(() => player.showStep(taken), [player, taken]);
   useSignalEffect(() => {
     shown.value = player.frame.value?.completed ?? Infinity;
   });
-  const count = stepCount(mode, n);
+  const count = roundStepCount(mode, n);
   const names = members
     .slice(0, n)
     .map(({ name }, rank) => ({ name: rank === you && isSolo ? lesson.grid.you : name }));
@@ -47,7 +47,7 @@ export function RoundRing({ controls, shown }: Props) {
       edges={edges}
       player={isRing ? player : null}
       centre={{
-        top: lesson.phases[phaseOf(round)],
+        top: lesson.phases[roundPhaseOf(round)],
         title: n > 1 ? `${taken} / ${count}` : '',
         bottom: isSolo ? lesson.ring.simulated : '',
       }}
@@ -57,7 +57,7 @@ export function RoundRing({ controls, shown }: Props) {
 }
 
 /** Returns the round as a trace with the times of one rank, for the player of the ring. */
-function stageOf({ number, n, own, steps }: LessonRound, rank: number): Stage {
+function stageOf({ number, n, own, steps }: LessonRound, rank: number): PlayedRound {
   const hops = Array.from({ length: ringStepCount(n) }, (_, planStep) => ({
     planStep,
     sentAt: null,

@@ -4,27 +4,30 @@
  */
 import { NumberSelect } from '../components/IndexSelect.tsx';
 import { useEffect, useMemo } from 'preact/hooks';
-import { keepInAddress, route } from '../state/address.ts';
-import { numberIn } from '../state/route.ts';
-import { messages } from '../locales/index.ts';
+import { keepInAddress, pageRoute } from '../state/address.ts';
+import { integerFromQuery } from '../state/route.ts';
+import { uiMessages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { Lessons } from './common/Lessons.tsx';
 import { LessonPage } from './LessonPage.tsx';
 import { pageWithin } from './pages.ts';
-import { createSolo, SOLO_RANKS } from './solo.ts';
+import { createSimulatedLesson, SOLO_RANKS } from './solo.ts';
 
 const MAX_SEED = 0xffffffff;
 
 export function SoloLesson() {
-  const { lesson } = messages.value;
-  const { query } = route.value;
-  const seed = numberIn(query, 'seed', [0, 1, MAX_SEED]);
+  const { lesson } = uiMessages.value;
+  const { query } = pageRoute.value;
+  const seed = integerFromQuery(query, 'seed', [0, 1, MAX_SEED]);
   const solo = useMemo(() => {
-    return createSolo(numberIn(route.peek().query, 'n', [SOLO_RANKS.min, SOLO_RANKS.usual, SOLO_RANKS.max]), seed);
+    return createSimulatedLesson(
+      integerFromQuery(pageRoute.peek().query, 'n', [SOLO_RANKS.min, SOLO_RANKS.usual, SOLO_RANKS.max]),
+      seed,
+    );
   }, [seed]);
   useEffect(() => () => solo.dispose(), [solo]);
   const state = solo.state.value;
-  const page = pageWithin(numberIn(query, 'page', [1, 1, Infinity]) - 1);
+  const page = pageWithin(integerFromQuery(query, 'page', [1, 1, Infinity]) - 1);
   const n = state.members.length;
   const resize = (count: number): void => {
     solo.resize(count);

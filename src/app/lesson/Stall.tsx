@@ -4,14 +4,14 @@
  */
 import { IndexSelect } from '../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import { elapsed } from '../../engine/lesson/lessonRound.ts';
+import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
+import { roundDurationMs } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { messages } from '../locales/index.ts';
-import { viewpoint, type LessonControls } from './lessonControls.ts';
-import { rowsOf } from './rows.ts';
+import { uiMessages } from '../locales/index.ts';
+import { viewpointRank, type LessonControls } from './lessonControls.ts';
+import { ranksInRows } from './rows.ts';
 
 const SECONDS = [2, 4, 6, 8];
 const USUAL_SECONDS = 4;
@@ -22,7 +22,7 @@ const USUAL_SECONDS = 4;
 const STALL_MS = 1000;
 
 export function Stall({ controls }: { controls: LessonControls }) {
-  const { stall } = messages.value.lesson;
+  const { stall } = uiMessages.value.lesson;
   const { state, leads, isMoving, order } = controls;
   const { slow, round } = state;
   const n = round.n;
@@ -37,7 +37,7 @@ export function Stall({ controls }: { controls: LessonControls }) {
             class="field"
             label={<span>{stall.from}</span>}
             options={round.own.map((_, one) =>
-              round.mode === 'ring' ? stall.line(one, rightOf(one, n)) : stall.lineOf(one),
+              round.mode === 'ring' ? stall.line(one, rightNeighbourOf(one, n)) : stall.lineOf(one),
             )}
             index={from}
             onpick={(index) => (rank.value = index)}
@@ -75,17 +75,17 @@ export function Stall({ controls }: { controls: LessonControls }) {
 
 function Timeline({ controls }: { controls: LessonControls }) {
   const { state, isSolo } = controls;
-  const { lesson } = messages.value;
+  const { lesson } = uiMessages.value;
   const { stall } = lesson;
   const { round } = state;
-  const whole = elapsed(round);
+  const whole = roundDurationMs(round);
   const at = (ms: number): string => `${((ms / whole) * 100).toFixed(2)}%`;
   return (
     <figure class="stalls">
       <figcaption class="small">{stall.timeline}</figcaption>
       <ul class="plain">
-        {rowsOf(round.n, viewpoint(controls)).map((rank) => {
-          const blocks = blocksOf(round, rank);
+        {ranksInRows(round.n, viewpointRank(controls)).map((rank) => {
+          const blocks = timeBlocksOfRank(round, rank);
           const waits = blocks.map(({ from, to }, step) => stall.step(step + 1, formatMs(to - from)));
           return (
             <li key={rank}>
@@ -119,7 +119,10 @@ function Timeline({ controls }: { controls: LessonControls }) {
  * Returns the steps of a rank as blocks in time. A block starts when the rank has the data to send
  * in this step, and ends when the rank has received the data of this step.
  */
-export function blocksOf({ steps }: LessonRound, rank: number): { from: number; to: number; isStalled: boolean }[] {
+export function timeBlocksOfRank(
+  { steps }: LessonRound,
+  rank: number,
+): { from: number; to: number; isStalled: boolean }[] {
   return steps.map(({ startedAt, endedAt }) => {
     const [from, to] = [startedAt[rank]!, endedAt[rank]!];
     return { from, to, isStalled: to - from > STALL_MS };

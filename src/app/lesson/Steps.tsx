@@ -1,11 +1,11 @@
 /** Shows the state of the round and this rank's latest step, with buttons for the next steps. */
 import type { ComponentChildren } from 'preact';
-import { isDone, isUnderWay, stepCount } from '../../engine/lesson/lessonRound.ts';
+import { isRoundDone, isRoundUnderWay, roundStepCount } from '../../engine/lesson/lessonRound.ts';
 import { chunkName } from '../ring/frameAt.ts';
-import { messages } from '../locales/index.ts';
-import type { Messages } from '../locales/en/index.ts';
+import { uiMessages } from '../locales/index.ts';
+import type { UiMessages } from '../locales/en/index.ts';
 import type { LessonControls } from './lessonControls.ts';
-import { numberText, phaseOf, describeStep, termsText } from './describeStep.ts';
+import { numberText, roundPhaseOf, describeLessonStep, termsText } from './describeStep.ts';
 
 interface Props {
   controls: LessonControls;
@@ -15,13 +15,13 @@ interface Props {
 }
 
 export function Steps({ controls, watched, children }: Props) {
-  const { lesson } = messages.value;
+  const { lesson } = uiMessages.value;
   const { steps } = lesson;
   const { state, leads, isMoving, waitsFor, order, you } = controls;
   const { round, leader, members } = state;
   const shown = watched.state.round;
-  const count = stepCount(round.mode, round.n);
-  const rest = isMoving || isDone(round);
+  const count = roundStepCount(round.mode, round.n);
+  const rest = isMoving || isRoundDone(round);
   const isStuck = isMoving && waitsFor !== null && you !== null;
   return (
     <>
@@ -29,14 +29,14 @@ export function Steps({ controls, watched, children }: Props) {
         <p class="lesson-where">
           <strong>{steps.round(round.number)}</strong>{' '}
           <span class="dim">
-            {steps.taken(shown.steps.length, count)} · {lesson.phases[phaseOf(shown)]}
+            {steps.taken(shown.steps.length, count)} · {lesson.phases[roundPhaseOf(shown)]}
           </span>
         </p>
         {leads ? (
           <div class="row">
             <button
               type="button"
-              class={isDone(round) ? '' : 'primary'}
+              class={isRoundDone(round) ? '' : 'primary'}
               disabled={rest}
               onClick={() => order({ type: 'steps', count: 1 })}
             >
@@ -47,8 +47,8 @@ export function Steps({ controls, watched, children }: Props) {
             </button>
             <button
               type="button"
-              class={isDone(round) && round.n > 1 ? 'primary' : ''}
-              disabled={isMoving || (!isUnderWay(round) && round.n === members.length)}
+              class={isRoundDone(round) && round.n > 1 ? 'primary' : ''}
+              disabled={isMoving || (!isRoundUnderWay(round) && round.n === members.length)}
               onClick={() => order({ type: 'begin', mode: round.mode })}
             >
               {steps.again}
@@ -67,10 +67,10 @@ export function Steps({ controls, watched, children }: Props) {
 }
 
 /** Describes this rank's latest step in a sentence. */
-function lastStepText(lesson: Messages['lesson'], { state: { round }, you }: LessonControls): string {
+function lastStepText(lesson: UiMessages['lesson'], { state: { round }, you }: LessonControls): string {
   const { lastStep } = lesson;
   if (you === null) return '';
-  const step = describeStep(round, you);
+  const step = describeLessonStep(round, you);
   if (step.kind !== 'added' && step.kind !== 'copied') return lastStep[step.kind];
   const { sent, got } = step;
   const named = (chunk: number, numbers: readonly number[]): string =>

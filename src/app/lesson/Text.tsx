@@ -1,9 +1,9 @@
 /** Shows the text of the lesson. In a room, it tells which page the class sees. */
 import type { ComponentChildren } from 'preact';
 import { chunkName } from '../ring/frameAt.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { LessonText } from './common/LessonText.tsx';
-import type { ThoughtFacts } from '../locales/en/lesson.tsx';
+import type { LessonPageFacts } from '../locales/en/lesson.tsx';
 import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
 import { numberText, termsText } from './describeStep.ts';
@@ -19,7 +19,7 @@ interface Props {
 }
 
 export function Text({ controls, page, onpage, ending }: Props) {
-  const { lesson } = messages.value;
+  const { lesson } = uiMessages.value;
   const { state, isSolo, leads } = controls;
   return (
     <LessonText
@@ -47,7 +47,7 @@ export function Text({ controls, page, onpage, ending }: Props) {
   );
 }
 
-function factsOf({ state: { round } }: LessonControls): ThoughtFacts {
+function factsOf({ state: { round } }: LessonControls): LessonPageFacts {
   const { n, own } = round;
   const firsts = own.map((list) => list[0]!);
   const sum = firsts.reduce((all, one) => all + one, 0);

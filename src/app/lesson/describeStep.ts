@@ -2,8 +2,8 @@
  * Finds what a rank did in its latest step, and with which numbers, so that texts can describe it;
  * pure.
  */
-import { transferFrom, modulo } from '../../collectives/plans/ringPlan.ts';
-import { movesAt, stepCount } from '../../engine/lesson/lessonRound.ts';
+import { ringTransferFrom, modulo } from '../../collectives/plans/ringPlan.ts';
+import { lessonMovesAt, roundStepCount } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
 type StepDescription =
@@ -17,7 +17,7 @@ type StepDescription =
   /** With a parameter server. */
   | { kind: 'gave' | 'gathered' | 'returned' | 'took' };
 
-export function describeStep(round: LessonRound, you: number): StepDescription {
+export function describeLessonStep(round: LessonRound, you: number): StepDescription {
   const { mode, n, steps, own, held } = round;
   if (you >= n) return { kind: 'waiting' };
   if (n === 1) return { kind: 'alone' };
@@ -27,19 +27,19 @@ export function describeStep(round: LessonRound, you: number): StepDescription {
     if (step === 0) return { kind: you === 0 ? 'gathered' : 'gave' };
     return { kind: you === 0 ? 'returned' : 'took' };
   }
-  const moves = movesAt(mode, n, step);
+  const moves = lessonMovesAt(mode, n, step);
   const [out, into] = [moves[you]!, moves[modulo(you - 1, n)]!];
   const sums = held[you]!.slice(into.start, into.end);
   const mine = own[you]!.slice(into.start, into.end);
   return {
     kind: into.adds ? 'added' : 'copied',
     sent: {
-      chunk: transferFrom(n, step, you).chunk,
+      chunk: ringTransferFrom(n, step, you).chunk,
       numbers: held[you]!.slice(out.start, out.end),
       to: out.to,
     },
     got: {
-      chunk: transferFrom(n, step, into.from).chunk,
+      chunk: ringTransferFrom(n, step, into.from).chunk,
       from: into.from,
       numbers: into.adds ? sums.map((sum, i) => sum - mine[i]!) : sums,
       own: mine,
@@ -50,8 +50,8 @@ export function describeStep(round: LessonRound, you: number): StepDescription {
 
 type RoundPhase = 'before' | 'reduceScatter' | 'allGather' | 'gathering' | 'returning' | 'done';
 
-export function phaseOf({ mode, n, steps }: LessonRound): RoundPhase {
-  if (steps.length >= stepCount(mode, n)) return n === 1 ? 'before' : 'done';
+export function roundPhaseOf({ mode, n, steps }: LessonRound): RoundPhase {
+  if (steps.length >= roundStepCount(mode, n)) return n === 1 ? 'before' : 'done';
   if (mode === 'parameter-server') return steps.length === 0 ? 'gathering' : 'returning';
   if (steps.length < n - 1) return steps.length === 0 ? 'before' : 'reduceScatter';
   return 'allGather';

@@ -27,6 +27,6 @@ export interface LessonControls {
  * that only watches, the leader's rank. If that rank is not in the round, it is the last rank of
  * the round.
  */
-export function viewpoint({ state, you }: LessonControls): number {
+export function viewpointRank({ state, you }: LessonControls): number {
   return Math.min(you ?? state.leader, state.round.n - 1);
 }

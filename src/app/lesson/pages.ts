@@ -1,7 +1,7 @@
 /** The pages of the lesson. Each page highlights the part of the screen that its text explains. */
 
 import { clamp } from '../../util/clamp.ts';
-import { isDone } from '../../engine/lesson/lessonRound.ts';
+import { isRoundDone } from '../../engine/lesson/lessonRound.ts';
 import type { LessonRound } from '../../protocol/lesson.ts';
 
 /**
@@ -22,12 +22,12 @@ export const LESSON_PAGES = [
   { name: 'training', lights: null, shows: ['modes', 'bytes', 'compare', 'stall', 'drop'] },
 ] as const satisfies readonly { name: string; lights: string | null; shows: readonly string[] }[];
 
-export type LessonPart = NonNullable<(typeof LESSON_PAGES)[number]['lights']>;
+export type LessonPartId = NonNullable<(typeof LESSON_PAGES)[number]['lights']>;
 
-const ALWAYS: readonly LessonPart[] = ['own', 'sums', 'grid', 'steps', 'ring'];
+const ALWAYS: readonly LessonPartId[] = ['own', 'sums', 'grid', 'steps', 'ring'];
 
-export function isShown(part: LessonPart, page: number): boolean {
-  const shows: readonly LessonPart[] = LESSON_PAGES[page]!.shows;
+export function isLessonPartShown(part: LessonPartId, page: number): boolean {
+  const shows: readonly LessonPartId[] = LESSON_PAGES[page]!.shows;
   return ALWAYS.includes(part) || shows.includes(part);
 }
 
@@ -39,7 +39,7 @@ const FROM_START: readonly string[] = ['reduceScatter', 'slow', 'drop'];
  * ring.
  */
 export function needsNewRound(page: number, round: LessonRound): boolean {
-  return FROM_START.includes(LESSON_PAGES[page]!.name) && round.n > 1 && (isDone(round) || round.mode !== 'ring');
+  return FROM_START.includes(LESSON_PAGES[page]!.name) && round.n > 1 && (isRoundDone(round) || round.mode !== 'ring');
 }
 
 /** Returns the nearest valid index of a page. */

@@ -4,15 +4,15 @@
  */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import {
-  drawNumbers,
-  elapsed,
-  enter,
-  follow,
-  movesAt,
-  stepCount,
+  randomLessonNumbers,
+  roundDurationMs,
+  lessonStateForWorld,
+  applyLessonOrder,
+  lessonMovesAt,
+  roundStepCount,
   stateAfterStep,
 } from '../../engine/lesson/lessonRound.ts';
-import { numbersOf, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
+import { lessonNumbersPerRank, type LessonOrder, type LessonState, type LessonStep } from '../../protocol/lesson.ts';
 import { mixSeed } from '../../util/rng.ts';
 
 /** The smallest, largest and default number of ranks in a lesson for one person. */
@@ -21,7 +21,7 @@ export const SOLO_RANKS = { min: 2, max: 16, usual: 4 } as const;
 /** Duration of a simulated message, and of its animation on the ring, milliseconds. */
 export const HOP_MS = 750;
 
-export interface SoloLesson {
+export interface SimulatedLesson {
   readonly state: ReadonlySignal<LessonState>;
   readonly isMoving: ReadonlySignal<boolean>;
   order(order: LessonOrder): void;
@@ -31,16 +31,19 @@ export interface SoloLesson {
   dispose(): void;
 }
 
-export function createSolo(n: number, seed: number): SoloLesson {
+export function createSimulatedLesson(n: number, seed: number): SimulatedLesson {
   const numbersFor = (members: LessonState['members'], before: LessonState | null): number[][] =>
     members.map(({ member }) => {
       const at = before?.members.findIndex((one) => one.member === member) ?? -1;
       const kept = at < 0 ? [] : before!.numbers[at]!;
-      const drawn = drawNumbers(mixSeed(seed, Number(member.split('-')[1])), numbersOf(members.length));
+      const drawn = randomLessonNumbers(
+        mixSeed(seed, Number(member.split('-')[1])),
+        lessonNumbersPerRank(members.length),
+      );
       return [...kept, ...drawn.slice(kept.length)];
     });
   const withMembers = (before: LessonState | null, members: LessonState['members']): LessonState =>
-    enter(before, { members, leader: 0, numbers: numbersFor(members, before) });
+    lessonStateForWorld(before, { members, leader: 0, numbers: numbersFor(members, before) });
 
   const state = signal(withMembers(null, membersOf(n)));
   const timers = signal<readonly ReturnType<typeof setTimeout>[]>([]);
@@ -50,7 +53,7 @@ export function createSolo(n: number, seed: number): SoloLesson {
   };
   const move = (count: number): void => {
     const states = imagineSteps(state.peek(), count);
-    const first = elapsed(state.peek().round) + HOP_MS;
+    const first = roundDurationMs(state.peek().round) + HOP_MS;
     timers.value = states.map((next, i) => {
       const isLast = i === states.length - 1;
       return setTimeout(
@@ -60,7 +63,7 @@ export function createSolo(n: number, seed: number): SoloLesson {
         },
         // Each state is set `HOP_MS` before its step ends, because the ring then animates the step
         // for `HOP_MS`. So the first step is shown immediately, unless its link is slow.
-        elapsed(next.round) - first,
+        roundDurationMs(next.round) - first,
       );
     });
   };
@@ -68,10 +71,10 @@ export function createSolo(n: number, seed: number): SoloLesson {
     state,
     isMoving: computed(() => timers.value.length > 0),
     order: (order) => {
-      if (order.type === 'page') state.value = follow(state.peek(), order);
+      if (order.type === 'page') state.value = applyLessonOrder(state.peek(), order);
       else if (timers.peek().length > 0) return;
       else if (order.type === 'steps') move(order.count);
-      else state.value = follow(state.peek(), order);
+      else state.value = applyLessonOrder(state.peek(), order);
     },
     drop: (rank) => {
       halt();
@@ -84,7 +87,7 @@ export function createSolo(n: number, seed: number): SoloLesson {
     resize: (count) => {
       halt();
       const before = state.peek();
-      state.value = follow(withMembers(before, membersOf(count)), { type: 'begin', mode: before.round.mode });
+      state.value = applyLessonOrder(withMembers(before, membersOf(count)), { type: 'begin', mode: before.round.mode });
     },
     dispose: halt,
   };
@@ -101,7 +104,7 @@ function membersOf(count: number): LessonState['members'] {
 export function imagineSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
   const { n, mode, steps } = round;
-  const begin = elapsed(round);
+  const begin = roundDurationMs(round);
   /**
    * `ready` is the time at which each rank has the data of its next step. `free` is the time at
    * which the link of each rank is free.
@@ -110,7 +113,7 @@ export function imagineSteps(before: LessonState, count: number): LessonState[] 
   const free = Array<number>(n).fill(begin);
   const states: LessonState[] = [];
   let state = before;
-  const last = Math.min(stepCount(mode, n), steps.length + count);
+  const last = Math.min(roundStepCount(mode, n), steps.length + count);
   for (let step = steps.length; step < last; step++) {
     const held = state.round.held.map((list) => [...list]);
     const taken: LessonStep = {
@@ -119,7 +122,7 @@ export function imagineSteps(before: LessonState, count: number): LessonState[] 
       sentBytes: ready.map(() => 0),
       receivedBytes: ready.map(() => 0),
     };
-    for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
+    for (const { from, to, start, end, adds } of lessonMovesAt(mode, n, step)) {
       const bytes = (end - start) * Float32Array.BYTES_PER_ELEMENT;
       let leaves = ready[from]!;
       if (slow?.rank === from) leaves = free[from] = Math.max(leaves, free[from]!) + slow.seconds * 1000;

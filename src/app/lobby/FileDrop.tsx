@@ -7,8 +7,8 @@ import type { ComponentChildren } from 'preact';
 import type { FilesJob } from '../../spec/job.ts';
 import { hasPreview } from '../../spec/preview.ts';
 import { formatBytes } from '../locales/format.ts';
-import type { View } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
+import type { TabView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { FilesPreview } from './FilesPreview.tsx';
 
@@ -19,14 +19,14 @@ const IDX = /idx|ubyte/i;
 
 interface Props {
   job: FilesJob;
-  view: View;
+  view: TabView;
   onfiles: (files: File[]) => void;
   /** Content below the list. */
   children: ComponentChildren;
 }
 
 export function FileDrop({ job, view: { files: found, opening }, onfiles, children }: Props) {
-  const { files: labels } = messages.value.lobby;
+  const { files: labels } = uiMessages.value.lobby;
   const files = useSignal<File[]>([]);
   const take = (picked: File[]): void => {
     // Images and labels may be dropped one after the other. A new file replaces an earlier file of

@@ -8,14 +8,14 @@ import {
   type ColumnKind,
   type DataNote,
   type ImagesPreview,
-  type Preview,
+  type DataPreview,
   type PreviewClass,
   type PreviewPicture,
-  sentencesOf,
+  sentencesOfNotes,
   type TablePreview,
 } from '../../spec/preview.ts';
 import { formatCount } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { Loading } from '../components/Loading.tsx';
 import { Problem } from '../components/Problem.tsx';
 
@@ -23,13 +23,13 @@ import { Problem } from '../components/Problem.tsx';
 const LISTED = 12;
 
 interface Props {
-  preview: Preview | null;
+  preview: DataPreview | null;
   problem: string | null;
   opening: LoadProgress | null;
 }
 
 export function FilesPreview({ preview, problem, opening }: Props) {
-  const { files: labels } = messages.value.lobby;
+  const { files: labels } = uiMessages.value.lobby;
   return (
     <div class="preview">
       <Problem of={problem} />
@@ -40,7 +40,7 @@ export function FilesPreview({ preview, problem, opening }: Props) {
           {preview === null && problem === null && <span class="dim">{labels.reading}</span>}
           {preview !== null && <Found preview={preview} />}
         </p>
-        {preview !== null && <Notes notes={preview.notes} />}
+        {preview !== null && <DataNotes notes={preview.notes} />}
       </div>
       {preview?.kind === 'table' && <TableRows table={preview} />}
       {preview?.kind === 'images' && <Pictures images={preview} />}
@@ -54,8 +54,8 @@ export function FilesPreview({ preview, problem, opening }: Props) {
 }
 
 /** Shows the amount of data, and which part of it is used. */
-function Found({ preview }: { preview: Preview }) {
-  const { files: labels } = messages.value.lobby;
+function Found({ preview }: { preview: DataPreview }) {
+  const { files: labels } = uiMessages.value.lobby;
   switch (preview.kind) {
     case 'table':
       return (
@@ -82,11 +82,11 @@ function Found({ preview }: { preview: Preview }) {
 }
 
 /** Shows notes: which data of the files are left out, changed or guessed. */
-export function Notes({ notes }: { notes: readonly DataNote[] }) {
-  const { files: labels } = messages.value.lobby;
+export function DataNotes({ notes }: { notes: readonly DataNote[] }) {
+  const { files: labels } = uiMessages.value.lobby;
   return notes.length === 0 ? null : (
     <ul class="preview-notes">
-      {sentencesOf(notes, labels.notes).map((sentence) => (
+      {sentencesOfNotes(notes, labels.notes).map((sentence) => (
         <li key={sentence}>{sentence}</li>
       ))}
     </ul>
@@ -94,7 +94,7 @@ export function Notes({ notes }: { notes: readonly DataNote[] }) {
 }
 
 function TableRows({ table }: { table: TablePreview }) {
-  const { files: labels } = messages.value.lobby;
+  const { files: labels } = uiMessages.value.lobby;
   return (
     <>
       <div class="preview-table" tabIndex={0} role="region" aria-label={labels.firstRows}>
@@ -143,7 +143,7 @@ function classOf(kind: ColumnKind, isTarget = false): string {
 }
 
 function Pictures({ images }: { images: ImagesPreview }) {
-  const { files: labels } = messages.value.lobby;
+  const { files: labels } = uiMessages.value.lobby;
   return (
     <>
       {images.pictures.length > 0 && (
@@ -164,7 +164,7 @@ function Pictures({ images }: { images: ImagesPreview }) {
 }
 
 function Classes({ classes }: { classes: readonly PreviewClass[] }) {
-  const { files: labels } = messages.value.lobby;
+  const { files: labels } = uiMessages.value.lobby;
   if (classes.length === 0) return null;
   return (
     <ul class="plain small preview-classes" aria-label={labels.classes}>

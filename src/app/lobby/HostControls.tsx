@@ -1,29 +1,29 @@
 /** The actions of a host: lock the room, and pause or stop its run. */
-import { isOpen } from '../state/derive.ts';
-import { send } from '../state/store.ts';
-import type { Lobby } from '../state/room.ts';
-import { messages } from '../locales/index.ts';
+import { isElasticRoom } from '../state/derive.ts';
+import { sendToEngine } from '../state/store.ts';
+import type { LobbyState } from '../state/room.ts';
+import { uiMessages } from '../locales/index.ts';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 
-export function HostControls({ lobby }: { lobby: Lobby }) {
+export function HostControls({ lobby }: { lobby: LobbyState }) {
   const { isLocked, isPausedByHost, phase } = lobby;
-  const { controls } = messages.value.lobby;
+  const { controls } = uiMessages.value.lobby;
   return (
     <>
       <button
         type="button"
         class="quiet"
         title={isLocked ? controls.unlockAbout : controls.lockAbout}
-        onClick={() => send({ type: 'lock', isLocked: !isLocked })}
+        onClick={() => sendToEngine({ type: 'lock', isLocked: !isLocked })}
       >
         {isLocked ? controls.unlock : controls.lock}
       </button>
-      {phase !== 'FORMING' && isOpen(lobby) && (
+      {phase !== 'FORMING' && isElasticRoom(lobby) && (
         <button
           type="button"
           class={isPausedByHost ? 'primary' : 'quiet'}
           title={isPausedByHost ? controls.resumeAbout : controls.pauseAbout}
-          onClick={() => send({ type: isPausedByHost ? 'resume' : 'pause' })}
+          onClick={() => sendToEngine({ type: isPausedByHost ? 'resume' : 'pause' })}
         >
           {isPausedByHost ? controls.resume : controls.pause}
         </button>
@@ -35,7 +35,7 @@ export function HostControls({ lobby }: { lobby: Lobby }) {
           question={controls.stopQuestion}
           yes={controls.stopYes}
           no={controls.stopNo}
-          onyes={() => send({ type: 'stop' })}
+          onyes={() => sendToEngine({ type: 'stop' })}
         />
       )}
     </>

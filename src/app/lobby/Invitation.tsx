@@ -7,31 +7,31 @@ import { isLocalOnly } from '../../util/localHost.ts';
 import { loadOtherOrigins, otherOrigins } from '../browser/serverData.ts';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { Dialog } from '../components/Dialog.tsx';
-import { messages } from '../locales/index.ts';
-import { hidden, route } from '../state/address.ts';
-import { view } from '../state/publishedView.ts';
-import { roomLink, viewSettings, type HideablePart } from '../state/route.ts';
+import { uiMessages } from '../locales/index.ts';
+import { hiddenPageParts, pageRoute } from '../state/address.ts';
+import { tabView } from '../state/publishedView.ts';
+import { roomLink, appearanceFromQuery, type HideablePagePart } from '../state/route.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 
 interface Props {
   room: string;
   isLocked: boolean;
   /** The parts of the page that are hidden from people who open the link. */
-  hides: ReadonlySet<HideablePart>;
+  hides: ReadonlySet<HideablePagePart>;
   /** Further buttons, and the content below the buttons. */
   buttons?: ComponentChildren;
   children?: ComponentChildren;
 }
 
 export function Invitation({ room, isLocked, hides, buttons, children }: Props) {
-  const labels = messages.value.lobby;
+  const labels = uiMessages.value.lobby;
   const isLocal = isLocalOnly(location.hostname);
   useEffect(() => {
     if (isLocal) void loadOtherOrigins();
   }, [isLocal]);
   const [origin = location.origin, ...more] = isLocal ? otherOrigins.value : [];
   // The link leaves out the theme and the size, because they are settings of this screen.
-  const { lang = null } = viewSettings(route.value.query);
+  const { lang = null } = appearanceFromQuery(pageRoute.value.query);
   const settings = { lang, hide: [...hides].join(',') || null };
   const link = roomLink({ origin, pathname: location.pathname }, room, settings);
   return (
@@ -61,7 +61,7 @@ export function Invitation({ room, isLocked, hides, buttons, children }: Props) 
 
 /** A button with the room's code. During a run, it opens the invitation. */
 export function InviteButton({ room }: { room: string }) {
-  const { shell, lobby } = messages.value;
+  const { shell, lobby } = uiMessages.value;
   const open = useSignal(false);
   return (
     <>
@@ -75,7 +75,9 @@ export function InviteButton({ room }: { room: string }) {
         {QR_ICON} <span class="brand-code">{formatRoomCode(room)}</span>
       </button>
       <Dialog open={open} title={lobby.invite}>
-        {open.value && <Invitation room={room} isLocked={view.value.lobby?.isLocked ?? false} hides={hidden.value} />}
+        {open.value && (
+          <Invitation room={room} isLocked={tabView.value.lobby?.isLocked ?? false} hides={hiddenPageParts.value} />
+        )}
       </Dialog>
     </>
   );

@@ -1,17 +1,17 @@
 /** The lobby: the code, the members, the job, and the button to start. */
 import { useSignal } from '@preact/signals';
-import { isChosenByTabs, takesFiles, type JobSpec } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
-import type { Receiving, ShaderProgress } from '../../protocol/events.ts';
+import { isChosenByTabs, jobCanUseFiles, type JobSpec } from '../../spec/job.ts';
+import { isPipelineJob } from '../../spec/pipeline.ts';
+import type { StateReceiveProgress, ShaderProgress } from '../../protocol/events.ts';
 import { assignRanks } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isHost, isOpen, missingToStart } from '../state/derive.ts';
+import { isHost, isElasticRoom, missingToStart } from '../state/derive.ts';
 import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
 import { runFromOutside, serverNote, startNote, startObstacle } from '../state/lobbyNotes.ts';
-import { describeJob, hasSameCosts, presetOf, withMethod } from '../state/jobForm.ts';
+import { describeJob, hasSameCosts, gptPresetOf, withMethod } from '../state/jobForm.ts';
 import { DismissibleBanner } from '../components/Banner.tsx';
 import { FileDrop } from './FileDrop.tsx';
-import { Notes } from './FilesPreview.tsx';
+import { DataNotes } from './FilesPreview.tsx';
 import { PipelinePreview, PlannedStages } from './PlannedStages.tsx';
 import { SharedFiles } from './SharedFiles.tsx';
 import { Invitation } from './Invitation.tsx';
@@ -27,19 +27,19 @@ import { StatusLine } from '../components/StatusLine.tsx';
 import { RingView } from '../ring/RingView.tsx';
 import { ServerIcon } from '../ring/ServerShape.tsx';
 import { SimulatedRing } from '../ring/SimulatedRing.tsx';
-import { hidden } from '../state/address.ts';
-import { send } from '../state/store.ts';
-import { pictureOf } from '../state/strategies.ts';
-import type { Lobby as LobbyView } from '../state/room.ts';
-import type { View } from '../state/view.ts';
+import { hiddenPageParts } from '../state/address.ts';
+import { sendToEngine } from '../state/store.ts';
+import { pictureOfJob } from '../state/strategies.ts';
+import type { LobbyState as LobbyView } from '../state/room.ts';
+import type { TabView } from '../state/view.ts';
 import { gettingReady } from '../state/gettingReady.ts';
-import { messages } from '../locales/index.ts';
-import { HIDEABLE_PARTS, type HideablePart } from '../state/route.ts';
+import { uiMessages } from '../locales/index.ts';
+import { HIDEABLE_PAGE_PARTS, type HideablePagePart } from '../state/route.ts';
 
-export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
+export function Lobby({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const room = view.room ?? '';
-  const hiding = useSignal(hidden.peek());
-  const labels = messages.value.lobby;
+  const hiding = useSignal(hiddenPageParts.peek());
+  const labels = uiMessages.value.lobby;
   const host = isHost(view);
   const choosesAlgorithm = host && lobby.phase === 'FORMING';
   const saving = choosesAlgorithm ? autoSaving(lobby.job, assignRanks(lobby.members, lobby.startAt ?? 0).length) : null;
@@ -77,7 +77,7 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           )}
         </section>
         <section aria-label={labels.preview} class="lobby-ring">
-          {isPipeline(lobby.job) ? (
+          {isPipelineJob(lobby.job) ? (
             <PipelinePreview view={view} lobby={lobby} />
           ) : (
             <Preview view={view} lobby={lobby} />
@@ -91,32 +91,36 @@ export function Lobby({ view, lobby }: { view: View; lobby: LobbyView }) {
           {view.beginsWith !== null && (
             <>
               <p>{labels.beginsWith(view.beginsWith)}</p>
-              <Notes notes={view.weightNotes} />
+              <DataNotes notes={view.weightNotes} />
             </>
           )}
           {host && lobby.phase === 'FORMING' && view.resumesAfter === null && view.beginsWith === null ? (
-            <JobForm job={lobby.job} columns={columnsOf(view)} onjob={(job) => send({ type: 'configure', job })} />
+            <JobForm
+              job={lobby.job}
+              columns={columnsOf(view)}
+              onjob={(job) => sendToEngine({ type: 'configure', job })}
+            />
           ) : (
-            !hidden.value.has('job') && <JobToCome job={lobby.job} />
+            !hiddenPageParts.value.has('job') && <JobToCome job={lobby.job} />
           )}
-          {isChosenByTabs(lobby.job.data) && takesFiles(lobby.job.job) && (
+          {isChosenByTabs(lobby.job.data) && jobCanUseFiles(lobby.job.job) && (
             <FileDrop
               key={lobby.job.job}
               job={lobby.job.job}
               view={view}
-              onfiles={(files) => send({ type: 'files', files })}
+              onfiles={(files) => sendToEngine({ type: 'files', files })}
             >
               <p class="dim small">{lobby.job.data.kind === 'federated' ? labels.files.own : labels.files.stay}</p>
             </FileDrop>
           )}
-          {lobby.job.data.kind === 'shared' && takesFiles(lobby.job.job) && (
+          {lobby.job.data.kind === 'shared' && jobCanUseFiles(lobby.job.job) && (
             <SharedFiles key={lobby.job.job} job={lobby.job.job} view={view} files={lobby.job.data.files} />
           )}
-          {isPipeline(lobby.job) && <PlannedStages lobby={lobby} />}
+          {isPipelineJob(lobby.job) && <PlannedStages lobby={lobby} />}
           {view.compared !== null && hasSameCosts(view.compared.job, lobby.job) && (
             <MethodTable
               {...view.compared}
-              onpick={host ? (method) => send({ type: 'configure', job: withMethod(lobby.job, method) }) : null}
+              onpick={host ? (method) => sendToEngine({ type: 'configure', job: withMethod(lobby.job, method) }) : null}
             />
           )}
           {saving !== null && <p class="dim small">{saving}</p>}
@@ -136,7 +140,7 @@ function NetworkCheckLink() {
   return (
     <p class="small">
       <a href="#network" target="_blank" rel="noopener">
-        {messages.value.network.link}
+        {uiMessages.value.network.link}
       </a>
     </p>
   );
@@ -154,7 +158,7 @@ function ServerNote({ lobby }: { lobby: LobbyView }) {
   );
 }
 
-function columnsOf({ files }: View): string[] {
+function columnsOf({ files }: TabView): string[] {
   return files?.preview?.kind === 'table' ? files.preview.columns.map(({ name }) => name) : [];
 }
 
@@ -169,19 +173,19 @@ function JobToCome({ job }: { job: JobSpec }) {
 }
 
 function JobTitle({ job }: { job: JobSpec }) {
-  const { lobby: labels, lesson, job: jobs } = messages.value;
+  const { lobby: labels, lesson, job: jobs } = uiMessages.value;
   if (job.job === 'lesson') return <>{lesson.heading}</>;
-  const preset = presetOf(job);
+  const preset = gptPresetOf(job);
   const size = preset === null ? `${job.gpt.layers} × ${job.gpt.width}` : jobs.presets[preset];
   return <>{labels.jobWith(job.job, job.job === 'gpt' ? size : modelWord(job))}</>;
 }
 
 function modelWord({ model }: JobSpec): string {
-  return typeof model === 'string' ? model : messages.value.job.models.own;
+  return typeof model === 'string' ? model : uiMessages.value.job.models.own;
 }
 
 function Compiling({ compiled, total }: ShaderProgress) {
-  const { shaders, shadersOf } = messages.value.lobby;
+  const { shaders, shadersOf } = uiMessages.value.lobby;
   return (
     <p class="row dim small note">
       <progress class="grow" aria-label={shaders} value={compiled} max={total} />
@@ -190,8 +194,8 @@ function Compiling({ compiled, total }: ShaderProgress) {
   );
 }
 
-function ReceivingModel({ bytes, total, rate, waitsMs }: Receiving) {
-  const { receiving, receivedOf, waits } = messages.value.lobby;
+function ReceivingModel({ bytes, total, rate, waitsMs }: StateReceiveProgress) {
+  const { receiving, receivedOf, waits } = uiMessages.value.lobby;
   if (waitsMs !== null) return <p class="dim small note">{waits(total / rate!, waitsMs / 1000)}</p>;
   return (
     <p class="row dim small note">
@@ -206,7 +210,7 @@ function ReceivingModel({ bytes, total, rate, waitsMs }: Receiving) {
  */
 const MANY_PEOPLE = 32;
 
-function People({ view, lobby }: { view: View; lobby: LobbyView }) {
+function People({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const places = assignRanks(lobby.members);
   const isLong = lobby.members.length + lobby.spectators.length > MANY_PEOPLE;
   return (
@@ -235,7 +239,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
             {name}
             <span class="dim">{roles(member === view.member, lobby.hosts.includes(member))}</span>
           </span>
-          <span class="dim small">{messages.value.lobby.watches}</span>
+          <span class="dim small">{uiMessages.value.lobby.watches}</span>
           {isHost(view) && member !== view.member && <RemoveButton member={member} name={name} />}
         </li>
       ))}
@@ -244,7 +248,7 @@ function People({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 function roles(you: boolean, host: boolean): string {
-  const labels = messages.value.lobby;
+  const labels = uiMessages.value.lobby;
   const names = [...(you ? [labels.you] : []), ...(host ? [labels.host] : [])];
   return names.length === 0 ? '' : labels.roles(names);
 }
@@ -253,13 +257,13 @@ function roles(you: boolean, host: boolean): string {
  * Shows a preview of the ring, or of what replaces it. It has a mark for each member and for each
  * free place. The mark of a member is pale until the member is ready.
  */
-function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
+function Preview({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const { job } = lobby;
   const places = assignRanks(lobby.members, lobby.startAt ?? 0);
   const tabs = places.map((one) => (one === null ? { name: null } : { name: one.name, pale: one.device === null }));
   const at = places.findIndex((one) => one?.member === view.member);
   const you = at < 0 ? null : at;
-  const picture = pictureOf(job, tabs.length, null, bucketBytesOf(job));
+  const picture = pictureOfJob(job, tabs.length, null, bucketBytesOf(job));
   if (typeof picture !== 'string') {
     return (
       <figure class="simulated">
@@ -269,17 +273,17 @@ function Preview({ view, lobby }: { view: View; lobby: LobbyView }) {
           shape={picture.lines}
           player={null}
           centre={{ top: '', title: '', bottom: '' }}
-          label={messages.value.lobby.previewLabel(tabs.length)}
+          label={uiMessages.value.lobby.previewLabel(tabs.length)}
         />
         <figcaption class="caption">{picture.words}</figcaption>
       </figure>
     );
   }
-  return <SimulatedRing members={tabs} you={you} algorithm={picture} kind={messages.value.ring.preview} />;
+  return <SimulatedRing members={tabs} you={you} algorithm={picture} kind={uiMessages.value.ring.preview} />;
 }
 
-function Joining({ view, lobby }: { view: View; lobby: LobbyView }) {
-  const suspension = view.state === 'WAITING' && isOpen(lobby) ? view.suspension : null;
+function Joining({ view, lobby }: { view: TabView; lobby: LobbyView }) {
+  const suspension = view.state === 'WAITING' && isElasticRoom(lobby) ? view.suspension : null;
   return (
     <>
       {suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>}
@@ -290,8 +294,8 @@ function Joining({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 /** The code and the button to start. The bar stays at the bottom of the window. */
-function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
-  const labels = messages.value.lobby;
+function StartBar({ view, lobby }: { view: TabView; lobby: LobbyView }) {
+  const labels = uiMessages.value.lobby;
   const missing = missingToStart(lobby);
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
   const host = isHost(view);
@@ -313,7 +317,7 @@ function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
           class="primary"
           disabled={obstacle !== null}
           aria-describedby="start-note"
-          onClick={() => send({ type: 'start' })}
+          onClick={() => sendToEngine({ type: 'start' })}
         >
           {labels.start}
         </button>
@@ -323,24 +327,24 @@ function StartBar({ view, lobby }: { view: View; lobby: LobbyView }) {
 }
 
 interface GuestViewProps {
-  hiding: ReadonlySet<HideablePart>;
-  onhiding: (hiding: ReadonlySet<HideablePart>) => void;
+  hiding: ReadonlySet<HideablePagePart>;
+  onhiding: (hiding: ReadonlySet<HideablePagePart>) => void;
 }
 
 function GuestView({ hiding, onhiding }: GuestViewProps) {
-  const { guests } = messages.value.lobby;
+  const { guests } = uiMessages.value.lobby;
   return (
     <details class="fold">
       <summary>{guests.title}</summary>
       <fieldset class="check-grid">
         <legend class="dim small">{guests.about}</legend>
-        {HIDEABLE_PARTS.map((part) => (
+        {HIDEABLE_PAGE_PARTS.map((part) => (
           <label key={part} class="check">
             <input
               type="checkbox"
               checked={!hiding.has(part)}
               onChange={({ currentTarget: { checked } }) => {
-                onhiding(new Set(HIDEABLE_PARTS.filter((one) => (one === part ? !checked : hiding.has(one)))));
+                onhiding(new Set(HIDEABLE_PAGE_PARTS.filter((one) => (one === part ? !checked : hiding.has(one)))));
               }}
             />
             {guests.parts[part]}

@@ -8,19 +8,19 @@ import type { JobSpec } from '../../spec/job.ts';
 import { pipelineWorld, microBatchesOf, TAB_BYTES } from '../../spec/pipeline.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { plannedModel, plannedPipeline } from '../pipeline/memoryPlan.ts';
 import { PipelineCaption, PipelineLegend } from '../pipeline/PipelineBar.tsx';
 import { PipelinePicture } from '../pipeline/PipelinePicture.tsx';
 import { createPipelinePlayer } from '../pipeline/pipelinePlayer.ts';
-import { placeOf, stagesByRank, type PipelineShape } from '../pipeline/shape.ts';
+import { placeInReplica, stagesByRank, type PipelineShape } from '../pipeline/shape.ts';
 import { usePlayback } from '../ring/player/usePlayer.ts';
-import type { Lobby } from '../state/room.ts';
-import type { View } from '../state/view.ts';
+import type { LobbyState } from '../state/room.ts';
+import type { TabView } from '../state/view.ts';
 
 /** The picture of the pipeline that the run would have, with free places for missing tabs. */
-export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
-  const { pipeline: labels } = messages.value;
+export function PipelinePreview({ view, lobby }: { view: TabView; lobby: LobbyState }) {
+  const { pipeline: labels } = uiMessages.value;
   const { job } = lobby;
   const places = assignRanks(lobby.members, Math.max(job.stages, lobby.startAt ?? 0));
   const at = places.findIndex((one) => one?.member === view.member);
@@ -32,7 +32,7 @@ export function PipelinePreview({ view, lobby }: { view: View; lobby: Lobby }) {
     return { shape: plan, stages: stagesByRank(plan).map((one, rank) => ({ ...one, bytes: plan.bytes[rank]! })) };
   }, [job, places.length]);
   const player = usePlayback(shape, createPipelinePlayer, { autoplay: true, keys: true });
-  const place = you === null ? null : placeOf(shape, you);
+  const place = you === null ? null : placeInReplica(shape, you);
   return (
     <figure class="simulated">
       <PipelinePicture
@@ -57,8 +57,8 @@ function unplannedShape(job: JobSpec, tabs: number): PipelineShape {
   return { ranks, replicas, microBatches: microBatchesOf(job, ranks), schedule: job.pipelineSchedule, ring: false };
 }
 
-export function PlannedStages({ lobby }: { lobby: Lobby }) {
-  const { pipeline: labels } = messages.value;
+export function PlannedStages({ lobby }: { lobby: LobbyState }) {
+  const { pipeline: labels } = uiMessages.value;
   const { job, members } = lobby;
   const ready = members.filter((one) => one.device !== null).length;
   const model = useMemo(() => plannedModel(job), [job]);
@@ -89,9 +89,9 @@ export function PlannedStages({ lobby }: { lobby: Lobby }) {
           <table>
             <thead>
               <tr>
-                <th scope="col">{messages.value.run.rank}</th>
+                <th scope="col">{uiMessages.value.run.rank}</th>
                 <th scope="col">{labels.stage}</th>
-                <th scope="col">{messages.value.job.layers}</th>
+                <th scope="col">{uiMessages.value.job.layers}</th>
                 <th scope="col" class="number">
                   {labels.memory}
                 </th>

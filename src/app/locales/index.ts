@@ -3,35 +3,35 @@
  * app; the compiler checks that no text is missing. ./format.ts formats numbers and units.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
-import { remembered } from '../browser/remembered.ts';
-import { en, type Messages } from './en/index.ts';
+import { localStorageValue } from '../browser/remembered.ts';
+import { en, type UiMessages } from './en/index.ts';
 
 /** The name of each language in that language. */
-export const LANGUAGES = { en: 'English', zh: '中文' } as const;
-type Language = keyof typeof LANGUAGES;
+export const UI_LANGUAGES = { en: 'English', zh: '中文' } as const;
+type Language = keyof typeof UI_LANGUAGES;
 
-const stored = remembered('peergrad.language');
-const current = signal<Messages>(en);
+const stored = localStorageValue('peergrad.language');
+const current = signal<UiMessages>(en);
 const chosen = signal<Language>('en');
 
-export const messages: ReadonlySignal<Messages> = current;
-export const language: ReadonlySignal<Language> = chosen;
+export const uiMessages: ReadonlySignal<UiMessages> = current;
+export const uiLanguage: ReadonlySignal<Language> = chosen;
 
-export function isLanguage(text: string | null): text is Language {
-  return text !== null && Object.hasOwn(LANGUAGES, text);
+export function isUiLanguage(text: string | null): text is Language {
+  return text !== null && Object.hasOwn(UI_LANGUAGES, text);
 }
 
 /**
  * Loads the language of the page. The language in the address comes first, then the stored one,
  * then the first language of the browser that the page supports.
  */
-export function startLanguage(asked: string | null): Promise<void> {
+export function loadUiLanguage(asked: string | null): Promise<void> {
   const wishes = [asked, stored.get(), ...navigator.languages.map((tag) => tag.split('-')[0]!)];
-  return load(wishes.find(isLanguage) ?? 'en');
+  return load(wishes.find(isUiLanguage) ?? 'en');
 }
 
 /** Changes the language and stores the choice. */
-export function chooseLanguage(next: Language): Promise<void> {
+export function chooseUiLanguage(next: Language): Promise<void> {
   stored.set(next);
   return load(next);
 }

@@ -2,14 +2,14 @@
 import { useSignal } from '@preact/signals';
 import { readCheckpointMeta, type CheckpointMeta } from '../../formats/checkpoint.ts';
 import { looksLikeState } from '../../formats/stateFile.ts';
-import { nameOfJob } from '../../spec/job.ts';
-import { messageOf } from '../../util/errors.ts';
+import { jobDisplayName } from '../../spec/job.ts';
+import { errorMessageOf } from '../../util/errors.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { DropZone } from '../components/DropZone.tsx';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { Problem } from '../components/Problem.tsx';
 
-export interface ChosenOrigin {
+export interface ChosenRunOrigin {
   file: File;
   /** The checkpoint in the file; `null` if the file has only weights. */
   checkpoint: CheckpointMeta | null;
@@ -23,10 +23,10 @@ export function OriginField({
   origin,
   onorigin,
 }: {
-  origin: ChosenOrigin | null;
-  onorigin: (origin: ChosenOrigin | null) => void;
+  origin: ChosenRunOrigin | null;
+  onorigin: (origin: ChosenRunOrigin | null) => void;
 }) {
-  const { origin: labels } = messages.value.join;
+  const { origin: labels } = uiMessages.value.join;
   const problem = useSignal<string | null>(null);
   const take = async ([file]: File[]): Promise<void> => {
     try {
@@ -35,7 +35,7 @@ export function OriginField({
       onorigin({ file: file!, checkpoint });
       problem.value = null;
     } catch (error) {
-      problem.value = messageOf(error);
+      problem.value = errorMessageOf(error);
     }
   };
   if (origin !== null) {
@@ -45,7 +45,7 @@ export function OriginField({
         <p>
           {checkpoint === null
             ? labels.beginsWith(file.name)
-            : labels.resumes(file.name, nameOfJob(checkpoint.job), checkpoint.step)}
+            : labels.resumes(file.name, jobDisplayName(checkpoint.job), checkpoint.step)}
         </p>
         {checkpoint !== null && <p class="dim small">{describeJob(checkpoint.job)}.</p>}
         <p>

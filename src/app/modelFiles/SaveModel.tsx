@@ -9,11 +9,11 @@ import {
   type ModelVersion,
   type WeightsFormat,
 } from '../../spec/modelFile.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
-import { Select } from '../components/Fields.tsx';
-import { send } from '../state/store.ts';
-import { messages } from '../locales/index.ts';
-import { expectModelFile, modelExport } from '../state/modelExport.ts';
+import { isPipelineJob } from '../../spec/pipeline.ts';
+import { SelectField } from '../components/Fields.tsx';
+import { sendToEngine } from '../state/store.ts';
+import { uiMessages } from '../locales/index.ts';
+import { expectModelFile, modelExportState } from '../state/modelExport.ts';
 import { Problem } from '../components/Problem.tsx';
 
 /** The choices of the user. They stay when the panel moves at the end of a run. */
@@ -21,31 +21,31 @@ const chosen = signal<WeightsFormat>('safetensors');
 const which = signal<ModelVersion>('best');
 
 const keep = (format: ModelFormat): void =>
-  send({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
+  sendToEngine({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
 /**
  * @param isOn whether the run is in progress. Only then can a checkpoint be saved.
  * @param bestStep the step of the best evaluation, once the run has ended.
  */
 export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
-  const { keep: labels } = messages.value.run;
+  const { keep: labels } = uiMessages.value.run;
   const about = useId();
   const offered = weightsFormatsOf(job);
   const format = offered.find((one) => one === chosen.value) ?? offered[0]!;
-  const { format: pending, problem, bestStep: saved } = modelExport.value;
+  const { format: pending, problem, bestStep: saved } = modelExportState.value;
   const options = Object.fromEntries(offered.map((one) => [one, labels.formats[one]])) as Record<WeightsFormat, string>;
   return (
     <section class="keep" aria-label={labels.title}>
       <div class="row">
-        <Select
+        <SelectField
           label={labels.as}
           value={format}
           options={options}
           about={about}
           onpick={(value) => (chosen.value = value)}
         />
-        {job.patience !== null && !isPipeline(job) && (
-          <Select
+        {job.patience !== null && !isPipelineJob(job) && (
+          <SelectField
             label={labels.which}
             value={which.value}
             options={labels.whichOf}
@@ -69,7 +69,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
       </div>
       <p id={about} class="dim small">
         {labels.about[format]}
-        {offered.length < WEIGHTS_FORMATS.length && ` ${isPipeline(job) ? labels.inStages : labels.noLayers}`}
+        {offered.length < WEIGHTS_FORMATS.length && ` ${isPipelineJob(job) ? labels.inStages : labels.noLayers}`}
       </p>
       {saved !== null && bestStep !== null && saved !== bestStep && (
         <p class="wait small" role="status">

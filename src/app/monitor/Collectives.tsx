@@ -5,8 +5,14 @@ import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { messages } from '../locales/index.ts';
-import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } from './analyze.ts';
+import { uiMessages } from '../locales/index.ts';
+import {
+  recordedCollectives,
+  findCollectiveTroubles,
+  ranksWithoutRecording,
+  type CollectiveStateOnRank,
+  type CollectiveTrouble,
+} from './analyze.ts';
 
 /**
  * The largest number of rows in the table. A thousand rows would be slow to render, and problems
@@ -14,7 +20,7 @@ import { collectivesOf, troublesOf, unrecorded, type Presence, type Trouble } fr
  */
 const MOST_ROWS = 100;
 
-const ICONS: Record<Presence, string> = {
+const ICONS: Record<CollectiveStateOnRank, string> = {
   scheduled: '○',
   started: '◌',
   completed: '✓',
@@ -22,7 +28,7 @@ const ICONS: Record<Presence, string> = {
   absent: '✕',
   unknown: '',
 };
-const MOODS: Record<Presence, string> = {
+const MOODS: Record<CollectiveStateOnRank, string> = {
   scheduled: 'wait',
   started: 'wait',
   completed: 'good',
@@ -31,10 +37,10 @@ const MOODS: Record<Presence, string> = {
   unknown: 'dim',
 };
 
-export function Findings({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: labels } = messages.value.run;
-  const troubles = useMemo(() => troublesOf(collectivesOf(recordings)), [recordings]);
-  const missing = unrecorded(recordings);
+export function RecordingFindings({ recordings }: { recordings: readonly FlightRecording[] }) {
+  const { recording: labels } = uiMessages.value.run;
+  const troubles = useMemo(() => findCollectiveTroubles(recordedCollectives(recordings)), [recordings]);
+  const missing = ranksWithoutRecording(recordings);
   return (
     <div class="findings">
       {recordings.length === 1 && recordings[0]!.worldSize > 1 ? (
@@ -63,8 +69,8 @@ export function Findings({ recordings }: { recordings: readonly FlightRecording[
   );
 }
 
-function describeTrouble(trouble: Trouble): string {
-  const { recording: labels } = messages.value.run;
+function describeTrouble(trouble: CollectiveTrouble): string {
+  const { recording: labels } = uiMessages.value.run;
   switch (trouble.kind) {
     case 'missing':
       return labels.missing(trouble.ranks, trouble.call, trouble.waiting);
@@ -78,8 +84,8 @@ function describeTrouble(trouble: Trouble): string {
 }
 
 export function CollectivesTable({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: labels } = messages.value.run;
-  const all = useMemo(() => collectivesOf(recordings), [recordings]);
+  const { recording: labels } = uiMessages.value.run;
+  const all = useMemo(() => recordedCollectives(recordings), [recordings]);
   const ranks = recordings.map(({ rank }) => rank);
   return (
     <section class="panel" aria-label={labels.collectives}>

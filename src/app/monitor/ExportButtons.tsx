@@ -3,15 +3,15 @@ import { downloadFile, downloadJson } from '../../util/download.ts';
 import { curvesPng } from '../charts/curvesPng.ts';
 import { describeChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
 import { chromeTrace } from './chromeTrace.ts';
 import { curvesCsv } from './curvesCsv.ts';
-import { timelineOf } from './timeline.ts';
+import { ranksTimelineOf } from './timeline.ts';
 
 /** @param records whether this tab is a rank. A spectator has no flight recorder. */
-export function ExportButtons({ run, records }: { run: Run; records: boolean }) {
-  const { run: labels } = messages.value;
+export function ExportButtons({ run, records }: { run: ShownRun; records: boolean }) {
+  const { run: labels } = uiMessages.value;
   const timeline = run.lanes.some((steps) => steps.length > 0);
   return (
     <>
@@ -38,7 +38,7 @@ export function ExportButtons({ run, records }: { run: Run; records: boolean }) 
         class="quiet"
         title={labels.traceTitle}
         disabled={!timeline}
-        onClick={() => downloadJson('peergrad-trace.json', chromeTrace(timelineOf(run)))}
+        onClick={() => downloadJson('peergrad-trace.json', chromeTrace(ranksTimelineOf(run)))}
       >
         {labels.trace}
       </button>

@@ -2,15 +2,15 @@
  * Shows the links of the ring. Each link leads from a rank to its right neighbour, and is reported
  * by that rank.
  */
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import { edgeRates } from '../state/derive.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export function Links({ run }: { run: Run }) {
-  const { run: labels } = messages.value;
+export function Links({ run }: { run: ShownRun }) {
+  const { run: labels } = uiMessages.value;
   const { worldSize, telemetry } = run;
   const rates = edgeRates(run);
   const who = (rank: number): string => labels.who(rank, run.members[rank]?.name ?? '');
@@ -37,7 +37,7 @@ export function Links({ run }: { run: Run }) {
           </thead>
           <tbody>
             {run.members.map((_, from) => {
-              const to = rightOf(from, worldSize);
+              const to = rightNeighbourOf(from, worldSize);
               const edge = telemetry?.ranks[from]?.right ?? null;
               const own = from === run.rank ? run.links[to] : undefined;
               const rate = rates[from] ?? null;

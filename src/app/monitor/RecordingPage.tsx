@@ -5,21 +5,21 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { Pointed } from '../charts/axis.ts';
+import type { PointedStep } from '../charts/axis.ts';
 import { downloadJson } from '../../util/download.ts';
 import { DropZone } from '../components/DropZone.tsx';
 import { RankMark } from '../components/RankMark.tsx';
-import { messages } from '../locales/index.ts';
-import { belongs } from './analyze.ts';
+import { uiMessages } from '../locales/index.ts';
+import { canShowTogether } from './analyze.ts';
 import { chromeTrace } from './chromeTrace.ts';
-import { CollectivesTable, Findings } from './Collectives.tsx';
+import { CollectivesTable, RecordingFindings } from './Collectives.tsx';
 import { mergeLanes, mergeTraces } from './mergeRecordings.ts';
 import { readRecording } from './recordingFile.ts';
 import { Replay } from './Replay.tsx';
 import { TimelineView } from './TimelineView.tsx';
 
 export function RecordingPage() {
-  const { recording: labels } = messages.value.run;
+  const { recording: labels } = uiMessages.value.run;
   const recordings = useSignal<readonly FlightRecording[]>([]);
   const problems = useSignal<readonly string[]>([]);
   const all = recordings.value;
@@ -28,7 +28,7 @@ export function RecordingPage() {
     for (const file of files) {
       const read = readRecording(await file.text());
       if (!read.ok) wrong.push(labels.wrong(file.name, read.problem));
-      else if (!belongs(read.recording, recordings.peek())) {
+      else if (!canShowTogether(read.recording, recordings.peek())) {
         wrong.push(labels.wrong(file.name, labels.otherRun(read.recording.rank)));
       } else recordings.value = [...recordings.peek(), read.recording].sort((a, b) => a.rank - b.rank);
     }
@@ -69,7 +69,7 @@ export function RecordingPage() {
               {labels.clear}
             </button>
           </section>
-          <Findings recordings={all} />
+          <RecordingFindings recordings={all} />
           <Replay recordings={all} />
           <Steps recordings={all} />
           <CollectivesTable recordings={all} />
@@ -80,9 +80,9 @@ export function RecordingPage() {
 }
 
 function Steps({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: labels } = messages.value.run;
+  const { recording: labels } = uiMessages.value.run;
   const timeline = useMemo(() => mergeLanes(recordings), [recordings]);
-  const pointed = useSignal<Pointed | null>(null);
+  const pointed = useSignal<PointedStep | null>(null);
   const save = (): void => downloadJson('peergrad-trace.json', chromeTrace(timeline, mergeTraces(recordings)));
   return (
     <section class="panel" aria-label={labels.timeline}>

@@ -4,28 +4,28 @@ import { useComputed, useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { GridView } from '../ring/grid/GridView.tsx';
-import { narrate } from '../ring/narrate.ts';
+import { narrateFrame } from '../ring/narrate.ts';
 import { PlayerBar } from '../ring/player/PlayerBar.tsx';
 import { RingView } from '../ring/RingView.tsx';
-import { Caption } from '../ring/SimulatedRing.tsx';
-import { usePlayer } from '../ring/player/usePlayer.ts';
-import { isComplete } from '../state/runTelemetry.ts';
-import { messages } from '../locales/index.ts';
+import { RingCaption } from '../ring/SimulatedRing.tsx';
+import { useRingPlayer } from '../ring/player/usePlayer.ts';
+import { isTraceComplete } from '../state/runTelemetry.ts';
+import { uiMessages } from '../locales/index.ts';
 
 export function Replay({ recordings }: { recordings: readonly FlightRecording[] }) {
-  const { recording: labels } = messages.value.run;
+  const { recording: labels } = uiMessages.value.run;
   const chosenRank = useSignal<number | null>(null);
   const chosen = useSignal<number | null>(null);
   const recording = recordings.find(({ rank }) => rank === chosenRank.value) ?? recordings[0]!;
   const { worldSize: n, rank } = recording;
-  const traces = useMemo(() => recording.traces.filter((one) => isComplete(one, recording)), [recording]);
+  const traces = useMemo(() => recording.traces.filter((one) => isTraceComplete(one, recording)), [recording]);
   const at = Math.min(chosen.value ?? traces.length - 1, traces.length - 1);
   const trace = traces[at];
   const stage = useMemo(() => (trace === undefined ? null : { trace, n }), [trace, n]);
-  const player = usePlayer(stage, { autoplay: false, keys: true });
+  const player = useRingPlayer(stage, { autoplay: false, keys: true });
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? '' : narrate(frame, rank).title;
+    return frame === null ? '' : narrateFrame(frame, rank).title;
   }).value;
   if (trace === undefined) return <p class="dim">{labels.noRound}</p>;
   const name = labels.roundOf(trace.step + 1, trace.bucket);
@@ -58,13 +58,13 @@ export function Replay({ recordings }: { recordings: readonly FlightRecording[] 
             shape={trace.algorithm}
             player={player}
             centre={{ top: name, title, bottom: '' }}
-            label={messages.value.ring.picture(n, trace.algorithm, name)}
+            label={uiMessages.value.ring.picture(n, trace.algorithm, name)}
           />
         </div>
         <div class="replay-side">
           <GridView names={members.map((one) => one.name)} player={player} clock={rank} />
           <p class="caption">
-            <Caption player={player} you={rank} />
+            <RingCaption player={player} you={rank} />
           </p>
         </div>
         <div class="bar-place">

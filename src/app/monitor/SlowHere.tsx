@@ -8,13 +8,13 @@ import { findStragglers, slownessOf } from '../../telemetry/stragglers.ts';
 import { pageHidden } from '../browser/env.ts';
 import { isOnBattery, measureFrames } from '../browser/machine.ts';
 import { formatRatio } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { ownRank } from '../state/derive.ts';
-import type { Run } from '../state/run.ts';
-import type { View } from '../state/view.ts';
-import { hasSavedFrames, slowReasons } from './slowReasons.ts';
+import type { ShownRun } from '../state/run.ts';
+import type { TabView } from '../state/view.ts';
+import { looksLikeLowPowerMode, findSlowTabReasons } from './slowReasons.ts';
 
-export function SlowHere({ view, run }: { view: View; run: Run }) {
+export function SlowHere({ view, run }: { view: TabView; run: ShownRun }) {
   const rank = ownRank(view, run);
   const { statistics, telemetry, shares } = run;
   const ratio = useMemo(() => {
@@ -26,11 +26,11 @@ export function SlowHere({ view, run }: { view: View; run: Run }) {
 }
 
 /** @param wasHidden whether the page was hidden while the latest steps were measured. */
-function Reasons({ view, ratio, wasHidden }: { view: View; ratio: number; wasHidden: boolean }) {
-  const { slowHere } = messages.value.run;
+function Reasons({ view, ratio, wasHidden }: { view: TabView; ratio: number; wasHidden: boolean }) {
+  const { slowHere } = uiMessages.value.run;
   const savesFrames = useSignal(false);
-  useEffect(() => measureFrames((frameMs) => (savesFrames.value = hasSavedFrames(frameMs))), [savesFrames]);
-  const reasons = slowReasons({
+  useEffect(() => measureFrames((frameMs) => (savesFrames.value = looksLikeLowPowerMode(frameMs))), [savesFrames]);
+  const reasons = findSlowTabReasons({
     device: view.device,
     isSecure: isSecureContext,
     hasWebGpu: 'gpu' in navigator,

@@ -1,11 +1,11 @@
 /** Describes each straggler and each slow link in a sentence, with its causes. */
-import { findStragglers, type Finding } from '../../telemetry/stragglers.ts';
+import { findStragglers, type StragglerFinding } from '../../telemetry/stragglers.ts';
 import { formatMs, formatRatio } from '../locales/format.ts';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export function Stragglers({ run }: { run: Run }) {
-  const { run: labels } = messages.value;
+export function Stragglers({ run }: { run: ShownRun }) {
+  const { run: labels } = uiMessages.value;
   const { statistics, telemetry } = run;
   if (run.worldSize < 2) return null;
   if (statistics === null || telemetry === null)
@@ -36,8 +36,8 @@ export function Stragglers({ run }: { run: Run }) {
  * Returns a sentence: `Rank 2 (ben) slows the ring: its computation takes 2.1 times as long as the
  * others’, and its tab is hidden.`
  */
-function describeFinding(found: Finding, { members }: Pick<Run, 'members'>): string {
-  const { run: labels } = messages.value;
+function describeFinding(found: StragglerFinding, { members }: Pick<ShownRun, 'members'>): string {
+  const { run: labels } = uiMessages.value;
   const who = (rank: number): string => labels.who(rank, members[rank]?.name ?? '');
   if (found.kind === 'link') {
     const { from, to, transitMs, ratio, route } = found;

@@ -5,55 +5,55 @@
 import { sizedContext } from '../components/canvas.ts';
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import type { Segment, SegmentKind } from '../../protocol/stepTrace.ts';
+import type { StepSegment, StepSegmentKind } from '../../protocol/stepTrace.ts';
 import { pageHidden } from '../browser/env.ts';
-import type { Pointed } from '../charts/axis.ts';
+import type { PointedStep } from '../charts/axis.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { useSize } from '../components/useSize.ts';
 import { smallText, theme, zoom } from '../browser/theme.ts';
-import { messages } from '../locales/index.ts';
-import { drawTimeline, readPalette } from './drawTimeline.ts';
+import { uiMessages } from '../locales/index.ts';
+import { drawTimeline, readTimelinePalette } from './drawTimeline.ts';
 import {
-  extentOf,
-  kindsOf,
-  newest,
+  timelineExtentOf,
+  segmentKindsOf,
+  newestTimelineWindow,
   slowestStep,
-  totalsOf,
-  windowOf,
-  zoomed,
-  type Pick as Picked,
-  type Timeline,
-  type Window,
+  segmentTotalsMs,
+  timelineWindowOfStep,
+  zoomTimelineWindow,
+  type PickedSegment as Picked,
+  type RanksTimeline,
+  type TimelineWindow,
 } from './timeline.ts';
-import { type GestureOptions, useGestures, ZOOM } from './useGestures.ts';
+import { type GestureOptions, useGestures, ZOOM_STEP_FACTOR } from './useGestures.ts';
 
 /** With more ranks than this, rows would be too low for a mark. */
 const MOST_MARKS = 16;
 
 interface Props {
-  timeline: Timeline;
+  timeline: RanksTimeline;
   you: number | null;
   /** The step that the user points at, shared with the charts of the page. */
-  pointed: Signal<Pointed | null>;
+  pointed: Signal<PointedStep | null>;
   /** The text that is shown before there are steps. */
   empty: string;
 }
 
 export function TimelineView({ timeline, you, pointed, empty }: Props) {
-  const { charts, run: labels, pipeline } = messages.value;
+  const { charts, run: labels, pipeline } = uiMessages.value;
   /** The window that the user chose. If it is `null`, the window follows the newest steps. */
-  const chosen = useSignal<Window | null>(null);
+  const chosen = useSignal<TimelineWindow | null>(null);
   const picked = useSignal<Picked | null>(null);
-  const extent = useMemo(() => extentOf(timeline), [timeline]);
-  const latest = useMemo(() => newest(timeline), [timeline]);
+  const extent = useMemo(() => timelineExtentOf(timeline), [timeline]);
+  const latest = useMemo(() => newestTimelineWindow(timeline), [timeline]);
   const window = chosen.value ?? latest;
   if (extent === null || window === null) return <p class="dim small">{empty}</p>;
-  const kinds = kindsOf(timeline);
+  const kinds = segmentKindsOf(timeline);
   const isPipeline = kinds.includes('forward');
   const slowest = slowestStep(timeline);
   const pick = picked.value;
-  const look = (next: Window | null): void => {
+  const look = (next: TimelineWindow | null): void => {
     chosen.value = next;
   };
   const middle = (window.from + window.to) / 2;
@@ -72,7 +72,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
             type="button"
             class="choice"
             disabled={slowest === null}
-            onClick={() => slowest !== null && look(windowOf(timeline, slowest))}
+            onClick={() => slowest !== null && look(timelineWindowOfStep(timeline, slowest))}
           >
             {labels.slowest}
           </button>
@@ -87,7 +87,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
             class="choice"
             aria-label={labels.further}
             title={labels.further}
-            onClick={() => look(zoomed(window, 1 / ZOOM, middle, extent))}
+            onClick={() => look(zoomTimelineWindow(window, 1 / ZOOM_STEP_FACTOR, middle, extent))}
           >
             −
           </button>
@@ -96,7 +96,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
             class="choice"
             aria-label={labels.closer}
             title={labels.closer}
-            onClick={() => look(zoomed(window, ZOOM, middle, extent))}
+            onClick={() => look(zoomTimelineWindow(window, ZOOM_STEP_FACTOR, middle, extent))}
           >
             +
           </button>
@@ -135,8 +135,8 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
   );
 }
 
-function activityOf({ kind, pass }: Segment): string {
-  const { run: labels, pipeline } = messages.value;
+function activityOf({ kind, pass }: StepSegment): string {
+  const { run: labels, pipeline } = uiMessages.value;
   return pass ? pipeline.passOf(labels.kinds[kind], pass.microBatch, pass.stage) : labels.kinds[kind];
 }
 
@@ -145,7 +145,7 @@ interface LanesProps extends Omit<GestureOptions, 'width' | 'top' | 'rowHeight'>
 }
 
 function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesProps) {
-  const { run: labels } = messages.value;
+  const { run: labels } = uiMessages.value;
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const n = timeline.rows.length;
@@ -171,7 +171,7 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
       picked: pick,
       pointed: mark,
       font: getComputedStyle(element).fontFamily,
-      palette: readPalette(element, context),
+      palette: readTimelinePalette(element, context),
       formatStep: (step) => labels.step(step + 1),
     });
   }, [timeline, window, width, height, rowHeight, top, text, pick, mark, hidden, colours, labels]);
@@ -209,13 +209,13 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
 
 /** Shows the newest step as a table, for screen readers. */
 interface LastStepProps {
-  timeline: Timeline;
-  kinds: readonly SegmentKind[];
+  timeline: RanksTimeline;
+  kinds: readonly StepSegmentKind[];
   caption: string;
 }
 
 function LastStep({ timeline, kinds, caption }: LastStepProps) {
-  const { run: labels } = messages.value;
+  const { run: labels } = uiMessages.value;
   return (
     <div class="away">
       <table>
@@ -231,7 +231,7 @@ function LastStep({ timeline, kinds, caption }: LastStepProps) {
         <tbody>
           {timeline.rows.map(({ rank, name, steps }) => {
             const last = steps.at(-1);
-            const totals = last === undefined ? null : totalsOf(last);
+            const totals = last === undefined ? null : segmentTotalsMs(last);
             return (
               <tr key={rank}>
                 <th scope="row">

@@ -5,7 +5,7 @@
  */
 import type { FlightRecord, FlightRecording } from '../../protocol/flightRecording.ts';
 
-export type Presence = FlightRecord['state'] | 'absent' | 'unknown';
+export type CollectiveStateOnRank = FlightRecord['state'] | 'absent' | 'unknown';
 
 interface Collective {
   group: number;
@@ -21,18 +21,18 @@ interface Collective {
    * The state of the collective on each rank of the world; `unknown` if the recordings do not show
    * it.
    */
-  states: readonly Presence[];
+  states: readonly CollectiveStateOnRank[];
   /** The different calls of the ranks. There is more than one if the ranks disagree. */
   calls: readonly string[];
 }
 
-export type Trouble =
+export type CollectiveTrouble =
   | { kind: 'missing'; call: string; ranks: number[]; waiting: number[] }
   | { kind: 'stuck'; call: string; ranks: number[] }
   | { kind: 'differs'; seq: number; calls: readonly string[] };
 
 /** Returns all recorded collectives, newest first. */
-export function collectivesOf(recordings: readonly FlightRecording[]): Collective[] {
+export function recordedCollectives(recordings: readonly FlightRecording[]): Collective[] {
   const keys = new Map<string, { group: number; seq: number }>();
   const byRank = recordings.map(({ rank, records }) => {
     const own = new Map<string, FlightRecord>();
@@ -51,7 +51,7 @@ export function collectivesOf(recordings: readonly FlightRecording[]): Collectiv
     .sort((a, b) => b.seq - a.seq || b.group - a.group)
     .map(({ group, seq }) => {
       const key = `${group}/${seq}`;
-      const states = Array.from({ length: worldSize }, (): Presence => 'unknown');
+      const states = Array.from({ length: worldSize }, (): CollectiveStateOnRank => 'unknown');
       for (const { rank, own, oldest, newest } of byRank) {
         // If a recording lacks a collective, its rank is reported as missing only if the recording
         // covers the time of the collective. Two cases are excluded. If the collective is before
@@ -90,16 +90,16 @@ function oldestOf(records: readonly FlightRecord[]): Map<number, number> {
  * Returns the first problem of each kind in each group. Later problems of that kind usually follow
  * from it.
  */
-export function troublesOf(collectives: readonly Collective[]): Trouble[] {
-  const found: Trouble[] = [];
+export function findCollectiveTroubles(collectives: readonly Collective[]): CollectiveTrouble[] {
+  const found: CollectiveTrouble[] = [];
   const seen = new Set<string>();
-  const report = (group: number, trouble: Trouble): void => {
+  const report = (group: number, trouble: CollectiveTrouble): void => {
     if (seen.has(`${group}/${trouble.kind}`)) return;
     seen.add(`${group}/${trouble.kind}`);
     found.push(trouble);
   };
   for (const { group, seq, call, calls, states } of collectives.toReversed()) {
-    const ranks = (...wanted: Presence[]): number[] =>
+    const ranks = (...wanted: CollectiveStateOnRank[]): number[] =>
       states.flatMap((state, rank) => (wanted.includes(state) ? rank : []));
     const name = `${call} #${seq}`;
     const missing = ranks('absent', 'scheduled');
@@ -115,7 +115,7 @@ export function troublesOf(collectives: readonly Collective[]): Trouble[] {
 }
 
 /** Returns the ranks without a recording. */
-export function unrecorded(recordings: readonly FlightRecording[]): number[] {
+export function ranksWithoutRecording(recordings: readonly FlightRecording[]): number[] {
   const there = new Set(recordings.map(({ rank }) => rank));
   return Array.from({ length: recordings[0]?.worldSize ?? 0 }, (_, rank) => rank).filter((rank) => !there.has(rank));
 }
@@ -124,7 +124,7 @@ export function unrecorded(recordings: readonly FlightRecording[]): number[] {
  * Returns whether a recording can be shown together with `others`. All recordings must be from the
  * same generation, and from different ranks.
  */
-export function belongs(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
+export function canShowTogether(recording: FlightRecording, others: readonly FlightRecording[]): boolean {
   return others.every(
     ({ rank, worldSize, generation }) =>
       worldSize === recording.worldSize && generation === recording.generation && rank !== recording.rank,

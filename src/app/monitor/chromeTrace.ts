@@ -7,9 +7,9 @@
 import { allReduceSteps, type AllReduceSteps } from '../../collectives/plans/planSteps.ts';
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
-import { rowOf, type Timeline } from './timeline.ts';
+import { rowHalfOfKind, type RanksTimeline } from './timeline.ts';
 
-export interface TraceEvent {
+export interface ChromeTraceEvent {
   name: string;
   /**
    * The type of the event: `X` is a segment, `M` is a name, `s` and `f` are the start and the end
@@ -27,7 +27,7 @@ export interface TraceEvent {
 }
 
 export interface ChromeTrace {
-  traceEvents: TraceEvent[];
+  traceEvents: ChromeTraceEvent[];
   displayTimeUnit: 'ms';
   otherData: Record<string, unknown>;
 }
@@ -37,13 +37,13 @@ const TOGETHER = 2;
 
 /** @param traces the known traces of each rank, with times on the clock of the timeline. */
 export function chromeTrace(
-  timeline: Timeline,
+  timeline: RanksTimeline,
   traces: ReadonlyMap<number, readonly RecordedTrace[]> = new Map(),
 ): ChromeTrace {
   const { rows, errorMs } = timeline;
   const zero = Math.min(...rows.flatMap(({ steps }) => steps.map(({ startedAt }) => startedAt)));
   const us = (at: number): number => Math.round((at - zero) * 1000);
-  const names = rows.flatMap(({ rank, name }): TraceEvent[] => [
+  const names = rows.flatMap(({ rank, name }): ChromeTraceEvent[] => [
     meta('process_name', rank, 0, { name: `rank ${rank} ${name}`.trim() }),
     meta('process_sort_index', rank, 0, { sort_index: rank }),
     meta('thread_name', rank, ALONE, { name: 'compute' }),
@@ -51,12 +51,12 @@ export function chromeTrace(
   ]);
   const stretches = rows.flatMap(({ rank, steps }) =>
     steps.flatMap(({ step, startedAt, segments }) =>
-      segments.map(({ kind, start, end, pass }): TraceEvent => ({
+      segments.map(({ kind, start, end, pass }): ChromeTraceEvent => ({
         name: pass ? `${kind} ${pass.microBatch}` : kind,
         cat: 'step',
         ph: 'X',
         pid: rank,
-        tid: rowOf(kind) === 'alone' ? ALONE : TOGETHER,
+        tid: rowHalfOfKind(kind) === 'alone' ? ALONE : TOGETHER,
         ts: us(startedAt + start),
         dur: us(startedAt + end) - us(startedAt + start),
         args: { step: step + 1, ...pass },
@@ -70,7 +70,7 @@ export function chromeTrace(
   };
 }
 
-function meta(name: string, pid: number, tid: number, args: Record<string, unknown>): TraceEvent {
+function meta(name: string, pid: number, tid: number, args: Record<string, unknown>): ChromeTraceEvent {
   return { name, ph: 'M', pid, tid, ts: 0, args };
 }
 
@@ -79,7 +79,7 @@ function arrows(
   traces: ReadonlyMap<number, readonly RecordedTrace[]>,
   n: number,
   us: (at: number) => number,
-): TraceEvent[] {
+): ChromeTraceEvent[] {
   const known = new Map<AllReduceName, AllReduceSteps>();
   const stepsOf = (algorithm: AllReduceName): AllReduceSteps => {
     const steps = known.get(algorithm) ?? allReduceSteps(algorithm, n);
@@ -89,7 +89,7 @@ function arrows(
   return [...traces].flatMap(([rank, own]) =>
     own.flatMap(({ step, bucket, algorithm, hops }) => {
       const times = new Map(hops.map(({ planStep, sentAt }) => [planStep, sentAt]));
-      return stepsOf(algorithm).steps.flatMap(({ planStep, transfers }): TraceEvent[] => {
+      return stepsOf(algorithm).steps.flatMap(({ planStep, transfers }): ChromeTraceEvent[] => {
         const transfer = transfers.find(({ from }) => from === rank);
         const sentAt = times.get(planStep) ?? null;
         if (transfer === undefined || sentAt === null) return [];

@@ -1,7 +1,7 @@
 /** Converts the curves of a run to CSV (RFC 4180); pure. */
-import { METRIC_NAMES, type Metrics } from '../../spec/measures.ts';
-import type { Point, Series } from '../state/series.ts';
-import type { Run, WorldChange } from '../state/run.ts';
+import { METRIC_NAMES, type MetricValues } from '../../spec/measures.ts';
+import type { CurvePoint, CurveSeries } from '../state/series.ts';
+import type { ShownRun, WorldChange } from '../state/run.ts';
 
 /**
  * Returns a table with a column for each metric. There is one line for each step with at least one
@@ -10,10 +10,10 @@ import type { Run, WorldChange } from '../state/run.ts';
  * 1. The world size is the size after the step.
  */
 export function curvesCsv(
-  run: Pick<Run, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
+  run: Pick<ShownRun, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
   describe: (change: WorldChange) => string,
 ): string {
-  const rows = new Map<number, { at: number; loss?: number; metrics?: Metrics; events: string[] }>();
+  const rows = new Map<number, { at: number; loss?: number; metrics?: MetricValues; events: string[] }>();
   const rowAt = ({ step, at }: { step: number; at: number }) => {
     const row = rows.get(step) ?? { at, events: [] };
     rows.set(step, row);
@@ -40,13 +40,13 @@ export function curvesCsv(
  * Returns the points of the curve. If the latest samples are not in a point yet, their mean is one
  * more point.
  */
-function wholePoints({ points, pending }: Series): readonly Point[] {
+function wholePoints({ points, pending }: CurveSeries): readonly CurvePoint[] {
   const last = pending.at(-1);
   if (last === undefined) return points;
   return [...points, { ...last, value: pending.reduce((sum, { value }) => sum + value, 0) / pending.length }];
 }
 
-function worldSizeAfter({ changes, worldSize }: Pick<Run, 'changes' | 'worldSize'>, step: number): number {
+function worldSizeAfter({ changes, worldSize }: Pick<ShownRun, 'changes' | 'worldSize'>, step: number): number {
   return changes.find((one) => one.step > step)?.from ?? changes.findLast((one) => one.step <= step)?.to ?? worldSize;
 }
 

@@ -1,11 +1,17 @@
 /** Paints the lanes of the timeline on a canvas. */
-import { coloursOf } from '../components/canvas.ts';
-import type { SegmentKind } from '../../protocol/stepTrace.ts';
-import { identityOf, SHAPES } from '../components/rankIdentity.ts';
+import { styleColoursOf } from '../components/canvas.ts';
+import type { StepSegmentKind } from '../../protocol/stepTrace.ts';
+import { rankIdentityOf, RANK_SHAPES } from '../components/rankIdentity.ts';
 import { formatMs } from '../locales/format.ts';
 import type { PassKind } from '../../parallel/pipeline/schedules.ts';
 import { drawPassBox } from '../pipeline/drawPlan.ts';
-import { isPipelineStep, rowOf, type Pick, type Timeline, type Window } from './timeline.ts';
+import {
+  isPipelineStep,
+  rowHalfOfKind,
+  type PickedSegment,
+  type RanksTimeline,
+  type TimelineWindow,
+} from './timeline.ts';
 
 interface Palette {
   paper: string;
@@ -23,8 +29,8 @@ interface Palette {
 }
 
 /** Returns the colours of the style sheet in the current theme. */
-export function readPalette(element: Element, context: CanvasRenderingContext2D): Palette {
-  const colour = coloursOf(element);
+export function readTimelinePalette(element: Element, context: CanvasRenderingContext2D): Palette {
+  const colour = styleColoursOf(element);
   const dim = colour('--dim');
   return {
     paper: getComputedStyle(document.documentElement).backgroundColor,
@@ -36,7 +42,7 @@ export function readPalette(element: Element, context: CanvasRenderingContext2D)
     accent: colour('--accent'),
     forward: colour('--forward'),
     backward: colour('--backward'),
-    ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
+    ranks: RANK_SHAPES.map((_, i) => colour(`--rank-${i}`)),
     hatch: hatchOf(context, dim) ?? dim,
   };
 }
@@ -62,8 +68,8 @@ function hatchOf(context: CanvasRenderingContext2D, colour: string): CanvasPatte
 }
 
 interface Picture {
-  timeline: Timeline;
-  window: Window;
+  timeline: RanksTimeline;
+  window: TimelineWindow;
   width: number;
   /** Height of a lane, pixels. */
   rowHeight: number;
@@ -72,7 +78,7 @@ interface Picture {
   textSize: number;
   font: string;
   palette: Palette;
-  picked: Pick | null;
+  picked: PickedSegment | null;
   /** The highlighted step, at which the user points. */
   pointed: number | null;
   formatStep: (step: number) => string;
@@ -96,7 +102,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
   const half = (rowHeight - gap) / 2;
   for (const [index, row] of rows.entries()) {
     const y = top + index * rowHeight;
-    const own = palette.ranks[identityOf(row.rank).colour]!;
+    const own = palette.ranks[rankIdentityOf(row.rank).colour]!;
     for (const step of row.steps) {
       const [left, right] = [x(step.startedAt), x(step.startedAt + step.duration)];
       if (right < 0 || left > width) continue;
@@ -107,7 +113,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
         const start = Math.max(-1, x(step.startedAt + segment.start));
         const wide = Math.min(width + 1, x(step.startedAt + segment.end)) - start;
         if (wide < LEAST_WIDTH) continue;
-        const isLower = !isWhole && rowOf(segment.kind) === 'together';
+        const isLower = !isWhole && rowHalfOfKind(segment.kind) === 'together';
         const box = { x: start, y: isLower ? y + half : y, width: wide, height: isWhole ? rowHeight - gap : half };
         const { kind, pass } = segment;
         if (kind === 'forward' || kind === 'backward') {
@@ -134,7 +140,7 @@ export function drawTimeline(context: CanvasRenderingContext2D, picture: Picture
  */
 function fill(
   context: CanvasRenderingContext2D,
-  kind: Exclude<SegmentKind, PassKind>,
+  kind: Exclude<StepSegmentKind, PassKind>,
   own: string,
   palette: Palette,
   box: { x: number; y: number; width: number; height: number },
@@ -211,7 +217,7 @@ function drawAxis(
   }
   if (base === undefined) return;
   if (inSight === undefined) context.fillText(formatStep(base[0]), 4, top / 4);
-  const every = tickOf(window.to - window.from, width / (textSize * 6));
+  const every = tickSpacingMs(window.to - window.from, width / (textSize * 6));
   for (let at = Math.ceil((window.from - base[1]) / every) * every; base[1] + at < window.to; at += every) {
     const left = Math.round(x(base[1] + at)) + 0.5;
     const text = formatMs(at);
@@ -229,7 +235,7 @@ function drawAxis(
  * Returns the distance between two ticks: a round number of milliseconds with which there are at
  * most `most` ticks.
  */
-export function tickOf(ms: number, most: number): number {
+export function tickSpacingMs(ms: number, most: number): number {
   const least = ms / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(least));
   return ([1, 2, 5, 10].find((lead) => lead * power >= least) ?? 10) * power;

@@ -4,7 +4,7 @@
  */
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { shifted, type Timeline } from './timeline.ts';
+import { shiftLaneTimes, type RanksTimeline } from './timeline.ts';
 
 /**
  * Returns the offset from the clock of `first` to the clock of a recording, or `null` if neither
@@ -22,7 +22,7 @@ function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetM
  * Returns a row for every rank of the world. The row is empty if the rank has no recording or no
  * clock offset.
  */
-export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
+export function mergeLanes(recordings: readonly FlightRecording[]): RanksTimeline {
   const [first] = recordings;
   if (first === undefined) return { rows: [], errorMs: 0 };
   let errorMs = 0;
@@ -31,7 +31,7 @@ export function mergeLanes(recordings: readonly FlightRecording[]): Timeline {
     const offset = recording === undefined ? null : offsetOf(recording, first);
     if (recording === undefined || offset === null) return { rank, name: '', steps: [] };
     errorMs = Math.max(errorMs, offset.errorMs);
-    return { rank, name: '', steps: shifted(recording.lanes, offset.offsetMs) };
+    return { rank, name: '', steps: shiftLaneTimes(recording.lanes, offset.offsetMs) };
   });
   return { rows, errorMs };
 }

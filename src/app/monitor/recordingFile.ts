@@ -1,8 +1,8 @@
 /** Reads the file of a flight recording, or returns the problem with the file; pure. */
 import * as v from 'valibot';
 import { FlightRecordingSchema, type FlightRecording } from '../../protocol/flightRecording.ts';
-import { messageOf } from '../../util/errors.ts';
-import { messages } from '../locales/index.ts';
+import { errorMessageOf } from '../../util/errors.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /** A number, or `null` in place of NaN and infinity, which JSON cannot express. */
 const lenient = v.nullable(v.number());
@@ -19,12 +19,12 @@ type ReadRecording = { ok: true; recording: FlightRecording } | { ok: false; pro
 
 /** @param text the whole content of the file. */
 export function readRecording(text: string): ReadRecording {
-  const { recording: labels } = messages.value.run;
+  const { recording: labels } = uiMessages.value.run;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { ok: false, problem: labels.notJson(messageOf(error)) };
+    return { ok: false, problem: labels.notJson(errorMessageOf(error)) };
   }
   const result = v.safeParse(Recording, value);
   if (!result.success) {

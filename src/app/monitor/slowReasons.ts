@@ -1,11 +1,11 @@
 /** Finds out why this machine may compute slowly; pure. */
-import type { Device } from '../../protocol/room.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
 import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
 
 /** The known facts about this tab and its machine. */
 export interface MachineFacts {
   /** The device that computes in this tab; `null` until it is open. */
-  device: Device | null;
+  device: ReportedDevice | null;
   /** Whether the page is a secure context. Browsers offer WebGPU in secure contexts only. */
   isSecure: boolean;
   /** Whether the browser offers WebGPU to this page. */
@@ -14,7 +14,7 @@ export interface MachineFacts {
   isHidden: boolean;
   /** Whether the machine runs on its battery; `null` if the browser does not report that. */
   isOnBattery: boolean | null;
-  /** Whether the browser draws fewer frames to save energy, see {@link hasSavedFrames}. */
+  /** Whether the browser draws fewer frames to save energy, see {@link looksLikeLowPowerMode}. */
   savesFrames: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface MachineFacts {
  * - `battery`: the machine runs on its battery.
  * - `saver`: the browser or the system saves energy.
  */
-export type SlowReason = 'hidden' | 'software' | 'insecure' | 'browser' | 'adapter' | 'battery' | 'saver';
+export type SlowTabReason = 'hidden' | 'software' | 'insecure' | 'browser' | 'adapter' | 'battery' | 'saver';
 
 /**
  * Milliseconds between two frames in low power modes, which draw 30 frames per second instead of 60
@@ -47,9 +47,9 @@ const SAVED_SHARE = 0.8;
 /**
  * Returns the reasons that apply. The reason that usually slows down the machine most comes first.
  */
-export function slowReasons(facts: MachineFacts): SlowReason[] {
+export function findSlowTabReasons(facts: MachineFacts): SlowTabReason[] {
   const { device, isHidden, isOnBattery, savesFrames } = facts;
-  const reasons: SlowReason[] = [];
+  const reasons: SlowTabReason[] = [];
   if (device !== null && device.backend !== 'webgpu') reasons.push(whyWithoutWebGpu(facts));
   else if (device !== null && SOFTWARE_RENDERER.test(device.adapter)) reasons.push('software');
   if (isHidden) reasons.push('hidden');
@@ -60,13 +60,13 @@ export function slowReasons(facts: MachineFacts): SlowReason[] {
   return reasons;
 }
 
-function whyWithoutWebGpu({ isSecure, hasWebGpu }: MachineFacts): SlowReason {
+function whyWithoutWebGpu({ isSecure, hasWebGpu }: MachineFacts): SlowTabReason {
   if (!isSecure) return 'insecure';
   return hasWebGpu ? 'adapter' : 'browser';
 }
 
 /** Returns whether frames are as slow and as regular as in a low power mode. */
-export function hasSavedFrames(frameMs: readonly number[]): boolean {
+export function looksLikeLowPowerMode(frameMs: readonly number[]): boolean {
   const saved = frameMs.filter((ms) => Math.abs(ms - SAVED_FRAME_MS) <= JITTER_MS);
   return frameMs.length > 0 && saved.length >= SAVED_SHARE * frameMs.length;
 }

@@ -1,8 +1,8 @@
 /** The timeline: the steps of all ranks on one clock, and the visible window; pure. */
 import { clamp } from '../../util/clamp.ts';
-import type { Segment, SegmentKind, StepLane } from '../../protocol/stepTrace.ts';
-import { SEGMENT_KINDS } from '../../spec/names.ts';
-import type { Run } from '../state/run.ts';
+import type { StepSegment, StepSegmentKind, StepLane } from '../../protocol/stepTrace.ts';
+import { STEP_SEGMENT_KINDS } from '../../spec/names.ts';
+import type { ShownRun } from '../state/run.ts';
 
 export interface TimelineRow {
   rank: number;
@@ -11,22 +11,22 @@ export interface TimelineRow {
   steps: readonly StepLane[];
 }
 
-export interface Timeline {
+export interface RanksTimeline {
   rows: readonly TimelineRow[];
   /** The largest error that may remain after aligning the clocks of the rows, milliseconds. */
   errorMs: number;
 }
 
 /** A range of times on the common clock, milliseconds. */
-export interface Window {
+export interface TimelineWindow {
   from: number;
   to: number;
 }
 
-export interface Pick {
+export interface PickedSegment {
   rank: number;
   step: StepLane;
-  segment: Segment;
+  segment: StepSegment;
 }
 
 /**
@@ -43,19 +43,19 @@ const LEAST_MS = 0.2;
 const MOST_SPANS = 1.25;
 
 /** Kinds of work that a rank does alone, without other ranks. */
-const ALONE: readonly SegmentKind[] = ['data', 'compute', 'readback', 'update', 'forward', 'backward'];
+const ALONE: readonly StepSegmentKind[] = ['data', 'compute', 'readback', 'update', 'forward', 'backward'];
 
 /** Returns the latest steps that ranks have reported. A rank without a clock offset has none. */
-export function timelineOf({
+export function ranksTimelineOf({
   members,
   lanes,
   telemetry,
   rank: self,
-}: globalThis.Pick<Run, 'members' | 'lanes' | 'telemetry' | 'rank'>): Timeline {
+}: globalThis.Pick<ShownRun, 'members' | 'lanes' | 'telemetry' | 'rank'>): RanksTimeline {
   const clocks = members.map((_, rank) => telemetry?.ranks[rank]?.clock ?? null);
   const rows = members.map(({ name }, rank) => {
     const clock = rank === self ? { offsetMs: 0 } : clocks[rank];
-    return { rank, name, steps: clock ? shifted(lanes[rank] ?? [], clock.offsetMs) : [] };
+    return { rank, name, steps: clock ? shiftLaneTimes(lanes[rank] ?? [], clock.offsetMs) : [] };
   });
   return { rows, errorMs: Math.max(0, ...clocks.map((one) => one?.errorMs ?? 0)) };
 }
@@ -64,24 +64,24 @@ export function timelineOf({
  * Converts the times of lanes to the clock of this rank. The clock of the lanes is ahead of this
  * rank's clock by `offsetMs`.
  */
-export function shifted(lanes: readonly StepLane[], offsetMs: number): StepLane[] {
+export function shiftLaneTimes(lanes: readonly StepLane[], offsetMs: number): StepLane[] {
   return lanes.map((lane) => ({ ...lane, startedAt: lane.startedAt - offsetMs }));
 }
 
 /** Returns the range from the first step to the last one; `null` without steps. */
-export function extentOf({ rows }: Timeline): Window | null {
+export function timelineExtentOf({ rows }: RanksTimeline): TimelineWindow | null {
   const steps = rows.flatMap((row) => row.steps);
   if (steps.length === 0) return null;
   return hull(steps);
 }
 
-function hull(steps: readonly StepLane[]): Window {
+function hull(steps: readonly StepLane[]): TimelineWindow {
   const from = Math.min(...steps.map((one) => one.startedAt));
   return { from, to: Math.max(from + LEAST_MS, ...steps.map((one) => one.startedAt + one.duration)) };
 }
 
 /** Returns the range of one step on all ranks; `null` if no rank has reported the step. */
-export function windowOf({ rows }: Timeline, step: number): Window | null {
+export function timelineWindowOfStep({ rows }: RanksTimeline, step: number): TimelineWindow | null {
   const steps = rows.flatMap((row) => row.steps.filter((one) => one.step === step));
   if (steps.length === 0) return null;
   const { from, to } = hull(steps);
@@ -89,11 +89,11 @@ export function windowOf({ rows }: Timeline, step: number): Window | null {
   return { from: from - margin, to: to + margin };
 }
 
-export function newest(timeline: Timeline): Window | null {
+export function newestTimelineWindow(timeline: RanksTimeline): TimelineWindow | null {
   const last = Math.max(-1, ...timeline.rows.map(({ steps }) => steps.at(-1)?.step ?? -1));
-  const count = kindsOf(timeline).includes('forward') ? FIRST_LOOK_AT_PIPELINE : FIRST_LOOK;
-  const first = windowOf(timeline, Math.max(0, last - count + 1)) ?? windowOf(timeline, last);
-  const end = windowOf(timeline, last);
+  const count = segmentKindsOf(timeline).includes('forward') ? FIRST_LOOK_AT_PIPELINE : FIRST_LOOK;
+  const first = timelineWindowOfStep(timeline, Math.max(0, last - count + 1)) ?? timelineWindowOfStep(timeline, last);
+  const end = timelineWindowOfStep(timeline, last);
   return first && end && { from: first.from, to: end.to };
 }
 
@@ -101,7 +101,7 @@ export function newest(timeline: Timeline): Window | null {
  * Returns the number of the step that contains the longest step of a single rank; `null` without
  * steps.
  */
-export function slowestStep({ rows }: Timeline): number | null {
+export function slowestStep({ rows }: RanksTimeline): number | null {
   const steps = rows.flatMap((row) => row.steps);
   const slowest = steps.reduce<StepLane | null>(
     (most, one) => (one.duration > (most?.duration ?? -1) ? one : most),
@@ -114,7 +114,12 @@ export function slowestStep({ rows }: Timeline): number | null {
  * Returns the window zoomed by `factor` around `at`. The middle of the window stays in the range of
  * all steps.
  */
-export function zoomed(window: Window, factor: number, at: number, extent: Window): Window {
+export function zoomTimelineWindow(
+  window: TimelineWindow,
+  factor: number,
+  at: number,
+  extent: TimelineWindow,
+): TimelineWindow {
   const all = (extent.to - extent.from) * MOST_SPANS;
   const length = clamp((window.to - window.from) / factor, LEAST_MS, all);
   const share = (at - window.from) / (window.to - window.from);
@@ -122,11 +127,11 @@ export function zoomed(window: Window, factor: number, at: number, extent: Windo
 }
 
 /** Returns the window moved by `ms`. The middle of the window stays in the range of all steps. */
-export function panned(window: Window, ms: number, extent: Window): Window {
+export function panTimelineWindow(window: TimelineWindow, ms: number, extent: TimelineWindow): TimelineWindow {
   return within({ from: window.from + ms, to: window.to + ms }, extent);
 }
 
-function within({ from, to }: Window, extent: Window): Window {
+function within({ from, to }: TimelineWindow, extent: TimelineWindow): TimelineWindow {
   const length = to - from;
   const earliest = extent.from - length / 2;
   const latest = extent.to - length / 2;
@@ -138,7 +143,7 @@ function within({ from, to }: Window, extent: Window): Window {
  * Returns the half of a row in which this kind of segment is drawn: the upper half for computation,
  * the lower half for communication.
  */
-export function rowOf(kind: SegmentKind): 'alone' | 'together' {
+export function rowHalfOfKind(kind: StepSegmentKind): 'alone' | 'together' {
   return ALONE.includes(kind) ? 'alone' : 'together';
 }
 
@@ -154,30 +159,30 @@ export function isPipelineStep({ segments }: StepLane): boolean {
  * Returns the kinds of segments that the newest steps may have, in the order of the legend. For a
  * pipeline, only the kinds that occur are returned.
  */
-export function kindsOf({ rows }: Timeline): SegmentKind[] {
+export function segmentKindsOf({ rows }: RanksTimeline): StepSegmentKind[] {
   const last = rows.flatMap(({ steps }) => steps.slice(-1));
   const found = new Set(last.flatMap(({ segments }) => segments.map(({ kind }) => kind)));
-  const optional: readonly SegmentKind[] = ['exchange', 'forward', 'backward'];
+  const optional: readonly StepSegmentKind[] = ['exchange', 'forward', 'backward'];
   const isPipeline = last.some(isPipelineStep);
-  return SEGMENT_KINDS.filter((kind) => found.has(kind) || !(isPipeline || optional.includes(kind)));
+  return STEP_SEGMENT_KINDS.filter((kind) => found.has(kind) || !(isPipeline || optional.includes(kind)));
 }
 
 /**
  * Returns the segment of a rank at time `at` in this half of the row, or else the nearest segment
  * within `slack` milliseconds.
  */
-export function pickAt(
-  { rows }: Timeline,
+export function pickSegmentAt(
+  { rows }: RanksTimeline,
   rank: number,
-  half: ReturnType<typeof rowOf>,
+  half: ReturnType<typeof rowHalfOfKind>,
   at: number,
   slack: number,
-): Pick | null {
-  let nearest: { pick: Pick; distance: number } | null = null;
+): PickedSegment | null {
+  let nearest: { pick: PickedSegment; distance: number } | null = null;
   for (const step of rows[rank]?.steps ?? []) {
     if (at < step.startedAt - slack || at > step.startedAt + step.duration + slack) continue;
     for (const segment of step.segments) {
-      if (rowOf(segment.kind) !== half && !isPipelineStep(step)) continue;
+      if (rowHalfOfKind(segment.kind) !== half && !isPipelineStep(step)) continue;
       const start = step.startedAt + segment.start;
       const distance = Math.max(0, start - at, at - step.startedAt - segment.end);
       if (distance <= slack && distance < (nearest?.distance ?? Infinity)) {
@@ -192,7 +197,11 @@ export function pickAt(
  * Returns the next or the previous segment of the same rank, ordered by start; `null` if there is
  * none.
  */
-export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, direction: 1 | -1): Pick | null {
+export function neighbourSegmentOf(
+  { rows }: RanksTimeline,
+  { rank, step, segment }: PickedSegment,
+  direction: 1 | -1,
+): PickedSegment | null {
   const all = (rows[rank]?.steps ?? []).flatMap((one) =>
     one.segments.map((part) => ({ rank, step: one, segment: part })),
   );
@@ -201,8 +210,8 @@ export function neighbourOf({ rows }: Timeline, { rank, step, segment }: Pick, d
 }
 
 /** For each kind of segment, returns the milliseconds that it takes in a step. */
-export function totalsOf({ segments }: StepLane): Record<SegmentKind, number> {
-  const totals = Object.fromEntries(SEGMENT_KINDS.map((kind) => [kind, 0])) as Record<SegmentKind, number>;
+export function segmentTotalsMs({ segments }: StepLane): Record<StepSegmentKind, number> {
+  const totals = Object.fromEntries(STEP_SEGMENT_KINDS.map((kind) => [kind, 0])) as Record<StepSegmentKind, number>;
   for (const { kind, start, end } of segments) totals[kind] += end - start;
   return totals;
 }

@@ -6,23 +6,32 @@
  */
 import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { Pointed } from '../charts/axis.ts';
-import { neighbourOf, panned, pickAt, rowOf, zoomed, type Pick, type Timeline, type Window } from './timeline.ts';
+import type { PointedStep } from '../charts/axis.ts';
+import {
+  neighbourSegmentOf,
+  panTimelineWindow,
+  pickSegmentAt,
+  rowHalfOfKind,
+  zoomTimelineWindow,
+  type PickedSegment,
+  type RanksTimeline,
+  type TimelineWindow,
+} from './timeline.ts';
 
 /** The zoom factor of one press of a key or one notch of the wheel. */
-export const ZOOM = 1.5;
+export const ZOOM_STEP_FACTOR = 1.5;
 /** One press of a key pans by this share of the window. */
 const PAN = 0.2;
 /** A pointer picks a segment that is at most this number of pixels away. */
 const SLACK = 4;
 
 export interface GestureOptions {
-  timeline: Timeline;
-  window: Window;
-  extent: Window;
-  picked: Signal<Pick | null>;
-  pointed: Signal<Pointed | null>;
-  look: (next: Window | null) => void;
+  timeline: RanksTimeline;
+  window: TimelineWindow;
+  extent: TimelineWindow;
+  picked: Signal<PickedSegment | null>;
+  pointed: Signal<PointedStep | null>;
+  look: (next: TimelineWindow | null) => void;
   /** Width of the canvas, height above the lanes, and height of a lane, pixels. */
   width: number;
   top: number;
@@ -49,9 +58,9 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
       const zooms = event.ctrlKey || event.metaKey || (isFocused && Math.abs(event.deltaY) > Math.abs(event.deltaX));
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
       if (zooms && !event.shiftKey) {
-        look(zoomed(window, ZOOM ** (-event.deltaY / 100), timeAt(event.offsetX), extent));
+        look(zoomTimelineWindow(window, ZOOM_STEP_FACTOR ** (-event.deltaY / 100), timeAt(event.offsetX), extent));
       } else if (sideways !== 0) {
-        look(panned(window, (sideways / width) * (window.to - window.from), extent));
+        look(panTimelineWindow(window, (sideways / width) * (window.to - window.from), extent));
       } else return;
       event.preventDefault();
     };
@@ -60,7 +69,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     return () => element.removeEventListener('wheel', onwheel);
   }, [canvas]);
 
-  const choose = (pick: Pick | null): void => {
+  const choose = (pick: PickedSegment | null): void => {
     const { picked, pointed } = now.current;
     if (picked.peek()?.segment === pick?.segment) return;
     picked.value = pick;
@@ -71,7 +80,7 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     const row = (event.offsetY - top) / rowHeight;
     const index = Math.floor(row);
     const slack = (SLACK / width) * (window.to - window.from);
-    choose(pickAt(timeline, index, row - index < 0.5 ? 'alone' : 'together', timeAt(event.offsetX), slack));
+    choose(pickSegmentAt(timeline, index, row - index < 0.5 ? 'alone' : 'together', timeAt(event.offsetX), slack));
   };
   const drag = (event: PointerEvent): void => {
     const { window, extent, width, look } = now.current;
@@ -81,11 +90,18 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     const after = [...down.current.values()];
     if (after.length === 1) {
       if (event.offsetX !== had) {
-        look(panned(window, ((had - event.offsetX) / width) * (window.to - window.from), extent));
+        look(panTimelineWindow(window, ((had - event.offsetX) / width) * (window.to - window.from), extent));
       }
       return;
     }
-    look(zoomed(window, fingerDistance(after) / fingerDistance(before), timeAt((after[0]! + after[1]!) / 2), extent));
+    look(
+      zoomTimelineWindow(
+        window,
+        fingerDistance(after) / fingerDistance(before),
+        timeAt((after[0]! + after[1]!) / 2),
+        extent,
+      ),
+    );
   };
   const lift = (event: PointerEvent): void => void down.current.delete(event.pointerId);
 
@@ -93,10 +109,10 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
    * Returns the segment of the rank above or below, at the same time and in the same half of the
    * row. If that rank has no segment at this time, returns its nearest segment.
    */
-  const toRank = (pick: Pick, direction: 1 | -1): Pick | null => {
+  const toRank = (pick: PickedSegment, direction: 1 | -1): PickedSegment | null => {
     const { timeline } = now.current;
     const at = pick.step.startedAt + (pick.segment.start + pick.segment.end) / 2;
-    return pickAt(timeline, pick.rank + direction, rowOf(pick.segment.kind), at, Infinity);
+    return pickSegmentAt(timeline, pick.rank + direction, rowHalfOfKind(pick.segment.kind), at, Infinity);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const { timeline, window, extent, picked, look } = now.current;
@@ -107,23 +123,23 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
     switch (event.key) {
       case '+':
       case '=':
-        look(zoomed(window, ZOOM, pick === null ? middle : middleOf(pick), extent));
+        look(zoomTimelineWindow(window, ZOOM_STEP_FACTOR, pick === null ? middle : middleOf(pick), extent));
         break;
       case '-':
-        look(zoomed(window, 1 / ZOOM, middle, extent));
+        look(zoomTimelineWindow(window, 1 / ZOOM_STEP_FACTOR, middle, extent));
         break;
       case 'ArrowLeft':
       case 'ArrowRight': {
         const direction = event.key === 'ArrowRight' ? 1 : -1;
         if (event.shiftKey) {
-          look(panned(window, direction * PAN * length, extent));
+          look(panTimelineWindow(window, direction * PAN * length, extent));
           break;
         }
-        const next = pick === null ? firstIn(timeline, window) : neighbourOf(timeline, pick, direction);
+        const next = pick === null ? firstIn(timeline, window) : neighbourSegmentOf(timeline, pick, direction);
         if (next === null) break;
         choose(next);
         const at = middleOf(next);
-        if (at < window.from || at > window.to) look(panned(window, at - middle, extent));
+        if (at < window.from || at > window.to) look(panTimelineWindow(window, at - middle, extent));
         break;
       }
       case 'ArrowUp':
@@ -134,7 +150,9 @@ export function useGestures(canvas: { readonly current: HTMLCanvasElement | null
       }
       case 'Home':
       case 'End':
-        look(panned(window, event.key === 'Home' ? extent.from - window.from : extent.to - window.to, extent));
+        look(
+          panTimelineWindow(window, event.key === 'Home' ? extent.from - window.from : extent.to - window.to, extent),
+        );
         break;
       case 'Escape':
         choose(null);
@@ -166,7 +184,7 @@ function fingerDistance([a = 0, b = 0]: number[]): number {
   return Math.max(8, Math.abs(a - b));
 }
 
-function middleOf({ step, segment }: Pick): number {
+function middleOf({ step, segment }: PickedSegment): number {
   return step.startedAt + (segment.start + segment.end) / 2;
 }
 
@@ -175,7 +193,7 @@ function middleOf({ step, segment }: Pick): number {
  * begins in the window. If no step begins in the window, returns the first segment of the rank's
  * latest step.
  */
-function firstIn({ rows }: Timeline, window: Window): Pick | null {
+function firstIn({ rows }: RanksTimeline, window: TimelineWindow): PickedSegment | null {
   for (const { rank, steps } of rows) {
     const step = steps.find((one) => one.startedAt >= window.from && one.startedAt <= window.to) ?? steps.at(-1);
     const segment = step?.segments[0];

@@ -1,32 +1,32 @@
 /** The page that checks the network before a lesson. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { adviceOn } from './advice.ts';
+import { networkAdviceFor } from './advice.ts';
 import { networkCheckOfPage } from '../../engine/networkCheck/page.ts';
-import { ADVICE, type NetworkReport } from '../../protocol/networkCheck.ts';
+import { NETWORK_ADVICE, type NetworkReport } from '../../protocol/networkCheck.ts';
 import { isLocalOnly } from '../../util/localHost.ts';
 import { loadOtherOrigins, otherOrigins } from '../browser/serverData.ts';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
-import { messages } from '../locales/index.ts';
-import { route } from '../state/address.ts';
+import { uiMessages } from '../locales/index.ts';
+import { pageRoute } from '../state/address.ts';
 import { deviceName } from './deviceName.ts';
-import { adviceText, rowsOf, type Row } from './rows.ts';
+import { networkAdviceText, networkCheckRowsOf, type NetworkCheckRow } from './rows.ts';
 
 const ICONS = { running: '…', works: '✓', fails: '✕', 'not-tried': '–' } as const;
 const MOODS = { running: 'dim', works: 'good', fails: 'wrong', 'not-tried': 'dim' } as const;
 
 export function NetworkPage() {
-  const labels = messages.value.network;
+  const labels = uiMessages.value.network;
   const report = useSignal<NetworkReport | null>(null);
   const attempt = useSignal(0);
   useEffect(() => {
     const check = networkCheckOfPage({
       server: location.origin,
-      name: route.peek().name ?? deviceName(navigator.userAgent),
+      name: pageRoute.peek().name ?? deviceName(navigator.userAgent),
       onreport: (latest) => {
         report.value = latest;
-        const advice = adviceOn(latest);
-        const [rows, text] = [rowsOf(latest), adviceText(advice, latest)];
+        const advice = networkAdviceFor(latest);
+        const [rows, text] = [networkCheckRowsOf(latest), networkAdviceText(advice, latest)];
         globalThis.peergradReport?.({ type: 'network-check', report: latest, advice, rows, text });
       },
     });
@@ -39,7 +39,7 @@ export function NetworkPage() {
   }, [isLocal]);
   const [origin = location.origin] = isLocal ? otherOrigins.value : [];
   const latest = report.value;
-  const advice = latest === null ? 'wait' : adviceOn(latest);
+  const advice = latest === null ? 'wait' : networkAdviceFor(latest);
   const isDirectFailing = latest?.pairs.some(({ direct }) => direct.verdict === 'fails') ?? false;
   return (
     <main class="network wrap">
@@ -48,12 +48,12 @@ export function NetworkPage() {
       <p class="small">
         <span class="dim">{labels.address}</span> <span class="link">{`${origin}${location.pathname}#network`}</span>
       </p>
-      <p class={`measure network-advice ${MOOD_OF[String(ADVICE[advice])]}`} role="status">
-        {latest === null ? labels.advice.wait('') : adviceText(advice, latest)}
+      <p class={`measure network-advice ${MOOD_OF[String(NETWORK_ADVICE[advice])]}`} role="status">
+        {latest === null ? labels.advice.wait('') : networkAdviceText(advice, latest)}
       </p>
       {latest !== null && (
         <ul class="checks plain" aria-label={labels.results}>
-          {rowsOf(latest).map((row, i) => (
+          {networkCheckRowsOf(latest).map((row, i) => (
             // Several devices may have the same name.
             <CheckRow key={i} {...row} />
           ))}
@@ -72,8 +72,8 @@ export function NetworkPage() {
 /** Colours of the advice, by whether training will work. */
 const MOOD_OF: Readonly<Record<string, string>> = { true: 'good', false: 'wrong', null: '' };
 
-function CheckRow({ name, verdict, result, note }: Row) {
-  const { colon } = messages.value.network;
+function CheckRow({ name, verdict, result, note }: NetworkCheckRow) {
+  const { colon } = uiMessages.value.network;
   return (
     <li>
       <span class={`check-icon ${MOODS[verdict]}`} aria-hidden="true">

@@ -1,11 +1,11 @@
 /** Draws the conclusion from the results of a network check. */
-import type { Advice, NetworkReport, PairReport } from '../../protocol/networkCheck.ts';
+import type { NetworkAdvice, NetworkReport, PairReport } from '../../protocol/networkCheck.ts';
 
 const isRunning = ({ verdict }: { verdict: string }): boolean => verdict === 'running';
 const isDirect = ({ direct }: PairReport): boolean => direct.verdict === 'works';
 const isServed = ({ server }: PairReport): boolean => server.verdict === 'works';
 
-export function adviceOn(report: NetworkReport): Advice {
+export function networkAdviceFor(report: NetworkReport): NetworkAdvice {
   const { socket, addresses, stun, turn, pairs } = report;
   if (socket.verdict === 'fails') return socket.about === 'refused' ? 'refused' : 'unreachable';
   const checks = [socket, addresses, stun, turn, ...pairs.flatMap(({ direct, server }) => [direct, server])];

@@ -1,7 +1,7 @@
 /** Writes the results of a network check in the language of the page. */
 import type {
-  Advice,
-  CheckResult,
+  NetworkAdvice,
+  NetworkCheckResult,
   LinkSpeed,
   NetworkCheckEvent,
   NetworkReport,
@@ -9,12 +9,12 @@ import type {
 } from '../../protocol/networkCheck.ts';
 import { serverRate } from './advice.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export type Row = NetworkCheckEvent['rows'][number];
+export type NetworkCheckRow = NetworkCheckEvent['rows'][number];
 
-export function rowsOf({ page, socket, addresses, stun, turn, pairs }: NetworkReport): Row[] {
-  const labels = messages.value.network;
+export function networkCheckRowsOf({ page, socket, addresses, stun, turn, pairs }: NetworkReport): NetworkCheckRow[] {
+  const labels = uiMessages.value.network;
   const { names } = labels;
   const none = { verdict: 'not-tried', result: labels.verdicts['not-tried'], note: labels.noOtherTab } as const;
   return [
@@ -37,15 +37,15 @@ export function rowsOf({ page, socket, addresses, stun, turn, pairs }: NetworkRe
 }
 
 function nameOf({ name, isSameBrowser }: PairReport): string {
-  return isSameBrowser ? messages.value.network.thisBrowser(name) : name;
+  return isSameBrowser ? uiMessages.value.network.thisBrowser(name) : name;
 }
 
 function rowOf<About extends string>(
   name: string,
-  check: CheckResult<About, About, About>,
+  check: NetworkCheckResult<About, About, About>,
   notes: Readonly<Record<About, string>>,
-): Row {
-  const labels = messages.value.network;
+): NetworkCheckRow {
+  const labels = uiMessages.value.network;
   const { verdict } = check;
   const result = labels.verdicts[verdict];
   if (check.verdict === 'running') return { name, verdict, result, note: '' };
@@ -57,10 +57,10 @@ function rowOf<About extends string>(
 function speedOf({ roundTripMs, bytesPerSecond }: Partial<LinkSpeed>): string[] {
   if (roundTripMs === undefined) return [];
   const rate = bytesPerSecond === undefined ? null : `${formatBytes(bytesPerSecond)}/s`;
-  return [messages.value.network.speed(rate, formatMs(roundTripMs))];
+  return [uiMessages.value.network.speed(rate, formatMs(roundTripMs))];
 }
 
-export function adviceText(advice: Advice, report: NetworkReport): string {
+export function networkAdviceText(advice: NetworkAdvice, report: NetworkReport): string {
   const rate = serverRate(report);
-  return messages.value.network.advice[advice](rate === null ? '–' : `${formatBytes(rate)}/s`);
+  return uiMessages.value.network.advice[advice](rate === null ? '–' : `${formatBytes(rate)}/s`);
 }

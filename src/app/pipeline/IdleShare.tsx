@@ -3,13 +3,13 @@ import { useMemo } from 'preact/hooks';
 import { idleShare } from '../../parallel/pipeline/schedules.ts';
 import type { StepLane } from '../../protocol/stepTrace.ts';
 import { formatShare } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
-import { planOf, type PipelineShape } from './shape.ts';
+import { uiMessages } from '../locales/index.ts';
+import { pipelinePlanOf, type PipelineShape } from './shape.ts';
 
 export function IdleShare({ pipeline, lanes }: { pipeline: PipelineShape; lanes: readonly (readonly StepLane[])[] }) {
-  const { pipeline: labels } = messages.value;
-  const plan = useMemo(() => formatShare(idleShare(planOf(pipeline))), [pipeline]);
-  const measured = idleOf(pipeline, lanes);
+  const { pipeline: labels } = uiMessages.value;
+  const plan = useMemo(() => formatShare(idleShare(pipelinePlanOf(pipeline))), [pipeline]);
+  const measured = idleShareOfStep(pipeline, lanes);
   return (
     <p class="small">
       {measured === null ? labels.idleLater(plan) : labels.idle(measured.step + 1, formatShare(measured.share), plan)}
@@ -22,7 +22,7 @@ export function IdleShare({ pipeline, lanes }: { pipeline: PipelineShape; lanes:
  * which these ranks computed no pass. The step ends when the last rank has its gradients. Returns
  * `null` if there is no such step.
  */
-export function idleOf(
+export function idleShareOfStep(
   { ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>,
   lanes: readonly (readonly StepLane[])[],
 ): { step: number; share: number } | null {

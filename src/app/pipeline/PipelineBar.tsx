@@ -1,10 +1,10 @@
 /** The controls of the player of a pipeline's plan, and a description of the current frame. */
 import { useComputed } from '@preact/signals';
 import type { PassKind, PipelinePlan, StagePass } from '../../parallel/pipeline/schedules.ts';
-import { idleShare, takesTime } from '../../parallel/pipeline/schedules.ts';
+import { idleShare, stageTakesTime } from '../../parallel/pipeline/schedules.ts';
 import { formatShare } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
-import { percent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
+import { uiMessages } from '../locales/index.ts';
+import { formatCssPercent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 
 /**
@@ -14,7 +14,7 @@ import type { PipelinePlayer } from './pipelinePlayer.ts';
 const LEAST_TITLED = 0.15;
 
 export function PipelineBar({ player }: { player: PipelinePlayer }) {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const done = useComputed(() => player.frame.value?.tick ?? 0).value;
   const plan = player.reel.value?.plan ?? null;
   if (plan === null) return null;
@@ -33,7 +33,7 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
           {parts.map(({ title, from, to }) => {
             const share = (ends[to - 1] ?? 1) - (ends[from - 1] ?? 0);
             return (
-              <span key={title} class="ellipsis" style={{ width: percent(share) }}>
+              <span key={title} class="ellipsis" style={{ width: formatCssPercent(share) }}>
                 {share >= LEAST_TITLED ? title : ''}
               </span>
             );
@@ -53,7 +53,7 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
  */
 function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
   const { ticks } = plan;
-  const passes = plan.passes.map((own) => own.filter(({ stage }) => takesTime(plan, stage)));
+  const passes = plan.passes.map((own) => own.filter(({ stage }) => stageTakesTime(plan, stage)));
   const filled = Math.max(...passes.map((own) => own[0]?.tick ?? 0));
   const drains = Math.min(ticks, ...passes.map((own) => (own.at(-1)?.tick ?? 0) + 1));
   return { filled, drains: Math.max(filled, drains) };
@@ -62,7 +62,7 @@ function turnsOf(plan: PipelinePlan): { filled: number; drains: number } {
 /** Describes what this rank does in the current frame, and how many ranks compute. */
 export function PipelineCaption({ player, place }: { player: PipelinePlayer; place: number | null }) {
   const text = useComputed(() => {
-    const { pipeline: labels } = messages.value;
+    const { pipeline: labels } = uiMessages.value;
     const frame = player.frame.value;
     const plan = player.reel.value?.plan;
     if (frame === null || plan === undefined) return '';
@@ -81,7 +81,7 @@ export function PipelineCaption({ player, place }: { player: PipelinePlayer; pla
 
 /** The colours of micro-batches. */
 export function PipelineLegend() {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const kinds: readonly PassKind[] = ['forward', 'backward'];
   return (
     <p class="legend dim small">

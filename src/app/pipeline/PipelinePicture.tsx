@@ -5,11 +5,17 @@
  */
 import { useMemo, useRef } from 'preact/hooks';
 import { smallText } from '../browser/theme.ts';
-import { identityOf, shapePath } from '../components/rankIdentity.ts';
+import { rankIdentityOf, rankShapePath } from '../components/rankIdentity.ts';
 import { useSize } from '../components/useSize.ts';
 import { formatBytes } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
-import { layoutPipeline, pointOnWay, type PipelineLayout, type Point, type RankPlace } from './layout.ts';
+import { uiMessages } from '../locales/index.ts';
+import {
+  layoutPipeline,
+  pointOnWay,
+  type PipelineLayout,
+  type PipelinePoint,
+  type PipelineRankPlace,
+} from './layout.ts';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 import type { PipelineShape, RankStages } from './shape.ts';
 
@@ -31,7 +37,7 @@ interface Props {
 }
 
 export function PipelinePicture({ shape, stages, members, you, player }: Props) {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const box = useRef<HTMLDivElement>(null);
   const { width } = useSize(box);
   const textSize = smallText.value;
@@ -91,14 +97,19 @@ function Ways({ layout, ring }: { layout: PipelineLayout; ring: boolean }) {
 /** Number of points on the drawn way of a value. */
 const WAY_POINTS = 24;
 
-function wayOf(layout: PipelineLayout, kind: 'forward' | 'backward', from: RankPlace, to: RankPlace): string {
+function wayOf(
+  layout: PipelineLayout,
+  kind: 'forward' | 'backward',
+  from: PipelineRankPlace,
+  to: PipelineRankPlace,
+): string {
   const points = Array.from({ length: WAY_POINTS + 1 }, (_, i) => pointOnWay(layout, kind, from, to, i / WAY_POINTS));
   return `M${points.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join('L')}`;
 }
 
 interface RankProps {
   layout: PipelineLayout;
-  at: RankPlace;
+  at: PipelineRankPlace;
   member: PipelineMember | undefined;
   you: boolean;
   stages: RankStages | null;
@@ -106,8 +117,8 @@ interface RankProps {
 }
 
 function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
-  const { pipeline: labels } = messages.value;
-  const { shape, colour, outlined } = identityOf(at.rank);
+  const { pipeline: labels } = uiMessages.value;
+  const { shape, colour, outlined } = rankIdentityOf(at.rank);
   const { mark, labelled } = layout;
   const classes = [
     'mark-on-ring',
@@ -124,7 +135,7 @@ function Rank({ layout, at, member, you, stages, textSize }: RankProps) {
       <title>{titleOf(at, member, stages)}</title>
       {you && <circle cx={at.x} cy={at.y} r={mark * 1.42} class="you" />}
       <path
-        d={shapePath(shape, mark)}
+        d={rankShapePath(shape, mark)}
         transform={`translate(${at.x.toFixed(1)},${at.y.toFixed(1)})`}
         class="rank-shape"
       />
@@ -156,12 +167,12 @@ const KEEPS_LINE = 3;
  * Returns the y coordinate of a line of a rank's label. The label is below the rank's mark, and
  * below the values that travel past it.
  */
-function lineOf({ lane, arc, box }: PipelineLayout, at: Point, line: number, textSize: number): number {
+function lineOf({ lane, arc, box }: PipelineLayout, at: PipelinePoint, line: number, textSize: number): number {
   return at.y + lane + arc + box.height / 2 + textSize * (1.2 + 1.35 * line);
 }
 
-function titleOf(at: RankPlace, member: PipelineMember | undefined, stages: RankStages | null): string {
-  const { pipeline: labels, run } = messages.value;
+function titleOf(at: PipelineRankPlace, member: PipelineMember | undefined, stages: RankStages | null): string {
+  const { pipeline: labels, run } = uiMessages.value;
   const who = `${run.rank} ${at.rank} ${member?.name ?? ''}`.trim();
   return stages === null ? who : `${who}: ${labels.stages(stages.stages)}, ${stages.layers.join(', ')}`;
 }
@@ -173,7 +184,7 @@ interface MicroBatchesProps {
 }
 
 function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const frame = player.frame.value;
   if (frame === null) return null;
   const { rows, mark, box, labelled } = layout;
@@ -232,7 +243,7 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
   );
 }
 
-interface MicroBatchProps extends Point {
+interface MicroBatchProps extends PipelinePoint {
   kind: 'forward' | 'backward';
   microBatch: number;
   box: PipelineLayout['box'];

@@ -3,7 +3,7 @@ import type { RunResult } from '../../protocol/runResult.ts';
 import { Fact } from '../components/Fact.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes, formatShare } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 interface Props {
   pipeline: NonNullable<RunResult['pipeline']>;
@@ -12,7 +12,7 @@ interface Props {
 }
 
 export function PipelineFacts({ pipeline, memory }: Props) {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const { stages, replicas, microBatches, idle, layers } = pipeline;
   const used = memory.filter((_, rank) => (layers[rank]?.length ?? 0) > 0);
   return (
@@ -31,7 +31,7 @@ export function PipelineFacts({ pipeline, memory }: Props) {
 }
 
 export function LayersByRank({ pipeline, memory }: Props) {
-  const { pipeline: labels, run } = messages.value;
+  const { pipeline: labels, run } = uiMessages.value;
   return (
     <details class="fold">
       <summary>{labels.layersByRank}</summary>
@@ -40,7 +40,7 @@ export function LayersByRank({ pipeline, memory }: Props) {
           <thead>
             <tr>
               <th scope="col">{run.rank}</th>
-              <th scope="col">{messages.value.job.layers}</th>
+              <th scope="col">{uiMessages.value.job.layers}</th>
               <th scope="col" class="right">
                 {labels.memory}
               </th>

@@ -5,15 +5,15 @@
  */
 import { sizedContext } from '../components/canvas.ts';
 import { useEffect, useRef } from 'preact/hooks';
-import { idleShare, takesTime, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import { idleShare, stageTakesTime, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import { smallText, theme, zoom } from '../browser/theme.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { useSize } from '../components/useSize.ts';
 import { formatShare } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
-import { percent } from '../ring/player/PlaybackBar.tsx';
-import { positionOf } from '../ring/player/pacing.ts';
-import { drawPlan, readColours } from './drawPlan.ts';
+import { uiMessages } from '../locales/index.ts';
+import { formatCssPercent } from '../ring/player/PlaybackBar.tsx';
+import { playbackPositionAfter } from '../ring/player/pacing.ts';
+import { drawPipelinePlan, readColours } from './drawPlan.ts';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 import { PipelineLegend } from './PipelineBar.tsx';
 
@@ -25,7 +25,7 @@ const MOST_MARKS = 16;
 const MOST_LISTED = 64;
 
 export function PlanGrid({ player }: { player: PipelinePlayer }) {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const plan = player.reel.value?.plan ?? null;
   if (plan === null) return null;
   const n = plan.ranks;
@@ -43,14 +43,14 @@ export function PlanGrid({ player }: { player: PipelinePlayer }) {
         </div>
         <Cells plan={plan} player={player} rowHeight={rowHeight} />
       </div>
-      <p class="dim small">{labels.planNote(formatShare(idleShare(plan)), !takesTime(plan, 0))}</p>
+      <p class="dim small">{labels.planNote(formatShare(idleShare(plan)), !stageTakesTime(plan, 0))}</p>
       {plan.microBatches * 2 <= MOST_LISTED && <PlanTable plan={plan} />}
     </div>
   );
 }
 
 function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: PipelinePlayer; rowHeight: number }) {
-  const { pipeline: labels } = messages.value;
+  const { pipeline: labels } = uiMessages.value;
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(canvas);
   const height = rowHeight * plan.ranks;
@@ -60,7 +60,7 @@ function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: Pipeli
     const element = canvas.current;
     const context = sizedContext(element, width, height);
     if (element === null || context === null) return;
-    drawPlan(context, { plan, width, rowHeight, textSize: text, colours: readColours(element) });
+    drawPipelinePlan(context, { plan, width, rowHeight, textSize: text, colours: readColours(element) });
   }, [plan, width, height, rowHeight, text, colours]);
   return (
     <div class="plan-cells">
@@ -72,7 +72,7 @@ function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: Pipeli
         onPointerDown={(event) => {
           const pace = player.pacing.peek();
           const share = event.offsetX / event.currentTarget.clientWidth;
-          if (pace !== null) player.seek(positionOf(pace, share * plan.ticks));
+          if (pace !== null) player.seek(playbackPositionAfter(pace, share * plan.ticks));
         }}
       />
       <Playhead player={player} ticks={plan.ticks} />
@@ -81,12 +81,12 @@ function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: Pipeli
 }
 
 function Playhead({ player, ticks }: { player: PipelinePlayer; ticks: number }) {
-  return <i class="playhead" style={{ left: percent(Math.min(1, player.time.value / ticks)) }} />;
+  return <i class="playhead" style={{ left: formatCssPercent(Math.min(1, player.time.value / ticks)) }} />;
 }
 
 /** The passes of each rank, in order, for screen readers. */
 function PlanTable({ plan }: { plan: PipelinePlan }) {
-  const { pipeline: labels, run } = messages.value;
+  const { pipeline: labels, run } = uiMessages.value;
   return (
     <div class="away">
       <table>

@@ -2,16 +2,16 @@
 import { useMemo } from 'preact/hooks';
 import { describeState } from '../state/describeState.ts';
 import { goneRanks, ownRank } from '../state/derive.ts';
-import type { Run } from '../state/run.ts';
-import type { View } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
+import type { ShownRun } from '../state/run.ts';
+import type { TabView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
 import { PipelineCaption } from './PipelineBar.tsx';
 import { PipelinePicture } from './PipelinePicture.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
-import { placeOf, stagesByRank } from './shape.ts';
+import { placeInReplica, stagesByRank } from './shape.ts';
 
-export function RunPipeline({ view, run, player }: { view: View; run: Run; player: PipelinePlayer }) {
-  const { pipeline: labels } = messages.value;
+export function RunPipeline({ view, run, player }: { view: TabView; run: ShownRun; player: PipelinePlayer }) {
+  const { pipeline: labels } = uiMessages.value;
   const { pipeline, members } = run;
   const stages = useMemo(() => (pipeline === null ? null : stagesByRank(pipeline)), [pipeline]);
   const gone = goneRanks(run, view.lobby);
@@ -23,7 +23,7 @@ export function RunPipeline({ view, run, player }: { view: View; run: Run; playe
       </section>
     );
   }
-  const place = you === null ? null : placeOf(pipeline, you);
+  const place = you === null ? null : placeInReplica(pipeline, you);
   return (
     <section class="stage" aria-label={labels.title}>
       <PipelinePicture

@@ -3,8 +3,8 @@
  * memory.
  */
 import { formatBytes } from '../locales/format.ts';
-import { messages } from '../locales/index.ts';
-import { placeOf, type PipelineShape, type RankStages } from './shape.ts';
+import { uiMessages } from '../locales/index.ts';
+import { placeInReplica, type PipelineShape, type RankStages } from './shape.ts';
 
 interface Props {
   pipeline: Pick<PipelineShape, 'ranks' | 'replicas'>;
@@ -16,8 +16,8 @@ interface Props {
 }
 
 export function StageCells({ pipeline, stages, rank, bytes }: Props) {
-  const { pipeline: labels } = messages.value;
-  const place = placeOf(pipeline, rank);
+  const { pipeline: labels } = uiMessages.value;
+  const place = placeInReplica(pipeline, rank);
   const own = place === null ? null : stages[place]!;
   return (
     <>

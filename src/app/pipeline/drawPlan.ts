@@ -1,6 +1,6 @@
 /** Draws passes of a pipeline on a canvas: boxes with the number of their micro-batch. */
-import { coloursOf } from '../components/canvas.ts';
-import { takesTime, type PassKind, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
+import { styleColoursOf } from '../components/canvas.ts';
+import { stageTakesTime, type PassKind, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 
 export interface PassColours {
   ink: string;
@@ -12,7 +12,7 @@ export interface PassColours {
 
 /** Returns the colours and the font of the style sheet in the current theme. */
 export function readColours(element: Element): PassColours {
-  const colour = coloursOf(element);
+  const colour = styleColoursOf(element);
   return {
     ink: colour('--ink'),
     cell: colour('--cell'),
@@ -30,7 +30,7 @@ interface Picture {
   colours: PassColours;
 }
 
-export function drawPlan(
+export function drawPipelinePlan(
   context: CanvasRenderingContext2D,
   { plan, width, rowHeight, textSize, colours }: Picture,
 ): void {
@@ -42,7 +42,7 @@ export function drawPlan(
     context.fillStyle = colours.cell;
     context.fillRect(0, y, width, rowHeight - gap);
     for (const { kind, stage, microBatch, tick } of own) {
-      if (!takesTime(plan, stage)) continue;
+      if (!stageTakesTime(plan, stage)) continue;
       const box = { x: tick * column, y, width: column, height: rowHeight - gap };
       drawPassBox(context, { kind, label: String(microBatch) }, box, textSize, colours);
     }

@@ -7,7 +7,7 @@
 import { clamp } from '../../util/clamp.ts';
 import {
   rankOfStage,
-  takesTime,
+  stageTakesTime,
   type PassKind,
   type PipelinePlan,
   type StagePass,
@@ -55,7 +55,7 @@ export interface PipelineReel {
 /** A pass computes for this share of its tick. Then its result travels. */
 const COMPUTES = 0.55;
 
-export function reelOf(plan: PipelinePlan): PipelineReel {
+export function pipelineReelOf(plan: PipelinePlan): PipelineReel {
   const ticks = new Map<string, number>();
   for (const { kind, stage, microBatch, tick } of plan.passes.flat()) ticks.set(keyOf(kind, stage, microBatch), tick);
   const values = plan.passes.flatMap((own, from) =>
@@ -67,18 +67,18 @@ export function reelOf(plan: PipelinePlan): PipelineReel {
       const value = { kind, microBatch, from, to };
       // In the plan of a ring, the first stage takes no time, so its values are ready long before
       // the next stage needs them. A value is drawn as if it left in the tick before it is needed.
-      if (!takesTime(plan, stage)) return [{ ...value, leaves: needed - 1 + COMPUTES, arrives: needed, needed }];
+      if (!stageTakesTime(plan, stage)) return [{ ...value, leaves: needed - 1 + COMPUTES, arrives: needed, needed }];
       const arrives = tick + 1;
       // In the plan of a ring, the backward passes of the first stage take no time, so they come
       // late. A value that waits for such a pass is not shown.
-      return [{ ...value, leaves: tick + COMPUTES, arrives, needed: takesTime(plan, next) ? needed : arrives }];
+      return [{ ...value, leaves: tick + COMPUTES, arrives, needed: stageTakesTime(plan, next) ? needed : arrives }];
     }),
   );
   const passAt = Array.from({ length: plan.ticks }, (): (StagePass | null)[] =>
     Array.from({ length: plan.ranks }, () => null),
   );
   for (const [rank, own] of plan.passes.entries()) {
-    for (const pass of own) if (takesTime(plan, pass.stage)) passAt[pass.tick]![rank] = pass;
+    for (const pass of own) if (stageTakesTime(plan, pass.stage)) passAt[pass.tick]![rank] = pass;
   }
   return { plan, values, passAt };
 }
@@ -87,13 +87,13 @@ function keyOf(kind: PassKind, stage: number, microBatch: number): string {
   return `${kind}/${stage}/${microBatch}`;
 }
 
-export function timelineOf({ plan: { ticks } }: PipelineReel): StepTimeline {
+export function reelTimelineOf({ plan: { ticks } }: PipelineReel): StepTimeline {
   const all = Array.from({ length: ticks }, (_, tick) => tick);
   return { leaves: all.map((tick) => tick + COMPUTES), arrives: all.map((tick) => tick + 1), duration: ticks };
 }
 
 /** @param time in ticks. */
-export function frameAt({ plan, values, passAt }: PipelineReel, time: number): PipelineFrame {
+export function pipelineFrameAt({ plan, values, passAt }: PipelineReel, time: number): PipelineFrame {
   const tick = clamp(Math.floor(time), 0, plan.ticks);
   const shown = values.flatMap(({ leaves, arrives, needed, ...value }): ShownValue[] =>
     time >= leaves && time < needed ? [{ ...value, share: Math.min(1, (time - leaves) / (arrives - leaves)) }] : [],

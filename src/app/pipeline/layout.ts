@@ -5,13 +5,13 @@
  */
 import type { PassKind } from '../../parallel/pipeline/schedules.ts';
 
-export interface Point {
+export interface PipelinePoint {
   x: number;
   y: number;
 }
 
 /** The place of a rank: the centre of its mark. */
-export interface RankPlace extends Point {
+export interface PipelineRankPlace extends PipelinePoint {
   /** Rank in the world. */
   rank: number;
   replica: number;
@@ -22,7 +22,7 @@ export interface RankPlace extends Point {
 export interface PipelineLayout {
   height: number;
   /** The ranks of each replica that is drawn, in the order of their stages. */
-  rows: readonly (readonly RankPlace[])[];
+  rows: readonly (readonly PipelineRankPlace[])[];
   /** Radius of a mark. */
   mark: number;
   /** Distance between a mark and the values above and below it. */
@@ -80,7 +80,7 @@ export function layoutPipeline({ width, ranks, replicas, ring, textSize, own }: 
   const shown = shownReplicas(replicas, own === null ? null : Math.floor(own / ranks));
   let top = 0;
   const rows = shown.map((replica) => {
-    const row: RankPlace[] = [];
+    const row: PipelineRankPlace[] = [];
     // All replicas have the same stages, so the first one is labelled.
     const label = labelled && replica === shown[0] ? LABEL_LINES * textSize * 1.35 : 0;
     for (let line = 0; line < lines; line++) {
@@ -117,10 +117,10 @@ function shownReplicas(replicas: number, own: number | null): number[] {
 export function pointOnWay(
   { lane, arc }: Pick<PipelineLayout, 'lane' | 'arc'>,
   kind: PassKind,
-  from: Pick<RankPlace, 'x' | 'y' | 'place'>,
-  to: Pick<RankPlace, 'x' | 'y' | 'place'>,
+  from: Pick<PipelineRankPlace, 'x' | 'y' | 'place'>,
+  to: Pick<PipelineRankPlace, 'x' | 'y' | 'place'>,
   share: number,
-): Point {
+): PipelinePoint {
   const side = kind === 'forward' ? -1 : 1;
   const isReturning = kind === 'forward' ? to.place < from.place : to.place > from.place;
   const bend = isReturning ? arc * 4 * share * (1 - share) : 0;

@@ -3,14 +3,14 @@
  * pipeline, and how many stages fit; pure. If the costs of the layers are known without measuring
  * them, the planned cut is the cut of the run.
  */
-import { networkCost, networkMemory, networkSize } from '../../jobs/gpt/shapes.ts';
+import { gptNetworkCost, gptNetworkMemory, gptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import { cutLayers, type LayerCost } from '../../parallel/pipeline/cutLayers.ts';
-import { mostInFlight, stagesOfRank } from '../../parallel/pipeline/schedules.ts';
+import { mostMicroBatchesInFlight, stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { MAX_STAGES, microBatchesOf, pipelineWorld, STATE_BYTES_PER_WEIGHT, TAB_BYTES } from '../../spec/pipeline.ts';
-import { rowsOf } from '../../spec/topology.ts';
+import { layerRowsOf } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { elementCountOf } from '../../util/shape.ts';
 import { USUAL_CHARACTERS } from '../state/algorithm.ts';
 import { layersByStage, type PipelineCut, type PipelineShape } from './shape.ts';
 
@@ -51,10 +51,10 @@ const FLOAT = Float32Array.BYTES_PER_ELEMENT;
  */
 export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null {
   if (job === 'gpt') {
-    const size = networkSize(gpt, gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
-    const cost = networkCost(size);
+    const size = gptNetworkSize(gpt, gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
+    const cost = gptNetworkCost(size);
     const output = size.context * size.width * FLOAT;
-    const layers = networkMemory(size).map(({ name, weights, activations }, i) => ({
+    const layers = gptNetworkMemory(size).map(({ name, weights, activations }, i) => ({
       name,
       cost: cost.layers[i]!,
       bytes: weights * STATE_BYTES_PER_WEIGHT,
@@ -65,10 +65,10 @@ export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null 
     return { layers, ring: true, lossCost: cost.logits, isMeasured: false, largestMatrix };
   }
   if (typeof model === 'string' || model.class_name === 'Functional') return null;
-  const rows = rowsOf(model).filter(({ kind }) => kind !== 'InputLayer');
+  const rows = layerRowsOf(model).filter(({ kind }) => kind !== 'InputLayer');
   const layers = rows.map(({ name, shape, parameters }) => {
     const bytes = parameters * STATE_BYTES_PER_WEIGHT;
-    const output = sizeOf(shape) * FLOAT;
+    const output = elementCountOf(shape) * FLOAT;
     return { name, cost: bytes, bytes, kept: output, output };
   });
   const largestMatrix = Math.max(...layers.map(({ bytes }) => bytes)) / (STATE_BYTES_PER_WEIGHT / FLOAT);
@@ -92,7 +92,11 @@ export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number)
   const bytes = Array.from({ length: ranks }, (_, rank) =>
     stagesOfRank({ ranks, stages: cut.length }, rank).reduce((total, stage) => {
       const own = byStage[stage]!;
-      const inFlight = mostInFlight(job.pipelineSchedule, { ranks, stages: cut.length, microBatches }, stage);
+      const inFlight = mostMicroBatchesInFlight(
+        job.pipelineSchedule,
+        { ranks, stages: cut.length, microBatches },
+        stage,
+      );
       return total + own.reduce((sum, layer) => sum + layer.bytes, 0) + keptBytes(own, job.recompute, rows, inFlight);
     }, 0),
   );

@@ -1,8 +1,8 @@
 /** Plays the plan of a pipeline, tick by tick. */
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import { createPlayback, type Playback, type PlayerOptions } from '../ring/player/playback.ts';
-import { frameAt, reelOf, timelineOf, type PipelineFrame, type PipelineReel } from './frame.ts';
-import { planOf, type PipelineShape } from './shape.ts';
+import { pipelineFrameAt, pipelineReelOf, reelTimelineOf, type PipelineFrame, type PipelineReel } from './frame.ts';
+import { pipelinePlanOf, type PipelineShape } from './shape.ts';
 
 export interface PipelinePlayer extends Playback {
   /** The plan on the screen; `null` before the first plan. */
@@ -15,10 +15,10 @@ export function createPipelinePlayer(
   options: PlayerOptions,
 ): PipelinePlayer {
   const stage = signal<PipelineShape | null>(null);
-  const reel = computed(() => (stage.value === null ? null : reelOf(planOf(stage.value))));
-  const timeline = computed(() => (reel.value === null ? null : timelineOf(reel.value)));
+  const reel = computed(() => (stage.value === null ? null : pipelineReelOf(pipelinePlanOf(stage.value))));
+  const timeline = computed(() => (reel.value === null ? null : reelTimelineOf(reel.value)));
   const playback = createPlayback(newest, { stage, timeline, isSameRound: () => false, isSamePlan }, options);
-  const frame = computed(() => (reel.value === null ? null : frameAt(reel.value, playback.time.value)));
+  const frame = computed(() => (reel.value === null ? null : pipelineFrameAt(reel.value, playback.time.value)));
   return { ...playback, reel, frame };
 }
 

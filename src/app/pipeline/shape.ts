@@ -19,7 +19,7 @@ export interface RankStages {
   bytes: number;
 }
 
-export function planOf({ ranks, microBatches, schedule, ring }: PipelineShape): PipelinePlan {
+export function pipelinePlanOf({ ranks, microBatches, schedule, ring }: PipelineShape): PipelinePlan {
   return (schedule === 'gpipe' ? gpipe : oneForwardOneBackward)(ranks, microBatches, { ring });
 }
 
@@ -42,6 +42,9 @@ export function stagesByRank({ ranks, layers, cut }: PipelineCut): RankStages[] 
  * Returns the place of a rank of the world in its replica; `null` if the rank has no stage, because
  * the ranks cannot be divided evenly.
  */
-export function placeOf({ ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>, rank: number): number | null {
+export function placeInReplica(
+  { ranks, replicas }: Pick<PipelineShape, 'ranks' | 'replicas'>,
+  rank: number,
+): number | null {
   return rank < ranks * replicas ? rank % ranks : null;
 }

@@ -7,17 +7,17 @@
  */
 import { effect, useComputed } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { identityOf } from '../components/rankIdentity.ts';
-import { capsuleFor, type Capsule } from './capsule.ts';
-import { chunkName, type Flight, type Frame, type Parts } from './frameAt.ts';
-import { boxCentre, directWay, wayOf, type RingLayout, type Way } from './geometry.ts';
-import { moveOf } from './narrate.ts';
-import { currentValues, extentOf, formatValue, type Numbers } from './numbers.ts';
-import type { Player } from './player/player.ts';
+import { rankIdentityOf } from '../components/rankIdentity.ts';
+import { chunkCapsuleFor, type ChunkCapsule } from './capsule.ts';
+import { chunkName, type ChunkFlight, type RingFrame, type SummedRanks } from './frameAt.ts';
+import { boxCentre, directWayBetweenRanks, wayBetweenRanks, type RingLayout, type ChunkWay } from './geometry.ts';
+import { transferOfPickedChunk } from './narrate.ts';
+import { currentChunkValues, rankVectorsExtentOf, formatValue, type RankVectors } from './numbers.ts';
+import type { RingPlayer } from './player/player.ts';
 
 interface Props {
   layout: RingLayout;
-  player: Player;
+  player: RingPlayer;
   textSize: number;
   /** The rank in focus. Its chunks have names even if there are many ranks. */
   focus: number | null;
@@ -34,7 +34,7 @@ export function Chunks({ layout, player, textSize, focus }: Props) {
   const group = useRef<SVGGElement>(null);
   const n = layout.places.length;
   const numbers = player.stage.value?.numbers;
-  const letters = useMemo(() => (numbers === undefined ? 0 : extentOf(numbers).letters), [numbers]);
+  const letters = useMemo(() => (numbers === undefined ? 0 : rankVectorsExtentOf(numbers).letters), [numbers]);
   /** Changes when a step begins or ends, or when another chunk is picked. */
   const shown = useComputed(() => {
     const frame = player.frame.value;
@@ -62,7 +62,7 @@ export function Chunks({ layout, player, textSize, focus }: Props) {
   }, [drawn, player]);
   const frame = player.frame.peek();
   const picked = player.picked.peek();
-  const lit = frame === null || picked === null || drawn.length === 0 ? null : moveOf(frame, picked);
+  const lit = frame === null || picked === null || drawn.length === 0 ? null : transferOfPickedChunk(frame, picked);
   return (
     <g ref={group} class="chunks" aria-hidden="true">
       {drawn.map(({ flight, capsule, name }) => (
@@ -82,17 +82,17 @@ export function Chunks({ layout, player, textSize, focus }: Props) {
 }
 
 interface Drawn {
-  flight: Flight;
+  flight: ChunkFlight;
   /** Index of the flight in the frame. */
   place: number;
-  way: Way;
-  capsule: Capsule;
+  way: ChunkWay;
+  capsule: ChunkCapsule;
   name: string;
 }
 
 /** Returns the travelling chunks, small ones first, so that large ones are drawn on top. */
 function drawnIn(
-  { plan, flights }: Frame,
+  { plan, flights }: RingFrame,
   layout: RingLayout,
   { textSize, letters, focus }: { textSize: number; letters: number; focus: number | null },
 ): Drawn[] {
@@ -101,27 +101,34 @@ function drawnIn(
   const isCrowded = Math.min(layout.width, layout.height) < plan.n * LEAST_SPACE;
   const all = flights.map((flight, place): Drawn => {
     const { from, to, first, count } = flight;
-    const way = wayOf(layout, from, to);
+    const way = wayBetweenRanks(layout, from, to);
     const last = chunkName(first + count - 1);
     const name = count === 1 ? chunkName(first) : `${chunkName(first)}–${last}`;
     const isOnRing = layout.shape === 'ring';
     const isOwn = isOnRing || plan.n <= MOST_NAMED || from === focus || to === focus;
     const most = isOwn ? 'name' : isCrowded ? 'dot' : 'bar';
     // Ways to the server are close to each other, so chunks on them are as small as on the ring.
-    const capsule = capsuleFor(directWay(layout, from, to), { n: plan.n, textSize, letters, name, most, room });
+    const capsule = chunkCapsuleFor(directWayBetweenRanks(layout, from, to), {
+      n: plan.n,
+      textSize,
+      letters,
+      name,
+      most,
+      room,
+    });
     return { flight, place, way, name, capsule };
   });
   return all.toSorted((a, b) => a.capsule.width - b.capsule.width);
 }
 
-function valuesText({ parts, first }: Flight, numbers: Numbers): string {
-  return currentValues(parts, numbers, first).map(formatValue).join(', ');
+function valuesText({ parts, first }: ChunkFlight, numbers: RankVectors): string {
+  return currentChunkValues(parts, numbers, first).map(formatValue).join(', ');
 }
 
 interface ShapeProps {
-  capsule: Capsule;
+  capsule: ChunkCapsule;
   name: string;
-  parts: Parts;
+  parts: SummedRanks;
   n: number;
   textSize: number;
   /** The numbers of the chunk, as text. */
@@ -164,7 +171,7 @@ function ChunkShape({ capsule, name, parts, n, textSize, values }: ShapeProps) {
             height={slots.height}
             class="slot"
             opacity={parts.includes(one) ? 1 : 0}
-            style={{ fill: `var(--rank-${identityOf(one).colour})` }}
+            style={{ fill: `var(--rank-${rankIdentityOf(one).colour})` }}
           />
         ))}
       {(kind === 'tag' || kind === 'bar') && <rect {...bar} width={(bar.width * parts.length) / n} class="bar" />}

@@ -4,17 +4,17 @@
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useId, useRef } from 'preact/hooks';
-import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
-import { messages } from '../locales/index.ts';
-import type { Frame } from './frameAt.ts';
-import { pathOf, wayAt, wayOf, type RingLayout } from './geometry.ts';
-import { chunksOf, moveOf, narratePicked, shownStep, transferFromRank } from './narrate.ts';
-import type { Picked, Player } from './player/player.ts';
-import { useHighlight } from './useHighlight.ts';
+import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
+import { uiMessages } from '../locales/index.ts';
+import type { RingFrame } from './frameAt.ts';
+import { svgPathOfWay, indexOfWayAt, wayBetweenRanks, type RingLayout } from './geometry.ts';
+import { describeChunks, transferOfPickedChunk, narratePickedChunk, shownStep, transferFromRank } from './narrate.ts';
+import type { PickedChunk, RingPlayer } from './player/player.ts';
+import { useChunkHighlight } from './useHighlight.ts';
 
 interface Props {
   layout: RingLayout;
-  player: Player;
+  player: RingPlayer;
 }
 
 /**
@@ -22,7 +22,7 @@ interface Props {
  * now, so that the user can follow this chunk. With other algorithms, it is everything that the
  * rank sends.
  */
-function pickedOf(frame: Frame, sender: number): Picked {
+function pickedOf(frame: RingFrame, sender: number): PickedChunk {
   const chunk = transferFromRank(frame, sender)?.first ?? 0;
   return { chunk, rank: null, sender: frame.plan.algorithm === 'ring' ? null : sender };
 }
@@ -52,8 +52,8 @@ export function EdgeKeys({ layout, player }: Props) {
     if (frame?.plan.n !== n) return;
     const place = box.current!.getBoundingClientRect();
     const { transfers } = shownStep(frame);
-    const ways = transfers.map(({ from, to }) => wayOf(layout, from, to));
-    const at = wayAt(ways, event.clientX - place.left, event.clientY - place.top);
+    const ways = transfers.map(({ from, to }) => wayBetweenRanks(layout, from, to));
+    const at = indexOfWayAt(ways, event.clientX - place.left, event.clientY - place.top);
     const sender = at === null ? null : transfers[at]!.from;
     if (sender === pointed.current && event.type === 'pointermove') return;
     pointed.current = sender;
@@ -61,8 +61,8 @@ export function EdgeKeys({ layout, player }: Props) {
     else pick(sender);
   };
   const onkey = (event: KeyboardEvent): void => {
-    if (event.key === 'ArrowRight' || event.key === 'ArrowDown') pick(rightOf(rank, n));
-    else if (event.key === 'ArrowLeft' || event.key === 'ArrowUp') pick(leftOf(rank, n));
+    if (event.key === 'ArrowRight' || event.key === 'ArrowDown') pick(rightNeighbourOf(rank, n));
+    else if (event.key === 'ArrowLeft' || event.key === 'ArrowUp') pick(leftNeighbourOf(rank, n));
     else if (event.key === 'Escape') box.current!.blur();
     else return;
     event.preventDefault();
@@ -73,7 +73,7 @@ export function EdgeKeys({ layout, player }: Props) {
       class="edge-keys"
       tabIndex={0}
       role="listbox"
-      aria-label={messages.value.ring.onEdges}
+      aria-label={uiMessages.value.ring.onEdges}
       aria-activedescendant={`${id}-${rank}`}
       onFocus={() => {
         if (pointed.current === null) pick(rank);
@@ -95,16 +95,16 @@ export function EdgeKeys({ layout, player }: Props) {
   );
 }
 
-function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player }) {
+function EdgeText({ n, rank, player }: { n: number; rank: number; player: RingPlayer }) {
   const text = useComputed(() => {
-    const { ring } = messages.value;
+    const { ring } = uiMessages.value;
     const now = player.frame.value;
     if (now?.plan.n !== n) return '';
     const picked = player.picked.value?.rank === null ? player.picked.value : pickedOf(now, rank);
-    const move = moveOf(now, picked);
+    const move = transferOfPickedChunk(now, picked);
     if (move === null) return ring.sendsNothing(rank);
-    const narration = narratePicked(now, picked, player.stage.value?.numbers);
-    return `${ring.edge(chunksOf(move, now.plan.chunks), move.from, move.to)}. ${narration}`;
+    const narration = narratePickedChunk(now, picked, player.stage.value?.numbers);
+    return `${ring.edge(describeChunks(move, now.plan.chunks), move.from, move.to)}. ${narration}`;
   });
   return <>{text}</>;
 }
@@ -114,7 +114,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: Player
  * picked. The highlight is drawn under the marks.
  */
 export function EdgeLight({ layout, player }: Props) {
-  const lit = useHighlight(player, layout.places.length);
+  const lit = useChunkHighlight(player, layout.places.length);
   if (lit === null) return null;
   const { from, to, rank } = lit;
   const halo = (one: number, name: string) => {
@@ -123,7 +123,7 @@ export function EdgeLight({ layout, player }: Props) {
   };
   return (
     <g aria-hidden="true">
-      <path d={pathOf(wayOf(layout, from, to))} class="edge lit" />
+      <path d={svgPathOfWay(wayBetweenRanks(layout, from, to))} class="edge lit" />
       {rank !== null && rank !== from && rank !== to && halo(rank, 'at')}
       {halo(from, 'from')}
       {halo(to, 'to')}

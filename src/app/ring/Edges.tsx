@@ -2,11 +2,18 @@
 import { useMemo } from 'preact/hooks';
 import { groupSizeOf } from '../../spec/algorithms.ts';
 import { allReduceSteps } from '../../collectives/plans/planSteps.ts';
-import { capsuleFor, DIGIT } from './capsule.ts';
-import { directWay, pathOf, pointAt, wayOf, type RingLayout, type Way } from './geometry.ts';
+import { chunkCapsuleFor, DIGIT_WIDTH_SHARE } from './capsule.ts';
+import {
+  directWayBetweenRanks,
+  svgPathOfWay,
+  pointAtAngle,
+  wayBetweenRanks,
+  type RingLayout,
+  type ChunkWay,
+} from './geometry.ts';
 import { ServerShape } from './ServerShape.tsx';
-import type { Player } from './player/player.ts';
-import { usePlan, useShownStep } from './player/usePlan.ts';
+import type { RingPlayer } from './player/player.ts';
+import { usePlayedPlan, usePlayedStep } from './player/usePlan.ts';
 
 export interface RingEdge {
   /** Whether the link is connected. The edge of an unconnected link is dashed. */
@@ -19,7 +26,7 @@ export interface RingEdge {
 interface Props {
   layout: RingLayout;
   edges: readonly RingEdge[] | undefined;
-  player: Player | null;
+  player: RingPlayer | null;
   textSize: number;
   focus: number | null;
 }
@@ -69,24 +76,24 @@ interface SideProps {
 /** The edge of a ring from a rank to its right neighbour. */
 function RingSide({ layout, n, rank, edge, textSize }: SideProps) {
   const to = (rank + 1) % n;
-  const way = wayOf(layout, rank, to);
-  const arc = directWay(layout, rank, to);
+  const way = wayBetweenRanks(layout, rank, to);
+  const arc = directWayBetweenRanks(layout, rank, to);
   const middle = arc.from.angle + arc.length / layout.radius / 2;
   const label = n <= 6 && layout.named ? (edge?.label ?? '') : '';
   // The label is on the outer side of the ring, outside the chunks on the edge.
-  const { width, height } = capsuleFor(arc, { n, textSize, letters: 0, name: 'A', most: 'name', room: Infinity });
+  const { width, height } = chunkCapsuleFor(arc, { n, textSize, letters: 0, name: 'A', most: 'name', room: Infinity });
   const reach = (width * Math.abs(Math.cos(middle)) + height * Math.abs(Math.sin(middle))) / 2;
-  const at = pointAt(layout, middle, layout.radius + reach + textSize * 0.6);
+  const at = pointAtAngle(layout, middle, layout.radius + reach + textSize * 0.6);
   const hasArrow = n <= MOST_ARROWS || (layout.near.has(rank) && layout.near.has(to));
   return (
     <>
-      <path d={pathOf(way)} class={edge?.up === false ? 'edge down' : 'edge'} />
+      <path d={svgPathOfWay(way)} class={edge?.up === false ? 'edge down' : 'edge'} />
       {hasArrow &&
         (layout.served.has(rank) ? [0.27, 0.73] : [0.5]).map((share) => (
           <path key={share} d="M-3.5,-4.5L3,0L-3.5,4.5" class="chevron" transform={chevronAt(way, share)} />
         ))}
       {label !== '' && (
-        <text x={at.x} y={at.y + textSize * 0.35} class="edge-label" text-anchor={anchorFor(middle, 0.3)}>
+        <text x={at.x} y={at.y + textSize * 0.35} class="edge-label" text-anchor={textAnchorFor(middle, 0.3)}>
           {label}
         </text>
       )}
@@ -94,7 +101,7 @@ function RingSide({ layout, n, rank, edge, textSize }: SideProps) {
   );
 }
 
-function chevronAt({ at }: Way, share: number): string {
+function chevronAt({ at }: ChunkWay, share: number): string {
   const [before, { x, y }, after] = [at(share - 0.01), at(share), at(share + 0.01)];
   const angle = Math.atan2(after.y - before.y, after.x - before.x);
   return `translate(${x.toFixed(1)},${y.toFixed(1)}) rotate(${((angle * 180) / Math.PI).toFixed(1)})`;
@@ -123,8 +130,8 @@ function GroupRings({ layout }: { layout: RingLayout }) {
         const within = group + ((rank + 1) % size);
         return (
           <g key={rank}>
-            <path d={pathOf(wayOf(layout, rank, within))} class="edge idle" />
-            <path d={pathOf(wayOf(layout, rank, (rank + size) % n))} class="edge idle" />
+            <path d={svgPathOfWay(wayBetweenRanks(layout, rank, within))} class="edge idle" />
+            <path d={svgPathOfWay(wayBetweenRanks(layout, rank, (rank + size) % n))} class="edge idle" />
           </g>
         );
       })}
@@ -152,7 +159,7 @@ function GroupNames({ layout, textSize }: Pick<Props, 'layout' | 'textSize'>) {
 /** Returns the ranks of a group as text: `8–15`, or `8…` if there is little room. */
 function nameOf(first: number, last: number, room: number): string {
   const name = `${first}–${last}`;
-  return name.length * DIGIT <= room ? name : `${first}…`;
+  return name.length * DIGIT_WIDTH_SHARE <= room ? name : `${first}…`;
 }
 
 /** The transfers of the step that the player shows. They are rendered once in each step. */
@@ -163,8 +170,8 @@ function StepEdges({ layout, player, focus }: Pick<Props, 'layout' | 'player' | 
     () => (shape === 'star' || shape === 'none' ? [] : (allReduceSteps(shape, n).steps[0]?.transfers ?? [])),
     [shape, n],
   );
-  const plan = usePlan(player);
-  const step = useShownStep(player);
+  const plan = usePlayedPlan(player);
+  const step = usePlayedStep(player);
   const isPlaying = plan?.n === n && plan.algorithm === shape;
   const shown = isPlaying && step !== null ? step.transfers : first;
   return (
@@ -172,7 +179,7 @@ function StepEdges({ layout, player, focus }: Pick<Props, 'layout' | 'player' | 
       {shown.map(({ from, to }) => (
         <path
           key={from}
-          d={pathOf(wayOf(layout, from, to))}
+          d={svgPathOfWay(wayBetweenRanks(layout, from, to))}
           class={from === focus || to === focus ? 'edge mine' : 'edge'}
         />
       ))}
@@ -180,7 +187,7 @@ function StepEdges({ layout, player, focus }: Pick<Props, 'layout' | 'player' | 
   );
 }
 
-export function anchorFor(angle: number, slack: number): 'start' | 'middle' | 'end' {
+export function textAnchorFor(angle: number, slack: number): 'start' | 'middle' | 'end' {
   const cosine = Math.cos(angle);
   return cosine > slack ? 'start' : cosine < -slack ? 'end' : 'middle';
 }

@@ -5,21 +5,21 @@
  */
 import { useComputed, useSignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
-import { route } from '../state/address.ts';
-import { messages } from '../locales/index.ts';
+import { pageRoute } from '../state/address.ts';
+import { uiMessages } from '../locales/index.ts';
 import { GridView } from './grid/GridView.tsx';
 import { PlayerBar } from './player/PlayerBar.tsx';
-import { Caption, Legend, MOST_SIMULATED, TitledRing, useSimulatedRound } from './SimulatedRing.tsx';
+import { RingCaption, RingLegend, MOST_SIMULATED, TitledRing, useSimulatedRound } from './SimulatedRing.tsx';
 import { useInAddress } from './player/useInAddress.ts';
-import { positionOf } from './player/pacing.ts';
+import { playbackPositionAfter } from './player/pacing.ts';
 
 /** World sizes: the default, and the fewest ranks that explain the ring. */
 const USUAL_RANKS = 4;
 const LEAST_RANKS = 2;
 
 export function ExplorableRing() {
-  const { ring } = messages.value;
-  const asked = route.value.query.get('ranks');
+  const { ring } = uiMessages.value;
+  const asked = pageRoute.value.query.get('ranks');
   const isOpen = useSignal(asked !== null);
   const ranks = useSignal(ranksIn(asked));
   useLayoutEffect(() => {
@@ -31,9 +31,9 @@ export function ExplorableRing() {
   const names = useMemo(() => members.map((one) => one.name), [members]);
   const player = useSimulatedRound(n);
   useLayoutEffect(() => {
-    const step = Number.parseInt(route.peek().query.get('step') ?? '', 10);
+    const step = Number.parseInt(pageRoute.peek().query.get('step') ?? '', 10);
     const plan = player.pacing.peek();
-    if (step >= 0 && plan !== null) player.seek(positionOf(plan, step));
+    if (step >= 0 && plan !== null) player.seek(playbackPositionAfter(plan, step));
   }, [player]);
   useInAddress(
     useComputed(() => {
@@ -47,7 +47,7 @@ export function ExplorableRing() {
       <div>
         <TitledRing members={members} you={null} player={player} kind={ring.simulated} />
         <p class="caption">
-          <Caption player={player} you={null} />
+          <RingCaption player={player} you={null} />
         </p>
       </div>
       {isOpen.value ? (
@@ -71,7 +71,7 @@ export function ExplorableRing() {
           </label>
         </>
       ) : (
-        <Legend />
+        <RingLegend />
       )}
       {/* This is one button in both states, so that it keeps the focus. */}
       <p key="explore" class="explore">

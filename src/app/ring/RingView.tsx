@@ -6,14 +6,14 @@
 import { useMemo, useRef } from 'preact/hooks';
 import { useSize } from '../components/useSize.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { identityOf, shapePath } from '../components/rankIdentity.ts';
+import { rankIdentityOf, rankShapePath } from '../components/rankIdentity.ts';
 import { smallText } from '../browser/theme.ts';
 import { Chunks } from './Chunks.tsx';
 import { EdgeKeys, EdgeLight } from './EdgeKeys.tsx';
-import { anchorFor, Edges, type RingEdge } from './Edges.tsx';
-import { layoutRing, type RankPosition, type RingLayout, type Shape } from './geometry.ts';
-import type { Player } from './player/player.ts';
-import { usePlan } from './player/usePlan.ts';
+import { textAnchorFor, Edges, type RingEdge } from './Edges.tsx';
+import { layoutRing, type RingRankPosition, type RingLayout, type RingShapeName } from './geometry.ts';
+import type { RingPlayer } from './player/player.ts';
+import { usePlayedPlan } from './player/usePlan.ts';
 
 export interface RingMember {
   /** The name of the member; `null` for a free place. */
@@ -26,13 +26,13 @@ interface Props {
   members: readonly RingMember[];
   you: number | null;
   /** The shape to draw (default: a ring). */
-  shape?: Shape;
+  shape?: RingShapeName;
   /** The rank that is emphasized if there are many ranks (default: `you`). */
   focus?: number | null;
   /** The edges of the ring. Edge i leads from rank i to its right neighbour. */
   edges?: readonly RingEdge[];
   /** The player that moves the chunks; `null` if no chunks travel. */
-  player: Player | null;
+  player: RingPlayer | null;
   centre: { top: string; title: string; bottom: string };
   /** Description for screen readers. */
   label: string;
@@ -58,7 +58,7 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
    * The plan in the player. Until the first trace of this picture arrives, it may be the plan of
    * another picture.
    */
-  const plan = usePlan(player);
+  const plan = usePlayedPlan(player);
   const moving = plan?.n === n && plan.algorithm === shape && n > 1 ? player : null;
   const isPlain = n === 1 || shape === 'none';
   const isCrossed = !isPlain && shape !== 'ring';
@@ -132,7 +132,7 @@ const NAME_LETTERS = 14;
 
 interface MarkProps {
   layout: RingLayout;
-  place: RankPosition;
+  place: RingRankPosition;
   rank: number;
   member: RingMember;
   you: boolean;
@@ -141,9 +141,9 @@ interface MarkProps {
 
 function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
   const { x, y, angle, mark, number } = place;
-  const { shape, colour, outlined } = identityOf(rank);
+  const { shape, colour, outlined } = rankIdentityOf(rank);
   const gap = mark * 1.4 + (number === 'inside' ? 6 : 2);
-  const anchor = anchorFor(angle, 0.25);
+  const anchor = textAnchorFor(angle, 0.25);
   const beside = { x: x + gap * Math.cos(angle), y: y + gap * Math.sin(angle) };
   const above = Math.sin(angle) < -0.9;
   const below = Math.sin(angle) > 0.9;
@@ -159,7 +159,11 @@ function Mark({ layout, place, rank, member, you, textSize }: MarkProps) {
   return (
     <g class={classes.join(' ')} style={{ '--own': `var(--rank-${colour})`, '--on-own': `var(--on-rank-${colour})` }}>
       {you && <circle cx={x} cy={y} r={mark * 1.42} class="you" />}
-      <path d={shapePath(shape, mark)} transform={`translate(${x.toFixed(1)},${y.toFixed(1)})`} class="rank-shape" />
+      <path
+        d={rankShapePath(shape, mark)}
+        transform={`translate(${x.toFixed(1)},${y.toFixed(1)})`}
+        class="rank-shape"
+      />
       {number === 'inside' && (
         <text x={x} y={y + textSize * 0.36} text-anchor="middle" class="mark-number">
           {rank}

@@ -3,41 +3,41 @@
  * them, and the replay of a round.
  */
 import { useComputed } from '@preact/signals';
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
-import { isServed } from '../../protocol/runEvents.ts';
+import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
+import { isServedRoute } from '../../protocol/runEvents.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
-import { edgeRates, goneRanks, neighbours, ownRank } from '../state/derive.ts';
+import { edgeRates, goneRanks, ringNeighboursOf, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
 import { formatBytes } from '../locales/format.ts';
-import type { Run } from '../state/run.ts';
-import type { View } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
-import { narrate } from './narrate.ts';
-import type { Player } from './player/player.ts';
+import type { ShownRun } from '../state/run.ts';
+import type { TabView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
+import { narrateFrame } from './narrate.ts';
+import type { RingPlayer } from './player/player.ts';
 import type { RingEdge } from './Edges.tsx';
 import { RingView } from './RingView.tsx';
 import { ServerIcon } from './ServerShape.tsx';
-import type { Instead } from '../state/strategies.ts';
+import type { PictureWithoutAllReduce } from '../state/strategies.ts';
 
 interface Props {
-  view: View;
-  run: Run;
-  player: Player;
+  view: TabView;
+  run: ShownRun;
+  player: RingPlayer;
   /**
    * The algorithm to draw, or a description of what ranks do instead of an all-reduce of gradients.
    */
-  picture: AllReduceName | Instead;
+  picture: AllReduceName | PictureWithoutAllReduce;
 }
 
 export function RunRing({ view, run, player, picture }: Props) {
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? null : narrate(frame, ownRank(view, run)).title;
+    return frame === null ? null : narrateFrame(frame, ownRank(view, run)).title;
   }).value;
   const stage = player.stage.value;
   const stateText = describeState(view);
   const gone = goneRanks(run, view.lobby);
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   const bytes = formatBytes(stage?.trace.bytes ?? 0);
   const buckets = view.model?.bucketBytes.length ?? 0;
   const centre =
@@ -81,7 +81,7 @@ export function RunRing({ view, run, player, picture }: Props) {
 }
 
 /** Returns a sentence about the links through the server; `null` if none is known. */
-function describeServed({ worldSize, telemetry, links }: Run, edges: readonly RingEdge[]): string | null {
+function describeServed({ worldSize, telemetry, links }: ShownRun, edges: readonly RingEdge[]): string | null {
   const count = edges.filter((edge) => edge.isServed === true).length;
   if (count === 0) return null;
   const routes = [
@@ -93,7 +93,7 @@ function describeServed({ worldSize, telemetry, links }: Run, edges: readonly Ri
   // ranks is drawn with two edges, but has one link.
   const isKnown = telemetry !== null || worldSize === 2;
   const [through, all] = worldSize === 2 ? [1, 1] : [count, worldSize];
-  return messages.value.ring.served(isKnown ? through : null, all, isClear);
+  return uiMessages.value.ring.served(isKnown ? through : null, all, isClear);
 }
 
 /**
@@ -101,11 +101,11 @@ function describeServed({ worldSize, telemetry, links }: Run, edges: readonly Ri
  * other ranks are drawn as connected. The speeds and routes of all links are known after an
  * exchange of statistics.
  */
-function edgesOf(run: Run): RingEdge[] {
+function edgesOf(run: ShownRun): RingEdge[] {
   const rates = edgeRates(run);
-  const ours = neighbours(run.rank, run.worldSize);
+  const ours = ringNeighboursOf(run.rank, run.worldSize);
   return run.members.map((_, from) => {
-    const to = rightOf(from, run.worldSize);
+    const to = rightNeighbourOf(from, run.worldSize);
     const peer = from === run.rank ? to : to === run.rank ? from : null;
     const link = peer === null || !ours.includes(peer) ? undefined : run.links[peer];
     const up = peer === null || link?.up === true;
@@ -113,9 +113,9 @@ function edgesOf(run: Run): RingEdge[] {
     const rate = rates[from];
     const shown = [
       rate === null || rate === undefined ? '' : `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} MB/s`,
-      link?.up === true && link.route !== 'unknown' ? messages.value.ring.routes[link.route] : '',
+      link?.up === true && link.route !== 'unknown' ? uiMessages.value.ring.routes[link.route] : '',
     ];
-    const label = up ? shown.filter((word) => word !== '').join(' ') : messages.value.ring.connecting;
-    return { up, isServed: up && route !== undefined && isServed(route), label };
+    const label = up ? shown.filter((word) => word !== '').join(' ') : uiMessages.value.ring.connecting;
+    return { up, isServed: up && route !== undefined && isServedRoute(route), label };
   });
 }

@@ -6,12 +6,12 @@ import { useComputed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { AllReduceName } from '../../spec/algorithms.ts';
 import { Term } from '../components/Term.tsx';
-import { messages } from '../locales/index.ts';
-import { narrate, narratePicked } from './narrate.ts';
-import type { Player } from './player/player.ts';
+import { uiMessages } from '../locales/index.ts';
+import { narrateFrame, narratePickedChunk } from './narrate.ts';
+import type { RingPlayer } from './player/player.ts';
 import { RingView, type RingMember } from './RingView.tsx';
 import { simulatedTrace } from './simulatedTrace.ts';
-import { usePlayer } from './player/usePlayer.ts';
+import { useRingPlayer } from './player/usePlayer.ts';
 
 interface Props {
   members: readonly RingMember[];
@@ -28,7 +28,7 @@ interface Props {
 export const MOST_SIMULATED = 64;
 
 export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props) {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   const player = useSimulatedRound(members.length, algorithm);
   const isClosed = members.length >= 2;
   const moves = isClosed && members.length <= MOST_SIMULATED;
@@ -37,9 +37,9 @@ export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props)
     <figure class="simulated">
       <TitledRing members={members} you={you} algorithm={algorithm} player={player} kind={moves ? kind : ''} />
       <figcaption class="caption">
-        {moves ? <Caption player={player} you={you} /> : <span class="dim">{still}</span>}
+        {moves ? <RingCaption player={player} you={you} /> : <span class="dim">{still}</span>}
       </figcaption>
-      {moves && <Legend />}
+      {moves && <RingLegend />}
     </figure>
   );
 }
@@ -48,19 +48,19 @@ export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props)
  * Returns a player that plays a simulated round of `n` ranks and reacts to keys. It plays nothing
  * with one rank, or with more than {@link MOST_SIMULATED}.
  */
-export function useSimulatedRound(n: number, algorithm: AllReduceName = 'ring'): Player {
+export function useSimulatedRound(n: number, algorithm: AllReduceName = 'ring'): RingPlayer {
   const stage = useMemo(
     () => (n < 2 || n > MOST_SIMULATED ? null : { trace: simulatedTrace(n, algorithm), n }),
     [n, algorithm],
   );
-  return usePlayer(stage, { autoplay: true, keys: true });
+  return useRingPlayer(stage, { autoplay: true, keys: true });
 }
 
-export function TitledRing({ members, you, algorithm = 'ring', player, kind }: Props & { player: Player }) {
+export function TitledRing({ members, you, algorithm = 'ring', player, kind }: Props & { player: RingPlayer }) {
   const n = members.length;
   const title = useComputed(() => {
     const frame = player.frame.value;
-    return frame === null ? '' : narrate(frame, null).title;
+    return frame === null ? '' : narrateFrame(frame, null).title;
   }).value;
   return (
     <RingView
@@ -69,16 +69,16 @@ export function TitledRing({ members, you, algorithm = 'ring', player, kind }: P
       shape={algorithm}
       focus={you ?? 0}
       player={player}
-      centre={{ top: '', title: n < 2 ? messages.value.ring.titles.alone : title, bottom: kind }}
-      label={messages.value.ring.picture(n, algorithm, kind)}
+      centre={{ top: '', title: n < 2 ? uiMessages.value.ring.titles.alone : title, bottom: kind }}
+      label={uiMessages.value.ring.picture(n, algorithm, kind)}
     />
   );
 }
 
-export function Legend() {
+export function RingLegend() {
   return (
     <p class="legend dim small">
-      {messages.value.ring.legend(
+      {uiMessages.value.ring.legend(
         <span class="nowrap">
           <Term of="gradient" />
         </span>,
@@ -91,13 +91,13 @@ export function Legend() {
  * Describes the frame or the picked chunk in words. It is not a live region, because it changes in
  * every step.
  */
-export function Caption({ player, you }: { player: Player; you: number | null }) {
+export function RingCaption({ player, you }: { player: RingPlayer; you: number | null }) {
   const text = useComputed(() => {
     const frame = player.frame.value;
     const picked = player.picked.value;
     if (frame === null) return '';
-    if (picked?.rank === null) return narratePicked(frame, picked, player.stage.value?.numbers);
-    return narrate(frame, you).text;
+    if (picked?.rank === null) return narratePickedChunk(frame, picked, player.stage.value?.numbers);
+    return narrateFrame(frame, you).text;
   });
   return <>{text.value}</>;
 }

@@ -1,8 +1,8 @@
 /** Computes the shape of a travelling chunk; pure. */
-import type { Way } from './geometry.ts';
+import type { ChunkWay } from './geometry.ts';
 
 /** The shape of a travelling chunk, in pixels from its centre. */
-export interface Capsule {
+export interface ChunkCapsule {
   /**
    * `slots`: the name and a slot for each rank. `tag`: the name and a bar. `name`: the name alone.
    * A `bar` has no name, and a `dot` shows only the place.
@@ -20,7 +20,7 @@ export interface Capsule {
   slots: { x: number; y: number; width: number; height: number };
 }
 
-export interface CapsuleOptions {
+export interface ChunkCapsuleOptions {
   /** Maximum width of the capsule, pixels. The length of the way limits it, too. */
   room: number;
   /** The number of ranks. */
@@ -49,23 +49,23 @@ const MOST_SLOTS = 8;
  */
 const MOST_BARS = 36;
 /** Width of a digit, and of a capital letter, relative to the text size. */
-export const DIGIT = 0.64;
+export const DIGIT_WIDTH_SHARE = 0.64;
 const CAPITAL = 0.76;
 
 /** Returns the most detailed capsule that fits on the way between two marks. */
-export function capsuleFor(way: Way, options: CapsuleOptions): Capsule {
+export function chunkCapsuleFor(way: ChunkWay, options: ChunkCapsuleOptions): ChunkCapsule {
   const { n, letters, most, room } = options;
   const free = Math.min(room, way.length - 1.45 * (way.from.mark + way.to.mark));
   if (n <= MOST_SLOTS) {
     const fitting = letters > 0 ? numbered(options) : slotted(options, free);
     if (fitting.width <= free * 0.8) return fitting;
-    if (letters > 0) return capsuleFor(way, { ...options, letters: 0 });
+    if (letters > 0) return chunkCapsuleFor(way, { ...options, letters: 0 });
   }
   if (most === 'name') {
     const fitting = tagged(options);
     if (fitting.width <= free * 0.92) return fitting;
     const width = nameWidth(options) + 2;
-    const named: Capsule = { ...plain('name', width, Math.round(options.textSize * 1.3)), letter: width - 4 };
+    const named: ChunkCapsule = { ...plain('name', width, Math.round(options.textSize * 1.3)), letter: width - 4 };
     if (width <= free * 0.95) return named;
   }
   if (free >= 24 && n <= MOST_BARS && most !== 'dot') return plain('bar', 20, 8);
@@ -74,17 +74,17 @@ export function capsuleFor(way: Way, options: CapsuleOptions): Capsule {
 }
 
 /** Returns a capsule that has no bar next to its name. */
-function plain(kind: 'name' | 'bar' | 'dot', width: number, height: number): Capsule {
+function plain(kind: 'name' | 'bar' | 'dot', width: number, height: number): ChunkCapsule {
   const slots = { x: -width / 2, y: -height / 2, width, height };
   return { kind, width, height, letter: 0, figure: 0, slots };
 }
 
-function nameWidth({ name, textSize }: CapsuleOptions): number {
+function nameWidth({ name, textSize }: ChunkCapsuleOptions): number {
   return textSize * (0.53 + name.length * CAPITAL);
 }
 
 /** Returns a capsule with a name and slots next to it. The slots are as wide as the room allows. */
-function slotted(options: CapsuleOptions, free: number): Capsule {
+function slotted(options: ChunkCapsuleOptions, free: number): ChunkCapsule {
   const { n, textSize } = options;
   const letter = nameWidth(options);
   const widthWith = (slot: number): number => letter + slot * n + 6;
@@ -97,7 +97,7 @@ function slotted(options: CapsuleOptions, free: number): Capsule {
 }
 
 /** Returns a capsule with a name and a bar next to it. */
-function tagged(options: CapsuleOptions): Capsule {
+function tagged(options: ChunkCapsuleOptions): ChunkCapsule {
   const { textSize } = options;
   const letter = nameWidth(options);
   const bar = textSize * 1.2;
@@ -108,10 +108,10 @@ function tagged(options: CapsuleOptions): Capsule {
 }
 
 /** Returns a capsule with a name and a number, and a line of slots below them. */
-function numbered(options: CapsuleOptions): Capsule {
+function numbered(options: ChunkCapsuleOptions): ChunkCapsule {
   const { n, textSize, letters } = options;
   const letter = nameWidth(options);
-  const figure = (letters * DIGIT + 0.8) * textSize;
+  const figure = (letters * DIGIT_WIDTH_SHARE + 0.8) * textSize;
   const line = textSize * 0.4;
   const width = Math.max(letter + figure, n * 4 + 8);
   const height = Math.round(textSize * 1.5 + line);

@@ -14,35 +14,35 @@ import {
 import type { RecordedTrace } from '../../protocol/stepTrace.ts';
 
 /** The ranks whose numbers are in the sum of a cell, in the order of addition. */
-export type Parts = readonly number[];
+export type SummedRanks = readonly number[];
 
-export interface Flight extends PlanTransfer {
+export interface ChunkFlight extends PlanTransfer {
   /** How much of their way the chunks have travelled: 0 at the sender, 1 at the receiver. */
   progress: number;
   /**
    * The ranks whose numbers are in the sums of the travelling chunks. All chunks of a flight have
    * the same ranks.
    */
-  parts: Parts;
+  parts: SummedRanks;
 }
 
-export interface Frame {
+export interface RingFrame {
   plan: AllReduceSteps;
   /** The number of the plan's steps whose chunks have arrived. */
   completed: number;
   /** The current phase. It is `done` when every rank has every sum. */
   phase: StepPhase | 'done';
   /** The chunks on their way, sorted by sender. There are none between two steps. */
-  flights: Flight[];
+  flights: ChunkFlight[];
   /** The content of each cell: `cells[rank][chunk]`. */
-  cells: Parts[][];
+  cells: SummedRanks[][];
 }
 
 /**
  * The times at which the chunks of each step left and arrived, in milliseconds since the all-reduce
  * began. They never decrease.
  */
-export interface Timeline {
+export interface TraceTimeline {
   leaves: number[];
   arrives: number[];
   duration: number;
@@ -60,7 +60,7 @@ const LEAST_TRAVEL = 0.4;
  */
 const LEAST_STEP = 0.02;
 
-export function timelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): Timeline {
+export function traceTimelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): TraceTimeline {
   const byStep = new Map(trace.hops.map((hop) => [hop.planStep, hop]));
   const hops = steps.map(({ planStep }) => byStep.get(planStep));
   const known = hops.map((hop) => sinceStart(trace, hop?.receivedAt) ?? sinceStart(trace, hop?.sentAt));
@@ -90,24 +90,30 @@ export function timelineOf(trace: RecordedTrace, { steps }: AllReduceSteps): Tim
  * Returns the number of steps whose chunks have arrived `t` milliseconds after the all-reduce
  * began.
  */
-export function completedAt({ arrives }: Timeline, t: number): number {
+export function completedStepsAt({ arrives }: TraceTimeline, t: number): number {
   let completed = 0;
   while (completed < arrives.length && arrives[completed]! <= t) completed++;
   return completed;
 }
 
 /** Returns the frame at `t` milliseconds after the all-reduce began. */
-export function frameAt(trace: RecordedTrace, n: number, t: number): Frame {
+export function ringFrameAt(trace: RecordedTrace, n: number, t: number): RingFrame {
   const plan = allReduceSteps(trace.algorithm, n);
-  const timeline = timelineOf(trace, plan);
-  return frameOf(timeline, plan, t, cellsAfter(plan, completedAt(timeline, t)));
+  const timeline = traceTimelineOf(trace, plan);
+  return ringFrameFromTimeline(timeline, plan, t, cellsAfter(plan, completedStepsAt(timeline, t)));
 }
 
 /**
- * Returns the same frame as {@link frameAt}, but from a timeline and cells that are already known.
+ * Returns the same frame as {@link ringFrameAt}, but from a timeline and cells that are already
+ * known.
  */
-export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cells: Parts[][]): Frame {
-  const completed = completedAt(timeline, t);
+export function ringFrameFromTimeline(
+  timeline: TraceTimeline,
+  plan: AllReduceSteps,
+  t: number,
+  cells: SummedRanks[][],
+): RingFrame {
+  const completed = completedStepsAt(timeline, t);
   const step = plan.steps[completed];
   if (step === undefined) return { plan, completed, phase: 'done', flights: [], cells };
   const leave = timeline.leaves[completed]!;
@@ -125,7 +131,7 @@ export function frameOf(timeline: Timeline, plan: AllReduceSteps, t: number, cel
 export interface KnownCells {
   plan: AllReduceSteps;
   completed: number;
-  cells: Parts[][];
+  cells: SummedRanks[][];
 }
 
 /**
@@ -134,7 +140,7 @@ export interface KnownCells {
  * @param known cells at an earlier time. If they belong to the same plan, only the steps after them
  *   are computed, because in a large world, computing all steps takes longer than a frame.
  */
-export function cellsAfter(plan: AllReduceSteps, completed: number, known: KnownCells | null = null): Parts[][] {
+export function cellsAfter(plan: AllReduceSteps, completed: number, known: KnownCells | null = null): SummedRanks[][] {
   const isEarlier = known !== null && known.plan === plan && known.completed <= completed;
   const cells = isEarlier ? [...known.cells] : cellsBefore(plan);
   // The caller keeps the known rows. They are copied before they change.
@@ -154,9 +160,9 @@ export function cellsAfter(plan: AllReduceSteps, completed: number, known: Known
 }
 
 /** Returns the cells before the first step. Each has the numbers of its own rank. */
-function cellsBefore({ n, chunks }: AllReduceSteps): Parts[][] {
+function cellsBefore({ n, chunks }: AllReduceSteps): SummedRanks[][] {
   return Array.from({ length: n }, (_, rank) => {
-    const own: Parts = [rank];
+    const own: SummedRanks = [rank];
     return Array.from({ length: chunks }, () => own);
   });
 }

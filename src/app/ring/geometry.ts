@@ -8,14 +8,14 @@ import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
  * The shape to draw: the picture of an algorithm, lines from rank 0 to all others (`star`), or only
  * the ranks (`none`).
  */
-export type Shape = AllReduceName | 'star' | 'none';
+export type RingShapeName = AllReduceName | 'star' | 'none';
 
-export interface Point {
+export interface RingPoint {
   x: number;
   y: number;
 }
 
-export interface RankPosition extends Point {
+export interface RingRankPosition extends RingPoint {
   /** The direction from the centre of the rank's circle to the rank, in radians. */
   angle: number;
   /** Radius of the mark. */
@@ -24,15 +24,15 @@ export interface RankPosition extends Point {
   number: 'inside' | 'beside' | 'none';
 }
 
-export interface Circle extends Point {
+export interface Circle extends RingPoint {
   radius: number;
 }
 
 export interface RingLayout extends Circle {
-  shape: Shape;
+  shape: RingShapeName;
   width: number;
   height: number;
-  places: readonly RankPosition[];
+  places: readonly RingRankPosition[];
   /** The circles of the groups of the two-level algorithm. */
   groups: readonly Circle[];
   /** Whether there is room for names next to all marks, and for labels on the edges. */
@@ -52,7 +52,7 @@ export interface LayoutOptions {
   n: number;
   textSize: number;
   named: boolean;
-  shape: Shape;
+  shape: RingShapeName;
   /** The rank to enlarge with its neighbours if there are many; `null` for none. */
   focus: number | null;
   /** See {@link RingLayout.served}; no rank by default. */
@@ -129,7 +129,7 @@ function layoutCircle({
   }
   const every = Math.max(1, 2 ** Math.ceil(Math.log2((NUMBER_SPACE * zoom) / Math.max(1, far))));
   const [x, y] = [width / 2, height / 2];
-  const places = angles.map((at, rank): RankPosition => {
+  const places = angles.map((at, rank): RingRankPosition => {
     const isNear = near.has(rank);
     const mark = isNear ? large : rank === focus ? own : small;
     const isInside = n <= MOST_INSIDE || mark >= 9 * zoom;
@@ -187,7 +187,7 @@ function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): Rin
     return { x: x + radius * Math.cos(angle), y: y + radius * Math.sin(angle), radius: small };
   });
   const isInside = mark >= 8.5 * zoom;
-  const places = Array.from({ length: n }, (_, rank): RankPosition => {
+  const places = Array.from({ length: n }, (_, rank): RingRankPosition => {
     const group = Math.floor(rank / size);
     // The first rank of each group is the outermost one.
     const angle = around(group, count) + (2 * Math.PI * (rank % size)) / size;
@@ -199,17 +199,17 @@ function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): Rin
 }
 
 /** Returns the point at a distance from the centre of a circle. */
-export function pointAt({ x, y, radius }: Circle, angle: number, distance: number = radius): Point {
+export function pointAtAngle({ x, y, radius }: Circle, angle: number, distance: number = radius): RingPoint {
   return { x: x + distance * Math.cos(angle), y: y + distance * Math.sin(angle) };
 }
 
 /** The line on which a chunk travels from one rank to another. */
-export interface Way {
-  from: RankPosition;
-  to: RankPosition;
+export interface ChunkWay {
+  from: RingRankPosition;
+  to: RingRankPosition;
   length: number;
   /** Returns the point at a share of the way, 0 to 1. */
-  at: (share: number) => Point;
+  at: (share: number) => RingPoint;
 }
 
 /**
@@ -235,8 +235,8 @@ const SERVER_BOW = 0.1;
 const SERVER_BOW_SHARE = 0.15;
 
 /** Returns the way from one rank to another: through the server, if their link goes through it. */
-export function wayOf(layout: RingLayout, from: number, to: number): Way {
-  const direct = directWay(layout, from, to);
+export function wayBetweenRanks(layout: RingLayout, from: number, to: number): ChunkWay {
+  const direct = directWayBetweenRanks(layout, from, to);
   if (!layout.served.has(from) || circleOf(layout, from, to) === null) return direct;
   const { from: a, to: b, length } = direct;
   const { radius } = layout;
@@ -247,12 +247,17 @@ export function wayOf(layout: RingLayout, from: number, to: number): Way {
 }
 
 /** Returns the way from one rank to another without the server. */
-export function directWay(layout: RingLayout, from: number, to: number): Way {
+export function directWayBetweenRanks(layout: RingLayout, from: number, to: number): ChunkWay {
   const [a, b] = [layout.places[from]!, layout.places[to]!];
   const circle = circleOf(layout, from, to);
   if (circle !== null) {
     const turn = (b.angle - a.angle + 4 * Math.PI) % (2 * Math.PI) || 2 * Math.PI;
-    return { from: a, to: b, length: turn * circle.radius, at: (share) => pointAt(circle, a.angle + turn * share) };
+    return {
+      from: a,
+      to: b,
+      length: turn * circle.radius,
+      at: (share) => pointAtAngle(circle, a.angle + turn * share),
+    };
   }
   const [dx, dy] = [b.x - a.x, b.y - a.y];
   const length = Math.hypot(dx, dy);
@@ -273,7 +278,7 @@ export function directWay(layout: RingLayout, from: number, to: number): Way {
  * Returns the points of a curve by their share of the way. It bends to the right of the direction
  * of travel by half of `bow`, as a share of its length, and by half of `shift`, in pixels.
  */
-function curve(a: Point, b: Point, bow: number, shift: Point = { x: 0, y: 0 }): Way['at'] {
+function curve(a: RingPoint, b: RingPoint, bow: number, shift: RingPoint = { x: 0, y: 0 }): ChunkWay['at'] {
   const x = (a.x + b.x) / 2 - (b.y - a.y) * bow + shift.x;
   const y = (a.y + b.y) / 2 + (b.x - a.x) * bow + shift.y;
   return (share) => {
@@ -303,7 +308,7 @@ interface HalfSize {
  * Returns the centre of a box after the share `progress` (0 to 1) of its way. The box starts where
  * it touches the mark of the first rank, and stops where it touches the mark of the second.
  */
-export function boxCentre(way: Way, progress: number, half: HalfSize): Point {
+export function boxCentre(way: ChunkWay, progress: number, half: HalfSize): RingPoint {
   const start = gapOf(way, way.from.mark, 0, half);
   const end = 1 - gapOf(way, way.to.mark, 1, half);
   return way.at(start + (end - start) * progress);
@@ -313,7 +318,7 @@ export function boxCentre(way: Way, progress: number, half: HalfSize): Point {
  * Returns the share of the way that the mark and half of the box cover at the start of the way
  * (`at` is 0) or at its end (`at` is 1).
  */
-function gapOf(way: Way, mark: number, at: 0 | 1, half: HalfSize): number {
+function gapOf(way: ChunkWay, mark: number, at: 0 | 1, half: HalfSize): number {
   const [p, q] = [way.at(at), way.at(at === 0 ? 0.02 : 0.98)];
   const long = Math.hypot(q.x - p.x, q.y - p.y) || 1;
   // The box extends this far in front of its centre.
@@ -330,12 +335,12 @@ const EDGE = { width: 2, height: 2 };
 const LINES = 24;
 
 /** Returns an SVG path of the way between the marks of its ranks. */
-export function pathOf(way: Way): string {
+export function svgPathOfWay(way: ChunkWay): string {
   const points = pointsOf(way, way.length < 60 ? LINES / 4 : LINES);
   return `M${points.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join('L')}`;
 }
 
-function pointsOf(way: Way, lines: number): Point[] {
+function pointsOf(way: ChunkWay, lines: number): RingPoint[] {
   return Array.from({ length: lines + 1 }, (_, i) => boxCentre(way, i / lines, EDGE));
 }
 
@@ -346,7 +351,7 @@ function pointsOf(way: Way, lines: number): Point[] {
 const REACH = 28;
 
 /** Returns the index of the way that the pointer is on; `null` if it is on none. */
-export function wayAt(ways: readonly Way[], x: number, y: number): number | null {
+export function indexOfWayAt(ways: readonly ChunkWay[], x: number, y: number): number | null {
   let nearest: number | null = null;
   let least = Infinity;
   for (const [i, way] of ways.entries()) {

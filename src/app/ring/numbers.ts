@@ -3,10 +3,10 @@
  * sums of each chunk; pure.
  */
 import { chunkRange } from '../../collectives/plans/ringPlan.ts';
-import type { Parts } from './frameAt.ts';
+import type { SummedRanks } from './frameAt.ts';
 
 /** `numbers[rank]` is the vector of that rank before the all-reduce. */
-export type Numbers = readonly (readonly number[])[];
+export type RankVectors = readonly (readonly number[])[];
 
 interface ChunkValues {
   /** Ranks in the sum, in the order of addition. */
@@ -26,7 +26,7 @@ interface ElementValues {
 }
 
 /** Returns the terms and sums of a copy of `chunk` whose sum includes the ranks `parts`. */
-export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkValues {
+export function chunkValuesOf(parts: SummedRanks, numbers: RankVectors, chunk: number): ChunkValues {
   const n = numbers.length;
   const ranks = [...parts];
   const { start, end } = chunkRange(numbers[0]?.length ?? 0, n, chunk);
@@ -39,13 +39,13 @@ export function valuesOf(parts: Parts, numbers: Numbers, chunk: number): ChunkVa
 }
 
 /** Returns the current value of each element of the chunk. */
-export function currentValues(parts: Parts, numbers: Numbers, chunk: number): number[] {
-  return valuesOf(parts, numbers, chunk).elements.map(({ sums }) => sums.at(-1)!);
+export function currentChunkValues(parts: SummedRanks, numbers: RankVectors, chunk: number): number[] {
+  return chunkValuesOf(parts, numbers, chunk).elements.map(({ sums }) => sums.at(-1)!);
 }
 
 /** Returns the sum of each element as text: `3 + 5 + 2 = 10`. A single term is written alone. */
-export function sumsOf(parts: Parts, numbers: Numbers, chunk: number): string[] {
-  return valuesOf(parts, numbers, chunk).elements.map(({ terms, sums }) =>
+export function formatChunkSums(parts: SummedRanks, numbers: RankVectors, chunk: number): string[] {
+  return chunkValuesOf(parts, numbers, chunk).elements.map(({ terms, sums }) =>
     terms.length === 1 ? formatValue(terms[0]!) : `${terms.map(asTerm).join(' + ')} = ${formatValue(sums.at(-1)!)}`,
   );
 }
@@ -63,7 +63,7 @@ function asTerm(value: number): string {
 }
 
 /** The largest sizes of numbers and texts during the whole all-reduce. */
-export interface Extent {
+export interface RankVectorsExtent {
   /** The largest absolute value, which scales the colours. */
   largest: number;
   /**
@@ -72,12 +72,12 @@ export interface Extent {
   letters: number;
 }
 
-export function extentOf(numbers: Numbers): Extent {
+export function rankVectorsExtentOf(numbers: RankVectors): RankVectorsExtent {
   const n = numbers.length;
   let largest = 0;
   let letters = 0;
-  const meet = (parts: Parts, chunk: number): void => {
-    const values = currentValues(parts, numbers, chunk);
+  const meet = (parts: SummedRanks, chunk: number): void => {
+    const values = currentChunkValues(parts, numbers, chunk);
     largest = Math.max(largest, ...values.map(Math.abs));
     letters = Math.max(letters, values.map(formatValue).join(', ').length);
   };

@@ -5,9 +5,9 @@
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { Term } from '../components/Term.tsx';
-import { identityOf } from '../components/rankIdentity.ts';
-import type { Run } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
+import { rankIdentityOf } from '../components/rankIdentity.ts';
+import type { ShownRun } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /**
  * With more ranks than this, the list scrolls. The list can then have the focus, so that keys can
@@ -21,8 +21,8 @@ const UNSCROLLED = 8;
  */
 const [SHOWN_PART, LIMITING_PART] = [0.02, 0.2];
 
-export function Lanes({ run }: { run: Run }) {
-  const { run: labels } = messages.value;
+export function Lanes({ run }: { run: ShownRun }) {
+  const { run: labels } = uiMessages.value;
   const ranks = run.statistics?.ranks ?? [];
   const longest = Math.max(
     ...ranks.map((one) => Math.max(one.stepMs, one.dataMs + one.computeMs + one.communicateMs)),
@@ -53,7 +53,7 @@ export function Lanes({ run }: { run: Run }) {
           {ranks.map((one) => (
             <li
               key={one.rank}
-              style={{ '--own': `var(--rank-${identityOf(one.rank).colour})` }}
+              style={{ '--own': `var(--rank-${rankIdentityOf(one.rank).colour})` }}
               aria-label={labels.laneLabel(
                 one.rank,
                 formatMs(one.computeMs),

@@ -1,22 +1,22 @@
 /** Shows a table with a row for each rank: device, times, bytes sent, and state hash. */
 import { useMemo } from 'preact/hooks';
-import { rightOf } from '../../collectives/plans/ringPlan.ts';
+import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import { dissenters } from '../../util/majority.ts';
-import { goneRanks, isHost, isOpen, ownRank } from '../state/derive.ts';
+import { goneRanks, isHost, isElasticRoom, ownRank } from '../state/derive.ts';
 import { formatBytes, formatMs, shortHash, formatCount, formatShare } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
 import { StageCells } from '../pipeline/StageCells.tsx';
 import { stagesByRank } from '../pipeline/shape.ts';
-import type { Run } from '../state/run.ts';
-import type { View } from '../state/view.ts';
+import type { ShownRun } from '../state/run.ts';
+import type { TabView } from '../state/view.ts';
 import { gettingReady } from '../state/gettingReady.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export function RankTable({ view, run }: { view: View; run: Run }) {
-  const { run: labels, pipeline: pipelines, terms } = messages.value;
+export function RankTable({ view, run }: { view: TabView; run: ShownRun }) {
+  const { run: labels, pipeline: pipelines, terms } = uiMessages.value;
   const { lobby } = view;
   const { pipeline } = run;
   const stages = useMemo(() => (pipeline === null ? [] : stagesByRank(pipeline)), [pipeline]);
@@ -141,7 +141,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
               <td colSpan={6 + (hasCommands ? 1 : 0) + (pipeline === null ? 0 : 1)} class="dim">
                 {one.device === null
                   ? gettingReady(one)
-                  : lobby !== null && isOpen(lobby)
+                  : lobby !== null && isElasticRoom(lobby)
                     ? labels.joinsSoon
                     : labels.waitsForNext}
               </td>
@@ -161,7 +161,7 @@ export function RankTable({ view, run }: { view: View; run: Run }) {
 
 function DeviceCell({ device }: Pick<RosterEntry, 'device'>) {
   return (
-    <td class="adapter" data-label={messages.value.run.device} title={device?.adapter}>
+    <td class="adapter" data-label={uiMessages.value.run.device} title={device?.adapter}>
       {device === null ? '–' : device.adapter}
       {device !== null && <span class="dim"> {device.backend}</span>}
     </td>
@@ -172,10 +172,10 @@ function DeviceCell({ device }: Pick<RosterEntry, 'device'>) {
  * Shows the link from `rank` to its right neighbour, from the latest report of `rank`. If this is a
  * link of this tab's rank and not connected, it is shown as connecting.
  */
-function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: number }) {
-  const { run: labels } = messages.value;
+function LinkTo({ run, own: self, rank }: { run: ShownRun; own: number | null; rank: number }) {
+  const { run: labels } = uiMessages.value;
   if (run.worldSize === 1) return <span class="dim">–</span>;
-  const right = rightOf(rank, run.worldSize);
+  const right = rightNeighbourOf(rank, run.worldSize);
   const own = rank === self ? run.links[right] : right === self ? run.links[rank] : undefined;
   const reported = run.telemetry?.ranks[rank]?.right;
   if (own?.up === false) return <span class="wait">{labels.connecting}</span>;
@@ -190,8 +190,8 @@ function LinkTo({ run, own: self, rank }: { run: Run; own: number | null; rank: 
   );
 }
 
-function ShareCell({ run: { shares }, rank }: { run: Run; rank: number }) {
-  const { run: labels, terms } = messages.value;
+function ShareCell({ run: { shares }, rank }: { run: ShownRun; rank: number }) {
+  const { run: labels, terms } = uiMessages.value;
   if (shares === null) return <td data-label={terms.share.word}>–</td>;
   const total = shares.shares.reduce((sum, share) => sum + share, 0);
   const measured = shares.speeds[rank] ?? null;

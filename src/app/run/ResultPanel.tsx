@@ -4,7 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import type { RangeTestResult, RunResult } from '../../protocol/runResult.ts';
 import { isCollectiveCodec, reducesGradients, STRATEGIES, type JobSpec } from '../../spec/job.ts';
-import { metricEntries, allMetrics, type MetricName } from '../../spec/measures.ts';
+import { metricEntries, metricsWithAccuracy, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
 import { mean } from '../../util/statistics.ts';
 import { theoreticalBytes } from '../state/derive.ts';
@@ -24,10 +24,10 @@ import { withMethod, withRate } from '../state/jobForm.ts';
 import { NoticeText } from '../components/NoticeText.tsx';
 import { Fact } from '../components/Fact.tsx';
 import { Term } from '../components/Term.tsx';
-import { closeRun, leave, send } from '../state/store.ts';
-import type { Run } from '../state/run.ts';
-import type { Failure } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
+import { closeRun, leaveRoom, sendToEngine } from '../state/store.ts';
+import type { ShownRun } from '../state/run.ts';
+import type { FailureView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
 
 interface Props {
   job: JobSpec;
@@ -44,9 +44,9 @@ interface Props {
 }
 
 export function ResultPanel({ job, run, result, isWhole, host, children }: Props) {
-  const { run: labels, charts } = messages.value;
+  const { run: labels, charts } = uiMessages.value;
   const { worldSize } = result;
-  const metrics = metricEntries(allMetrics(result));
+  const metrics = metricEntries(metricsWithAccuracy(result));
   const [value, meaning] = outcome(result, metrics);
   // The main result is the first metric, but for a language model it is the loss.
   const others = result.bigramLoss === undefined ? metrics.slice(1) : metrics;
@@ -128,7 +128,7 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
             <button
               type="button"
               class={rate === null && !result.methods ? 'primary' : ''}
-              onClick={() => send({ type: 'start' })}
+              onClick={() => sendToEngine({ type: 'start' })}
             >
               {labels.startAgain}
             </button>
@@ -145,8 +145,8 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
         ) : (
           <>
             <span class="dim">{labels.hostMayStart}</span>
-            <button type="button" class="quiet" onClick={leave}>
-              {messages.value.shell.leave}
+            <button type="button" class="quiet" onClick={leaveRoom}>
+              {uiMessages.value.shell.leave}
             </button>
           </>
         )}
@@ -156,15 +156,15 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
 }
 
 interface EndedProps {
-  run: Run;
-  failure: Failure;
+  run: ShownRun;
+  failure: FailureView;
   host: boolean;
   children: ComponentChildren;
 }
 
 /** Shows a run that ended before its last step: its result so far, and the reason for its end. */
 export function EndedPanel({ run, failure, host, children }: EndedProps) {
-  const { run: labels, charts, shell } = messages.value;
+  const { run: labels, charts, shell } = uiMessages.value;
   const [measured] = metricEntries(run.evaluations.at(-1)?.metrics ?? {});
   const steps = run.last === null ? 0 : run.last.step + 1;
   return (
@@ -182,7 +182,7 @@ export function EndedPanel({ run, failure, host, children }: EndedProps) {
       {children}
       <div class="row">
         {host ? (
-          <button type="button" class="primary" onClick={() => send({ type: 'start' })}>
+          <button type="button" class="primary" onClick={() => sendToEngine({ type: 'start' })}>
             {labels.startAgain}
           </button>
         ) : (
@@ -191,7 +191,7 @@ export function EndedPanel({ run, failure, host, children }: EndedProps) {
         <button type="button" onClick={() => closeRun(run.number)}>
           {labels.backToLobby}
         </button>
-        <button type="button" class="quiet" onClick={leave}>
+        <button type="button" class="quiet" onClick={leaveRoom}>
           {shell.leave}
         </button>
       </div>
@@ -208,11 +208,11 @@ function outcome(
   { valLoss, bigramLoss, rateTest, methods, steps, ms }: RunResult,
   metrics: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
-  const { run: labels, generation } = messages.value;
+  const { run: labels, generation } = uiMessages.value;
   const time = formatClock(ms);
   if (methods !== undefined) {
     const { best, ownMs, latencyMs, bytesPerMs } = methods;
-    const { name, found } = messages.value.job.methods;
+    const { name, found } = uiMessages.value.job.methods;
     const rate = bytesPerMs === null ? null : formatBytes(bytesPerMs * 1000);
     return [name(best), found(formatMs(ownMs), formatMs(latencyMs), rate)];
   }
@@ -226,14 +226,14 @@ function outcome(
 
 /** Returns the rate that a range test suggests, or the reason why there is no suggestion. */
 function foundRate({ suggested, reason }: RangeTestResult, steps: number, time: string): [string, string] {
-  const { rateTest: labels } = messages.value.run;
+  const { rateTest: labels } = uiMessages.value.run;
   if (suggested !== null) return [formatRate(suggested), labels.found(steps, time)];
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
 /** Closes the run and shows the lobby, with `job` as the job of the next start. */
 function use(job: JobSpec, run: number): void {
-  send({ type: 'configure', job });
+  sendToEngine({ type: 'configure', job });
   closeRun(run);
 }
 

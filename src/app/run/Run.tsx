@@ -5,11 +5,11 @@
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { AllReduceName } from '../../spec/algorithms.ts';
-import { keepsModel, learnsDigits } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
+import { endsWithModel, learnsDigits } from '../../spec/job.ts';
+import { isPipelineJob } from '../../spec/pipeline.ts';
 import { Curves } from '../charts/Curves.tsx';
-import { type Pointed } from '../charts/axis.ts';
-import { isEndedEarly, isHost, isDistributing, isRemoved, isUnderWay, ownRank } from '../state/derive.ts';
+import { type PointedStep } from '../charts/axis.ts';
+import { isRunEndedEarly, isHost, isDistributing, isTabRemoved, isRunUnderWay, ownRank } from '../state/derive.ts';
 import { describeState } from '../state/describeState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { describeJob } from '../state/jobForm.ts';
@@ -20,7 +20,7 @@ import { ExportButtons } from '../monitor/ExportButtons.tsx';
 import { Links } from '../monitor/Links.tsx';
 import { SlowHere } from '../monitor/SlowHere.tsx';
 import { Stragglers } from '../monitor/Stragglers.tsx';
-import { timelineOf } from '../monitor/timeline.ts';
+import { ranksTimelineOf } from '../monitor/timeline.ts';
 import { TimelineView } from '../monitor/TimelineView.tsx';
 import { Banner } from '../components/Banner.tsx';
 import { Fold } from '../components/Fold.tsx';
@@ -37,16 +37,16 @@ import { RunPipeline } from '../pipeline/RunPipeline.tsx';
 import { GridView } from '../ring/grid/GridView.tsx';
 import { PlayerBar } from '../ring/player/PlayerBar.tsx';
 import { RunRing } from '../ring/RunRing.tsx';
-import { Caption } from '../ring/SimulatedRing.tsx';
-import { usePlayback, usePlayer } from '../ring/player/usePlayer.ts';
-import type { Player } from '../ring/player/player.ts';
+import { RingCaption } from '../ring/SimulatedRing.tsx';
+import { usePlayback, useRingPlayer } from '../ring/player/usePlayer.ts';
+import type { RingPlayer } from '../ring/player/player.ts';
 import { pageWidth } from '../browser/theme.ts';
-import { hidden } from '../state/address.ts';
-import { closeRun, leave, send } from '../state/store.ts';
-import { pictureOf, type Instead } from '../state/strategies.ts';
-import type { Failure, View } from '../state/view.ts';
-import type { Run as RunView } from '../state/run.ts';
-import { messages } from '../locales/index.ts';
+import { hiddenPageParts } from '../state/address.ts';
+import { closeRun, leaveRoom, sendToEngine } from '../state/store.ts';
+import { pictureOfJob, type PictureWithoutAllReduce } from '../state/strategies.ts';
+import type { FailureView, TabView } from '../state/view.ts';
+import type { ShownRun as RunView } from '../state/run.ts';
+import { uiMessages } from '../locales/index.ts';
 import { GenerationPanel } from '../generation/GenerationPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
@@ -61,24 +61,24 @@ import { RankMark } from '../components/RankMark.tsx';
  */
 const WATCHED = globalThis.peergradReport === undefined;
 
-export function Run({ view, run }: { view: View; run: RunView }) {
-  const { run: labels } = messages.value;
+export function Run({ view, run }: { view: TabView; run: RunView }) {
+  const { run: labels } = uiMessages.value;
   const { trace, worldSize } = run;
   const stage = useMemo(() => (trace === null ? null : { trace, n: worldSize }), [trace, worldSize]);
-  const isDivided = isPipeline(run.job);
-  const player = usePlayer(stage, { autoplay: WATCHED, keys: !isDivided });
+  const isDivided = isPipelineJob(run.job);
+  const player = useRingPlayer(stage, { autoplay: WATCHED, keys: !isDivided });
   const schedule = usePlayback(run.pipeline, createPipelinePlayer, { autoplay: WATCHED, keys: isDivided });
-  const pointed = useSignal<Pointed | null>(null);
+  const pointed = useSignal<PointedStep | null>(null);
   const alone = worldSize === 1;
   const codec = run.choice?.codec ?? run.job.codec;
   // A trace is replayed in the picture of its own algorithm.
   const picture =
-    trace?.algorithm ?? pictureOf({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
-  const hides = hidden.value;
+    trace?.algorithm ?? pictureOfJob({ ...run.job, codec }, worldSize, run.algorithm, view.model?.bucketBytes ?? null);
+  const hides = hiddenPageParts.value;
   const hasRounds = !alone && !isDivided && typeof picture === 'string';
   const hasGrid = hasRounds && !hides.has('grid');
   const stateText = describeState(view);
-  const isEnded = isEndedEarly(view);
+  const isEnded = isRunEndedEarly(view);
   const narrow = pageWidth.value === 'narrow';
   // These parts are rendered when their data change, not at every step, because rows are expensive
   // with many ranks.
@@ -97,8 +97,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   // A failed run keeps the weights of its latest step, so that they can be saved. The run itself
   // cannot be continued.
   const keepModel =
-    keepsModel(job) && view.member !== null && ownRank(view, run) !== null ? (
-      <SaveModel job={run.job} isOn={isUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
+    endsWithModel(job) && view.member !== null && ownRank(view, run) !== null ? (
+      <SaveModel job={run.job} isOn={isRunUnderWay(view)} bestStep={run.result?.best?.step ?? null} />
     ) : null;
   return (
     <main class="run wrap">
@@ -127,7 +127,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           {!hides.has('job') && <span class="dim">{describeJob(run.job)}. </span>}
           {stateText.text !== stateText.word && `${upperFirst(stateText.text)}.`}
         </p>
-        {view.lobby !== null && isUnderWay(view) && isHost(view) && (
+        {view.lobby !== null && isRunUnderWay(view) && isHost(view) && (
           <div class="row">
             <HostControls lobby={view.lobby} />
           </div>
@@ -145,8 +145,8 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           <NoticeText {...view.note} lang={view.room === null ? '' : 'en'} />
         </p>
       )}
-      {isUnderWay(view) && <SlowHere view={view} run={run} />}
-      {isUnderWay(view) && isDistributing(run) && <Distribution view={view} run={run} />}
+      {isRunUnderWay(view) && <SlowHere view={view} run={run} />}
+      {isRunUnderWay(view) && isDistributing(run) && <Distribution view={view} run={run} />}
       <div class="run-columns">
         {isDivided ? (
           <RunPipeline view={view} run={run} player={schedule} />
@@ -170,16 +170,16 @@ export function Run({ view, run }: { view: View; run: RunView }) {
         )}
       </div>
       {/* Nothing was trained, so there is nothing to inspect. */}
-      {!hides.has('inspection') && view.member !== null && learnsDigits(job.job) && keepsModel(job) && (
+      {!hides.has('inspection') && view.member !== null && learnsDigits(job.job) && endsWithModel(job) && (
         <InspectionPanel key={run.number} run={run} />
       )}
-      {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && keepsModel(job) && (
+      {!hides.has('inspection') && view.member !== null && job.job === 'gpt' && endsWithModel(job) && (
         <GenerationPanel
           key={run.number}
           run={run}
           // After a run with a pipeline, no tab has the whole model, so prompts cannot be
           // continued.
-          asks={ownRank(view, run) !== null && (!isPipeline(job) || run.result === null)}
+          asks={ownRank(view, run) !== null && (!isPipelineJob(job) || run.result === null)}
         />
       )}
       <div class="run-columns lower">
@@ -199,7 +199,7 @@ export function Run({ view, run }: { view: View; run: RunView }) {
           </Fold>
         )}
         {run.pipeline !== null && !hides.has('grid') && (
-          <Fold title={messages.value.pipeline.plan} class="whole-width">
+          <Fold title={uiMessages.value.pipeline.plan} class="whole-width">
             <PlanGrid player={schedule} />
           </Fold>
         )}
@@ -221,18 +221,18 @@ export function Run({ view, run }: { view: View; run: RunView }) {
   );
 }
 
-function Failed({ view, run, failure }: { view: View; run: RunView; failure: Failure }) {
-  const { run: labels } = messages.value;
+function Failed({ view, run, failure }: { view: TabView; run: RunView; failure: FailureView }) {
+  const { run: labels } = uiMessages.value;
   return (
     <Banner failure={failure}>
       {!failure.fatal && isHost(view) && (
-        <button type="button" class="primary" onClick={() => send({ type: 'start' })}>
+        <button type="button" class="primary" onClick={() => sendToEngine({ type: 'start' })}>
           {labels.startAgain}
         </button>
       )}
       {/* A removed tab does not return by a click. */}
-      <button type="button" onClick={isRemoved(failure) ? leave : () => closeRun(run.number)}>
-        {isRemoved(failure) ? labels.frontPage : failure.fatal ? labels.joinAgain : labels.backToLobby}
+      <button type="button" onClick={isTabRemoved(failure) ? leaveRoom : () => closeRun(run.number)}>
+        {isTabRemoved(failure) ? labels.frontPage : failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
       {/* A failed engine may have failed before it sent a recording. */}
       {(!failure.fatal || view.recording !== null) && <RecordingButton />}
@@ -241,27 +241,31 @@ function Failed({ view, run, failure }: { view: View; run: RunView; failure: Fai
 }
 
 interface CaptionProps {
-  view: View;
+  view: TabView;
   run: RunView;
-  player: Player;
-  picture: AllReduceName | Instead;
+  player: RingPlayer;
+  picture: AllReduceName | PictureWithoutAllReduce;
 }
 
 function RoundCaption({ view, run, player, picture }: CaptionProps) {
-  const { run: labels } = messages.value;
+  const { run: labels } = uiMessages.value;
   if (run.worldSize === 1) {
     const isShown = typeof picture === 'string';
     return <span class="dim">{isShown ? labels.aloneShown(<Term of="all-reduce" />) : labels.alone}</span>;
   }
   if (typeof picture !== 'string') return <>{picture.words}</>;
-  if (run.trace !== null || player.stage.value !== null) return <Caption player={player} you={ownRank(view, run)} />;
-  return isUnderWay(view) ? <span class="dim">{labels.nextRound(<Term of="all-reduce" />)}</span> : null;
+  if (run.trace !== null || player.stage.value !== null)
+    return <RingCaption player={player} you={ownRank(view, run)} />;
+  return isRunUnderWay(view) ? <span class="dim">{labels.nextRound(<Term of="all-reduce" />)}</span> : null;
 }
 
 function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof TimelineView>[0]['pointed'] }) {
-  const { run: labels } = messages.value;
+  const { run: labels } = uiMessages.value;
   const { lanes, members, telemetry, rank } = run;
-  const timeline = useMemo(() => timelineOf({ lanes, members, telemetry, rank }), [lanes, members, telemetry, rank]);
+  const timeline = useMemo(
+    () => ranksTimelineOf({ lanes, members, telemetry, rank }),
+    [lanes, members, telemetry, rank],
+  );
   return (
     <>
       <Stragglers run={run} />
@@ -276,9 +280,9 @@ function Monitor({ run, pointed }: { run: RunView; pointed: Parameters<typeof Ti
   );
 }
 
-function Distribution({ view, run }: { view: View; run: RunView }) {
+function Distribution({ view, run }: { view: TabView; run: RunView }) {
   const { what, total, bytesPerRank } = run.distribution!;
-  const labels = messages.value.run.distribution[what];
+  const labels = uiMessages.value.run.distribution[what];
   const own = ownRank(view, run);
   const here = own === null ? null : bytesPerRank[own]!;
   return (

@@ -1,31 +1,31 @@
 /** Shows the figures of a run in one line. */
 import {
-  agreement,
+  stateAgreementOf,
   endsByTimeOnly,
-  isTraining,
+  isRoomTraining,
   samplesPerSecond,
-  communication,
+  communicationShares,
   timeLeft,
-  type Agreement,
+  type StateAgreement,
 } from '../state/derive.ts';
-import { keepsModel, kindOfModel } from '../../spec/job.ts';
+import { endsWithModel, modelNameOrOwn } from '../../spec/job.ts';
 import { formatClock, formatCount, formatLoss, formatShare } from '../locales/format.ts';
 import { Fact } from '../components/Fact.tsx';
 import { StatusLine } from '../components/StatusLine.tsx';
 import { Term } from '../components/Term.tsx';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
-import type { Run } from '../state/run.ts';
-import type { View } from '../state/view.ts';
-import { messages } from '../locales/index.ts';
+import type { ShownRun } from '../state/run.ts';
+import type { TabView } from '../state/view.ts';
+import { uiMessages } from '../locales/index.ts';
 
-export function Strip({ view, run }: { view: View; run: Run }) {
-  const { run: labels } = messages.value;
+export function Strip({ view, run }: { view: TabView; run: ShownRun }) {
+  const { run: labels } = uiMessages.value;
   const { model } = view;
   const { last } = run;
   // While a run waits, current figures are unknown.
-  const isOn = isTraining(view) || run.result !== null;
+  const isOn = isRoomTraining(view) || run.result !== null;
   const rate = isOn ? samplesPerSecond(run) : null;
-  const share = communication(run);
+  const share = communicationShares(run);
   const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
   const isTimed = endsByTimeOnly(run.job);
@@ -33,11 +33,11 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   return (
     <dl class="strip">
       <Fact name={<StatusLine view={view} brief />}>
-        {run.job.job} <span class="dim">{run.job.job === 'gpt' ? '' : kindOfModel(run.job.model)}</span>
+        {run.job.job} <span class="dim">{run.job.job === 'gpt' ? '' : modelNameOrOwn(run.job.model)}</span>
       </Fact>
       <Fact name={<Term of="epoch" />}>
         {last === null ? '–' : last.epoch + 1}
-        {!isTimed && keepsModel(run.job) && <span class="dim"> / {run.job.epochs}</span>}
+        {!isTimed && endsWithModel(run.job) && <span class="dim"> / {run.job.epochs}</span>}
       </Fact>
       <Fact name={labels.stepLabel}>
         {last === null ? '–' : last.step + 1}
@@ -49,7 +49,7 @@ export function Strip({ view, run }: { view: View; run: Run }) {
         {run.worldSize} <span class="dim">{labels.ranksUnit(run.worldSize)}</span>
       </Fact>
       <Fact name={<Term of="state hash">{labels.sameState}</Term>}>
-        <Agrees of={agreement(run.hashes)} worldSize={run.worldSize} />
+        <Agrees of={stateAgreementOf(run.hashes)} worldSize={run.worldSize} />
       </Fact>
       <Fact name={<Term of="communication" />}>
         {alone ? (
@@ -67,8 +67,8 @@ export function Strip({ view, run }: { view: View; run: Run }) {
   );
 }
 
-function Agrees({ of, worldSize }: { of: Agreement; worldSize: number }) {
-  const { run: labels } = messages.value;
+function Agrees({ of, worldSize }: { of: StateAgreement; worldSize: number }) {
+  const { run: labels } = uiMessages.value;
   switch (of.kind) {
     case 'unknown':
       return <span class="dim">{labels.notYet}</span>;

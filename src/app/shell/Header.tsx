@@ -3,8 +3,8 @@ import { useSignal } from '@preact/signals';
 import { Dialog } from '../components/Dialog.tsx';
 import { InviteButton } from '../lobby/Invitation.tsx';
 import { keepInAddress } from '../state/address.ts';
-import { pageWidth, projector, theme, toggleProjector, toggleTheme } from '../browser/theme.ts';
-import { chooseLanguage, isLanguage, language, LANGUAGES, messages } from '../locales/index.ts';
+import { pageWidth, isProjectorSize, theme, toggleProjectorSize, toggleTheme } from '../browser/theme.ts';
+import { chooseUiLanguage, isUiLanguage, uiLanguage, UI_LANGUAGES, uiMessages } from '../locales/index.ts';
 import { helpOpen } from './HowItWorks.tsx';
 
 interface Props {
@@ -17,7 +17,7 @@ interface Props {
 
 export function Header({ room, onleave, asks }: Props) {
   const leaving = useSignal(false);
-  const { shell } = messages.value;
+  const { shell } = uiMessages.value;
   const dark = theme.value === 'dark';
   const narrow = pageWidth.value === 'narrow';
   return (
@@ -50,11 +50,11 @@ export function Header({ room, onleave, asks }: Props) {
         <button
           type="button"
           class="quiet glyph large-letters"
-          aria-pressed={projector.value}
+          aria-pressed={isProjectorSize.value}
           aria-label={shell.largeLetters}
           title={shell.largeLetters}
           onClick={() => {
-            toggleProjector();
+            toggleProjectorSize();
             keepInAddress({ size: null });
           }}
         >
@@ -116,7 +116,7 @@ function toggleFullScreen(): Promise<void> {
 export function Footer() {
   return (
     <footer class="footer wrap">
-      <span>{messages.value.shell.footer}</span>
+      <span>{uiMessages.value.shell.footer}</span>
     </footer>
   );
 }
@@ -125,15 +125,15 @@ function LanguageChoice() {
   return (
     <select
       class="quiet language"
-      aria-label={messages.value.shell.language}
-      value={language.value}
+      aria-label={uiMessages.value.shell.language}
+      value={uiLanguage.value}
       onChange={({ currentTarget: { value } }) => {
-        if (!isLanguage(value)) return;
-        void chooseLanguage(value);
+        if (!isUiLanguage(value)) return;
+        void chooseUiLanguage(value);
         keepInAddress({ lang: null });
       }}
     >
-      {Object.entries(LANGUAGES).map(([tag, name]) => (
+      {Object.entries(UI_LANGUAGES).map(([tag, name]) => (
         <option key={tag} value={tag} lang={tag}>
           {name}
         </option>

@@ -1,7 +1,7 @@
 /** The help: the method in four steps, and a list of terms. */
 import { signal } from '@preact/signals';
 import { Dialog } from '../components/Dialog.tsx';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import type { TermName } from '../components/Term.tsx';
 
 export const helpOpen = signal(false);
@@ -27,7 +27,7 @@ const WORDS: TermName[] = [
 ];
 
 export function HowItWorks() {
-  const { shell, terms } = messages.value;
+  const { shell, terms } = uiMessages.value;
   return (
     <Dialog open={helpOpen} title={shell.howItWorks}>
       <ol class="thoughts">

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 interface LazyPage<Props> {
   Page: ComponentType<Props>;
@@ -31,7 +31,7 @@ export function lazyPage<Props extends object>(load: () => Promise<ComponentType
     if (Loaded !== null) return <Loaded {...props} />;
     return (
       <main class="wrap" aria-busy={!hasFailed.value}>
-        {hasFailed.value && <p role="alert">{messages.value.shell.pageMissing}</p>}
+        {hasFailed.value && <p role="alert">{uiMessages.value.shell.pageMissing}</p>}
       </main>
     );
   };

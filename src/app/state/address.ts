@@ -1,16 +1,23 @@
 /** The address of the page: what it requests, and the settings that are stored in it. */
 import { computed, signal } from '@preact/signals';
-import { hiddenParts, parseRoute, roomHash, viewSettings, withQuery, type Route } from './route.ts';
+import {
+  hiddenPartsFromQuery,
+  parsePageRoute,
+  roomHash,
+  appearanceFromQuery,
+  withQuery,
+  type PageRoute,
+} from './route.ts';
 
-export const route = signal<Route>(parseRoute(location.hash));
+export const pageRoute = signal<PageRoute>(parsePageRoute(location.hash));
 
 /** The parts of the page that its address hides (`hide=`). */
-export const hidden = computed(() => hiddenParts(route.value.query));
+export const hiddenPageParts = computed(() => hiddenPartsFromQuery(pageRoute.value.query));
 
 /** Stores settings of a page in its address, without a new entry in the browser's history. */
 export function keepInAddress(changes: Readonly<Record<string, string | null>>): void {
   history.replaceState(null, '', withQuery(location.hash, changes));
-  route.value = parseRoute(location.hash);
+  pageRoute.value = parsePageRoute(location.hash);
 }
 
 /**
@@ -20,7 +27,7 @@ export function keepInAddress(changes: Readonly<Record<string, string | null>>):
 export function showRoomInAddress(room: string): void {
   // An address that is already a link of this room stays as it is, because with its setting `auto`,
   // a reload joins again.
-  if (route.peek().room === room) return;
-  history.replaceState(null, '', withQuery(roomHash(room), viewSettings(route.peek().query)));
-  route.value = parseRoute(location.hash);
+  if (pageRoute.peek().room === room) return;
+  history.replaceState(null, '', withQuery(roomHash(room), appearanceFromQuery(pageRoute.peek().query)));
+  pageRoute.value = parsePageRoute(location.hash);
 }

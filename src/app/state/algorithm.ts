@@ -2,23 +2,23 @@
  * The all-reduce algorithm of a room: the page's default, whether the tabs can run the algorithm,
  * and the time that `auto` would save; pure.
  */
-import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
+import { codecByName, encodedBytes } from '../../collectives/codecs.ts';
 import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
-import { paddedVocabulary, shapesOf } from '../../jobs/gpt/shapes.ts';
+import { paddedVocabulary, gptWeightShapes } from '../../jobs/gpt/shapes.ts';
 import { createLayout } from '../../parallel/flat/buckets.ts';
 import {
   ALGORITHM_NAMES,
   ALL_REDUCE_NAMES,
-  whyAlgorithmDoesNotFit,
+  whyAlgorithmCannotRun,
   type AlgorithmName,
   type AllReduceName,
 } from '../../spec/algorithms.ts';
 import { DEFAULT_JOB, isCollectiveCodec, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { IMAGE_SIDE } from '../../spec/inspection.ts';
 import { encodesHops, fitsAlgorithm } from '../../spec/plan.ts';
-import { rowsOf } from '../../spec/topology.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { messages } from '../locales/index.ts';
+import { layerRowsOf } from '../../spec/topology.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /**
  * Fields of a job whose default on the page differs from the default in the library and in `run`.
@@ -30,8 +30,8 @@ export const PAGE_JOB = { algorithm: 'ring' } as const satisfies Partial<JobSpec
 export const DEFAULT_PAGE_JOB: JobSpec = { ...DEFAULT_JOB, ...PAGE_JOB };
 
 /** Returns the names of the algorithms for a form, in the order of the job's field. */
-export function algorithmOptions(): Record<AlgorithmName, string> {
-  const { algorithms } = messages.value.job;
+export function algorithmNamesForForm(): Record<AlgorithmName, string> {
+  const { algorithms } = uiMessages.value.job;
   return Object.fromEntries(ALGORITHM_NAMES.map((name) => [name, algorithms[name]])) as Record<AlgorithmName, string>;
 }
 
@@ -40,11 +40,11 @@ export function algorithmOptions(): Record<AlgorithmName, string> {
  * if the strategy has no all-reduce.
  */
 export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'strategy'>, n: number): string | null {
-  const { algorithmProblems } = messages.value.job;
+  const { algorithmProblems } = uiMessages.value.job;
   const { algorithm, strategy } = job;
   if (!STRATEGIES[strategy].hasAllReduces) return null;
   if (!fitsAlgorithm(job)) return algorithmProblems.codec;
-  return whyAlgorithmDoesNotFit(algorithm, n) === null ? null : algorithmProblems.groups(n);
+  return whyAlgorithmCannotRun(algorithm, n) === null ? null : algorithmProblems.groups(n);
 }
 
 /**
@@ -64,9 +64,10 @@ function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   if (job === 'lesson') return null;
   if (job === 'gpt') {
     const vocabulary = paddedVocabulary(gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
-    return shapesOf({ ...gpt, vocabulary }).map(sizeOf);
+    return gptWeightShapes({ ...gpt, vocabulary }).map(elementCountOf);
   }
-  if (typeof model !== 'string') return rowsOf(model).flatMap(({ parameters }) => (parameters > 0 ? [parameters] : []));
+  if (typeof model !== 'string')
+    return layerRowsOf(model).flatMap(({ parameters }) => (parameters > 0 ? [parameters] : []));
   if (job === 'images' || job === 'table') return null;
   return model === 'cnn' ? [CNN_PARAMETERS] : [IMAGE_SIDE ** 2 * hidden, hidden, hidden * CLASSES, CLASSES];
 }
@@ -77,7 +78,7 @@ function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
  */
 export function bucketBytesOf(job: JobSpec): number[] | null {
   const sizes = parameterSizes(job);
-  const codec = isCollectiveCodec(job.codec) ? codecOf(job.codec) : null;
+  const codec = isCollectiveCodec(job.codec) ? codecByName(job.codec) : null;
   return sizes && createLayout(sizes).buckets.map(({ start, end }) => encodedBytes(codec, end - start));
 }
 
@@ -96,14 +97,14 @@ export function mainAlgorithm(n: number, bucketBytes: readonly number[], isEncod
  */
 export function autoSaving(job: JobSpec, n: number): string | null {
   const { algorithm, codec, strategy } = job;
-  const { auto } = messages.value.lobby;
+  const { auto } = uiMessages.value.lobby;
   const buckets = bucketBytesOf(job);
   if (!STRATEGIES[strategy].hasAllReduces || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
   if (buckets === null || !isCollectiveCodec(codec)) return null;
   const chosen = mainAlgorithm(n, buckets, encodesHops(codec));
   if (chosen === 'ring') return algorithm === 'auto' ? auto.ring(n) : null;
   const describe = algorithm === 'auto' ? auto.saves : auto.wouldSave;
-  const name = messages.value.job.algorithms[chosen];
+  const name = uiMessages.value.job.algorithms[chosen];
   const msOf = (by: (bytes: number) => AllReduceName): number =>
     Math.round(buckets.reduce((sum, bytes) => sum + expectedMs(by(bytes), n, bytes), 0));
   const autoMs = msOf((bytes) => autoAlgorithm(n, bytes, encodesHops(codec)));
@@ -126,7 +127,7 @@ export function simulatedAlgorithm(
   const asked = query.get('algorithm') ?? PAGE_JOB.algorithm;
   const algorithm = ALGORITHM_NAMES.find((name) => name === asked);
   if (algorithm === undefined)
-    return { algorithm: 'ring', problem: messages.value.job.algorithmProblems.unknown(asked) };
+    return { algorithm: 'ring', problem: uiMessages.value.job.algorithmProblems.unknown(asked) };
   const problem = algorithmProblem({ ...DEFAULT_PAGE_JOB, algorithm }, n);
   return { algorithm: problem === null ? algorithm : 'ring', problem };
 }

@@ -1,19 +1,19 @@
 /** Computes figures and facts from the view; pure. */
 import { clamp } from '../../util/clamp.ts';
-import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { Device } from '../../protocol/room.ts';
-import { isElastic, type JobSpec } from '../../spec/job.ts';
+import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
+import { isElasticJob, type JobSpec } from '../../spec/job.ts';
 import { dissenters } from '../../util/majority.ts';
 import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
-import { hasDevice, type Lobby } from './room.ts';
-import type { Run } from './run.ts';
-import type { View } from './view.ts';
+import { hasDevice, type LobbyState } from './room.ts';
+import type { ShownRun } from './run.ts';
+import type { TabView } from './view.ts';
 
 const MINUTE_MS = 60_000;
 const ENDLESS_EPOCHS = 1000;
 
 /** Returns the samples per second over the latest steps; `null` before there are any. */
-export function samplesPerSecond(run: Run): number | null {
+export function samplesPerSecond(run: ShownRun): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
   if (first === undefined || last === undefined) return null;
@@ -26,7 +26,7 @@ export function samplesPerSecond(run: Run): number | null {
 }
 
 /** Returns the milliseconds until the final step at the current speed; `null` if unknown. */
-export function timeLeft(run: Run, totalSteps: number | null): number | null {
+export function timeLeft(run: ShownRun, totalSteps: number | null): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
   if (totalSteps === null || first === undefined || last === undefined || run.recent.length < 2) return null;
@@ -48,8 +48,8 @@ export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boole
  * Returns the share of a step that is communication, and the share of the communication that
  * overlaps with other work.
  */
-export function communication(run: Run): { share: number; overlapped: number } | null {
-  const sum = (pick: (ms: Run['recent'][number]['ms']) => number) =>
+export function communicationShares(run: ShownRun): { share: number; overlapped: number } | null {
+  const sum = (pick: (ms: ShownRun['recent'][number]['ms']) => number) =>
     run.recent.reduce((total, step) => total + pick(step.ms), 0);
   const total = sum((ms) => ms.total);
   const communicate = sum((ms) => ms.communicate);
@@ -58,13 +58,13 @@ export function communication(run: Run): { share: number; overlapped: number } |
   return { share: clamp(communicate / total, 0, 1), overlapped: clamp(overlapped, 0, 1) };
 }
 
-export type Agreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
+export type StateAgreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: 'differ'; ranks: number[] };
 
 /**
  * Returns whether all ranks have the same state. If not, also returns the ranks whose hash differs
  * from the most common hash.
  */
-export function agreement(hashes: Run['hashes']): Agreement {
+export function stateAgreementOf(hashes: ShownRun['hashes']): StateAgreement {
   if (hashes === null || hashes.hashes.length === 0) return { kind: 'unknown' };
   const ranks = dissenters(hashes.hashes);
   if (hashes.agree && ranks.length === 0) return { kind: 'agree' };
@@ -75,7 +75,7 @@ export function agreement(hashes: Run['hashes']): Agreement {
  * Returns the megabytes per second from each rank to its right neighbour while ranks communicate,
  * computed from the latest two exchanges of statistics.
  */
-export function edgeRates(run: Run): (number | null)[] {
+export function edgeRates(run: ShownRun): (number | null)[] {
   const { statistics: now, earlierStatistics: before } = run;
   return Array.from({ length: run.worldSize }, (_, rank) => {
     const a = before?.ranks.find((one) => one.rank === rank);
@@ -98,10 +98,10 @@ export function theoreticalBytes(worldSize: number, gradientBytes: number, steps
  * Returns the neighbours of a rank, in ascending order. A rank has two neighbours, but only one in
  * a world of two, and no neighbour in a world of one.
  */
-export function neighbours(rank: number, worldSize: number): number[] {
+export function ringNeighboursOf(rank: number, worldSize: number): number[] {
   if (worldSize < 2) return [];
-  const left = leftOf(rank, worldSize);
-  const right = rightOf(rank, worldSize);
+  const left = leftNeighbourOf(rank, worldSize);
+  const right = rightNeighbourOf(rank, worldSize);
   return left === right ? [right] : [left, right].sort((a, b) => a - b);
 }
 
@@ -109,13 +109,13 @@ export function neighbours(rank: number, worldSize: number): number[] {
  * Returns whether files of the job or the state of the run are being distributed, and some rank
  * still lacks a part of them.
  */
-export function isDistributing(run: Run | null): boolean {
+export function isDistributing(run: ShownRun | null): boolean {
   const distribution = run?.distribution ?? null;
   return distribution !== null && distribution.bytesPerRank.some((bytes) => bytes < distribution.total);
 }
 
 /** Returns whether this tab only watches. */
-export function isSpectating({ member, lobby }: View): boolean {
+export function isSpectating({ member, lobby }: TabView): boolean {
   return lobby?.spectators.some((one) => one.member === member) ?? false;
 }
 
@@ -123,25 +123,25 @@ export function isSpectating({ member, lobby }: View): boolean {
  * Returns this tab's rank in a run, or `null` if this tab only watches. For a spectator, `run.rank`
  * is the rank whose view of the run is shown.
  */
-export function ownRank(view: View, run: Run): number | null {
+export function ownRank(view: TabView, run: ShownRun): number | null {
   return isSpectating(view) ? null : run.rank;
 }
 
 /** Returns whether this tab's room is taking steps now, according to this tab. */
-export function isTraining(view: View): boolean {
+export function isRoomTraining(view: TabView): boolean {
   return view.state === 'RUNNING' || (isSpectating(view) && view.lobby?.phase === 'RUNNING');
 }
 
 /**
  * Returns whether this tab is in a run that has neither ended nor failed. The run may be waiting.
  */
-export function isUnderWay({ run, failure, state, lobby }: View): boolean {
+export function isRunUnderWay({ run, failure, state, lobby }: TabView): boolean {
   const isOn = run !== null && run.result === null && failure === null && state !== 'OFFLINE';
   return isOn && lobby !== null && lobby.phase !== 'FORMING';
 }
 
 /** Returns the ranks of the latest generation that have left the room during the run. */
-export function goneRanks(run: Run, lobby: Lobby | null): number[] {
+export function goneRanks(run: ShownRun, lobby: LobbyState | null): number[] {
   if (lobby === null || run.result !== null) return [];
   const here = new Set(lobby.members.map((one) => one.member));
   return run.members.flatMap((one, rank) => (here.has(one.member) ? [] : [rank]));
@@ -151,12 +151,12 @@ export function goneRanks(run: Run, lobby: Lobby | null): number[] {
  * Returns whether the run ended before its last step, because the host ended it or a rank left.
  * This tab is still in the room. Such a failure has the name of RunOverError.
  */
-export function isEndedEarly({ run, failure }: View): boolean {
+export function isRunEndedEarly({ run, failure }: TabView): boolean {
   return run !== null && failure?.name === 'RunOverError';
 }
 
 /** Returns whether the host has removed this tab. Such a failure has the name of RemovedError. */
-export function isRemoved(failure: View['failure']): boolean {
+export function isTabRemoved(failure: TabView['failure']): boolean {
   return failure?.name === 'RemovedError';
 }
 
@@ -164,26 +164,26 @@ export function isRemoved(failure: View['failure']): boolean {
  * Returns whether this tab loses something if it leaves the room: its part in a run, its model, or
  * its connection to other tabs. A tab that only watches loses nothing.
  */
-export function losesByLeaving(view: View): boolean {
+export function losesByLeaving(view: TabView): boolean {
   const { lobby, run } = view;
   return lobby !== null && !isSpectating(view) && (run !== null || lobby.members.length > 1);
 }
 
-export function isReady({ member, lobby }: View): boolean {
+export function isTabReady({ member, lobby }: TabView): boolean {
   return hasDevice(lobby, member);
 }
 
 /** Returns whether ranks may join and leave during a run. */
-export function isOpen({ nodes, job }: Lobby): boolean {
-  return nodes !== null && isElastic(job);
+export function isElasticRoom({ nodes, job }: LobbyState): boolean {
+  return nodes !== null && isElasticJob(job);
 }
 
 /** Returns whether more members are ready than a run may have ranks. */
-export function isFull({ nodes, members }: Lobby): boolean {
+export function hasMoreReadyThanRanks({ nodes, members }: LobbyState): boolean {
   return nodes !== null && members.filter((one) => one.device !== null).length > nodes.max;
 }
 
-export function isHost(view: View): boolean {
+export function isHost(view: TabView): boolean {
   return view.member !== null && (view.lobby?.hosts.includes(view.member) ?? false);
 }
 
@@ -191,12 +191,12 @@ export function isHost(view: View): boolean {
  * Returns the number of tabs that an automatic start still waits for; `null` if the host starts the
  * run.
  */
-export function missingToStart(lobby: Lobby): number | null {
+export function missingToStart(lobby: LobbyState): number | null {
   if (lobby.startAt === null) return null;
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }
 
 /** Returns whether a device computes on the CPU, whatever the name of its backend is. */
-export function isSoftware(device: Device | null): boolean {
+export function isSoftwareDevice(device: ReportedDevice | null): boolean {
   return device !== null && (['cpu', 'wasm'].includes(device.backend) || SOFTWARE_RENDERER.test(device.adapter));
 }

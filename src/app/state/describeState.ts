@@ -1,20 +1,20 @@
 /** Describes the state of this tab in words; pure. */
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import {
   goneRanks,
-  isEndedEarly,
+  isRunEndedEarly,
   isDistributing,
-  isFull,
+  hasMoreReadyThanRanks,
   isHost,
-  isOpen,
-  isReady,
+  isElasticRoom,
+  isTabReady,
   isSpectating,
-  isUnderWay,
+  isRunUnderWay,
   missingToStart,
 } from './derive.ts';
-import type { Lobby } from './room.ts';
-import type { Run } from './run.ts';
-import type { View } from './view.ts';
+import type { LobbyState } from './room.ts';
+import type { ShownRun } from './run.ts';
+import type { TabView } from './view.ts';
 
 interface StateText {
   word: string;
@@ -27,23 +27,25 @@ interface StateText {
   status: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
-export function describeState(view: View): StateText {
+export function describeState(view: TabView): StateText {
   const { state, run, lobby } = view;
-  const { state: labels } = messages.value;
+  const { state: labels } = uiMessages.value;
   const between = state === 'WAITING' || state === 'OFFLINE' || state === 'RUNNING';
   if (run !== null && run.result !== null && between) return stateText(labels.finished, '', 'good');
-  if (view.failure !== null && between) return stateText(labels.stopped, '', isEndedEarly(view) ? 'wait' : 'wrong');
+  if (view.failure !== null && between) return stateText(labels.stopped, '', isRunEndedEarly(view) ? 'wait' : 'wrong');
   if (view.isServerAway && state === 'WAITING') return stateText(labels.waiting, labels.waitingFor.server, 'wait');
   if (isSpectating(view) && lobby !== null && state === 'WAITING') return describeWatching(lobby);
-  const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isReady(view);
+  const isWarm = state === 'WAITING' && lobby !== null && lobby.phase !== 'FORMING' && isTabReady(view);
   if (view.warmup !== null && !isWarm) return stateText(labels.warmingUp, labels.stages[view.warmup], 'busy');
   switch (state) {
     case 'OFFLINE':
       return stateText(labels.offline, '', view.member === null ? 'wait' : 'wrong');
     case 'WAITING':
-      return isUnderWay(view) ? describeRejoining(view, run!) : stateText(labels.waiting, waitingReason(view), 'wait');
+      return isRunUnderWay(view)
+        ? describeRejoining(view, run!)
+        : stateText(labels.waiting, waitingReason(view), 'wait');
     case 'LINKING':
-      if (isUnderWay(view)) return describeRejoining(view, run!);
+      if (isRunUnderWay(view)) return describeRejoining(view, run!);
       return stateText(labels.connecting, labels.connectingTo(view.connecting), 'busy');
     case 'SYNCING':
       return stateText(
@@ -60,8 +62,8 @@ export function describeState(view: View): StateText {
   }
 }
 
-function describeWatching(lobby: Lobby): StateText {
-  const { state: labels } = messages.value;
+function describeWatching(lobby: LobbyState): StateText {
+  const { state: labels } = uiMessages.value;
   if (lobby.phase === 'PAUSED') return describePaused(lobby);
   return lobby.phase === 'FORMING'
     ? stateText(labels.watching, labels.watchingNothing, 'wait')
@@ -73,27 +75,27 @@ function stateText(word: string, more: string, status: StateText['status']): Sta
 }
 
 /** Describes the time between two generations of a run. */
-function describeRejoining(view: View, run: Run): StateText {
-  const { state: labels } = messages.value;
+function describeRejoining(view: TabView, run: ShownRun): StateText {
+  const { state: labels } = uiMessages.value;
   const lobby = view.lobby!;
   if (lobby.phase === 'PAUSED') return describePaused(lobby);
-  if (!isReady(view)) return stateText(labels.reconnecting, labels.reconnectingAbout, 'busy');
+  if (!isTabReady(view)) return stateText(labels.reconnecting, labels.reconnectingAbout, 'busy');
   return stateText(labels.rejoining, labels.rejoiningAbout(goneRanks(run, lobby)), 'busy');
 }
 
-function describePaused({ isPausedByHost, waitingFor: missing }: Lobby): StateText {
-  const { state: labels } = messages.value;
+function describePaused({ isPausedByHost, waitingFor: missing }: LobbyState): StateText {
+  const { state: labels } = uiMessages.value;
   return stateText(labels.paused, isPausedByHost ? labels.pausedByHost : labels.pausedFor(missing), 'wait');
 }
 
-function waitingReason(view: View): string {
+function waitingReason(view: TabView): string {
   const lobby = view.lobby;
   if (lobby === null) return '';
-  const { waitingFor: why } = messages.value.state;
-  if (lobby.phase !== 'FORMING' && !isOpen(lobby)) return why.next;
-  if (!isReady(view)) return why.ready;
+  const { waitingFor: why } = uiMessages.value.state;
+  if (lobby.phase !== 'FORMING' && !isElasticRoom(lobby)) return why.next;
+  if (!isTabReady(view)) return why.ready;
   if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? why.resume : why.tabs(lobby.waitingFor);
-  if (lobby.phase !== 'FORMING') return isFull(lobby) ? why.place : why.run;
+  if (lobby.phase !== 'FORMING') return hasMoreReadyThanRanks(lobby) ? why.place : why.run;
   const missing = missingToStart(lobby);
   if (missing !== null && missing > 0) return why.tabs(missing);
   return isHost(view) ? why.you : why.host;

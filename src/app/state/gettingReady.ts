@@ -3,10 +3,10 @@
  * received.
  */
 import type { RosterEntry } from '../../protocol/room.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 
 export function gettingReady({ received }: Pick<RosterEntry, 'received'>): string {
-  const labels = messages.value.lobby;
+  const labels = uiMessages.value.lobby;
   if (received === undefined) return labels.gettingReady;
   return received < 100 ? labels.receives(received) : labels.catchesUp;
 }

@@ -1,25 +1,25 @@
 /** Defines the options of the job form, and how each option changes the job; pure. */
 import type { CodecFacts } from '../../spec/codecs.ts';
-import { PRESET_NAMES, PRESETS, type PresetName } from '../../spec/gpt.ts';
+import { GPT_PRESET_NAMES, GPT_PRESETS, type GptPresetName } from '../../spec/gpt.ts';
 import {
-  checkJob,
+  parseJobOrProblem,
   CODECS,
   DEFAULT_JOB,
-  defaultsOf,
-  JOB_FIELDS,
+  jobDefaultsFor,
+  JOB_FIELD_NAMES,
   learnsDigits,
-  readsFiles,
+  jobNeedsFiles,
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
   supportsFeature,
   type JobSpec,
-  type PlannedCodec,
+  type JobCodecChoice,
   type StrategyName,
 } from '../../spec/job.ts';
-import { methodOf } from '../../spec/methods.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
-import { messages } from '../locales/index.ts';
+import { learningMethodByName } from '../../spec/methods.ts';
+import { isPipelineJob } from '../../spec/pipeline.ts';
+import { uiMessages } from '../locales/index.ts';
 
 /** Default learning rates. They train the built-in models mlp and cnn well. */
 const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
@@ -39,8 +39,8 @@ const USUAL_RATE: Record<JobSpec['optimizer'], number> = {
  */
 export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | null): JobSpec {
   if (job === spec.job) return spec;
-  const [before, usual] = [spec.job, job].map((one) => defaultsOf(one, spec.strategy)) as [JobSpec, JobSpec];
-  const untouched = JOB_FIELDS.filter((field) => spec[field] === before[field]);
+  const [before, usual] = [spec.job, job].map((one) => jobDefaultsFor(one, spec.strategy)) as [JobSpec, JobSpec];
+  const untouched = JOB_FIELD_NAMES.filter((field) => spec[field] === before[field]);
   const { target, task, encoding, side, channels, augment, loss, metrics } = usual;
   const planned = {
     ...spec,
@@ -57,7 +57,7 @@ export function withJob(spec: JobSpec, job: JobSpec['job'], folder: string | nul
     metrics,
   } as const;
   if (job === 'lesson') return { ...withStrategy(planned, DEFAULT_JOB.strategy), data: usual.data };
-  if (!readsFiles(job)) return { ...planned, data: usual.data };
+  if (!jobNeedsFiles(job)) return { ...planned, data: usual.data };
   // A server's folder contains IDX files, unless the server was started for a job other than
   // `mnist`.
   return { ...planned, data: job === 'mnist' && folder !== null ? { kind: 'url', url: folder } : { kind: 'files' } };
@@ -76,18 +76,18 @@ function modelFor(job: JobSpec['job'], { job: before, model }: JobSpec): JobSpec
  * Changes the size of a language model, and the fields that depend on it. Only a model that is too
  * large for a tab is divided.
  */
-export function withPreset(spec: JobSpec, name: PresetName): JobSpec {
-  const { model, pipeline, ...plan } = PRESETS[name];
+export function withGptPreset(spec: JobSpec, name: GptPresetName): JobSpec {
+  const { model, pipeline, ...plan } = GPT_PRESETS[name];
   const sized = { ...spec, ...plan, gpt: { ...spec.gpt, ...model } };
   if (pipeline !== null) return { ...withStrategy(sized, pipeline.strategy), ...pipeline };
-  return isPipeline(spec) ? withStrategy(sized, DEFAULT_JOB.strategy) : sized;
+  return isPipelineJob(spec) ? withStrategy(sized, DEFAULT_JOB.strategy) : sized;
 }
 
 /** Returns the preset of a language model; `null` if its sizes are custom. */
-export function presetOf({ gpt }: Pick<JobSpec, 'gpt'>): PresetName | null {
-  const isOf = ({ model }: (typeof PRESETS)[PresetName]): boolean =>
+export function gptPresetOf({ gpt }: Pick<JobSpec, 'gpt'>): GptPresetName | null {
+  const isOf = ({ model }: (typeof GPT_PRESETS)[GptPresetName]): boolean =>
     Object.entries(model).every(([size, value]) => gpt[size as keyof typeof model] === value);
-  return PRESET_NAMES.find((name) => isOf(PRESETS[name])) ?? null;
+  return GPT_PRESET_NAMES.find((name) => isOf(GPT_PRESETS[name])) ?? null;
 }
 
 /** The kinds of data that a user can choose from. */
@@ -120,9 +120,11 @@ export function withOptimizer(spec: JobSpec, optimizer: JobSpec['optimizer']): J
 export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec {
   const fits = measure === null || supportsFeature(spec.strategy, 'measure');
   const fitting = fits ? spec : withStrategy(spec, DEFAULT_JOB.strategy);
-  const [before, usual] = [spec.measure, measure].map((one) => defaultsOf(spec.job, fitting.strategy, one).maxSteps);
+  const [before, usual] = [spec.measure, measure].map(
+    (one) => jobDefaultsFor(spec.job, fitting.strategy, one).maxSteps,
+  );
   const next = { ...fitting, measure };
-  const isUsual = spec.maxSteps === before || 'problem' in checkJob(next);
+  const isUsual = spec.maxSteps === before || 'problem' in parseJobOrProblem(next);
   return { ...next, maxSteps: isUsual ? usual! : spec.maxSteps };
 }
 
@@ -131,8 +133,8 @@ export function withRate(spec: JobSpec, learningRate: number): JobSpec {
   return { ...withMeasure(spec, null), learningRate };
 }
 
-export function strategyOptions(): Record<StrategyName, string> {
-  const { strategies } = messages.value.job;
+export function strategyNamesForForm(): Record<StrategyName, string> {
+  const { strategies } = uiMessages.value.job;
   return Object.fromEntries(STRATEGY_NAMES.map((name) => [name, strategies[name].name])) as Record<
     StrategyName,
     string
@@ -140,11 +142,11 @@ export function strategyOptions(): Record<StrategyName, string> {
 }
 
 /** Returns the names of the codecs that the job can have. */
-export function codecOptions({ strategy }: JobSpec): Record<PlannedCodec, string> {
-  const { autoCodec } = messages.value.job;
+export function codecNamesForForm({ strategy }: JobSpec): Record<JobCodecChoice, string> {
+  const { autoCodec } = uiMessages.value.job;
   return Object.fromEntries(
     STRATEGIES[strategy].codecs.map((codec) => [codec, codec === 'auto' ? autoCodec.option : optionOf(CODECS[codec])]),
-  ) as Record<PlannedCodec, string>;
+  ) as Record<JobCodecChoice, string>;
 }
 
 function optionOf({ title, share }: CodecFacts): string {
@@ -158,7 +160,7 @@ function optionOf({ title, share }: CodecFacts): string {
  */
 export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
   if (strategy === spec.strategy) return spec;
-  const [before, usual] = [spec.strategy, strategy].map((one) => defaultsOf(spec.job, one)) as [JobSpec, JobSpec];
+  const [before, usual] = [spec.strategy, strategy].map((one) => jobDefaultsFor(spec.job, one)) as [JobSpec, JobSpec];
   const optimized = spec.optimizer === before.optimizer ? withOptimizer(spec, usual.optimizer) : spec;
   const fitting = supportsFeature(strategy, 'measure') ? optimized : withMeasure(optimized, null);
   return {
@@ -176,7 +178,7 @@ export function withStrategy(spec: JobSpec, strategy: StrategyName): JobSpec {
  * reset, because the comparison assumes their defaults.
  */
 export function withMethod(spec: JobSpec, method: string): JobSpec {
-  const { strategy, codec } = methodOf(method);
+  const { strategy, codec } = learningMethodByName(method);
   const { algorithm, shardOptimizer } = DEFAULT_JOB;
   return { ...withStrategy(withMeasure(spec, null), strategy), algorithm, shardOptimizer, codec };
 }
@@ -196,5 +198,5 @@ export function withStages(spec: JobSpec, stages: number): JobSpec {
 
 /** Describes the job in one line. */
 export function describeJob(spec: JobSpec): string {
-  return messages.value.job.describe(spec);
+  return uiMessages.value.job.describe(spec);
 }

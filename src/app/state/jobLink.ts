@@ -4,16 +4,24 @@
  * so that it stays short. Pure.
  */
 import { deflateSync, inflateSync, strFromU8, strToU8 } from 'fflate';
-import { notationOf, type Field, type Notation } from '../../spec/fields.ts';
+import { fieldNotationOf, type FieldDeclaration, type FieldNotation } from '../../spec/fields.ts';
 import { GPT_FIELDS } from '../../spec/gpt.ts';
-import { DEFAULT_JOB, defaultsOf, FIELDS, JOB_NAMES, parseJob, readsFiles, type JobSpec } from '../../spec/job.ts';
+import {
+  DEFAULT_JOB,
+  jobDefaultsFor,
+  JOB_FIELD_DECLARATIONS,
+  JOB_NAMES,
+  parseJob,
+  jobNeedsFiles,
+  type JobSpec,
+} from '../../spec/job.ts';
 import { fromBase64url, toBase64url } from '../../util/base64url.ts';
-import { messageOf } from '../../util/errors.ts';
+import { errorMessageOf } from '../../util/errors.ts';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from './algorithm.ts';
 import { PAGE_SETTINGS } from './route.ts';
 
 /** Fields whose values are written as plain text. Each other field has its own encoding. */
-const WRITTEN = writtenOf(FIELDS);
+const WRITTEN = writtenOf(JOB_FIELD_DECLARATIONS);
 /** Fields of a language model. */
 const WRITTEN_GPT = writtenOf(GPT_FIELDS);
 /** Names of all settings of a link to the form. */
@@ -51,7 +59,7 @@ interface LinkedJob {
   unknown: string[];
 }
 
-export function jobOfLink(query: URLSearchParams): LinkedJob {
+export function parseJobLink(query: URLSearchParams): LinkedJob {
   const unknown = [...new Set(query.keys())].filter((name) => !SETTINGS.has(name));
   const fields: Record<string, unknown> = { ...PAGE_JOB, ...readFrom(query, WRITTEN) };
   const model = query.get('model');
@@ -65,14 +73,14 @@ export function jobOfLink(query: URLSearchParams): LinkedJob {
   try {
     return { job: parseJob(fields), problem: null, unknown };
   } catch (error) {
-    return { job: DEFAULT_PAGE_JOB, problem: messageOf(error), unknown };
+    return { job: DEFAULT_PAGE_JOB, problem: errorMessageOf(error), unknown };
   }
 }
 
-type Written = Readonly<Record<string, Notation>>;
+type Written = Readonly<Record<string, FieldNotation>>;
 
-function writtenOf(fields: Record<string, Field>): Written {
-  const notations = Object.entries(fields).map(([name, { schema }]) => [name, notationOf(schema)] as const);
+function writtenOf(fields: Record<string, FieldDeclaration>): Written {
+  const notations = Object.entries(fields).map(([name, { schema }]) => [name, fieldNotationOf(schema)] as const);
   return Object.fromEntries(notations.filter(([, notation]) => notation !== null));
 }
 
@@ -89,14 +97,14 @@ function readFrom(query: URLSearchParams, written: Written): Record<string, unkn
   return Object.fromEntries(present.map(([name, notation]) => [name, valueOf(query.get(name)!, notation)]));
 }
 
-function valueOf(text: string, notation: Notation): unknown {
+function valueOf(text: string, notation: FieldNotation): unknown {
   if (notation === 'whole' || notation === 'decimal') return numberOf(text);
   if (notation === 'switch') return switchOf(text);
   return notation === 'list' ? text.split(',') : text;
 }
 
 /** Returns whether `job` fits in a link. A job with many layers may be too long. */
-export function fitsLink({ model }: JobSpec): boolean {
+export function fitsJobLink({ model }: JobSpec): boolean {
   return modelInLink(model).length <= MAX_PACKED_LENGTH;
 }
 
@@ -104,9 +112,9 @@ export function fitsLink({ model }: JobSpec): boolean {
  * Returns the settings of the address for `job`. A setting is `null` if the job has its default.
  * The model is also `null` if it is too long for a link.
  */
-export function linkOfJob(job: JobSpec): Record<string, string | null> {
+export function jobLinkSettings(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = {
-    ...defaultsOf(job.job, job.strategy, job.measure),
+    ...jobDefaultsFor(job.job, job.strategy, job.measure),
     ...PAGE_JOB,
     job: DEFAULT_JOB.job,
   };
@@ -114,7 +122,7 @@ export function linkOfJob(job: JobSpec): Record<string, string | null> {
   const { data } = job;
   return {
     ...Object.fromEntries(settings),
-    model: job.model === usual.model || !fitsLink(job) ? null : modelInLink(job.model),
+    model: job.model === usual.model || !fitsJobLink(job) ? null : modelInLink(job.model),
     data: data.kind === 'url' ? data.url : null,
     source: sourceOf(job),
   };
@@ -142,12 +150,12 @@ function unpacked(text: string): unknown {
 function sourceOf({ job, data }: JobSpec): string | null {
   if (data.kind === 'shared') return HOST;
   if (data.kind === 'federated') return OWN;
-  return data.kind === 'files' && !readsFiles(job) ? TABS : null;
+  return data.kind === 'files' && !jobNeedsFiles(job) ? TABS : null;
 }
 
 /** Returns whether `job` always reads files. If so, its link needs no `source`. */
 function isOfFiles(job: unknown): boolean {
-  return JOB_NAMES.some((name) => name === job && readsFiles(name));
+  return JOB_NAMES.some((name) => name === job && jobNeedsFiles(name));
 }
 
 /**

@@ -3,24 +3,24 @@
  * links through the server cost.
  */
 import { isChosenByTabs, isCollectiveCodec, STRATEGIES } from '../../spec/job.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { algorithmProblem, bucketBytesOf } from './algorithm.ts';
-import { isFull, isOpen, isReady, isSpectating, theoreticalBytes } from './derive.ts';
-import type { Lobby } from './room.ts';
-import type { View } from './view.ts';
+import { hasMoreReadyThanRanks, isElasticRoom, isTabReady, isSpectating, theoreticalBytes } from './derive.ts';
+import type { LobbyState } from './room.ts';
+import type { TabView } from './view.ts';
 
 /** Returns sentences for a tab in the lobby that say what the current run means for it. */
-export function runFromOutside(view: View, lobby: Lobby): string {
-  const { outside, note } = messages.value.lobby;
+export function runFromOutside(view: TabView, lobby: LobbyState): string {
+  const { outside, note } = uiMessages.value.lobby;
   if (view.state === 'LINKING') return outside.connecting;
   // When this tab has prepared the run, it shows the page of the run instead of the lobby.
   if (view.state === 'SYNCING') return outside.preparing;
   const about = outside.phases[lobby.phase === 'RUNNING' || lobby.phase === 'PAUSED' ? lobby.phase : 'SYNCING'];
   if (isSpectating(view)) return note.sentences(about, outside.watching);
-  if (!isOpen(lobby)) return note.sentences(about, outside.next);
+  if (!isElasticRoom(lobby)) return note.sentences(about, outside.next);
   if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? outside.pausedByHost : outside.paused(lobby.waitingFor);
-  if (!isReady(view)) return note.sentences(about, outside.unready);
-  return note.sentences(about, isFull(lobby) ? outside.full : outside.soon);
+  if (!isTabReady(view)) return note.sentences(about, outside.unready);
+  return note.sentences(about, hasMoreReadyThanRanks(lobby) ? outside.full : outside.soon);
 }
 
 /**
@@ -28,8 +28,8 @@ export function runFromOutside(view: View, lobby: Lobby): string {
  *
  * @param files state of the files that this host chose.
  */
-export function startObstacle(lobby: Lobby, host: string | null, files: View['files'] = null): string | null {
-  const { obstacle } = messages.value.lobby;
+export function startObstacle(lobby: LobbyState, host: string | null, files: TabView['files'] = null): string | null {
+  const { obstacle } = uiMessages.value.lobby;
   const ready = lobby.members.filter((one) => one.device !== null);
   const isSpectator = lobby.spectators.some((one) => one.member === host);
   if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
@@ -40,20 +40,20 @@ export function startObstacle(lobby: Lobby, host: string | null, files: View['fi
     const isUnfit = (isChosenByTabs(data) || data.kind === 'shared') && (files?.problem ?? null) !== null;
     return isUnfit ? obstacle.unfit : obstacle.warming;
   }
-  if (isOpen(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);
+  if (isElasticRoom(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);
   const problem = algorithmProblem(lobby.job, ready.length);
   return problem === null ? null : obstacle.algorithm(problem);
 }
 
-export function startNote(lobby: Lobby): string {
-  const { note } = messages.value.lobby;
+export function startNote(lobby: LobbyState): string {
+  const { note } = uiMessages.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
-  if (unready.length > 0) return note.unready(unready, isOpen(lobby));
+  if (unready.length > 0) return note.unready(unready, isElasticRoom(lobby));
   if (lobby.members.length > 1) {
-    return note.sentences(note.all(lobby.members.length), isOpen(lobby) ? note.laterOpen : note.laterFixed);
+    return note.sentences(note.all(lobby.members.length), isElasticRoom(lobby) ? note.laterOpen : note.laterFixed);
   }
   const alone = lobby.spectators.length === 0 ? note.alone : note.oneAlone;
-  return isOpen(lobby) ? note.sentences(alone, note.laterOpen) : alone;
+  return isElasticRoom(lobby) ? note.sentences(alone, note.laterOpen) : alone;
 }
 
 /**
@@ -61,10 +61,10 @@ export function startNote(lobby: Lobby): string {
  * are, how long the server needs for the data of a step, and how to avoid that. Returns `null` if
  * no such pair is known.
  */
-export function serverNote({ served, members, nodes, job }: Lobby): string | null {
+export function serverNote({ served, members, nodes, job }: LobbyState): string | null {
   if (served === undefined || served.pairs === 0) return null;
   const { pairs, areAll, bytesPerSecond } = served;
-  const { note, server } = messages.value.lobby;
+  const { note, server } = uiMessages.value.lobby;
   const ready = members.filter((one) => one.device !== null).length;
   const n = Math.min(ready, nodes?.max ?? ready);
   const buckets = bucketBytesOf(job);

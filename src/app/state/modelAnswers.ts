@@ -5,7 +5,7 @@
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EventOf } from '../../protocol/events.ts';
 
-export type Prediction = EventOf<'prediction'>;
+export type PredictionAnswer = EventOf<'prediction'>;
 export type InspectionAnswer = EventOf<'inspection'>;
 export type GeneratedText = EventOf<'generated'>;
 
@@ -20,22 +20,22 @@ const PERIOD_MS = 1000;
  */
 const PERIOD_FACTOR = 20;
 
-const lastPrediction = signal<Prediction | null>(null);
+const lastPrediction = signal<PredictionAnswer | null>(null);
 const lastInspection = signal<InspectionAnswer | null>(null);
 const lastGenerated = signal<GeneratedText | null>(null);
 
-export const prediction: ReadonlySignal<Prediction | null> = lastPrediction;
-export const inspected: ReadonlySignal<InspectionAnswer | null> = lastInspection;
-export const generated: ReadonlySignal<GeneratedText | null> = lastGenerated;
+export const latestPrediction: ReadonlySignal<PredictionAnswer | null> = lastPrediction;
+export const latestInspection: ReadonlySignal<InspectionAnswer | null> = lastInspection;
+export const latestGeneratedText: ReadonlySignal<GeneratedText | null> = lastGenerated;
 
-export function setAnswer(event: Prediction | InspectionAnswer | GeneratedText): void {
+export function setModelAnswer(event: PredictionAnswer | InspectionAnswer | GeneratedText): void {
   if (event.type === 'prediction') lastPrediction.value = event;
   else if (event.type === 'generated') lastGenerated.value = event;
   else lastInspection.value = event;
 }
 
 /** Clears the answers at the start of another run. */
-export function clearAnswers(): void {
+export function clearModelAnswers(): void {
   lastPrediction.value = null;
   lastInspection.value = null;
   lastGenerated.value = null;

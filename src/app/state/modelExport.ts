@@ -22,7 +22,7 @@ interface ModelExport {
 const NOTHING: ModelExport = { format: null, problem: null, bestStep: null };
 
 const current = signal<ModelExport>(NOTHING);
-export const modelExport: ReadonlySignal<ModelExport> = current;
+export const modelExportState: ReadonlySignal<ModelExport> = current;
 
 /** The id of the latest request. Exports of a launcher have other ids. */
 let lastId = 0;
@@ -39,13 +39,13 @@ export function expectModelFile(format: ModelFormat, which: ModelVersion): numbe
   return ++lastId;
 }
 
-export function setModelFile({ id, file, problem }: EventOf<'exported'>): void {
+export function receiveModelFile({ id, file, problem }: EventOf<'exported'>): void {
   if (id !== lastId || current.peek().format === null) return;
   current.value = { format: null, problem, bestStep: file && wantsBest ? file.step : null };
   if (file) downloadFile(file.name, file.content);
 }
 
 /** Cancels a pending export, because its engine has stopped. */
-export function clearModelFile(): void {
+export function cancelModelExport(): void {
   current.value = NOTHING;
 }

@@ -3,16 +3,16 @@
  * room starts from.
  */
 import type { EventOf, LoadProgress } from '../../protocol/events.ts';
-import type { DataNote, Preview } from '../../spec/preview.ts';
+import type { DataNote, DataPreview } from '../../spec/preview.ts';
 
-export interface OriginView {
+export interface RunOriginView {
   /** Progress of reading the files that this tab shares with all other tabs. */
   reading: { bytes: number; total: number } | null;
   /**
    * The content of this tab's data files, or the problem with them. Both are `null` while the files
    * are read.
    */
-  files: { preview: Preview | null; problem: string | null } | null;
+  files: { preview: DataPreview | null; problem: string | null } | null;
   /** Progress of reading this tab's data files for their preview; `null` if none are read. */
   opening: LoadProgress | null;
   /**
@@ -29,7 +29,7 @@ export interface OriginView {
   weightNotes: readonly DataNote[];
 }
 
-export const initialOrigin: OriginView = {
+export const initialRunOriginView: RunOriginView = {
   reading: null,
   files: null,
   opening: null,
@@ -38,9 +38,9 @@ export const initialOrigin: OriginView = {
   weightNotes: [],
 };
 
-export type OriginEvent = EventOf<'reading' | 'opening' | 'preview' | 'checkpoint' | 'weights'>;
+export type RunOriginEvent = EventOf<'reading' | 'opening' | 'preview' | 'checkpoint' | 'weights'>;
 
-export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
+export function reduceRunOrigin(event: RunOriginEvent): Partial<RunOriginView> {
   switch (event.type) {
     case 'reading':
       return { reading: { bytes: event.bytes, total: event.total } };
@@ -62,11 +62,11 @@ export function reduceOrigin(event: OriginEvent): Partial<OriginView> {
  * But a run that only measures does not change the weights, so they stay the origin of the next
  * run.
  */
-export function withoutOrigin(origin: OriginView, onlyMeasures: boolean): Partial<OriginView> {
+export function withoutRunOrigin(origin: RunOriginView, onlyMeasures: boolean): Partial<RunOriginView> {
   return { resumesAfter: null, beginsWith: onlyMeasures ? origin.beginsWith : null };
 }
 
 /** Returns the origin after reading has failed: unfinished progress is cleared. */
-export function withoutPartialReading({ reading }: OriginView): Partial<OriginView> {
+export function withoutPartialReading({ reading }: RunOriginView): Partial<RunOriginView> {
   return { reading: reading?.bytes === reading?.total ? reading : null };
 }

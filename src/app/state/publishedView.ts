@@ -7,11 +7,11 @@ import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { assignRanks } from '../../protocol/seating.ts';
 import { pageHidden } from '../browser/env.ts';
 import { afterPress } from '../browser/press.ts';
-import { route } from './address.ts';
-import { isSoftware } from './derive.ts';
-import { people } from '../people.ts';
-import { titleOf } from './title.ts';
-import { initialView, type View } from './view.ts';
+import { pageRoute } from './address.ts';
+import { isSoftwareDevice } from './derive.ts';
+import { membersByRank } from '../people.ts';
+import { documentTitleOf } from './title.ts';
+import { initialTabView, type TabView } from './view.ts';
 
 /** Milliseconds between two redraws. If digits changed faster, nobody could read them. */
 const PUBLISH_MS = 200;
@@ -20,30 +20,30 @@ const THRIFTY_PUBLISH_MS = 500;
 /** Milliseconds between two updates of the title of a hidden tab. */
 const RETITLE_MS = 1000;
 
-const published = signal<View>(initialView);
-export const view: ReadonlySignal<View> = published;
+const published = signal<TabView>(initialTabView);
+export const tabView: ReadonlySignal<TabView> = published;
 
 /** Whether the CPU both trains and paints. The page then paints less often. */
-export const computesOnCpu = computed(() => isSoftware(view.value.device));
+export const computesOnCpu = computed(() => isSoftwareDevice(tabView.value.device));
 
-const ofRun = computed(() => view.value.run?.members ?? null);
-const ofLobby = computed(() => view.value.lobby?.members ?? null);
+const ofRun = computed(() => tabView.value.run?.members ?? null);
+const ofLobby = computed(() => tabView.value.lobby?.members ?? null);
 effect(() => {
-  people.value = ofRun.value ?? assignRanks(ofLobby.value ?? []);
+  membersByRank.value = ofRun.value ?? assignRanks(ofLobby.value ?? []);
 });
 
-let latest = initialView;
+let latest = initialTabView;
 let frame = 0;
 let waiting: ReturnType<typeof setTimeout> | null = null;
 let lastPublished = -Infinity;
 let retitling: ReturnType<typeof setTimeout> | null = null;
 
 /** Returns the view after the latest event, which may not be published yet. */
-export function latestView(): View {
+export function latestView(): TabView {
   return latest;
 }
 
-export function publishNow(next: View): void {
+export function publishViewNow(next: TabView): void {
   latest = next;
   publish();
 }
@@ -52,7 +52,7 @@ export function publishNow(next: View): void {
  * Publishes the view on a later frame. A change to another screen is published immediately, so that
  * a click cannot hit a button of the previous screen.
  */
-export function publishSoon(next: View): void {
+export function publishViewSoon(next: TabView): void {
   latest = next;
   const isElsewhere = (next.run === null) !== (published.peek().run === null);
   if (isElsewhere) publish();
@@ -66,7 +66,7 @@ function schedule(): void {
   if (pageHidden.peek()) {
     retitling ??= setTimeout(() => {
       retitling = null;
-      document.title = titleOf(latest, latest.room ?? route.peek().room, pageHidden.peek());
+      document.title = documentTitleOf(latest, latest.room ?? pageRoute.peek().room, pageHidden.peek());
     }, RETITLE_MS);
   }
   if (frame !== 0 || waiting !== null) return;

@@ -1,28 +1,28 @@
 /** State of this tab in its room: connection, device and members. */
-import type { Device } from '../../protocol/room.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
 import type {
   EventOf,
   LoadProgress,
   RankState,
   RankStatus,
-  Receiving,
+  StateReceiveProgress,
   ShaderProgress,
   WarmupStage,
 } from '../../protocol/events.ts';
 
-export type Lobby = Omit<EventOf<'room'>, 'type'>;
+export type LobbyState = Omit<EventOf<'room'>, 'type'>;
 
 export interface RoomView {
   state: RankState;
   connecting: RankStatus['connecting'];
   /** Whether the connection to the signaling server is lost. The engine then reconnects. */
   isServerAway: boolean;
-  device: Device | null;
+  device: ReportedDevice | null;
   /** The reason why the device does not use WebGPU; `null` if it does. */
   deviceNote: string | null;
   member: string | null;
   room: string | null;
-  lobby: Lobby | null;
+  lobby: LobbyState | null;
   /** The stage of the engine's preparation; `null` if it prepares nothing. */
   warmup: WarmupStage | null;
   /** The shaders that are being compiled; `null` before they are known. */
@@ -33,10 +33,10 @@ export interface RoomView {
    * The part of the run's state that this newcomer has received; `null` if it does not receive
    * state.
    */
-  received: Receiving | null;
+  received: StateReceiveProgress | null;
 }
 
-export const initialRoom: RoomView = {
+export const initialRoomView: RoomView = {
   state: 'OFFLINE',
   connecting: [],
   isServerAway: false,
@@ -52,13 +52,13 @@ export const initialRoom: RoomView = {
 };
 
 /** Returns whether a member's device is open and its data are loaded. */
-export function hasDevice(lobby: Lobby | null, id: string | null): boolean {
+export function hasDevice(lobby: LobbyState | null, id: string | null): boolean {
   return (lobby?.members.find(({ member }) => member === id)?.device ?? null) !== null;
 }
 
-export type RoomEvent = EventOf<'state' | 'device' | 'admitted' | 'room' | 'warmup'>;
+export type RoomViewEvent = EventOf<'state' | 'device' | 'admitted' | 'room' | 'warmup'>;
 
-export function reduceRoom(room: RoomView, event: RoomEvent): Partial<RoomView> {
+export function reduceRoomView(room: RoomView, event: RoomViewEvent): Partial<RoomView> {
   switch (event.type) {
     case 'state': {
       const { state, connecting, isServerAway } = event;

@@ -13,7 +13,7 @@ import { KERNEL_CHOICES, type KernelChoice } from '../../spec/names.ts';
 /** Pages whose name is their address. */
 const PAGES = ['new', 'lesson', 'pipeline', 'network', 'recording', 'simulated'] as const;
 
-export interface Route {
+export interface PageRoute {
   page: 'home' | 'join' | (typeof PAGES)[number];
   /** The room to join, on the join page. */
   room: string | null;
@@ -31,7 +31,7 @@ export interface Route {
   query: URLSearchParams;
 }
 
-export function parseRoute(hash: string): Route {
+export function parsePageRoute(hash: string): PageRoute {
   const text = hash.replace(/^#\/?/, '');
   const cut = text.indexOf('?');
   const place = decode(cut < 0 ? text : text.slice(0, cut)).trim();
@@ -82,7 +82,7 @@ const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 /** Settings that links to every page may have. */
 export const PAGE_SETTINGS: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
 
-export function viewSettings(query: URLSearchParams): Record<string, string> {
+export function appearanceFromQuery(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
     VIEW_SETTINGS.flatMap((name) => {
       const value = query.get(name);
@@ -92,13 +92,13 @@ export function viewSettings(query: URLSearchParams): Record<string, string> {
 }
 
 /** Parts of the pages that a link can hide, for example for a class. */
-export const HIDEABLE_PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'inspection'] as const;
-export type HideablePart = (typeof HIDEABLE_PARTS)[number];
+export const HIDEABLE_PAGE_PARTS = ['job', 'player', 'grid', 'curves', 'timeline', 'ranks', 'inspection'] as const;
+export type HideablePagePart = (typeof HIDEABLE_PAGE_PARTS)[number];
 
 /** Returns the parts that a setting such as `hide=grid,ranks` hides. Unknown names are ignored. */
-export function hiddenParts(query: URLSearchParams): ReadonlySet<HideablePart> {
+export function hiddenPartsFromQuery(query: URLSearchParams): ReadonlySet<HideablePagePart> {
   const named = new Set((query.get('hide') ?? '').split(','));
-  return new Set(HIDEABLE_PARTS.filter((part) => named.has(part)));
+  return new Set(HIDEABLE_PAGE_PARTS.filter((part) => named.has(part)));
 }
 
 /**
@@ -113,7 +113,7 @@ export function roomLink(
 }
 
 /** Returns an integer of a setting if it is within bounds, otherwise the default. */
-export function numberIn(
+export function integerFromQuery(
   query: URLSearchParams,
   name: string,
   [least, usual, most]: readonly [number, number, number],

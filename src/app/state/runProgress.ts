@@ -1,27 +1,27 @@
 /**
  * State of the progress of a run: steps, evaluations, samples of text, checkpoints, and the result.
  */
-import type { Confusion } from '../../protocol/confusion.ts';
+import type { ConfusionMatrix } from '../../protocol/confusion.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { EventOf } from '../../protocol/events.ts';
-import { allMetrics, type Metrics } from '../../spec/measures.ts';
-import { append, emptySeries, type Series } from './series.ts';
+import { metricsWithAccuracy, type MetricValues } from '../../spec/measures.ts';
+import { appendToCurve, emptyCurveSeries, type CurveSeries } from './series.ts';
 
 export type StepView = Omit<EventOf<'step'>, 'type'>;
 
-export type Sample = Omit<EventOf<'sample'>, 'type'>;
+export type TextSampleView = Omit<EventOf<'sample'>, 'type'>;
 
-export interface Evaluation {
+export interface EvaluationView {
   step: number;
   at: number;
   loss: number;
   /** Metrics other than the loss. There is at least one. */
-  metrics: Metrics;
+  metrics: MetricValues;
   samples: number;
 }
 
-export interface RunProgress {
-  losses: Series;
+export interface RunProgressView {
+  losses: CurveSeries;
   /** The first step that this tab took part in. */
   firstStep: number | null;
   last: StepView | null;
@@ -38,16 +38,16 @@ export interface RunProgress {
    * latest step.
    */
   since: number;
-  evaluations: readonly Evaluation[];
+  evaluations: readonly EvaluationView[];
   /** Confusion matrix of the latest evaluation of all held-out samples, which was after `step`. */
-  confusion: (Confusion & { step: number }) | null;
+  confusion: (ConfusionMatrix & { step: number }) | null;
   /** Texts that a language model wrote, newest last. */
-  samples: readonly Sample[];
+  samples: readonly TextSampleView[];
   result: RunResult | null;
 }
 
-export const initialProgress: RunProgress = {
-  losses: emptySeries,
+export const initialRunProgressView: RunProgressView = {
+  losses: emptyCurveSeries,
   firstStep: null,
   last: null,
   recent: [],
@@ -69,9 +69,9 @@ const MAX_EVALUATIONS = 1000;
 /** The number of checkpoints that are stored as marks of a chart. */
 const MAX_SAVES = 50;
 
-export type ProgressEvent = EventOf<'step' | 'evaluation' | 'confusion' | 'sample' | 'saved' | 'finished'>;
+export type RunProgressEvent = EventOf<'step' | 'evaluation' | 'confusion' | 'sample' | 'saved' | 'finished'>;
 
-export function reduceProgress(progress: RunProgress, event: ProgressEvent): Partial<RunProgress> {
+export function reduceRunProgress(progress: RunProgressView, event: RunProgressEvent): Partial<RunProgressView> {
   switch (event.type) {
     case 'step':
       return withStep(progress, event);
@@ -96,7 +96,7 @@ export function reduceProgress(progress: RunProgress, event: ProgressEvent): Par
   }
 }
 
-function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunProgress> {
+function withStep(progress: RunProgressView, event: EventOf<'step'>): Partial<RunProgressView> {
   const { step, epoch, offset, loss, samples, ms } = event;
   const { last, evaluations, confusion } = progress;
   const since = last !== null && progress.since + event.at < last.at ? last.at : progress.since;
@@ -105,7 +105,7 @@ function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunPro
   return {
     since,
     firstStep: progress.firstStep ?? step,
-    losses: append(progress.losses, { step, at: newest.at, value: loss }),
+    losses: appendToCurve(progress.losses, { step, at: newest.at, value: loss }),
     last: newest,
     recent: [...earlier, newest],
     // If a run restarts from an earlier step, the steps after that step are evaluated again.
@@ -116,9 +116,9 @@ function withStep(progress: RunProgress, event: EventOf<'step'>): Partial<RunPro
   };
 }
 
-function withEvaluation(progress: RunProgress, event: EventOf<'evaluation'>): Partial<RunProgress> {
+function withEvaluation(progress: RunProgressView, event: EventOf<'evaluation'>): Partial<RunProgressView> {
   const { step, loss, samples } = event;
-  const metrics = allMetrics(event);
+  const metrics = metricsWithAccuracy(event);
   if (Object.keys(metrics).length === 0) return {};
   const at = progress.last?.at ?? 0;
   const all = [...progress.evaluations.filter((one) => one.step < step), { step, at, loss, metrics, samples }];

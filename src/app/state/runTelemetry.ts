@@ -2,7 +2,7 @@
  * State of the reports of ranks about one generation of a run: links, the trace of an all-reduce,
  * statistics and hashes.
  */
-import { ownStepsOf } from '../../collectives/plans/planSteps.ts';
+import { planStepNumbersOfRank } from '../../collectives/plans/planSteps.ts';
 import type { EventOf, RankTelemetry } from '../../protocol/events.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
@@ -31,7 +31,7 @@ interface Statistics {
   isCarried?: true;
 }
 
-export interface RunTelemetry {
+export interface RunTelemetryView {
   /** The links of this rank, by the rank of the neighbour. */
   links: Readonly<Record<number, LinkView>>;
   /**
@@ -66,7 +66,7 @@ export interface RunTelemetry {
   hashes: { step: number; hashes: readonly string[]; agree: boolean } | null;
 }
 
-export const initialTelemetry: RunTelemetry = {
+export const initialRunTelemetryView: RunTelemetryView = {
   links: {},
   distribution: null,
   pipeline: null,
@@ -85,7 +85,7 @@ export const initialTelemetry: RunTelemetry = {
 /** The number of steps that the timeline stores. */
 export const LANE_STEPS = 32;
 
-export type TelemetryEvent = EventOf<
+export type RunTelemetryEvent = EventOf<
   | 'link'
   | 'distribution'
   | 'pipeline'
@@ -105,7 +105,10 @@ interface OwnRank {
   worldSize: number;
 }
 
-export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEvent): Partial<RunTelemetry> {
+export function reduceRunTelemetry(
+  run: RunTelemetryView & OwnRank,
+  event: RunTelemetryEvent,
+): Partial<RunTelemetryView> {
   switch (event.type) {
     case 'link': {
       const { up, route, roundTripMs } = event;
@@ -138,7 +141,7 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
       // `run.algorithm` is the algorithm that sends the most bytes. Small buckets may use a
       // different one.
       const isMinor = run.algorithm !== null && run.algorithm !== algorithm;
-      return isMinor || !isComplete(trace, run) ? {} : { trace };
+      return isMinor || !isTraceComplete(trace, run) ? {} : { trace };
     }
     case 'segments':
       return { ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
@@ -168,7 +171,7 @@ export function reduceTelemetry(run: RunTelemetry & OwnRank, event: TelemetryEve
  * them, tables stay filled until the first exchange of the new generation.
  */
 export function carriedStatistics(
-  { statistics, members: before }: Pick<RunTelemetry, 'statistics'> & { members: readonly RosterEntry[] },
+  { statistics, members: before }: Pick<RunTelemetryView, 'statistics'> & { members: readonly RosterEntry[] },
   members: readonly RosterEntry[],
 ): Statistics | null {
   if (statistics === null) return null;
@@ -183,11 +186,11 @@ export function carriedStatistics(
  * Returns whether the trace has exactly the steps of the rank's plan. A trace of another world size
  * does not have them.
  */
-export function isComplete(
+export function isTraceComplete(
   { algorithm, hops }: RecordedTrace,
   { rank, worldSize }: Pick<OwnRank, 'rank' | 'worldSize'>,
 ): boolean {
-  const steps = worldSize < 2 ? [] : ownStepsOf(algorithm, worldSize, rank);
+  const steps = worldSize < 2 ? [] : planStepNumbersOfRank(algorithm, worldSize, rank);
   return (
     steps.length > 0 &&
     hops.length === steps.length &&

@@ -2,13 +2,13 @@
 import { signal, type ReadonlySignal } from '@preact/signals';
 import { Checkpoints, isSameRun, type CheckpointList } from '../../engine/storage/checkpoints.ts';
 import type { CheckpointMeta } from '../../formats/checkpoint.ts';
-import { messageOf } from '../../util/errors.ts';
+import { errorMessageOf } from '../../util/errors.ts';
 
 /** The checkpoints of one run, newest first. */
-export type SavedRun = readonly [CheckpointMeta, ...CheckpointMeta[]];
+export type SavedRunCheckpoints = readonly [CheckpointMeta, ...CheckpointMeta[]];
 
 interface SavedRuns {
-  runs: readonly SavedRun[];
+  runs: readonly SavedRunCheckpoints[];
   damaged: CheckpointList['damaged'];
   /** The error of the storage; `null` without an error. */
   problem: string | null;
@@ -24,7 +24,7 @@ export const savedRuns: ReadonlySignal<SavedRuns> = found;
 const unreadable = new Map<string, string>();
 
 /** Groups checkpoints by room and job. Their order, newest first, does not change. */
-export function runsOf(checkpoints: readonly CheckpointMeta[]): SavedRun[] {
+export function groupCheckpointsByRun(checkpoints: readonly CheckpointMeta[]): SavedRunCheckpoints[] {
   const runs: [CheckpointMeta, ...CheckpointMeta[]][] = [];
   for (const one of checkpoints) {
     const run = runs.find(([latest]) => isSameRun(latest, one));
@@ -39,7 +39,7 @@ export async function lookForRuns(): Promise<void> {
   try {
     const { checkpoints, damaged } = await (await Checkpoints.open()).list();
     found.value = {
-      runs: runsOf(checkpoints.filter(({ id }) => !unreadable.has(id))),
+      runs: groupCheckpointsByRun(checkpoints.filter(({ id }) => !unreadable.has(id))),
       damaged: [
         ...damaged,
         ...checkpoints.flatMap(({ id }) => (unreadable.has(id) ? [{ id, reason: unreadable.get(id)! }] : [])),
@@ -57,7 +57,7 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
     for (const id of ids) await checkpoints.remove(id);
     await lookForRuns();
   } catch (error) {
-    found.value = { ...found.value, problem: messageOf(error) };
+    found.value = { ...found.value, problem: errorMessageOf(error) };
   }
 }
 
@@ -65,13 +65,13 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
  * Returns the latest undamaged checkpoint of a run; `null` if all are damaged. Damaged checkpoints
  * that it finds are shown as damaged when the runs are looked up again.
  */
-export async function latestWhole(run: SavedRun): Promise<CheckpointMeta | null> {
+export async function latestWhole(run: SavedRunCheckpoints): Promise<CheckpointMeta | null> {
   for (const meta of run) {
     try {
       await (await Checkpoints.open()).load(meta.id);
       return meta;
     } catch (error) {
-      unreadable.set(meta.id, messageOf(error));
+      unreadable.set(meta.id, errorMessageOf(error));
     }
   }
   await lookForRuns();

@@ -4,47 +4,47 @@
  * and new points have equal weight.
  */
 
-export interface Point {
+export interface CurvePoint {
   step: number;
   /** Milliseconds since the run began. */
   at: number;
   value: number;
 }
 
-export interface Series {
+export interface CurveSeries {
   /** The number of samples in a point, a power of two. */
   stride: number;
-  points: readonly Point[];
+  points: readonly CurvePoint[];
   /** The samples that are not yet in a point. */
-  pending: readonly Point[];
+  pending: readonly CurvePoint[];
 }
 
 /** The largest number of points. More are useless, because a chart has fewer pixels. */
 const MAX_POINTS = 4096;
 
-export const emptySeries: Series = { stride: 1, points: [], pending: [] };
+export const emptyCurveSeries: CurveSeries = { stride: 1, points: [], pending: [] };
 
 /**
  * Returns `series` with one more sample. If its step is not after the latest step, the run has
  * restarted. Then the sample replaces all samples from its step on.
  */
-export function append(series: Series, sample: Point, max: number = MAX_POINTS): Series {
-  const kept = truncate(series, sample.step);
+export function appendToCurve(series: CurveSeries, sample: CurvePoint, max: number = MAX_POINTS): CurveSeries {
+  const kept = truncateCurve(series, sample.step);
   const pending = [...kept.pending, sample];
   if (pending.length < kept.stride) return { ...kept, pending };
   const points = [...kept.points, mean(pending)];
   if (points.length < max) return { ...kept, points, pending: [] };
-  const merged: Point[] = [];
+  const merged: CurvePoint[] = [];
   for (let i = 0; i + 1 < points.length; i += 2) merged.push(mean([points[i]!, points[i + 1]!]));
   const rest = points.length % 2 === 1 ? [points.at(-1)!] : [];
   return { stride: kept.stride * 2, points: [...merged, ...rest], pending: [] };
 }
 
 /** Returns `series` without the samples of `step` and of later steps. */
-export function truncate(series: Series, step: number): Series {
+export function truncateCurve(series: CurveSeries, step: number): CurveSeries {
   const last = series.pending.at(-1) ?? series.points.at(-1);
   if (last === undefined || last.step < step) return series;
-  const before = (point: Point) => point.step < step;
+  const before = (point: CurvePoint) => point.step < step;
   return { ...series, points: series.points.filter(before), pending: series.pending.filter(before) };
 }
 
@@ -54,7 +54,7 @@ export function truncate(series: Series, step: number): Series {
  *
  * @param weight the weight of the previous average, 0 <= weight < 1.
  */
-export function smooth(values: readonly number[], weight: number): number[] {
+export function smoothCurve(values: readonly number[], weight: number): number[] {
   const forward = movingAverage(values, weight);
   const backward = movingAverage(values.toReversed(), weight).toReversed();
   return forward.map((value, i) => (value + backward[i]!) / 2);
@@ -78,12 +78,12 @@ function movingAverage(values: readonly number[], weight: number): number[] {
  * Returns the smoothing weight for a curve of `count` points. The line averages about a twentieth
  * of the points, but at most 50 points. A curve of up to 20 points is not smoothed.
  */
-export function smoothingFor(count: number): number {
+export function smoothingWeightFor(count: number): number {
   return 1 - 1 / Math.min(50, Math.max(1, count / 20));
 }
 
 /** Returns the mean of samples. Its step and time are those of the last sample. */
-function mean(points: readonly Point[]): Point {
+function mean(points: readonly CurvePoint[]): CurvePoint {
   const last = points.at(-1)!;
   const value = points.reduce((sum, point) => sum + point.value, 0) / points.length;
   return { step: last.step, at: last.at, value };

@@ -13,20 +13,20 @@ import { downloadJson } from '../../util/download.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
 import { afterPress } from '../browser/press.ts';
-import { launcherOrigin, offerToLauncher } from './launcherFiles.ts';
-import { clearModelFile, setModelFile } from './modelExport.ts';
-import { setAnswer } from './modelAnswers.ts';
-import { remembered } from '../browser/remembered.ts';
+import { runOriginOfLauncher, offerToLauncher } from './launcherFiles.ts';
+import { cancelModelExport, receiveModelFile } from './modelExport.ts';
+import { setModelAnswer } from './modelAnswers.ts';
+import { localStorageValue } from '../browser/remembered.ts';
 import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
-import { messages } from '../locales/index.ts';
-import { route, showRoomInAddress } from './address.ts';
+import { uiMessages } from '../locales/index.ts';
+import { pageRoute, showRoomInAddress } from './address.ts';
 import { simulatedAlgorithm } from './algorithm.ts';
-import { isUnderWay } from './derive.ts';
-import { latestView, publishNow, publishSoon, view } from './publishedView.ts';
-import { numberIn, parseRoute, type Route } from './route.ts';
-import { titleOf } from './title.ts';
-import { initialView, reduce, withoutRun } from './view.ts';
+import { isRunUnderWay } from './derive.ts';
+import { latestView, publishViewNow, publishViewSoon, tabView } from './publishedView.ts';
+import { integerFromQuery, parsePageRoute, type PageRoute } from './route.ts';
+import { documentTitleOf } from './title.ts';
+import { initialTabView, reduceTabView, tabViewWithoutRun } from './view.ts';
 
 declare global {
   /**
@@ -55,24 +55,24 @@ const LAUNCHERS_ID = 0;
 const NAMELESS = 'tab';
 
 /** Whether a room is being created or joined. */
-export const entering = signal(false);
+export const isEnteringRoom = signal(false);
 
 /** Whether the page is visible and shows a run that is not paused. */
 export const isWatching = computed(() => {
-  const { lobby } = view.value;
-  return isUnderWay(view.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
+  const { lobby } = tabView.value;
+  return isRunUnderWay(tabView.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
 
-type Screen = Route['page'] | 'lobby' | 'run';
+type Screen = PageRoute['page'] | 'lobby' | 'run';
 
-export const screen = computed<Screen>(() => {
-  if (view.value.run !== null) return 'run';
-  if (view.value.lobby !== null) return 'lobby';
-  return route.value.page;
+export const currentScreen = computed<Screen>(() => {
+  if (tabView.value.run !== null) return 'run';
+  if (tabView.value.lobby !== null) return 'lobby';
+  return pageRoute.value.page;
 });
 
-const storedName = remembered('peergrad.name');
-export const name = signal(route.peek().name ?? storedName.get() ?? '');
+const storedName = localStorageValue('peergrad.name');
+export const ownMemberName = signal(pageRoute.peek().name ?? storedName.get() ?? '');
 
 let engine: Engine | null = null;
 /** The number of the current engine. Events of stopped engines are ignored. */
@@ -102,8 +102,8 @@ export function createRoom(
 }
 
 /** Joins with the settings in the address, and with the file of the launcher, if any. */
-export async function joinByItself(room: string): Promise<void> {
-  const origin = await launcherOrigin();
+export async function joinRoomFromAddress(room: string): Promise<void> {
+  const origin = await runOriginOfLauncher();
   joinRoom(room, origin === null ? {} : { origin });
 }
 
@@ -115,12 +115,12 @@ export function joinRoom(room: string, options: { isSpectator?: boolean; origin?
 }
 
 function ownName(): string {
-  return name.peek().trim() || NAMELESS;
+  return ownMemberName.peek().trim() || NAMELESS;
 }
 
 /** Returns the rank that the address requests, if any, and the kernels of this tab. */
 function ownSettings(): { rank?: number; kernels: KernelChoice } {
-  const { rank, kernels } = route.peek();
+  const { rank, kernels } = pageRoute.peek();
   return rank === null ? { kernels } : { rank, kernels };
 }
 
@@ -133,24 +133,24 @@ const SIMULATED_STEP_MS = 400;
  * Shows a simulated run with the settings in the address. The run advances while the page is
  * visible.
  */
-export function simulate(): void {
-  const { query } = route.peek();
-  const ranks = numberIn(query, 'ranks', [2, 32, MAX_SIMULATED_RANKS]);
+export function showSimulatedRun(): void {
+  const { query } = pageRoute.peek();
+  const ranks = integerFromQuery(query, 'ranks', [2, 32, MAX_SIMULATED_RANKS]);
   const { algorithm, problem } = simulatedAlgorithm(query, ranks);
-  const note = messages.peek().run.simulated(ranks);
+  const note = uiMessages.peek().run.simulated(ranks);
   const { beginning, next } = simulatedRun(
     ranks,
-    numberIn(query, 'seed', [0, 1, 2 ** 31]),
+    integerFromQuery(query, 'seed', [0, 1, 2 ** 31]),
     algorithm,
-    problem === null ? note : messages.peek().run.simulatedRing(note, problem),
+    problem === null ? note : uiMessages.peek().run.simulatedRing(note, problem),
   );
   stop();
   const mine = session;
-  publishNow(beginning.reduce(reduce, initialView));
+  publishViewNow(beginning.reduce(reduceTabView, initialTabView));
   const timer = setInterval(() => {
     if (session !== mine) return clearInterval(timer);
     if (pageHidden.peek()) return;
-    publishSoon(next().reduce(reduce, latestView()));
+    publishViewSoon(next().reduce(reduceTabView, latestView()));
   }, SIMULATED_STEP_MS);
 }
 
@@ -161,7 +161,7 @@ export function simulate(): void {
 export function downloadRecording(): void {
   saveRecording = true;
   if (engine === null) takeRecording(latestView().recording);
-  else send({ type: 'recording' });
+  else sendToEngine({ type: 'recording' });
 }
 
 function takeRecording(recording: FlightRecording | null): void {
@@ -170,10 +170,10 @@ function takeRecording(recording: FlightRecording | null): void {
 }
 
 /** Leaves the room and shows the front page. */
-export function leave(): void {
-  send({ type: 'leave' });
+export function leaveRoom(): void {
+  sendToEngine({ type: 'leave' });
   stop();
-  publishNow(initialView);
+  publishViewNow(initialTabView);
   location.hash = '';
 }
 
@@ -186,23 +186,23 @@ export function leave(): void {
 export function closeRun(shown: number | null): void {
   const latest = latestView();
   if (latest.member === null) stop();
-  publishNow(latest.member === null ? initialView : withoutRun(latest, shown));
+  publishViewNow(latest.member === null ? initialTabView : tabViewWithoutRun(latest, shown));
 }
 
 export function dismissFailure(): void {
-  publishNow({ ...latestView(), failure: null });
+  publishViewNow({ ...latestView(), failure: null });
 }
 
 /** Keeps the title of the document up to date. */
-export function followTitle(): void {
+export function keepTitleUpdated(): void {
   effect(() => {
-    document.title = titleOf(view.value, view.value.room ?? route.value.room, pageHidden.value);
+    document.title = documentTitleOf(tabView.value, tabView.value.room ?? pageRoute.value.room, pageHidden.value);
   });
 }
 
 /** Tells the engine whether this page is hidden, and whether somebody may see it. */
-export function followVisibility(): void {
-  effect(() => send(visibilityOf(pageHidden.value)));
+export function reportVisibilityToEngine(): void {
+  effect(() => sendToEngine(visibilityOf(pageHidden.value)));
 }
 
 function visibilityOf(isHidden: boolean): EngineCommand {
@@ -213,7 +213,7 @@ function visibilityOf(isHidden: boolean): EngineCommand {
  * Tells the engine when the machine may have slept or changed its network. Not every browser has
  * events for both, so the engine also notices late timers.
  */
-export function followWakes(): void {
+export function reportWakesToEngine(): void {
   addEventListener('online', wake);
   // https://wicg.github.io/page-lifecycle/: the browser had frozen the page.
   document.addEventListener('resume', wake);
@@ -233,26 +233,26 @@ export function reloadWhenRestored(): void {
 }
 
 /** Follows changes of the address. A link of another room makes this tab leave its room. */
-export function followAddress(): void {
+export function reactToAddressChanges(): void {
   addEventListener('hashchange', () => {
-    const next = parseRoute(location.hash);
+    const next = parsePageRoute(location.hash);
     const latest = latestView();
     const isElsewhere = latest.room === null ? latest.run !== null : next.room !== latest.room;
     if (isElsewhere && next.page !== 'simulated') {
       stop();
-      publishNow(initialView);
+      publishViewNow(initialTabView);
     }
-    if (next.name !== null) name.value = next.name;
-    route.value = next;
-    if (next.page === 'simulated') simulate();
+    if (next.name !== null) ownMemberName.value = next.name;
+    pageRoute.value = next;
+    if (next.page === 'simulated') showSimulatedRun();
   });
 }
 
 function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): void {
   storedName.set(command.name);
   stop();
-  publishNow(initialView);
-  entering.value = true;
+  publishViewNow(initialTabView);
+  isEnteringRoom.value = true;
   const mine = session;
   engine = startEngine((event) => {
     globalThis.peergradReport?.(event);
@@ -260,44 +260,45 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
       if (session === mine) onevent(event);
     });
   });
-  if (globalThis.peergradCheckpointBarrier) send({ type: 'checkpoint-barrier' });
+  if (globalThis.peergradCheckpointBarrier) sendToEngine({ type: 'checkpoint-barrier' });
   engine.send(command);
-  send(visibilityOf(pageHidden.peek()));
+  sendToEngine(visibilityOf(pageHidden.peek()));
 }
 
 function onevent(event: EngineEvent): void {
-  if (event.type === 'prediction' || event.type === 'inspection' || event.type === 'generated') return setAnswer(event);
+  if (event.type === 'prediction' || event.type === 'inspection' || event.type === 'generated')
+    return setModelAnswer(event);
   if (event.type === 'exported') {
     if (event.id === LAUNCHERS_ID && event.file) offerToLauncher(event.file.content);
-    return setModelFile(event);
+    return receiveModelFile(event);
   }
-  publishSoon(reduce(latestView(), event));
+  publishViewSoon(reduceTabView(latestView(), event));
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {
     showRoomInAddress(event.room);
     if (event.hostKey !== null) keepHostKey(event.room, event.hostKey);
   }
   if (event.type === 'hostKey') keepHostKey(event.room, event.hostKey);
-  if (event.type === 'room' || event.type === 'generation' || event.type === 'failed') entering.value = false;
+  if (event.type === 'room' || event.type === 'generation' || event.type === 'failed') isEnteringRoom.value = false;
   if (event.type === 'failed' && event.fatal) stop();
 }
 
 /** Installs the functions that a launcher calls. */
-export function serveLauncher(): void {
+export function installLauncherFunctions(): void {
   if (globalThis.peergradReport === undefined) return;
-  globalThis.peergradExport = (format) => send({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
-  globalThis.peergradCheckpointSaved = (step) => send({ type: 'checkpoint-saved', step });
+  globalThis.peergradExport = (format) => sendToEngine({ type: 'export', id: LAUNCHERS_ID, format, which: 'best' });
+  globalThis.peergradCheckpointSaved = (step) => sendToEngine({ type: 'checkpoint-saved', step });
 }
 
 function wake(): void {
-  send({ type: 'wake' });
+  sendToEngine({ type: 'wake' });
 }
 
 /**
  * Sends a command to the engine, if there is one. modelAnswers.ts receives the model's answers, and
  * modelExport.ts receives exported files.
  */
-export function send(command: EngineCommand): void {
+export function sendToEngine(command: EngineCommand): void {
   engine?.send(command);
 }
 
@@ -305,8 +306,8 @@ function stop(): void {
   const old = engine;
   engine = null;
   session++;
-  entering.value = false;
+  isEnteringRoom.value = false;
   saveRecording = false;
-  clearModelFile();
+  cancelModelExport();
   old?.stop();
 }

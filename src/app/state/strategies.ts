@@ -1,13 +1,13 @@
 /** Decides what the page can show for a strategy; pure. */
 import {
   ALL_REDUCE_NAMES,
-  whyAlgorithmDoesNotFit,
+  whyAlgorithmCannotRun,
   type AllReduceName,
   type RunAlgorithm,
 } from '../../spec/algorithms.ts';
 import { isCollectiveCodec, STRATEGIES, type JobSpec } from '../../spec/job.ts';
 import { encodesHops } from '../../spec/plan.ts';
-import { messages } from '../locales/index.ts';
+import { uiMessages } from '../locales/index.ts';
 import { mainAlgorithm } from './algorithm.ts';
 
 /**
@@ -19,7 +19,7 @@ export function reportsOwnLossOnly({ measure, strategy }: JobSpec, worldSize: nu
 }
 
 /** The picture of a run without an all-reduce of gradients. */
-export interface Instead {
+export interface PictureWithoutAllReduce {
   /** The lines to draw: between rank 0 and each other rank, or none. */
   lines: 'star' | 'none';
   words: string;
@@ -33,13 +33,13 @@ export interface Instead {
  *   that a run would use.
  * @param bucketBytes sizes of the buckets; `null` until they are known.
  */
-export function pictureOf(
+export function pictureOfJob(
   { measure, strategy, syncEvery, algorithm, codec, shardOptimizer }: JobSpec,
   worldSize: number,
   used: RunAlgorithm | null,
   bucketBytes: readonly number[] | null,
-): AllReduceName | Instead {
-  const { strategies, insteadOfGradients, insteadOfTraining } = messages.value.job;
+): AllReduceName | PictureWithoutAllReduce {
+  const { strategies, insteadOfGradients, insteadOfTraining } = uiMessages.value.job;
   if (measure === 'methods') return { lines: 'none', words: insteadOfTraining };
   const words = strategies[strategy].instead;
   if (words !== null) {
@@ -50,7 +50,7 @@ export function pictureOf(
   if (known !== undefined) return known;
   if (shardOptimizer) return 'ring';
   // If the ranks cannot run the job's algorithm, they use the ring.
-  if (algorithm !== 'auto') return whyAlgorithmDoesNotFit(algorithm, worldSize) === null ? algorithm : 'ring';
+  if (algorithm !== 'auto') return whyAlgorithmCannotRun(algorithm, worldSize) === null ? algorithm : 'ring';
   if (bucketBytes === null || worldSize < 2) return 'ring';
   return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));
 }

@@ -5,14 +5,20 @@
  */
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import type { NoticeText } from '../../protocol/notices.ts';
+import type { NoticeMessage } from '../../protocol/notices.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { MethodComparison, RunResult } from '../../protocol/runResult.ts';
-import { initialOrigin, reduceOrigin, withoutOrigin, withoutPartialReading, type OriginView } from './origin.ts';
-import { initialRoom, reduceRoom, type RoomView } from './room.ts';
-import { runAtGeneration, type Run } from './run.ts';
-import { reduceProgress } from './runProgress.ts';
-import { reduceTelemetry } from './runTelemetry.ts';
+import {
+  initialRunOriginView,
+  reduceRunOrigin,
+  withoutRunOrigin,
+  withoutPartialReading,
+  type RunOriginView,
+} from './origin.ts';
+import { initialRoomView, reduceRoomView, type RoomView } from './room.ts';
+import { shownRunAtGeneration, type ShownRun } from './run.ts';
+import { reduceRunProgress } from './runProgress.ts';
+import { reduceRunTelemetry } from './runTelemetry.ts';
 
 export interface ModelSizes {
   parameters: number;
@@ -23,31 +29,31 @@ export interface ModelSizes {
   testSamples: number;
 }
 
-export interface Failure extends NoticeText {
+export interface FailureView extends NoticeMessage {
   name: string;
   fatal: boolean;
 }
 
-export interface View extends RoomView, OriginView {
+export interface TabView extends RoomView, RunOriginView {
   model: ModelSizes | null;
-  run: Run | null;
+  run: ShownRun | null;
   /**
    * The latest comparison of methods in this room, with the job and the world size that were
    * measured.
    */
   compared: { job: JobSpec; worldSize: number; methods: MethodComparison } | null;
   /** A notice about something that does not stop the run. */
-  note: NoticeText | null;
+  note: NoticeMessage | null;
   /** Why the current run continues without this tab for a while; `null` if it does not. */
-  suspension: NoticeText | null;
-  failure: Failure | null;
+  suspension: NoticeMessage | null;
+  failure: FailureView | null;
   /** The latest flight recording that the engine has sent. */
   recording: FlightRecording | null;
 }
 
-export const initialView: View = {
-  ...initialRoom,
-  ...initialOrigin,
+export const initialTabView: TabView = {
+  ...initialRoomView,
+  ...initialRunOriginView,
   model: null,
   run: null,
   compared: null,
@@ -57,30 +63,34 @@ export const initialView: View = {
   recording: null,
 };
 
-export function reduce(view: View, event: EngineEvent): View {
+export function reduceTabView(view: TabView, event: EngineEvent): TabView {
   switch (event.type) {
     case 'state':
     case 'device':
     case 'warmup':
-      return { ...view, ...reduceRoom(view, event) };
+      return { ...view, ...reduceRoomView(view, event) };
     case 'room':
-      return { ...view, ...reduceRoom(view, event), suspension: event.phase === 'FORMING' ? null : view.suspension };
+      return {
+        ...view,
+        ...reduceRoomView(view, event),
+        suspension: event.phase === 'FORMING' ? null : view.suspension,
+      };
     case 'admitted':
-      return { ...view, ...reduceRoom(view, event), failure: null };
+      return { ...view, ...reduceRoomView(view, event), failure: null };
     case 'reading':
     case 'opening':
     case 'preview':
     case 'checkpoint':
     case 'weights':
-      return { ...view, ...reduceOrigin(event) };
+      return { ...view, ...reduceRunOrigin(event) };
     case 'generation':
       return {
         ...view,
-        ...withoutOrigin(view, event.job.measure !== null),
+        ...withoutRunOrigin(view, event.job.measure !== null),
         // A note of an earlier run does not apply to this run.
         note: view.run?.number === event.run ? view.note : null,
         suspension: null,
-        run: runAtGeneration(view.run, event),
+        run: shownRunAtGeneration(view.run, event),
         failure: null,
         recording: null,
       };
@@ -89,14 +99,14 @@ export function reduce(view: View, event: EngineEvent): View {
       return { ...view, model };
     }
     case 'step':
-      return inRun(view, (run) => reduceProgress(run, event), { warmup: null });
+      return inRun(view, (run) => reduceRunProgress(run, event), { warmup: null });
     case 'evaluation':
     case 'confusion':
     case 'saved':
     case 'sample':
-      return inRun(view, (run) => reduceProgress(run, event));
+      return inRun(view, (run) => reduceRunProgress(run, event));
     case 'finished':
-      return inRun(view, (run) => reduceProgress(run, event), { compared: comparedIn(view, event.result) });
+      return inRun(view, (run) => reduceRunProgress(run, event), { compared: comparedIn(view, event.result) });
     case 'link':
     case 'distribution':
     case 'trace':
@@ -108,7 +118,7 @@ export function reduce(view: View, event: EngineEvent): View {
     case 'algorithm':
     case 'shares':
     case 'codec':
-      return inRun(view, (run) => reduceTelemetry(run, event));
+      return inRun(view, (run) => reduceRunTelemetry(run, event));
     case 'lesson': {
       const { type: _, ...lesson } = event;
       return inRun(view, () => ({ lesson }));
@@ -140,20 +150,20 @@ export function reduce(view: View, event: EngineEvent): View {
 }
 
 /** Returns the view after a failure. A fatal failure ends the engine and its connection. */
-function withFailure(view: View, { name, message, fatal, notice }: EventOf<'failed'>): View {
+function withFailure(view: TabView, { name, message, fatal, notice }: EventOf<'failed'>): TabView {
   const failed = { ...view, ...withoutPartialReading(view), failure: { name, message, fatal, notice }, warmup: null };
   if (!fatal) return failed;
   return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
 }
 
 /** Returns the view after an event of the run, with changes of the run and `others`. */
-function inRun(view: View, changesOf: (run: Run) => Partial<Run>, others: Partial<View> = {}): View {
+function inRun(view: TabView, changesOf: (run: ShownRun) => Partial<ShownRun>, others: Partial<TabView> = {}): TabView {
   const { run } = view;
   // If there is no run, this is a late event of a run that this tab has left.
   return run === null ? view : { ...view, run: { ...run, ...changesOf(run) }, ...others };
 }
 
-function comparedIn({ run, compared }: View, { methods, worldSize }: RunResult): View['compared'] {
+function comparedIn({ run, compared }: TabView, { methods, worldSize }: RunResult): TabView['compared'] {
   return run !== null && methods ? { job: run.job, worldSize, methods } : compared;
 }
 
@@ -161,6 +171,6 @@ function comparedIn({ run, compared }: View, { methods, worldSize }: RunResult):
  * Returns the view after the user has closed the run with this number (`null`: no run was shown). A
  * run that has begun in the meantime stays.
  */
-export function withoutRun(view: View, number: number | null): View {
+export function tabViewWithoutRun(view: TabView, number: number | null): TabView {
   return (view.run?.number ?? null) === number ? { ...view, run: null, failure: null } : view;
 }

@@ -6,12 +6,12 @@
  * all-reduces of non-empty tensors, and all-gathers of non-empty parts need no CALL frames, because
  * their result depends on data of all ranks.
  */
-import { Algorithm, OpCode } from '../../protocol/frame.ts';
+import { AlgorithmCode, OpCode } from '../../protocol/frame.ts';
 import type { OpDescriptor } from './descriptor.ts';
 import { modulo } from '../plans/ringPlan.ts';
 
 /** One rank's side of the agreement on one op. Ranks are numbered within the group. */
-export interface Agreement {
+export interface CallAgreement {
   /** Receives a CALL frame whose op matches this rank's call. */
   receive(step: number, from: number): void;
   /** Removes and returns the CALL frames that this rank can send now. */
@@ -26,24 +26,24 @@ export interface Agreement {
  * @param needsEveryRank whether every rank's result contains data of all ranks. Then a rank that
  *   has the result knows that all ranks have called the op. By default, this is so for reductions.
  */
-export function createAgreement(
+export function createCallAgreement(
   { op, count, algorithm }: OpDescriptor,
   rank: number,
   n: number,
   needsEveryRank = op === OpCode.ALL_REDUCE || op === OpCode.BARRIER,
-): Agreement {
+): CallAgreement {
   if (needsEveryRank && count > 0) return SELF_EVIDENT;
-  const takesLogSteps = algorithm === Algorithm.TREE || algorithm === Algorithm.DOUBLING;
+  const takesLogSteps = algorithm === AlgorithmCode.TREE || algorithm === AlgorithmCode.DOUBLING;
   return takesLogSteps ? new LogStepAgreement(rank, n) : new RingAgreement(rank, n);
 }
 
-const SELF_EVIDENT: Agreement = { receive: () => {}, takeCalls: () => [], isReached: true };
+const SELF_EVIDENT: CallAgreement = { receive: () => {}, takeCalls: () => [], isReached: true };
 
 /**
  * Agreement on the ring. A CALL frame with step k tells a neighbour that the sender and the k-1
  * ranks behind the sender (as seen from the neighbour) have called the op.
  */
-class RingAgreement implements Agreement {
+class RingAgreement implements CallAgreement {
   readonly #left: Side;
   readonly #right: Side;
 
@@ -101,7 +101,7 @@ function callsFor(side: Side, other: Side): { to: number; step: number }[] {
  * the op. This is a dissemination barrier: Hensgen, Finkel and Manber, "Two Algorithms for Barrier
  * Synchronization" (1988).
  */
-class LogStepAgreement implements Agreement {
+class LogStepAgreement implements CallAgreement {
   readonly #rank: number;
   readonly #n: number;
   readonly #steps: number;

@@ -4,14 +4,14 @@
  */
 import {
   MismatchError,
-  reasonOf,
+  errorReasonOf,
   PeerGoneError,
   PeergradError,
   TimeoutError,
   type ErrorContext,
 } from '../../util/errors.ts';
 import { nameRanks } from '../../util/text.ts';
-import { diagnose } from './diagnosis.ts';
+import { diagnoseHang } from './diagnosis.ts';
 import type { HangReports } from './hangDiagnostics.ts';
 import { transferText } from './opDeadline.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
@@ -19,7 +19,7 @@ import { abortErrorClass, type AbortMessage } from '../groupMessages.ts';
 
 /** Creates the error for ranks that have called different collectives as number `seq`. */
 export function mismatchError(context: ErrorContext, seq: number, reports: HangReports): MismatchError {
-  const { text } = diagnose(reports);
+  const { text } = diagnoseHang(reports);
   const rule = 'Every rank must issue the same collectives in the same order.';
   return new MismatchError(`Ranks disagree about collective #${seq}. ${text} ${rule}`, { ...context, seq });
 }
@@ -36,7 +36,7 @@ export function timeoutError(
   { now, activity }: { now: number; activity: string },
 ): TimeoutError {
   const { seq, call, timeoutMs } = op;
-  const { missing, text } = diagnose(reports);
+  const { missing, text } = diagnoseHang(reports);
   const progress = progressOf(op, now);
   const waited = `rank ${context.rank} waited ${timeoutMs} ms in collective #${seq} ${call}${progress}`;
   return new TimeoutError([`Timed out: ${waited}.`, text, activity].filter(Boolean).join(' '), {
@@ -68,7 +68,7 @@ function progressOf(op: InFlightOp, now: number): string {
 export function crashError(context: ErrorContext, call: string, cause: unknown, seq?: number): PeergradError {
   const what = seq === undefined ? call : `collective #${seq} ${call}`;
   return new PeergradError(
-    `Rank ${context.rank} cannot complete ${what}: ${reasonOf(cause)}. Do not change or transfer the tensors of ` +
+    `Rank ${context.rank} cannot complete ${what}: ${errorReasonOf(cause)}. Do not change or transfer the tensors of ` +
       'an op before it is done, and check that there is enough memory for its result.',
     { ...context, op: call, seq },
     { cause },
@@ -80,7 +80,7 @@ export function crashError(context: ErrorContext, call: string, cause: unknown, 
  *
  * @param reportsOf returns the reports of an inquiry; `null` if there was none.
  */
-export function abortError(
+export function peerAbortError(
   context: ErrorContext,
   abort: AbortMessage,
   from: number,
@@ -97,7 +97,7 @@ export function abortError(
   // missing according to the reports. It ignores the missing ranks in the message, because the
   // sender could blame any rank.
   const reports = ErrorClass === TimeoutError && seq !== undefined ? reportsOf(seq) : null;
-  const where = reports === null ? { rank, missing } : { missing: diagnose(reports).missing };
+  const where = reports === null ? { rank, missing } : { missing: diagnoseHang(reports).missing };
   return new ErrorClass(message, { ...context, ...where, op, seq });
 }
 

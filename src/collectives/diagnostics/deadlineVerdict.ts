@@ -3,7 +3,7 @@ import type { Clock } from '../../util/clock.ts';
 import type { ErrorContext } from '../../util/errors.ts';
 import type { InFlightOp } from '../inFlightOp.ts';
 import { timeoutError } from './collectiveErrors.ts';
-import { diagnose } from './diagnosis.ts';
+import { diagnoseHang } from './diagnosis.ts';
 import type { HangReports } from './hangDiagnostics.ts';
 
 interface Judge {
@@ -42,7 +42,7 @@ export function concludeDeadline(op: InFlightOp, reports: HangReports, waitMs: n
  * ranks whose data or READY is missing, or this rank if its own tensor is not ready.
  */
 function awaitedRanks(op: InFlightOp, reports: HangReports, self: number): number[] {
-  const { missing } = diagnose(reports);
+  const { missing } = diagnoseHang(reports);
   if (missing.length > 0) return missing;
   return op.hasInput ? op.awaited : [self];
 }

@@ -2,7 +2,7 @@
  * The descriptor of an op, and the text of the op in error messages. All ranks must call an op with
  * the same descriptor.
  */
-import { Algorithm, OpCode, ReduceOp, type DtypeCode } from '../../protocol/frame.ts';
+import { AlgorithmCode, OpCode, ReduceOp, type DtypeCode } from '../../protocol/frame.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { dtypeName } from '../dtypes.ts';
 
@@ -17,7 +17,7 @@ export interface OpDescriptor {
   op: OpCode;
   reduceOp: ReduceOp;
   dtype: DtypeCode;
-  algorithm: Algorithm;
+  algorithm: AlgorithmCode;
   /** Rank of the root in the group; 0 for ops without one. */
   root: number;
   /**
@@ -63,8 +63,8 @@ export function opName(op: OpCode): string {
 }
 
 /** Returns the name of an algorithm, such as `ring` or `halving-doubling`. */
-export function algorithmName(algorithm: Algorithm): string {
-  return nameIn(Algorithm, algorithm).toLowerCase().replaceAll('_', '-');
+export function algorithmName(algorithm: AlgorithmCode): string {
+  return nameIn(AlgorithmCode, algorithm).toLowerCase().replaceAll('_', '-');
 }
 
 /**
@@ -79,7 +79,7 @@ export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => n
   const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;
   const how = reduceOp === ReduceOp.NONE ? '' : `, ${nameIn(ReduceOp, reduceOp)}`;
   // The caller can choose the algorithm of these two ops only.
-  const isChosen = algorithm === Algorithm.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
+  const isChosen = algorithm === AlgorithmCode.DIRECT && (op === OpCode.BROADCAST || op === OpCode.REDUCE);
   // With an amount, the tag contains the shape.
   const bucket = op === OpCode.ALL_REDUCE && tag > 0 && amount === undefined ? `, bucket ${tag}` : '';
   return `${opName(op)}(${amount ?? count} ${dtypeName(dtype)}${rooted}${how}${isChosen ? ', direct' : ''}${bucket})`;
@@ -90,7 +90,7 @@ export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => n
  * would look equal to other ranks. Two different lists have the same digest with a probability of
  * 1 in 65 536.
  */
-export function digestOf(sizes: readonly number[]): number {
+export function digestOfSizes(sizes: readonly number[]): number {
   return mixSeed(...sizes) % (MAX_TAG + 1);
 }
 
@@ -98,7 +98,7 @@ export function digestOf(sizes: readonly number[]): number {
  * Returns the text of sizes for `amount`: the sum if all sizes are equal, otherwise a list such as
  * `3 + 4 + 5`.
  */
-export function amountOf(sizes: readonly number[]): string {
+export function sizesText(sizes: readonly number[]): string {
   if (sizes.every((size) => size === sizes[0])) return String(sizes.length * sizes[0]!);
   const more = sizes.length > MAX_SIZES_NAMED ? ' + ...' : '';
   return `${sizes.slice(0, MAX_SIZES_NAMED).join(' + ')}${more}`;
@@ -109,7 +109,7 @@ export function amountOf(sizes: readonly number[]): string {
  * of elements. The digest is 0 if there are no further dimensions.
  */
 export function shapeTag(shape: readonly number[] = []): number {
-  return shape.length < 2 ? 0 : digestOf(shape.slice(1));
+  return shape.length < 2 ? 0 : digestOfSizes(shape.slice(1));
 }
 
 export function shapeText(shape: readonly number[] | undefined): string | undefined {
@@ -121,10 +121,10 @@ export function shapeText(shape: readonly number[] | undefined): string | undefi
  *
  * @param parts text before the shape if all sizes are equal, such as `4 x `.
  */
-export function partsText(sizes: readonly number[], shape: readonly number[] | undefined, parts = ''): string {
-  if (!shape) return amountOf(sizes);
+export function partSizesText(sizes: readonly number[], shape: readonly number[] | undefined, parts = ''): string {
+  if (!shape) return sizesText(sizes);
   if (sizes.every((size) => size === sizes[0])) return `${parts}${shapeText(shape)}`;
-  return `${amountOf(sizes)} in rows of ${shapeText(shape.slice(1))}`;
+  return `${sizesText(sizes)} in rows of ${shapeText(shape.slice(1))}`;
 }
 
 /**

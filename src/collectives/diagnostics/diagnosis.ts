@@ -40,7 +40,7 @@ function put(map: Map<string, number[]>, key: string, rank: number): void {
  *
  * @param reports by global rank, in ascending order; `null` if a rank did not answer.
  */
-export function diagnose(reports: ReadonlyMap<number, HangReport | null>): Diagnosis {
+export function diagnoseHang(reports: ReadonlyMap<number, HangReport | null>): Diagnosis {
   const silent: number[] = [];
   const through: number[] = [];
   const late = new Map<string, number[]>();

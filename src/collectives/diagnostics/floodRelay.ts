@@ -13,7 +13,13 @@
  * first. Then the genuine message would be dropped as a duplicate.
  */
 import * as v from 'valibot';
-import { decodeJsonFrame, emptyHeader, encodeJsonFrame, FrameKind, type FrameHeader } from '../../protocol/frame.ts';
+import {
+  decodeJsonFrame,
+  emptyFrameHeader,
+  encodeJsonFrame,
+  FrameKind,
+  type FrameHeader,
+} from '../../protocol/frame.ts';
 import type { Link } from '../../transport/link.ts';
 
 const FloodMessage = v.strictObject({
@@ -113,7 +119,7 @@ export class FloodRelay {
 
   #forward(message: FloodMessage, hops: number, from: number): void {
     const { generation, links } = this.#env;
-    const frame = encodeJsonFrame({ ...emptyHeader(FrameKind.FLOOD, generation), step: hops }, message);
+    const frame = encodeJsonFrame({ ...emptyFrameHeader(FrameKind.FLOOD, generation), step: hops }, message);
     for (const peer of hops === 0 ? links.keys() : this.#relays()) {
       if (peer !== from && peer !== message.origin) this.#sendTo(peer, links.get(peer)!, frame.slice(0), from);
     }

@@ -7,7 +7,7 @@ import type { ProcessGroupOptions } from '../options.ts';
 import { OpDeadline, transferText, type LinkActivity } from './opDeadline.ts';
 
 /** The number of elements of a message that have arrived or left, and when data last moved. */
-export interface Transfer {
+export interface MessageTransfer {
   moved: number;
   movedAt: number | null;
 }
@@ -55,8 +55,8 @@ export function messageDeadline(
   return deadline;
 }
 
-export function amountOf(
-  { moved, movedAt }: Transfer,
+export function messageTransferText(
+  { moved, movedAt }: MessageTransfer,
   { count, startedAt }: FlightRecord,
   { bytes }: Dtype,
   verb: string,

@@ -4,7 +4,7 @@
  * op waits for.
  */
 import type { Clock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { TimeoutError } from '../../util/errors.ts';
 import type { ProcessGroupOptions } from '../options.ts';
 
@@ -67,7 +67,7 @@ export class OpDeadline {
   extendOrFail(ranks: readonly number[], fail: (activity: string) => void, onextend: () => void = () => {}): void {
     const { clock, timeoutMs, activityOf } = this.#env;
     if (!activityOf || ranks.length === 0) return fail('');
-    void within(clock, ACTIVITY_MS, activityOf(ranks), noAnswer)
+    void withinDeadline(clock, ACTIVITY_MS, activityOf(ranks), noAnswer)
       .catch(() => ({ areWorking: false, text: '' }))
       .then(({ areWorking, text }) => {
         if (this.#isCancelled) return;
@@ -122,7 +122,7 @@ export class LinkActivity {
 }
 
 /** The bytes of a transfer, for error messages. */
-export interface Transferred {
+export interface TransferredBytes {
   moved: number;
   total: number;
   startedAt: number | null;
@@ -134,7 +134,11 @@ export interface Transferred {
  * Returns text such as `0 of 40 bytes have arrived` or `2048 of 4096 bytes have arrived at 2 kB/s,
  * none in the last 60 s`.
  */
-export function transferText({ moved, total, startedAt, movedAt }: Transferred, verb: string, now: number): string {
+export function transferText(
+  { moved, total, startedAt, movedAt }: TransferredBytes,
+  verb: string,
+  now: number,
+): string {
   const text = `${moved} of ${total} bytes have ${verb}`;
   if (moved === 0 || movedAt === null || startedAt === null) return text;
   const rate = movedAt > startedAt ? ` at ${Number((moved / (movedAt - startedAt)).toPrecision(2))} kB/s` : '';

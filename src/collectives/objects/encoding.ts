@@ -4,7 +4,7 @@
  * other ranks are not trusted.
  */
 import { stringify, unflatten } from 'devalue';
-import { ProtocolError, UsageError, reasonOf } from '../../util/errors.ts';
+import { ProtocolError, UsageError, errorReasonOf } from '../../util/errors.ts';
 
 /** devalue's marks of an array with holes, and of a hole. */
 const SPARSE = -7;
@@ -20,27 +20,27 @@ const MAX_REPEATED = 1_000_000;
  */
 export function encodeObject(value: unknown): Uint8Array {
   try {
-    return new TextEncoder().encode(textOf(value));
+    return new TextEncoder().encode(encodeValueAsText(value));
   } catch (error) {
-    throw new UsageError(`This value cannot be sent to other ranks: ${reasonOf(error)}. Send plain data.`);
+    throw new UsageError(`This value cannot be sent to other ranks: ${errorReasonOf(error)}. Send plain data.`);
   }
 }
 
 /** @throws ProtocolError if the bytes do not encode a value. */
 export function decodeObject(bytes: Uint8Array): unknown {
   try {
-    return valueOf(new TextDecoder().decode(bytes));
+    return decodeValueFromText(new TextDecoder().decode(bytes));
   } catch (error) {
-    throw new ProtocolError(`Another rank sent an object that cannot be read: ${reasonOf(error)}.`);
+    throw new ProtocolError(`Another rank sent an object that cannot be read: ${errorReasonOf(error)}.`);
   }
 }
 
 /**
  * Encodes a value as text, for other ranks or for a file.
  *
- * @throws Error if a part of the value is not data, or {@link valueOf} would refuse it.
+ * @throws Error if a part of the value is not data, or {@link decodeValueFromText} would refuse it.
  */
-export function textOf(value: unknown): string {
+export function encodeValueAsText(value: unknown): string {
   const text = stringify(value, undefined, { operations: { viewInfo } });
   // Receivers would refuse the value, and the group would fail on all ranks.
   checkExpansion(JSON.parse(text));
@@ -48,7 +48,7 @@ export function textOf(value: unknown): string {
 }
 
 /** @throws Error if the text does not encode a value, or the value would be too large. */
-export function valueOf(text: string): unknown {
+export function decodeValueFromText(text: string): unknown {
   const flat: unknown = JSON.parse(text);
   checkExpansion(flat);
   return unflatten(flat as number | unknown[]);

@@ -2,7 +2,7 @@
  * Collectives of JavaScript values. Each consists of two collectives: the first sends the sizes, so
  * that receivers can allocate memory, and the second sends the bytes.
  */
-import { checkScattered, rootRank, type Caller } from '../argumentChecks.ts';
+import { checkScatterList, groupRankOfRoot, type CallerInGroup } from '../argumentChecks.ts';
 import { asError, ProtocolError } from '../../util/errors.ts';
 import type { Executor } from '../executor.ts';
 import { decodeObject, encodeObject } from './encoding.ts';
@@ -32,10 +32,10 @@ type Bytes = Uint8Array | Float64Array;
 /** Object collectives of a group. `src` and `dst` are global ranks. */
 export class ObjectCollectives {
   readonly #group: ByteGroup;
-  readonly #caller: Caller;
+  readonly #caller: CallerInGroup;
   readonly #reserve: Executor['reserve'];
 
-  constructor(group: ByteGroup, caller: Caller, reserve: Executor['reserve']) {
+  constructor(group: ByteGroup, caller: CallerInGroup, reserve: Executor['reserve']) {
     this.#group = group;
     this.#caller = caller;
     this.#reserve = reserve;
@@ -44,7 +44,7 @@ export class ObjectCollectives {
   /** @param value the values of ranks other than `src` are ignored. */
   async broadcast<T>(value: T | undefined, src: number, options: WaitOptions): Promise<T> {
     const { rank, self } = this.#caller;
-    const isSource = rank === rootRank(this.#caller, src);
+    const isSource = rank === groupRankOfRoot(this.#caller, src);
     if (rank < 0) return value as T;
     checkSignal(options.signal, self, 'broadcastObject');
     const mine = isSource ? encodeObject(value) : new Uint8Array();
@@ -67,7 +67,7 @@ export class ObjectCollectives {
   }
 
   async gather<T>(value: T, dst: number, options: WaitOptions): Promise<T[] | null> {
-    rootRank(this.#caller, dst);
+    groupRankOfRoot(this.#caller, dst);
     if (this.#caller.rank < 0) return null;
     checkSignal(options.signal, this.#caller.self, 'gatherObject');
     const mine = encodeObject(value);
@@ -80,10 +80,10 @@ export class ObjectCollectives {
 
   /** @param values one per rank on `src`, `null` on other ranks. */
   async scatter<T>(values: readonly T[] | null, src: number, options: WaitOptions): Promise<T> {
-    rootRank(this.#caller, src);
+    groupRankOfRoot(this.#caller, src);
     if (this.#caller.rank < 0) return undefined as T;
     checkSignal(options.signal, this.#caller.self, 'scatterObjects');
-    checkScattered(this.#caller, src, values, 'values');
+    checkScatterList(this.#caller, src, values, 'values');
     const encoded = values?.map(encodeObject) ?? null;
     const length = Float64Array.of(Math.max(0, ...(encoded ?? []).map((bytes) => bytes.length)));
     const bytes = await this.#issueBoth(this.#group.broadcast(length, src, options), ([size]) => {

@@ -1,14 +1,14 @@
 /** Creates the plan of a collective, with the caller's algorithm or the cost model's. */
 import type { ServedPairs } from '../../protocol/control.ts';
-import { Algorithm } from '../../protocol/frame.ts';
+import { AlgorithmCode } from '../../protocol/frame.ts';
 import {
   allReduceRounds,
   chooseAllGather,
   chooseAllReduce,
   chooseRooted,
-  estimate,
-  NONE_SERVED,
-  USUAL_COSTS,
+  estimateRoundsMs,
+  NO_SERVED_PAIRS,
+  USUAL_NETWORK_COSTS,
 } from './costModel.ts';
 import type { Codec } from '../codecs.ts';
 import type { TypedArray } from '../dtypes.ts';
@@ -34,36 +34,36 @@ import {
 
 /** The algorithm and the plan of a call. */
 export interface AlgorithmChoice {
-  readonly algorithm: Algorithm;
+  readonly algorithm: AlgorithmCode;
   readonly plan: Planner;
 }
 
 type RootedPlanner = typeof chainBroadcast;
 
-const ALL_REDUCE_CODES: Record<AllReduceName, Algorithm> = {
-  ring: Algorithm.RING,
-  'two-level': Algorithm.TWO_LEVEL,
-  'halving-doubling': Algorithm.HALVING_DOUBLING,
-  doubling: Algorithm.DOUBLING,
+const ALL_REDUCE_CODES: Record<AllReduceName, AlgorithmCode> = {
+  ring: AlgorithmCode.RING,
+  'two-level': AlgorithmCode.TWO_LEVEL,
+  'halving-doubling': AlgorithmCode.HALVING_DOUBLING,
+  doubling: AlgorithmCode.DOUBLING,
 };
-const ALL_REDUCE_PLANS: Partial<Record<Algorithm, typeof ringAllReduce>> = {
-  [Algorithm.RING]: ringAllReduce,
-  [Algorithm.HALVING_DOUBLING]: halvingDoubling,
-  [Algorithm.DOUBLING]: recursiveDoubling,
-  [Algorithm.TWO_LEVEL]: twoLevelAllReduce,
+const ALL_REDUCE_PLANS: Partial<Record<AlgorithmCode, typeof ringAllReduce>> = {
+  [AlgorithmCode.RING]: ringAllReduce,
+  [AlgorithmCode.HALVING_DOUBLING]: halvingDoubling,
+  [AlgorithmCode.DOUBLING]: recursiveDoubling,
+  [AlgorithmCode.TWO_LEVEL]: twoLevelAllReduce,
 };
 const ALL_REDUCE_NAMES_BY_CODE = new Map(
   Object.entries(ALL_REDUCE_CODES).map(([name, code]) => [code, name as AllReduceName]),
 );
-const REDUCE_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
-  [Algorithm.RING]: chainReduce,
-  [Algorithm.TREE]: treeReduce,
-  [Algorithm.DIRECT]: directReduce,
+const REDUCE_PLANS: Partial<Record<AlgorithmCode, RootedPlanner>> = {
+  [AlgorithmCode.RING]: chainReduce,
+  [AlgorithmCode.TREE]: treeReduce,
+  [AlgorithmCode.DIRECT]: directReduce,
 };
-const BROADCAST_PLANS: Partial<Record<Algorithm, RootedPlanner>> = {
-  [Algorithm.RING]: chainBroadcast,
-  [Algorithm.TREE]: treeBroadcast,
-  [Algorithm.DIRECT]: directBroadcast,
+const BROADCAST_PLANS: Partial<Record<AlgorithmCode, RootedPlanner>> = {
+  [AlgorithmCode.RING]: chainBroadcast,
+  [AlgorithmCode.TREE]: treeBroadcast,
+  [AlgorithmCode.DIRECT]: directBroadcast,
 };
 
 /**
@@ -88,7 +88,7 @@ export function autoAlgorithm(...options: Parameters<typeof chooseAllReduce>): A
 
 /** Returns the milliseconds that the cost model expects for an all-reduce. */
 export function expectedMs(name: AllReduceName, n: number, bytes: number): number {
-  return estimate(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, USUAL_COSTS);
+  return estimateRoundsMs(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, USUAL_NETWORK_COSTS);
 }
 
 /**
@@ -103,15 +103,15 @@ export function chunkCountOf(name: AllReduceName, n: number): number {
 /**
  * Returns the plan of an all-reduce of `tensor` over `n` ranks.
  *
- * @param name an algorithm that `whyAlgorithmDoesNotFit` accepts.
+ * @param name an algorithm that `whyAlgorithmCannotRun` accepts.
  * @param served the ring's links that go through the signaling server.
  */
-export function allReduceOf(
+export function planAllReduce(
   { length, byteLength }: TypedArray,
   n: number,
   name: AlgorithmName = 'auto',
   codec: Codec | null = null,
-  served = NONE_SERVED,
+  served = NO_SERVED_PAIRS,
 ): AllReduceChoice {
   const bytes = codec?.bytesOf(length) ?? byteLength;
   const chosen = name === 'auto' ? autoAlgorithm(n, bytes, codec !== null, served) : name;
@@ -124,14 +124,14 @@ export function allReduceOf(
 }
 
 /** Chooses the algorithm for an all-gather of n parts. */
-export function allGatherOf(
+export function planAllGather(
   { byteLength }: TypedArray,
   displacements: Displacements,
   served: ServedPairs,
 ): AlgorithmChoice {
   const n = displacements.length - 1;
   const algorithm = chooseAllGather(n, byteLength, served);
-  const planOf = algorithm === Algorithm.RING ? ringAllGather : bruckAllGather;
+  const planOf = algorithm === AlgorithmCode.RING ? ringAllGather : bruckAllGather;
   return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
 
@@ -141,7 +141,7 @@ interface RootedGroup {
   readonly served: ServedPairs;
 }
 
-export function reduceOf(
+export function planReduce(
   tensor: TypedArray,
   root: number,
   group: RootedGroup,
@@ -150,7 +150,7 @@ export function reduceOf(
   return rootedOf(REDUCE_PLANS, tensor, root, group, options);
 }
 
-export function broadcastOf(
+export function planBroadcast(
   tensor: TypedArray,
   root: number,
   group: RootedGroup,
@@ -160,14 +160,14 @@ export function broadcastOf(
 }
 
 function rootedOf(
-  plans: Partial<Record<Algorithm, RootedPlanner>>,
+  plans: Partial<Record<AlgorithmCode, RootedPlanner>>,
   { length, byteLength }: TypedArray,
   root: number,
   { ranks, served }: RootedGroup,
   options: RootedOptions,
 ): AlgorithmChoice {
   const n = ranks.length;
-  const algorithm = options.algorithm === 'direct' ? Algorithm.DIRECT : chooseRooted(n, byteLength, served);
+  const algorithm = options.algorithm === 'direct' ? AlgorithmCode.DIRECT : chooseRooted(n, byteLength, served);
   const planOf = plans[algorithm]!;
   return { algorithm, plan: (rank) => planOf(rank, n, root, length) };
 }

@@ -11,11 +11,11 @@
  * (`simulation/`).
  */
 import type { ServedPairs } from '../../protocol/control.ts';
-import { Algorithm, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
+import { AlgorithmCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
 import { MIN_COUNTED_BYTES } from '../../protocol/serverLink.ts';
 import { groupSizeOf } from '../../spec/algorithms.ts';
 
-export interface Costs {
+export interface NetworkCosts {
   /** Alpha: time of an empty frame from one rank to the next. */
   readonly hopMs: number;
   /**
@@ -44,7 +44,7 @@ export interface Costs {
  * Costs of ranks on separate machines with two cores, on a Wi-Fi of about 100 Mbit/s. The Wi-Fi
  * causes most of the time of a hop. `bench scale` fitted `hopMsPerByte`.
  */
-export const USUAL_COSTS: Costs = {
+export const USUAL_NETWORK_COSTS: NetworkCosts = {
   hopMs: 3,
   hopMsPerByte: 6e-5,
   msPerByte: 1e-4,
@@ -76,7 +76,7 @@ const SERVED_LINKS_MS = 4000;
 const CALLS = 100;
 
 /** No link goes through the server. */
-export const NONE_SERVED: ServedPairs = { pairs: 0, areAll: false, bytesPerSecond: 0 };
+export const NO_SERVED_PAIRS: ServedPairs = { pairs: 0, areAll: false, bytesPerSecond: 0 };
 
 const FRAME_BYTES = MAX_FRAME_BYTES - FRAME_HEADER_BYTES;
 
@@ -88,10 +88,10 @@ interface Rounds {
 }
 
 /** Returns the rounds of an all-reduce of `bytes` over `n` ranks by `algorithm`. */
-export function allReduceRounds(algorithm: Algorithm, n: number, bytes: number): Rounds[] {
+export function allReduceRounds(algorithm: AlgorithmCode, n: number, bytes: number): Rounds[] {
   if (n === 1) return [];
-  if (algorithm === Algorithm.RING) return [{ count: 2 * (n - 1), bytes: bytes / n }];
-  if (algorithm === Algorithm.TWO_LEVEL) {
+  if (algorithm === AlgorithmCode.RING) return [{ count: 2 * (n - 1), bytes: bytes / n }];
+  if (algorithm === AlgorithmCode.TWO_LEVEL) {
     const size = groupSizeOf(n);
     const groups = n / size;
     return [
@@ -103,12 +103,12 @@ export function allReduceRounds(algorithm: Algorithm, n: number, bytes: number):
   const p = 2 ** halvings;
   // Ranks beyond a power of two send their tensor first and receive the result at the end.
   const folds: Rounds[] = p === n ? [] : [{ count: 2, bytes }];
-  if (algorithm === Algorithm.DOUBLING) return [{ count: halvings, bytes }, ...folds];
+  if (algorithm === AlgorithmCode.DOUBLING) return [{ count: halvings, bytes }, ...folds];
   return [...Array.from({ length: halvings }, (_, i) => ({ count: 2, bytes: bytes / 2 ** (i + 1) })), ...folds];
 }
 
 /** Returns the estimated milliseconds of the rounds for `n` ranks. */
-export function estimate(rounds: readonly Rounds[], n: number, costs: Costs): number {
+export function estimateRoundsMs(rounds: readonly Rounds[], n: number, costs: NetworkCosts): number {
   return rounds.reduce((sum, { count, bytes }) => {
     const first = Math.min(bytes, FRAME_BYTES);
     const latency = costs.hopMs + first * (costs.hopMsPerByte + costs.combineMsPerByte);
@@ -123,7 +123,7 @@ export function estimate(rounds: readonly Rounds[], n: number, costs: Costs): nu
  * Returns the time of a transfer on the link while each of `n` ranks of one machine makes one
  * transfer.
  */
-function wireMs(bytes: number, n: number, costs: Costs): number {
+function wireMs(bytes: number, n: number, costs: NetworkCosts): number {
   const frames = Math.max(1, Math.ceil(bytes / FRAME_BYTES));
   const sharedMsPerByte = costs.sharedMsPerByte + n * costs.crowdMsPerByte;
   return bytes * costs.msPerByte + n * (bytes * sharedMsPerByte + frames * costs.sharedMsPerFrame);
@@ -131,7 +131,7 @@ function wireMs(bytes: number, n: number, costs: Costs): number {
 
 /** An algorithm that may be chosen for a collective. */
 interface Candidate {
-  readonly algorithm: Algorithm;
+  readonly algorithm: AlgorithmCode;
   readonly rounds: readonly Rounds[];
   /** Transfers of all ranks together. By default each rank makes one transfer in each round. */
   readonly transfers?: readonly Rounds[];
@@ -141,11 +141,11 @@ interface Candidate {
  * Returns the quickest algorithm. The first candidate is the ring. The others need more links, and
  * must save more time than it takes to open these links.
  */
-function quickest(n: number, candidates: readonly Candidate[], served: ServedPairs): Algorithm {
+function quickest(n: number, candidates: readonly Candidate[], served: ServedPairs): AlgorithmCode {
   if (n <= RING_WORLD && served.pairs === 0) return candidates[0]!.algorithm;
   const linksMs = served.pairs === 0 || served.areAll ? LINKS_MS : SERVED_LINKS_MS;
   const times = candidates.map((candidate, i) => {
-    const ms = Math.max(estimate(candidate.rounds, n, USUAL_COSTS), forwardMs(candidate, n, served));
+    const ms = Math.max(estimateRoundsMs(candidate.rounds, n, USUAL_NETWORK_COSTS), forwardMs(candidate, n, served));
     return ms + (i === 0 ? 0 : linksMs / CALLS);
   });
   return candidates[times.indexOf(Math.min(...times))]!.algorithm;
@@ -161,11 +161,16 @@ function forwardMs({ algorithm, rounds, transfers }: Candidate, n: number, serve
   if (pairs === 0) return 0;
   const all = transfers ?? rounds.map(({ count, bytes }) => ({ count: n * count, bytes }));
   const sent = all.reduce((sum, { count, bytes }) => sum + count * Math.max(bytes, MIN_COUNTED_BYTES), 0);
-  const share = algorithm === Algorithm.RING ? pairs / n : Math.max(pairs / n, 1 - 1 / pairs);
-  return sent * share * Math.max(USUAL_COSTS.msPerByte, 1000 / bytesPerSecond);
+  const share = algorithm === AlgorithmCode.RING ? pairs / n : Math.max(pairs / n, 1 - 1 / pairs);
+  return sent * share * Math.max(USUAL_NETWORK_COSTS.msPerByte, 1000 / bytesPerSecond);
 }
 
-const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLING];
+const ALL_REDUCES = [
+  AlgorithmCode.RING,
+  AlgorithmCode.TWO_LEVEL,
+  AlgorithmCode.HALVING_DOUBLING,
+  AlgorithmCode.DOUBLING,
+];
 
 /**
  * Chooses the all-reduce algorithm for a tensor of `bytes` over `n` ranks.
@@ -173,9 +178,9 @@ const ALL_REDUCES = [Algorithm.RING, Algorithm.TWO_LEVEL, Algorithm.HALVING_DOUB
  * @param isEncoded whether a codec encodes the values; `bytes` is then their encoded size.
  * @param served the ring's links that go through the signaling server.
  */
-export function chooseAllReduce(n: number, bytes: number, isEncoded = false, served = NONE_SERVED): Algorithm {
+export function chooseAllReduce(n: number, bytes: number, isEncoded = false, served = NO_SERVED_PAIRS): AlgorithmCode {
   // Recursive doubling supports no codec.
-  const algorithms = ALL_REDUCES.filter((algorithm) => !isEncoded || algorithm !== Algorithm.DOUBLING);
+  const algorithms = ALL_REDUCES.filter((algorithm) => !isEncoded || algorithm !== AlgorithmCode.DOUBLING);
   const candidates = algorithms.map((algorithm) => ({ algorithm, rounds: allReduceRounds(algorithm, n, bytes) }));
   return quickest(n, candidates, served);
 }
@@ -184,11 +189,11 @@ export function chooseAllReduce(n: number, bytes: number, isEncoded = false, ser
  * Chooses the all-gather algorithm for parts of `bytes` in total over `n` ranks. All algorithms
  * move the same number of bytes.
  */
-export function chooseAllGather(n: number, bytes: number, served = NONE_SERVED): Algorithm {
+export function chooseAllGather(n: number, bytes: number, served = NO_SERVED_PAIRS): AlgorithmCode {
   const doublings = Array.from({ length: Math.ceil(Math.log2(n)) }, (_, k) => Math.min(2 ** k, n - 2 ** k));
   const candidates = [
-    { algorithm: Algorithm.RING, rounds: [{ count: n - 1, bytes: bytes / n }] },
-    { algorithm: Algorithm.DOUBLING, rounds: doublings.map((parts) => ({ count: 1, bytes: (parts * bytes) / n })) },
+    { algorithm: AlgorithmCode.RING, rounds: [{ count: n - 1, bytes: bytes / n }] },
+    { algorithm: AlgorithmCode.DOUBLING, rounds: doublings.map((parts) => ({ count: 1, bytes: (parts * bytes) / n })) },
   ];
   return quickest(n, candidates, served);
 }
@@ -197,14 +202,14 @@ export function chooseAllGather(n: number, bytes: number, served = NONE_SERVED):
  * Chooses the algorithm for a broadcast or reduce of `bytes`. In a chain, each rank transfers the
  * bytes once, frame by frame. In a tree, the root transfers them log2(n) times.
  */
-export function chooseRooted(n: number, bytes: number, served = NONE_SERVED): Algorithm {
+export function chooseRooted(n: number, bytes: number, served = NO_SERVED_PAIRS): AlgorithmCode {
   const first = Math.min(bytes, FRAME_BYTES);
   const hops = { count: n - 1, bytes: first };
   const chain = bytes > first ? [hops, { count: 1, bytes: bytes - first }] : [hops];
   const transfers = [{ count: n - 1, bytes }];
   const candidates = [
-    { algorithm: Algorithm.RING, rounds: chain, transfers },
-    { algorithm: Algorithm.TREE, rounds: [{ count: Math.ceil(Math.log2(n)), bytes }], transfers },
+    { algorithm: AlgorithmCode.RING, rounds: chain, transfers },
+    { algorithm: AlgorithmCode.TREE, rounds: [{ count: Math.ceil(Math.log2(n)), bytes }], transfers },
   ];
   return quickest(n, candidates, served);
 }

@@ -3,20 +3,20 @@
  * `inFlightOp.ts` changes the progress while segments are sent and arrive; the simulation uses the
  * dependencies only.
  */
-import type { Move, Plan } from './plans.ts';
+import type { PlanMove, CollectivePlan } from './plans.ts';
 
 /** Progress of a move. */
-export interface MoveState {
-  readonly move: Move;
+export interface MoveProgress {
+  readonly move: PlanMove;
   /** `before`: earlier moves that this move waits for. `after`: moves that wait for this move. */
-  readonly before: MoveState[];
-  readonly after: MoveState[];
+  readonly before: MoveProgress[];
+  readonly after: MoveProgress[];
   /**
    * `writers`: earlier receives into the elements of this receive. `followers`: later receives
    * whose `writers` include this receive.
    */
-  readonly writers: MoveState[];
-  readonly followers: MoveState[];
+  readonly writers: MoveProgress[];
+  readonly followers: MoveProgress[];
   /** Number of elements that are done, counted from `move.start`. */
   done: number;
   /** Segments that arrived before they could be combined. */
@@ -30,8 +30,8 @@ export interface MoveState {
 }
 
 /** The sends to one peer, in order. */
-export interface Lane {
-  readonly sends: MoveState[];
+export interface SendLane {
+  readonly sends: MoveProgress[];
   next: number;
   /** Whether a frame is being sent and the peer does not accept another one yet. */
   isBusy: boolean;
@@ -49,8 +49,8 @@ export interface Lane {
  *
  * @param isInPlace whether sends and receives use the same array.
  */
-export function createProgress(plan: Plan, isInPlace: boolean): MoveState[] {
-  const all = plan.map((move): MoveState => ({
+export function createMoveProgress(plan: CollectivePlan, isInPlace: boolean): MoveProgress[] {
+  const all = plan.map((move): MoveProgress => ({
     move,
     before: [],
     after: [],
@@ -62,7 +62,7 @@ export function createProgress(plan: Plan, isInPlace: boolean): MoveState[] {
     endedAt: null,
     spentMs: 0,
   }));
-  const needs = dependencies(plan, isInPlace);
+  const needs = moveDependencies(plan, isInPlace);
   all.forEach((later, i) => {
     for (const earlier of needs[i]!.before.map((at) => all[at]!)) {
       later.before.push(earlier);
@@ -82,12 +82,12 @@ export function createProgress(plan: Plan, isInPlace: boolean): MoveState[] {
  * @param bytesOf returns the bytes of a move that may arrive before the peer is ready.
  * @param eagerBytes number of bytes that a peer may receive before it is ready.
  */
-export function createLanes(
-  moves: readonly MoveState[],
-  bytesOf: (move: Move) => number,
+export function createSendLanes(
+  moves: readonly MoveProgress[],
+  bytesOf: (move: PlanMove) => number,
   eagerBytes: number,
-): Map<number, Lane> {
-  const lanes = new Map<number, Lane>();
+): Map<number, SendLane> {
+  const lanes = new Map<number, SendLane>();
   for (const progress of moves) {
     const { kind, peer } = progress.move;
     if (kind === 'receive') continue;
@@ -115,12 +115,12 @@ export function transferKey(peer: number, step: number): number {
   return peer * 0x10000 + step;
 }
 
-export function lengthOf({ start, end }: Move): number {
+export function moveLength({ start, end }: PlanMove): number {
   return end - start;
 }
 
 /** Whether all earlier moves are done with elements `start` .. `end`-1. */
-export function isClear({ before }: MoveState, start: number, end: number): boolean {
+export function areEarlierMovesDone({ before }: MoveProgress, start: number, end: number): boolean {
   // A loop, because a callback would be allocated for each frame.
   for (const { move, done } of before) {
     if (move.end > start && move.start < end && move.start + done < Math.min(end, move.end)) return false;
@@ -148,7 +148,7 @@ const NONE: Needs = { before: [], writers: [] };
  *
  * @param inPlace whether sends and receives use the same array.
  */
-export function dependencies(plan: Plan, inPlace = true): Needs[] {
+export function moveDependencies(plan: CollectivePlan, inPlace = true): Needs[] {
   const edges = [...new Set(plan.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b);
   const placeOf = new Map(edges.map((edge, place) => [edge, place]));
   /**

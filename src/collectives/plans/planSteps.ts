@@ -6,7 +6,7 @@
  */
 import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
 import { allReducePlanner, chunkCountOf } from './algorithms.ts';
-import { stepsOf } from './plans.ts';
+import { planStepNumbers } from './plans.ts';
 
 /**
  * The purpose of a step. `fold` and `unfold`: with a number of ranks that is not a power of two,
@@ -108,6 +108,6 @@ function phaseOf(algorithm: AllReduceName, n: number, planStep: number, transfer
 }
 
 /** Returns the numbers of the plan's steps in which `rank` sends or receives, in order. */
-export function ownStepsOf(algorithm: AllReduceName, n: number, rank: number): number[] {
-  return stepsOf(allReducePlanner(algorithm, n, chunkCountOf(algorithm, n))(rank));
+export function planStepNumbersOfRank(algorithm: AllReduceName, n: number, rank: number): number[] {
+  return planStepNumbers(allReducePlanner(algorithm, n, chunkCountOf(algorithm, n))(rank));
 }

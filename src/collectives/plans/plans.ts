@@ -7,9 +7,9 @@
  * that do not affect each other run at the same time.
  */
 import { groupSizeOf } from '../../spec/algorithms.ts';
-import { chunkRange, modulo, ringStepCount, transferFrom } from './ringPlan.ts';
+import { chunkRange, modulo, ringStepCount, ringTransferFrom } from './ringPlan.ts';
 
-export interface Move {
+export interface PlanMove {
   readonly kind: 'send' | 'receive';
   /** The other rank. */
   readonly peer: number;
@@ -28,9 +28,9 @@ export interface Move {
   readonly how: 'copy' | 'combine' | 'combine-last';
 }
 
-export type Plan = readonly Move[];
+export type CollectivePlan = readonly PlanMove[];
 
-export function stepsOf(plan: Plan): number[] {
+export function planStepNumbers(plan: CollectivePlan): number[] {
   return [...new Set(plan.map(({ step }) => step))].sort((a, b) => a - b);
 }
 
@@ -38,7 +38,7 @@ export function stepsOf(plan: Plan): number[] {
  * Returns the plan of a rank of the group. A rank calls this only for itself, when it issues the
  * op.
  */
-export type Planner = (rank: number) => Plan;
+export type Planner = (rank: number) => CollectivePlan;
 
 /** n+1 numbers: the start of each rank's part in a concatenation, and the total length. */
 export type Displacements = readonly number[];
@@ -57,9 +57,9 @@ export function evenDisplacements(count: number, n: number): Displacements {
   return Array.from({ length: n + 1 }, (_, i) => (i === n ? count : chunkRange(count, n, i).start));
 }
 
-type Range = Pick<Move, 'start' | 'end'>;
+type Range = Pick<PlanMove, 'start' | 'end'>;
 
-const send = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
+const send = (peer: number, step: number, { start, end }: Range, how: PlanMove['how'] = 'copy'): PlanMove => ({
   kind: 'send',
   peer,
   step,
@@ -67,7 +67,7 @@ const send = (peer: number, step: number, { start, end }: Range, how: Move['how'
   end,
   how,
 });
-const receive = (peer: number, step: number, { start, end }: Range, how: Move['how'] = 'copy'): Move => ({
+const receive = (peer: number, step: number, { start, end }: Range, how: PlanMove['how'] = 'copy'): PlanMove => ({
   kind: 'receive',
   peer,
   step,
@@ -99,29 +99,29 @@ function subRingSteps(
   { index, n, rankOf, displacements, firstStep, isLast }: SubRing,
   from: number,
   to: number,
-): Move[] {
+): PlanMove[] {
   const { left, right } = neighbours(index, n);
   return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i).flatMap((step, i) => {
     const how = step >= n - 1 ? 'copy' : step === n - 2 && isLast ? 'combine-last' : 'combine';
     return [
-      send(rankOf(right), firstStep + i, part(displacements, transferFrom(n, step, index).chunk), how),
-      receive(rankOf(left), firstStep + i, part(displacements, transferFrom(n, step, left).chunk), how),
+      send(rankOf(right), firstStep + i, part(displacements, ringTransferFrom(n, step, index).chunk), how),
+      receive(rankOf(left), firstStep + i, part(displacements, ringTransferFrom(n, step, left).chunk), how),
     ];
   });
 }
 
 /** Returns the moves of ring steps `from` .. `to`-1 over all ranks. */
-function ringSteps(rank: number, n: number, displacements: Displacements, from: number, to: number): Move[] {
+function ringSteps(rank: number, n: number, displacements: Displacements, from: number, to: number): PlanMove[] {
   return subRingSteps({ index: rank, n, displacements, firstStep: from, isLast: true, rankOf: (r) => r }, from, to);
 }
 
 /** Ring all-reduce: all 2(n-1) ring steps. */
-export function ringAllReduce(rank: number, n: number, count: number): Plan {
+export function ringAllReduce(rank: number, n: number, count: number): CollectivePlan {
   return ringSteps(rank, n, evenDisplacements(count, n), 0, ringStepCount(n));
 }
 
 /** Ring reduce-scatter: the first n-1 ring steps. Rank r ends with the sum of part r. */
-export function ringReduceScatter(rank: number, n: number, displacements: Displacements): Plan {
+export function ringReduceScatter(rank: number, n: number, displacements: Displacements): CollectivePlan {
   return ringSteps(rank, n, displacements, 0, n - 1);
 }
 
@@ -129,7 +129,7 @@ export function ringReduceScatter(rank: number, n: number, displacements: Displa
  * Ring all-gather: the last n-1 ring steps. Rank r starts with part r, and all ranks end with all
  * parts.
  */
-export function ringAllGather(rank: number, n: number, displacements: Displacements): Plan {
+export function ringAllGather(rank: number, n: number, displacements: Displacements): CollectivePlan {
   return ringSteps(rank, n, displacements, n - 1, ringStepCount(n));
 }
 
@@ -143,7 +143,7 @@ export function ringAllGather(rank: number, n: number, displacements: Displaceme
  * Mikami et al., "Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash" (2018),
  * "2D-torus all-reduce".
  */
-export function twoLevelAllReduce(rank: number, n: number, count: number): Plan {
+export function twoLevelAllReduce(rank: number, n: number, count: number): CollectivePlan {
   const size = groupSizeOf(n);
   const groups = n / size;
   const [place, group] = [rank % size, Math.floor(rank / size)];
@@ -184,8 +184,8 @@ function folded(
   rank: number,
   n: number,
   count: number,
-  inner: (index: number, p: number, rankOf: (index: number) => number, firstStep: number) => Move[],
-): Plan {
+  inner: (index: number, p: number, rankOf: (index: number) => number, firstStep: number) => PlanMove[],
+): CollectivePlan {
   const p = 2 ** Math.floor(Math.log2(n));
   const extra = n - p;
   const all: Range = { start: 0, end: count };
@@ -207,10 +207,10 @@ function folded(
  *
  * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
  */
-export function halvingDoubling(rank: number, n: number, count: number): Plan {
+export function halvingDoubling(rank: number, n: number, count: number): CollectivePlan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
     const displacements = evenDisplacements(count, p);
-    const moves: Move[] = [];
+    const moves: PlanMove[] = [];
     let step = firstStep;
     for (let mask = p / 2; mask >= 1; mask /= 2, step++) {
       const partner = index ^ mask;
@@ -242,10 +242,10 @@ export function halvingDoubling(rank: number, n: number, count: number): Plan {
  * Partners combine the same two operands, so by induction all ranks have the same bits (for NaNs
  * see `unifyNaNs`).
  */
-export function recursiveDoubling(rank: number, n: number, count: number): Plan {
+export function recursiveDoubling(rank: number, n: number, count: number): CollectivePlan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
     const all: Range = { start: 0, end: count };
-    const moves: Move[] = [];
+    const moves: PlanMove[] = [];
     for (let mask = 1, step = firstStep; mask < p; mask *= 2, step++) {
       const partner = rankOf(index ^ mask);
       const how = 2 * mask === p ? 'combine-last' : 'combine';
@@ -262,8 +262,8 @@ export function recursiveDoubling(rank: number, n: number, count: number): Plan 
  * Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
  * Systems" (1997).
  */
-export function bruckAllGather(rank: number, n: number, displacements: Displacements): Plan {
-  const moves: Move[] = [];
+export function bruckAllGather(rank: number, n: number, displacements: Displacements): CollectivePlan {
+  const moves: PlanMove[] = [];
   for (let distance = 1, k = 0; distance < n; distance *= 2, k++) {
     const parts = Math.min(distance, n - distance);
     const to = modulo(rank - distance, n);
@@ -291,7 +291,7 @@ function wrapped(first: number, count: number, n: number): [first: number, last:
 }
 
 /** Broadcast along the ring, segment by segment: every rank but the last sends the tensor once. */
-export function chainBroadcast(rank: number, n: number, root: number, count: number): Plan {
+export function chainBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { left, right } = neighbours(rank, n);
   const all: Range = { start: 0, end: count };
   return [...(rank === root ? [] : [receive(left, 0, all)]), ...(right === root ? [] : [send(right, 0, all)])];
@@ -301,7 +301,7 @@ export function chainBroadcast(rank: number, n: number, root: number, count: num
  * Reduction along the ring to `root`. The root's right neighbour starts. Every rank but the root
  * sends the tensor once.
  */
-export function chainReduce(rank: number, n: number, root: number, count: number): Plan {
+export function chainReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { left, right } = neighbours(rank, n);
   const all: Range = { start: 0, end: count };
   return [
@@ -323,7 +323,7 @@ function treeLinks(rank: number, n: number, root: number): { parent: number | nu
 }
 
 /** Broadcast down a binomial tree in ceil(log2 n) steps. The root sends the tensor in each step. */
-export function treeBroadcast(rank: number, n: number, root: number, count: number): Plan {
+export function treeBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { parent, children } = treeLinks(rank, n, root);
   const all: Range = { start: 0, end: count };
   return [
@@ -335,7 +335,7 @@ export function treeBroadcast(rank: number, n: number, root: number, count: numb
 }
 
 /** Reduction up a binomial tree: ceil(log2 n) steps. */
-export function treeReduce(rank: number, n: number, root: number, count: number): Plan {
+export function treeReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
   const { parent, children } = treeLinks(rank, n, root);
   const all: Range = { start: 0, end: count };
   const isLast = (i: number) => parent === null && i === children.length - 1;
@@ -350,7 +350,7 @@ function others(rank: number, n: number): number[] {
 }
 
 /** `root` sends the tensor to each rank directly, as a parameter server does. */
-export function directBroadcast(rank: number, n: number, root: number, count: number): Plan {
+export function directBroadcast(rank: number, n: number, root: number, count: number): CollectivePlan {
   const all: Range = { start: 0, end: count };
   return rank === root ? others(rank, n).map((peer) => send(peer, 0, all)) : [receive(root, 0, all)];
 }
@@ -359,7 +359,7 @@ export function directBroadcast(rank: number, n: number, root: number, count: nu
  * Each rank sends its tensor to `root`, as to a parameter server. `root` combines its own tensor
  * with the received tensors, in rank order.
  */
-export function directReduce(rank: number, n: number, root: number, count: number): Plan {
+export function directReduce(rank: number, n: number, root: number, count: number): CollectivePlan {
   const all: Range = { start: 0, end: count };
   if (rank !== root) return [send(root, 0, all)];
   return others(rank, n).map((peer, i) => receive(peer, 0, all, i === n - 2 ? 'combine-last' : 'combine'));
@@ -369,7 +369,7 @@ export function directReduce(rank: number, n: number, root: number, count: numbe
  * Each rank sends its part to `root`. On ranks other than `root`, the tensor consists only of that
  * part.
  */
-export function directGather(rank: number, n: number, root: number, displacements: Displacements): Plan {
+export function directGather(rank: number, n: number, root: number, displacements: Displacements): CollectivePlan {
   if (rank === root) return others(rank, n).map((peer) => receive(peer, 0, part(displacements, peer)));
   return [send(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
@@ -378,7 +378,7 @@ export function directGather(rank: number, n: number, root: number, displacement
  * `root` sends each rank its part. On ranks other than `root`, the tensor consists only of that
  * part.
  */
-export function directScatter(rank: number, n: number, root: number, displacements: Displacements): Plan {
+export function directScatter(rank: number, n: number, root: number, displacements: Displacements): CollectivePlan {
   if (rank === root) return others(rank, n).map((peer) => send(peer, 0, part(displacements, peer)));
   return [receive(root, 0, { start: 0, end: displacements[rank + 1]! - displacements[rank]! })];
 }
@@ -387,7 +387,7 @@ export function directScatter(rank: number, n: number, root: number, displacemen
  * Every rank sends part j of its input to rank j. Each rank starts with a different peer, so that
  * no rank receives from all others at the same time.
  */
-export function directAllToAll(rank: number, n: number, input: Displacements, output: Displacements): Plan {
+export function directAllToAll(rank: number, n: number, input: Displacements, output: Displacements): CollectivePlan {
   return Array.from({ length: n - 1 }, (_, i) => i + 1).flatMap((distance) => {
     const to = modulo(rank + distance, n);
     const from = modulo(rank - distance, n);

@@ -13,7 +13,7 @@
 
 export type RingPhase = 'reduce-scatter' | 'all-gather';
 
-export interface Transfer {
+export interface RingTransfer {
   /** Number of the ring step, 0 .. 2(n-1)-1. */
   ringStep: number;
   phase: RingPhase;
@@ -30,20 +30,20 @@ export function ringStepCount(n: number): number {
 }
 
 /** Returns the rank that `rank` sends to. */
-export function rightOf(rank: number, n: number): number {
+export function rightNeighbourOf(rank: number, n: number): number {
   return (rank + 1) % n;
 }
 
 /** Returns the rank that `rank` receives from. */
-export function leftOf(rank: number, n: number): number {
+export function leftNeighbourOf(rank: number, n: number): number {
   return (rank + n - 1) % n;
 }
 
 /**
  * Returns the transfer from `rank` to its right neighbour in `ringStep`, 0 <= ringStep < 2(n-1).
  */
-export function transferFrom(n: number, ringStep: number, rank: number): Transfer {
-  const to = rightOf(rank, n);
+export function ringTransferFrom(n: number, ringStep: number, rank: number): RingTransfer {
+  const to = rightNeighbourOf(rank, n);
   if (ringStep < n - 1) {
     const hop = ringStep;
     return { ringStep, phase: 'reduce-scatter', hop, from: rank, to, chunk: modulo(rank - hop - 1, n) };
@@ -53,8 +53,8 @@ export function transferFrom(n: number, ringStep: number, rank: number): Transfe
 }
 
 /** Returns all n transfers of one ring step, which happen at the same time. */
-export function transfersAt(n: number, ringStep: number): Transfer[] {
-  return Array.from({ length: n }, (_, rank) => transferFrom(n, ringStep, rank));
+export function ringTransfersAt(n: number, ringStep: number): RingTransfer[] {
+  return Array.from({ length: n }, (_, rank) => ringTransferFrom(n, ringStep, rank));
 }
 
 /**

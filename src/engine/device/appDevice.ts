@@ -9,6 +9,6 @@ import type { OpenedDevice } from './device.ts';
  * TensorFlow.js.
  */
 export async function openAppDevice(clock: Clock, kernels: KernelChoice): Promise<OpenedDevice> {
-  const { openDevice } = await loadCode(() => import('./device.ts'));
-  return openDevice(clock, async () => (await loadCode(() => import('./wasm.ts'))).openWasm(), kernels);
+  const { openFastestDevice } = await loadCode(() => import('./device.ts'));
+  return openFastestDevice(clock, async () => (await loadCode(() => import('./wasm.ts'))).openWasmBackend(), kernels);
 }

@@ -4,18 +4,18 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
-import type { Device } from '../../protocol/room.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
 import type { Clock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
-import { DeviceError, messageOf } from '../../util/errors.ts';
-import { useKernels } from '../../gpu/kernels/index.ts';
+import { withinDeadline } from '../../util/deadline.ts';
+import { DeviceError, errorMessageOf } from '../../util/errors.ts';
+import { chooseWebGpuKernels } from '../../gpu/kernels/index.ts';
 import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { requestAdapter, SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
-import { observeCommands } from '../../gpu/commands.ts';
-import { observeRecordings } from '../../gpu/recording.ts';
+import { observeGpuCommands } from '../../gpu/commands.ts';
+import { prepareGpuForRecording } from '../../gpu/recording.ts';
 import { watchGpu } from './gpuErrors.ts';
-import { makeMapsPrompt } from './promptMaps.ts';
+import { speedUpMapAsync } from './promptMaps.ts';
 
 /**
  * Some drivers never respond to `requestAdapter`. A working driver responds in well under a second.
@@ -33,7 +33,7 @@ const WITHOUT_WASM_BACKEND =
   "WebGL finds no GPU, and TensorFlow.js's WebAssembly backend could not be loaded. A page that uses the library imports it from @tensorflow/tfjs-backend-wasm.";
 
 export interface OpenedDevice {
-  device: Device;
+  device: ReportedDevice;
   /** A sentence that explains why the device is not WebGPU. `null` if it is WebGPU. */
   note: string | null;
   /**
@@ -50,8 +50,8 @@ export interface OpenedDevice {
   shareCores?: (ranks: number) => void;
 }
 
-/** The WebAssembly backend that `openDevice` has opened. */
-export interface OpenedWasm {
+/** The WebAssembly backend that `openFastestDevice` has opened. */
+export interface OpenedWasmBackend {
   /** A sentence about its threads. */
   note?: string;
   shareCores?: OpenedDevice['shareCores'];
@@ -83,16 +83,16 @@ const WANTED_FEATURES = ['shader-f16', 'timestamp-query'] as const satisfies rea
  * @param openWasm makes WebAssembly the backend. Returns `null` if that fails.
  * @param kernels the kernels of the WebGPU backend.
  */
-export async function openDevice(
+export async function openFastestDevice(
   clock: Clock,
-  openWasm: () => Promise<OpenedWasm | null>,
+  openWasm: () => Promise<OpenedWasmBackend | null>,
   kernels: KernelChoice = 'own',
 ): Promise<OpenedDevice> {
   let reason: string;
   try {
     return await openWebGPU(clock, kernels);
   } catch (error) {
-    reason = messageOf(error);
+    reason = errorMessageOf(error);
   }
   if (hasGpuForWebGL() && (await tf.setBackend('webgl').catch(() => false))) {
     const note = `Training on WebGL, which is slower than WebGPU. The reason: ${reason}`;
@@ -125,7 +125,7 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   }
   if (!navigator.gpu)
     throw new DeviceError('this browser does not support WebGPU. Use a current Chrome, Edge or Safari.');
-  const adapter = await within(
+  const adapter = await withinDeadline(
     clock,
     ADAPTER_TIMEOUT_MS,
     requestAdapter(navigator.gpu, { powerPreference: 'high-performance' }),
@@ -140,17 +140,17 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   const requiredFeatures = WANTED_FEATURES.filter((feature) => adapter.features.has(feature));
   const gpu = await adapter.requestDevice({ requiredLimits, requiredFeatures });
   const errors = watchGpu(gpu);
-  observeCommands(gpu);
-  observeRecordings(gpu);
-  await makeMapsPrompt(gpu, clock);
+  observeGpuCommands(gpu);
+  prepareGpuForRecording(gpu);
+  await speedUpMapAsync(gpu, clock);
   // When TensorFlow.js's WebGPU module is imported, it registers a factory for this backend. That
   // factory raises fewer limits than this module and hides errors, so it is replaced.
   tf.removeBackend('webgpu');
   tf.registerBackend('webgpu', () => new Backend(gpu, adapter.info), WEBGPU_PRIORITY);
   if (!(await tf.setBackend('webgpu'))) throw new DeviceError('TensorFlow.js could not use the GPU.');
-  useKernels(kernels);
+  chooseWebGpuKernels(kernels);
   return {
-    device: { backend: 'webgpu', adapter: nameOf(adapter.info) },
+    device: { backend: 'webgpu', adapter: adapterDisplayName(adapter.info) },
     note: null,
     check: () => errors.check(),
   };
@@ -165,7 +165,7 @@ async function loadWebGPUBackend(): Promise<typeof WebGPUBackend> {
     return (await import('@tensorflow/tfjs-backend-webgpu')).WebGPUBackend;
   } catch (error) {
     throw new DeviceError(
-      `@tensorflow/tfjs-backend-webgpu could not be loaded (${messageOf(error)}). Install it beside TensorFlow.js.`,
+      `@tensorflow/tfjs-backend-webgpu could not be loaded (${errorMessageOf(error)}). Install it beside TensorFlow.js.`,
     );
   }
 }
@@ -174,7 +174,7 @@ async function loadWebGPUBackend(): Promise<typeof WebGPUBackend> {
  * Returns a name of the adapter for display. Browsers fill in different fields. The name of an
  * adapter that computes in software matches {@link SOFTWARE_RENDERER}.
  */
-export function nameOf(
+export function adapterDisplayName(
   info: Pick<GPUAdapterInfo, 'description' | 'vendor' | 'architecture' | 'isFallbackAdapter'>,
 ): string {
   const name = info.description || [info.vendor, info.architecture].filter(Boolean).join(' ') || 'WebGPU';

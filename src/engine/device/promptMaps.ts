@@ -5,7 +5,7 @@
  * for it.
  */
 import type { Clock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { DeviceError } from '../../util/errors.ts';
 
 /**
@@ -30,7 +30,7 @@ const MAP_TIMEOUT_MS = 10_000;
  *
  * @throws (rejects) DeviceError if the GPU does not respond.
  */
-export async function makeMapsPrompt(gpu: GPUDevice, clock: Clock): Promise<boolean> {
+export async function speedUpMapAsync(gpu: GPUDevice, clock: Clock): Promise<boolean> {
   // The first map is not measured: it ends at a random time between two ticks of a timer.
   await timeMap(gpu, clock);
   const alone = await fastestMap(gpu, clock);
@@ -97,7 +97,7 @@ async function timeMap(gpu: GPUDevice, clock: Clock, submitter?: EmptySubmitter)
   const startedAt = clock.now();
   const mapped = buffer.mapAsync(GPUMapMode.READ);
   try {
-    await within(
+    await withinDeadline(
       clock,
       MAP_TIMEOUT_MS,
       submitter ? submitter.during(mapped) : mapped,

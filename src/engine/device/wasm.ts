@@ -9,11 +9,11 @@ import plain from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url
 import simd from '@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url';
 import { systemClock } from '../../util/clock.ts';
 import { wasmBackend } from '../../wasm/backend.ts';
-import { canCompute, openThreads } from '../../wasm/functions.ts';
+import { canRunWasmModule, openWasmThreads } from '../../wasm/functions.ts';
 import { withSharedMemory } from '../../wasm/sharedMemory.ts';
 import type { ThreadStart } from '../../wasm/threads.ts';
-import type { OpenedWasm } from './device.ts';
-import { useWasm } from './wasmBackend.ts';
+import type { OpenedWasmBackend } from './device.ts';
+import { switchToWasmBackend } from './wasmBackend.ts';
 
 /** Largest memory of TensorFlow.js's module, in pages of 64 KiB: 4 GiB. */
 const LARGEST_PAGES = 65_536;
@@ -21,8 +21,8 @@ const NOT_ISOLATED =
   'Only pages over https or on localhost have threads, and only in browsers that isolate them from other pages.';
 
 /** Makes WebAssembly the backend of TensorFlow.js. Returns `null` if that fails. */
-export async function openWasm(): Promise<OpenedWasm | null> {
-  const shared = globalThis.crossOriginIsolated && canCompute() && canReserve() ? await sharedModule() : null;
+export async function openWasmBackend(): Promise<OpenedWasmBackend | null> {
+  const shared = globalThis.crossOriginIsolated && canRunWasmModule() && canReserve() ? await sharedModule() : null;
   const paths = {
     'tfjs-backend-wasm.wasm': plain,
     'tfjs-backend-wasm-simd.wasm': simd,
@@ -30,9 +30,9 @@ export async function openWasm(): Promise<OpenedWasm | null> {
     'tfjs-backend-wasm-threaded-simd.wasm': simd,
   };
   setWasmPaths(paths, shared !== null);
-  const isOpen = shared === null ? await useWasm() : await withModule(shared, useWasm);
+  const isOpen = shared === null ? await switchToWasmBackend() : await withModule(shared, switchToWasmBackend);
   if (!isOpen) return null;
-  const threads = openThreads(wasmBackend()!, { clock: systemClock, create: startThread });
+  const threads = openWasmThreads(wasmBackend()!, { clock: systemClock, create: startThread });
   const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
   if (threads !== null) return { shareCores: (ranks) => (threads.count = Math.floor(cores / ranks)) };
   const reason = globalThis.crossOriginIsolated ? '' : ` ${NOT_ISOLATED}`;

@@ -1,12 +1,12 @@
 /** TensorFlow.js's WebAssembly backend with kernels for training. */
 import * as tf from '@tensorflow/tfjs';
 import { wasmBackend } from '../../wasm/backend.ts';
-import { observeKernels } from '../../wasm/recording.ts';
+import { observeWasmKernels } from '../../wasm/recording.ts';
 import { registerTrainingKernels } from './wasmKernels.ts';
 import { ownKernels } from './wasmRegistry.ts';
 
 /** Registers the kernels, and returns true, if `@tensorflow/tfjs-backend-wasm` is imported. */
-export function prepareWasm(): boolean {
+export function prepareWasmBackend(): boolean {
   if (tf.findBackendFactory('wasm') === null) return false;
   // TensorFlow.js's module with threads does not work if a bundler has renamed its variables. It
   // also divides only TensorFlow.js's own kernels among threads.
@@ -22,8 +22,8 @@ const CHECKING = ['GatherV2'];
  * Makes WebAssembly the backend of TensorFlow.js, if `@tensorflow/tfjs-backend-wasm` is imported.
  * Returns whether that succeeded.
  */
-export async function useWasm(): Promise<boolean> {
-  const isOpen = prepareWasm() && (await tf.setBackend('wasm').catch(() => false));
-  if (isOpen) observeKernels(wasmBackend()!, new Set([...ownKernels, ...CHECKING]));
+export async function switchToWasmBackend(): Promise<boolean> {
+  const isOpen = prepareWasmBackend() && (await tf.setBackend('wasm').catch(() => false));
+  if (isOpen) observeWasmKernels(wasmBackend()!, new Set([...ownKernels, ...CHECKING]));
   return isOpen;
 }

@@ -4,11 +4,11 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
-import { LOOK_UP } from '../../gpu/kernels/embedding.ts';
+import { LOOK_UP_KERNEL_NAME } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
-import { canCompute } from '../../wasm/functions.ts';
-import { registerKernels } from '../../wasm/kernels.ts';
-import { floatsOf, registerWasmKernel, replaceKernel, resultOf, viewOf } from './wasmRegistry.ts';
+import { canRunWasmModule } from '../../wasm/functions.ts';
+import { registerWasmKernels } from '../../wasm/kernels.ts';
+import { floatViewsOf, registerWasmKernel, replaceKernel, kernelResultOf, tensorViewOfInput } from './wasmRegistry.ts';
 import { registerWindowKernels } from './wasmWindows.ts';
 
 let isRegistered = false;
@@ -22,7 +22,7 @@ export function registerTrainingKernels(): void {
   isRegistered = true;
   registerWindowKernels();
   registerSegmentSum();
-  if (canCompute()) registerKernels();
+  if (canRunWasmModule()) registerWasmKernels();
   registerLookUp();
   registerPrelu();
   for (const name of ['Sum', 'Mean']) reduceNothing(name);
@@ -36,8 +36,8 @@ export function registerTrainingKernels(): void {
  */
 function registerPrelu(): void {
   registerWasmKernel('Prelu', ({ x: info, alpha: slopes }, _, backend) =>
-    resultOf(backend, () => {
-      const [x, alpha] = [viewOf(info!, backend), viewOf(slopes!, backend)];
+    kernelResultOf(backend, () => {
+      const [x, alpha] = [tensorViewOfInput(info!, backend), tensorViewOfInput(slopes!, backend)];
       return tf.relu(x).sub(tf.relu(tf.neg(x)).mul(alpha));
     }),
   );
@@ -125,10 +125,10 @@ function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
  * float32 [n, width]. The result for a token without a row is zeros.
  */
 function registerLookUp(): void {
-  registerWasmKernel(LOOK_UP, ({ tokens, table }, _, backend) => {
+  registerWasmKernel(LOOK_UP_KERNEL_NAME, ({ tokens, table }, _, backend) => {
     const [rows, width] = table!.shape as [number, number];
     const result = backend.makeOutput([tokens!.shape[0]!, width], 'float32');
-    const [to, from] = floatsOf(backend, result, table!);
+    const [to, from] = floatViewsOf(backend, result, table!);
     for (const [i, token] of backend.typedArrayFromHeap(tokens!).entries()) {
       const isRow = token >= 0 && token < rows;
       if (isRow) to!.set(from!.subarray(token * width, (token + 1) * width), i * width);
@@ -137,7 +137,7 @@ function registerLookUp(): void {
     return result;
   });
   tf.registerGradient({
-    kernelName: LOOK_UP,
+    kernelName: LOOK_UP_KERNEL_NAME,
     inputsToSave: ['tokens', 'table'],
     gradFunc: (dy, saved) => {
       const [tokens, table] = saved as [tf.Tensor1D, tf.Tensor2D];
@@ -158,7 +158,7 @@ function registerSegmentSum(): void {
     const shape = [numSegments, ...x!.shape.slice(1)];
     const width = tf.util.sizeFromShape(shape.slice(1));
     const result = backend.makeOutput(shape, 'float32');
-    const [sums, from] = floatsOf(backend, result, x!);
+    const [sums, from] = floatViewsOf(backend, result, x!);
     sums!.fill(0);
     for (const [i, segment] of backend.typedArrayFromHeap(segmentIds!).entries()) {
       if (segment < 0 || segment >= numSegments) continue;

@@ -38,12 +38,12 @@ export function replaceKernel(kernelName: string, kernel: Kernel): void {
  * Returns views of the tensors' floats. Make them after the kernel's output is allocated, because
  * an allocation may move the memory.
  */
-export function floatsOf(backend: BackendWasm, ...all: tf.TensorInfo[]): Float32Array[] {
+export function floatViewsOf(backend: BackendWasm, ...all: tf.TensorInfo[]): Float32Array[] {
   return all.map((info) => backend.typedArrayFromHeap(info) as Float32Array);
 }
 
 /** Computes a kernel's result with ops. Intermediate tensors are disposed of. */
-export function resultOf(backend: BackendWasm, compute: () => tf.Tensor): tf.TensorInfo {
+export function kernelResultOf(backend: BackendWasm, compute: () => tf.Tensor): tf.TensorInfo {
   const result = tf.tidy(compute);
   // The tensor is disposed of, but its data remains, because it is the kernel's result.
   const { dataId, shape, dtype } = result;
@@ -53,7 +53,7 @@ export function resultOf(backend: BackendWasm, compute: () => tf.Tensor): tf.Ten
 }
 
 /** Returns a tensor that shares the memory of a kernel's input. The caller still owns the input. */
-export function viewOf(info: tf.TensorInfo, backend: BackendWasm): tf.Tensor {
+export function tensorViewOfInput(info: tf.TensorInfo, backend: BackendWasm): tf.Tensor {
   backend.incRef(info.dataId);
   return tf.engine().makeTensorFromTensorInfo(info);
 }

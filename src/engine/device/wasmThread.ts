@@ -1,4 +1,4 @@
 /** A thread of {@link Threads}. */
-import { serveParts, type ThreadStart } from '../../wasm/threads.ts';
+import { serveCallParts, type ThreadStart } from '../../wasm/threads.ts';
 
-addEventListener('message', ({ data }: MessageEvent<ThreadStart>) => serveParts(data), { once: true });
+addEventListener('message', ({ data }: MessageEvent<ThreadStart>) => serveCallParts(data), { once: true });

@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm';
 import { UsageError } from '../../util/errors.ts';
-import { canCompute } from '../../wasm/functions.ts';
+import { canRunWasmModule } from '../../wasm/functions.ts';
 import {
   depthwiseInfo,
   pool2DInfo,
@@ -15,7 +15,7 @@ import {
   type Shape4,
   type Shape5,
 } from '../../wasm/windowInfo.ts';
-import { floatsOf, registerWasmKernel, replaceKernel, type WasmKernel } from './wasmRegistry.ts';
+import { floatViewsOf, registerWasmKernel, replaceKernel, type WasmKernel } from './wasmRegistry.ts';
 
 const { computeConv2DInfo, computeConv3DInfo } = tf.backend_util;
 
@@ -45,7 +45,7 @@ export function registerWindowKernels(): void {
   // wrong unless all strides are 1.
   registerWasmKernel('Conv3DBackpropFilterV2', convolution3DFilterGradient);
   registerWasmKernel('Conv3DBackpropInputV2', convolution3DInputGradient);
-  if (canCompute()) return;
+  if (canRunWasmModule()) return;
   for (const [name, kernel] of Object.entries(GRADIENTS_IN_JAVASCRIPT)) registerWasmKernel(name, kernel);
 }
 
@@ -114,7 +114,7 @@ const depthwiseFilterGradient: WasmKernel<Attributes> = ({ x: input, dy: output 
   const info = depthwiseInfo(input!.shape, filterShape, attributes);
   const { inChannels, outChannels } = info;
   const result = backend.makeOutput(filterShape, 'float32');
-  const [x, dy, gradient] = floatsOf(backend, input!, output!, result);
+  const [x, dy, gradient] = floatViewsOf(backend, input!, output!, result);
   // The sums have a term for each sample and position. Float64 keeps their rounding errors small.
   const sums = new Float64Array(gradient!.length);
   forEachTap(info, (from, to, tap) => {
@@ -132,7 +132,7 @@ const depthwiseInputGradient: WasmKernel<Attributes> = ({ dy: output, filter: we
   const info = depthwiseInfo(inputShape, weights!.shape, attributes);
   const { inChannels, outChannels } = info;
   const result = backend.makeOutput(inputShape, 'float32');
-  const [dy, filter, dx] = floatsOf(backend, output!, weights!, result);
+  const [dy, filter, dx] = floatViewsOf(backend, output!, weights!, result);
   dx!.fill(0);
   forEachTap(info, (to, from, tap) => {
     for (let out = 0; out < outChannels; out++) {
@@ -165,7 +165,7 @@ function filterGradient(
 ): tf.TensorInfo {
   const { inChannels, outChannels } = info;
   const result = backend.makeOutput(info.filterShape, 'float32');
-  const [x, dy, gradient] = floatsOf(backend, inputs['x']!, inputs['dy']!, result);
+  const [x, dy, gradient] = floatViewsOf(backend, inputs['x']!, inputs['dy']!, result);
   const sums = new Float64Array(gradient!.length);
   forEachTap(info, (from, to, tap) => {
     for (let channel = 0; channel < inChannels; channel++) {
@@ -181,7 +181,7 @@ const convolution3DInputGradient: WasmKernel<Attributes3D> = (inputs, { strides,
   const info = computeConv3DInfo(inputShape, inputs['filter']!.shape as Shape5, strides, 1, pad);
   const { inChannels, outChannels } = info;
   const result = backend.makeOutput(inputShape, 'float32');
-  const [dy, filter, dx] = floatsOf(backend, inputs['dy']!, inputs['filter']!, result);
+  const [dy, filter, dx] = floatViewsOf(backend, inputs['dy']!, inputs['filter']!, result);
   dx!.fill(0);
   forEachTap(info, (to, from, tap) => {
     for (let channel = 0; channel < inChannels; channel++) {
@@ -197,7 +197,7 @@ const convolution3DInputGradient: WasmKernel<Attributes3D> = (inputs, { strides,
 const maxPool3D: WasmKernel<object> = (inputs, attributes, backend) => {
   const info = pool3DInfo(inputs['x']!.shape, attributes);
   const result = backend.makeOutput(info.outShape, inputs['x']!.dtype);
-  const [x, y] = floatsOf(backend, inputs['x']!, result);
+  const [x, y] = floatViewsOf(backend, inputs['x']!, result);
   y!.fill(-Infinity);
   const channels = info.inChannels;
   forEachTap(info, (input, output) => {
@@ -218,7 +218,7 @@ function maxPoolGradient(
   backend: BackendWasm,
 ): tf.TensorInfo {
   const result = backend.makeOutput(info.inShape, 'float32');
-  const [x, dy, dx] = floatsOf(backend, inputs['input']!, inputs['dy']!, result);
+  const [x, dy, dx] = floatViewsOf(backend, inputs['input']!, inputs['dy']!, result);
   const largest = new Float32Array(dy!.length).fill(-Infinity);
   const places = new Int32Array(dy!.length).fill(-1);
   const channels = info.inChannels;

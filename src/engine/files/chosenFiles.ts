@@ -7,13 +7,13 @@ import type { ManifestFile } from '../../spec/fileManifest.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError } from '../../util/errors.ts';
 import { loadCode } from '../loadCode.ts';
-import type { RoomMessage } from '../readiness.ts';
-import { SharedFiles } from './sharedFiles.ts';
+import type { LatestRoomMessage } from '../readiness.ts';
+import { SharedFileSlices } from './sharedFiles.ts';
 
 interface ChosenFilesOptions {
   emit: (event: EngineEvent) => void;
   /** Returns the room that this tab is in, as the server last described it. */
-  room: () => RoomMessage | null;
+  room: () => LatestRoomMessage | null;
   isHost: () => boolean;
   /** Makes the chosen files the data of the room's job. */
   configure: (job: JobSpec) => void;
@@ -23,7 +23,7 @@ export class ChosenFiles {
   readonly #options: ChosenFilesOptions;
   #files: File[] = [];
   /** This tab's slices of distributed files, for the latest job that distributes any. */
-  #shared: SharedFiles | null = null;
+  #shared: SharedFileSlices | null = null;
 
   constructor(options: ChosenFilesOptions) {
     this.#options = options;
@@ -42,9 +42,9 @@ export class ChosenFiles {
    * Returns this tab's slices of the files that the job's ranks distribute; `null` if the job has
    * no such files.
    */
-  sharedOf({ data }: JobSpec): SharedFiles | null {
+  sharedOf({ data }: JobSpec): SharedFileSlices | null {
     if (data.kind !== 'shared') return null;
-    if (!this.#shared?.isOf(data.files)) this.#shared = SharedFiles.awaited(data.files);
+    if (!this.#shared?.isOf(data.files)) this.#shared = SharedFileSlices.awaited(data.files);
     return this.#shared;
   }
 
@@ -87,7 +87,7 @@ export class ChosenFiles {
     };
     try {
       report(0);
-      const shared = await SharedFiles.chosen(files, report);
+      const shared = await SharedFileSlices.chosen(files, report);
       const room = this.#options.room();
       if (this.#files !== files || room?.job.data.kind !== 'shared') return;
       if (this.#adopt(shared, room, room.job.data.files, isRequested)) report(total);
@@ -100,7 +100,12 @@ export class ChosenFiles {
    * Makes the files in `shared` the data of the room's job if that is possible now. Returns whether
    * they are the job's data.
    */
-  #adopt(shared: SharedFiles, room: RoomMessage, wanted: readonly ManifestFile[], isRequested: boolean): boolean {
+  #adopt(
+    shared: SharedFileSlices,
+    room: LatestRoomMessage,
+    wanted: readonly ManifestFile[],
+    isRequested: boolean,
+  ): boolean {
     const isWanted = shared.isOf(wanted);
     if (!isWanted && !isRequested && !(room.phase === 'FORMING' && this.#options.isHost())) return false;
     if (!isWanted && room.phase !== 'FORMING') {

@@ -10,7 +10,7 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
 import { asError, DataError, PeergradError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { SharedFiles } from './sharedFiles.ts';
+import type { SharedFileSlices } from './sharedFiles.ts';
 import { wholeFiles, type SliceOrder } from './sliceOrder.ts';
 
 /** The largest number of files that a message names. */
@@ -30,7 +30,7 @@ const BACKGROUND = { timeoutMs: DEFAULT_OP_TIMEOUT_MS };
 
 interface FileDistributionOptions {
   /** This tab's slices. */
-  shared: SharedFiles;
+  shared: SharedFileSlices;
   clock: Clock;
   emit: (event: EngineEvent) => void;
   /** Determines the order in which the run needs the slices, if this rank has all of them. */

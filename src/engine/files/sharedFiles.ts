@@ -19,7 +19,7 @@ import {
   type ManifestFile,
 } from '../../spec/fileManifest.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import { DataError, messageOf, PeergradError } from '../../util/errors.ts';
+import { DataError, errorMessageOf, PeergradError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 
 /**
@@ -37,7 +37,7 @@ interface SliceRange {
   readonly end: number;
 }
 
-export class SharedFiles implements FileSlices {
+export class SharedFileSlices implements FileSlices {
   readonly manifest: readonly ManifestFile[];
   readonly #places: readonly SliceRange[];
   /** For each file: the number of its first slice. */
@@ -63,8 +63,8 @@ export class SharedFiles implements FileSlices {
   }
 
   /** Creates the files of a job without any slices. The slices are received later. */
-  static awaited(manifest: readonly ManifestFile[]): SharedFiles {
-    return new SharedFiles(manifest, null);
+  static awaited(manifest: readonly ManifestFile[]): SharedFileSlices {
+    return new SharedFileSlices(manifest, null);
   }
 
   /**
@@ -74,7 +74,7 @@ export class SharedFiles implements FileSlices {
    * @throws (rejects) DataError if there are too many files, if they are too large, or if a file
    *   cannot be read.
    */
-  static async chosen(files: readonly File[], onprogress: (bytes: number) => void): Promise<SharedFiles> {
+  static async chosen(files: readonly File[], onprogress: (bytes: number) => void): Promise<SharedFileSlices> {
     checkSizes(files);
     const manifest: ManifestFile[] = [];
     const digests: string[] = [];
@@ -92,7 +92,7 @@ export class SharedFiles implements FileSlices {
       manifest.push({ name: file.name, size: file.size, hash: digestOf(own.join('')) });
       digests.push(...own);
     }
-    const shared = new SharedFiles(manifest, digests.join(''));
+    const shared = new SharedFileSlices(manifest, digests.join(''));
     for (const [slice, { file, start, end }] of shared.#places.entries()) {
       shared.#parts[slice] = files[file]!.slice(start, end);
     }
@@ -307,6 +307,10 @@ async function readChosen(file: File, start: number, end: number): Promise<Uint8
   try {
     return new Uint8Array(await file.slice(start, end).arrayBuffer());
   } catch (cause) {
-    throw new DataError(`${file.name} could not be read (${messageOf(cause)}). Choose the file again.`, {}, { cause });
+    throw new DataError(
+      `${file.name} could not be read (${errorMessageOf(cause)}). Choose the file again.`,
+      {},
+      { cause },
+    );
   }
 }

@@ -7,12 +7,12 @@ import { loadData } from '../../jobs/index.ts';
 import type { Dataset } from '../../jobs/dataset.ts';
 import { sharedRange, type SharedFile } from '../../jobs/storedFile.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
-import { startOfRun, type Progress } from '../../parallel/recovery/progress.ts';
+import { startOfRun, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { isPipeline } from '../../spec/pipeline.ts';
+import { isPipelineJob } from '../../spec/pipeline.ts';
 import { DataError } from '../../util/errors.ts';
-import { dutiesAfter, heldOutOrder, testInterval } from '../tasks/evaluation.ts';
-import type { SharedFiles } from './sharedFiles.ts';
+import { dueEvaluationAfter, heldOutSampleOrder, testInterval } from '../tasks/evaluation.ts';
+import type { SharedFileSlices } from './sharedFiles.ts';
 
 export interface SliceOrder {
   /** All slices, each once, by the time at which ranks need them. */
@@ -36,15 +36,15 @@ export function wholeFiles(count: number): SliceOrder {
  *   {@link wholeFiles}: ranks report the problem when they open the data.
  */
 export async function sliceOrder(
-  shared: SharedFiles,
+  shared: SharedFileSlices,
   job: JobSpec,
   worldSize: number,
-  from: Progress = startOfRun(),
+  from: TrainingProgress = startOfRun(),
 ): Promise<SliceOrder> {
   const all = wholeFiles(shared.count);
   // Slices that are sent at the same time would disturb measurements of links.
   const isMeasuring = job.measure !== null || job.codec === 'auto';
-  if (job.job !== 'images' || isPipeline(job) || isMeasuring) return all;
+  if (job.job !== 'images' || isPipelineJob(job) || isMeasuring) return all;
   const order = new Set<number>();
   const numbers = new Map<SharedFile, number>();
   const need = (file: number, start: number, end: number): void => {
@@ -85,17 +85,17 @@ function* restOfEpoch(
   plan: Pick<JobSpec, 'seed' | 'batchSize' | 'epochs' | 'maxSteps' | 'maxMinutes' | 'patience' | 'hashEvery'>,
   totals: { train: number; test: number },
   worldSize: number,
-  from: Progress,
+  from: TrainingProgress,
 ): Generator<[of: 'train' | 'test', index: number]> {
   const window = plan.batchSize * worldSize;
   const cursor = new GlobalCursor({ datasetSize: totals.train, seed: plan.seed });
   const last = Math.min(plan.maxSteps ?? Infinity, from.step + cursor.stepsLeft(from.position, plan.epochs, window));
   const evaluateEvery = from.evaluateEvery || testInterval(totals, plan, window, last);
-  const heldOut = heldOutOrder(totals.test);
+  const heldOut = heldOutSampleOrder(totals.test);
   let tested = 0;
   for (let { step, position } = from; ; step++) {
     // Before its first step, a continued run evaluates its state, if an evaluation is due.
-    const { samples } = dutiesAfter({ ...from, step, position, evaluateEvery }, plan, step >= last);
+    const { samples } = dueEvaluationAfter({ ...from, step, position, evaluateEvery }, plan, step >= last);
     for (; tested < Math.min(samples, totals.test); tested++) yield ['test', heldOut[tested]!];
     if (step >= last || position.epoch > from.position.epoch) return;
     const { indices, next } = cursor.windowAt(position, window);

@@ -11,13 +11,13 @@ import * as v from 'valibot';
 import { DEFAULT_OP_TIMEOUT_MS, type ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { LessonOrder, LessonState, numbersOf, OwnNumbers } from '../../protocol/lesson.ts';
+import { LessonOrder, LessonState, lessonNumbersPerRank, OwnLessonNumbers } from '../../protocol/lesson.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { hashState } from '../../util/hash.ts';
-import { drawNumbers, enter, follow } from './lessonRound.ts';
-import { takeSteps } from './lessonSteps.ts';
+import { randomLessonNumbers, lessonStateForWorld, applyLessonOrder } from './lessonRound.ts';
+import { takeLessonSteps } from './lessonSteps.ts';
 import type { StateReport } from '../membership/membership.ts';
 import { emitLinks, openGroup, type Generation } from '../membership/generation.ts';
 
@@ -36,7 +36,7 @@ const EDIT_TAG = 1000;
 const EntryReport = v.strictObject({
   version: v.pipe(v.number(), v.integer(), v.minValue(0)),
   isHost: v.boolean(),
-  own: OwnNumbers,
+  own: OwnLessonNumbers,
 });
 
 interface LessonOptions {
@@ -66,7 +66,7 @@ export class LessonRun {
 
   constructor(options: LessonOptions) {
     this.#options = options;
-    this.#own = drawNumbers(seedOf(options.member), MAX_WORLD_SIZE);
+    this.#own = randomLessonNumbers(seedOf(options.member), MAX_WORLD_SIZE);
   }
 
   get hasState(): boolean {
@@ -106,13 +106,13 @@ export class LessonRun {
     const group = openGroup(generation, { clock, emit });
     this.#world = { group, orders: new OrderQueue() };
     await emitLinks(generation, emit);
-    const own = this.#own.slice(0, numbersOf(worldSize));
+    const own = this.#own.slice(0, lessonNumbersPerRank(worldSize));
     const mine = { version: this.#state?.version ?? 0, isHost: isHost(), own };
     const reports = (await group.allGatherObject(mine)).map((entry) => v.parse(EntryReport, entry));
     const versions = reports.map(({ version }) => version);
     const latest = versions.indexOf(Math.max(...versions));
     const before = versions[latest] === 0 ? null : await group.broadcastObject(this.#state, latest);
-    const state = enter(before && v.parse(LessonState, before), {
+    const state = lessonStateForWorld(before && v.parse(LessonState, before), {
       members: members.map(({ member, name }) => ({ member, name })),
       leader: Math.max(
         0,
@@ -147,7 +147,7 @@ export class LessonRun {
       const next = group.rank === leader ? await orders.next() : undefined;
       const order = v.parse(LessonOrder, await group.broadcastObject(next, leader, { timeoutMs: FOREVER_MS }));
       if (order.type === 'steps') await this.#takeSteps(group, order.count);
-      else this.#state = follow(this.#state!, order);
+      else this.#state = applyLessonOrder(this.#state!, order);
       this.#emitState();
       if (this.#state!.isOver) return reportOf(this.#state!);
     }
@@ -156,7 +156,7 @@ export class LessonRun {
   async #takeSteps(group: ProcessGroup, count: number): Promise<void> {
     const { clock } = this.#options;
     this.#isMoving = true;
-    await takeSteps({
+    await takeLessonSteps({
       group,
       clock,
       count,

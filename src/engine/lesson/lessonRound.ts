@@ -3,9 +3,9 @@
  * state changes after an order, after a step, and when members join or leave. In a room, ranks send
  * the numbers over their links (`lesson.ts`). A page without a room simulates the ranks.
  */
-import { chunkRange, ringStepCount, transfersAt } from '../../collectives/plans/ringPlan.ts';
+import { chunkRange, ringStepCount, ringTransfersAt } from '../../collectives/plans/ringPlan.ts';
 import {
-  numbersOf,
+  lessonNumbersPerRank,
   type LessonMode,
   type LessonOrder,
   type LessonRound,
@@ -27,7 +27,7 @@ interface LessonMove {
 }
 
 /** Returns the number of steps of a round: 2(n-1) on the ring, or two with a parameter server. */
-export function stepCount(mode: LessonMode, n: number): number {
+export function roundStepCount(mode: LessonMode, n: number): number {
   return mode === 'ring' ? ringStepCount(n) : n > 1 ? 2 : 0;
 }
 
@@ -35,10 +35,10 @@ export function stepCount(mode: LessonMode, n: number): number {
  * Returns the moves in step `step` of a round, sorted by sender. On the ring, they follow the plan
  * of the ring all-reduce.
  */
-export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[] {
-  const count = numbersOf(n);
+export function lessonMovesAt(mode: LessonMode, n: number, step: number): LessonMove[] {
+  const count = lessonNumbersPerRank(n);
   if (mode === 'ring') {
-    return transfersAt(n, step).map(({ from, to, chunk, phase }) => {
+    return ringTransfersAt(n, step).map(({ from, to, chunk, phase }) => {
       return { from, to, ...chunkRange(count, n, chunk), adds: phase === 'reduce-scatter' };
     });
   }
@@ -52,7 +52,7 @@ export function movesAt(mode: LessonMode, n: number, step: number): LessonMove[]
 /** A tab's initial numbers are 1 to this number, so that sums are easy to check. */
 const LARGEST_DRAWN = 9;
 
-export function drawNumbers(seed: number, count: number): number[] {
+export function randomLessonNumbers(seed: number, count: number): number[] {
   const rng = createRng(seed);
   return Array.from({ length: count }, () => 1 + rng.below(LARGEST_DRAWN));
 }
@@ -61,12 +61,12 @@ export function drawNumbers(seed: number, count: number): number[] {
  * After `steps` steps, each number of a rank is a sum of numbers of some ranks. For each rank and
  * each of its numbers, returns these ranks in the order of addition.
  */
-export function partsAfter(mode: LessonMode, n: number, steps: number): number[][][] {
-  const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: numbersOf(n) }, () => [rank]));
+export function summedRanksAfter(mode: LessonMode, n: number, steps: number): number[][][] {
+  const parts = Array.from({ length: n }, (_, rank) => Array.from({ length: lessonNumbersPerRank(n) }, () => [rank]));
   for (let step = 0; step < steps; step++) {
     // In one step, no rank sends a number that it receives in the same step. So the moves of a step
     // can be applied one after the other.
-    for (const { from, to, start, end, adds } of movesAt(mode, n, step)) {
+    for (const { from, to, start, end, adds } of lessonMovesAt(mode, n, step)) {
       for (let i = start; i < end; i++) {
         const sent = parts[from]![i]!;
         parts[to]![i] = adds ? (mode === 'ring' ? [...sent, to] : [...parts[to]![i]!, from]) : sent;
@@ -80,10 +80,10 @@ export function partsAfter(mode: LessonMode, n: number, steps: number): number[]
  * Returns the round as it was after `steps` steps. A picture that still shows an earlier step takes
  * all its numbers from this round.
  */
-export function roundAfter(round: LessonRound, steps: number): LessonRound {
+export function roundAfterSteps(round: LessonRound, steps: number): LessonRound {
   if (steps >= round.steps.length) return round;
   const { mode, n, own } = round;
-  const held = partsAfter(mode, n, steps).map((places) =>
+  const held = summedRanksAfter(mode, n, steps).map((places) =>
     places.map((ranks, place) => ranks.reduce((sum, rank) => sum + own[rank]![place]!, 0)),
   );
   return { ...round, held, steps: round.steps.slice(0, steps) };
@@ -93,7 +93,7 @@ export function roundAfter(round: LessonRound, steps: number): LessonRound {
  * Returns the milliseconds from the round's first step to the end of the latest step. Time spent
  * waiting for users is not included.
  */
-export function elapsed({ steps }: LessonRound): number {
+export function roundDurationMs({ steps }: LessonRound): number {
   return Math.max(0, ...steps.flatMap(({ endedAt }) => endedAt));
 }
 
@@ -102,18 +102,18 @@ export function elapsed({ steps }: LessonRound): number {
  * transfers in both directions at once, so for each step only the larger of sent and received bytes
  * is added.
  */
-export function lineBytes({ n, steps }: LessonRound): number[] {
+export function busiestDirectionBytes({ n, steps }: LessonRound): number[] {
   return Array.from({ length: n }, (_, rank) =>
     steps.reduce((sum, { sentBytes, receivedBytes }) => sum + Math.max(sentBytes[rank]!, receivedBytes[rank]!), 0),
   );
 }
 
-export function isUnderWay({ steps }: LessonRound): boolean {
+export function isRoundUnderWay({ steps }: LessonRound): boolean {
   return steps.length > 0;
 }
 
-export function isDone({ mode, n, steps }: LessonRound): boolean {
-  return steps.length >= stepCount(mode, n);
+export function isRoundDone({ mode, n, steps }: LessonRound): boolean {
+  return steps.length >= roundStepCount(mode, n);
 }
 
 interface LessonWorld {
@@ -131,8 +131,11 @@ interface LessonWorld {
  * Returns the state with which the ranks of this world continue from `before`. If `before` is
  * `null`, they begin a lesson.
  */
-export function enter(before: LessonState | null, { members, leader, numbers: given }: LessonWorld): LessonState {
-  const numbers = given.map((own) => own.slice(0, numbersOf(members.length)));
+export function lessonStateForWorld(
+  before: LessonState | null,
+  { members, leader, numbers: given }: LessonWorld,
+): LessonState {
+  const numbers = given.map((own) => own.slice(0, lessonNumbersPerRank(members.length)));
   if (before === null) {
     return {
       version: 1,
@@ -151,8 +154,8 @@ export function enter(before: LessonState | null, { members, leader, numbers: gi
   const left = missingFrom(members, before.members);
   const joined = missingFrom(before.members, members);
   const isSameRing = before.members.slice(0, round.n).every(({ member }, rank) => members[rank]?.member === member);
-  const goesOn = isUnderWay(round) && isSameRing;
-  const isRestarted = isUnderWay(round) && !goesOn;
+  const goesOn = isRoundUnderWay(round) && isSameRing;
+  const isRestarted = isRoundUnderWay(round) && !goesOn;
   const slowed = slow && members.findIndex(({ member }) => member === before.members[slow.rank]!.member);
   return {
     ...{ ...before, version: before.version + 1, members, leader, numbers },
@@ -170,24 +173,24 @@ function missingFrom(members: LessonState['members'], now: LessonState['members'
 
 function beginRound(number: number, mode: LessonMode, numbers: readonly number[][]): LessonRound {
   const n = numbers.length;
-  const own = numbers.map((list) => list.slice(0, numbersOf(n)));
+  const own = numbers.map((list) => list.slice(0, lessonNumbersPerRank(n)));
   return { number, mode, n, own, held: own, steps: [] };
 }
 
 /** Returns the state after an order. Orders to take steps are handled by {@link stateAfterStep}. */
-export function follow(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
+export function applyLessonOrder(before: LessonState, order: Exclude<LessonOrder, { type: 'steps' }>): LessonState {
   const state = { ...before, version: before.version + 1 };
   const { round, numbers, members } = state;
   switch (order.type) {
     case 'edit': {
       const { rank, place, value } = order;
       // An edit that was sent in a larger ring may have a place that does not exist in this ring.
-      if (rank >= members.length || place >= numbersOf(members.length)) return before;
+      if (rank >= members.length || place >= lessonNumbersPerRank(members.length)) return before;
       const edited = numbers.with(rank, numbers[rank]!.with(place, value));
       return {
         ...state,
         numbers: edited,
-        round: isUnderWay(round) ? round : beginRound(round.number, round.mode, edited),
+        round: isRoundUnderWay(round) ? round : beginRound(round.number, round.mode, edited),
       };
     }
     case 'begin':
@@ -208,6 +211,9 @@ export function stateAfterStep(before: LessonState, step: LessonStep, held: read
   const { n, mode, steps } = before.round;
   const round = { ...before.round, held: [...held], steps: [...steps, step] };
   const state = { ...before, version: before.version + 1, round, change: null };
-  if (!isDone(round)) return state;
-  return { ...state, measured: { ...before.measured, [mode]: { n, bytes: Math.max(...lineBytes(round)) } } };
+  if (!isRoundDone(round)) return state;
+  return {
+    ...state,
+    measured: { ...before.measured, [mode]: { n, bytes: Math.max(...busiestDirectionBytes(round)) } },
+  };
 }

@@ -3,9 +3,9 @@
  * ranks know each result.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { numbersOf, type LessonState } from '../../protocol/lesson.ts';
+import { lessonNumbersPerRank, type LessonState } from '../../protocol/lesson.ts';
 import type { Clock } from '../../util/clock.ts';
-import { elapsed, movesAt, stepCount, stateAfterStep } from './lessonRound.ts';
+import { roundDurationMs, lessonMovesAt, roundStepCount, stateAfterStep } from './lessonRound.ts';
 
 interface StepsOptions {
   group: ProcessGroup;
@@ -33,22 +33,22 @@ const FACTS = 4;
  * the background. Every rank of the world must call this function. A rank outside of the round
  * takes part only in the exchange of reports.
  */
-export async function takeSteps(options: StepsOptions): Promise<void> {
+export async function takeLessonSteps(options: StepsOptions): Promise<void> {
   const { group, clock, state, count, onwait, onstep } = options;
   const { round, slow } = state;
   const { n, mode, steps } = round;
   const { rank } = group;
-  const began = clock.now() - elapsed(round);
+  const began = clock.now() - roundDurationMs(round);
   const now = (): number => Math.round(clock.now() - began);
   const lineMs = slow?.rank === rank ? slow.seconds * 1000 : 0;
   // In a round no rank sends more than 2n messages, and a slow line delays each of them by
   // `slow.seconds`.
   const timeoutMs = options.timeoutMs + 2000 * n * (slow?.seconds ?? 0);
-  const held = Float32Array.from(round.held[rank] ?? Array<number>(numbersOf(n)).fill(0));
+  const held = Float32Array.from(round.held[rank] ?? Array<number>(lessonNumbersPerRank(n)).fill(0));
 
-  const last = Math.min(steps.length + count, stepCount(mode, n));
+  const last = Math.min(steps.length + count, roundStepCount(mode, n));
   const plan = Array.from({ length: last - steps.length }, (_, i) => {
-    const moves = movesAt(mode, n, steps.length + i);
+    const moves = lessonMovesAt(mode, n, steps.length + i);
     return { tag: steps.length + i, moves: moves.filter(({ from, to }) => from === rank || to === rank) };
   });
   // All receives begin now, so that a sender does not wait until this rank has reached the step.

@@ -18,17 +18,17 @@ const ATTEMPT_TIMEOUT_MS = 6_000;
 const BACKOFF_MS = 250;
 
 /** An open connection, and the view of it for one generation. */
-export interface Opened {
+export interface OpenedConnection {
   readonly shared: SharedLink;
   readonly view: Link;
 }
 
-export interface Attempt {
+export interface LinkAttempt {
   readonly id: number;
   readonly peer: PeerAttempt;
   readonly usesPort: boolean;
   /** `null` until the connection is open. */
-  opened: Opened | null;
+  opened: OpenedConnection | null;
   isCancelled: boolean;
 }
 
@@ -37,7 +37,7 @@ export class AttemptTrack {
   readonly kind: 'direct' | 'server';
   /** Why the latest attempt has failed. */
   failure: string | null = null;
-  #latest: Attempt | null = null;
+  #latest: LinkAttempt | null = null;
   #lastId = -1;
 
   constructor(kind: AttemptTrack['kind']) {
@@ -45,7 +45,7 @@ export class AttemptTrack {
   }
 
   /** The latest attempt, even if it has failed; `null` before the first, and after {@link stop}. */
-  get latest(): Attempt | null {
+  get latest(): LinkAttempt | null {
     return this.#latest;
   }
 
@@ -61,8 +61,8 @@ export class AttemptTrack {
   }
 
   /** Makes an attempt the latest one, and cancels the previous one. */
-  start(id: number, peer: PeerAttempt, usesPort = false): Attempt {
-    if (this.#latest !== null) cancelAttempt(this.#latest);
+  start(id: number, peer: PeerAttempt, usesPort = false): LinkAttempt {
+    if (this.#latest !== null) cancelLinkAttempt(this.#latest);
     this.#lastId = id;
     this.#latest = { id, peer, usesPort, opened: null, isCancelled: false };
     return this.#latest;
@@ -70,7 +70,7 @@ export class AttemptTrack {
 
   /** Cancels the latest attempt. It is not repeated. */
   stop(): void {
-    if (this.#latest !== null) cancelAttempt(this.#latest);
+    if (this.#latest !== null) cancelLinkAttempt(this.#latest);
     this.#latest = null;
   }
 
@@ -90,20 +90,24 @@ export class AttemptTrack {
 }
 
 /** Ends an attempt, and closes its connection if it is open. */
-export function cancelAttempt(attempt: Attempt): void {
+export function cancelLinkAttempt(attempt: LinkAttempt): void {
   attempt.isCancelled = true;
   attempt.peer.abort();
   attempt.opened?.shared.close();
 }
 
 /** Whether a signal can be the first one of an attempt that `from` has started. */
-export function beginsAttempt(id: number, { type }: LinkSignal, { from, to }: { from: string; to: string }): boolean {
+export function beginsLinkAttempt(
+  id: number,
+  { type }: LinkSignal,
+  { from, to }: { from: string; to: string },
+): boolean {
   const isOfLower = id % 2 === 0;
   return isOfLower === from < to && (type === 'offer' || type === 'port' || type === 'server');
 }
 
 /** Deadline in milliseconds for an attempt, unless it uses a port. */
-export function attemptMs(id: number): number {
+export function linkAttemptTimeoutMs(id: number): number {
   return ATTEMPT_TIMEOUT_MS * 2 ** Math.max(0, Math.floor(id / 2) - 1);
 }
 

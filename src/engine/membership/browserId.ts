@@ -3,7 +3,7 @@
  * run in the same browser.
  */
 import { systemClock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { TimeoutError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 
@@ -28,7 +28,7 @@ let known: Promise<string> | null = null;
  * also get the same id. If storage is blocked, the id belongs to this tab only.
  */
 export function browserId(): Promise<string> {
-  known ??= within(
+  known ??= withinDeadline(
     systemClock,
     STORAGE_MS,
     storedId(),

@@ -6,12 +6,12 @@
  * first. The other end cannot know whether that end has the kept connection, so it greets over all
  * connections, also over one that is kept a moment later. So both ends use the same connection.
  */
-import { handshake, type Hello } from '../../transport/handshake.ts';
+import { performHandshake, type HelloMessage } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
 import type { Clock } from '../../util/clock.ts';
-import { messageOf, PeerGoneError } from '../../util/errors.ts';
-import type { Opened } from './attemptTrack.ts';
+import { errorMessageOf, PeerGoneError } from '../../util/errors.ts';
+import type { OpenedConnection } from './attemptTrack.ts';
 import type { ConnectionKind, LinkPool } from './linkPool.ts';
 
 /**
@@ -30,8 +30,8 @@ const MAX_REUSE_MS = 12_000;
 const MIN_MOVED_BYTES = 4096;
 
 interface ReuseOptions {
-  self: Hello;
-  peer: Hello;
+  self: HelloMessage;
+  peer: HelloMessage;
   pool: LinkPool;
   clock: Clock;
   /** Called when a connection cannot be used. */
@@ -43,7 +43,7 @@ export class ConnectionReuse {
   /** The links on which a handshake is in progress. */
   readonly #greeting = new Set<Link>();
   /** The connection that both ends use. */
-  #used: Opened | null = null;
+  #used: OpenedConnection | null = null;
   #isCancelled = false;
   #begunAt = 0;
   /** Whether connections whose handshake was cancelled stay in the pool. */
@@ -57,7 +57,7 @@ export class ConnectionReuse {
    * Resolves with the connection that both ends use, or with `null` if they use none. Connections
    * whose handshake has failed are closed.
    */
-  async run(): Promise<Opened | null> {
+  async run(): Promise<OpenedConnection | null> {
     const { pool, peer, clock } = this.#options;
     this.#begunAt = clock.now();
     const kept = pool.keptFor(peer.member);
@@ -105,13 +105,13 @@ export class ConnectionReuse {
         kind === 'served'
           ? { timeoutMs: 2 * REUSE_TIMEOUT_MS, isExcused: this.#watch(shared) }
           : { timeoutMs: REUSE_TIMEOUT_MS };
-      await handshake(view, self, peer, { ...deadline, clock });
+      await performHandshake(view, self, peer, { ...deadline, clock });
       this.#used = { shared, view };
       if (pool.keptFor(peer.member)?.link === shared) pool.take(peer.member);
       for (const other of this.#greeting) if (other !== view) other.close();
     } catch (error) {
       if (this.#keepsConnections || this.#used !== null) return;
-      onfailure(kind, messageOf(error));
+      onfailure(kind, errorMessageOf(error));
       pool.drop(peer.member, shared);
     } finally {
       if (view !== null) this.#greeting.delete(view);

@@ -33,7 +33,7 @@ interface LiveFeed {
   isOpen: boolean;
 }
 
-export class Feeds {
+export class StateFeeds {
   readonly #options: FeedsOptions;
   /** Keys are the numbers of the feeds. */
   readonly #live = new Map<number, LiveFeed>();

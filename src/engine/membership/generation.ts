@@ -4,7 +4,7 @@ import type { ProcessGroupOptions, RankActivity } from '../../collectives/option
 import { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { Pulse, RosterEntry } from '../../protocol/room.ts';
-import { isBehindWork } from '../../util/activity.ts';
+import { isWorkingOrAwaitsWork } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { asError } from '../../util/errors.ts';
 import { upperFirst } from '../../util/text.ts';
@@ -100,14 +100,14 @@ export async function emitLinks({ links }: Generation, emit: (event: EngineEvent
 }
 
 /** @param pulses the latest pulse of each member that the server knows; the keys are member ids. */
-export function activityOf(
+export function activityOfRanks(
   ranks: readonly number[],
   members: readonly RosterEntry[],
   pulses: ReadonlyMap<string, Pulse>,
 ): RankActivity {
   const nameOf = (rank: number): string => `rank ${rank} (${members[rank]!.name})`;
   return {
-    areWorking: ranks.every((rank) => isBehindWork(members[rank]!.member, (member) => pulses.get(member))),
+    areWorking: ranks.every((rank) => isWorkingOrAwaitsWork(members[rank]!.member, (member) => pulses.get(member))),
     text: ranks
       .map((rank) => {
         const pulse = pulses.get(members[rank]!.member);

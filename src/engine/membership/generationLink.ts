@@ -24,21 +24,21 @@
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
 import { SERVER_LINK_PATH } from '../../protocol/serverLink.ts';
-import { firstFrame, handshake } from '../../transport/handshake.ts';
+import { firstFrame, performHandshake } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import { SharedLink } from '../../transport/sharedLink.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
-import { messageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
+import { errorMessageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
 import {
-  attemptMs,
+  linkAttemptTimeoutMs,
   AttemptTrack,
   backoffMs,
-  beginsAttempt,
-  cancelAttempt,
-  type Attempt,
-  type Opened,
+  beginsLinkAttempt,
+  cancelLinkAttempt,
+  type LinkAttempt,
+  type OpenedConnection,
 } from './attemptTrack.ts';
 import { randomId } from './browserId.ts';
 import { ConnectionReuse } from './connectionReuse.ts';
@@ -61,18 +61,18 @@ export const ON_DEMAND_TIMES = 4;
  * late and then connect quickly. If an end computes or loads when the time is over, the same time
  * is added, but only once, because ranks of a run that grows compute all the time.
  */
-export const SERVER_AFTER_MS = 3_000;
+export const SERVER_ATTEMPT_DELAY_MS = 3_000;
 /**
- * Used instead of {@link SERVER_AFTER_MS} if there is a TURN server. It is longer, because a TURN
- * relay is preferred.
+ * Used instead of {@link SERVER_ATTEMPT_DELAY_MS} if there is a TURN server. It is longer, because
+ * a TURN relay is preferred.
  */
-export const SERVER_AFTER_RELAY_MS = 8_000;
+export const SERVER_ATTEMPT_DELAY_WITH_TURN_MS = 8_000;
 /**
  * Milliseconds by which a direct attempt begins before the first attempt through the server if the
  * pair has needed the server before, or its direct connection no longer works. The direct attempt
  * may succeed, because the network may have changed, or may have been slow only for a moment.
  */
-export const HEAD_START_MS = 1_000;
+export const DIRECT_HEAD_START_MS = 1_000;
 /**
  * Milliseconds between the reuse of a connection through the server and a direct attempt. The other
  * end must have completed its handshake by then.
@@ -294,7 +294,7 @@ export class GenerationLink {
   /** Handles a signal from the other end. */
   signal(id: number, signal: LinkSignal): void {
     const { self, peer, isFixed } = this.#options;
-    const begins = beginsAttempt(id, signal, { from: peer.member, to: self.member });
+    const begins = beginsLinkAttempt(id, signal, { from: peer.member, to: self.member });
     const isDirect = this.#connection !== null && !this.isServed;
     if (begins && signal.type === 'server' && isDirect && !isFixed && !this.#isLower) {
       this.#prepareToReplace();
@@ -340,7 +340,7 @@ export class GenerationLink {
     const { isServed } = this.#options;
     this.#open(this.#direct);
     if (this.#direct.latest === null) this.#beginServer();
-    else if (isServed || this.#direct.failure !== null) this.#beginServerAfter(HEAD_START_MS);
+    else if (isServed || this.#direct.failure !== null) this.#beginServerAfter(DIRECT_HEAD_START_MS);
   }
 
   /** Starts to try the server, unless this end tries it already. */
@@ -391,7 +391,10 @@ export class GenerationLink {
     // With a TURN server, the first direct attempt is over before the timer fires.
     if (this.#options.isFixed && !this.#prefersRelay) return;
     if (this.#cancelServerTimer !== null || this.#server.latest !== null) return;
-    this.#beginServerAfter(this.#prefersRelay ? SERVER_AFTER_RELAY_MS : SERVER_AFTER_MS, SERVER_AFTER_MS);
+    this.#beginServerAfter(
+      this.#prefersRelay ? SERVER_ATTEMPT_DELAY_WITH_TURN_MS : SERVER_ATTEMPT_DELAY_MS,
+      SERVER_ATTEMPT_DELAY_MS,
+    );
   }
 
   /** @param longerMs how much longer to wait if an end is delayed when `ms` are over. */
@@ -454,7 +457,7 @@ export class GenerationLink {
       return connect({ initiator: this.#isInitiator, iceServers, iceTransportPolicy, onsignal });
     } catch (error) {
       // Browser extensions and policies can disable WebRTC.
-      const why = `This browser cannot open WebRTC connections (${messageOf(error)}).`;
+      const why = `This browser cannot open WebRTC connections (${errorMessageOf(error)}).`;
       return { link: Promise.reject(new PeerGoneError(why)), signal: () => {}, abort: () => {} };
     }
   }
@@ -468,7 +471,7 @@ export class GenerationLink {
 
   #start(track: AttemptTrack, id: number, peer: PeerAttempt, portMs: number | null = null): void {
     const attempt = track.start(id, peer, portMs !== null);
-    const timeoutMs = portMs ?? attemptMs(id);
+    const timeoutMs = portMs ?? linkAttemptTimeoutMs(id);
     log(() => {
       const role = this.#isInitiator ? 'begins' : 'answers';
       const relay = this.#options.relayOnly ? ', by a relay only' : '';
@@ -478,11 +481,11 @@ export class GenerationLink {
     void this.#await(track, attempt, timeoutMs);
   }
 
-  async #await(track: AttemptTrack, attempt: Attempt, timeoutMs: number): Promise<void> {
+  async #await(track: AttemptTrack, attempt: LinkAttempt, timeoutMs: number): Promise<void> {
     let isLate = false;
     const cancelTimer = this.#options.clock.after(timeoutMs, () => {
       isLate = attempt.opened === null;
-      cancelAttempt(attempt);
+      cancelLinkAttempt(attempt);
     });
     try {
       const shared = new SharedLink(await attempt.peer.link);
@@ -494,16 +497,16 @@ export class GenerationLink {
       if (this.#isInitiator) await this.#choose(track, attempt.opened, timeoutMs);
       else await this.#answer(track, attempt.opened, timeoutMs);
     } catch (error) {
-      cancelAttempt(attempt);
+      cancelLinkAttempt(attempt);
       const late = `No connection was opened within ${timeoutMs / 1000} s.`;
-      this.#onFailure(track, attempt, isLate ? late : messageOf(error));
+      this.#onFailure(track, attempt, isLate ? late : errorMessageOf(error));
     } finally {
       cancelTimer();
     }
   }
 
   /** On the initiating end, chooses an open connection, unless another connection is chosen. */
-  async #choose(track: AttemptTrack, opened: Opened, timeoutMs: number): Promise<void> {
+  async #choose(track: AttemptTrack, opened: OpenedConnection, timeoutMs: number): Promise<void> {
     while (this.#choice !== null) {
       const isLinked = await this.#choice.then(
         () => true,
@@ -530,7 +533,7 @@ export class GenerationLink {
    * On the other end, greets over an open connection. If the initiating end has not chosen the
    * connection, the greeting gets no answer.
    */
-  async #answer(track: AttemptTrack, opened: Opened, timeoutMs: number): Promise<void> {
+  async #answer(track: AttemptTrack, opened: OpenedConnection, timeoutMs: number): Promise<void> {
     const greeting = this.#greet(track, opened, timeoutMs);
     if (track.kind === 'direct' && this.isServed) opened.view.close();
     try {
@@ -542,9 +545,9 @@ export class GenerationLink {
   }
 
   /** Links the two ranks over a connection once both ends have identified each other. */
-  async #greet(track: AttemptTrack, { shared, view }: Opened, timeoutMs: number): Promise<void> {
+  async #greet(track: AttemptTrack, { shared, view }: OpenedConnection, timeoutMs: number): Promise<void> {
     const { self, peer, pool, relayOnly, clock } = this.#options;
-    await handshake(view, self, peer, { timeoutMs, clock });
+    await performHandshake(view, self, peer, { timeoutMs, clock });
     if (track.kind === 'server' && this.#isReplaceable) {
       log(() => `${this.#name} is replaced by a connection through the server, for the next generation.`);
       this.#isStalled = false;
@@ -560,14 +563,14 @@ export class GenerationLink {
     else if (!this.#isInitiator) this.#direct.latest?.opened?.view.close();
   }
 
-  #use({ shared, view }: Opened): void {
+  #use({ shared, view }: OpenedConnection): void {
     this.#connection = shared;
     view.onstall = (isStalled) => this.#onStall(isStalled);
     this.#linked.resolve(view);
   }
 
   /** Keeps a direct connection for the next generation. */
-  #keep({ shared, view }: Opened): void {
+  #keep({ shared, view }: OpenedConnection): void {
     const { pool, peer, relayOnly } = this.#options;
     log(() => `${this.#name} has a direct connection now, which the next generation uses.`);
     view.close();
@@ -575,7 +578,7 @@ export class GenerationLink {
     pool.keepForNext(peer.member, { link: shared, kind, decides: this.#isInitiator });
   }
 
-  #onFailure(track: AttemptTrack, attempt: Attempt, failure: string): void {
+  #onFailure(track: AttemptTrack, attempt: LinkAttempt, failure: string): void {
     track.failure = failure;
     const { connect, clock } = this.#options;
     const isWanted = (): boolean => this.#mayOpen && track.latest === attempt;

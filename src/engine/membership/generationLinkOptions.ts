@@ -1,7 +1,7 @@
 /** The options of a generation's link: how its ends connect, and with what. */
 import type { IceServer } from '../../protocol/control.ts';
 import type { LinkSignal } from '../../protocol/linkSignal.ts';
-import type { Hello } from '../../transport/handshake.ts';
+import type { HelloMessage } from '../../transport/handshake.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';
 import type { ServerConnectOptions } from '../../transport/serverLink.ts';
 import type { TabConnectOptions } from '../../transport/tabLink.ts';
@@ -24,8 +24,8 @@ export type ServerConnector = (
 ) => PeerAttempt;
 
 export interface GenerationLinkOptions {
-  self: Hello;
-  peer: Hello;
+  self: HelloMessage;
+  peer: HelloMessage;
   iceServers: readonly IceServer[];
   /** `null` if the server forwards all frames between browsers, so WebRTC is not tried. */
   connect: PeerConnector | null;
@@ -41,8 +41,8 @@ export interface GenerationLinkOptions {
    */
   relayOnly: boolean;
   /**
-   * Whether attempts through the server begin after `HEAD_START_MS`, because a direct connection
-   * has already failed.
+   * Whether attempts through the server begin after `DIRECT_HEAD_START_MS`, because a direct
+   * connection has already failed.
    */
   isServed: boolean;
   /**

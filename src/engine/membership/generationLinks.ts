@@ -5,8 +5,8 @@
  * the links.
  */
 import { Mesh } from '../../collectives/mesh.ts';
-import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
-import type { IceServer, ServerLine, ServerMessage } from '../../protocol/control.ts';
+import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
+import type { IceServer, ServerForwarding, ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
@@ -16,7 +16,7 @@ import { deferred } from '../../util/deferred.ts';
 import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
-import { beginsAttempt } from './attemptTrack.ts';
+import { beginsLinkAttempt } from './attemptTrack.ts';
 import { GenerationLink, ON_DEMAND_TIMES } from './generationLink.ts';
 import type { PeerConnector, ServerConnector, TabConnector } from './generationLinkOptions.ts';
 import type { SignalingClient } from './signalingClient.ts';
@@ -46,7 +46,7 @@ export interface GenerationLinksOptions {
   /** `null` if the server forwards no frames. */
   connectServer: ServerConnector | null;
   /** How the server forwards frames; `null` if it forwards none. */
-  serverLine: ServerLine | null;
+  serverLine: ServerForwarding | null;
   pool: LinkPool;
   /** Pairs of members that must connect over a TURN relay. */
   relayed: readonly (readonly [string, string])[];
@@ -89,7 +89,7 @@ export class GenerationLinks {
     this.#options = options;
     const { rank, members } = options;
     const n = members.length;
-    const beside = new Set([leftOf(rank, n), rightOf(rank, n)]);
+    const beside = new Set([leftNeighbourOf(rank, n), rightNeighbourOf(rank, n)]);
     this.neighbours = [...beside].filter((peer) => peer !== rank);
   }
 
@@ -148,7 +148,7 @@ export class GenerationLinks {
     if (peer < 0 || peer === rank) return;
     const known = this.#links.get(peer);
     // Any other signal for an unknown link belongs to an attempt that has ended.
-    const isFirst = beginsAttempt(attempt, signal, { from, to: members[rank]!.member });
+    const isFirst = beginsLinkAttempt(attempt, signal, { from, to: members[rank]!.member });
     if ((!known || known.hasFailed) && !isFirst) return;
     const link = this.#linkTo(peer);
     link.signal(attempt, signal);

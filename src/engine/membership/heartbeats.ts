@@ -4,7 +4,13 @@
  */
 import type { ClientMessage } from '../../protocol/control.ts';
 import type { Pulse } from '../../protocol/room.ts';
-import { FIRST_LIMIT_MS, type ActivityReport, LINE_BYTES, MAX_LATE_MS, pulseOf } from '../../util/activity.ts';
+import {
+  FIRST_TASK_LIMIT_MS,
+  type ActivityReport,
+  LINE_DELAY_BYTES,
+  MAX_LINE_DELAY_MS,
+  pulseFromActivity,
+} from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 
 /**
@@ -78,14 +84,14 @@ export class Heartbeats {
 
   /**
    * Whether the server's answers may be late only because the line is busy with the links' data.
-   * Links must have moved bytes recently, but fewer than {@link LINE_BYTES} since the first
+   * Links must have moved bytes recently, but fewer than {@link LINE_DELAY_BYTES} since the first
    * heartbeat without an answer. A fast line soon moves more, and then no longer counts as busy.
    */
   get #isLineBusy(): boolean {
     return (
       this.#still < MAX_UNANSWERED &&
-      this.#bytes - this.#bytesBefore < LINE_BYTES &&
-      this.#unanswered * this.#intervalMs < MAX_LATE_MS
+      this.#bytes - this.#bytesBefore < LINE_DELAY_BYTES &&
+      this.#unanswered * this.#intervalMs < MAX_LINE_DELAY_MS
     );
   }
 
@@ -114,7 +120,15 @@ const SILENT_QUESTIONS = 2;
 
 /** Watches a computing thread from another one, for the pulse. */
 export class ThreadWatch {
-  #report: ActivityReport = { task: '', progress: 0, ms: 0, limitMs: FIRST_LIMIT_MS, awaits: [], bytes: 0, lateMs: 0 };
+  #report: ActivityReport = {
+    task: '',
+    progress: 0,
+    ms: 0,
+    limitMs: FIRST_TASK_LIMIT_MS,
+    awaits: [],
+    bytes: 0,
+    lateMs: 0,
+  };
   /**
    * The number of questions without an answer. Questions are counted instead of time, because
    * clocks run on while a machine sleeps.
@@ -141,7 +155,7 @@ export class ThreadWatch {
     if (this.#isAsked) this.#unanswered += 1;
     this.#isAsked = true;
     const isSilent = this.#unanswered >= SILENT_QUESTIONS;
-    return { ...pulseOf(this.#report), isSilent, ...(isSilent && { ms: this.#unanswered * intervalMs }) };
+    return { ...pulseFromActivity(this.#report), isSilent, ...(isSilent && { ms: this.#unanswered * intervalMs }) };
   }
 }
 

@@ -6,7 +6,7 @@
  * connection, which the next generation uses instead.
  */
 import type { SharedLink } from '../../transport/sharedLink.ts';
-import { NO_TRAFFIC, type Traffic } from '../../util/activity.ts';
+import { NO_LINK_TRAFFIC, type LinkTraffic } from '../../util/activity.ts';
 import { PeerGoneError } from '../../util/errors.ts';
 
 /** `relayed`: over a TURN relay. `served`: through the signaling server. */
@@ -35,7 +35,7 @@ export class LinkPool {
   /** Connections that {@link check} asks at the moment. */
   readonly #asked = new Set<SharedLink>();
   /** Bytes of connections that the pool no longer has. */
-  #past: Traffic = NO_TRAFFIC;
+  #past: LinkTraffic = NO_LINK_TRAFFIC;
   readonly #onlost: ConnectionLost;
 
   /** @param onlost not called for a connection that is only kept. */
@@ -77,7 +77,7 @@ export class LinkPool {
   }
 
   /** Bytes of all connections so far. */
-  get traffic(): Traffic {
+  get traffic(): LinkTraffic {
     const kept = [...this.#kept.values()].map(({ link }) => link);
     return [...this.#links.values(), ...kept, ...this.#replaced.keys()]
       .map((link) => link.traffic)
@@ -209,6 +209,6 @@ export class LinkPool {
   }
 }
 
-function sum(a: Traffic, b: Traffic): Traffic {
+function sum(a: LinkTraffic, b: LinkTraffic): LinkTraffic {
   return { unsent: a.unsent + b.unsent, sent: a.sent + b.sent, received: a.received + b.received };
 }

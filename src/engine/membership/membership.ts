@@ -10,9 +10,9 @@
  * Two generations may exist at the same time: if members only join, the older generation trains
  * until all links of the newer generation are open.
  */
-import { settingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
+import { roomSettingsOf, type RosterEntry, type ReconnectState } from '../../protocol/room.ts';
 import type { ClientMessage, RunOutcome, ServerMessage } from '../../protocol/control.ts';
-import { noticeText, type NoticeText } from '../../protocol/notices.ts';
+import { noticeMessageOf, type NoticeMessage } from '../../protocol/notices.ts';
 
 export interface MembershipState {
   /** This member's id; `null` before the server has admitted it. */
@@ -41,7 +41,7 @@ export interface MembershipState {
   readonly lostRun: number;
 }
 
-export interface RunEnd extends NoticeText {
+export interface RunEnd extends NoticeMessage {
   run: number;
   outcome: RunOutcome;
 }
@@ -219,7 +219,7 @@ export function nextMembership(state: MembershipState, event: MembershipEvent): 
  * already finished the run, it has the result.
  */
 function endWithoutThisTab(state: MembershipState): MembershipStep {
-  const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...noticeText({ code: 'lost-place' }) };
+  const end: RunEnd = { run: state.lostRun, outcome: 'finished', ...noticeMessageOf({ code: 'lost-place' }) };
   return { state: { ...state, isOver: true, lostRun: 0 }, effects: [{ type: 'end', ...end }] };
 }
 
@@ -309,7 +309,7 @@ function fail(
 }
 
 /** Returns a line for the debug log: the event, the phases before and after it, and the effects. */
-export function describeStep(
+export function describeMembershipStep(
   before: MembershipState,
   event: MembershipEvent,
   { state, effects }: MembershipStep,
@@ -333,7 +333,7 @@ export function reconnectStateOf(
   const { active } = state;
   const isSteady = active?.phase === 'RUNNING' || active?.phase === 'FINISHED';
   return {
-    settings: { ...settingsOf(room), ...(removed && { removed }) },
+    settings: { ...roomSettingsOf(room), ...(removed && { removed }) },
     run: Math.max(state.run, room.run),
     isRunOn: room.run > state.run ? phase !== 'FORMING' : state.run > 0 && !state.isOver,
     hasTrained: isSteady || (room.run >= state.run && room.hasTrained),

@@ -8,12 +8,12 @@
  */
 import { isPeerSignal, type PeerSignal } from '../../protocol/linkSignal.ts';
 import type { RequestTabPort } from '../../transport/broker.ts';
-import { openChannelLink, type Connection } from '../../transport/channelLink.ts';
-import { UNKNOWN_WAY, type Link, type RouteDescription } from '../../transport/link.ts';
+import { openChannelLink, type LinkConnections } from '../../transport/channelLink.ts';
+import { UNKNOWN_LINK_DESCRIPTION, type Link, type RouteDescription } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnection, PeerConnectOptions } from '../../transport/peerLink.ts';
 import { bridgeLink, createPortLink } from '../../transport/portLink.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import { messageOf, PeerGoneError } from '../../util/errors.ts';
+import { errorMessageOf, PeerGoneError } from '../../util/errors.ts';
 import type { PeerConnector } from './generationLinkOptions.ts';
 
 /** The worker's requests to the page. `id` identifies an attempt. */
@@ -60,13 +60,13 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
       const describing: Deferred<RouteDescription>[] = [];
       let isOpening = false;
       let isGone = false;
-      const connection: Connection = {
+      const connection: LinkConnections = {
         onclose: link.reject,
         onchannel: null,
         describe() {
           // After the connection is closed, the page's reply would not be received, so the page is
           // not asked.
-          if (isGone) return Promise.resolve(UNKNOWN_WAY);
+          if (isGone) return Promise.resolve(UNKNOWN_LINK_DESCRIPTION);
           post({ type: 'peer-describe', id });
           const waiter = deferred<RouteDescription>();
           describing.push(waiter);
@@ -85,7 +85,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
         else if (reply.type === 'peer-stall') connection.onstall?.(reply.isStalled);
         else {
           isGone = true;
-          for (const waiter of describing.splice(0)) waiter.resolve(UNKNOWN_WAY);
+          for (const waiter of describing.splice(0)) waiter.resolve(UNKNOWN_LINK_DESCRIPTION);
           connection.onclose?.(new PeerGoneError(reply.message));
         }
       });
@@ -143,7 +143,11 @@ export class PeerHost {
         return this.#attempts.get(id)?.signal(request.signal);
       case 'peer-port': {
         const { port, cancel } = this.#requestTabPort(request.key);
-        this.#attempts.set(id, { signal: () => {}, describe: () => Promise.resolve(UNKNOWN_WAY), close: cancel });
+        this.#attempts.set(id, {
+          signal: () => {},
+          describe: () => Promise.resolve(UNKNOWN_LINK_DESCRIPTION),
+          close: cancel,
+        });
         void this.#handOver(id, port);
         return;
       }
@@ -173,7 +177,7 @@ export class PeerHost {
       connection = this.#openConnection({ initiator, iceServers, iceTransportPolicy, onsignal });
     } catch (error) {
       // Browser extensions and policies can disable WebRTC.
-      return this.#gone(id, `This browser cannot open WebRTC connections (${messageOf(error)}).`);
+      return this.#gone(id, `This browser cannot open WebRTC connections (${errorMessageOf(error)}).`);
     }
     this.#attempts.set(id, connection);
     const { channel } = connection;
@@ -201,7 +205,7 @@ export class PeerHost {
       const port = await opening;
       this.#reply({ type: 'peer-port', id, port }, [port]);
     } catch (error) {
-      this.#gone(id, messageOf(error));
+      this.#gone(id, errorMessageOf(error));
     }
   }
 
@@ -211,9 +215,9 @@ export class PeerHost {
   }
 
   async #describe(id: number): Promise<void> {
-    const asked = this.#attempts.get(id)?.describe() ?? Promise.resolve(UNKNOWN_WAY);
+    const asked = this.#attempts.get(id)?.describe() ?? Promise.resolve(UNKNOWN_LINK_DESCRIPTION);
     // A connection that was closed in the meantime may have no statistics.
-    const description = await asked.catch(() => UNKNOWN_WAY);
+    const description = await asked.catch(() => UNKNOWN_LINK_DESCRIPTION);
     this.#reply({ type: 'peer-description', id, description }, []);
   }
 }

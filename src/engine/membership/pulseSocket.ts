@@ -4,10 +4,10 @@
  * what it does.
  */
 import type { Pulse } from '../../protocol/room.ts';
-import type { Activity, ActivityReport } from '../../util/activity.ts';
+import type { ThreadActivity, ActivityReport } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred } from '../../util/deferred.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { nameOfThread, pulseChannel } from './heartbeats.ts';
 import type { OpenSocket, SignalingSocket } from './signalingClient.ts';
 
@@ -15,7 +15,7 @@ import type { OpenSocket, SignalingSocket } from './signalingClient.ts';
 const LOAD_TIMEOUT_MS = 10_000;
 
 /** Computing thread to worker. */
-export type ToPulse =
+export type ToPulseWorker =
   | { type: 'open'; url: string }
   | { type: 'send'; text: string }
   /** The thread's activity. It is sent after each change, and as the answer to `ping`. */
@@ -24,7 +24,7 @@ export type ToPulse =
   | { type: 'check' }
   | { type: 'close' };
 /** Worker to computing thread. */
-export type FromPulse =
+export type FromPulseWorker =
   /** The worker is loaded. */
   | { type: 'loaded' }
   | { type: 'opened' }
@@ -37,7 +37,7 @@ export type FromPulse =
  * Returns a function that opens such connections. If the browser refuses the worker, the function
  * opens usual WebSockets, and the caller's thread sends the heartbeats.
  */
-export function pulseSockets(activity: Activity, clock: Clock): OpenSocket {
+export function createPulseSocketOpener(activity: ThreadActivity, clock: Clock): OpenSocket {
   return async (url) => {
     let worker: Worker;
     try {
@@ -50,7 +50,12 @@ export function pulseSockets(activity: Activity, clock: Clock): OpenSocket {
     worker.addEventListener('message', () => loaded.resolve(), { once: true });
     worker.addEventListener('error', () => loaded.reject(new Error('The worker could not be loaded.')));
     try {
-      await within(clock, LOAD_TIMEOUT_MS, loaded.promise, () => new Error('The worker was not loaded in time.'));
+      await withinDeadline(
+        clock,
+        LOAD_TIMEOUT_MS,
+        loaded.promise,
+        () => new Error('The worker was not loaded in time.'),
+      );
     } catch {
       worker.terminate();
       return new WebSocket(url);
@@ -67,14 +72,14 @@ class PulseSocket extends EventTarget implements SignalingSocket {
     check: (): void => this.#post({ type: 'check' }),
   };
   readonly #worker: Worker;
-  readonly #activity: Activity;
+  readonly #activity: ThreadActivity;
   readonly #report = (report: ActivityReport): void => this.#post({ type: 'activity', report });
 
-  constructor(worker: Worker, url: URL, activity: Activity) {
+  constructor(worker: Worker, url: URL, activity: ThreadActivity) {
     super();
     this.#worker = worker;
     this.#activity = activity;
-    worker.onmessage = ({ data }: MessageEvent<FromPulse>) => this.#receive(data);
+    worker.onmessage = ({ data }: MessageEvent<FromPulseWorker>) => this.#receive(data);
     activity.listeners.add(this.#report);
     this.#report(activity.report);
     this.#post({ type: 'open', url: url.href });
@@ -89,11 +94,11 @@ class PulseSocket extends EventTarget implements SignalingSocket {
     this.#post({ type: 'close' });
   }
 
-  #post(message: ToPulse): void {
+  #post(message: ToPulseWorker): void {
     this.#worker.postMessage(message);
   }
 
-  #receive(message: FromPulse): void {
+  #receive(message: FromPulseWorker): void {
     switch (message.type) {
       case 'loaded':
         return;
@@ -122,7 +127,7 @@ class PulseSocket extends EventTarget implements SignalingSocket {
  * Calls `onpulse` with pulses of the thread named `name`: while it works, and when it hangs.
  * Returns a function that ends these calls.
  */
-export function onPulse(name: string, onpulse: (pulse: Pulse) => void): () => void {
+export function listenToPulses(name: string, onpulse: (pulse: Pulse) => void): () => void {
   const channel = pulseChannel(name);
   channel.onmessage = ({ data }: MessageEvent<Pulse>) => onpulse(data);
   return () => channel.close();

@@ -3,14 +3,14 @@
  * heartbeats. It never computes, so its heartbeats are on time.
  */
 import { systemClock } from '../../util/clock.ts';
-import { verdictOn } from '../../util/activity.ts';
+import { pulseVerdict } from '../../util/activity.ts';
 import { Heartbeats, nameOfThread, pulseChannel, ThreadWatch } from './heartbeats.ts';
-import type { FromPulse, ToPulse } from './pulseSocket.ts';
+import type { FromPulseWorker, ToPulseWorker } from './pulseSocket.ts';
 
 /** The text of the server's answer to a heartbeat. */
 const ANSWER = JSON.stringify({ type: 'heartbeat' });
 
-const post = (message: FromPulse): void => globalThis.postMessage(message);
+const post = (message: FromPulseWorker): void => globalThis.postMessage(message);
 const thread = new ThreadWatch();
 let socket: WebSocket | null = null;
 let hangs = false;
@@ -24,7 +24,7 @@ const heartbeats = new Heartbeats({
   },
   pulse: (intervalMs) => {
     const pulse = thread.pulse(intervalMs);
-    const verdict = verdictOn(pulse);
+    const verdict = pulseVerdict(pulse);
     if (verdict === 'works' || (verdict === 'hangs' && !hangs)) toPage.postMessage(pulse);
     hangs = verdict === 'hangs';
     return pulse;
@@ -60,7 +60,7 @@ function close(): void {
   over();
 }
 
-globalThis.addEventListener('message', ({ data }: MessageEvent<ToPulse>) => {
+globalThis.addEventListener('message', ({ data }: MessageEvent<ToPulseWorker>) => {
   thread.heard(data.type === 'activity' ? data.report : undefined);
   switch (data.type) {
     case 'open':

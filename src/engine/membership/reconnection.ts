@@ -1,5 +1,5 @@
 /** Decides when a lost connection to the server is opened again, and when to give up. */
-import type { Activity } from '../../util/activity.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { debugLog } from '../../util/debugLog.ts';
 
@@ -27,7 +27,7 @@ const log = debugLog('membership');
 interface ReconnectionOptions {
   clock: Clock;
   random: () => number;
-  activity: Activity;
+  activity: ThreadActivity;
 }
 
 export class Reconnection {

@@ -1,5 +1,5 @@
 /** Decides whether a refused request may succeed later. */
-import type { Refusal } from '../../protocol/control.ts';
+import type { RefusalCode } from '../../protocol/control.ts';
 
 /**
  * Returns whether a later attempt may succeed.
@@ -7,8 +7,8 @@ import type { Refusal } from '../../protocol/control.ts';
  * @param isAdmitted whether the server has ever admitted this tab.
  * @param isServerLost whether the server refused an attempt to reconnect.
  */
-export function isPassing(
-  code: Refusal,
+export function isTemporaryRefusal(
+  code: RefusalCode,
   { isAdmitted, isServerLost }: { isAdmitted: boolean; isServerLost: boolean },
 ): boolean {
   if (code === 'server-closing') return true;

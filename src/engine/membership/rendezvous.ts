@@ -6,21 +6,21 @@
  */
 import type { ServerMessage } from '../../protocol/control.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
-import { isWorking } from '../../util/activity.ts';
-import { isElastic, type TransportName } from '../../spec/job.ts';
+import { isPulseWorking } from '../../util/activity.ts';
+import { isElasticJob, type TransportName } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
-import { Feeds } from './feeds.ts';
-import { activityOf, type Generation } from './generation.ts';
+import { StateFeeds } from './feeds.ts';
+import { activityOfRanks, type Generation } from './generation.ts';
 import type { ServerConnector } from './generationLinkOptions.ts';
 import { GenerationLinks, type GenerationLinksOptions } from './generationLinks.ts';
 import { LinkPool, type KeptConnection } from './linkPool.ts';
 import {
   nextMembership,
-  describeStep,
+  describeMembershipStep,
   INITIAL_MEMBERSHIP,
   reconnectStateOf,
   type MembershipEffect,
@@ -62,7 +62,7 @@ export class Rendezvous {
   #lastRoom: Extract<ServerMessage, { type: 'room' }> | null = null;
   readonly #live = new Map<number, Live>();
   readonly #pool: LinkPool;
-  readonly #feeds: Feeds;
+  readonly #feeds: StateFeeds;
   /** Settles after all calls of `enter` and `train`, which run one after the other. */
   #work: Promise<void> = Promise.resolve();
   /** The generation for which a call is in progress. */
@@ -99,7 +99,7 @@ export class Rendezvous {
     });
     this.#pool = new LinkPool((member, error, connection) => this.#onLinkLost(member, error, connection));
     this.#pool.watchKept((peer, kept) => this.#reportDirect(peer, kept));
-    this.#feeds = new Feeds({
+    this.#feeds = new StateFeeds({
       openLinks: (feed, job) => this.#openLinks(feed, job.transport),
       run: async (feed) => options.feed?.(feed),
       onfailed: (other, rank, error) => {
@@ -192,7 +192,7 @@ export class Rendezvous {
   #dispatch(event: MembershipEvent): void {
     if (this.#isOver) return;
     const { state, effects } = nextMembership(this.#membership, event);
-    log(() => describeStep(this.#membership, event, { state, effects }));
+    log(() => describeMembershipStep(this.#membership, event, { state, effects }));
     this.#membership = state;
     for (const effect of effects) this.#carryOut(effect);
     this.#show();
@@ -255,7 +255,7 @@ export class Rendezvous {
         separated: separated.map(([a, b]) => [rankOf(a), rankOf(b)]),
         signal: live.abort.signal,
         activityOf: async (ranks) =>
-          activityOf(ranks, members, await this.#server.pulsesOf(ranks.map((one) => members[one]!.member))),
+          activityOfRanks(ranks, members, await this.#server.pulsesOf(ranks.map((one) => members[one]!.member))),
       };
       const neighbours = links.servedNeighbours;
       this.#dispatch({ type: 'linked', generation, ...(neighbours.length > 0 && { served: neighbours }) });
@@ -289,7 +289,7 @@ export class Rendezvous {
   }
 
   async #doesOneWork(members: readonly string[]): Promise<boolean> {
-    return [...(await this.#server.pulsesOf(members)).values()].some(isWorking);
+    return [...(await this.#server.pulsesOf(members)).values()].some(isPulseWorking);
   }
 
   /**
@@ -388,7 +388,7 @@ export class Rendezvous {
   }
 
   get #isFixed(): boolean {
-    return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElastic(this.#lastRoom.job));
+    return this.#lastRoom !== null && (this.#lastRoom.nodes === null || !isElasticJob(this.#lastRoom.job));
   }
 
   #onLinkLost(member: string, error: Error | null, connection: SharedLink): void {

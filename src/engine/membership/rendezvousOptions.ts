@@ -1,9 +1,9 @@
 /** The options and callbacks of a rendezvous. */
 import type { ClientMessage, ServerMessage } from '../../protocol/control.ts';
-import type { NoticeText } from '../../protocol/notices.ts';
+import type { NoticeMessage } from '../../protocol/notices.ts';
 import type { RankStatus } from '../../protocol/events.ts';
 import type { TransportName } from '../../spec/job.ts';
-import type { Activity } from '../../util/activity.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Generation } from './generation.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
@@ -45,7 +45,7 @@ export interface RendezvousOptions {
   transport?: TransportName;
   clock: Clock;
   /** This thread's activity, which its heartbeats report. */
-  activity: Activity;
+  activity: ThreadActivity;
   /** Returns milliseconds since 1970. */
   today: () => number;
   /** Returns a random number from 0 (inclusive) to 1 (exclusive), like Math.random. */
@@ -82,12 +82,12 @@ export interface RendezvousOptions {
    */
   scopeOf: (error: unknown) => Extract<ClientMessage, { type: 'failed' }>['scope'];
   /** Called with a note about the run. */
-  onnote?: (note: NoticeText) => void;
+  onnote?: (note: NoticeMessage) => void;
   /**
    * Called when this member is left out for a while, and the other ranks continue. The text
    * says why.
    */
-  onsuspended?: (why: NoticeText) => void;
+  onsuspended?: (why: NoticeMessage) => void;
   /**
    * Called when a run has ended. The member stays in the room. If the outcome is `finished`, a
    * member that has no result has lost its place in the room during the run.

@@ -5,12 +5,12 @@
  */
 import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
 import type { Pulse, ReconnectState } from '../../protocol/room.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { asError, RemovedError, SignalingError } from '../../util/errors.ts';
 import { Reconnection } from './reconnection.ts';
-import { isPassing } from './refusal.ts';
+import { isTemporaryRefusal } from './refusal.ts';
 import type { RendezvousOptions } from './rendezvousOptions.ts';
 import { SignalingClient } from './signalingClient.ts';
 
@@ -135,7 +135,7 @@ export class ServerConnection {
     this.send({ type: 'ask-pulses', peers: [...peers] });
     const { clock, activity } = this.#options;
     const ms = activity.answerMs(ANSWER_MS);
-    return within(clock, ms, answer.promise, () => new SignalingError('No answer.')).catch(() => new Map());
+    return withinDeadline(clock, ms, answer.promise, () => new SignalingError('No answer.')).catch(() => new Map());
   }
 
   /**
@@ -249,7 +249,7 @@ export class ServerConnection {
     const RefusedError = code === 'removed' ? RemovedError : SignalingError;
     const error = new RefusedError(message, { room: this.#admission?.room });
     if (code === 'not-host' || code === 'not-now') return onrefused(error);
-    if (!isPassing(code, { isAdmitted: this.#admission !== null, isServerLost: this.#reconnection.isLost })) {
+    if (!isTemporaryRefusal(code, { isAdmitted: this.#admission !== null, isServerLost: this.#reconnection.isLost })) {
       return onfatal(error);
     }
     // The server has forgotten this member. Without a token it joins as a new member.

@@ -5,10 +5,10 @@
 import { parseControl, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
 import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';
 import { SentMessage } from '../../protocol/deltas.ts';
-import { type Activity, pulseOf } from '../../util/activity.ts';
-import { within } from '../../util/deadline.ts';
+import { type ThreadActivity, pulseFromActivity } from '../../util/activity.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
-import { messageOf, SignalingError } from '../../util/errors.ts';
+import { errorMessageOf, SignalingError } from '../../util/errors.ts';
 import { socketUrl } from '../../util/socketUrl.ts';
 import { Heartbeats, type HeartbeatTimes } from './heartbeats.ts';
 
@@ -38,7 +38,7 @@ export type OpenSocket = (url: URL) => SignalingSocket | Promise<SignalingSocket
 
 interface ClientOptions extends HeartbeatTimes {
   /** This thread's activity, which its heartbeats report. */
-  activity: Activity;
+  activity: ThreadActivity;
 }
 
 export class SignalingClient {
@@ -60,7 +60,7 @@ export class SignalingClient {
       clock,
       today,
       send: (message) => this.send(message),
-      pulse: () => pulseOf(activity.report),
+      pulse: () => pulseFromActivity(activity.report),
       bytes: () => activity.report.bytes,
       onlost: () => this.#lose('The signaling server no longer answers.'),
     });
@@ -78,7 +78,9 @@ export class SignalingClient {
       } catch (error) {
         // The server has a different version than this page, so all further messages could be
         // wrong.
-        return this.#lose(`The page and its server have different versions. Reload the page. (${messageOf(error)})`);
+        return this.#lose(
+          `The page and its server have different versions. Reload the page. (${errorMessageOf(error)})`,
+        );
       }
       let message: ServerMessage;
       try {
@@ -86,7 +88,7 @@ export class SignalingClient {
       } catch (error) {
         // Without the missed change, this tab would act on a wrong list of members. Over the next
         // connection, the server sends the whole room.
-        return this.#lose(`This tab has missed a change of the room. (${messageOf(error)})`);
+        return this.#lose(`This tab has missed a change of the room. (${errorMessageOf(error)})`);
       }
       onmessage(message);
     });
@@ -114,7 +116,7 @@ export class SignalingClient {
     socket.addEventListener('open', () => opened.resolve());
     socket.addEventListener('close', () => opened.reject(unreachable));
     try {
-      await within(clock, activity.answerMs(CONNECT_TIMEOUT_MS), opened.promise, () => unreachable);
+      await withinDeadline(clock, activity.answerMs(CONNECT_TIMEOUT_MS), opened.promise, () => unreachable);
     } catch (error) {
       socket.close();
       throw error;

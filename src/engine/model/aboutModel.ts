@@ -1,6 +1,6 @@
 /** The texts about a model that its file of weights contains. */
-import { FACTS, VOCABULARY } from '../../formats/weights/weightsFile.ts';
-import type { About } from '../../formats/weights/namedTensor.ts';
+import { FACTS_KEY, VOCABULARY_KEY } from '../../formats/weights/weightsFile.ts';
+import type { WeightsMetadata } from '../../formats/weights/namedTensor.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
@@ -15,13 +15,13 @@ interface ModelState {
   facts: SampleFacts | null;
 }
 
-export function aboutModel({ job, steps, stateHash, vocabulary, facts }: ModelState): About {
+export function modelWeightsMetadata({ job, steps, stateHash, vocabulary, facts }: ModelState): WeightsMetadata {
   return {
     'peergrad.job': JSON.stringify(job),
     'peergrad.step': String(steps),
     'peergrad.stateHash': stateHash,
     'peergrad.layout': 'TensorFlow: [in, out], [height, width, in, out]',
-    ...(vocabulary && { [VOCABULARY]: JSON.stringify(vocabulary) }),
-    ...(facts && { [FACTS]: JSON.stringify(facts) }),
+    ...(vocabulary && { [VOCABULARY_KEY]: JSON.stringify(vocabulary) }),
+    ...(facts && { [FACTS_KEY]: JSON.stringify(facts) }),
   };
 }

@@ -3,11 +3,16 @@
  * replica send their tensors one after another, in the order of the file, so no rank has the whole
  * model.
  */
-import { digestsOf, withDigests, type About, type TensorEntry } from '../../formats/weights/namedTensor.ts';
+import {
+  digestsOfTensors,
+  withTensorDigests,
+  type WeightsMetadata,
+  type TensorEntry,
+} from '../../formats/weights/namedTensor.ts';
 import { inFileOrder, streamSafetensors, type TensorPart } from '../../formats/weights/safetensors.ts';
-import { messageOf } from '../../util/errors.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { piecesOf } from '../../parallel/pipeline/layerState.ts';
+import { errorMessageOf } from '../../util/errors.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { piecesOfArray } from '../../parallel/pipeline/layerState.ts';
 import type { FileWriter, WrittenFile } from '../storage/writtenFile.ts';
 import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
@@ -15,7 +20,7 @@ import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 interface ExportOptions {
   /** All tensors of the model, in the order of its layers. */
   entries: readonly TensorEntry[];
-  about: About;
+  about: WeightsMetadata;
   /** The rank that writes the file. */
   saver: number;
   createFile: () => Promise<FileWriter>;
@@ -37,24 +42,24 @@ export async function exportStages(
   const read = async (name: string): Promise<Float32Array<ArrayBuffer>> =>
     stage!.stage.parameters.read(own.findIndex((entry) => entry.name === name));
   const ownDigests: Record<string, string> = {};
-  for (const entry of own) Object.assign(ownDigests, digestsOf([{ ...entry, values: await read(entry.name) }]));
+  for (const entry of own) Object.assign(ownDigests, digestsOfTensors([{ ...entry, values: await read(entry.name) }]));
   const digests = await group.allGatherObject(ownDigests);
   const ownerOf = (name: string): number => digests.findIndex((some) => name in some);
-  const timeoutMs = transferTimeoutMs(entries.reduce((sum, { shape }) => sum + sizeOf(shape), 0));
+  const timeoutMs = transferTimeoutMs(entries.reduce((sum, { shape }) => sum + elementCountOf(shape), 0));
   let saved: SavedModel | null = null;
   if (group.rank === saver) {
     const parts = async function* (): AsyncGenerator<TensorPart, void> {
       for (const { name, shape } of inFileOrder(entries)) {
-        if (name in ownDigests) for (const values of piecesOf(await read(name))) yield { name, values };
+        if (name in ownDigests) for (const values of piecesOfArray(await read(name))) yield { name, values };
         else {
-          for await (const values of receiveValues(group, sizeOf(shape), ownerOf(name), timeoutMs)) {
+          for await (const values of receiveValues(group, elementCountOf(shape), ownerOf(name), timeoutMs)) {
             yield { name, values };
           }
         }
       }
     };
     const all = Object.fromEntries(entries.map(({ name }) => [name, digests[ownerOf(name)]![name]!]));
-    saved = await writeAll(streamSafetensors(entries, withDigests(about, all), parts()), createFile);
+    saved = await writeAll(streamSafetensors(entries, withTensorDigests(about, all), parts()), createFile);
   } else {
     for (const { name } of inFileOrder(own)) await sendValues(group, await read(name), saver, timeoutMs);
   }
@@ -75,7 +80,7 @@ async function writeAll(
     try {
       return await work();
     } catch (error) {
-      problem = `The model cannot be written to this browser's storage (${messageOf(error)}). Free some space, and save it again.`;
+      problem = `The model cannot be written to this browser's storage (${errorMessageOf(error)}). Free some space, and save it again.`;
       return null;
     }
   };

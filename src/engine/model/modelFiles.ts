@@ -5,12 +5,12 @@ import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
-import { messageOf, UsageError } from '../../util/errors.ts';
+import { errorMessageOf, UsageError } from '../../util/errors.ts';
 import { TextGenerator } from '../tasks/textGenerator.ts';
-import type { Answerer } from '../tasks/inspection.ts';
-import { toCheckpoint, type About } from '../storage/runCheckpoint.ts';
+import type { QueryableModel } from '../tasks/inspection.ts';
+import { runStateToCheckpoint, type RunCheckpointAbout } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../storage/runState.ts';
-import { aboutModel } from './aboutModel.ts';
+import { modelWeightsMetadata } from './aboutModel.ts';
 import { readTensors } from './modelWeights.ts';
 
 /** Copies of a model's weights after `steps` steps. */
@@ -21,7 +21,7 @@ export interface ModelCopy {
 }
 
 /** A model that was trained in a job, or is being trained. */
-export interface TrainedModel extends Answerer {
+export interface TrainedModel extends QueryableModel {
   job: JobSpec;
   /**
    * The weights with the best evaluation result. `null` if the job does not keep them, or if this
@@ -33,7 +33,7 @@ export interface TrainedModel extends Answerer {
 /** A run that can be continued. */
 export interface OpenRun {
   snapshot(): Promise<RunState>;
-  about: Omit<About, 'id'>;
+  about: Omit<RunCheckpointAbout, 'id'>;
   /** This tab's member id. It is part of the checkpoint's name. */
   member: string;
 }
@@ -54,7 +54,7 @@ export async function exportModel(
     const file = await (format === 'checkpoint' ? checkpointFile(run) : weightsFile(format, which, model));
     return { type: 'exported', id, file, problem: null };
   } catch (error) {
-    return { type: 'exported', id, file: null, problem: messageOf(error) };
+    return { type: 'exported', id, file: null, problem: errorMessageOf(error) };
   }
 }
 
@@ -66,7 +66,7 @@ async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
   const { about, member } = run;
   const state = await run.snapshot();
   const { step } = state.progress;
-  const { meta, arrays } = toCheckpoint(state, { ...about, id: `${about.room}-${member}-${step}` });
+  const { meta, arrays } = runStateToCheckpoint(state, { ...about, id: `${about.room}-${member}-${step}` });
   return {
     name: modelFileName(about.job, step, 'checkpoint'),
     step,
@@ -83,7 +83,7 @@ async function weightsFile(
   const { job, model, best } = trained;
   const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
   const isText = model instanceof TextGenerator;
-  const about = aboutModel({
+  const about = modelWeightsMetadata({
     job,
     steps,
     stateHash,
@@ -95,7 +95,7 @@ async function weightsFile(
 }
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
-export async function copyModel({ model, progress }: Answerer): Promise<ModelCopy> {
+export async function copyModel({ model, progress }: QueryableModel): Promise<ModelCopy> {
   // `readTensors` starts to read before the first await, so the weights belong to exactly this
   // state.
   const { steps, stateHash } = progress();

@@ -2,11 +2,11 @@
  * Starts a model whose layers are on several ranks with the weights of a file. The rank that has
  * the file reads it tensor by tensor, and sends each tensor to the rank that has its layer.
  */
-import { fitNames } from '../../formats/weights/fitWeights.ts';
+import { matchWeightNames } from '../../formats/weights/fitWeights.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
 import { DataError } from '../../util/errors.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { elementCountOf } from '../../util/shape.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
 
@@ -23,7 +23,7 @@ export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry
     );
   }
   const [names, shapes] = [entries.map(({ name }) => name), entries.map(({ shape }) => shape)];
-  fitNames(weights, { names, shapes, topology: null });
+  matchWeightNames(weights, { names, shapes, topology: null });
 }
 
 /**
@@ -44,7 +44,7 @@ export async function importStages(
   const ranks = await group.allGatherObject({ hasFile: weights !== null, names: own.map(({ name }) => name) });
   const source = ranks.findIndex(({ hasFile }) => hasFile);
   if (source === -1) return false;
-  const timeoutMs = transferTimeoutMs(entries.reduce((sum, { shape }) => sum + sizeOf(shape), 0));
+  const timeoutMs = transferTimeoutMs(entries.reduce((sum, { shape }) => sum + elementCountOf(shape), 0));
   for (const { name, shape } of entries) {
     const local = own.findIndex((entry) => entry.name === name);
     const parameters = stage?.stage.parameters;
@@ -54,9 +54,9 @@ export async function importStages(
       if (local >= 0) parameters!.write(local, tensor.values);
       else await sendValues(group, tensor.values, owner, timeoutMs);
     } else if (local >= 0) {
-      const values = new Float32Array(sizeOf(shape));
+      const values = new Float32Array(elementCountOf(shape));
       let at = 0;
-      for await (const part of receiveValues(group, sizeOf(shape), source, timeoutMs)) {
+      for await (const part of receiveValues(group, elementCountOf(shape), source, timeoutMs)) {
         values.set(part, at);
         at += part.length;
       }

@@ -42,7 +42,7 @@ export class ModelQueries {
   }
 
   async #answer(query: ModelQuery): Promise<EngineEvent> {
-    const [{ exportModel }, { answer }] = await loadCode(() =>
+    const [{ exportModel }, { answerModelQuery }] = await loadCode(() =>
       Promise.all([import('./modelFiles.ts'), import('../tasks/inspection.ts')]),
     );
     const { model } = this.#run;
@@ -52,6 +52,6 @@ export class ModelQueries {
       return exportModel(query, whole, this.#run.openRun);
     }
     if (staged && query.type === 'generate') return staged.answer(query);
-    return answer(query, whole);
+    return answerModelQuery(query, whole);
   }
 }

@@ -1,7 +1,7 @@
 /** Copies weights between a model and the tensors of a file. */
 import * as tf from '@tensorflow/tfjs';
 import type { KeptModel } from '../../jobs/index.ts';
-import { readWeights } from '../../formats/weights/fitWeights.ts';
+import { readMatchedWeights } from '../../formats/weights/fitWeights.ts';
 import type { NamedTensor } from '../../formats/weights/namedTensor.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
 import { createLayout } from '../../parallel/flat/buckets.ts';
@@ -23,10 +23,10 @@ export async function readTensors({ names, variables }: Omit<KeptModel, 'topolog
 }
 
 /** @throws (rejects) DataError if the weights do not fit this model, or cannot be read. */
-export async function setWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): Promise<void> {
+export async function setModelWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): Promise<void> {
   const shapes = variables.map(({ shape }) => shape);
   let i = 0;
-  for await (const values of readWeights(weights, { names, shapes, topology })) assign(variables[i++]!, values);
+  for await (const values of readMatchedWeights(weights, { names, shapes, topology })) assign(variables[i++]!, values);
 }
 
 /** @param values for each variable: its values in row-major order. */

@@ -3,13 +3,13 @@ import { decodeCheckpoint, type CheckpointMeta } from '../../formats/checkpoint.
 import { looksLikeState } from '../../formats/stateFile.ts';
 import { openWeights, type WeightsFile } from '../../formats/weights/weightsFile.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
-import { DataError, messageOf, PeergradError } from '../../util/errors.ts';
+import { DataError, errorMessageOf, PeergradError } from '../../util/errors.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
-import { fromCheckpoint } from '../storage/runCheckpoint.ts';
+import { runStateFromCheckpoint } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../storage/runState.ts';
 
 /** The checkpoint or the weights from which a room's first run starts. */
-export type Origin =
+export type RunOrigin =
   | { kind: 'checkpoint'; meta: CheckpointMeta; state: RunState }
   | { kind: 'weights'; weights: WeightsFile };
 
@@ -23,13 +23,13 @@ const HEAD_BYTES = 32;
  * @throws (rejects) DataError if the file cannot be read, or if this browser has no such
  *   checkpoint.
  */
-export async function loadOrigin(
+export async function loadRunOrigin(
   source: File | string,
   openCheckpoints: () => Promise<Pick<Checkpoints, 'load'>>,
-): Promise<Origin> {
-  if (typeof source !== 'string') return readOrigin(source);
+): Promise<RunOrigin> {
+  if (typeof source !== 'string') return readRunOrigin(source);
   const checkpoint = await (await openCheckpoints()).load(source);
-  return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+  return { kind: 'checkpoint', meta: checkpoint.meta, state: runStateFromCheckpoint(checkpoint) };
 }
 
 /**
@@ -38,19 +38,19 @@ export async function loadOrigin(
  * @throws (rejects) DataError if `file` cannot be read, is truncated or damaged, or is neither a
  *   checkpoint nor weights.
  */
-export async function readOrigin(file: File): Promise<Origin> {
+export async function readRunOrigin(file: File): Promise<RunOrigin> {
   try {
     const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
     if (looksLikeState(head)) {
       checkModelFileSize(file.name, file.size);
       const checkpoint = await decodeCheckpoint(file.name, file);
-      return { kind: 'checkpoint', meta: checkpoint.meta, state: fromCheckpoint(checkpoint) };
+      return { kind: 'checkpoint', meta: checkpoint.meta, state: runStateFromCheckpoint(checkpoint) };
     }
     return { kind: 'weights', weights: await openWeights(file.name, file) };
   } catch (error) {
     if (error instanceof PeergradError) throw error;
     throw new DataError(
-      `${file.name} could not be read (${messageOf(error)}). Choose the file again.`,
+      `${file.name} could not be read (${errorMessageOf(error)}). Choose the file again.`,
       {},
       { cause: error },
     );

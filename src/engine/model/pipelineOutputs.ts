@@ -17,7 +17,7 @@ import { modelFileName } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
-import { aboutModel } from './aboutModel.ts';
+import { modelWeightsMetadata } from './aboutModel.ts';
 import { sampleRequest } from '../tasks/continueText.ts';
 import { SampleTexts } from '../tasks/sampleTexts.ts';
 import { createFile, type WrittenFile } from '../storage/writtenFile.ts';
@@ -160,7 +160,7 @@ export class PipelineOutputs implements RunOutputs {
   async #export(steps: number, saver: number): Promise<Pick<EventOf<'exported'>, 'file' | 'problem'>> {
     const { job, task } = this.#options;
     const stateHash = await this.#here.stateHash();
-    const about = aboutModel({ job, steps, stateHash, vocabulary: this.vocabulary, facts: task.facts });
+    const about = modelWeightsMetadata({ job, steps, stateHash, vocabulary: this.vocabulary, facts: task.facts });
     const saved = await exportStages(this.#here, { entries: this.#entries, about, saver, createFile });
     if (!saved?.file) return { file: null, problem: saved?.problem ?? null };
     this.#files.push(saved.file);

@@ -1,17 +1,17 @@
 /**
  * Continues a prompt with a language model whose layers are on several ranks. A token's values
  * visit the ranks of the first replica in the order of their stages, and return to rank 0, which
- * has the output layer and chooses the next token. The results equal those of `forwardOf`.
+ * has the output layer and chooses the next token. The results equal those of `createTokenForward`.
  */
 import {
   embedToken,
   tokenLayer,
   tokenLogits,
-  type Forward,
+  type TokenForward,
   type TokenLayer,
   type Tokenizer,
 } from '../../jobs/index.ts';
-import type { NetworkSize } from '../../jobs/gpt/shapes.ts';
+import type { GptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 import { systemClock, Yielder } from '../../util/clock.ts';
@@ -22,7 +22,7 @@ import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 /** The data that a language model needs for texts, besides its weights. */
 export interface TextModel {
   tokenizer: Tokenizer;
-  size: NetworkSize;
+  size: GptNetworkSize;
   seed: number;
 }
 
@@ -70,7 +70,7 @@ async function lead(
   const first = others.filter((layer) => layer.stage === 0).map((layer) => tokenLayer(layer.name, layer.values, size));
   const last = others.filter((layer) => layer.stage > 0).map((layer) => tokenLayer(layer.name, layer.values, size));
   const ranks = pipeline.worldSize;
-  const forward: Forward = async (token, place) => {
+  const forward: TokenForward = async (token, place) => {
     let x = through(first, embedToken(token, place, values, size.width), place);
     if (ranks > 1) {
       await pipeline.send(messageOf(place, x), pipeline.ranks[1]!, options);
@@ -86,7 +86,7 @@ async function lead(
 }
 
 /** The part of the other ranks: they compute their layers for each token, until the text ends. */
-async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: NetworkSize): Promise<void> {
+async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: GptNetworkSize): Promise<void> {
   const { rank, ranks } = pipeline;
   const layers = own.map(({ name, values }) => tokenLayer(name, values, size));
   const isLast = rank === ranks.length - 1;

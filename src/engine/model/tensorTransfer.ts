@@ -1,7 +1,7 @@
 /** Sends the values of a tensor from one rank to another, in pieces. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
-import { piecesOf, rangesOf, sendPieces } from '../../parallel/pipeline/layerState.ts';
+import { piecesOfArray, pieceRangesOf, sendLayerPieces } from '../../parallel/pipeline/layerState.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 
 /** Number of pieces that a rank is ready to receive at the same time. */
@@ -21,7 +21,7 @@ export function sendValues(
   to: number,
   timeoutMs: number,
 ): Promise<void> {
-  return sendPieces(group, group.ranks[to]!, { timeoutMs }, piecesOf(values));
+  return sendLayerPieces(group, group.ranks[to]!, { timeoutMs }, piecesOfArray(values));
 }
 
 /** Yields `size` values that rank `from` sends, in pieces. */
@@ -31,7 +31,7 @@ export async function* receiveValues(
   from: number,
   timeoutMs: number,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
-  const ranges = rangesOf(size);
+  const ranges = pieceRangesOf(size);
   const expected: { piece: Float32Array<ArrayBuffer>; work: Work<number> }[] = [];
   while (ranges.length > 0 || expected.length > 0) {
     for (const { length } of ranges.splice(0, AHEAD - expected.length)) {

@@ -6,14 +6,14 @@ import * as v from 'valibot';
 import {
   createFrame,
   decodeJsonFrame,
-  emptyHeader,
+  emptyFrameHeader,
   encodeJsonFrame,
   FRAME_HEADER_BYTES,
   FrameKind,
   MAX_FRAME_BYTES,
-  readHeader,
+  readFrameHeader,
 } from '../../protocol/frame.ts';
-import { CHECK_GENERATION, LinkSpeed } from '../../protocol/networkCheck.ts';
+import { NETWORK_CHECK_GENERATION, LinkSpeed } from '../../protocol/networkCheck.ts';
 import type { Link } from '../../transport/link.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
@@ -30,14 +30,14 @@ const MAX_FRAMES = 64;
 /** No block follows one that took this number of milliseconds. */
 const ENOUGH_MS = 200;
 
-const header = (kind: FrameKind) => emptyHeader(kind, CHECK_GENERATION);
+const header = (kind: FrameKind) => emptyFrameHeader(kind, NETWORK_CHECK_GENERATION);
 
 /** Measures the link, and sends the result to the other end. Rejects if the link breaks. */
 export async function measureLink(link: Link, clock: Clock): Promise<LinkSpeed> {
   const questions: Deferred<void>[] = [];
   let end: Error | null = null;
   link.onframe = (frame) => {
-    if (readHeader(frame).kind === FrameKind.HELLO_ACK) questions.shift()?.resolve();
+    if (readFrameHeader(frame).kind === FrameKind.HELLO_ACK) questions.shift()?.resolve();
   };
   link.onclose = (error) => {
     end = error ?? new PeerGoneError('The other tab has closed the link.');
@@ -79,7 +79,7 @@ export function answerLink(link: Link): Promise<LinkSpeed> {
   const speed = deferred<LinkSpeed>();
   link.onframe = (frame) => {
     try {
-      const { kind } = readHeader(frame);
+      const { kind } = readFrameHeader(frame);
       if (kind === FrameKind.FLOOD) speed.resolve(v.parse(LinkSpeed, decodeJsonFrame(frame)));
       if (kind === FrameKind.HELLO) link.send(createFrame(header(FrameKind.HELLO_ACK), 0)).catch(speed.reject);
     } catch (error) {

@@ -6,11 +6,11 @@
 import { PROTOCOL_VERSION, type IceServer, type ServerMessage } from '../../protocol/control.ts';
 import type { LinkSignal } from '../../protocol/linkSignal.ts';
 import {
-  arePartners,
-  CHECK_GENERATION,
-  CHECK_ROOM,
-  MAX_PARTNERS,
-  type CheckResult,
+  areNetworkCheckPartners,
+  NETWORK_CHECK_GENERATION,
+  NETWORK_CHECK_ROOM,
+  MAX_NETWORK_CHECK_PARTNERS,
+  type NetworkCheckResult,
   type LinkSpeed,
   type NetworkReport,
   type PairReport,
@@ -20,21 +20,21 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../transport/peerLink.ts';
 import type { ServerConnectOptions } from '../../transport/serverLink.ts';
-import { Activity } from '../../util/activity.ts';
+import { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import { asError, messageOf, TimeoutError } from '../../util/errors.ts';
+import { asError, errorMessageOf, TimeoutError } from '../../util/errors.ts';
 import { SignalingClient, type OpenSocket } from '../membership/signalingClient.ts';
 import { answerLink, measureLink } from './measureLink.ts';
 
 /** Deadline in milliseconds for each check. */
-export const CHECK_MS = 10_000;
+export const NETWORK_CHECK_TIMEOUT_MS = 10_000;
 /**
  * Deadline for the result of the other end, which first waits for its data channel, and measures
  * it.
  */
-const ANSWER_MS = 3 * CHECK_MS;
+const ANSWER_MS = 3 * NETWORK_CHECK_TIMEOUT_MS;
 /** Number of tabs to which a newcomer links, one after another. */
 const MAX_INITIATED = 2;
 /** Number of questions for the round trip to the server. */
@@ -73,7 +73,7 @@ interface Partner {
 const RUNNING = { verdict: 'running' } as const;
 const aboutDirect = (route: LinkRoute) => (route === 'relayed' ? 'relayed' : 'direct');
 const aboutServer = (route: LinkRoute) => (route === 'server-clear' ? 'clear' : 'encrypted');
-const late = (): Error => new TimeoutError(`The check took longer than ${CHECK_MS / 1000} s.`);
+const late = (): Error => new TimeoutError(`The check took longer than ${NETWORK_CHECK_TIMEOUT_MS / 1000} s.`);
 
 export class NetworkCheck {
   readonly #options: NetworkCheckOptions;
@@ -142,7 +142,7 @@ export class NetworkCheck {
       const roundTripMs = await this.#enter();
       this.#set({ socket: { verdict: 'works', about: 'answered', roundTripMs } });
     } catch (error) {
-      this.#fail(messageOf(error));
+      this.#fail(errorMessageOf(error));
       return;
     }
     const { iceServers } = await this.#admitted.promise;
@@ -158,7 +158,7 @@ export class NetworkCheck {
   async #enter(): Promise<number> {
     const { server, name, clock, browserId } = this.#options;
     const browser = await browserId();
-    const activity = new Activity(clock);
+    const activity = new ThreadActivity(clock);
     const client = await SignalingClient.connect(
       server,
       { ...this.#options, activity },
@@ -166,8 +166,8 @@ export class NetworkCheck {
     );
     if (this.#isClosed) client.close();
     this.#client = client;
-    client.send({ type: 'join', version: PROTOCOL_VERSION, room: CHECK_ROOM, name, browser });
-    const { heartbeatMs, member } = await within(clock, CHECK_MS, this.#admitted.promise, late);
+    client.send({ type: 'join', version: PROTOCOL_VERSION, room: NETWORK_CHECK_ROOM, name, browser });
+    const { heartbeatMs, member } = await withinDeadline(clock, NETWORK_CHECK_TIMEOUT_MS, this.#admitted.promise, late);
     client.startHeartbeat(heartbeatMs);
     let shortest = Infinity;
     for (let i = 0; i < QUESTIONS; i++) {
@@ -175,7 +175,7 @@ export class NetworkCheck {
       this.#answer = deferred();
       // A heartbeat's answer would stay in the thread that sends heartbeats.
       client.send({ type: 'ask-pulses', peers: [member] });
-      await within(clock, CHECK_MS, this.#answer.promise, late);
+      await withinDeadline(clock, NETWORK_CHECK_TIMEOUT_MS, this.#answer.promise, late);
       shortest = Math.min(shortest, clock.now() - startedAt);
     }
     return shortest;
@@ -252,7 +252,7 @@ export class NetworkCheck {
   async #beginPairs(): Promise<void> {
     const me = this.#admission!.member;
     const at = this.#members.findIndex(({ member }) => member === me);
-    const before = this.#members.slice(Math.max(0, at - MAX_PARTNERS), at).reverse();
+    const before = this.#members.slice(Math.max(0, at - MAX_NETWORK_CHECK_PARTNERS), at).reverse();
     const inOrder = [...before].sort((a, b) => Number(this.#isSameBrowser(a)) - Number(this.#isSameBrowser(b)));
     const chosen = inOrder.slice(0, MAX_INITIATED);
     // All pairs are reported from the beginning.
@@ -271,7 +271,8 @@ export class NetworkCheck {
     if (peer === undefined || this.#admission === null) return;
     const known = this.#partners.get(from);
     // The first signal of a newcomer begins a pair.
-    if (known === undefined && arePartners(this.#members, this.#admission.member, from)) void this.#link(peer, false);
+    if (known === undefined && areNetworkCheckPartners(this.#members, this.#admission.member, from))
+      void this.#link(peer, false);
     for (const attempt of this.#partners.get(from)?.attempts ?? []) attempt.signal(signal);
   }
 
@@ -295,7 +296,7 @@ export class NetworkCheck {
     const report: PairReport = { name, isSameBrowser: this.#isSameBrowser(peer), direct: RUNNING, server: RUNNING };
     this.#partners.set(member, { report, attempts });
     const gone = [...this.#partners.keys()].filter((id) => !this.#members.some((one) => one.member === id));
-    for (const id of gone.slice(0, -MAX_PARTNERS)) this.#partners.delete(id);
+    for (const id of gone.slice(0, -MAX_NETWORK_CHECK_PARTNERS)) this.#partners.delete(id);
     this.#set({});
   }
 
@@ -305,7 +306,7 @@ export class NetworkCheck {
     const { member, room, token, iceServers, iceTransportPolicy, serverLinks } = this.#admission!;
     const attempts: PeerAttempt[] = [];
     const onsignal = (signal: LinkSignal): void =>
-      this.#client?.send({ type: 'signal', generation: CHECK_GENERATION, to: peer.member, attempt: 0, signal });
+      this.#client?.send({ type: 'signal', generation: NETWORK_CHECK_GENERATION, to: peer.member, attempt: 0, signal });
     const change = (changes: Partial<PairReport>): void => {
       const partner = this.#partners.get(peer.member);
       if (partner?.attempts !== attempts) return;
@@ -317,13 +318,13 @@ export class NetworkCheck {
       try {
         const attempt = connect();
         attempts.push(attempt);
-        return await within(this.#options.clock, CHECK_MS, attempt.link, late);
+        return await withinDeadline(this.#options.clock, NETWORK_CHECK_TIMEOUT_MS, attempt.link, late);
       } catch (error) {
         return asError(error);
       }
     };
     const common = { initiator, onsignal };
-    const toServer = { server, room, member, token, generation: CHECK_GENERATION, peer: peer.member };
+    const toServer = { server, room, member, token, generation: NETWORK_CHECK_GENERATION, peer: peer.member };
     const direct =
       findAddress === null || serverLinks === 'only'
         ? null
@@ -355,20 +356,20 @@ export class NetworkCheck {
     initiator: boolean,
     aboutRoute: (route: LinkRoute) => Works,
     unopened: Fails,
-  ): Promise<CheckResult<Works, Fails | 'too-slow', never>> {
+  ): Promise<NetworkCheckResult<Works, Fails | 'too-slow', never>> {
     if (link instanceof Error) return { verdict: 'fails', about: unopened, message: link.message };
     try {
       const { route } = await link.describe();
       return { verdict: 'works', about: aboutRoute(route), ...(await this.#measure(link, initiator)) };
     } catch (error) {
-      return { verdict: 'fails', about: 'too-slow', message: messageOf(error) };
+      return { verdict: 'fails', about: 'too-slow', message: errorMessageOf(error) };
     }
   }
 
   #measure(link: Link, initiator: boolean): Promise<LinkSpeed> {
     const { clock } = this.#options;
     return initiator
-      ? within(clock, CHECK_MS, measureLink(link, clock), late)
-      : within(clock, ANSWER_MS, answerLink(link), late);
+      ? withinDeadline(clock, NETWORK_CHECK_TIMEOUT_MS, measureLink(link, clock), late)
+      : withinDeadline(clock, ANSWER_MS, answerLink(link), late);
   }
 }

@@ -1,12 +1,12 @@
 /** The network check of this page. */
 import { connectPeer } from '../../transport/peerLink.ts';
 import { connectServer } from '../../transport/serverLink.ts';
-import { Activity } from '../../util/activity.ts';
+import { ThreadActivity } from '../../util/activity.ts';
 import { systemClock } from '../../util/clock.ts';
 import { browserId } from '../membership/browserId.ts';
-import { pulseSockets } from '../membership/pulseSocket.ts';
+import { createPulseSocketOpener } from '../membership/pulseSocket.ts';
 import { findAddress } from './candidates.ts';
-import { CHECK_MS, NetworkCheck, type NetworkCheckOptions } from './networkCheck.ts';
+import { NETWORK_CHECK_TIMEOUT_MS, NetworkCheck, type NetworkCheckOptions } from './networkCheck.ts';
 
 export function networkCheckOfPage(options: Pick<NetworkCheckOptions, 'server' | 'name' | 'onreport'>): NetworkCheck {
   return new NetworkCheck({
@@ -15,12 +15,12 @@ export function networkCheckOfPage(options: Pick<NetworkCheckOptions, 'server' |
     clock: systemClock,
     today: Date.now,
     // Timers of a hidden page are slow, so a worker sends the heartbeats.
-    openSocket: pulseSockets(new Activity(systemClock), systemClock),
+    openSocket: createPulseSocketOpener(new ThreadActivity(systemClock), systemClock),
     browserId,
     findAddress:
       typeof RTCPeerConnection === 'undefined'
         ? null
-        : (type, iceServers) => findAddress(type, iceServers, CHECK_MS, systemClock),
+        : (type, iceServers) => findAddress(type, iceServers, NETWORK_CHECK_TIMEOUT_MS, systemClock),
     connectPeer,
     connectServer: (attempt) => connectServer({ ...attempt, openSocket: (url) => new WebSocket(url), crypto }),
   });

@@ -4,7 +4,7 @@ import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
 import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
-import type { Activity } from '../../util/activity.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
@@ -13,7 +13,7 @@ import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
 interface CutModelOptions {
   task: PipelineTask;
   clock: Clock;
-  activity: Activity;
+  activity: ThreadActivity;
   /** The memory of a tab for weights, gradients and averages, in bytes. */
   maxBytes: number;
 }

@@ -10,11 +10,11 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { layersOfStage } from '../../parallel/pipeline/cutLayers.ts';
 import { moveLayers, planMoves, type LayerMove } from '../../parallel/pipeline/layerMoves.ts';
-import { reporting, type LayerSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
+import { reportPieceProgress, type LayerSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
 import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
 import { latestStates } from '../../parallel/recovery/stateElection.ts';
 import { allGatherHashes } from '../../parallel/recovery/recover.ts';
 import { hashState } from '../../util/hash.ts';
@@ -36,7 +36,7 @@ interface EnteringRank {
   step: number;
   appliedIn: number;
   previousAppliedIn: number;
-  verdicts: Progress['verdicts'];
+  verdicts: TrainingProgress['verdicts'];
   layers: number[];
   /**
    * The generation in which the gradients of the next step became complete; `null` while they are
@@ -108,7 +108,7 @@ export class HeldStages {
    * @param progress this rank's progress; it is overwritten with that of the agreed state.
    * @param isDue whether this rank still has to do the duties after its latest step.
    */
-  async agree(group: ProcessGroup, progress: Progress, isDue: boolean): Promise<AgreedState> {
+  async agree(group: ProcessGroup, progress: TrainingProgress, isDue: boolean): Promise<AgreedState> {
     const { step, appliedIn, previousAppliedIn, verdicts } = progress;
     const entering: EnteringRank = {
       isFresh: this.isFresh,
@@ -183,7 +183,7 @@ export class HeldStages {
     try {
       const sourceOf = (layer: number): LayerSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
       const load = (layer: number, read: ReadPiece): Promise<void> =>
-        stage!.stage.load(layer, reporting(read, onprogress), scalars!);
+        stage!.stage.load(layer, reportPieceProgress(read, onprogress), scalars!);
       const isInitial = scalars === null && !(await initialize());
       if (scalars !== null) await moveLayers(group, moves, sourceOf, load);
       if (stage && createMirror) next.mirror = await createMirror(stage, isInitial);

@@ -2,7 +2,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
 import { gpipe, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
-import { linesOf } from '../../parallel/groups/deviceMesh.ts';
+import { groupsAlongDimension } from '../../parallel/groups/deviceMesh.ts';
 import type { GroupBytes } from '../training/telemetry/runStats.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { microBatchesOf, pipelineWorld, type PipelineWorld } from '../../spec/pipeline.ts';
@@ -52,7 +52,7 @@ export class PipelineGrid {
     const shape = { data: shapeOfWorld.replicas, pipeline: shapeOfWorld.stages };
     const own: Partial<Groups> = {};
     for (const name of ['data', 'pipeline'] as const) {
-      for (const ranks of linesOf(shape, name)) {
+      for (const ranks of groupsAlongDimension(shape, name)) {
         const group = await world.newGroup(ranks.map((rank) => world.ranks[rank]!));
         if (group.rank < 0) continue;
         own[name] = group;

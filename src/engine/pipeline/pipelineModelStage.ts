@@ -10,7 +10,7 @@ import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
 import { memoryBytes } from '../device/memory.ts';
-import type { Evaluated, StepOfEpoch } from '../tasks/task.ts';
+import type { EvaluatedBatch, StepOfEpoch } from '../tasks/task.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { MicroBatch, PipelineModel, PipelineTask } from './pipelineTask.ts';
 
@@ -167,7 +167,7 @@ export class PipelineModelStage {
   }
 
   /** Evaluates held-out samples together with the other ranks of this replica. */
-  async evaluate(indices: Uint32Array): Promise<Evaluated | null> {
+  async evaluate(indices: Uint32Array): Promise<EvaluatedBatch | null> {
     const batches = await this.#load(indices, null);
     const outputs: (tf.Tensor | undefined)[] = [];
     try {
@@ -192,7 +192,7 @@ export class PipelineModelStage {
     this.#stage.dispose();
   }
 
-  async #score(outputs: readonly (tf.Tensor | undefined)[], batches: readonly MicroBatch[]): Promise<Evaluated> {
+  async #score(outputs: readonly (tf.Tensor | undefined)[], batches: readonly MicroBatch[]): Promise<EvaluatedBatch> {
     const all: { leftOut: number; lossSum: number; correct: number; sums: number[]; confusion: number[] } = {
       leftOut: 0,
       lossSum: 0,

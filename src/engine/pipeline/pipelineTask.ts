@@ -4,20 +4,20 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import {
-  augmentation,
-  classMetrics,
+  createAugmentation,
+  classificationMetrics,
   loadCorpus,
   layerChain,
   loadData,
-  networkCost,
-  networkLayers,
-  networkSize,
+  gptNetworkCost,
+  gptNetworkLayers,
+  gptNetworkSize,
   type Corpus,
   type Dataset,
   type Tokenizer,
 } from '../../jobs/index.ts';
 import type { LoadDataOptions } from '../../jobs/fileSource.ts';
-import type { NetworkSize } from '../../jobs/gpt/shapes.ts';
+import type { GptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import type { ModelLayer } from '../../jobs/models/modelLayer.ts';
 import type { LayerPass } from '../../parallel/pipeline/pipelineLayer.ts';
 import type { LayerChain } from '../../parallel/pipeline/pipelineStage.ts';
@@ -25,13 +25,13 @@ import type { StageLoss } from '../../parallel/pipeline/stageLayers.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
-import { Batch } from '../tasks/batch.ts';
+import { SampleBatch } from '../tasks/batch.ts';
 import { evaluateHidden, lossParts } from '../tasks/gptScores.ts';
 import { gptMasks, windowFields } from '../tasks/gptTask.ts';
-import { createJobScores } from '../tasks/jobScores.ts';
+import { createJobLossAndMetrics } from '../tasks/jobScores.ts';
 import { dropoutMasks, sampleFields } from '../tasks/jobTask.ts';
-import type { Evaluated, StepOfEpoch, TaskData } from '../tasks/task.ts';
-import { WindowBatch } from '../tasks/windowBatch.ts';
+import type { EvaluatedBatch, StepOfEpoch, TaskData } from '../tasks/task.ts';
+import { TokenWindowBatch } from '../tasks/windowBatch.ts';
 
 export interface PipelineModel extends LayerChain {
   layers: readonly ModelLayer[];
@@ -63,14 +63,14 @@ export interface MicroBatch {
   /** Gives weight 0 to the samples in `rows`, which a rank of this replica cannot use. */
   leaveOut?(rows: readonly number[]): void;
   /** See `Task.evaluate`. */
-  evaluate(output: tf.Tensor, weights: tf.Variable | null): Promise<Evaluated>;
+  evaluate(output: tf.Tensor, weights: tf.Variable | null): Promise<EvaluatedBatch>;
   /** Frees everything except the inputs. */
   dispose(): void;
 }
 
 export interface PipelineTask extends TaskData {
   /** The data with which a language model writes texts; `null` for other models. */
-  text: { tokenizer: Tokenizer; size: NetworkSize; bigramLoss: number } | null;
+  text: { tokenizer: Tokenizer; size: GptNetworkSize; bigramLoss: number } | null;
   /** The meaning of inputs and outputs, if the job does not define it. */
   facts: SampleFacts | null;
   /** Returns the model. No layer is built. */
@@ -101,9 +101,9 @@ export async function loadPipelineTask(
 }
 
 export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
-  const scores = createJobScores(job, test);
+  const scores = createJobLossAndMetrics(job, test);
   const { dropout } = layerChain(job, train);
-  const augment = augmentation(job.augment, train.inputShape, job.seed);
+  const augment = createAugmentation(job.augment, train.inputShape, job.seed);
   return {
     ...sampleFields({ train, test }, scores),
     text: null,
@@ -115,7 +115,7 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
       outputWeights: null,
     }),
     load: async (indices, size, at, usesSamples) => {
-      const batch = new Batch(at === null ? test : train, size);
+      const batch = new SampleBatch(at === null ? test : train, size);
       const read = usesSamples ? indices : new Uint32Array();
       const loaded = await batch.load(read, (pixels) => at && augment(pixels, read, at.epoch));
       const { inputs, labels } = loaded;
@@ -144,18 +144,18 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
 
 export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLoss }: Corpus): PipelineTask {
   const { dropout } = job.gpt;
-  const size = networkSize(job.gpt, tokenizer.size);
-  const score = classMetrics(job);
+  const size = gptNetworkSize(job.gpt, tokenizer.size);
+  const score = classificationMetrics(job);
   return {
     ...windowFields({ train, test }, score),
     text: { tokenizer, size, bigramLoss },
     facts: null,
     createModel: () => {
-      const chain = networkLayers(size, job.seed);
+      const chain = gptNetworkLayers(size, job.seed);
       return {
         layers: chain,
         ring: true,
-        cost: networkCost(size),
+        cost: gptNetworkCost(size),
         get outputWeights() {
           return chain[0]!.weights[0]!;
         },
@@ -163,7 +163,7 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLo
     },
     load: (indices, rows, at) => {
       const windows = at === null ? test : train;
-      const { tokens, next, weights } = new WindowBatch(windows, rows).load(indices);
+      const { tokens, next, weights } = new TokenWindowBatch(windows, rows).load(indices);
       const masks = at === null || dropout === 0 ? null : gptMasks(job.gpt, job.seed, indices, rows, at.step);
       return Promise.resolve({
         inputs: tokens,

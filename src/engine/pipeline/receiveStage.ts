@@ -1,11 +1,11 @@
 /** Builds this rank's stage when a world is entered, and receives its layers. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { createOptimizer as createOptimizerOf, type Optimizer } from '../../optim/index.ts';
-import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
+import type { OpenStageMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
 import { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { Activity } from '../../util/activity.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
 import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
@@ -28,8 +28,8 @@ interface ReceiveOptions {
   task: PipelineTask;
   clock: Clock;
   outputs: Pick<RunOutputs, 'initialize'>;
-  openMirrorStorage: OpenMirrorStorage;
-  activity: Activity;
+  openMirrorStorage: OpenStageMirrorStorage;
+  activity: ThreadActivity;
   emit: (event: EngineEvent) => void | Promise<void>;
 }
 

@@ -6,14 +6,14 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { GlobalCursor, type SampleWindow } from '../../parallel/data/cursor.ts';
 import { clipScale } from '../../parallel/flat/clip.ts';
-import type { OpenMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
+import type { OpenStageMirrorStorage } from '../../parallel/pipeline/mirrorStorage.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 import { idleShare, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
-import type { Activity } from '../../util/activity.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { DivergenceError, UsageError } from '../../util/errors.ts';
 import type { RunState } from '../storage/runState.ts';
@@ -43,9 +43,9 @@ interface StageOptions {
   /** Throws if results of the device are invalid. */
   checkDevice: () => void;
   /** Names what this thread computes. */
-  activity: Activity;
+  activity: ThreadActivity;
   /** Creates the storage of the copy of another rank's stage. */
-  openMirrorStorage: OpenMirrorStorage;
+  openMirrorStorage: OpenStageMirrorStorage;
   /** The memory of a tab for weights, gradients and averages, in bytes. */
   tabBytes: number;
   /** Files and texts of the run. */
@@ -102,7 +102,7 @@ export class StageStep implements RankStep {
   }
 
   /** The progress of the state. It is compared with the progress of other ranks. */
-  get reached(): Pick<Progress, 'step' | 'appliedIn'> {
+  get reached(): Pick<TrainingProgress, 'step' | 'appliedIn'> {
     const { step, appliedIn } = this.progress.now;
     return { step, appliedIn };
   }

@@ -8,25 +8,25 @@ import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
 import type { EngineEvent, LoadProgress } from '../../protocol/events.ts';
 import type { WrittenSample } from '../../protocol/runResult.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
-import { keepsModel, type JobSpec } from '../../spec/job.ts';
-import { isPipeline, TAB_BYTES } from '../../spec/pipeline.ts';
-import type { Preview } from '../../spec/preview.ts';
+import { endsWithModel, type JobSpec } from '../../spec/job.ts';
+import { isPipelineJob, TAB_BYTES } from '../../spec/pipeline.ts';
+import type { DataPreview } from '../../spec/preview.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
-import type { Activity } from '../../util/activity.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { OpenedDevice } from '../device/device.ts';
-import type { SharedFiles } from '../files/sharedFiles.ts';
+import type { SharedFileSlices } from '../files/sharedFiles.ts';
 import { copyModel, type ModelCopy } from '../model/modelFiles.ts';
-import { setWeights } from '../model/modelWeights.ts';
+import { setModelWeights } from '../model/modelWeights.ts';
 import { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
 import { StageStep } from '../pipeline/stageStep.ts';
-import { openMirrorStorage } from '../storage/mirrorFile.ts';
+import { openStageMirrorStorage } from '../storage/mirrorFile.ts';
 import type { RunState } from '../storage/runState.ts';
-import type { Answerer } from '../tasks/inspection.ts';
+import type { QueryableModel } from '../tasks/inspection.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
-import { namingTask } from '../tasks/namingTask.ts';
+import { taskWithActivityReports } from '../tasks/namingTask.ts';
 import { SampleTexts } from '../tasks/sampleTexts.ts';
 import { TextGenerator } from '../tasks/textGenerator.ts';
 import type { OwnShard } from '../training/data/ownShard.ts';
@@ -43,13 +43,13 @@ export interface RankOptions {
   worldSize: number;
   files: File[];
   /** This tab's slices of the files that ranks distribute. */
-  shared: SharedFiles | null;
+  shared: SharedFileSlices | null;
   /** The URL to which relative data URLs refer. */
   baseUrl: string;
   opened: OpenedDevice;
   clock: Clock;
   /** Names what this thread computes or loads. */
-  activity: Activity;
+  activity: ThreadActivity;
   emit: (event: EngineEvent) => void;
   /** The weights from which the model starts, if it does not resume from a state. */
   weights: WeightsFile | null;
@@ -82,7 +82,7 @@ export interface BuiltRank {
   /** `null` if ranks hold stages of the model. */
   task: JobTask | null;
   /** Answers queries about the whole model; `null` if ranks hold stages of it. */
-  answerer: Answerer | null;
+  answerer: QueryableModel | null;
   /** Writes texts with a language model; `null` for other models. */
   texts: SampleTexts | null;
   /** Texts and files of a model whose layers are on several ranks; `null` for other models. */
@@ -105,7 +105,7 @@ export async function buildRank(options: BuildOptions): Promise<BuiltRank> {
       ? { type: 'warmup', stage: 'generating', message: 'Generating digits' }
       : { type: 'warmup', stage: 'data', message: 'Loading the data' },
   );
-  return isPipeline(job) ? buildStage(options) : buildReplica(options);
+  return isPipelineJob(job) ? buildStage(options) : buildReplica(options);
 }
 
 async function buildReplica(options: BuildOptions): Promise<BuiltRank> {
@@ -114,18 +114,18 @@ async function buildReplica(options: BuildOptions): Promise<BuiltRank> {
   const loaded = await activity.during('load the data', () =>
     shard ? shard.task() : loadJobTask(job, dataSource(options), worldSize, vocabulary),
   );
-  const task = namingTask(loaded, activity);
+  const task = taskWithActivityReports(loaded, activity);
   const { queryModel } = task;
   try {
-    const facts = factsOf(task);
+    const facts = sampleFactsOfTask(task);
     if (from?.agreed) checkFacts('The checkpoint', from.agreed, facts);
     if (weights) {
       if (weights.facts) checkFacts(weights.file, weights.facts, facts);
-      await activity.during('load the weights', () => setWeights(queryModel.jobModel, weights));
+      await activity.during('load the weights', () => setModelWeights(queryModel.jobModel, weights));
     }
     const author = queryModel instanceof TextGenerator ? queryModel : null;
-    const texts = author && keepsModel(job) ? textsOf(author, options) : null;
-    const answerer: Answerer = {
+    const texts = author && endsWithModel(job) ? textsOf(author, options) : null;
+    const answerer: QueryableModel = {
       model: queryModel,
       progress: () => ({ steps: loop.steps, stateHash: rank.stateHash() }),
     };
@@ -170,7 +170,7 @@ async function buildStage(options: BuildOptions): Promise<BuiltRank> {
     task,
     checkDevice: () => opened.check(),
     activity,
-    openMirrorStorage,
+    openMirrorStorage: openStageMirrorStorage,
     tabBytes: TAB_BYTES,
     outputs,
   });
@@ -212,12 +212,12 @@ export function dataSource({
     baseUrl,
     onprogress,
     onundecoded: (problem) => emit({ type: 'note', message: `A picture is left out: ${problem}` }),
-    ...(!isPreviewed && { onpreview: (preview: Preview) => emit({ type: 'preview', preview, problem: null }) }),
+    ...(!isPreviewed && { onpreview: (preview: DataPreview) => emit({ type: 'preview', preview, problem: null }) }),
   };
 }
 
 /** Returns the meaning of the task's samples; `null` if the job defines it. */
-export function factsOf({ queryModel }: JobTask): SampleFacts | null {
+export function sampleFactsOfTask({ queryModel }: JobTask): SampleFacts | null {
   return queryModel instanceof TextGenerator ? null : queryModel.facts;
 }
 

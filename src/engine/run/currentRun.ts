@@ -4,11 +4,11 @@
  * it.
  */
 import type { ClientMessage, RunOutcome } from '../../protocol/control.ts';
-import type { Device } from '../../protocol/room.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { hasCheckpoints, keepsModel, type JobSpec } from '../../spec/job.ts';
-import type { Activity } from '../../util/activity.ts';
+import { hasCheckpoints, endsWithModel, type JobSpec } from '../../spec/job.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { RunOverError } from '../../util/errors.ts';
@@ -16,16 +16,16 @@ import type { KernelChoice } from '../../spec/names.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
 import type { OpenRun, TrainedModel } from '../model/modelFiles.ts';
-import type { Origin } from '../model/origin.ts';
+import type { RunOrigin } from '../model/origin.ts';
 import { LessonRun } from '../lesson/lesson.ts';
 import { loadCode } from '../loadCode.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
-import type { RoomMessage } from '../readiness.ts';
+import type { LatestRoomMessage } from '../readiness.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
-import type { whileAlone } from '../storage/browserLock.ts';
+import type { runUnlessOtherTabDoes } from '../storage/browserLock.ts';
 import type { Checkpoints } from '../storage/checkpoints.ts';
 import { CheckpointBarrier } from '../training/checkpointBarrier.ts';
 import type { Run, RunOptions } from './run.ts';
@@ -34,7 +34,7 @@ import { SlowLinkDetector } from '../training/telemetry/slowLink.ts';
 /**
  * The device that is reported for a lesson. A lesson runs on every tab, because it needs no GPU.
  */
-const LESSON_DEVICE: Device = { backend: 'cpu', adapter: 'no GPU needed' };
+const LESSON_DEVICE: ReportedDevice = { backend: 'cpu', adapter: 'no GPU needed' };
 
 /** Milliseconds between two messages that say how much of the state this tab has received. */
 const RECEIVED_EVERY_MS = 5_000;
@@ -65,12 +65,12 @@ interface TabIdentity {
 export interface CurrentRunOptions {
   clock: Clock;
   /** Names what this thread computes or loads. */
-  activity: Activity;
+  activity: ThreadActivity;
   /** Returns milliseconds since 1970. */
   today: () => number;
   openDevice: (clock: Clock, kernels: KernelChoice) => Promise<OpenedDevice>;
   openCheckpoints: () => Promise<Checkpoints>;
-  whileAlone: typeof whileAlone;
+  whileAlone: typeof runUnlessOtherTabDoes;
   /** The URL to which relative data URLs refer. */
   baseUrl: string;
   files: ChosenFiles;
@@ -83,7 +83,7 @@ export interface CurrentRunOptions {
 
 export class CurrentRun {
   /** The checkpoint or the weights from which the room's first run starts. */
-  origin: Origin | null = null;
+  origin: RunOrigin | null = null;
   readonly #options: CurrentRunOptions;
   readonly #spectatorFeed: SpectatorFeed;
   #device: Promise<OpenedDevice> | null = null;
@@ -143,7 +143,7 @@ export class CurrentRun {
    * Returns the checkpoint or weights from which a run of `job` starts. `null` means that the run
    * starts with a new model.
    */
-  #originOf(job: JobSpec): Origin | null {
+  #originOf(job: JobSpec): RunOrigin | null {
     const { origin } = this;
     // Weights are checked later, when the model exists, by their names and shapes.
     if (origin === null || origin.kind === 'weights') return origin;
@@ -189,9 +189,9 @@ export class CurrentRun {
    * open, because the tab may be in a different room by then.
    */
   async makeReady(
-    { phase, run, job, members }: RoomMessage,
+    { phase, run, job, members }: LatestRoomMessage,
     isCurrent: () => boolean,
-  ): Promise<{ device: Device; stateOfRun: number | null; isBehind: boolean } | null> {
+  ): Promise<{ device: ReportedDevice; stateOfRun: number | null; isBehind: boolean } | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;
     if (!isCurrent()) return null;
     // An origin is a checkpoint or a file of weights. If there is an origin, this tab already has
@@ -209,7 +209,7 @@ export class CurrentRun {
     const part = await unlessAborted(signal, this.#prepare(run, job, worldSize));
     // Only one run starts from the origin; later runs start with a new model. A run that only
     // measures leaves the origin to the next run.
-    if (keepsModel(job)) this.origin = null;
+    if (endsWithModel(job)) this.origin = null;
     return part.enter(generation);
   }
 
@@ -305,7 +305,7 @@ export class CurrentRun {
     this.#barrier?.reset();
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
-    const autosave = keepsModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+    const autosave = endsWithModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const emit = this.#observer(autosave);
     const weights = origin?.kind === 'weights' ? origin.weights : null;
     const start = remains ?? { from: checkpoint?.state ?? null, weights, carryOver: null };

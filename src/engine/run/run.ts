@@ -6,8 +6,8 @@
  */
 import { DEFAULT_OP_TIMEOUT_MS, type ProcessGroup } from '../../collectives/processGroup.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
-import { FEEDER, NEWCOMER, type FeedHooks } from '../../parallel/recovery/stateFeed.ts';
+import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
+import { FEEDER_RANK, NEWCOMER_RANK, type NewcomerHooks } from '../../parallel/recovery/stateFeed.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
 import type { RunResult, WrittenSample } from '../../protocol/runResult.ts';
@@ -20,12 +20,12 @@ import { FileDistribution } from '../files/fileDistribution.ts';
 import { sliceOrder } from '../files/sliceOrder.ts';
 import { emitLinks, inGroupOf, openGroup, type Generation } from '../membership/generation.ts';
 import type { StateReport } from '../membership/membership.ts';
-import { transportOf } from '../membership/transport.ts';
+import { countTransports } from '../membership/transport.ts';
 import type { ModelCopy, TrainedModel } from '../model/modelFiles.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import type { RunState } from '../storage/runState.ts';
 import { OwnShard } from '../training/data/ownShard.ts';
-import { buildRank, dataSource, factsOf, type BuiltRank, type RankOptions } from './buildRank.ts';
+import { buildRank, dataSource, sampleFactsOfTask, type BuiltRank, type RankOptions } from './buildRank.ts';
 
 /**
  * Timeout of collectives in SYNCING, in milliseconds. The timeout starts again while all other
@@ -186,7 +186,7 @@ export class Run {
     }
     const { rank, task, vocabulary } = this.#built;
     const state = await rank.snapshot(kind);
-    const agreed = this.#shard ? this.#shard.agreed : task && factsOf(task);
+    const agreed = this.#shard ? this.#shard.agreed : task && sampleFactsOfTask(task);
     return { ...state, ...(agreed && { agreed }), ...(vocabulary && { vocabulary }) };
   }
 
@@ -204,7 +204,7 @@ export class Run {
     opened.shareCores?.(group.localWorldSize);
     await emitLinks(generation, emit);
     return this.#withDevice(async () => {
-      const transport = await transportOf(group);
+      const transport = await countTransports(group);
       // A rank that already has the data builds its model in parallel. A failure is ignored here,
       // because the later call reports it.
       this.prepareAhead().catch(() => {});
@@ -238,9 +238,9 @@ export class Run {
    *
    * @throws (rejects) errors of the group, and the reason of the feed's signal.
    */
-  async feed(feed: Generation, hooks: FeedHooks): Promise<void> {
+  async feed(feed: Generation, hooks: NewcomerHooks): Promise<void> {
     const { clock, emit } = this.#options;
-    const own = feed.rank === FEEDER ? () => {} : emit;
+    const own = feed.rank === FEEDER_RANK ? () => {} : emit;
     await inGroupOf(feed, clock, async (group) => {
       await this.#fileDistribution?.feed(group, feed.members, own);
       await unlessAborted(feed.signal, this.prepareAhead());
@@ -285,7 +285,7 @@ export class Run {
    * The progress of this rank's state; `null` if this rank has applied no step and does not resume
    * from a saved state.
    */
-  get #reached(): Pick<Progress, 'step' | 'appliedIn'> | null {
+  get #reached(): Pick<TrainingProgress, 'step' | 'appliedIn'> | null {
     const reached = this.#built?.rank.reached ?? this.#from?.progress;
     return reached && (reached.step > 0 || this.#from !== null) ? reached : null;
   }
@@ -324,13 +324,13 @@ export class Run {
   }
 
   /** Gives a newcomer the state of the run while the run trains, or receives it. */
-  async #feedState(group: ProcessGroup, { onbytes, onnear }: FeedHooks): Promise<void> {
+  async #feedState(group: ProcessGroup, { onbytes, onnear }: NewcomerHooks): Promise<void> {
     const { rank, task, vocabulary } = await this.#build();
     if (rank.feed === null) {
-      if (group.rank === NEWCOMER) onnear();
+      if (group.rank === NEWCOMER_RANK) onnear();
       return;
     }
-    await rank.feed.run(group, [rank.dataHash, task && factsOf(task), vocabulary], {
+    await rank.feed.run(group, [rank.dataHash, task && sampleFactsOfTask(task), vocabulary], {
       onbytes,
       onnear: () => {
         this.#hasState = true;

@@ -6,9 +6,9 @@ import type { CheckpointMeta } from '../../formats/checkpoint.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { isRunOver } from '../../parallel/recovery/progress.ts';
 import type { Clock } from '../../util/clock.ts';
-import { messageOf } from '../../util/errors.ts';
+import { errorMessageOf } from '../../util/errors.ts';
 import { isSameRun, type Checkpoints } from './checkpoints.ts';
-import { toCheckpoint } from './runCheckpoint.ts';
+import { runStateToCheckpoint } from './runCheckpoint.ts';
 import type { RunState } from './runState.ts';
 
 /**
@@ -130,7 +130,7 @@ export class Autosave {
     const { step } = state.progress;
     if (step === 0 || isRunOver(state.progress, job)) return;
     const id = `${room}-${member}-${step}`;
-    const { meta, arrays } = toCheckpoint(state, { id, room, job, savedAt: today(), worldSize });
+    const { meta, arrays } = runStateToCheckpoint(state, { id, room, job, savedAt: today(), worldSize });
     const checkpoints = await openCheckpoints();
     const list = await checkpoints.list();
     const recent = list.checkpoints.filter((one) => isSameRun(one, { room, job }) && today() - one.savedAt < RECENT_MS);
@@ -144,7 +144,7 @@ export class Autosave {
 
   #note(error: unknown): void {
     if (!this.#hasFailed) {
-      this.#options.onnote(`Training continues, but it cannot be saved and resumed later: ${messageOf(error)}`);
+      this.#options.onnote(`Training continues, but it cannot be saved and resumed later: ${errorMessageOf(error)}`);
     }
     this.#hasFailed = true;
   }

@@ -4,7 +4,7 @@
  * Pages and their workers share the same blobs.
  */
 
-export type Medium = 'opfs' | 'indexeddb';
+export type BlobStoreMedium = 'opfs' | 'indexeddb';
 
 export interface BlobStore {
   names(): Promise<string[]>;
@@ -24,7 +24,7 @@ const NAME = 'peergrad-checkpoints';
  * Resolves with the best medium of this browser. OPFS needs a secure context, and some browsers do
  * not have it in private windows.
  */
-export async function preferredMedium(): Promise<Medium> {
+export async function preferredBlobStoreMedium(): Promise<BlobStoreMedium> {
   if (!('FileSystemFileHandle' in globalThis && 'createWritable' in FileSystemFileHandle.prototype)) return 'indexeddb';
   try {
     await navigator.storage.getDirectory();
@@ -40,7 +40,7 @@ export async function preferredMedium(): Promise<Medium> {
  * @throws (rejects) DOMException if storage is blocked. The store's methods also reject if the
  *   storage is full.
  */
-export async function openBlobStore(medium: Medium): Promise<BlobStore> {
+export async function openBlobStore(medium: BlobStoreMedium): Promise<BlobStore> {
   if (medium === 'indexeddb') return new DatabaseStore(await openDatabase());
   const root = await navigator.storage.getDirectory();
   return new DirectoryStore(await root.getDirectoryHandle(NAME, { create: true }));

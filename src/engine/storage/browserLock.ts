@@ -7,7 +7,7 @@
  *
  * @throws (rejects) the errors of `task`.
  */
-export async function whileAlone(name: string, task: () => Promise<void>): Promise<void> {
+export async function runUnlessOtherTabDoes(name: string, task: () => Promise<void>): Promise<void> {
   if (!('locks' in navigator)) return task();
   let isAnswered = false;
   try {

@@ -11,8 +11,8 @@ import {
   type Checkpoint,
 } from '../../formats/checkpoint.ts';
 import type { StateArray } from '../../formats/stateFile.ts';
-import { DataError, messageOf, PeergradError, reasonOf, StorageError } from '../../util/errors.ts';
-import { openBlobStore, preferredMedium, type BlobStore, type Medium } from './blobStore.ts';
+import { DataError, errorMessageOf, PeergradError, errorReasonOf, StorageError } from '../../util/errors.ts';
+import { openBlobStore, preferredBlobStoreMedium, type BlobStore, type BlobStoreMedium } from './blobStore.ts';
 
 /**
  * The number of checkpoints that are kept for one job in one room: the latest checkpoint, and the
@@ -42,8 +42,8 @@ export class Checkpoints {
    * @throws (rejects) StorageError if storage is blocked. `save`, `list`, `load` and `remove` also
    *   reject with StorageError if the storage fails.
    */
-  static async open(medium?: Medium): Promise<Checkpoints> {
-    return new Checkpoints(await explained('be opened', openBlobStore(medium ?? (await preferredMedium()))));
+  static async open(medium?: BlobStoreMedium): Promise<Checkpoints> {
+    return new Checkpoints(await explained('be opened', openBlobStore(medium ?? (await preferredBlobStoreMedium()))));
   }
 
   /**
@@ -80,7 +80,7 @@ export class Checkpoints {
       try {
         list.checkpoints.push(ownMeta(id, await explained('be read', readCheckpointMeta(`Checkpoint ${id}`, blob))));
       } catch (error) {
-        list.damaged.push({ id, reason: messageOf(error) });
+        list.damaged.push({ id, reason: errorMessageOf(error) });
       }
     }
     list.checkpoints.sort((a, b) => b.savedAt - a.savedAt);
@@ -150,7 +150,7 @@ async function explained<T>(what: string, work: Promise<T>): Promise<T> {
     throw new StorageError(
       isFull
         ? `This browser's storage is full and could not ${what}. Remove old checkpoints, or free space on the disk.`
-        : `This browser's storage could not ${what}: ${reasonOf(error)}.`,
+        : `This browser's storage could not ${what}: ${errorReasonOf(error)}.`,
     );
   }
 }

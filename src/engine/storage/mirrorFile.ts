@@ -3,9 +3,9 @@
  * system (OPFS), because a tab that needs a pipeline has no memory for a second stage.
  */
 import {
-  openMemoryStorage,
-  type MirrorStorage,
-  type OpenMirrorStorage,
+  openStageMirrorInMemory,
+  type StageMirrorStorage,
+  type OpenStageMirrorStorage,
 } from '../../parallel/pipeline/mirrorStorage.ts';
 import { StorageError } from '../../util/errors.ts';
 import { openInWorker, privateDirectory } from '../../util/privateFiles.ts';
@@ -23,9 +23,9 @@ const ZEROS = 1024 ** 2;
 const DIRECTORY = 'peergrad-mirrors';
 
 /** If the browser has no OPFS, or its storage is full, the copy is kept in memory. */
-export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
+export const openStageMirrorStorage: OpenStageMirrorStorage = async (elements) => {
   const bytes = elements * Float32Array.BYTES_PER_ELEMENT;
-  if (bytes <= MEMORY_BYTES) return openMemoryStorage(elements);
+  if (bytes <= MEMORY_BYTES) return openStageMirrorInMemory(elements);
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     try {
       return await openFile(bytes);
@@ -33,11 +33,11 @@ export const openMirrorStorage: OpenMirrorStorage = async (elements) => {
       // The error is ignored: another attempt follows, or the copy is kept in memory.
     }
   }
-  return openMemoryStorage(elements);
+  return openStageMirrorInMemory(elements);
 };
 
 /** @throws (rejects) DOMException if the file cannot be created. */
-async function openFile(bytes: number): Promise<MirrorStorage> {
+async function openFile(bytes: number): Promise<StageMirrorStorage> {
   const directory = await privateDirectory(DIRECTORY);
   await removeUnused(directory);
   const name = crypto.randomUUID();

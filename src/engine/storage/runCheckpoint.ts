@@ -7,7 +7,7 @@ import { hashState } from '../../util/hash.ts';
 import type { RunState } from './runState.ts';
 
 /** The metadata of a checkpoint that the run's state does not contain. */
-export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
+export type RunCheckpointAbout = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
 /**
  * Returns the state as a checkpoint. Its arrays are, in this order: the order of the parameters,
@@ -16,7 +16,10 @@ export type About = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'wo
  *
  * @throws UsageError if the state has the averages of some shards, but not of all.
  */
-export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState, about: About): Checkpoint {
+export function runStateToCheckpoint(
+  { progress, replica, agreed, vocabulary }: RunState,
+  about: RunCheckpointAbout,
+): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
   const { order, parameters, buffers, optimizer } = replica;
   const { scalars, slots } = optimizer;
@@ -44,7 +47,7 @@ export function toCheckpoint({ progress, replica, agreed, vocabulary }: RunState
 }
 
 /** @throws DataError if the arrays are not those of a run's state. */
-export function fromCheckpoint({ meta, arrays }: Checkpoint): RunState {
+export function runStateFromCheckpoint({ meta, arrays }: Checkpoint): RunState {
   const { id, job, step, position, losses, evaluateEvery, trainedMs, verdicts, agreed, vocabulary } = meta;
   const [order, parameters, buffers, scalars, ...slots] = arrays;
   const isState =

@@ -1,12 +1,12 @@
 /** The state of a run after a step. */
-import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { DdpState } from '../../parallel/strategies/index.ts';
 import type { ShardFacts } from '../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 
 /** Everything that is needed to continue from the latest applied step, in any world. */
 export interface RunState {
-  progress: Progress;
+  progress: TrainingProgress;
   /** The replica's parameters, buffers and optimizer state. */
   replica: DdpState;
   /**

@@ -4,7 +4,7 @@
  * on disk.
  */
 import { privateDirectory, removeOld } from '../../util/privateFiles.ts';
-import { preferredMedium } from './blobStore.ts';
+import { preferredBlobStoreMedium } from './blobStore.ts';
 
 export interface WrittenFile {
   readonly content: Blob;
@@ -27,7 +27,7 @@ const KEPT_MS = 24 * 60 * 60_000;
 
 /** @throws (rejects) DOMException if storage is blocked. */
 export async function createFile(): Promise<FileWriter> {
-  if ((await preferredMedium()) !== 'opfs') return createBlob();
+  if ((await preferredBlobStoreMedium()) !== 'opfs') return createBlob();
   const directory = await privateDirectory(NAME);
   await removeOld(directory, Date.now() - KEPT_MS);
   const name = crypto.randomUUID();

@@ -17,7 +17,7 @@ export interface BatchTensors {
   weights: tf.Tensor1D;
 }
 
-export class Batch {
+export class SampleBatch {
   readonly size: number;
   readonly labels: Labels;
   readonly weights: Float32Array;

@@ -2,7 +2,7 @@
  * Continues a prompt with a language model. It pauses now and then, so that the tab can handle
  * messages.
  */
-import { sampleTokens, type Forward, type Tokenizer } from '../../jobs/index.ts';
+import { sampleTokens, type TokenForward, type Tokenizer } from '../../jobs/index.ts';
 import { mixSeed } from '../../util/rng.ts';
 import { systemClock, Yielder } from '../../util/clock.ts';
 
@@ -31,7 +31,7 @@ export function sampleRequest(prompt: string): TextRequest {
 
 /** Returns the text that continues a prompt. The same weights produce the same text. */
 export async function continueText(
-  forward: Forward,
+  forward: TokenForward,
   { tokenizer, context, seed }: { tokenizer: Tokenizer; context: number; seed: number },
   { prompt, temperature }: TextRequest,
 ): Promise<string> {

@@ -4,14 +4,14 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { splitWindow } from '../../parallel/data/cursor.ts';
-import { recordEvaluation, type Progress } from '../../parallel/recovery/progress.ts';
-import type { Confusion } from '../../protocol/confusion.ts';
+import { recordEvaluation, type TrainingProgress } from '../../parallel/recovery/progress.ts';
+import type { ConfusionMatrix } from '../../protocol/confusion.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import type { Metrics } from '../../spec/measures.ts';
+import type { MetricValues } from '../../spec/measures.ts';
 import type { Yielder } from '../../util/clock.ts';
 import { permutation } from '../../util/rng.ts';
-import type { Task } from './task.ts';
+import type { TrainingTask } from './task.ts';
 
 /**
  * The number of held-out samples in an evaluation within an epoch. The accuracy is then known to
@@ -39,14 +39,14 @@ const TIMED_STEPS = 400;
  */
 const LEAST_SAMPLES = 32;
 
-export interface Duties {
+export interface DueEvaluation {
   /** The number of held-out samples to evaluate. */
   samples: number;
   /** Whether ranks must compare their states. */
   comparison: boolean;
 }
 
-export const NO_DUTIES: Duties = { samples: 0, comparison: false };
+export const NO_DUE_EVALUATION: DueEvaluation = { samples: 0, comparison: false };
 
 /**
  * Returns the duties after the latest step. Without `patience`, there are early evaluations after
@@ -54,12 +54,12 @@ export const NO_DUTIES: Duties = { samples: 0, comparison: false };
  * Early evaluations use fewer samples, so that evaluation always takes a small part of the time.
  * The number of samples grows with the steps, from at least {@link LEAST_SAMPLES}.
  */
-export function dutiesAfter(
-  { step, position, evaluateEvery }: Progress,
+export function dueEvaluationAfter(
+  { step, position, evaluateEvery }: TrainingProgress,
   { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
   isOver: boolean,
-): Duties {
-  if (step === 0) return NO_DUTIES;
+): DueEvaluation {
+  if (step === 0) return NO_DUE_EVALUATION;
   const endsEpoch = position.offset === 0;
   // With `patience`, every evaluation uses all samples, because losses over different numbers of
   // samples cannot be compared.
@@ -91,7 +91,7 @@ export function testInterval(
   return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(steps / perRun)));
 }
 
-export function mergeDuties(a: Duties, b: Duties): Duties {
+export function mergeDueEvaluations(a: DueEvaluation, b: DueEvaluation): DueEvaluation {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
@@ -102,16 +102,16 @@ export interface EvaluationResult {
   loss: number;
   /** The fraction of correct outputs; `null` if the task does not classify. */
   accuracy: number | null;
-  metrics?: Metrics;
+  metrics?: MetricValues;
   /**
    * The confusion matrix. It exists after an evaluation of all held-out samples, if the task has
    * few classes.
    */
-  confusion?: Confusion;
+  confusion?: ConfusionMatrix;
 }
 
 export interface HeldOutTask extends Pick<
-  Task,
+  TrainingTask,
   'testSamples' | 'testBatch' | 'classifies' | 'classes' | 'score' | 'isShard' | 'evaluate' | 'ahead' | 'expectHeldOut'
 > {
   /**
@@ -131,7 +131,7 @@ interface HeldOutTestsOptions {
   keepBest?: () => Promise<void>;
 }
 
-export class HeldOutTests {
+export class HeldOutEvaluations {
   readonly #options: HeldOutTestsOptions;
   #tested: EvaluationResult | null = null;
 
@@ -147,14 +147,14 @@ export class HeldOutTests {
    * Evaluates at most `most` of the `total` held-out samples of all ranks. In runs with `patience`,
    * also records the result in `progress`. Called after a step. Every rank must call it.
    */
-  async run(group: ProcessGroup, progress: Progress, most: number, total: number): Promise<void> {
+  async run(group: ProcessGroup, progress: TrainingProgress, most: number, total: number): Promise<void> {
     const { task, plan, emit, yielder, keepBest } = this.#options;
     const step = progress.step - 1;
     const report = async (done: number, share: number): Promise<void> => {
       await emit({ type: 'testing', step, done, share });
       await yielder.yieldIfDue();
     };
-    this.#tested = await testHeldOut(group, task, Math.min(most, total), report, total);
+    this.#tested = await evaluateHeldOutSamples(group, task, Math.min(most, total), report, total);
     if (this.#tested === null) {
       const message = `Step ${step + 1} has no held-out loss, because none of its held-out samples can be used.`;
       await emit({ type: 'note', message });
@@ -171,12 +171,12 @@ export class HeldOutTests {
 const ORDER_SEED = 1;
 
 /** Returns an order of the held-out samples. An evaluation of n samples uses the first n. */
-export function heldOutOrder(count: number): Uint32Array {
+export function heldOutSampleOrder(count: number): Uint32Array {
   return permutation(count, ORDER_SEED);
 }
 
-/** Returns this rank's share of `samples` held-out samples; see {@link testHeldOut}. */
-export function heldOutShare(
+/** Returns this rank's share of `samples` held-out samples; see {@link evaluateHeldOutSamples}. */
+export function heldOutIndicesOfRank(
   group: Pick<ProcessGroup, 'rank' | 'worldSize'>,
   task: HeldOutTask,
   samples: number,
@@ -185,7 +185,7 @@ export function heldOutShare(
   const count = task.isShard ? Math.ceil((task.testSamples * samples) / total) : samples;
   // The order is random, because held-out samples may be sorted by class, or classes may take
   // turns.
-  const indices = heldOutOrder(task.testSamples).subarray(0, count).sort();
+  const indices = heldOutSampleOrder(task.testSamples).subarray(0, count).sort();
   const { index, of } = task.share ?? { index: group.rank, of: group.worldSize };
   return task.isShard ? indices : splitWindow(indices, index, of);
 }
@@ -195,7 +195,7 @@ export function heldOutShare(
  *
  * @param batch the number of samples that are needed immediately. Others are read ahead.
  */
-export function expectShare({ ahead = 0, expectHeldOut }: HeldOutTask, share: Uint32Array, batch = 0): void {
+export function prefetchHeldOutIndices({ ahead = 0, expectHeldOut }: HeldOutTask, share: Uint32Array, batch = 0): void {
   if (ahead > 0) expectHeldOut?.([...share.subarray(0, batch + ahead)]);
 }
 
@@ -207,7 +207,7 @@ export function expectShare({ ahead = 0, expectHeldOut }: HeldOutTask, share: Ui
  * @param report called with the number of samples of its share that this rank has evaluated so far.
  * @param total the number of held-out samples of all ranks.
  */
-export async function testHeldOut(
+export async function evaluateHeldOutSamples(
   group: ProcessGroup,
   task: HeldOutTask,
   samples: number,
@@ -215,14 +215,14 @@ export async function testHeldOut(
   total = task.testSamples,
 ): Promise<EvaluationResult | null> {
   const isCounted = task.share?.counts ?? true;
-  const share = heldOutShare(group, task, samples, total);
+  const share = heldOutIndicesOfRank(group, task, samples, total);
   const classes = samples === total ? (task.classes ?? []) : [];
   const { score } = task;
   const first = 3 + (score?.sums ?? 0);
   const own = new Float64Array(first + classes.length ** 2);
   own[0] = isCounted ? share.length : 0;
   for (let at = 0; at < share.length; at += task.testBatch) {
-    expectShare(task, share.subarray(at), task.testBatch);
+    prefetchHeldOutIndices(task, share.subarray(at), task.testBatch);
     const scores = await task.evaluate(share.subarray(at, at + task.testBatch));
     const { leftOut = 0, lossSum, correct, sums = [], confusion = [] } = scores;
     if (isCounted) own[0] -= leftOut;

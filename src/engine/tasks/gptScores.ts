@@ -1,9 +1,9 @@
 /** Loss and measures of the language model, from its logits or its last layer's output. */
 import * as tf from '@tensorflow/tfjs';
-import { FIRST_CLASSES, logitsOf, type HeldOutMetrics } from '../../jobs/index.ts';
+import { FIRST_CLASSES, logitsOfHidden, type HeldOutMetrics } from '../../jobs/index.ts';
 import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
-import type { Evaluated } from './task.ts';
-import type { WindowTensors } from './windowBatch.ts';
+import type { EvaluatedBatch } from './task.ts';
+import type { TokenWindowTensors } from './windowBatch.ts';
 
 /**
  * The largest number of logits that exist at a time: 32 MiB. With tens of thousands of tokens, the
@@ -20,10 +20,10 @@ const MOST_LOGITS = 8 * 2 ** 20;
  */
 export async function evaluateLogits(
   logits: tf.Tensor2D,
-  batch: Pick<WindowTensors, 'next' | 'weights'>,
+  batch: Pick<TokenWindowTensors, 'next' | 'weights'>,
   score: HeldOutMetrics,
   tokensPerCharacter: number,
-): Promise<Evaluated> {
+): Promise<EvaluatedBatch> {
   const sums = tf.tidy(() => {
     const isRight = tf.argMax(logits, 1).equal(batch.next).cast('float32');
     const both = [crossEntropySum(logits, batch.next, batch.weights), tf.sum(isRight.mul(batch.weights))];
@@ -48,15 +48,15 @@ export async function evaluateLogits(
 export async function evaluateHidden(
   hidden: tf.Tensor,
   embedding: tf.Variable,
-  batch: Pick<WindowTensors, 'next' | 'weights'>,
+  batch: Pick<TokenWindowTensors, 'next' | 'weights'>,
   score: HeldOutMetrics,
   tokensPerCharacter: number,
-): Promise<Evaluated> {
+): Promise<EvaluatedBatch> {
   const all = { lossSum: 0, correct: 0, sums: Array.from({ length: score.sums }, () => 0) };
   for (const { from, count } of partsOf(embedding, batch)) {
     const [logits, next, weights] = tf.tidy(() => {
       const part = rowsOf(hidden).slice(from, count);
-      return [logitsOf(part, embedding), batch.next.slice(from, count), batch.weights.slice(from, count)];
+      return [logitsOfHidden(part, embedding), batch.next.slice(from, count), batch.weights.slice(from, count)];
     }) as [tf.Tensor2D, tf.Tensor1D, tf.Tensor1D];
     try {
       const {
@@ -80,16 +80,19 @@ export async function evaluateHidden(
  */
 export function lossParts(
   embedding: tf.Variable,
-  batch: Pick<WindowTensors, 'next' | 'weights'>,
+  batch: Pick<TokenWindowTensors, 'next' | 'weights'>,
 ): ((hidden: tf.Tensor) => tf.Scalar)[] {
   return partsOf(embedding, batch).map(({ from, count }) => (hidden) => {
-    const logits = logitsOf(rowsOf(hidden).slice(from, count), embedding);
+    const logits = logitsOfHidden(rowsOf(hidden).slice(from, count), embedding);
     return crossEntropySum(logits, batch.next.slice(from, count), batch.weights.slice(from, count));
   });
 }
 
 /** Divides the positions of a batch into parts of at most {@link MOST_LOGITS} logits. */
-function partsOf({ shape }: tf.Variable, { next }: Pick<WindowTensors, 'next'>): { from: number; count: number }[] {
+function partsOf(
+  { shape }: tf.Variable,
+  { next }: Pick<TokenWindowTensors, 'next'>,
+): { from: number; count: number }[] {
   const [positions] = next.shape;
   const step = Math.max(1, Math.floor(MOST_LOGITS / shape[0]));
   return Array.from({ length: Math.ceil(positions / step) }, (_, i) => ({
@@ -107,7 +110,7 @@ function rowsOf(hidden: tf.Tensor): tf.Tensor2D {
  * Returns 1 for each position whose next token is among the most probable tokens, else 0. Equal
  * logits are ordered as in `countAmongFirst`. Float32 [size * context]
  */
-function isAmongFirst(logits: tf.Tensor2D, { next }: Pick<WindowTensors, 'next'>): tf.Tensor {
+function isAmongFirst(logits: tf.Tensor2D, { next }: Pick<TokenWindowTensors, 'next'>): tf.Tensor {
   const [, rows] = logits.shape;
   const own = tf.oneHot(next, rows).cast('float32').mul(logits).sum(1, true);
   const isLater = tf.range(0, rows, 1, 'int32').greater(next.expandDims(1));

@@ -3,7 +3,7 @@
  * well the model predicts the next token.
  */
 import * as tf from '@tensorflow/tfjs';
-import { classMetrics, dropoutPlaces, Network, networkSize, type Corpus } from '../../jobs/index.ts';
+import { classificationMetrics, dropoutPlaces, GptNetwork, gptNetworkSize, type Corpus } from '../../jobs/index.ts';
 import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { declareInputs } from '../../parallel/backward/passCaptures.ts';
@@ -12,7 +12,7 @@ import { dropoutMask, withMasks } from './dropout.ts';
 import { evaluateLogits } from './gptScores.ts';
 import { comparedFields, type JobTask, type ShardTask } from './jobTask.ts';
 import type { TaskData } from './task.ts';
-import { hashWindows, WindowBatch } from './windowBatch.ts';
+import { hashTokenWindows, TokenWindowBatch } from './windowBatch.ts';
 
 /** The largest number of held-out windows in one forward pass. */
 const EVALUATION_BATCH = 64;
@@ -28,10 +28,10 @@ export function createGptTask(
   shard?: ShardTask,
 ): JobTask {
   const { dropout } = job.gpt;
-  const network = new Network(networkSize(job.gpt, tokenizer.size), job.seed);
+  const network = new GptNetwork(gptNetworkSize(job.gpt, tokenizer.size), job.seed);
   const author = new TextGenerator(network, tokenizer, { prompt: job.gpt.prompt, seed: job.seed, bigramLoss });
-  const score = classMetrics(job);
-  const testBatch = new WindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
+  const score = classificationMetrics(job);
+  const testBatch = new TokenWindowBatch(test, Math.min(EVALUATION_BATCH, test.size));
   return {
     queryModel: author,
     model: network.variables,
@@ -39,7 +39,7 @@ export function createGptTask(
     takesAnySize: true,
     testBatch: testBatch.size,
     withBatch: (indices, use, { step }, size) =>
-      new WindowBatch(train, size).with(indices, (batch) =>
+      new TokenWindowBatch(train, size).with(indices, (batch) =>
         withMasks(dropout === 0 ? [] : gptMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step), (masks) => {
           const { tokens, next, weights } = batch;
           const loss = (): tf.Scalar =>
@@ -69,7 +69,7 @@ export function windowFields(
 ): TaskData {
   return {
     ...comparedFields({ train, test }, shard, {
-      hash: () => Promise.resolve(hashWindows([train, test])),
+      hash: () => Promise.resolve(hashTokenWindows([train, test])),
       advice: 'give every tab the same text, or let the server serve it (--data)',
     }),
     classifies: true,

@@ -10,7 +10,7 @@ import { TensorReader } from '../../parallel/backward/flatten.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { learnsDigits, type JobSpec } from '../../spec/job.ts';
-import type { LabelledImage, ModelInspection, Mistake, WeightPictures } from '../../spec/inspection.ts';
+import type { LabelledImage, ModelInspection, MistakenImage, WeightPictures } from '../../spec/inspection.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
 import { TextGenerator } from './textGenerator.ts';
@@ -34,8 +34,8 @@ const EXAMINATION = 1;
 type Findings = Omit<ModelInspection, 'steps' | 'stateHash'>;
 
 /** A model that can answer queries, and its current training state. */
-export interface Answerer {
-  model: LearnedModel | TextGenerator;
+export interface QueryableModel {
+  model: QueriedModel | TextGenerator;
   progress: () => Pick<ModelInspection, 'steps' | 'stateHash'>;
 }
 
@@ -43,15 +43,15 @@ export interface Answerer {
  * Returns the event that answers `question`. Its `answer` is `null` if there is no model, if the
  * model cannot be read, or if its weights are NaN.
  */
-export async function answer(
+export async function answerModelQuery(
   question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' }>,
-  answerer: Answerer | null,
+  answerer: QueryableModel | null,
 ): Promise<EngineEvent> {
   // The state is read first, and there is no await before the pass, so the pass uses the weights of
   // this state.
   const progress = answerer?.progress();
   const author = answerer?.model instanceof TextGenerator ? answerer.model : null;
-  const classifier = answerer?.model instanceof LearnedModel ? answerer.model : null;
+  const classifier = answerer?.model instanceof QueriedModel ? answerer.model : null;
   if (question.type === 'generate') {
     const text = (await author?.write(question).catch(() => null)) ?? null;
     return {
@@ -70,7 +70,7 @@ export async function answer(
 }
 
 /** A model that answers queries. Queries must not overlap. */
-export class LearnedModel {
+export class QueriedModel {
   readonly jobModel: JobModel;
   /** The meaning of the model's inputs and outputs. `null` if the job already defines it. */
   readonly facts: SampleFacts | null;
@@ -98,7 +98,7 @@ export class LearnedModel {
    * @param heldOut the held-out samples. Inspections choose images from them if they are images of
    *   digits.
    */
-  static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<LearnedModel> {
+  static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<QueriedModel> {
     const asked = learnsDigits(job.job) ? ASKED : 0;
     const chosen = permutation(heldOut.size, mixSeed(job.seed, CHOICE_WORD)).subarray(0, asked);
     const inputs = new Float32Array(sampleLength(heldOut));
@@ -108,7 +108,7 @@ export class LearnedModel {
       await heldOut.read([index], inputs, labels);
       images.push({ pixels: Uint8Array.from(inputs, (ink) => Math.round(255 * ink)), label: labels[0]! });
     }
-    return new LearnedModel(model, heldOut, images);
+    return new QueriedModel(model, heldOut, images);
   }
 
   /**
@@ -221,7 +221,7 @@ function quantize({ units, side }: Kernel, weights: Float32Array): WeightPicture
  * Returns the most probable class. If several classes are equally probable, returns the first of
  * them.
  */
-function guessOf(probabilities: Float32Array): Pick<Mistake, 'guess' | 'probability'> {
+function guessOf(probabilities: Float32Array): Pick<MistakenImage, 'guess' | 'probability'> {
   const probability = Math.max(...probabilities);
   return { guess: probabilities.indexOf(probability), probability };
 }

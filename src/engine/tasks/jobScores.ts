@@ -1,9 +1,9 @@
 /** Loss and scores of a job's samples, from the logits of its model. */
 import type * as tf from '@tensorflow/tfjs';
 import {
-  amountMetrics,
-  amountSums,
-  classMetrics,
+  regressionMetrics,
+  regressionSums,
+  classificationMetrics,
   countAmongFirst,
   countConfusion,
   countCorrect,
@@ -12,13 +12,13 @@ import {
   type Dataset,
   type HeldOutMetrics,
 } from '../../jobs/index.ts';
-import { confusedClasses } from '../../protocol/confusion.ts';
+import { confusionClassNames } from '../../protocol/confusion.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { lossOf } from '../../spec/measures.ts';
-import type { Batch, BatchTensors } from './batch.ts';
-import type { Evaluated } from './task.ts';
+import { lossNameOfJob } from '../../spec/measures.ts';
+import type { SampleBatch, BatchTensors } from './batch.ts';
+import type { EvaluatedBatch } from './task.ts';
 
-export interface JobScores {
+export interface JobLossAndMetrics {
   readonly classifies: boolean;
   /** See `Task.classes`. */
   readonly classes: readonly string[] | undefined;
@@ -26,13 +26,17 @@ export interface JobScores {
   /** Returns the summed loss of a batch. */
   loss(logits: tf.Tensor2D, batch: Pick<BatchTensors, 'labels' | 'weights'>): tf.Scalar;
   /** Returns what `Task.evaluate` returns, for the batch whose samples are in `batch` now. */
-  evaluate(logits: tf.Tensor2D, tensors: Pick<BatchTensors, 'labels' | 'weights'>, batch: Batch): Promise<Evaluated>;
+  evaluate(
+    logits: tf.Tensor2D,
+    tensors: Pick<BatchTensors, 'labels' | 'weights'>,
+    batch: SampleBatch,
+  ): Promise<EvaluatedBatch>;
 }
 
-export function createJobScores(job: JobSpec, { labelUnit, classes, classNames }: Dataset): JobScores {
-  const names = labelUnit === undefined ? confusedClasses(classes, classNames) : undefined;
-  const lossSum = lossSumOf(lossOf(job, labelUnit === undefined ? 'classification' : 'regression'));
-  const metrics = labelUnit === undefined ? classMetrics(job) : amountMetrics(job, labelUnit);
+export function createJobLossAndMetrics(job: JobSpec, { labelUnit, classes, classNames }: Dataset): JobLossAndMetrics {
+  const names = labelUnit === undefined ? confusionClassNames(classes, classNames) : undefined;
+  const lossSum = lossSumOf(lossNameOfJob(job, labelUnit === undefined ? 'classification' : 'regression'));
+  const metrics = labelUnit === undefined ? classificationMetrics(job) : regressionMetrics(job, labelUnit);
   return {
     classifies: labelUnit === undefined,
     classes: names,
@@ -44,7 +48,7 @@ export function createJobScores(job: JobSpec, { labelUnit, classes, classNames }
         const [values, [sum]] = await Promise.all([logits.data(), loss.data()]);
         const { labels: expected, weights: counted } = batch;
         if (labelUnit !== undefined) {
-          return { lossSum: sum!, correct: 0, sums: amountSums(values, expected, counted) };
+          return { lossSum: sum!, correct: 0, sums: regressionSums(values, expected, counted) };
         }
         const rows = [values, expected, logits.size / batch.size, counted] as const;
         return {

@@ -1,20 +1,20 @@
 /**
- * Turns a job of samples and labels into a {@link Task}. The model is built-in or the job's own.
- * The data set is built-in or consists of the user's files.
+ * Turns a job of samples and labels into a {@link TrainingTask}. The model is built-in or the job's
+ * own. The data set is built-in or consists of the user's files.
  */
 import * as tf from '@tensorflow/tfjs';
-import { augmentation, buildModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
+import { createAugmentation, buildModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { declareInputs } from '../../parallel/backward/passCaptures.ts';
 import { hashState } from '../../util/hash.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { elementCountOf } from '../../util/shape.ts';
 import type { TextGenerator } from './textGenerator.ts';
-import { Batch } from './batch.ts';
+import { SampleBatch } from './batch.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { INTERMEDIATE_SAMPLES } from './evaluation.ts';
-import { LearnedModel } from './inspection.ts';
-import { createJobScores, type JobScores } from './jobScores.ts';
-import type { Task, TaskData } from './task.ts';
+import { QueriedModel } from './inspection.ts';
+import { createJobLossAndMetrics, type JobLossAndMetrics } from './jobScores.ts';
+import type { TrainingTask, TaskData } from './task.ts';
 
 /**
  * The largest number of held-out samples in one forward pass. It is larger than usual training
@@ -49,12 +49,12 @@ export interface ShardTask {
   seed: number;
 }
 
-export interface JobTask extends Task {
+export interface JobTask extends TrainingTask {
   /**
    * The model that answers queries. It is disposed of together with the task, unless it is still
    * needed after the run.
    */
-  readonly queryModel: LearnedModel | TextGenerator;
+  readonly queryModel: QueriedModel | TextGenerator;
 }
 
 /**
@@ -70,20 +70,20 @@ export async function createJobTask(
   shard?: ShardTask,
 ): Promise<JobTask> {
   const model = buildModel(job, train);
-  const queryModel = await LearnedModel.create(model, test, job);
-  const scores = createJobScores(job, test);
-  const trainBatches = new Map<number, Batch>();
-  const trainBatchOf = (size: number): Batch => {
-    const batch = trainBatches.get(size) ?? new Batch(train, size);
+  const queryModel = await QueriedModel.create(model, test, job);
+  const scores = createJobLossAndMetrics(job, test);
+  const trainBatches = new Map<number, SampleBatch>();
+  const trainBatchOf = (size: number): SampleBatch => {
+    const batch = trainBatches.get(size) ?? new SampleBatch(train, size);
     trainBatches.set(size, batch);
     return batch;
   };
   const seed = shard?.seed ?? job.seed;
-  const augment = augmentation(job.augment, train.inputShape, seed);
+  const augment = createAugmentation(job.augment, train.inputShape, seed);
   // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
   // as the share, because a larger batch could consist mainly of padding.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
-  const testBatch = new Batch(test, evaluationBatch(test, share));
+  const testBatch = new SampleBatch(test, evaluationBatch(test, share));
   return {
     queryModel,
     model: model.variables,
@@ -139,7 +139,7 @@ export function comparedFields(
 /** The fields of a task that follow from its samples, however its model is divided over ranks. */
 export function sampleFields(
   { train, test }: { train: Dataset; test: Dataset },
-  scores: JobScores,
+  scores: JobLossAndMetrics,
   shard?: ShardTask,
 ): TaskData {
   return {
@@ -165,7 +165,7 @@ export function dropoutMasks(
   step: number,
 ): tf.Tensor[] {
   return dropout.map(({ rate, shape }, place) => {
-    const length = sizeOf(shape);
+    const length = elementCountOf(shape);
     return tf.tensor(dropoutMask(indices, { seed, step, place, rate, length, size }), [size, ...shape]);
   });
 }

@@ -1,11 +1,11 @@
 /**
  * Names the work of a task, so that a rank that computes for a long time is not considered dead.
  */
-import type { Activity } from '../../util/activity.ts';
-import type { Task } from './task.ts';
+import type { ThreadActivity } from '../../util/activity.ts';
+import type { TrainingTask } from './task.ts';
 
 /** Returns a task that does the same work as `task`, and reports each part of it to `activity`. */
-export function namingTask<T extends Task>(task: T, activity: Activity): T {
+export function taskWithActivityReports<T extends TrainingTask>(task: T, activity: ThreadActivity): T {
   return {
     ...task,
     dataHash: () => activity.during('hash the data', () => task.dataHash()),

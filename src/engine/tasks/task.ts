@@ -6,7 +6,7 @@ import type { FileContents, HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/backward/flatten.ts';
 import type { Pass } from '../../parallel/backward/pass.ts';
 
-export interface Evaluated {
+export interface EvaluatedBatch {
   /**
    * The number of samples that could not be used. The other values do not include these samples.
    */
@@ -32,11 +32,15 @@ export interface TaskData {
   /** Whether every rank has samples of its own. If not, all ranks have the same samples. */
   readonly isShard?: boolean;
   readonly testSamples: number;
-  /** Whether the model classifies, so that {@link Task.evaluate} can count correct outputs. */
+  /**
+   * Whether the model classifies, so that {@link TrainingTask.evaluate} can count correct outputs.
+   */
   readonly classifies: boolean;
-  /** The names of the classes, if {@link Task.evaluate} returns a confusion matrix. */
+  /** The names of the classes, if {@link TrainingTask.evaluate} returns a confusion matrix. */
   readonly classes?: readonly string[] | undefined;
-  /** Computes further metrics of held-out samples from the sums of {@link Task.evaluate}. */
+  /**
+   * Computes further metrics of held-out samples from the sums of {@link TrainingTask.evaluate}.
+   */
   readonly score?: HeldOutMetrics | undefined;
   /**
    * Resolves with a hash of the samples, so that ranks can compare their data. If every rank has
@@ -54,7 +58,7 @@ export interface TaskData {
   expectHeldOut?(next: readonly number[]): void;
 }
 
-export interface Task extends TaskData {
+export interface TrainingTask extends TaskData {
   /** A model, or trainable variables in forward order. It must be equal on all ranks. */
   readonly model: Model | readonly Variable[];
   /** Whether passes may have any size. A user's model or loss may be made for one size. */
@@ -84,7 +88,7 @@ export interface Task extends TaskData {
    * matrix, [classes * classes], with one row for each class. With {@link score}, also returns the
    * sums that it needs.
    */
-  evaluate(indices: Uint32Array): Promise<Evaluated>;
+  evaluate(indices: Uint32Array): Promise<EvaluatedBatch>;
   /** Frees everything that the run has allocated. */
   dispose(): void;
 }

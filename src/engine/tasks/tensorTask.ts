@@ -1,10 +1,10 @@
-/** Turns a user's model and tensors into a {@link Task}. */
+/** Turns a user's model and tensors into a {@link TrainingTask}. */
 import * as tf from '@tensorflow/tfjs';
 import type { Model, Scalar } from '../../parallel/backward/flatten.ts';
-import { confusedClasses } from '../../protocol/confusion.ts';
+import { confusionClassNames } from '../../protocol/confusion.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import type { Task } from './task.ts';
+import type { TrainingTask } from './task.ts';
 
 export interface Samples {
   /** [samples, ...inputShape] */
@@ -65,7 +65,11 @@ export interface FitOptions {
  * @throws UsageError if inputs and labels differ in number, if labels do not have the outputs'
  *   shape, if there is no loss of that name, or if the model has several inputs or outputs.
  */
-export function createTensorTask(model: Model, train: Samples, { loss, validation, shard = false }: FitOptions): Task {
+export function createTensorTask(
+  model: Model,
+  train: Samples,
+  { loss, validation, shard = false }: FitOptions,
+): TrainingTask {
   if (model.inputs.length !== 1 || model.outputs.length !== 1) {
     throw new UsageError(
       'Trainer needs a model with one input and one output. Train other models with DistributedDataParallel.',
@@ -87,7 +91,7 @@ export function createTensorTask(model: Model, train: Samples, { loss, validatio
   const classifies = CLASSIFIES.includes(loss);
   const { shape } = model.outputs[0]!;
   // A sample with several outputs, such as a sequence, has no single class.
-  const classes = classifies && shape.length === 2 ? confusedClasses(shape[1]!) : undefined;
+  const classes = classifies && shape.length === 2 ? confusionClassNames(shape[1]!) : undefined;
   return {
     model,
     trainSamples: train.xs.shape[0],

@@ -3,7 +3,7 @@
  * from the GPU in one turn of the event loop, so that they belong to the same step. The CPU
  * generates the text, with pauses in which the tab handles messages.
  */
-import { forwardOf, type KeptModel, type Network, type Tokenizer } from '../../jobs/index.ts';
+import { createTokenForward, type KeptModel, type GptNetwork, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/backward/flatten.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { continueText, sampleRequest, type TextRequest } from './continueText.ts';
@@ -19,14 +19,14 @@ export class TextGenerator {
   /** Loss of a bigram model on the held-out text, nats per character. */
   readonly bigramLoss: number;
   readonly prompt: string;
-  readonly #network: Network;
+  readonly #network: GptNetwork;
   readonly #tokenizer: Tokenizer;
   readonly #seed: number;
   readonly #reader = new TensorReader();
 
   /** @param network disposed of together with this object. */
   constructor(
-    network: Network,
+    network: GptNetwork,
     tokenizer: Tokenizer,
     { prompt, seed, bigramLoss }: { prompt: string; seed: number; bigramLoss: number },
   ) {
@@ -69,7 +69,7 @@ export class TextGenerator {
     const weights = new Float32Array(variables.reduce((sum, variable) => sum + variable.size, 0));
     await this.#reader.read(group, variables, weights);
     if (!weights.every(Number.isFinite)) return null;
-    const forward = forwardOf(size, this.#tokenizer.size, weights);
+    const forward = createTokenForward(size, this.#tokenizer.size, weights);
     return continueText(forward, { tokenizer: this.#tokenizer, context: size.context, seed: this.#seed }, request);
   }
 

@@ -1,9 +1,9 @@
 /** Windows of a text as tensors. */
 import * as tf from '@tensorflow/tfjs';
-import type { Windows } from '../../jobs/index.ts';
+import type { TokenWindows } from '../../jobs/index.ts';
 import { hashState } from '../../util/hash.ts';
 
-export interface WindowTensors {
+export interface TokenWindowTensors {
   /** int32 [size, context] */
   tokens: tf.Tensor2D;
   /** The token that follows each token: int32 [size * context] */
@@ -19,11 +19,11 @@ export interface WindowTensors {
  * Windows of a text in tensors of fixed shape. A batch with fewer windows is padded with positions
  * of weight 0.
  */
-export class WindowBatch {
+export class TokenWindowBatch {
   readonly size: number;
-  readonly #windows: Windows;
+  readonly #windows: TokenWindows;
 
-  constructor(windows: Windows, size: number) {
+  constructor(windows: TokenWindows, size: number) {
     this.#windows = windows;
     this.size = size;
   }
@@ -32,7 +32,7 @@ export class WindowBatch {
    * Passes windows `indices` (at most `size`) to `use` as tensors. The tensors exist until the
    * promise of `use` resolves.
    */
-  async with<T>(indices: Uint32Array, use: (tensors: WindowTensors) => Promise<T>): Promise<T> {
+  async with<T>(indices: Uint32Array, use: (tensors: TokenWindowTensors) => Promise<T>): Promise<T> {
     const tensors = this.load(indices);
     try {
       return await use(tensors);
@@ -42,7 +42,7 @@ export class WindowBatch {
   }
 
   /** Returns windows `indices` (at most `size`). The caller disposes of the tensors. */
-  load(indices: Uint32Array): WindowTensors {
+  load(indices: Uint32Array): TokenWindowTensors {
     const { context, tokensPerCharacter } = this.#windows;
     // Creates new arrays for each call, because a tensor shares memory with its array until it is
     // uploaded.
@@ -60,6 +60,6 @@ export class WindowBatch {
 }
 
 /** Returns a hash of all tokens of the texts and of the division into windows. */
-export function hashWindows(texts: readonly Windows[]): string {
+export function hashTokenWindows(texts: readonly TokenWindows[]): string {
   return hashState(texts.flatMap(({ size, context, tokens }) => [Int32Array.of(size, context), tokens]));
 }

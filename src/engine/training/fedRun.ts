@@ -1,13 +1,13 @@
 /** The state of a run as newcomers receive it while the run trains. */
-import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
-import { fromStateParts, toStateParts, type StateHead } from '../../parallel/recovery/ddpState.ts';
+import { codecByName, encodedBytes } from '../../collectives/codecs.ts';
+import { ddpStateFromParts, ddpStateToParts, type StateHead } from '../../parallel/recovery/ddpState.ts';
 import { StateFeed, type FedReplica } from '../../parallel/recovery/stateFeed.ts';
-import type { EngineEvent, Receiving } from '../../protocol/events.ts';
+import type { EngineEvent, StateReceiveProgress } from '../../protocol/events.ts';
 import { CODEC_NAMES, isCollectiveCodec } from '../../spec/codecs.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import { STRATEGIES, STRATEGY_NAMES } from '../../spec/strategies.ts';
 import type { Clock } from '../../util/clock.ts';
-import { list } from '../../util/text.ts';
+import { listInWords } from '../../util/text.ts';
 import type { RunState } from '../storage/runState.ts';
 import type { RunProgress } from './runProgress.ts';
 import type { RunStrategy } from './runStrategy.ts';
@@ -18,8 +18,8 @@ import type { RunStrategy } from './runStrategy.ts';
  */
 const SLOWER = 2;
 const REMEDY =
-  `The strategies ${list(STRATEGY_NAMES.filter((name) => STRATEGIES[name].local !== null))} exchange parameters seldom, ` +
-  `and the codecs ${list(CODEC_NAMES.filter((name) => name !== 'fp32'))} send fewer bytes.`;
+  `The strategies ${listInWords(STRATEGY_NAMES.filter((name) => STRATEGIES[name].local !== null))} exchange parameters seldom, ` +
+  `and the codecs ${listInWords(CODEC_NAMES.filter((name) => name !== 'fp32'))} send fewer bytes.`;
 
 /** A rank that has the whole model; see `ReplicaStep`. */
 interface FedRun {
@@ -37,7 +37,7 @@ interface FeedOptions {
 }
 
 /** Returns a rank's part in feeds, or `null` if no rank of the run has the whole state. */
-export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFeed<StateHead> | null {
+export function stateFeedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFeed<StateHead> | null {
   const { strategy, progress } = run;
   const { elastic } = strategy;
   if (elastic === null || plan.shardOptimizer) return null;
@@ -59,9 +59,9 @@ export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFe
       progress: () => elastic.committed(progress.now),
       read: async () => {
         const { progress: at, replica } = await run.snapshot();
-        return { progress: at, ...toStateParts(replica) };
+        return { progress: at, ...ddpStateToParts(replica) };
       },
-      load: ({ progress: at, ...parts }) => run.load({ progress: at, replica: fromStateParts(parts) }),
+      load: ({ progress: at, ...parts }) => run.load({ progress: at, replica: ddpStateFromParts(parts) }),
       get repeater(): FedReplica<StateHead>['repeater'] {
         const { repeater } = elastic;
         return (
@@ -84,10 +84,10 @@ export function feedOf(run: FedRun, { plan, clock, emit }: FeedOptions): StateFe
 /** Returns the bytes that a rank of a ring receives in a step; 0 if they are not known. */
 function exchangedBytes({ codec }: TrainingPlan, elements: number): number {
   if (!isCollectiveCodec(codec)) return 0;
-  return 2 * encodedBytes(codecOf(codec), elements);
+  return 2 * encodedBytes(codecByName(codec), elements);
 }
 
-function describe({ bytes, total, rate, behind, waitsMs }: Receiving): string {
+function describe({ bytes, total, rate, behind, waitsMs }: StateReceiveProgress): string {
   const speed = rate === null ? '' : `, ${(rate / 1e6).toFixed(2)} MB/s`;
   if (waitsMs === null) {
     const lag = behind ? `; ${behind} ${behind === 1 ? 'step' : 'steps'} behind` : '';

@@ -3,12 +3,12 @@
  * time of the run.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { rateAt } from '../../optim/schedule.ts';
+import { learningRateAt } from '../../optim/schedule.ts';
 import { shareOfTime } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 
-export class LearningRate {
+export class LearningRateSchedule {
   /**
    * The training time at the latest measurement, in milliseconds of rank 0's clock. When the next
    * step is applied, this becomes `Progress.trainedMs`.
@@ -56,6 +56,6 @@ export class LearningRate {
     const plan = this.#plan;
     const share = step / totalSteps;
     const done = plan.measure === 'learning-rate' ? share : Math.max(share, shareOfTime(this.trainedMs, plan));
-    return rateAt(plan, step, Math.min(1, done));
+    return learningRateAt(plan, step, Math.min(1, done));
   }
 }

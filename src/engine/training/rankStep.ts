@@ -8,7 +8,7 @@ import type { CursorPosition } from '../../parallel/data/cursor.ts';
 import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import type { StepReport, Strategy } from '../../parallel/strategies/strategy.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
-import type { JobCodec } from '../../spec/codecs.ts';
+import type { JobCodecName } from '../../spec/codecs.ts';
 import type { PipelineTimes } from '../../telemetry/stepLane.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
 import type { EnteredRank, RunProgress, ScheduledSamples } from './runProgress.ts';
@@ -47,7 +47,7 @@ export interface RankStep {
   readonly figures: RunStats;
   /** How ranks exchange gradients. */
   readonly strategy: Pick<Strategy, 'size' | 'gradientBytes' | 'bucketBytes' | 'reportsAllRanks' | 'isSynchronized'> & {
-    readonly elastic: { readonly codec: JobCodec } | null;
+    readonly elastic: { readonly codec: JobCodecName } | null;
   };
   /** Known once ranks have agreed. */
   readonly samples: ScheduledSamples;

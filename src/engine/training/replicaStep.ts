@@ -8,13 +8,13 @@ import { GradScaler } from '../../parallel/backward/gradScaler.ts';
 import { variablesOf } from '../../parallel/backward/flatten.ts';
 import type { Pass } from '../../parallel/backward/pass.ts';
 import { PassCaptures } from '../../parallel/backward/passCaptures.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ElasticStrategy } from '../../parallel/strategies/index.ts';
-import type { Device } from '../../protocol/room.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
-import { isElastic } from '../../spec/job.ts';
-import { whyPlanDoesNotFit, type TrainingPlan } from '../../spec/plan.ts';
+import { isElasticJob } from '../../spec/job.ts';
+import { whyPlanCannotRun, type TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
@@ -22,11 +22,11 @@ import { memoryBytes } from '../device/memory.ts';
 import type { RunState } from '../storage/runState.ts';
 import { WholeStates } from '../storage/wholeStates.ts';
 import type { SampleTexts } from '../tasks/sampleTexts.ts';
-import type { Task } from '../tasks/task.ts';
+import type { TrainingTask } from '../tasks/task.ts';
 import { RunSamples } from './data/runSamples.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';
 import { WorkBalance, type OwnPass } from './data/workBalance.ts';
-import { feedOf } from './fedRun.ts';
+import { stateFeedOf } from './fedRun.ts';
 import { MethodTest } from './measuring/methodTest.ts';
 import { RangeTest } from './measuring/rangeTest.ts';
 import type { NextStep, RankStep, TakenStep } from './rankStep.ts';
@@ -37,8 +37,8 @@ import { passOptions, warmUp } from './warmUp.ts';
 
 interface ReplicaOptions {
   plan: TrainingPlan;
-  task: Task;
-  device: Device;
+  task: TrainingTask;
+  device: ReportedDevice;
   clock: Clock;
   emit: (event: EngineEvent) => void | Promise<void>;
   /** Throws if results of the device are invalid. */
@@ -58,7 +58,7 @@ export class ReplicaStep implements RankStep {
   readonly progress: RunProgress;
   readonly figures = new RunStats(memoryBytes);
   readonly samples: RunSamples;
-  readonly heldOut: Task;
+  readonly heldOut: TrainingTask;
   readonly passes = null;
   readonly dataHash: string;
   /** Gives newcomers the state while the run trains; `null` if no rank has the whole state. */
@@ -88,7 +88,7 @@ export class ReplicaStep implements RankStep {
     this.#methodTest = MethodTest.of(options, variables.parameters);
     this.progress = new RunProgress(plan, this.#rangeTest);
     this.#wholeStates = elastic && new WholeStates({ clock, strategy: elastic, snapshot: () => this.snapshot() });
-    this.feed = feedOf(this, options);
+    this.feed = stateFeedOf(this, options);
   }
 
   /**
@@ -134,7 +134,7 @@ export class ReplicaStep implements RankStep {
   }
 
   /** The progress of the state. It is compared with the progress of other ranks. */
-  get reached(): Pick<Progress, 'step' | 'appliedIn'> {
+  get reached(): Pick<TrainingProgress, 'step' | 'appliedIn'> {
     const { now } = this.progress;
     const { step, appliedIn } = this.strategy.elastic?.committed(now) ?? now;
     return { step, appliedIn };
@@ -174,7 +174,7 @@ export class ReplicaStep implements RankStep {
     const { plan } = this.#options;
     const { strategy, samples, progress } = this;
     const { elastic } = strategy;
-    if (this.#hasEntered && !isElastic(plan)) {
+    if (this.#hasEntered && !isElasticJob(plan)) {
       throw new PeergradError(
         `Ranks have joined or left, and the strategy ${plan.strategy} cannot continue with other ranks. Start again, or ` +
           'choose the strategy ddp.',
@@ -183,7 +183,7 @@ export class ReplicaStep implements RankStep {
     }
     // The plan's algorithm may be impossible with the new world size.
     if (plan.algorithm !== 'auto') {
-      group.algorithm = whyPlanDoesNotFit(plan, group.worldSize) === null ? plan.algorithm : 'ring';
+      group.algorithm = whyPlanCannotRun(plan, group.worldSize) === null ? plan.algorithm : 'ring';
     }
     await samples.share(group, elastic?.isFresh ?? true);
     if (elastic === null) await strategy.attach(group);

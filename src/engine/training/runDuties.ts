@@ -6,7 +6,12 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Yielder } from '../../util/clock.ts';
-import { expectShare, heldOutShare, HeldOutTests, type EvaluationResult } from '../tasks/evaluation.ts';
+import {
+  prefetchHeldOutIndices,
+  heldOutIndicesOfRank,
+  HeldOutEvaluations,
+  type EvaluationResult,
+} from '../tasks/evaluation.ts';
 import type { RankStep } from './rankStep.ts';
 import { StateComparison } from './stateComparison.ts';
 import { StepLosses } from './stepLosses.ts';
@@ -20,19 +25,19 @@ interface RunDutiesOptions {
   keepBest?: () => Promise<void>;
 }
 
-export class RunDuties {
+export class RunEvaluationDuties {
   readonly comparison: StateComparison;
   readonly #rank: RankStep;
   readonly #plan: TrainingPlan;
   readonly #losses: StepLosses;
-  readonly #tests: HeldOutTests;
+  readonly #tests: HeldOutEvaluations;
 
   constructor(rank: RankStep, options: RunDutiesOptions) {
     const { plan } = options;
     this.#rank = rank;
     this.#plan = plan;
     this.#losses = new StepLosses(plan.measure === 'learning-rate');
-    this.#tests = new HeldOutTests({ ...options, task: rank.heldOut });
+    this.#tests = new HeldOutEvaluations({ ...options, task: rank.heldOut });
     this.comparison = new StateComparison({ ...options, figures: rank.figures });
   }
 
@@ -54,7 +59,10 @@ export class RunDuties {
     const { ahead = 0 } = heldOut;
     if (ahead === 0 || this.#plan.measure !== null) return;
     const due = progress.evaluatedWithin(Math.ceil(ahead / this.#plan.batchSize), samples);
-    expectShare(heldOut, due === 0 ? new Uint32Array() : heldOutShare(group, heldOut, Math.min(due, test), test));
+    prefetchHeldOutIndices(
+      heldOut,
+      due === 0 ? new Uint32Array() : heldOutIndicesOfRank(group, heldOut, Math.min(due, test), test),
+    );
   }
 
   /** Does the duties, if all ranks have the same state now. Every rank must call it. */

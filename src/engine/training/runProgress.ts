@@ -3,9 +3,21 @@
  * step. Decides when the run ends.
  */
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
-import { isRunOver, recordStep, startOfRun, type Progress, type RunBounds } from '../../parallel/recovery/progress.ts';
+import {
+  isRunOver,
+  recordStep,
+  startOfRun,
+  type TrainingProgress,
+  type RunBounds,
+} from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import { dutiesAfter, mergeDuties, NO_DUTIES, testInterval, type Duties } from '../tasks/evaluation.ts';
+import {
+  dueEvaluationAfter,
+  mergeDueEvaluations,
+  NO_DUE_EVALUATION,
+  testInterval,
+  type DueEvaluation,
+} from '../tasks/evaluation.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
 import type { RangeTest } from './measuring/rangeTest.ts';
@@ -29,11 +41,11 @@ export class RunProgress {
    * The progress. The strategy has the same object, and overwrites its fields with those of the
    * elected state.
    */
-  readonly now: Progress = startOfRun();
+  readonly now: TrainingProgress = startOfRun();
   readonly #plan: TrainingPlan;
   readonly #bounds: RunBounds;
   readonly #rangeTest: RangeTest | null;
-  #due: Duties = NO_DUTIES;
+  #due: DueEvaluation = NO_DUE_EVALUATION;
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
     this.#plan = plan;
@@ -54,7 +66,7 @@ export class RunProgress {
   }
 
   /** The duties that remain after the latest step. */
-  get due(): Duties {
+  get due(): DueEvaluation {
     return this.#due;
   }
 
@@ -78,7 +90,7 @@ export class RunProgress {
     const last = this.totalSteps(samples);
     for (let i = 1; i <= Math.min(steps, ofEpoch, last - step); i++) {
       const after = { ...this.now, step: step + i, position: { ...position, offset: i === ofEpoch ? 0 : 1 } };
-      const { samples: due } = dutiesAfter(after, this.#plan, step + i === last);
+      const { samples: due } = dueEvaluationAfter(after, this.#plan, step + i === last);
       if (due > 0) return due;
     }
     return 0;
@@ -88,7 +100,7 @@ export class RunProgress {
    * Continues from a saved state. It is not known whether the duties after its latest step were
    * done. So they are done now. Doing them twice does no harm.
    */
-  load(saved: Progress): void {
+  load(saved: TrainingProgress): void {
     Object.assign(this.now, structuredClone(saved));
     this.#due = this.#dutiesNow;
   }
@@ -105,19 +117,19 @@ export class RunProgress {
       (rank) => !rank.isFresh && (rank.step === step ? rank.note.isDue : rank.step === step - 1),
     );
     // A rank that joins after the final step needs a result, too.
-    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUTIES;
+    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUE_EVALUATION;
   }
 
   /** Called when a step is applied; the next step begins at `next`. */
   applied(generation: number, next: CursorPosition, trainedMs: number): void {
     recordStep(this.now, generation, next);
     this.now.trainedMs = trainedMs;
-    this.#due = mergeDuties(this.#due, this.#dutiesNow);
+    this.#due = mergeDueEvaluations(this.#due, this.#dutiesNow);
   }
 
   /** Called when all duties are done. */
   fulfilled(): void {
-    this.#due = NO_DUTIES;
+    this.#due = NO_DUE_EVALUATION;
   }
 
   /** Determines the interval between evaluations, in the first world of a run only. */
@@ -127,8 +139,8 @@ export class RunProgress {
     this.now.evaluateEvery = testInterval(samples.totals, this.#plan, samples.assigner.stepSamples, totalSteps);
   }
 
-  get #dutiesNow(): Duties {
-    return dutiesAfter(this.now, this.#plan, this.hasNoStepsLeft);
+  get #dutiesNow(): DueEvaluation {
+    return dueEvaluationAfter(this.now, this.#plan, this.hasNoStepsLeft);
   }
 
   get #hasExploded(): boolean {

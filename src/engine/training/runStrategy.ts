@@ -6,12 +6,12 @@ import { createStrategy } from '../../parallel/strategies/index.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { Task } from '../tasks/task.ts';
+import type { TrainingTask } from '../tasks/task.ts';
 
 export type RunStrategy = Awaited<ReturnType<typeof createStrategy>>;
 
 interface StrategyEnvironment {
-  task: Task;
+  task: TrainingTask;
   clock: Clock;
   checkDevice: () => void;
   emit: (event: EngineEvent) => void | Promise<void>;

@@ -4,7 +4,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { RankStatistics } from '../../protocol/runEvents.ts';
-import { isElastic } from '../../spec/job.ts';
+import { isElasticJob } from '../../spec/job.ts';
 import { type TrainingPlan } from '../../spec/plan.ts';
 import { DivergenceError, MismatchError } from '../../util/errors.ts';
 import { dissenters } from '../../util/majority.ts';
@@ -47,7 +47,7 @@ export class StateComparison {
       const what = `After step ${step + 1} the state of ${nameRanks(divergent)} differs from the other ranks' state`;
       const reason = 'Either a machine computes wrong results, or it runs another version of the page.';
       const context = { rank: group.rank, worldSize: group.worldSize, step, divergent };
-      if (isElastic(plan)) throw new DivergenceError(`${what} and must be replaced. ${reason}`, context);
+      if (isElasticJob(plan)) throw new DivergenceError(`${what} and must be replaced. ${reason}`, context);
       throw new MismatchError(`${what}, so the run has stopped. ${reason}`, context);
     }
     this.statistics = statistics;

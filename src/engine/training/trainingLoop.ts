@@ -5,7 +5,7 @@
  * each sample of an epoch is used exactly once. Results are emitted as events.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Device } from '../../protocol/room.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
@@ -15,10 +15,10 @@ import { unlessAborted } from '../../util/deadline.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import { servedOf } from '../membership/transport.ts';
-import { LearningRate } from './learningRate.ts';
+import { servedPairsOf } from '../membership/transport.ts';
+import { LearningRateSchedule } from './learningRate.ts';
 import type { RankStep } from './rankStep.ts';
-import { RunDuties } from './runDuties.ts';
+import { RunEvaluationDuties } from './runDuties.ts';
 import { countCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
@@ -32,7 +32,7 @@ const log = debugLog('recovery');
 
 interface LoopOptions {
   plan: TrainingPlan;
-  device: Device;
+  device: ReportedDevice;
   clock: Clock;
   /** Receives the run's events. If it returns a promise, the run waits for it. */
   emit: (event: EngineEvent) => void | Promise<void>;
@@ -56,10 +56,10 @@ interface TrainingWorld {
 export class TrainingLoop {
   readonly #rank: RankStep;
   readonly #options: LoopOptions;
-  readonly #rate: LearningRate;
+  readonly #rate: LearningRateSchedule;
   readonly #reporter: StepReporter;
   readonly #yielder: Yielder;
-  readonly #duties: RunDuties;
+  readonly #duties: RunEvaluationDuties;
   #world: TrainingWorld | null = null;
   #worlds = 0;
   /** Whether the model is too large for the ranks of this world. */
@@ -70,11 +70,11 @@ export class TrainingLoop {
     const { plan, clock } = options;
     this.#rank = rank;
     this.#options = options;
-    this.#rate = new LearningRate(plan, clock);
+    this.#rate = new LearningRateSchedule(plan, clock);
     this.#reporter = new StepReporter(rank, options);
     this.#yielder = new Yielder(clock, YIELD_MS);
     const { telemetry } = this.#reporter;
-    this.#duties = new RunDuties(rank, { ...options, telemetry, yielder: this.#yielder });
+    this.#duties = new RunEvaluationDuties(rank, { ...options, telemetry, yielder: this.#yielder });
   }
 
   /** The number of applied steps. */
@@ -103,7 +103,7 @@ export class TrainingLoop {
     const { group, transport, signal } = world;
     const { progress } = this.#rank;
     signal.throwIfAborted();
-    group.served = await servedOf(group, transport);
+    group.served = await servedPairsOf(group, transport);
     const ranks = await this.#rank.agree(group);
     this.#world = world;
     this.#worlds += 1;

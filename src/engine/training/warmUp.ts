@@ -2,19 +2,19 @@
 import { inHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
 import { QUARTERS_PER_BATCH } from '../../parallel/data/passTimes.ts';
 import { keepingBuffers, variablesOf } from '../../parallel/backward/flatten.ts';
-import { differentiateAlone, type Pass, type PassOptions } from '../../parallel/backward/pass.ts';
-import type { Device } from '../../protocol/room.ts';
+import { differentiatePassAlone, type Pass, type PassOptions } from '../../parallel/backward/pass.ts';
+import type { ReportedDevice } from '../../protocol/room.ts';
 import type { GradScaler } from '../../parallel/backward/gradScaler.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import { compileAhead, type CompileOptions } from '../../gpu/compile.ts';
-import type { Task } from '../tasks/task.ts';
+import type { TrainingTask } from '../tasks/task.ts';
 import type { RunStrategy } from './runStrategy.ts';
 import { canBalance } from './data/workBalance.ts';
 
 interface WarmUpOptions {
   plan: TrainingPlan;
-  task: Task;
-  device: Device;
+  task: TrainingTask;
+  device: ReportedDevice;
   strategy: RunStrategy;
   /** The scaler for passes in mixed precision; `null` if passes have full precision. */
   gradScaler: GradScaler | null;
@@ -40,7 +40,7 @@ export async function warmUp(
     );
   };
   const compile = (pass: Pass): Promise<void> => {
-    const record = (): void => differentiateAlone(pass, variables).dispose();
+    const record = (): void => differentiatePassAlone(pass, variables).dispose();
     return compileAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
   };
   await withPass(batchSize, async (pass, options) => {

@@ -4,14 +4,14 @@ import { FLOAT_TYPES } from './floatTypes.ts';
 import { kerasPaths } from './kerasPaths.ts';
 import type { WeightsFormat } from '../../spec/modelFile.ts';
 import type { DataNote } from '../../spec/preview.ts';
-import type { NamedTensor, TensorEntry, Topology } from './namedTensor.ts';
+import type { NamedTensor, TensorEntry, KerasTopology } from './namedTensor.ts';
 import type { WeightsFile } from './weightsFile.ts';
 
 /** The model that receives a file's weights. */
 interface WeightsTarget {
   readonly names: readonly string[];
   readonly shapes: readonly (readonly number[])[];
-  readonly topology: Topology | null;
+  readonly topology: KerasTopology | null;
 }
 
 interface FileEntries {
@@ -28,7 +28,7 @@ interface FileEntries {
  * @param advice the end of error messages: what the user can do.
  * @throws DataError with the first weight that is missing, unexpected, or has a different shape.
  */
-export function fitNames(
+export function matchWeightNames(
   { file, format, entries, notes }: FileEntries,
   { names, shapes, topology }: WeightsTarget,
   advice = 'Choose the model and width from which the file was saved, or choose another file',
@@ -73,25 +73,25 @@ export function fitNames(
 /**
  * Returns the weights of a decoded file in the order of the model's variables.
  *
- * @throws DataError like {@link fitNames}.
+ * @throws DataError like {@link matchWeightNames}.
  */
-export function fitWeights(
+export function matchWeights(
   { tensors, ...file }: Omit<FileEntries, 'entries'> & { tensors: readonly NamedTensor[] },
   target: WeightsTarget,
   advice?: string,
 ): Float32Array<ArrayBuffer>[] {
   const values = new Map(tensors.map((tensor) => [tensor.name, tensor.values]));
-  return fitNames({ ...file, entries: tensors }, target, advice).map((name) => values.get(name)!);
+  return matchWeightNames({ ...file, entries: tensors }, target, advice).map((name) => values.get(name)!);
 }
 
 /**
  * Yields the weights of a file in the order of the model's variables. One tensor is read at a time.
  *
- * @throws (rejects) DataError like {@link fitNames}, or if the file cannot be read.
+ * @throws (rejects) DataError like {@link matchWeightNames}, or if the file cannot be read.
  */
-export async function* readWeights(
+export async function* readMatchedWeights(
   weights: WeightsFile,
   target: WeightsTarget,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
-  for (const name of fitNames(weights, target)) yield (await weights.read(name)).values;
+  for (const name of matchWeightNames(weights, target)) yield (await weights.read(name)).values;
 }

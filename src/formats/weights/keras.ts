@@ -12,18 +12,18 @@
 import type { Dataset, File as Hdf5File, Group } from 'h5wasm';
 import { MAX_MODEL_FILE_BYTES } from '../../spec/modelFile.ts';
 import type { DataNote } from '../../spec/preview.ts';
-import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
-import { list } from '../../util/text.ts';
+import { DataError, errorReasonOf, UsageError } from '../../util/errors.ts';
+import { listInWords } from '../../util/text.ts';
 import { FLOAT_TYPES, toFloat32, type FloatType } from './floatTypes.ts';
 import { kerasPaths } from './kerasPaths.ts';
 import {
-  digestsOf,
-  noteOn,
-  withDigests,
-  type About,
-  type Decoded,
+  digestsOfTensors,
+  noteOnWeights,
+  withTensorDigests,
+  type WeightsMetadata,
+  type DecodedWeights,
   type NamedTensor,
-  type Topology,
+  type KerasTopology,
 } from './namedTensor.ts';
 
 /**
@@ -55,8 +55,8 @@ export function saveInKeras(file: string): string {
  */
 export async function writeKeras(
   tensors: readonly NamedTensor[],
-  topology: Topology,
-  about: About,
+  topology: KerasTopology,
+  about: WeightsMetadata,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { File, FS } = await openLibrary();
   const paths = kerasPaths(
@@ -66,7 +66,8 @@ export async function writeKeras(
   const inFile = tensors.map((tensor) => ({ ...tensor, name: paths.get(tensor.name)! }));
   const file = new File(PATH, 'w');
   try {
-    for (const [key, text] of Object.entries(withDigests(about, digestsOf(inFile)))) file.create_attribute(key, text);
+    for (const [key, text] of Object.entries(withTensorDigests(about, digestsOfTensors(inFile))))
+      file.create_attribute(key, text);
     for (const [i, { name: path, shape, values }] of inFile.entries()) {
       const steps = path.split('/');
       const id = steps.pop()!;
@@ -91,7 +92,7 @@ export async function writeKeras(
  * @throws (rejects) DataError if the file is not a complete HDF5 file, has no layers, has the
  *   layout of Keras 2, or a weight is too large for float32; UsageError if h5wasm is not installed.
  */
-export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<Decoded> {
+export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<DecodedWeights> {
   if (bytes[0] === 0x50 && bytes[1] === 0x4b) {
     throw new DataError(`${file} is a zip, as Keras's .keras files are. Unpack it, and load its model.weights.h5.`);
   }
@@ -131,7 +132,10 @@ export async function readKeras(file: string, bytes: Uint8Array<ArrayBuffer>): P
       })),
     );
     const rounded = weights.filter(({ type }) => type === 'float64');
-    const notes = [...leftOut(others), ...rounded.map(({ name, type }) => noteOn('weights-rounded', name, type))];
+    const notes = [
+      ...leftOut(others),
+      ...rounded.map(({ name, type }) => noteOnWeights('weights-rounded', name, type)),
+    ];
     const texts = Object.entries(root.attrs).flatMap(([key, { value }]) =>
       typeof value === 'string' ? [[key, value] as const] : [],
     );
@@ -162,7 +166,7 @@ function leftOut(arrays: readonly StoredArray[]): DataNote[] {
   for (const { name, type } of arrays) {
     const isInLayer = name.startsWith('layers/');
     const key = isInLayer ? name : name.split('/')[0]!;
-    const note = noteOn('weights-left-out', key, isInLayer ? type : '');
+    const note = noteOnWeights('weights-left-out', key, isInLayer ? type : '');
     notes.set(key, { ...note, count: (notes.get(key)?.count ?? 0) + 1 });
   }
   return [...notes.values()];
@@ -206,7 +210,7 @@ function withoutLayers(file: string, root: Hdf5File, arrays: readonly StoredArra
   }
   if (groups.length === 0) return refusal(file, 'it has no weights of layers');
   return new DataError(
-    `${file} does not contain layers of a Sequential or Functional model. It contains ${list(groups)}. Save the weights of a Sequential or Functional model with ${saveInKeras(file)}.`,
+    `${file} does not contain layers of a Sequential or Functional model. It contains ${listInWords(groups)}. Save the weights of a Sequential or Functional model with ${saveInKeras(file)}.`,
   );
 }
 
@@ -218,7 +222,7 @@ async function openLibrary() {
   // The package is optional.
   const imported = import('h5wasm').catch((error: unknown) => {
     throw new UsageError(
-      `Keras weights need the package h5wasm, which could not be loaded (${reasonOf(error)}). Install h5wasm.`,
+      `Keras weights need the package h5wasm, which could not be loaded (${errorReasonOf(error)}). Install h5wasm.`,
     );
   });
   const { File, Dataset: DatasetClass, ready } = await imported;

@@ -1,5 +1,5 @@
 /** Paths of weights in files of Keras's format. */
-import type { Topology } from './namedTensor.ts';
+import type { KerasTopology } from './namedTensor.ts';
 
 /** Names of Keras's classes that differ from those of TensorFlow.js. */
 const CLASSES: Readonly<Record<string, string>> = {
@@ -14,7 +14,7 @@ const CLASSES: Readonly<Record<string, string>> = {
  * @param parent the path of the model's layers. A nested model is in its own group.
  */
 export function kerasPaths(
-  { config }: Pick<Topology, 'config'>,
+  { config }: Pick<KerasTopology, 'config'>,
   names: readonly string[],
   parent = 'layers',
 ): Map<string, string> {

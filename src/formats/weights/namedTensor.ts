@@ -19,7 +19,7 @@ export interface NamedTensor extends TensorEntry {
 }
 
 /** The layers of a model in Keras's format, as returned by TensorFlow.js's `toJSON`. */
-export interface Topology {
+export interface KerasTopology {
   readonly class_name: string;
   readonly config: { readonly layers: readonly TopologyLayer[] };
 }
@@ -31,17 +31,17 @@ interface TopologyLayer {
 }
 
 /** Texts that are stored together with the weights, by name. */
-export type About = Readonly<Record<string, string>>;
+export type WeightsMetadata = Readonly<Record<string, string>>;
 
-export interface Decoded {
+export interface DecodedWeights {
   readonly tensors: NamedTensor[];
-  readonly about: About;
+  readonly about: WeightsMetadata;
   /** Notes about arrays of the file that are left out or rounded. */
   readonly notes: readonly DataNote[];
 }
 
 /** Returns a note about one array. @param type the type of its numbers in the file. */
-export function noteOn(kind: 'weights-left-out' | 'weights-rounded', name: string, type: string): DataNote {
+export function noteOnWeights(kind: 'weights-left-out' | 'weights-rounded', name: string, type: string): DataNote {
   return { kind, count: 1, name, example: type };
 }
 
@@ -49,21 +49,21 @@ export function noteOn(kind: 'weights-left-out' | 'weights-rounded', name: strin
  * Name under which the digests of tensors are stored, as JSON. They show whether bytes were
  * changed, because the file formats themselves have no checksums of weights.
  */
-export const DIGESTS = 'peergrad.digests';
+export const DIGESTS_KEY = 'peergrad.digests';
 
 /** Name under which the vocabulary of a language model is stored, as JSON. */
-export const VOCABULARY = 'peergrad.vocabulary';
+export const VOCABULARY_KEY = 'peergrad.vocabulary';
 
 /** Name under which the meaning of inputs and outputs is stored, as JSON. */
-export const FACTS = 'peergrad.facts';
+export const FACTS_KEY = 'peergrad.facts';
 
 /**
  * Returns the vocabulary in a file, or `null` if the file has none.
  *
  * @throws DataError if the vocabulary is invalid.
  */
-export function readVocabulary(file: string, about: About): Vocabulary | null {
-  return readJson(file, about, VOCABULARY, Vocabulary);
+export function readVocabulary(file: string, about: WeightsMetadata): Vocabulary | null {
+  return readJson(file, about, VOCABULARY_KEY, Vocabulary);
 }
 
 /**
@@ -71,13 +71,13 @@ export function readVocabulary(file: string, about: About): Vocabulary | null {
  *
  * @throws DataError if this meaning is invalid.
  */
-export function readFacts(file: string, about: About): SampleFacts | null {
-  return readJson(file, about, FACTS, SampleFacts);
+export function readFacts(file: string, about: WeightsMetadata): SampleFacts | null {
+  return readJson(file, about, FACTS_KEY, SampleFacts);
 }
 
 function readJson<T extends v.GenericSchema>(
   file: string,
-  about: About,
+  about: WeightsMetadata,
   name: string,
   schema: T,
 ): v.InferOutput<T> | null {
@@ -95,7 +95,7 @@ function readJson<T extends v.GenericSchema>(
  * Returns the digests of tensors, by name. Each tensor has its own digest, so it can be checked
  * without the other tensors.
  */
-export function digestsOf(tensors: readonly NamedTensor[]): Record<string, string> {
+export function digestsOfTensors(tensors: readonly NamedTensor[]): Record<string, string> {
   return Object.fromEntries(tensors.map((tensor) => [tensor.name, digestOf(tensor)]));
 }
 
@@ -103,9 +103,9 @@ function digestOf({ name, shape, values }: NamedTensor): string {
   return hashState([new TextEncoder().encode(JSON.stringify([name, shape])), values]);
 }
 
-/** Adds digests. With them, {@link checkDigests} detects changed weights. */
-export function withDigests(about: About, digests: Readonly<Record<string, string>>): About {
-  return { ...about, [DIGESTS]: JSON.stringify(digests) };
+/** Adds digests. With them, {@link checkTensorDigests} detects changed weights. */
+export function withTensorDigests(about: WeightsMetadata, digests: Readonly<Record<string, string>>): WeightsMetadata {
+  return { ...about, [DIGESTS_KEY]: JSON.stringify(digests) };
 }
 
 /**
@@ -114,8 +114,8 @@ export function withDigests(about: About, digests: Readonly<Record<string, strin
  * @param about texts of the file. Files of other programs have no digests.
  * @throws DataError if a tensor does not match its digest.
  */
-export function checkDigests(file: string, tensors: readonly NamedTensor[], about: About): void {
-  const digests = readJson(file, about, DIGESTS, v.record(v.string(), v.string()));
+export function checkTensorDigests(file: string, tensors: readonly NamedTensor[], about: WeightsMetadata): void {
+  const digests = readJson(file, about, DIGESTS_KEY, v.record(v.string(), v.string()));
   const changed = digests && tensors.find((tensor) => digests[tensor.name] !== digestOf(tensor));
   if (!changed) return;
   throw new DataError(

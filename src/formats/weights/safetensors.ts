@@ -11,14 +11,21 @@
  *
  * Source: https://github.com/huggingface/safetensors#format
  */
-import { bytesOf, joinBytes } from '../../util/bytes.ts';
+import { bytesOfArray, joinBytes } from '../../util/bytes.ts';
 import * as v from 'valibot';
 import type { DataNote } from '../../spec/preview.ts';
-import { DataError, messageOf, UsageError } from '../../util/errors.ts';
+import { DataError, errorMessageOf, UsageError } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { elementCountOf } from '../../util/shape.ts';
 import { toFloat32, type FloatType } from './floatTypes.ts';
-import { checkDigests, noteOn, type About, type Decoded, type NamedTensor, type TensorEntry } from './namedTensor.ts';
+import {
+  checkTensorDigests,
+  noteOnWeights,
+  type WeightsMetadata,
+  type DecodedWeights,
+  type NamedTensor,
+  type TensorEntry,
+} from './namedTensor.ts';
 
 const LENGTH_BYTES = 8;
 /** Maximum length of a header. Hugging Face's library has the same limit. */
@@ -35,7 +42,7 @@ const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const Entry = v.strictObject({ dtype: v.string(), shape: v.array(count), data_offsets: v.tuple([count, count]) });
 const Metadata = v.record(v.string(), v.string());
 
-export function writeSafetensors(tensors: readonly NamedTensor[], about: About): Uint8Array<ArrayBuffer> {
+export function writeSafetensors(tensors: readonly NamedTensor[], about: WeightsMetadata): Uint8Array<ArrayBuffer> {
   const sorted = inFileOrder(tensors);
   return joinBytes([headerOf(sorted, about), ...sorted.map(({ values }) => values)]);
 }
@@ -60,10 +67,10 @@ export type TensorPart = Pick<NamedTensor, 'name' | 'values'>;
  */
 export async function* streamSafetensors(
   entries: readonly TensorEntry[],
-  about: About,
+  about: WeightsMetadata,
   parts: AsyncIterable<TensorPart>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
-  const missing = inFileOrder(entries).map(({ name, shape }) => ({ name, values: sizeOf(shape) }));
+  const missing = inFileOrder(entries).map(({ name, shape }) => ({ name, values: elementCountOf(shape) }));
   yield headerOf(inFileOrder(entries), about);
   for await (const part of parts) {
     const [next] = missing;
@@ -71,7 +78,7 @@ export async function* streamSafetensors(
     if (!isNext) throw outOfOrder(next, `"${part.name}" with ${part.values.length} values`);
     next.values -= part.values.length;
     if (next.values === 0) missing.shift();
-    yield bytesOf(part.values);
+    yield bytesOfArray(part.values);
   }
   if (missing.length > 0) throw outOfOrder(missing[0], 'the end');
 }
@@ -81,12 +88,12 @@ function outOfOrder(next: { name: string; values: number } | undefined, actual: 
   return new UsageError(`The next tensor of the file must be ${wanted}, but it is ${actual}.`);
 }
 
-function headerOf(sorted: readonly TensorEntry[], about: About): Uint8Array<ArrayBuffer> {
+function headerOf(sorted: readonly TensorEntry[], about: WeightsMetadata): Uint8Array<ArrayBuffer> {
   const header: Record<string, unknown> = Object.keys(about).length > 0 ? { [METADATA]: about } : {};
   let end = 0;
   for (const { name, shape } of sorted) {
     const begin = end;
-    end += sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
+    end += elementCountOf(shape) * Float32Array.BYTES_PER_ELEMENT;
     header[name] = { dtype: 'F32', shape, data_offsets: [begin, end] };
   }
   const text = new TextEncoder().encode(JSON.stringify(header));
@@ -105,7 +112,7 @@ function headerOf(sorted: readonly TensorEntry[], about: About): Uint8Array<Arra
  * @throws DataError if the file is cut off, its header is invalid, a tensor does not match its
  *   shape, there are overlaps or gaps between tensors, or a value is too large for float32.
  */
-export function readSafetensors(file: string, bytes: Uint8Array<ArrayBuffer>): Decoded {
+export function readSafetensors(file: string, bytes: Uint8Array<ArrayBuffer>): DecodedWeights {
   const header = readHeader(file, bytes, bytes.length);
   const { about, placed, notes } = checkHeader(file, header, bytes.length);
   const tensors = placed.map(({ name, shape, type, begin, end }) => ({
@@ -117,7 +124,7 @@ export function readSafetensors(file: string, bytes: Uint8Array<ArrayBuffer>): D
 }
 
 /** A safetensors file whose tensors are read one by one. */
-export interface OpenSafetensors extends Omit<Decoded, 'tensors'> {
+export interface OpenSafetensors extends Omit<DecodedWeights, 'tensors'> {
   /** The file's tensors, in the order of their bytes in the file. */
   readonly entries: readonly TensorEntry[];
   /**
@@ -150,7 +157,7 @@ export async function openSafetensors(file: string, blob: Blob): Promise<OpenSaf
       if (!place) throw new DataError(`${file} does not contain "${name}". Choose the file of this model.`);
       const own = await readBytes(file, blob, place.begin, place.end);
       const tensor = { name, shape: place.shape, values: toFloat32(place.type, own, { file, name }) };
-      checkDigests(file, [tensor], about);
+      checkTensorDigests(file, [tensor], about);
       return tensor;
     },
   };
@@ -160,7 +167,7 @@ async function readBytes(file: string, blob: Blob, from: number, to: number): Pr
   try {
     return new Uint8Array(await blob.slice(from, to).arrayBuffer());
   } catch (cause) {
-    throw new DataError(`${file} could not be read (${messageOf(cause)}). Choose it again.`, {}, { cause });
+    throw new DataError(`${file} could not be read (${errorMessageOf(cause)}). Choose it again.`, {}, { cause });
   }
 }
 
@@ -181,7 +188,7 @@ function checkHeader(
   file: string,
   header: Header,
   fileBytes: number,
-): { about: About; placed: TensorRange[]; notes: DataNote[] } {
+): { about: WeightsMetadata; placed: TensorRange[]; notes: DataNote[] } {
   const { [METADATA]: metadata = {}, ...entries } = header.entries;
   const about = v.safeParse(Metadata, metadata);
   if (!about.success) throw refusal(file, LENGTH_BYTES, `${METADATA} contains values that are not texts`);
@@ -203,7 +210,7 @@ function checkHeader(
     if (begin > last.end)
       throw refusal(file, header.end + last.end, `the bytes after ${last.name} do not belong to a tensor`);
     const float = Object.hasOwn(FLOATS, dtype) ? FLOATS[dtype]! : null;
-    const length = float === null ? end - begin : sizeOf(shape) * float.bytes;
+    const length = float === null ? end - begin : elementCountOf(shape) * float.bytes;
     if (end - begin !== length) {
       const says = `[${shape.join(', ')}] needs ${length} bytes`;
       throw refusal(file, at, `tensor "${name}" has ${end - begin} bytes, but its shape ${says}`);
@@ -212,8 +219,8 @@ function checkHeader(
       throw refusal(file, fileBytes, `it ends within tensor "${name}", ${end - available} bytes too early`);
     }
     last = { name: `tensor "${name}"`, end };
-    if (float === null) notes.push(noteOn('weights-left-out', name, dtype));
-    if (float?.type === 'float64') notes.push(noteOn('weights-rounded', name, float.type));
+    if (float === null) notes.push(noteOnWeights('weights-left-out', name, dtype));
+    if (float?.type === 'float64') notes.push(noteOnWeights('weights-rounded', name, float.type));
     return float === null ? [] : [{ name, shape, type: float.type, begin: at, end: header.end + end }];
   });
   if (last.end < available)

@@ -7,14 +7,14 @@
 import { joinBytes } from '../../util/bytes.ts';
 import { zipSync } from 'fflate';
 import * as v from 'valibot';
-import { isHidden } from '../../spec/dataFiles.ts';
+import { isHiddenFile } from '../../spec/dataFiles.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { DataError } from '../../util/errors.ts';
 import { parseJson } from '../../util/json.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { list } from '../../util/text.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { listInWords } from '../../util/text.ts';
 import { openZip } from '../zip.ts';
-import type { About, Decoded, NamedTensor, Topology } from './namedTensor.ts';
+import type { WeightsMetadata, DecodedWeights, NamedTensor, KerasTopology } from './namedTensor.ts';
 
 /** Matches the path of the file that describes a model. */
 export const MODEL_JSON = /(^|\/)model\.json$/;
@@ -41,7 +41,11 @@ const ModelJson = v.object({
   userDefinedMetadata: v.optional(v.record(v.string(), v.unknown())),
 });
 
-export function writeTfjs(tensors: readonly NamedTensor[], topology: Topology, about: About): Uint8Array<ArrayBuffer> {
+export function writeTfjs(
+  tensors: readonly NamedTensor[],
+  topology: KerasTopology,
+  about: WeightsMetadata,
+): Uint8Array<ArrayBuffer> {
   const model = {
     format: 'layers-model',
     generatedBy: 'peergrad',
@@ -75,7 +79,7 @@ interface Member {
 export async function openMembers(file: string, blob: Blob): Promise<Member[]> {
   let unpacked = 0;
   return (await openZip(file, blob))
-    .filter(({ path }) => !isHidden(path))
+    .filter(({ path }) => !isHiddenFile(path))
     .map(({ path, size, blob: unpack }) => ({
       path,
       read: async () => {
@@ -94,11 +98,13 @@ export async function openMembers(file: string, blob: Blob): Promise<Member[]> {
  * @throws (rejects) DataError if it is not a zip of one LayersModel, a file in it is missing or cut
  *   off, or a weight is not float32.
  */
-export async function readTfjs(file: string, blob: Blob): Promise<Decoded> {
+export async function readTfjs(file: string, blob: Blob): Promise<DecodedWeights> {
   const members = await openMembers(file, blob);
   const models = members.filter(({ path }) => MODEL_JSON.test(path));
   if (models.length > 1) {
-    throw new DataError(`${file} has several models: ${list(models.map(({ path }) => path))}. Pack one of them.`);
+    throw new DataError(
+      `${file} has several models: ${listInWords(models.map(({ path }) => path))}. Pack one of them.`,
+    );
   }
   const [described] = models;
   if (!described) throw refusal(file, 'has no model.json');
@@ -135,7 +141,7 @@ export async function readTfjs(file: string, blob: Blob): Promise<Decoded> {
         );
       }
       const begin = at;
-      at += sizeOf(shape) * Float32Array.BYTES_PER_ELEMENT;
+      at += elementCountOf(shape) * Float32Array.BYTES_PER_ELEMENT;
       if (at > end)
         throw refusal(file, `has only ${end} bytes in ${paths.join(', ')}, but weight "${name}" ends at byte ${at}`);
       return { name, shape, values: new Float32Array(all.slice(begin, at).buffer) };

@@ -7,21 +7,21 @@ import { DataError, UsageError } from '../../util/errors.ts';
 import { KERAS_WEIGHTS, readKeras, writeKeras } from './keras.ts';
 import { openSafetensors, writeSafetensors, type OpenSafetensors } from './safetensors.ts';
 import { openMembers, readTfjs, writeTfjs } from './tfjs.ts';
-import { formatOf } from './weightsFormat.ts';
+import { detectWeightsFormat } from './weightsFormat.ts';
 import {
-  checkDigests,
-  digestsOf,
+  checkTensorDigests,
+  digestsOfTensors,
   readFacts,
   readVocabulary,
-  withDigests,
-  type About,
-  type Decoded,
+  withTensorDigests,
+  type WeightsMetadata,
+  type DecodedWeights,
   type NamedTensor,
   type TensorEntry,
-  type Topology,
+  type KerasTopology,
 } from './namedTensor.ts';
 
-export { FACTS, VOCABULARY, type NamedTensor, type TensorEntry, type Topology } from './namedTensor.ts';
+export { FACTS_KEY, VOCABULARY_KEY, type NamedTensor, type TensorEntry, type KerasTopology } from './namedTensor.ts';
 
 export interface WeightsFile {
   /** The file's name, for errors. */
@@ -58,15 +58,15 @@ export interface WeightsFile {
 export async function encodeWeights(
   format: WeightsFormat,
   tensors: readonly NamedTensor[],
-  topology: Topology | null,
-  about: About,
+  topology: KerasTopology | null,
+  about: WeightsMetadata,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  if (format === 'safetensors') return writeSafetensors(tensors, withDigests(about, digestsOf(tensors)));
+  if (format === 'safetensors') return writeSafetensors(tensors, withTensorDigests(about, digestsOfTensors(tensors)));
   if (topology === null) {
     throw new UsageError('This model is not made of TensorFlow.js layers. Save it as safetensors.');
   }
   return format === 'tfjs'
-    ? writeTfjs(tensors, topology, withDigests(about, digestsOf(tensors)))
+    ? writeTfjs(tensors, topology, withTensorDigests(about, digestsOfTensors(tensors)))
     : writeKeras(tensors, topology, about);
 }
 
@@ -79,7 +79,7 @@ export async function encodeWeights(
  *   or a weight is NaN or infinite.
  */
 export async function openWeights(file: string, blob: Blob): Promise<WeightsFile> {
-  const format = await formatOf(file, blob);
+  const format = await detectWeightsFormat(file, blob);
   const decoded = format === 'safetensors' ? await openSafetensors(file, blob) : await decode(format, file, blob);
   const { about, read, entries, notes } = withoutNormalization(decoded);
   for (const { name } of entries) checkFinite(file, await read(name));
@@ -98,7 +98,7 @@ function checkFinite(file: string, { name, values }: NamedTensor): void {
 async function decode(format: keyof typeof READERS, file: string, blob: Blob): Promise<OpenSafetensors> {
   checkModelFileSize(file, blob.size);
   const { tensors, about, notes } = await READERS[format](file, blob);
-  checkDigests(file, tensors, about);
+  checkTensorDigests(file, tensors, about);
   const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   return { about, notes, entries: tensors, read: (name) => Promise.resolve(found.get(name)!) };
 }
@@ -127,7 +127,7 @@ const READERS = {
 } as const;
 
 /** Reads a file of Keras weights, or the weights in a `.keras` archive. */
-async function readKerasFile(file: string, blob: Blob): Promise<Decoded> {
+async function readKerasFile(file: string, blob: Blob): Promise<DecodedWeights> {
   const bytes = new Uint8Array(await blob.arrayBuffer());
   if (bytes[0] !== 0x50) return readKeras(file, bytes);
   const weights = (await openMembers(file, blob)).find(({ path }) => KERAS_WEIGHTS.test(path));

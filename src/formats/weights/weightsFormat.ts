@@ -7,7 +7,7 @@ import type { WeightsFormat } from '../../spec/modelFile.ts';
 import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { parseJson } from '../../util/json.ts';
-import { list } from '../../util/text.ts';
+import { listInWords } from '../../util/text.ts';
 import { KERAS_WEIGHTS, saveInKeras } from './keras.ts';
 import { MODEL_JSON, openMembers } from './tfjs.ts';
 
@@ -71,7 +71,7 @@ const Layers = v.object({ class_name: v.string() });
  *
  * @throws (rejects) DataError if the format is unsupported. The error says what to do.
  */
-export async function formatOf(file: string, blob: Blob): Promise<WeightsFormat> {
+export async function detectWeightsFormat(file: string, blob: Blob): Promise<WeightsFormat> {
   // TextDecoder('latin1') is not used, because browsers decode it as windows-1252, where some bytes
   // are other characters.
   const bytes = new Uint8Array(await blob.slice(0, HEAD_BYTES).arrayBuffer());
@@ -134,7 +134,7 @@ function describe(file: string, text: string): DataError | null {
 
 function listing(file: string, files: readonly string[], advice: string): DataError {
   const more = files.length - MOST_NAMED;
-  const named = list(more > 0 ? [...files.slice(0, MOST_NAMED), `${more} more`] : files);
+  const named = listInWords(more > 0 ? [...files.slice(0, MOST_NAMED), `${more} more`] : files);
   return advised(file, `has no weights, but lists the files that have them: ${named}`, advice);
 }
 

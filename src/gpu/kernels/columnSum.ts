@@ -3,10 +3,10 @@
  * tensor first, and then sums each row.
  */
 import * as tf from '@tensorflow/tfjs';
-import { sizeOf } from '../../util/shape.ts';
-import type { Backend } from '../backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../program.ts';
-import type { Factor } from './matMul/epilogue.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import type { WebGpuBackend } from '../backend.ts';
+import { FLAT_WORKGROUP, runGpuProgram, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
+import type { ElementwiseFactor } from './matMul/epilogue.ts';
 import type { KernelArguments, TrainingOp } from './registry.ts';
 
 const THREADS = 256;
@@ -33,14 +33,14 @@ interface Columns {
   /** Number of columns; by default all. */
   count?: number;
   /** Multiplies the elements of `x`; has as many columns as `x`. */
-  factor?: Factor | undefined;
+  factor?: ElementwiseFactor | undefined;
 }
 
 /** Like {@link columnSum}, for kernels. */
-export function sumColumns(backend: Backend, x: tf.TensorInfo, columns: Columns = {}): tf.TensorInfo {
+export function columnSumKernel(backend: WebGpuBackend, x: tf.TensorInfo, columns: Columns = {}): tf.TensorInfo {
   const { from = 0, count = x.shape.at(-1)!, factor } = columns;
   // WebGPU cannot bind an empty buffer.
-  if (sizeOf(x.shape) === 0) return backend.makeTensorInfo([count], 'float32', new Float32Array(count));
+  if (elementCountOf(x.shape) === 0) return backend.makeTensorInfo([count], 'float32', new Float32Array(count));
   let sums = sumChunks(backend, x, { from, count, factor });
   while (sums.shape[0]! > 1) {
     const chunks = sums;
@@ -52,17 +52,17 @@ export function sumColumns(backend: Backend, x: tf.TensorInfo, columns: Columns 
 
 /** Sums the columns of each chunk of rows. The result has the shape [chunks, count]. */
 function sumChunks(
-  backend: Backend,
+  backend: WebGpuBackend,
   x: tf.TensorInfo,
   { from, count, factor }: Columns & { from: number; count: number },
 ): tf.TensorInfo {
   const stride = x.shape.at(-1)!;
-  const rows = sizeOf(x.shape) / stride;
-  const components: Components = [stride, from, count].every((length) => length % 4 === 0) ? 4 : 1;
+  const rows = elementCountOf(x.shape) / stride;
+  const components: ComponentCount = [stride, from, count].every((length) => length % 4 === 0) ? 4 : 1;
   let width = 8 / components;
   while (width < Math.min(count, MOST_COLUMNS) / components) width *= 2;
   const chunks = Math.ceil(rows / rowsPerChunk(width));
-  const program: Program = {
+  const program: GpuProgram = {
     key: ['columnSum', components, width, factor ? 'factor' : '', factor?.isGate ? 'gate' : ''].join('_'),
     inputs: { x: components, ...(factor && { factor: components }) },
     outputComponents: components,
@@ -76,10 +76,10 @@ function sumChunks(
       sharedBy: { type: 'i32', value: factor?.sharedBy ?? 1 },
     },
     workgroupSize: [THREADS, 1, 1],
-    dispatch: spread(backend, chunks * Math.ceil(count / components / width)),
+    dispatch: spreadWorkgroups(backend, chunks * Math.ceil(count / components / width)),
     code: codeOf(components, width, factor),
   };
-  return runProgram(backend, program, factor ? [x, factor.tensor] : [x], [chunks, count]);
+  return runGpuProgram(backend, program, factor ? [x, factor.tensor] : [x], [chunks, count]);
 }
 
 function rowsPerChunk(width: number): number {
@@ -90,7 +90,7 @@ function rowsPerChunk(width: number): number {
  * A workgroup has `width` columns and THREADS / width lanes. Lane i sums the rows i, i + lanes, ...
  * of its chunk, and a tree adds the lanes.
  */
-function codeOf(components: Components, width: number, factor: Factor | undefined): string {
+function codeOf(components: ComponentCount, width: number, factor: ElementwiseFactor | undefined): string {
   const lanes = THREADS / width;
   const other = 'factor[row / uniforms.sharedBy * uniforms.stride + read]';
   const multiplied = factor?.isGate ? `select(Element(), value, ${other} > Element())` : `value * ${other}`;
@@ -129,6 +129,6 @@ export const columnSumOp: TrainingOp = {
   kernelName: 'ColumnSum',
   run: ({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>) => {
     const [from, to] = [attrs['from'] as number, attrs['to'] as number];
-    return sumColumns(backend, inputs['x']!, { from, count: to - from });
+    return columnSumKernel(backend, inputs['x']!, { from, count: to - from });
   },
 };

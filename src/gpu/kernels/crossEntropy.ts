@@ -9,8 +9,8 @@
  * that is made with the size of the logits.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { Backend } from '../backend.ts';
-import { runProgram, type Program } from '../program.ts';
+import type { WebGpuBackend } from '../backend.ts';
+import { runGpuProgram, type GpuProgram } from '../program.ts';
 import { hasKernel, type KernelArguments, type TrainingOp } from './registry.ts';
 import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction } from './rows.ts';
 
@@ -87,9 +87,9 @@ fn main() {
  * Returns the loss of each row, and the values of the row that the gradient needs: float32 [rows,
  * {@link KEPT}]
  */
-function keptOfRows(backend: Backend, logits: tf.TensorInfo, labels: tf.TensorInfo): tf.TensorInfo {
+function keptOfRows(backend: WebGpuBackend, logits: tf.TensorInfo, labels: tf.TensorInfo): tf.TensorInfo {
   const { layout, components, uniforms, rows } = describe(logits);
-  const program: Program = {
+  const program: GpuProgram = {
     key: `crossEntropyRows ${components} ${layout.lanes}`,
     inputs: { logits: components, labels: 1 },
     uniforms,
@@ -101,7 +101,7 @@ function keptOfRows(backend: Backend, logits: tf.TensorInfo, labels: tf.TensorIn
       rowReduction(layout, 'rowSum', 'f32') +
       ROWS,
   };
-  return runProgram(backend, program, [logits, labels], [rows, KEPT]);
+  return runGpuProgram(backend, program, [logits, labels], [rows, KEPT]);
 }
 
 /** One workgroup sums the losses of all rows. */
@@ -115,17 +115,17 @@ fn main() {
 }
 `;
 
-function sumOfLosses(backend: Backend, kept: tf.TensorInfo, weights: tf.TensorInfo): tf.TensorInfo {
+function sumOfLosses(backend: WebGpuBackend, kept: tf.TensorInfo, weights: tf.TensorInfo): tf.TensorInfo {
   const rows = weights.shape[0]!;
   const layout = rowLayout(rows);
-  const program: Program = {
+  const program: GpuProgram = {
     key: `crossEntropySum ${layout.lanes}`,
     inputs: { kept: 1, weights: 1 },
     uniforms: { rows: { type: 'i32', value: 1 }, columns: { type: 'i32', value: rows } },
     ...rowDispatch(backend, 1, layout),
     code: rowCode(layout) + rowReduction(layout, 'rowSum', 'f32') + SUM,
   };
-  return runProgram(backend, program, [kept, weights], []);
+  return runGpuProgram(backend, program, [kept, weights], []);
 }
 
 function forward({ inputs, backend }: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo[] {
@@ -151,7 +151,7 @@ fn main() {
 function gradientByLogits({ inputs, backend }: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
   const logits = inputs['logits']!;
   const { layout, components, uniforms, rows } = describe(logits);
-  const program: Program = {
+  const program: GpuProgram = {
     key: `crossEntropyGradient ${components} ${layout.lanes}`,
     inputs: { logits: components, labels: 1, weights: 1, kept: 1, dy: 1 },
     outputComponents: components,
@@ -160,7 +160,7 @@ function gradientByLogits({ inputs, backend }: KernelArguments<tf.NamedAttrMap>)
     code: elementCode(components) + rowCode(layout) + GRADIENT,
   };
   const others = ['labels', 'weights', 'kept', 'dy'].map((name) => inputs[name]!);
-  return runProgram(backend, program, [logits, ...others], logits.shape);
+  return runGpuProgram(backend, program, [logits, ...others], logits.shape);
 }
 
 function describe({ shape }: tf.TensorInfo) {

@@ -4,8 +4,8 @@
  * order.
  */
 import * as tf from '@tensorflow/tfjs';
-import { sizeOf } from '../../util/shape.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Program } from '../program.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { FLAT_WORKGROUP, runGpuProgram, spreadWorkgroups, type GpuProgram } from '../program.ts';
 import { hasKernel, usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
 import { loadWidthOf, elementCode } from './rows.ts';
 
@@ -19,7 +19,12 @@ import { loadWidthOf, elementCode } from './rows.ts';
  * @param mask dropout mask, float32 [batch, 1, width]
  * @returns float32 [batch, context, width]
  */
-export function embed(tokens: tf.Tensor2D, table: tf.Tensor, positions: tf.Tensor, mask?: tf.Tensor): tf.Tensor3D {
+export function embedTokens(
+  tokens: tf.Tensor2D,
+  table: tf.Tensor,
+  positions: tf.Tensor,
+  mask?: tf.Tensor,
+): tf.Tensor3D {
   if (usesOwnKernels()) {
     if (!mask) return tf.engine().runKernel('Embed', { tokens, table, positions }) as tf.Tensor3D;
     return tf.engine().runKernel('EmbedMasked', { tokens, table, positions, mask }) as tf.Tensor3D;
@@ -35,10 +40,10 @@ export function embed(tokens: tf.Tensor2D, table: tf.Tensor, positions: tf.Tenso
 /**
  * Name of the kernel that looks up rows of a table, where a backend has one (see `wasmKernels.ts`).
  */
-export const LOOK_UP = 'LookUp';
+export const LOOK_UP_KERNEL_NAME = 'LookUp';
 
 function lookUp(tokens: tf.Tensor1D, table: tf.Tensor): tf.Tensor {
-  if (hasKernel(LOOK_UP)) return tf.engine().runKernel(LOOK_UP, { tokens, table }) as tf.Tensor;
+  if (hasKernel(LOOK_UP_KERNEL_NAME)) return tf.engine().runKernel(LOOK_UP_KERNEL_NAME, { tokens, table }) as tf.Tensor;
   return tf.matMul(tf.cast(tf.oneHot(tokens, table.shape[0]), 'float32'), table);
 }
 
@@ -156,7 +161,7 @@ function runOn(
     ? 'fn maskAt(sample: i32, column: i32) -> Element { return mask[sample * uniforms.columns + column]; }'
     : 'fn maskAt(sample: i32, column: i32) -> Element { return Element(1.0); }';
   const used = mask ? [...names, 'mask'] : names;
-  const program: Program = {
+  const program: GpuProgram = {
     key: `${key} ${components} ${mask ? 'masked' : ''}`,
     inputs: Object.fromEntries(used.map((name) => [name, name === 'tokens' ? 1 : components])),
     outputComponents: components,
@@ -165,14 +170,14 @@ function runOn(
       context: { type: 'i32', value: context },
       vocabulary: { type: 'i32', value: vocabulary },
       columns: { type: 'i32', value: columns },
-      count: { type: 'i32', value: sizeOf(shape) / components },
+      count: { type: 'i32', value: elementCountOf(shape) / components },
     },
     workgroupSize: [THREADS, 1, 1],
-    dispatch: spread(backend, workgroups(columns)),
+    dispatch: spreadWorkgroups(backend, workgroups(columns)),
     code: elementCode(components) + FLAT_WORKGROUP + maskCode + code,
   };
   const tensors = used.map((name) => inputs[name]!);
-  return runProgram(backend, program, tensors, shape);
+  return runGpuProgram(backend, program, tensors, shape);
 }
 
 function forward(own: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {

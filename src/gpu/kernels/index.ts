@@ -11,10 +11,16 @@ import { embeddingOps } from './embedding.ts';
 import { layerNormOps } from './layerNorm.ts';
 import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
-import { registerGradients, registerOwn, restoreStock, type Replacement, type TrainingOp } from './registry.ts';
+import {
+  registerGradients,
+  registerOwnKernels,
+  restoreStockKernels,
+  type KernelReplacement,
+  type TrainingOp,
+} from './registry.ts';
 import { rmsNormOps } from './rmsNorm.ts';
 
-const REPLACEMENTS: readonly Replacement[] = [...conv2dReplacements, ...matMulReplacements];
+const REPLACEMENTS: readonly KernelReplacement[] = [...conv2dReplacements, ...matMulReplacements];
 const OPS: readonly TrainingOp[] = [
   ...causalAttentionOps,
   columnSumOp,
@@ -27,15 +33,15 @@ const OPS: readonly TrainingOp[] = [
 ];
 
 /** Chooses the kernels of TensorFlow.js's WebGPU backend, whose module must be loaded. */
-export function useKernels(choice: KernelChoice): void {
-  if (choice === 'own') registerOwn(REPLACEMENTS, OPS);
-  else restoreStock(OPS);
+export function chooseWebGpuKernels(choice: KernelChoice): void {
+  if (choice === 'own') registerOwnKernels(REPLACEMENTS, OPS);
+  else restoreStockKernels(OPS);
 }
 
 /**
  * Registers the gradients of this project's ops, for a backend that has its own kernels for some of
  * these ops.
  */
-export function useGradients(): void {
+export function registerOwnGradients(): void {
   registerGradients(OPS);
 }

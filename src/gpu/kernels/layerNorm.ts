@@ -14,7 +14,13 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { columnSum } from './columnSum.ts';
-import { normalize, partialScaleGradient, runOnRows, type Norm, type NormArguments } from './normalization.ts';
+import {
+  runRowNormalization,
+  partialScaleGradient,
+  runOnRows,
+  type RowNormalization,
+  type NormArguments,
+} from './normalization.ts';
 import { usesOwnKernels, type TrainingOp } from './registry.ts';
 import { rowReduction, type RowLayout } from './rows.ts';
 
@@ -39,7 +45,7 @@ export function layerNorm(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, eps
   });
 }
 
-const layer: Norm = {
+const layer: RowNormalization = {
   name: 'layerNorm',
   code: (layout) => `
 // The rounded mean, its correction, and r.
@@ -121,7 +127,7 @@ function gradient(dys: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attrs: tf.Na
 export const layerNormOps: readonly TrainingOp[] = [
   {
     kernelName: 'LayerNorm',
-    run: (args) => normalize(layer, args),
+    run: (args) => runRowNormalization(layer, args),
     gradient: { inputsToSave: ['x', 'scale'], gradFunc: gradient },
   },
   { kernelName: 'LayerNormGradient', run: gradientByX },

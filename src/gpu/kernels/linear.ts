@@ -6,18 +6,18 @@
  * the value before the activation. That value is not kept, so one more dispatch computes it again.
  */
 import * as tf from '@tensorflow/tfjs';
-import { sizeOf } from '../../util/shape.ts';
-import { webgpuBackend, type Backend } from '../backend.ts';
-import { sumColumns } from './columnSum.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { webgpuBackend, type WebGpuBackend } from '../backend.ts';
+import { columnSumKernel } from './columnSum.ts';
 import { usesHalfPrecision } from './halfPrecision.ts';
-import type { Activation, Epilogue, Factor } from './matMul/epilogue.ts';
-import { multiply } from './matMul/product.ts';
+import type { MatMulActivation, MatMulEpilogue, ElementwiseFactor } from './matMul/epilogue.ts';
+import { runMatMul } from './matMul/product.ts';
 import { usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
 
 export interface LinearOptions {
   /** float32 [out] */
   bias?: tf.Tensor | undefined;
-  activation?: Activation | undefined;
+  activation?: MatMulActivation | undefined;
   /**
    * Dropout mask, float32 [batch, 1, out]: one factor for each channel of each sample. `x` is then
    * [batch, positions, in].
@@ -53,7 +53,7 @@ function composed(x: tf.Tensor, weights: tf.Tensor, options: LinearOptions): tf.
   });
 }
 
-function activate(x: tf.Tensor, activation: Activation): tf.Tensor {
+function activate(x: tf.Tensor, activation: MatMulActivation): tf.Tensor {
   if (activation === 'relu') return tf.relu(x);
   // Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
   if (activation === 'geluErf') return x.mul(0.5).mul(tf.erf(x.mul(Math.SQRT1_2)).add(1));
@@ -64,7 +64,7 @@ function activate(x: tf.Tensor, activation: Activation): tf.Tensor {
 const OPTIONAL = ['bias', 'mask', 'residual'] as const;
 
 interface Attributes {
-  activation: Activation | undefined;
+  activation: MatMulActivation | undefined;
   transposeWeights: boolean;
   /** Whether the result and its gradients are computed in half precision. */
   isHalf: boolean;
@@ -99,27 +99,27 @@ function lengthsOf({ x, weights }: Inputs<tf.TensorInfo>, { transposeWeights }: 
       `linear: x [${x.shape.join()}] and weights [${weights.shape.join()}] have shapes that do not match. Check the layer's weights.`,
     );
   }
-  return { rows: sizeOf(x.shape) / inner, inner, columns };
+  return { rows: elementCountOf(x.shape) / inner, inner, columns };
 }
 
 /** A mask's row applies to all positions of a sample. */
-function maskOf({ x, mask }: Inputs<tf.TensorInfo>): Factor[] {
+function maskOf({ x, mask }: Inputs<tf.TensorInfo>): ElementwiseFactor[] {
   return mask ? [{ tensor: mask, sharedBy: x.shape[1]! }] : [];
 }
 
 /** Computes `epilogue(x . weights)`: the result of the layer, or what its gradient needs. */
 function multiplied(
-  backend: Backend,
+  backend: WebGpuBackend,
   inputs: Inputs<tf.TensorInfo>,
   attrs: Attributes,
-  epilogue: Epilogue,
+  epilogue: MatMulEpilogue,
 ): tf.TensorInfo {
   const { x, weights } = inputs;
   const lengths = lengthsOf(inputs, attrs);
   const a = { tensor: x, isTransposed: false, batches: 1 };
   const b = { tensor: weights, isTransposed: attrs.transposeWeights, batches: 1 };
   const product = { a, b, ...lengths, batches: 1, epilogue, isHalf: attrs.isHalf };
-  return multiply(backend, product, [...x.shape.slice(0, -1), lengths.columns]);
+  return runMatMul(backend, product, [...x.shape.slice(0, -1), lengths.columns]);
 }
 
 function forward({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
@@ -133,7 +133,7 @@ function forward({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>): 
 /** A matrix that is multiplied by a factor while it is loaded. */
 interface Loaded {
   tensor: tf.TensorInfo;
-  factor?: Factor | undefined;
+  factor?: ElementwiseFactor | undefined;
 }
 
 /** For each input, by its index: a function that computes its gradient. */
@@ -165,7 +165,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
       const a = { ...d, isTransposed: false, batches: 1 };
       const b = { tensor: weights, isTransposed: !attrs.transposeWeights, batches: 1 };
       const lengths = { batches: 1, rows, columns: inner, inner: columns, isHalf };
-      return owned((backend) => multiply(backend, { a, b, ...lengths, epilogue: {} }, x.shape));
+      return owned((backend) => runMatMul(backend, { a, b, ...lengths, epilogue: {} }, x.shape));
     },
     weights: () => {
       const ofX = { tensor: x, batches: 1 };
@@ -174,9 +174,9 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
       const operands = { a: { ...a, isTransposed: true }, b: { ...b, isTransposed: false } };
       const [height, width] = weights.shape as [number, number];
       const lengths = { batches: 1, rows: height, columns: width, inner: rows, isHalf };
-      return owned((backend) => multiply(backend, { ...operands, ...lengths, epilogue: {} }, weights.shape));
+      return owned((backend) => runMatMul(backend, { ...operands, ...lengths, epilogue: {} }, weights.shape));
     },
-    bias: () => owned((backend) => sumColumns(backend, d.tensor, { factor: d.factor })),
+    bias: () => owned((backend) => columnSumKernel(backend, d.tensor, { factor: d.factor })),
     mask: () => {
       const value = runLinear(x, weights, { ...attrs, bias: all.bias }, isHalf);
       return tf.sum(value.mul(dy as tf.Tensor), 1, true);
@@ -189,7 +189,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
 }
 
 /** Runs kernels, and adds the result to the current tidy. */
-function owned(run: (backend: Backend) => tf.TensorInfo): tf.Tensor {
+function owned(run: (backend: WebGpuBackend) => tf.TensorInfo): tf.Tensor {
   return tf.engine().makeTensorFromTensorInfo(run(webgpuBackend()!));
 }
 

@@ -6,15 +6,15 @@
  * needs only one output.
  */
 import type * as tf from '@tensorflow/tfjs';
-import { sizeOf } from '../../util/shape.ts';
-import { runProgram, spread, type Program } from '../program.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { runGpuProgram, spreadWorkgroups, type GpuProgram } from '../program.ts';
 import type { KernelArguments } from './registry.ts';
 import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, type RowLayout } from './rows.ts';
 
 export type NormArguments = KernelArguments<tf.NamedAttrMap>;
 
 /** A kind of normalization. */
-export interface Norm {
+export interface RowNormalization {
   /** Prefix of the keys of its programs. */
   name: string;
   /**
@@ -26,8 +26,8 @@ export interface Norm {
   code: (layout: RowLayout) => string;
 }
 
-/** A program of a {@link Norm}. */
-export interface NormProgram {
+/** A program of a {@link RowNormalization}. */
+export interface RowNormalizationProgram {
   key: string;
   /** Inputs that the code reads. Their elements have as many components as those of x. */
   names: readonly string[];
@@ -36,16 +36,20 @@ export interface NormProgram {
 }
 
 /** Runs a program whose threads share rows, and which computes a tensor of the shape of x. */
-export function runOnRows(norm: Norm, { key, names, code }: NormProgram, args: NormArguments): tf.TensorInfo {
+export function runOnRows(
+  norm: RowNormalization,
+  { key, names, code }: RowNormalizationProgram,
+  args: NormArguments,
+): tf.TensorInfo {
   const { inputs, backend } = args;
   const { program, layout, shared } = describe(norm, names, args);
   const tensors = names.map((name) => inputs[name]!);
   const all = { ...program, key: `${key} ${program.key}`, code: shared + code(layout) };
-  return runProgram(backend, all, tensors, inputs['x']!.shape);
+  return runGpuProgram(backend, all, tensors, inputs['x']!.shape);
 }
 
 /** Computes `normalized(x) * scale`, plus `offset` if this input is given. */
-export function normalize(norm: Norm, args: NormArguments): tf.TensorInfo {
+export function runRowNormalization(norm: RowNormalization, args: NormArguments): tf.TensorInfo {
   const names = ['x', 'scale', 'offset'].filter((name) => name in args.inputs);
   const code = `
 fn main() {
@@ -93,25 +97,25 @@ fn main() {
  *
  * @returns float32 [blocks, channels], whose sum over the blocks is the gradient.
  */
-export function partialScaleGradient(norm: Norm, args: NormArguments): tf.TensorInfo {
+export function partialScaleGradient(norm: RowNormalization, args: NormArguments): tf.TensorInfo {
   const { inputs, backend } = args;
   const { program, rows, channels, shared } = describe(norm, ['x', 'dy'], args);
   const blocks = Math.ceil(rows / BLOCK);
-  const all: Program = {
+  const all: GpuProgram = {
     ...program,
     key: `${norm.name}ScaleGradient ${program.key}`,
     uniforms: { ...program.uniforms, blocks: { type: 'i32', value: blocks } },
-    dispatch: spread(backend, blocks),
+    dispatch: spreadWorkgroups(backend, blocks),
     code: shared + SCALE_GRADIENT,
   };
-  return runProgram(backend, all, [inputs['x']!, inputs['dy']!], [blocks, channels]);
+  return runGpuProgram(backend, all, [inputs['x']!, inputs['dy']!], [blocks, channels]);
 }
 
 /** Returns the common parts of a norm's programs. `shared` is the code that they begin with. */
-function describe(norm: Norm, names: readonly string[], { inputs, attrs, backend }: NormArguments) {
+function describe(norm: RowNormalization, names: readonly string[], { inputs, attrs, backend }: NormArguments) {
   const { shape } = inputs['x']!;
   const channels = shape.at(-1)!;
-  const rows = sizeOf(shape) / channels;
+  const rows = elementCountOf(shape) / channels;
   const components = loadWidthOf(channels);
   const columns = channels / components;
   const layout = rowLayout(columns);
@@ -126,6 +130,6 @@ function describe(norm: Norm, names: readonly string[], { inputs, attrs, backend
       epsilon: { type: 'f32', value: attrs['epsilon'] as number },
     },
     ...rowDispatch(backend, rows, layout),
-  } satisfies Partial<Program>;
+  } satisfies Partial<GpuProgram>;
   return { rows, channels, layout, program, shared: elementCode(components) + rowCode(layout) + norm.code(layout) };
 }

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { KernelChoice } from '../../spec/names.ts';
-import type { Backend } from '../backend.ts';
+import type { WebGpuBackend } from '../backend.ts';
 
 const WEBGPU = 'webgpu';
 
@@ -12,11 +12,11 @@ const WEBGPU = 'webgpu';
 export interface KernelArguments<Attributes = Record<string, never>> {
   inputs: tf.NamedTensorInfoMap;
   attrs: Attributes;
-  backend: Backend;
+  backend: WebGpuBackend;
 }
 
 /** A kernel that replaces one of TensorFlow.js's. */
-export interface Replacement {
+export interface KernelReplacement {
   kernelName: string;
   /** Returns `null` if the stock kernel should compute the result. */
   run: (args: KernelArguments<tf.NamedAttrMap>) => tf.TensorInfo | null;
@@ -60,7 +60,7 @@ export function registerGradients(ops: readonly TrainingOp[]): void {
 const stockKernels = new Map<string, tf.KernelConfig>();
 
 /** Registers kernels for WebGPU. The module of the WebGPU backend must be loaded. Idempotent. */
-export function registerOwn(replacements: readonly Replacement[], ops: readonly TrainingOp[]): void {
+export function registerOwnKernels(replacements: readonly KernelReplacement[], ops: readonly TrainingOp[]): void {
   if (isOwn) return;
   isOwn = true;
   for (const { kernelName, run } of replacements) {
@@ -83,7 +83,7 @@ export function registerOwn(replacements: readonly Replacement[], ops: readonly 
 }
 
 /** Restores TensorFlow.js's kernels. Idempotent. */
-export function restoreStock(ops: readonly TrainingOp[]): void {
+export function restoreStockKernels(ops: readonly TrainingOp[]): void {
   if (!isOwn) return;
   isOwn = false;
   for (const [kernelName, stock] of stockKernels) {

@@ -8,7 +8,13 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { columnSum } from './columnSum.ts';
-import { normalize, partialScaleGradient, runOnRows, type Norm, type NormArguments } from './normalization.ts';
+import {
+  runRowNormalization,
+  partialScaleGradient,
+  runOnRows,
+  type RowNormalization,
+  type NormArguments,
+} from './normalization.ts';
 import { hasKernel, type TrainingOp } from './registry.ts';
 import { rowReduction, type RowLayout } from './rows.ts';
 
@@ -41,7 +47,7 @@ export function rmsNormResidual(
   return tf.engine().runKernel('RmsNormResidual', { x, scale }, { epsilon }) as [tf.Tensor, tf.Tensor];
 }
 
-const rms: Norm = {
+const rms: RowNormalization = {
   name: 'rmsNorm',
   code: (layout) => `
 alias Statistics = f32;
@@ -60,7 +66,7 @@ fn statisticsOf(start: i32) -> Statistics {
 function forwardResidual(args: NormArguments): tf.TensorInfo[] {
   const { dataId, shape, dtype } = args.inputs['x']!;
   args.backend.incRef(dataId);
-  return [normalize(rms, args), { dataId, shape, dtype }];
+  return [runRowNormalization(rms, args), { dataId, shape, dtype }];
 }
 
 function gradientByX(args: NormArguments): tf.TensorInfo {
@@ -105,7 +111,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attrs: tf.Nam
 const config = { inputsToSave: ['x', 'scale'], gradFunc: gradient };
 
 export const rmsNormOps: readonly TrainingOp[] = [
-  { kernelName: 'RmsNorm', run: (args) => normalize(rms, args), gradient: config },
+  { kernelName: 'RmsNorm', run: (args) => runRowNormalization(rms, args), gradient: config },
   { kernelName: 'RmsNormResidual', run: forwardResidual, gradient: config },
   { kernelName: 'RmsNormGradient', run: gradientByX },
   { kernelName: 'RmsNormScaleGradient', run: (args) => partialScaleGradient(rms, args) },

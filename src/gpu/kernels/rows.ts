@@ -3,8 +3,8 @@
  * short, a workgroup has several rows, so that few threads are idle. All sums are added in a fixed
  * order.
  */
-import { FLAT_WORKGROUP, spread, type Components, type Program } from '../program.ts';
-import type { Backend } from '../backend.ts';
+import { FLAT_WORKGROUP, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
+import type { WebGpuBackend } from '../backend.ts';
 
 /** A row with more elements has a whole workgroup of {@link LONG_LANES} threads. */
 const LONG_ROW = 2048;
@@ -28,13 +28,13 @@ export function rowLayout(elements: number): RowLayout {
   return { lanes, threads: THREADS };
 }
 
-/** The part of a {@link Program} that a layout determines. Its code needs {@link rowCode}. */
+/** The part of a {@link GpuProgram} that a layout determines. Its code needs {@link rowCode}. */
 export function rowDispatch(
-  backend: Backend,
+  backend: WebGpuBackend,
   rows: number,
   { lanes, threads }: RowLayout,
-): Pick<Program, 'workgroupSize' | 'dispatch'> {
-  return { workgroupSize: [threads, 1, 1], dispatch: spread(backend, Math.ceil((rows * lanes) / threads)) };
+): Pick<GpuProgram, 'workgroupSize' | 'dispatch'> {
+  return { workgroupSize: [threads, 1, 1], dispatch: spreadWorkgroups(backend, Math.ceil((rows * lanes) / threads)) };
 }
 
 /**
@@ -89,7 +89,7 @@ fn ${name}(value: ${type}) -> ${type} {
 /**
  * Returns how many channels one load reads: 4 if rows have a multiple of 4 channels, otherwise 1.
  */
-export function loadWidthOf(channels: number): Components {
+export function loadWidthOf(channels: number): ComponentCount {
   return channels % 4 === 0 ? 4 : 1;
 }
 
@@ -99,7 +99,7 @@ export function loadWidthOf(channels: number): Components {
  * +Infinity. The last function, `isLost`, reads bits, because WGSL need not keep NaN in `exp` or
  * `max`.
  */
-export function elementCode(components: Components): string {
+export function elementCode(components: ComponentCount): string {
   return components === 4
     ? `
 alias Element = vec4<f32>;

@@ -6,9 +6,9 @@
  * all ranks get the same bits.
  */
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { Raster, smoothLine } from './pen.ts';
-import type { Split } from '../trainTestSplit.ts';
-import { STYLES, type Style } from './handwriting.ts';
+import { InkRaster, smoothLine } from './pen.ts';
+import type { TrainTestSplit } from '../trainTestSplit.ts';
+import { HANDWRITING_STYLES, type HandwritingStyle } from './handwriting.ts';
 import { createRng, mixSeed, type Rng } from '../../util/rng.ts';
 
 const DIGITS_TRAIN_SIZE = 20_000;
@@ -63,9 +63,9 @@ export class SyntheticDigits implements Dataset {
   readonly inputShape = [SIDE, SIDE, 1] as const;
   readonly classes = CLASSES;
   readonly #seed: number;
-  readonly #raster = new Raster(SIDE);
+  readonly #raster = new InkRaster(SIDE);
 
-  constructor(seed: number, split: keyof Split) {
+  constructor(seed: number, split: keyof TrainTestSplit) {
     this.size = split === 'train' ? DIGITS_TRAIN_SIZE : DIGITS_TEST_SIZE;
     this.#seed = mixSeed(seed, SPLIT_WORDS[split]);
   }
@@ -77,7 +77,7 @@ export class SyntheticDigits implements Dataset {
       labels[i] = index % CLASSES;
       const rng = createRng(mixSeed(this.#seed, index));
       this.#raster.clear();
-      write(this.#raster, pickStyle(STYLES[index % CLASSES]!, rng), rng);
+      write(this.#raster, pickStyle(HANDWRITING_STYLES[index % CLASSES]!, rng), rng);
       develop(this.#raster, rng, inputs, i * PIXELS);
     }
   }
@@ -87,7 +87,7 @@ export class SyntheticDigits implements Dataset {
  * Picks a random style. Styles near the start of the list are more likely: with three styles, the
  * probabilities are 5/9, 3/9 and 1/9.
  */
-function pickStyle(styles: readonly Style[], rng: Rng): Style {
+function pickStyle(styles: readonly HandwritingStyle[], rng: Rng): HandwritingStyle {
   return styles[Math.min(rng.below(styles.length), rng.below(styles.length))]!;
 }
 
@@ -95,7 +95,7 @@ function pickStyle(styles: readonly Style[], rng: Rng): Style {
  * Draws one sample. All strokes have the same size, slant and pen; each point is slightly
  * distorted.
  */
-function write(raster: Raster, style: Style, rng: Rng): void {
+function write(raster: InkRaster, style: HandwritingStyle, rng: Rng): void {
   const height = between(rng, HEIGHT);
   const width = height * between(rng, ASPECT);
   const slant = between(rng, SLANT);
@@ -140,7 +140,7 @@ function bend(bends: Float64Array, axis: 0 | 1, x: number, y: number): number {
 }
 
 /** Writes the pixels of the drawn digit, with noise, to `inputs`, starting at `offset`. */
-function develop(raster: Raster, rng: Rng, inputs: Float32Array, offset: number): void {
+function develop(raster: InkRaster, rng: Rng, inputs: Float32Array, offset: number): void {
   const ink = between(rng, INK);
   for (let pixel = 0; pixel < PIXELS; pixel++) {
     const value = raster.coverage(pixel) * ink + around(rng, GRAIN);

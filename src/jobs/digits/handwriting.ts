@@ -5,13 +5,13 @@
  * that occurs twice in a row is a corner. y is 0 at the top and 1 at the bottom. x is 0 at the left
  * and about 0.7 at the right, because digits are narrower than high.
  */
-export type Stroke = readonly number[];
-export type Style = readonly Stroke[];
+export type HandwritingStroke = readonly number[];
+export type HandwritingStyle = readonly HandwritingStroke[];
 
 /**
  * `STYLES[digit]` lists the styles of a digit. Earlier styles are more common (see `pickStyle`).
  */
-export const STYLES: readonly (readonly Style[])[] = [
+export const HANDWRITING_STYLES: readonly (readonly HandwritingStyle[])[] = [
   // 0: an oval that is closed at the top; an oval that is open to the right; an oval whose end
   // overlaps its start.
   [

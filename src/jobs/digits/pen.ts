@@ -45,7 +45,7 @@ export function smoothLine(points: ArrayLike<number>): number[] {
 /**
  * A square raster of floats; 0 means no ink. The centre of pixel (x, y) is at (x + 0.5, y + 0.5).
  */
-export class Raster {
+export class InkRaster {
   readonly side: number;
   /**
    * Distance of each pixel's centre from the edge of the ink, in pixels. It is negative outside the

@@ -4,16 +4,16 @@
  * ACL 2016; on bytes as in GPT-2). A pair never crosses the end of a word. The space before a word
  * belongs to the word.
  */
-import { BYTES, type Vocabulary } from '../../spec/vocabulary.ts';
+import { BYTE_TOKEN_COUNT, type Vocabulary } from '../../spec/vocabulary.ts';
 import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
 import { codePointsOf } from './text.ts';
 import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
-import { Words } from './words.ts';
+import { WordCounts } from './words.ts';
 
 /** Longest time without a yield, ms. */
 const STRETCH_MS = 50;
 
-export class BytePairs implements Tokenizer {
+export class BytePairTokenizer implements Tokenizer {
   /** For each learned token: the two tokens that it replaces. Token 256 has index 0. */
   readonly #pairs: readonly (readonly [left: number, right: number])[];
   /** Maps the {@link keyOf key} of each pair to the token that replaces the pair. */
@@ -22,8 +22,8 @@ export class BytePairs implements Tokenizer {
 
   constructor(pairs: readonly (readonly [left: number, right: number])[]) {
     this.#pairs = pairs;
-    this.#tokens = new Map(pairs.map(([left, right], i) => [keyOf(left, right), BYTES + i]));
-    const bytes = Array.from({ length: BYTES }, (_, byte) => Uint8Array.of(byte));
+    this.#tokens = new Map(pairs.map(([left, right], i) => [keyOf(left, right), BYTE_TOKEN_COUNT + i]));
+    const bytes = Array.from({ length: BYTE_TOKEN_COUNT }, (_, byte) => Uint8Array.of(byte));
     for (const [left, right] of pairs) bytes.push(Uint8Array.of(...bytes[left]!, ...bytes[right]!));
     this.#bytes = bytes;
   }
@@ -32,22 +32,22 @@ export class BytePairs implements Tokenizer {
    * Learns pairs from the words of a text until there are `vocabulary` tokens or no pair occurs
    * twice.
    */
-  static async of(words: Words, vocabulary: number, clock: Clock = systemClock): Promise<BytePairs> {
+  static async of(words: WordCounts, vocabulary: number, clock: Clock = systemClock): Promise<BytePairTokenizer> {
     const yielder = new Yielder(clock, STRETCH_MS);
     const counts = await PairCounts.of(words, yielder);
     const pairs: [number, number][] = [];
-    while (BYTES + pairs.length < vocabulary) {
+    while (BYTE_TOKEN_COUNT + pairs.length < vocabulary) {
       const best = counts.mostFrequent();
       if (best === null) break;
-      counts.merge(best, BYTES + pairs.length);
+      counts.merge(best, BYTE_TOKEN_COUNT + pairs.length);
       pairs.push(best);
       await yielder.yieldIfDue();
     }
-    return new BytePairs(pairs);
+    return new BytePairTokenizer(pairs);
   }
 
   get size(): number {
-    return BYTES + this.#pairs.length;
+    return BYTE_TOKEN_COUNT + this.#pairs.length;
   }
 
   get vocabulary(): Vocabulary {
@@ -55,7 +55,7 @@ export class BytePairs implements Tokenizer {
   }
 
   encode(text: string): Uint16Array {
-    const words = new Words();
+    const words = new WordCounts();
     words.add(codePointsOf(text));
     words.end();
     return joined(
@@ -64,7 +64,7 @@ export class BytePairs implements Tokenizer {
     );
   }
 
-  async encodeWords(words: Words, clock: Clock = systemClock): Promise<Uint16Array> {
+  async encodeWords(words: WordCounts, clock: Clock = systemClock): Promise<Uint16Array> {
     const yielder = new Yielder(clock, STRETCH_MS);
     const encoded: number[][] = [];
     for (const number of words.counts.keys()) {
@@ -111,8 +111,8 @@ export class BytePairs implements Tokenizer {
 }
 
 /** Reads a text whose tokens are byte pairs. */
-export class WordReader implements TokenReader {
-  readonly #words = new Words();
+export class BytePairTokenReader implements TokenReader {
+  readonly #words = new WordCounts();
   readonly #vocabulary: number;
 
   /** @param vocabulary the number of tokens of a new tokenizer. */
@@ -127,7 +127,9 @@ export class WordReader implements TokenReader {
   async finish(vocabulary: Vocabulary | null): Promise<{ tokenizer: Tokenizer; tokens: Tokens }> {
     this.#words.end();
     const isOwn = vocabulary?.tokens === 'byte-pairs';
-    const tokenizer = isOwn ? new BytePairs(vocabulary.pairs) : await BytePairs.of(this.#words, this.#vocabulary);
+    const tokenizer = isOwn
+      ? new BytePairTokenizer(vocabulary.pairs)
+      : await BytePairTokenizer.of(this.#words, this.#vocabulary);
     return { tokenizer, tokens: await tokenizer.encodeWords(this.#words) };
   }
 }
@@ -156,7 +158,7 @@ class PairCounts {
   readonly #occurrences: Uint32Array;
   #end = 0;
   /** Number of bytes of each token. */
-  readonly #lengths = Array.from({ length: BYTES }, () => 1);
+  readonly #lengths = Array.from({ length: BYTE_TOKEN_COUNT }, () => 1);
   readonly #pairs = new Map<number, Pair>();
   /**
    * Pairs by number of occurrences, as a binary heap. A pair may have several entries. An entry is
@@ -164,12 +166,12 @@ class PairCounts {
    */
   readonly #heap: { key: number; count: number }[] = [];
 
-  private constructor(words: Words) {
+  private constructor(words: WordCounts) {
     this.#tokens = new Int32Array(words.bytes + words.counts.length).fill(NO_TOKEN);
     this.#occurrences = new Uint32Array(this.#tokens.length);
   }
 
-  static async of(words: Words, yielder: Yielder): Promise<PairCounts> {
+  static async of(words: WordCounts, yielder: Yielder): Promise<PairCounts> {
     const counts = new PairCounts(words);
     for (const [number, count] of words.counts.entries()) {
       counts.#add(words.bytesOf(number), count);
@@ -276,7 +278,7 @@ function isBefore(a: { key: number; count: number }, b: { key: number; count: nu
 }
 
 /** Returns the tokens of a text, of which `encoded` has those of each different word. */
-function joined(words: Words, encoded: readonly (readonly number[])[]): Uint16Array {
+function joined(words: WordCounts, encoded: readonly (readonly number[])[]): Uint16Array {
   const out = new Uint16Array(words.counts.reduce((sum, count, i) => sum + count * encoded[i]!.length, 0));
   let at = 0;
   for (const numbers of words.numbers()) {

@@ -1,5 +1,5 @@
 /** Numbers the characters of a text, and counts which character follows which. */
-import { LAST_SHORT_CODE } from './text.ts';
+import { MAX_UTF16_UNIT_CODE } from './text.ts';
 
 /** Number of Unicode code points. */
 const CODES = 0x110000;
@@ -42,7 +42,7 @@ export class CharacterCounts {
       const code = characters[i]!;
       const number = (numbers[code] || this.#appear(code)) - 1;
       added[i] = number;
-      if (code > LAST_SHORT_CODE) long += 1;
+      if (code > MAX_UTF16_UNIT_CODE) long += 1;
       if (last < COMMON && number < COMMON) pairs[(last + 1) * COMMON + number]! += 1;
       else this.#otherPairs.set(keyOf(last, number), (this.#otherPairs.get(keyOf(last, number)) ?? 0) + 1);
       last = number;

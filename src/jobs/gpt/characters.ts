@@ -1,21 +1,21 @@
 /** A tokenizer whose tokens are characters. */
-import { MAX_CHARACTERS } from '../../spec/gpt.ts';
+import { MAX_VOCABULARY_CHARACTERS } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import type { CharacterCounts } from './characterCounts.ts';
 import { BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
 
 /** One token for each character (code point) of a text, in code point order. */
-export class Characters implements Tokenizer {
+export class CharacterTokenizer implements Tokenizer {
   readonly #characters: readonly string[];
   readonly #tokens: ReadonlyMap<string, number>;
 
   /** @throws DataError if the text has too many different characters. */
   constructor(text: string) {
     const characters = [...new Set(text)].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!);
-    if (characters.length > MAX_CHARACTERS) {
+    if (characters.length > MAX_VOCABULARY_CHARACTERS) {
       throw new DataError(
-        `The text has ${characters.length} different characters, but a model supports at most ${MAX_CHARACTERS}. Choose ` +
+        `The text has ${characters.length} different characters, but a model supports at most ${MAX_VOCABULARY_CHARACTERS}. Choose ` +
           'byte pairs as tokens.',
       );
     }
@@ -50,7 +50,7 @@ export class Characters implements Tokenizer {
  * Reads a text whose tokens are characters. While the text is read, tokens are the numbers of the
  * characters in order of appearance, because the vocabulary is not yet known.
  */
-export class CharacterReader implements TokenReader {
+export class CharacterTokenReader implements TokenReader {
   readonly #counts: CharacterCounts;
   readonly #most: number;
   #tokens: Tokens;
@@ -72,7 +72,7 @@ export class CharacterReader implements TokenReader {
   async finish(vocabulary: Vocabulary | null): Promise<{ tokenizer: Tokenizer; tokens: Tokens }> {
     const { codes } = this.#counts;
     const isOwn = vocabulary?.tokens === 'characters';
-    const tokenizer = new Characters(isOwn ? vocabulary.characters : this.#counts.different());
+    const tokenizer = new CharacterTokenizer(isOwn ? vocabulary.characters : this.#counts.different());
     this.#widen(tokenizer.size);
     const tokens = this.#length === this.#most ? this.#tokens : this.#tokens.slice(0, this.#length);
     const tokenOf = Uint16Array.from(codes, (code) => tokenizer.encode(String.fromCodePoint(code))[0]!);

@@ -6,11 +6,11 @@ import type { GptModel, TokenKind } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
-import { LAST_SHORT_CODE, stringOf, type Text } from './text.ts';
+import { MAX_UTF16_UNIT_CODE, stringOfCodePoints, type Text } from './text.ts';
 import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
 import { CharacterCounts } from './characterCounts.ts';
-import { CharacterReader } from './characters.ts';
-import { WordReader } from './bytePairs.ts';
+import { CharacterTokenReader } from './characters.ts';
+import { BytePairTokenReader } from './bytePairs.ts';
 
 /** Share of the text that is held out, at its end. */
 const HELD_OUT_SHARE = 0.1;
@@ -30,7 +30,7 @@ const MOST_NAMED = 8;
  * Consecutive windows of a token sequence. In each epoch, each token is predicted once, except the
  * first token and the tokens after the last complete window.
  */
-export class Windows {
+export class TokenWindows {
   readonly size: number;
   readonly context: number;
   /**
@@ -69,8 +69,8 @@ export class Windows {
 
 export interface Corpus {
   tokenizer: Tokenizer;
-  train: Windows;
-  test: Windows;
+  train: TokenWindows;
+  test: TokenWindows;
   /** Number of characters (code points) in the whole text. */
   characters: number;
   /** Loss of the bigram model on the held-out part of the text, see `CharacterCounts`. */
@@ -98,13 +98,15 @@ export async function createCorpus(
   const { context } = model;
   const counts = new CharacterCounts();
   const reader: TokenReader =
-    model.tokens === 'characters' ? new CharacterReader(counts, text.bytes) : new WordReader(model.vocabulary);
+    model.tokens === 'characters'
+      ? new CharacterTokenReader(counts, text.bytes)
+      : new BytePairTokenReader(model.vocabulary);
   const { length, heldOut, beginning } = await readOnce(text, { counts, reader, onprogress });
   const held = counts.numbersOf(heldOut);
   if (vocabulary !== null) checkVocabulary(vocabulary, model.tokens, counts.different());
   const { tokenizer, tokens } = await reader.finish(vocabulary);
-  const train = new Windows(tokens, context, counts.counted);
-  const test = new Windows(tokenizer.encode(stringOf(heldOut)), context, held.length);
+  const train = new TokenWindows(tokens, context, counts.counted);
+  const test = new TokenWindows(tokenizer.encode(stringOfCodePoints(heldOut)), context, held.length);
   if (train.size === 0 || test.size === 0) {
     throw new DataError(
       `The text has ${length} characters, and the last tenth of them is held out. One of the two parts is too ` +
@@ -140,7 +142,7 @@ async function readOnce(
   const onbytes = (done: number): void => onprogress?.({ unit: 'bytes read', done, total: text.bytes });
   for await (const characters of text.pieces(onbytes)) {
     if (beginning.length < BEGINNING) {
-      beginning = (beginning + stringOf(characters.subarray(0, BEGINNING))).slice(0, BEGINNING);
+      beginning = (beginning + stringOfCodePoints(characters.subarray(0, BEGINNING))).slice(0, BEGINNING);
     }
     if (buffer.length < kept + characters.length) {
       const larger = new Uint32Array(kept + characters.length);
@@ -163,7 +165,7 @@ async function readOnce(
 
 /** Returns the number of code units of a character. */
 function unitsOf(code: number): number {
-  return code > LAST_SHORT_CODE ? 2 : 1;
+  return code > MAX_UTF16_UNIT_CODE ? 2 : 1;
 }
 
 /**

@@ -1,20 +1,27 @@
 /** The layers of the language model. */
 import * as tf from '@tensorflow/tfjs';
 import { causalAttention, causalMask } from '../../gpu/kernels/attention/causalAttention.ts';
-import { embed } from '../../gpu/kernels/embedding.ts';
+import { embedTokens } from '../../gpu/kernels/embedding.ts';
 import { linear } from '../../gpu/kernels/linear.ts';
 import { rmsNorm, rmsNormResidual } from '../../gpu/kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { elementCountOf } from '../../util/shape.ts';
 import type { DropoutMasks, ModelLayer } from '../models/modelLayer.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
-import { deviationsOf, LAYER_WEIGHTS, namesOf, NORM_EPSILON, shapesOf, type NetworkSize } from './shapes.ts';
+import {
+  gptInitialDeviations,
+  BLOCK_WEIGHT_NAMES,
+  gptWeightNames,
+  NORM_EPSILON,
+  gptWeightShapes,
+  type GptNetworkSize,
+} from './shapes.ts';
 
 /**
  * A layer of the network. The input of the first layer is int32 [batch, context]. Dropout masks are
  * float32 [batch, 1, width].
  */
-export interface NetworkLayer extends ModelLayer {
+export interface GptNetworkLayer extends ModelLayer {
   /** The variables. There are none before `build` and after `dispose`. */
   readonly weights: readonly tf.Variable[];
 }
@@ -24,12 +31,12 @@ type Compute = (x: tf.Tensor, weights: readonly tf.Variable[], masks: DropoutMas
 
 /**
  * Returns the layers of a network: the embedding, an attention layer and a feed-forward layer for
- * each block, and the last normalization. {@link logitsOf} computes the logits from the output of
- * the last layer and the embedding's matrix.
+ * each block, and the last normalization. {@link logitsOfHidden} computes the logits from the
+ * output of the last layer and the embedding's matrix.
  */
-export function networkLayers(size: NetworkSize, seed: number): NetworkLayer[] {
+export function gptNetworkLayers(size: GptNetworkSize, seed: number): GptNetworkLayer[] {
   const mask = new SharedMask(size.context);
-  const perBlock = LAYER_WEIGHTS.length / 2;
+  const perBlock = BLOCK_WEIGHT_NAMES.length / 2;
   const blocks = Array.from({ length: size.layers }, (_, block) => {
     const first = 2 + 2 * perBlock * block;
     const place = 1 + 2 * block;
@@ -49,7 +56,7 @@ export function networkLayers(size: NetworkSize, seed: number): NetworkLayer[] {
       new Layer(`layer${block + 1}.feedForward`, size, seed, first + perBlock, perBlock, feedForward),
     ];
   });
-  const last = namesOf(size).length - 1;
+  const last = gptWeightNames(size).length - 1;
   return [
     new Layer('embedding', size, seed, 0, 2, embedding),
     ...blocks.flat(),
@@ -64,16 +71,16 @@ export function networkLayers(size: NetworkSize, seed: number): NetworkLayer[] {
  * @param hidden output of the last layer, float32 [batch, context, width]
  * @param embedding float32 [vocabulary, width]
  */
-export function logitsOf(hidden: tf.Tensor, embedding: tf.Variable): tf.Tensor2D {
+export function logitsOfHidden(hidden: tf.Tensor, embedding: tf.Variable): tf.Tensor2D {
   return linear(hidden, embedding, { transposeWeights: true }).reshape([-1, embedding.shape[0] ?? 1]);
 }
 
 const embedding: Compute = (tokens, [table, positions], masks) =>
-  embed(tokens as tf.Tensor2D, table!, positions!, masks?.(0));
+  embedTokens(tokens as tf.Tensor2D, table!, positions!, masks?.(0));
 
 const norm: Compute = (x, [weights]) => rmsNorm(x, weights!, NORM_EPSILON);
 
-class Layer implements NetworkLayer {
+class Layer implements GptNetworkLayer {
   readonly name: string;
   readonly outputShape: readonly number[];
   readonly size: number;
@@ -86,20 +93,20 @@ class Layer implements NetworkLayer {
   /** @param first index of the layer's first variable in the network. */
   constructor(
     name: string,
-    size: NetworkSize,
+    size: GptNetworkSize,
     seed: number,
     first: number,
     count: number,
     compute: Compute,
     mask: SharedMask | null = null,
   ) {
-    const shapes = shapesOf(size).slice(first, first + count);
-    const deviations = deviationsOf(size).slice(first, first + count);
+    const shapes = gptWeightShapes(size).slice(first, first + count);
+    const deviations = gptInitialDeviations(size).slice(first, first + count);
     this.name = name;
     this.outputShape = [size.context, size.width];
-    const names = namesOf(size).slice(first, first + count);
+    const names = gptWeightNames(size).slice(first, first + count);
     this.entries = shapes.map((shape, i) => ({ name: names[i]!, shape }));
-    this.size = shapes.reduce((sum, shape) => sum + sizeOf(shape), 0);
+    this.size = shapes.reduce((sum, shape) => sum + elementCountOf(shape), 0);
     this.#create = () => shapes.map((shape, i) => createVariable(shape, deviations[i]!, mixSeed(seed, first + i)));
     this.#compute = compute;
     this.#mask = mask;
@@ -154,7 +161,7 @@ function createVariable(shape: number[], deviation: number | null, seed: number)
   const rng = createRng(seed);
   // The standard deviation of a uniform distribution from -limit to limit is limit / sqrt(3).
   const limit = Math.sqrt(3) * (deviation ?? 0);
-  const values = new Float32Array(sizeOf(shape));
+  const values = new Float32Array(elementCountOf(shape));
   for (let i = 0; i < values.length; i++) values[i] = deviation === null ? 1 : (2 * rng.next() - 1) * limit;
   return tf.tidy(() => tf.variable(tf.tensor(values, shape)));
 }

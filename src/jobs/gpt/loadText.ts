@@ -4,12 +4,12 @@
  */
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { isHidden, kindOfName } from '../../spec/dataFiles.ts';
+import { isHiddenFile, kindOfName } from '../../spec/dataFiles.ts';
 import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
 import { readBytes } from '../../formats/partialFile.ts';
-import { encodingOf, EXAMINED_BYTES } from '../../formats/textEncoding.ts';
-import { plainText, textOf, type Text } from './text.ts';
+import { detectTextEncoding, EXAMINED_BYTES } from '../../formats/textEncoding.ts';
+import { plainText, textOfFiles, type Text } from './text.ts';
 
 /**
  * Maximum size of the text. Its tokens need at most as much memory again if it has at most 256
@@ -56,12 +56,12 @@ async function checked(
   encoding?: JobSpec['encoding'],
   signal?: AbortSignal,
 ): Promise<Text> {
-  const visible = given.filter(({ name }) => !isHidden(name));
+  const visible = given.filter(({ name }) => !isHiddenFile(name));
   const isText = await Promise.all(
     visible.map(
       async (file) =>
         kindOfName(file.name) === 'text' ||
-        (file.size > 0 && encodingOf(await readBytes(file.name, file, 0, EXAMINED_BYTES)) !== null),
+        (file.size > 0 && detectTextEncoding(await readBytes(file.name, file, 0, EXAMINED_BYTES)) !== null),
     ),
   );
   const files = given.length === 1 ? given : visible.filter((_, i) => isText[i]);
@@ -74,7 +74,7 @@ async function checked(
     );
   }
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  if (bytes <= MAX_TEXT_BYTES) return textOf(files, { signal, encoding, ignored: others.map(({ name }) => name) });
+  if (bytes <= MAX_TEXT_BYTES) return textOfFiles(files, { signal, encoding, ignored: others.map(({ name }) => name) });
   throw new DataError(
     `The text ${where} has ${bytes} bytes, but at most ${MAX_TEXT_BYTES} are supported. Choose fewer files.`,
   );

@@ -12,19 +12,19 @@
  * much as the output layer.
  */
 import * as tf from '@tensorflow/tfjs';
-import { logitsOf, networkLayers, type NetworkLayer } from './layers.ts';
-import { namesOf, type NetworkSize } from './shapes.ts';
+import { logitsOfHidden, gptNetworkLayers, type GptNetworkLayer } from './layers.ts';
+import { gptWeightNames, type GptNetworkSize } from './shapes.ts';
 
 /**
  * Returns the number of positions in the network at which dropout is applied: one after the
  * embedding, and one after each of the two sublayers of each layer.
  */
-export function dropoutPlaces({ layers }: Pick<NetworkSize, 'layers'>): number {
+export function dropoutPlaces({ layers }: Pick<GptNetworkSize, 'layers'>): number {
   return 1 + 2 * layers;
 }
 
-export class Network {
-  readonly size: NetworkSize;
+export class GptNetwork {
+  readonly size: GptNetworkSize;
   /** Name of each variable: `layer/weight`. */
   readonly names: readonly string[];
   /**
@@ -32,17 +32,17 @@ export class Network {
    * {@link shapesOf}.
    */
   readonly variables: readonly tf.Variable[];
-  readonly #layers: readonly NetworkLayer[];
+  readonly #layers: readonly GptNetworkLayer[];
 
   /**
    * Creates the network. The initial weights of normalizations are 1. All other weights are
    * uniformly distributed and depend only on the seed and the index of the variable, so they are
    * the same on every machine.
    */
-  constructor(size: NetworkSize, seed: number) {
+  constructor(size: GptNetworkSize, seed: number) {
     this.size = size;
-    this.names = namesOf(size);
-    this.#layers = networkLayers(size, seed);
+    this.names = gptWeightNames(size);
+    this.#layers = gptNetworkLayers(size, seed);
     this.variables = this.#layers.flatMap((layer) => layer.build());
   }
 
@@ -61,7 +61,7 @@ export class Network {
     return tf.tidy(() => {
       let x: tf.Tensor = tokens;
       for (const layer of this.#layers) x = layer.apply(x, { mask });
-      return logitsOf(x, this.variables[0]!);
+      return logitsOfHidden(x, this.variables[0]!);
     });
   }
 

@@ -3,9 +3,9 @@
  * from them how long all-reduces of the gradients take.
  */
 import type { GptModel } from '../../spec/gpt.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { elementCountOf } from '../../util/shape.ts';
 
-export type NetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
+export type GptNetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
   /** Number of rows of the shared matrix, see {@link paddedVocabulary}. */
   vocabulary: number;
 };
@@ -20,10 +20,10 @@ export function paddedVocabulary(tokens: number): number {
 }
 
 /** Returns the size of a job's network for a text with `tokens` different tokens. */
-export function networkSize(
+export function gptNetworkSize(
   { layers, heads, width, context, tokens: kind, vocabulary }: Omit<GptModel, 'prompt' | 'dropout'>,
   tokens: number,
-): NetworkSize {
+): GptNetworkSize {
   const rows = kind === 'byte-pairs' ? Math.max(tokens, vocabulary) : tokens;
   return { layers, heads, width, context, vocabulary: paddedVocabulary(rows) };
 }
@@ -32,10 +32,10 @@ export function networkSize(
 export const NORM_EPSILON = 1e-5;
 
 /** Width of the feed-forward sublayer's inner layer, divided by `width`. */
-export const EXPANSION = 4;
+export const FEED_FORWARD_EXPANSION = 4;
 
-export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): number[][] {
-  const inner = EXPANSION * width;
+export function gptWeightShapes({ layers, width, context, vocabulary }: GptNetworkSize): number[][] {
+  const inner = FEED_FORWARD_EXPANSION * width;
   const layer = [[width], [width, 3 * width], [width, width], [width], [width, inner], [inner, width]];
   return [[vocabulary, width], [context, width], ...Array.from({ length: layers }, () => layer).flat(), [width]];
 }
@@ -44,12 +44,12 @@ export function shapesOf({ layers, width, context, vocabulary }: NetworkSize): n
  * Names of a block's variables in the order of their use: three for attention, three for the
  * feed-forward layer.
  */
-export const LAYER_WEIGHTS = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
+export const BLOCK_WEIGHT_NAMES = ['norm1', 'attend', 'project', 'norm2', 'expand', 'contract'] as const;
 
 /** Returns the name of each variable: `layer/weight`. */
-export function namesOf({ layers }: Pick<NetworkSize, 'layers'>): string[] {
+export function gptWeightNames({ layers }: Pick<GptNetworkSize, 'layers'>): string[] {
   const blocks = Array.from({ length: layers }, (_, layer) =>
-    LAYER_WEIGHTS.map((name) => `layer${layer + 1}.${name}/weight`),
+    BLOCK_WEIGHT_NAMES.map((name) => `layer${layer + 1}.${name}/weight`),
   );
   return ['embedding/weight', 'positions/weight', ...blocks.flat(), 'norm/weight'];
 }
@@ -65,23 +65,26 @@ const EMBEDDING_DEVIATION = 0.02;
  * are 1. In deeper networks, projections whose result is added to the residual stream start with
  * smaller weights.
  */
-export function deviationsOf({ layers, width }: Pick<NetworkSize, 'layers' | 'width'>): (number | null)[] {
+export function gptInitialDeviations({ layers, width }: Pick<GptNetworkSize, 'layers' | 'width'>): (number | null)[] {
   const into = 1 / Math.sqrt(width);
   const added = into / Math.sqrt(2 * layers);
-  const layer = [null, into, added, null, into, added / Math.sqrt(EXPANSION)];
+  const layer = [null, into, added, null, into, added / Math.sqrt(FEED_FORWARD_EXPANSION)];
   return [EMBEDDING_DEVIATION, EMBEDDING_DEVIATION, ...Array.from({ length: layers }, () => layer).flat(), null];
 }
 
 /**
  * Returns the number of multiplications in a forward pass over one sample: for each layer of
- * `networkLayers`, and for the logits. A backward pass has twice as many.
+ * `gptNetworkLayers`, and for the logits. A backward pass has twice as many.
  */
-export function networkCost({ layers, width, context, vocabulary }: NetworkSize): { layers: number[]; logits: number } {
+export function gptNetworkCost({ layers, width, context, vocabulary }: GptNetworkSize): {
+  layers: number[];
+  logits: number;
+} {
   // Attention multiplies queries with keys, and probabilities with values. Both products need only
   // half of the pairs of positions, because no token attends to later tokens.
   const pairs = context * context * width;
   const attention = 4 * context * width * width + pairs;
-  const feedForward = 2 * EXPANSION * context * width * width;
+  const feedForward = 2 * FEED_FORWARD_EXPANSION * context * width * width;
   const blocks = Array.from({ length: layers }, () => [attention, feedForward]);
   const elements = context * width;
   return { layers: [elements, ...blocks.flat(), elements], logits: context * width * vocabulary };
@@ -89,7 +92,7 @@ export function networkCost({ layers, width, context, vocabulary }: NetworkSize)
 
 /** Memory of a layer, in float32 elements. */
 export interface LayerMemory {
-  /** Name of the layer in `networkLayers`. */
+  /** Name of the layer in `gptNetworkLayers`. */
   name: string;
   weights: number;
   /**
@@ -104,13 +107,13 @@ export interface LayerMemory {
   composed: number;
 }
 
-export function networkMemory(size: NetworkSize): LayerMemory[] {
+export function gptNetworkMemory(size: GptNetworkSize): LayerMemory[] {
   const { layers, heads, width, context, vocabulary } = size;
-  const sizes = shapesOf(size).map(sizeOf);
+  const sizes = gptWeightShapes(size).map(elementCountOf);
   const weightsOf = (first: number, count: number): number =>
     sizes.slice(first, first + count).reduce((sum, one) => sum + one, 0);
   const elements = context * width;
-  const perLayer = LAYER_WEIGHTS.length / 2;
+  const perLayer = BLOCK_WEIGHT_NAMES.length / 2;
   const blocks = Array.from({ length: layers }, (_, block): LayerMemory[] => {
     const first = 2 + 2 * perLayer * block;
     return [
@@ -125,7 +128,7 @@ export function networkMemory(size: NetworkSize): LayerMemory[] {
         name: `layer${block + 1}.feedForward`,
         weights: weightsOf(first + perLayer, perLayer),
         // These are kept: normalized input, inner layer, output.
-        activations: (1 + EXPANSION + 1) * elements,
+        activations: (1 + FEED_FORWARD_EXPANSION + 1) * elements,
         composed: 0,
       },
     ];

@@ -3,9 +3,9 @@
  * several copies of it would be in memory.
  */
 import { isDataInHiddenFolder } from '../../spec/dataFiles.ts';
-import type { DataNote, NoteKind } from '../../spec/preview.ts';
+import type { DataNote, DataNoteKind } from '../../spec/preview.ts';
 import {
-  damage,
+  describeEncodingDamage,
   documentFormat,
   encodingAdvice,
   encodingOfText,
@@ -42,11 +42,11 @@ const PIECE_BYTES = 4 * 1024 * 1024;
 const BLOCK_BYTES = 64 * 1024;
 
 /** The largest code point that fits in one code unit. */
-export const LAST_SHORT_CODE = 0xffff;
+export const MAX_UTF16_UNIT_CODE = 0xffff;
 const BYTE_ORDER_MARK = 0xfeff;
 
 /** Returns the text of `files`, which are sorted by name and joined by line breaks. */
-export function textOf(
+export function textOfFiles(
   files: readonly File[],
   {
     signal,
@@ -115,7 +115,7 @@ export function plainText(text: string): Text {
   };
 }
 
-function notesOf(kind: NoteKind, names: readonly string[]): DataNote[] {
+function notesOf(kind: DataNoteKind, names: readonly string[]): DataNote[] {
   const [example] = names;
   return example === undefined ? [] : [{ kind, count: names.length, name: '', example }];
 }
@@ -128,7 +128,7 @@ export function codePointsOf(text: string): Uint32Array {
   let length = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.codePointAt(at)!;
-    if (code > LAST_SHORT_CODE) at += 1;
+    if (code > MAX_UTF16_UNIT_CODE) at += 1;
     codes[length++] = isSurrogate(code) ? REPLACEMENT : code;
   }
   return codes.subarray(0, length);
@@ -138,7 +138,7 @@ function isSurrogate(code: number): boolean {
   return code >= 0xd800 && code <= 0xdfff;
 }
 
-export function stringOf(codePoints: Uint32Array): string {
+export function stringOfCodePoints(codePoints: Uint32Array): string {
   return Array.from(codePoints, (code) => String.fromCodePoint(code)).join('');
 }
 
@@ -198,7 +198,7 @@ async function* decodedPieces(
       if (piece !== '') yield { piece: codePointsOf(piece), end };
     } catch (cause) {
       if (cause instanceof DataError) throw cause;
-      throw new DataError(`${file.name} ${damage(encoding, ` near byte ${at}`)}.`, {}, { cause });
+      throw new DataError(`${file.name} ${describeEncodingDamage(encoding, ` near byte ${at}`)}.`, {}, { cause });
     }
   }
 }

@@ -2,9 +2,9 @@
  * The layers of the language model on the CPU, for one token at a time. Keys and values of earlier
  * tokens are cached, so a token needs only two operations per parameter. A layer knows only its own
  * weights, so the layers of a model may be on several ranks. Layers have the same names as in
- * `networkLayers`.
+ * `gptNetworkLayers`.
  */
-import { EXPANSION, NORM_EPSILON, type NetworkSize } from './shapes.ts';
+import { FEED_FORWARD_EXPANSION, NORM_EPSILON, type GptNetworkSize } from './shapes.ts';
 
 /**
  * Computes the output of a layer for the token at `place` in the context window. Tokens come in the
@@ -26,7 +26,7 @@ export function embedToken(token: number, place: number, [table, positions]: Wei
  *
  * @param weights the layer's variables. They are read in every call.
  */
-export function tokenLayer(name: string, weights: Weights, size: NetworkSize): TokenLayer {
+export function tokenLayer(name: string, weights: Weights, size: GptNetworkSize): TokenLayer {
   if (name === 'norm') return (x) => normalize(x, weights[0]!);
   return name.endsWith('.attention') ? attention(weights, size) : feedForward(weights, size);
 }
@@ -45,22 +45,22 @@ export function tokenLogits(x: Float32Array, table: Float32Array, tokens: number
 }
 
 /** Replaces logits with the softmax of `scale` times the logits. */
-export function softmax(values: Float32Array, scale: number): void {
+export function softmaxInPlace(values: Float32Array, scale: number): void {
   const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i] = Math.exp((values[i]! - most) * scale);
   for (let i = 0; i < values.length; i++) values[i]! /= sum;
 }
 
-function feedForward([norm, expand, contract]: Weights, { width }: NetworkSize): TokenLayer {
+function feedForward([norm, expand, contract]: Weights, { width }: GptNetworkSize): TokenLayer {
   return (x) => {
-    const inner = product(normalize(x, norm!), expand!, EXPANSION * width);
+    const inner = product(normalize(x, norm!), expand!, FEED_FORWARD_EXPANSION * width);
     for (let k = 0; k < inner.length; k++) if (inner[k]! < 0) inner[k] = 0;
     return addTo(x, product(inner, contract!, width));
   };
 }
 
-function attention([norm, attend, project]: Weights, { width, heads, context }: NetworkSize): TokenLayer {
+function attention([norm, attend, project]: Weights, { width, heads, context }: GptNetworkSize): TokenLayer {
   const keys = new Float32Array(context * width);
   const values = new Float32Array(context * width);
   const depth = width / heads;
@@ -74,7 +74,7 @@ function attention([norm, attend, project]: Weights, { width, heads, context }: 
       for (let at = 0; at <= place; at++) {
         shares[at] = dot(all, head, keys, at * width + head, depth) / Math.sqrt(depth);
       }
-      softmax(shares, 1);
+      softmaxInPlace(shares, 1);
       for (let at = 0; at <= place; at++) {
         const share = shares[at]!;
         for (let i = 0; i < depth; i++) taken[head + i]! += share * values[at * width + head + i]!;

@@ -3,15 +3,15 @@
  * GPU would have little parallel work and a readback for each token.
  */
 import { createRng } from '../../util/rng.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { LAYER_WEIGHTS, shapesOf, type NetworkSize } from './shapes.ts';
-import { embedToken, softmax, tokenLayer, tokenLogits } from './tokenLayers.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { BLOCK_WEIGHT_NAMES, gptWeightShapes, type GptNetworkSize } from './shapes.ts';
+import { embedToken, softmaxInPlace, tokenLayer, tokenLogits } from './tokenLayers.ts';
 
 /**
  * Computes the logits of the token that follows `token`, which is at `place` in the context window.
  * Tokens come in the order of their places; a window begins again at place 0.
  */
-export type Forward = (token: number, place: number) => Float32Array | Promise<Float32Array>;
+export type TokenForward = (token: number, place: number) => Float32Array | Promise<Float32Array>;
 
 /**
  * Returns the forward pass of a whole network.
@@ -20,10 +20,10 @@ export type Forward = (token: number, place: number) => Float32Array | Promise<F
  *   correspond to tokens.
  * @param weights all variables of the network, one after the other.
  */
-export function forwardOf(size: NetworkSize, tokens: number, weights: Float32Array): Forward {
+export function createTokenForward(size: GptNetworkSize, tokens: number, weights: Float32Array): TokenForward {
   let at = 0;
-  const parts = shapesOf(size).map((shape) => weights.subarray(at, (at += sizeOf(shape))));
-  const perLayer = LAYER_WEIGHTS.length / 2;
+  const parts = gptWeightShapes(size).map((shape) => weights.subarray(at, (at += elementCountOf(shape))));
+  const perLayer = BLOCK_WEIGHT_NAMES.length / 2;
   const layers = Array.from({ length: 2 * size.layers }, (_, i) => {
     const name = `layer${(i >> 1) + 1}.${i % 2 === 0 ? 'attention' : 'feedForward'}`;
     return tokenLayer(name, parts.slice(2 + perLayer * i, 2 + perLayer * (i + 1)), size);
@@ -44,8 +44,8 @@ export function forwardOf(size: NetworkSize, tokens: number, weights: Float32Arr
  *   1, they become less likely. If it is 0, the most likely token is always chosen.
  */
 export async function* sampleTokens(
-  forward: Forward,
-  { context }: Pick<NetworkSize, 'context'>,
+  forward: TokenForward,
+  { context }: Pick<GptNetworkSize, 'context'>,
   prompt: ArrayLike<number>,
   { temperature, seed }: { temperature: number; seed: number },
 ): AsyncGenerator<number, never> {
@@ -79,7 +79,7 @@ export async function* sampleTokens(
 function draw(logits: Float32Array, temperature: number, chance: number): number {
   if (temperature === 0) return logits.indexOf(logits.reduce((a, b) => Math.max(a, b), -Infinity));
   const probabilities = logits.slice();
-  softmax(probabilities, 1 / temperature);
+  softmaxInPlace(probabilities, 1 / temperature);
   let rest = chance;
   for (let token = 0; token < probabilities.length; token++) {
     rest -= probabilities[token]!;

@@ -18,7 +18,7 @@ const MAX_CHARACTERS = 256;
 /** Number of words in one array. */
 const CHUNK = 4096;
 
-export class Words {
+export class WordCounts {
   /** How often each different word occurs. Words are numbered in order of appearance. */
   readonly counts: number[] = [];
   /** The words of the text by their numbers. The last array is filled up to {@link #filled}. */

@@ -81,7 +81,7 @@ export function sampleShape({ name, shape, rowLength }: StoredArray): readonly [
  * moments. For images, there is one set of moments for all pixels together. Returns `null` for
  * bytes, because their range is known.
  */
-export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
+export async function momentsOfArrays({ x, rows }: LabelledArrays): Promise<Moments[] | null> {
   if (x.type === 'u1') return null;
   const all = Array.from({ length: x.shape.length === 2 ? x.rowLength : 1 }, emptyMoments);
   const values = new Float64Array(x.rowLength);
@@ -93,12 +93,12 @@ export async function momentsOf({ x, rows }: LabelledArrays): Promise<Moments[] 
 }
 
 /**
- * Reads all held-out rows once and checks their numbers. {@link momentsOf} has already checked
- * training rows.
+ * Reads all held-out rows once and checks their numbers. {@link momentsOfArrays} has already
+ * checked training rows.
  *
  * @throws (rejects) DataError if a number is NaN or infinite. The error names the row and the byte.
  */
-export async function checkNumbers({ x, rows }: LabelledArrays): Promise<void> {
+export async function checkRowsAreFinite({ x, rows }: LabelledArrays): Promise<void> {
   if (!x.type.startsWith('f')) return;
   const values = new Float64Array(x.rowLength);
   for (const row of rows) await x.readRow(row, values);

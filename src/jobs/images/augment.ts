@@ -9,7 +9,7 @@ import { AUGMENT_NAMES, type AugmentName } from '../../spec/names.ts';
 import type { DataNote, PreviewPicture } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../util/rng.ts';
-import { sizeOf } from '../../util/shape.ts';
+import { elementCountOf } from '../../util/shape.ts';
 
 /** Makes the changes independent of the job's other random numbers. */
 const AUGMENT_WORD = 0xa063;
@@ -30,13 +30,13 @@ const CHANGES: Record<AugmentName, Change> = { flip, shift, colour };
  * `indices`. Each kind of change draws its own random numbers, so its effect does not depend on the
  * other kinds.
  */
-export function augmentation(
+export function createAugmentation(
   names: JobSpec['augment'],
   shape: Shape,
   seed: number,
 ): (inputs: Float32Array, indices: ArrayLike<number>, epoch: number) => void {
   const kinds = [...AUGMENT_NAMES.entries()].filter(([, name]) => names?.includes(name));
-  const length = sizeOf(shape);
+  const length = elementCountOf(shape);
   return (inputs, indices, epoch) => {
     for (const [kind, name] of kinds) {
       for (let i = 0; i < indices.length; i++) {
@@ -167,7 +167,7 @@ export function augmentedPreview(
   if (index === -1) return picture;
   const { pixels, height, width, channels } = picture;
   const inputs = Float32Array.from(pixels, (value) => value / 255);
-  augmentation(names, [height, width, channels], seed)(inputs, [index], 0);
+  createAugmentation(names, [height, width, channels], seed)(inputs, [index], 0);
   return { ...picture, pixels: Uint8Array.from(inputs, (value) => Math.round(255 * value)) };
 }
 

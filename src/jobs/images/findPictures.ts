@@ -4,14 +4,14 @@
 import {
   HEAD_BYTES,
   isDataInHiddenFolder,
-  isHidden,
+  isHiddenFile,
   isNoPicture,
   kindOfName,
   pictureFormat,
 } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
-import { canonical } from '../../formats/classNames.ts';
-import { folderOf } from '../fileNotes.ts';
+import { canonicalText } from '../../formats/classNames.ts';
+import { folderOfPath } from '../fileNotes.ts';
 import { readFiles, type StoredFile } from '../storedFile.ts';
 import type { DecodePicture } from '../../formats/decodePicture.ts';
 
@@ -41,8 +41,8 @@ export async function findPictures(
   given: readonly StoredFile[],
   decode: DecodePicture,
 ): Promise<FoundPictures> {
-  const files = given.map((file) => ({ ...file, path: canonical(file.path) }));
-  const visible = files.filter(({ path }) => !isHidden(path));
+  const files = given.map((file) => ({ ...file, path: canonicalText(file.path) }));
+  const visible = files.filter(({ path }) => !isHiddenFile(path));
   const formats = await formatsOf(visible);
   const unusual = visible.flatMap((file, at) => (formats[at] ? [{ ...file, format: formats[at] }] : []));
   const refused = new Set<string>();
@@ -94,12 +94,12 @@ async function formatsOf(files: readonly StoredFile[]): Promise<(string | null)[
 }
 
 function checkFolders(name: string, pictures: readonly StoredFile[], undecoded: FoundPictures['undecoded']): void {
-  const kept = new Set(pictures.map(({ path }) => folderOf(path)));
-  const lost = undecoded.find(({ path }) => !kept.has(folderOf(path)));
+  const kept = new Set(pictures.map(({ path }) => folderOfPath(path)));
+  const lost = undecoded.find(({ path }) => !kept.has(folderOfPath(path)));
   if (lost === undefined) return;
-  const own = undecoded.filter(({ path }) => folderOf(path) === folderOf(lost.path));
+  const own = undecoded.filter(({ path }) => folderOfPath(path) === folderOfPath(lost.path));
   throw new DataError(
     `${name}: this browser does not decode ${lost.format} pictures such as ${lost.path}, so the folder ` +
-      `${JSON.stringify(folderOf(lost.path))} would lose all of its ${own.length} pictures. Convert them to JPEG or PNG, or remove the folder.`,
+      `${JSON.stringify(folderOfPath(lost.path))} would lose all of its ${own.length} pictures. Convert them to JPEG or PNG, or remove the folder.`,
   );
 }

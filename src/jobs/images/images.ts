@@ -6,7 +6,14 @@ import type { JobSpec } from '../../spec/job.ts';
 import type { DataNote, ImagesPreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { ArrayDataset, checkNumbers, readLabels, sampleShape, momentsOf, type LabelledArrays } from './arrayDataset.ts';
+import {
+  ArrayDataset,
+  checkRowsAreFinite,
+  readLabels,
+  sampleShape,
+  momentsOfArrays,
+  type LabelledArrays,
+} from './arrayDataset.ts';
 import { augmentedPreview, augmentNotes, checkAugment } from './augment.ts';
 import type { Dataset } from '../dataset.ts';
 import { byFolder } from '../fileNotes.ts';
@@ -14,19 +21,19 @@ import type { StoredArray } from '../../formats/storedArray.ts';
 import { openIdx } from '../../formats/idx.ts';
 import { openNpz } from '../../formats/npz.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
-import { isHidden, kindOfName } from '../../spec/dataFiles.ts';
-import { bytesAt, type StoredFile } from '../storedFile.ts';
+import { isHiddenFile, kindOfName } from '../../spec/dataFiles.ts';
+import { byteSourceAt, type StoredFile } from '../storedFile.ts';
 import { findPictures } from './findPictures.ts';
 import { decodePicture, type DecodePicture } from '../../formats/decodePicture.ts';
 import { openZip } from '../../formats/zip.ts';
 import { checkEntry } from '../../formats/zipEntry.ts';
-import { checkImages, inOrder } from './imagesAgreement.ts';
-import { classFolders, countsOf, type ClassFolders } from './pictureFolders.ts';
+import { checkImageClasses, inOrder } from './imagesAgreement.ts';
+import { classFolders, pictureCountsByClass, type ClassFolders } from './pictureFolders.ts';
 import { PictureDataset } from './pictureDataset.ts';
-import { Pictures } from './pictures.ts';
+import { PictureFiles } from './pictures.ts';
 import { pictureWorkers } from './pictureWorkers.ts';
 import { readPicturesWith } from './readPictures.ts';
-import { checkSingles, notHeldOut, trainTestSplit } from '../trainTestSplit.ts';
+import { checkClassesCanSplit, notHeldOut, trainTestSplit } from '../trainTestSplit.ts';
 
 /** Number of pictures in a preview. */
 const SHOWN = 12;
@@ -89,7 +96,7 @@ export async function openImages(
   job: ImagesJob,
   { isShard = false, ...options }: OpenOptions = {},
 ): Promise<OpenedImages> {
-  const files = given.filter(({ path }) => !isHidden(path));
+  const files = given.filter(({ path }) => !isHiddenFile(path));
   // If there are both pictures and an archive, the archive is ignored, because the pictures were
   // usually unpacked from it.
   const isUnpacked = files.some(({ path }) => ['idx', 'picture'].includes(kindOfName(path) ?? ''));
@@ -107,10 +114,10 @@ export async function openImages(
     return ofArrays(await npzPairs(archive.path, await archive.blob()), job, isShard);
   }
   const stored = archive === undefined ? given : await entriesOf(archive);
-  const idx = stored.filter(({ path }) => kindOfName(path) === 'idx' && !isHidden(path));
+  const idx = stored.filter(({ path }) => kindOfName(path) === 'idx' && !isHiddenFile(path));
   if (idx.length > 0) {
     const pairs = await idxPairs(await Promise.all(idx.map(async ({ path, blob }) => new File([await blob()], path))));
-    const ignored = stored.filter((one) => !idx.includes(one) && !isHidden(one.path));
+    const ignored = stored.filter((one) => !idx.includes(one) && !isHiddenFile(one.path));
     return ofArrays(
       pairs,
       job,
@@ -127,7 +134,7 @@ export async function openImages(
 
 async function entriesOf({ path: name, place }: StoredFile): Promise<StoredFile[]> {
   if (place.in === 'zip') throw new UsageError(`${name} is a zip file inside another zip file.`);
-  const entries = await openZip(name, bytesAt(place));
+  const entries = await openZip(name, byteSourceAt(place));
   return entries.map(({ facts, ...entry }) => ({
     ...entry,
     version: facts.crc,
@@ -221,21 +228,21 @@ async function ofArrays(
   if (test.rows.length === 0)
     throw new DataError(`${test.x.name} has no samples for evaluation. Add samples, or remove the file or array.`);
   const counts = countsOfLabels([train, test]);
-  checkImages(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
+  checkImageClasses(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
   if (!isShard) checkHeldOut(all, test);
-  if (!isShard && held === null) checkSingles(given.x.name, [...counts.values()]);
+  if (!isShard && held === null) checkClassesCanSplit(given.x.name, [...counts.values()]);
   const classes = inOrder([...counts.keys()].map(String), true);
   const known = new Set(all.y);
   const tested = new Set(Array.from(test.rows, (row) => test.y[row]!));
   const untrained = classes.filter((label) => !known.has(Number(label)));
-  await checkNumbers(test);
+  await checkRowsAreFinite(test);
   const facts: ImagesFacts = {
     kind: 'images',
     shape,
     isNumbered: true,
     classes,
     untrained,
-    moments: await momentsOf(train),
+    moments: await momentsOfArrays(train),
   };
   const trained = new ArrayDataset(train, facts);
   const isPicture = given.x.shape.length > 2 && shape[2] !== 2;
@@ -327,15 +334,15 @@ async function ofPictures(
   for (const { place } of folders.pictures) if (place.in === 'zip') checkEntry(place.entry);
   const classes = [...folders.classes];
   checkEnough(name, folders.pictures.length, isShard);
-  checkImages(name, { isNumbered: false, classes }, isShard);
-  const perClass = countsOf(folders);
+  checkImageClasses(name, { isNumbered: false, classes }, isShard);
+  const perClass = pictureCountsByClass(folders);
   if (!isShard && !folders.isSplit)
-    checkSingles(
+    checkClassesCanSplit(
       name,
       perClass.map(({ count }) => count),
     );
   const readAll = decode === undefined ? pictureWorkers : readPicturesWith(decode);
-  const pictures = new Pictures(folders, { side, channels }, readAll, onundecoded);
+  const pictures = new PictureFiles(folders, { side, channels }, readAll, onundecoded);
   const shown = await pictures.preview(
     firsts(
       folders.pictures.map(({ label }) => label),

@@ -4,7 +4,7 @@
  */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { checkTwins, twinOf } from '../../formats/classNames.ts';
+import { checkNoConfusableClasses, confusableNameOf } from '../../formats/classNames.ts';
 import { mergeMoments } from '../../formats/moments.ts';
 
 const MAX_CLASSES = 1000;
@@ -22,13 +22,14 @@ export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] 
  * @param isShard whether the images are the shard of one tab. If so, one class is enough.
  * @throws DataError if there are too few or too many classes.
  */
-export function checkImages(
+export function checkImageClasses(
   name: string,
   { isNumbered, classes }: Pick<ImagesFacts, 'isNumbered' | 'classes'>,
   isShard = false,
 ): void {
   const { length } = classes;
-  if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES) return isNumbered ? undefined : checkTwins(name, classes);
+  if (length >= (isShard ? 1 : 2) && length <= MAX_CLASSES)
+    return isNumbered ? undefined : checkNoConfusableClasses(name, classes);
   if (isNumbered) {
     throw new DataError(
       `${name}: the number of different labels is ${length}, but it must be 2 to ${MAX_CLASSES}. Correct the labels.`,
@@ -41,16 +42,16 @@ export function checkImages(
 }
 
 /** Returns a key. The facts of images with equal keys can be merged. */
-export function keyOfImages({ shape, isNumbered, moments }: ImagesFacts): string {
+export function keyOfImagesFacts({ shape, isNumbered, moments }: ImagesFacts): string {
   return JSON.stringify([shape, isNumbered, moments?.length ?? null]);
 }
 
 /**
- * Merges facts with the same {@link keyOfImages}. The result does not depend on their order. If no
- * tab has training samples of a class, the run does not have this class. Then {@link
+ * Merges facts with the same {@link keyOfImagesFacts}. The result does not depend on their order.
+ * If no tab has training samples of a class, the run does not have this class. Then {@link
  * whyImagesDoNotFit} rejects tabs with held-out samples of this class.
  */
-export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
+export function mergeImagesFacts(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;
   return {
     kind: 'images',
@@ -69,15 +70,15 @@ export function joinImages(parts: readonly ImagesFacts[]): ImagesFacts {
  * Returns the reason why images do not match the facts that ranks agreed on, or `null` if they
  * match.
  */
-export function whyImagesDoNotFit(agreed: ImagesFacts, own: ImagesFacts): string | null {
-  if (keyOfImages(agreed) !== keyOfImages(own))
+export function whyImagesDifferFromFacts(agreed: ImagesFacts, own: ImagesFacts): string | null {
+  if (keyOfImagesFacts(agreed) !== keyOfImagesFacts(own))
     return `its samples are ${describe(own)}, but those of the other ranks are ${describe(agreed)}`;
   const stranger = own.classes.find((one) => !agreed.classes.includes(one));
   if (stranger === undefined) return null;
   const what = own.untrained.includes(stranger)
     ? 'it has held-out samples of the class'
     : 'it has samples of the class';
-  const twin = twinOf(stranger, agreed.classes);
+  const twin = confusableNameOf(stranger, agreed.classes);
   return `${what} ${JSON.stringify(stranger)}, but the run ${twin === null ? 'does not have this class' : `has the class ${JSON.stringify(twin)}`}`;
 }
 

@@ -4,12 +4,12 @@
  */
 import { ImageDataset, type Dataset } from '../dataset.ts';
 import { openIdx } from '../../formats/idx.ts';
-import type { FileSource, FoundFile } from '../fileSource.ts';
+import type { DataFileSource, FoundFile } from '../fileSource.ts';
 import {
   MNIST_DIMENSIONS,
   MNIST_PARTS,
   MNIST_SPLITS,
-  mnistNamesOf,
+  possibleMnistFileNames,
   type MnistPart,
   type MnistSplit,
 } from '../../spec/mnistFiles.ts';
@@ -31,13 +31,13 @@ const TRAIN_PERCENT = 80;
  * @throws (rejects) DataError if there is no pair, or a pair is incomplete or invalid. The error
  *   names the file and says what was expected and what to do.
  */
-export async function loadMnist(source: FileSource): Promise<{ train: Dataset; test: Dataset }> {
+export async function loadMnist(source: DataFileSource): Promise<{ train: Dataset; test: Dataset }> {
   const [train, test] = [await loadPair(source, 'train'), await loadPair(source, 't10k')];
   if (train !== null && test !== null) return { train, test };
   const only = train ?? test;
   if (only === null) {
     const wanted = MNIST_SPLITS.map((split) => {
-      return MNIST_PARTS.map((part) => mnistNamesOf(split, part)[0]!).join(' and ');
+      return MNIST_PARTS.map((part) => possibleMnistFileNames(split, part)[0]!).join(' and ');
     });
     throw new DataError(
       `There are no MNIST files ${source.where}. Provide at least one pair: ${wanted.join(', or ')} (with or without .gz). Found: ` +
@@ -53,15 +53,15 @@ export async function loadMnist(source: FileSource): Promise<{ train: Dataset; t
 }
 
 /** Loads the images and labels of a split. Returns `null` if neither file exists. */
-async function loadPair(source: FileSource, split: MnistSplit): Promise<ImageDataset | null> {
-  const images = await source.find(mnistNamesOf(split, 'images'));
-  const labels = await source.find(mnistNamesOf(split, 'labels'));
+async function loadPair(source: DataFileSource, split: MnistSplit): Promise<ImageDataset | null> {
+  const images = await source.find(possibleMnistFileNames(split, 'images'));
+  const labels = await source.find(possibleMnistFileNames(split, 'labels'));
   if (images === null && labels === null) return null;
   if (images === null || labels === null) {
     const part = images === null ? 'images' : 'labels';
     throw new DataError(
       `${(images ?? labels)!.name} was found, but its ${part} were not found ${source.where}. Add one of these files: ` +
-        `${mnistNamesOf(split, part).join(', ')}.`,
+        `${possibleMnistFileNames(split, part).join(', ')}.`,
     );
   }
   const pixels = await readBytes(images, 'images');

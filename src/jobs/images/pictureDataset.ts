@@ -2,7 +2,7 @@
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
 import { checkRead, sampleLength, type Dataset, type FileContents, type Labels } from '../dataset.ts';
 import type { FilePlace } from '../storedFile.ts';
-import type { Pictures } from './pictures.ts';
+import type { PictureFiles } from './pictures.ts';
 
 /** Selected pictures as samples. Pixels 0 .. 255 are read as 0.0 .. 1.0. */
 export class PictureDataset implements Dataset {
@@ -14,13 +14,13 @@ export class PictureDataset implements Dataset {
   readonly digest: string;
   readonly ahead: number;
   readonly contents: FileContents;
-  readonly #pictures: Pictures;
+  readonly #pictures: PictureFiles;
   readonly #chosen: Uint32Array;
   /** The label of each class of `folders.classes` in this dataset. */
   readonly #labels: readonly number[];
 
   /** @param facts facts whose classes include all classes of the pictures. */
-  constructor(pictures: Pictures, chosen: Uint32Array, facts: ImagesFacts) {
+  constructor(pictures: PictureFiles, chosen: Uint32Array, facts: ImagesFacts) {
     const { classes } = facts;
     const { side, channels } = pictures.size;
     this.size = chosen.length;

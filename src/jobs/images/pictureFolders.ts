@@ -1,10 +1,10 @@
 /** Finds the classes of pictures in folders. The name of a folder is the class of its pictures. */
 import type { DataNote, PreviewClass } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import { byFolder, folderOf } from '../fileNotes.ts';
+import { byFolder, folderOfPath } from '../fileNotes.ts';
 import type { StoredFile } from '../storedFile.ts';
 import type { FoundPictures } from './findPictures.ts';
-import { trainTestSplit, type Split } from '../trainTestSplit.ts';
+import { trainTestSplit, type TrainTestSplit } from '../trainTestSplit.ts';
 
 /**
  * Maximum size of a picture file, in bytes. The limit is needed because a small zip file may claim
@@ -12,7 +12,7 @@ import { trainTestSplit, type Split } from '../trainTestSplit.ts';
  */
 const MAX_PICTURE_BYTES = 64 * 1024 * 1024;
 
-export interface Picture extends StoredFile {
+export interface LabelledPicture extends StoredFile {
   label: number;
 }
 
@@ -20,16 +20,16 @@ export interface ClassFolders {
   classes: readonly string[];
   /** Classes that only occur among held-out pictures. */
   untrained: readonly string[];
-  pictures: readonly Picture[];
+  pictures: readonly LabelledPicture[];
   /** Whether the names of folders define the split. */
   isSplit: boolean;
   /** Indices into `pictures`. */
-  split: Split;
+  split: TrainTestSplit;
   /** Files that are not pictures, and pictures without a class. */
   notes: readonly DataNote[];
 }
 
-type Part = keyof Split;
+type Part = keyof TrainTestSplit;
 
 /** A picture and its position in the folders. */
 interface Placed extends StoredFile {
@@ -141,7 +141,7 @@ export function classFolders(
  * `cats/images/1.png`; otherwise `null`.
  */
 function inEach(pictures: readonly StoredFile[]): string | null {
-  const folders = new Set(pictures.map(({ path }) => folderOf(path)));
+  const folders = new Set(pictures.map(({ path }) => folderOfPath(path)));
   const names = new Set([...folders].map((folder) => folder.split('/').at(-1)!));
   const [inner = ''] = names;
   const isBetween = [...folders].every((folder) => partOf([folder.split('/').at(-2) ?? 'train']) === null);
@@ -261,7 +261,7 @@ function strangerIn(name: string, found: readonly Sample[], trained: ReadonlySet
   );
 }
 
-export function countsOf({ classes, pictures }: ClassFolders): PreviewClass[] {
+export function pictureCountsByClass({ classes, pictures }: ClassFolders): PreviewClass[] {
   const counts = classes.map((name) => ({ name, count: 0 }));
   for (const { label } of pictures) counts[label]!.count++;
   return counts;

@@ -59,7 +59,7 @@ export class PictureStore {
       const file = await openInWorker(directory, hashState([new TextEncoder().encode(name + decoder)]), true);
       // Another worker may do the same at the same time.
       await removeOld(directory, Date.now() - KEPT_MS, mostBytes).catch(() => {});
-      if (isFast(file, () => performance.now())) return new PictureStore(file, bytes, mostBytes);
+      if (isPictureStoreFast(file, () => performance.now())) return new PictureStore(file, bytes, mostBytes);
       file.close();
       return null;
     } catch {
@@ -110,7 +110,7 @@ const [TICKS, MOST_TOGETHER] = [4, 1000];
  *
  * @param now returns the time in milliseconds.
  */
-export function isFast(file: Pick<SyncAccessHandle, 'read'>, now: () => number): boolean {
+export function isPictureStoreFast(file: Pick<SyncAccessHandle, 'read'>, now: () => number): boolean {
   const from = now();
   let fastest = Infinity;
   for (let i = 0; i < PROBES && now() - from < MEASURED_MS; i++) fastest = Math.min(fastest, timeOfAccess(file, now));

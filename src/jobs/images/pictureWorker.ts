@@ -2,7 +2,7 @@
  * Worker that reads and decodes pictures, so that the thread that trains need not wait. It stores
  * decoded pictures.
  */
-import { messageOf } from '../../util/errors.ts';
+import { errorMessageOf } from '../../util/errors.ts';
 import { PictureStore } from './pictureStore.ts';
 import type { FromPictureWorker, ToPictureWorker } from './pictureWorkers.ts';
 import { readPictures, type PictureRequest, type ReadPicture } from './readPictures.ts';
@@ -25,7 +25,7 @@ globalThis.onmessage = ({ data: { id, request } }: MessageEvent<ToPictureWorker>
         pictures.flatMap((one) => ('pixels' in one ? [one.pixels.buffer] : [])),
       );
     } catch (error) {
-      post({ id, problem: messageOf(error) });
+      post({ id, problem: errorMessageOf(error) });
     }
   });
   [beforeLatest, latest] = [latest, answered];

@@ -8,7 +8,7 @@ import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import type { FileContents } from '../dataset.ts';
 import { keptBytes } from '../sampleMemory.ts';
-import { arrived, sharedRange, type FilePlace } from '../storedFile.ts';
+import { placeOnceArrived, sharedRange, type FilePlace } from '../storedFile.ts';
 import type { ClassFolders } from './pictureFolders.ts';
 import type { PictureRequest, ReadPicture, ReadPictures } from './readPictures.ts';
 
@@ -24,7 +24,7 @@ const CHUNK = { pictures: 64, bytes: 16 * 1024 * 1024, decodedBytes: 4 * 1024 * 
 /** Number of requests that are under way ahead of the run. */
 const REQUESTS = 3;
 
-export class Pictures implements FileContents {
+export class PictureFiles implements FileContents {
   /** CRC-32 of each file that was read. The keys are indices into `folders.pictures`. */
   readonly crcs = new Map<number, number>();
   readonly size: PictureSize;
@@ -231,7 +231,7 @@ export class Pictures implements FileContents {
   /** Reads pictures as soon as their bytes are here. */
   async #readArrived({ files, ...request }: PictureRequest): Promise<ReadPicture[]> {
     if (files.every(({ place }) => sharedRange(place) === null)) return this.#readAll({ files, ...request });
-    const here = files.map(async (file) => ({ ...file, place: await arrived(file.place) }));
+    const here = files.map(async (file) => ({ ...file, place: await placeOnceArrived(file.place) }));
     return this.#readAll({ files: await Promise.all(here), ...request });
   }
 }

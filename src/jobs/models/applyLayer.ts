@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { conv2d, type Conv2dOptions } from '../../gpu/kernels/conv2d/conv2d.ts';
 import { layerNorm } from '../../gpu/kernels/layerNorm.ts';
 import { linear } from '../../gpu/kernels/linear.ts';
-import type { Activation } from '../../gpu/kernels/matMul/epilogue.ts';
+import type { MatMulActivation } from '../../gpu/kernels/matMul/epilogue.ts';
 import { usesOwnKernels } from '../../gpu/kernels/registry.ts';
 
 /**
@@ -15,7 +15,7 @@ import { usesOwnKernels } from '../../gpu/kernels/registry.ts';
  * @param inputs the layer's inputs, float32 [batch, ...]
  * @returns float32 [batch, ...]
  */
-export function applyLayer(layer: tf.layers.Layer, inputs: readonly tf.Tensor[]): tf.Tensor {
+export function applyLayerForTraining(layer: tf.layers.Layer, inputs: readonly tf.Tensor[]): tf.Tensor {
   const [x] = inputs as [tf.Tensor, ...tf.Tensor[]];
   const own = x.dtype === 'float32' ? applyOwn(layer, x) : null;
   return own ?? (layer.apply(inputs.length === 1 ? x : [...inputs], { training: true }) as tf.Tensor);
@@ -44,7 +44,7 @@ interface LayerConfig {
 }
 
 /** Activations that the kernel of a dense layer applies itself, by TensorFlow.js's names. */
-const FUSED: ReadonlyMap<string, Activation | undefined> = new Map([
+const FUSED: ReadonlyMap<string, MatMulActivation | undefined> = new Map([
   ['linear', undefined],
   ['relu', 'relu'],
   ['gelu', 'geluErf'],

@@ -1,9 +1,9 @@
 /** Builds the TensorFlow.js layers of a job's custom model. */
 import * as tf from '@tensorflow/tfjs';
-import { sentenceOf } from '../../spec/fields.ts';
+import { fieldProblemSentence } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { Layer } from '../../spec/layers.ts';
-import { endsInSoftmax, whyModelDoesNotFit, sourcesOf, type Topology } from '../../spec/topology.ts';
+import type { LayerSpec } from '../../spec/layers.ts';
+import { endsInSoftmax, whyModelDoesNotFitSamples, layerSourcesOf, type ModelTopology } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { Dataset } from '../dataset.ts';
 
@@ -16,8 +16,8 @@ export type ModelSamples = Pick<Dataset, 'inputShape' | 'classes' | 'labelUnit'>
  */
 export function modelProblem(model: JobSpec['model'], { inputShape, classes, labelUnit }: ModelSamples): string | null {
   if (typeof model === 'string') return null;
-  const problem = whyModelDoesNotFit(model, 'the samples', inputShape, classes);
-  if (problem !== null) return `${sentenceOf({ ...problem, path: ['model', ...problem.path] })}.`;
+  const problem = whyModelDoesNotFitSamples(model, 'the samples', inputShape, classes);
+  if (problem !== null) return `${fieldProblemSentence({ ...problem, path: ['model', ...problem.path] })}.`;
   if (labelUnit === undefined || !endsInSoftmax(model)) return null;
   return 'The model ends in a softmax, but the target is an amount. Remove the softmax.';
 }
@@ -26,7 +26,7 @@ export function modelProblem(model: JobSpec['model'], { inputShape, classes, lab
  * Layers in the order of computation. For each layer, `sources` lists the indices of the layers
  * whose outputs are its inputs. For the first layer, this list is empty.
  */
-export interface Plan {
+export interface LayerPlan {
   layers: tf.layers.Layer[];
   sources: readonly (readonly number[])[];
 }
@@ -37,21 +37,21 @@ export interface Plan {
  *
  * @throws UsageError if inputs or outputs do not match the data.
  */
-export function buildCustomLayers(topology: Topology, samples: ModelSamples): Plan {
+export function buildCustomLayers(topology: ModelTopology, samples: ModelSamples): LayerPlan {
   const problem = modelProblem(topology, samples);
   if (problem !== null) throw new UsageError(problem);
-  const sources = sourcesOf(topology);
+  const sources = layerSourcesOf(topology);
   if (!endsInSoftmax(topology)) return { layers: topology.config.layers.map(toLayer), sources };
   const before = topology.config.layers.slice(0, -1).map(toLayer);
   const last = topology.config.layers.at(-1)!;
   // The layer before the softmax becomes the output of the model. It is the only layer whose output
   // is not an input of another layer.
   if (last.class_name === 'Softmax') return { layers: before, sources: sources.slice(0, -1) };
-  const linear = toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as Layer);
+  const linear = toLayer({ ...last, config: { ...last.config, activation: 'linear' } } as LayerSpec);
   return { layers: [...before, linear], sources };
 }
 
-function toLayer({ class_name: className, config }: Layer): tf.layers.Layer {
+function toLayer({ class_name: className, config }: LayerSpec): tf.layers.Layer {
   const { classNameMap } = tf.serialization.SerializationMap.getMap();
   const [Class, fromConfig] = classNameMap[className]!;
   // Kernels are initialized afterwards, so the cheapest initializer (zeros) is used here. The

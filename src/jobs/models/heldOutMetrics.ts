@@ -2,7 +2,7 @@
  * Metrics of held-out samples, in addition to their loss. They are computed from sums over the
  * samples of all ranks, so the result does not depend on how samples are distributed over ranks.
  */
-import { metricsOf, type Measures, type MetricName, type Metrics } from '../../spec/measures.ts';
+import { metricNamesOfJob, type LossAndMetrics, type MetricName, type MetricValues } from '../../spec/measures.ts';
 import { UsageError } from '../../util/errors.ts';
 
 /** The k of `top-3`. */
@@ -18,7 +18,7 @@ export interface HeldOutMetrics {
   /** Number of sums that are added over all ranks. */
   readonly sums: number;
   /** Computes the metrics from the sums over all held-out samples. */
-  toMetrics(sums: readonly number[], samples: number): Metrics;
+  toMetrics(sums: readonly number[], samples: number): MetricValues;
 }
 
 /**
@@ -26,17 +26,17 @@ export interface HeldOutMetrics {
  * otherwise none. `top-3` is the share of samples whose label is one of the {@link FIRST_CLASSES}
  * most likely classes.
  */
-export function classMetrics(job: Pick<Measures, 'metrics'>): HeldOutMetrics {
-  if (!metricsOf(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };
+export function classificationMetrics(job: Pick<LossAndMetrics, 'metrics'>): HeldOutMetrics {
+  if (!metricNamesOfJob(job, 'classification').includes('top-3')) return { sums: 0, toMetrics: () => ({}) };
   return { sums: 1, toMetrics: ([among], samples) => ({ 'top-3': among! / samples }) };
 }
 
 /**
- * Returns the metrics of a regression. They are computed from {@link amountSums}.
+ * Returns the metrics of a regression. They are computed from {@link regressionSums}.
  *
  * @param unit converts differences of labels to differences of amounts, see `Dataset.labelUnit`.
  */
-export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): HeldOutMetrics {
+export function regressionMetrics(job: Pick<LossAndMetrics, 'metrics'>, unit: number): HeldOutMetrics {
   const metric = (name: MetricName, sums: readonly number[], samples: number): number => {
     const [squares, distances, amounts, amountSquares] = sums as [number, number, number, number];
     switch (name) {
@@ -56,7 +56,7 @@ export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): Hel
         return name satisfies never;
     }
   };
-  const names = metricsOf(job, 'regression');
+  const names = metricNamesOfJob(job, 'regression');
   return {
     sums: 4,
     toMetrics: (sums, samples) => Object.fromEntries(names.map((name) => [name, metric(name, sums, samples)])),
@@ -69,7 +69,7 @@ export function amountMetrics(job: Pick<Measures, 'metrics'>, unit: number): Hel
  *
  * @param outputs, amounts, weights [rows]
  */
-export function amountSums(
+export function regressionSums(
   outputs: ArrayLike<number>,
   amounts: ArrayLike<number>,
   weights: ArrayLike<number>,

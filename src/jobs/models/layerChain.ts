@@ -3,16 +3,16 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { JobSpec } from '../../spec/job.ts';
-import { endsOf } from '../../spec/topology.ts';
+import { inputAndOutputShapes } from '../../spec/topology.ts';
 import { mixSeed } from '../../util/rng.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { applyLayer } from './applyLayer.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { applyLayerForTraining } from './applyLayer.ts';
 import type { ModelSamples } from './customLayers.ts';
 import type { ModelLayer } from './modelLayer.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
-import { initialize, isDropout, planOf, weightName, type DropoutPlace } from './models.ts';
+import { initializeVariable, isDropout, layerPlanOf, weightName, type DropoutPlace } from './models.ts';
 
-export interface ModelChain {
+export interface ChainModelLayers {
   layers: ModelLayer[];
   dropout: DropoutPlace[];
 }
@@ -22,12 +22,12 @@ export interface ModelChain {
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): ModelChain {
-  const inputShape = typeof job.model === 'string' ? [...data.inputShape] : [...endsOf(job.model).input];
+export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): ChainModelLayers {
+  const inputShape = typeof job.model === 'string' ? [...data.inputShape] : [...inputAndOutputShapes(job.model).input];
   let shape: (number | null)[] = [null, ...inputShape];
   let variables = 0;
   const dropout: DropoutPlace[] = [];
-  const layers = planOf(job, data)
+  const layers = layerPlanOf(job, data)
     .layers.filter((layer) => layer.getClassName() !== 'InputLayer')
     .map((layer, i): ModelLayer => {
       const place = isDropout(layer) ? dropout.length : null;
@@ -41,18 +41,18 @@ export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
       return {
         name: layer.name,
         outputShape,
-        size: entries.reduce((sum, { shape: each }) => sum + sizeOf(each), 0),
+        size: entries.reduce((sum, { shape: each }) => sum + elementCountOf(each), 0),
         entries,
         build: () => {
           layer.build([...input]);
           layer.built = true;
           const built = variablesOf(layer);
-          for (const [at, variable] of built.entries()) initialize(variable, mixSeed(job.seed, first + at));
+          for (const [at, variable] of built.entries()) initializeVariable(variable, mixSeed(job.seed, first + at));
           return built;
         },
         apply: (x, { mask }) => {
           const given = i === 0 ? x.reshape([-1, ...inputShape]) : x;
-          if (place === null) return applyLayer(layer, [given]);
+          if (place === null) return applyLayerForTraining(layer, [given]);
           const factors = mask?.(place);
           return factors ? given.mul(factors) : given;
         },

@@ -4,10 +4,10 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
-import type { AmountLoss, LossName } from '../../spec/measures.ts';
+import type { RegressionLossName, JobLossName } from '../../spec/measures.ts';
 
 /** Loss functions of the difference between output and target amount. */
-const COSTS: Record<AmountLoss, (distance: tf.Tensor) => tf.Tensor> = {
+const COSTS: Record<RegressionLossName, (distance: tf.Tensor) => tf.Tensor> = {
   'mean-squared-error': (distance) => tf.mul(distance, distance),
   // `tf.abs` is not used, because its gradient at distance 0 is -1. The gradient of this product is
   // 0 there, as in PyTorch's L1Loss.
@@ -30,7 +30,7 @@ type LossSum = (outputs: tf.Tensor2D, labels: tf.Tensor1D, weights: tf.Tensor1D)
  * Returns the loss function `name`. Its result is the sum over samples of weight * loss. For the
  * mean, divide it by the sum of the weights of all ranks.
  */
-export function lossSumOf(name: LossName): LossSum {
+export function lossSumOf(name: JobLossName): LossSum {
   if (name === 'cross-entropy') return crossEntropySum;
   const cost = COSTS[name];
   return (outputs, amounts, weights) =>

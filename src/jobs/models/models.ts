@@ -4,14 +4,14 @@
  * so they are the same on every backend and machine.
  */
 import * as tf from '@tensorflow/tfjs';
-import type { JobSpec, ModelName } from '../../spec/job.ts';
-import { endsOf } from '../../spec/topology.ts';
+import type { JobSpec, BuiltInModelName } from '../../spec/job.ts';
+import { inputAndOutputShapes } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { applyLayer } from './applyLayer.ts';
-import { buildCustomLayers, type ModelSamples, type Plan } from './customLayers.ts';
-import type { Topology } from '../../formats/weights/weightsFile.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { applyLayerForTraining } from './applyLayer.ts';
+import { buildCustomLayers, type ModelSamples, type LayerPlan } from './customLayers.ts';
+import type { KerasTopology } from '../../formats/weights/weightsFile.ts';
 
 /** Number of filters of the cnn's two convolutions. */
 const CNN_FILTERS = [8, 16] as const;
@@ -38,7 +38,7 @@ export interface KeptModel {
    * The layers in Keras's format, so that other programs can load the model. `null` if the model is
    * not made of layers.
    */
-  readonly topology: Topology | null;
+  readonly topology: KerasTopology | null;
 }
 
 export interface DropoutPlace {
@@ -75,7 +75,7 @@ export interface JobModel extends KeptModel {
  */
 export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
-  const { layers, sources } = planOf(job, data);
+  const { layers, sources } = layerPlanOf(job, data);
   const model = own?.class_name === 'Functional' ? functional(layers, sources) : tf.sequential({ layers });
   const variables: tf.Variable[] = [];
   const names: string[] = [];
@@ -84,16 +84,16 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
       // The read() of a LayerVariable returns the tf.Variable itself. The training loop of
       // TensorFlow.js relies on this, too.
       const variable = weight.read() as tf.Variable;
-      initialize(variable, mixSeed(job.seed, variables.length));
+      initializeVariable(variable, mixSeed(job.seed, variables.length));
       variables.push(variable);
       names.push(weightName(layer, weight));
     }
   }
-  const inputShape = own === null ? data.inputShape : endsOf(own).input;
+  const inputShape = own === null ? data.inputShape : inputAndOutputShapes(own).input;
   return {
     variables,
     names,
-    topology: own ?? (model.toJSON(null, false) as unknown as Topology),
+    topology: own ?? (model.toJSON(null, false) as unknown as KerasTopology),
     dropout: layers
       .filter(isDropout)
       .map((layer) => ({ rate: layer.rate, shape: layer.outputShape.slice(1) as number[] })),
@@ -123,17 +123,17 @@ export function weightName(layer: tf.layers.Layer, weight: { originalName: strin
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function planOf({ model, hidden }: Pick<JobSpec, 'model' | 'hidden'>, data: ModelSamples): Plan {
+export function layerPlanOf({ model, hidden }: Pick<JobSpec, 'model' | 'hidden'>, data: ModelSamples): LayerPlan {
   return typeof model === 'string' ? chainOf(layersOf(model, hidden, data)) : buildCustomLayers(model, data);
 }
 
 /** Returns a plan in which the input of each layer is the output of the layer before it. */
-function chainOf(layers: tf.layers.Layer[]): Plan {
+function chainOf(layers: tf.layers.Layer[]): LayerPlan {
   return { layers, sources: layers.map((_, i) => (i === 0 ? [] : [i - 1])) };
 }
 
 /** Builds a graph of layers. The first layer is the input layer. */
-function functional([first, ...others]: readonly tf.layers.Layer[], sources: Plan['sources']): tf.LayersModel {
+function functional([first, ...others]: readonly tf.layers.Layer[], sources: LayerPlan['sources']): tf.LayersModel {
   const given = [first!.output as tf.SymbolicTensor];
   for (const [i, layer] of others.entries()) {
     const taken = sources[i + 1]!.map((source) => given[source]!);
@@ -151,7 +151,7 @@ function compute(layer: tf.layers.Layer, taken: tf.Tensor[], masks: tf.Tensor[] 
   const [x] = taken as [tf.Tensor, ...tf.Tensor[]];
   if (layer.getClassName() === 'InputLayer') return x;
   if (isDropout(layer)) return masks === null ? x : x.mul(masks.shift()!);
-  return applyLayer(layer, taken);
+  return applyLayerForTraining(layer, taken);
 }
 
 export interface DropoutLayer extends tf.layers.Layer {
@@ -168,7 +168,7 @@ export function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';
 }
 
-function layersOf(name: ModelName, hidden: number, data: ModelSamples): tf.layers.Layer[] {
+function layersOf(name: BuiltInModelName, hidden: number, data: ModelSamples): tf.layers.Layer[] {
   const inputShape = [...data.inputShape];
   const { classes } = data;
   switch (name) {
@@ -209,10 +209,10 @@ function convolution(filters: number) {
  * sqrt(6 / (fan in + fan out)). Other variables keep their initial values; for a bias, this is
  * zero.
  */
-export function initialize(variable: tf.Variable, seed: number): void {
+export function initializeVariable(variable: tf.Variable, seed: number): void {
   const { shape } = variable;
   if (shape.length < 2) return;
-  const field = sizeOf(shape.slice(0, -2));
+  const field = elementCountOf(shape.slice(0, -2));
   const limit = Math.sqrt(6 / (field * (shape.at(-2)! + shape.at(-1)!)));
   const rng = createRng(seed);
   const values = Float32Array.from({ length: variable.size }, () => (2 * rng.next() - 1) * limit);

@@ -1,8 +1,8 @@
 /** Collects the numbers of a column. Numbers with different units are collected separately. */
 import type { DecimalMark } from '../../spec/preview.ts';
-import { isGrouped, valueOf, type Amount } from '../../formats/numbers.ts';
+import { mayBeGroupedNumber, numberWithoutUnit, type NumberWithUnit } from '../../formats/numbers.ts';
 import { isShare, nameOfUnit } from '../../formats/units.ts';
-import { MAX_NUMBER } from '../../formats/moments.ts';
+import { MAX_DATA_NUMBER } from '../../formats/moments.ts';
 
 /** The character code of the digit 0. */
 const ZERO = 0x30;
@@ -13,11 +13,11 @@ export interface FieldPosition {
 }
 
 /** A field, and the number of rows that have it. `line` is the line of the first of these rows. */
-export interface Occurrence extends FieldPosition {
+export interface FieldOccurrence extends FieldPosition {
   times: number;
 }
 
-export interface Doubt {
+export interface ColumnDoubt {
   place: FieldPosition;
   /**
    * The second half of an error message about the field. The first half names the file, the line,
@@ -27,7 +27,7 @@ export interface Doubt {
 }
 
 /** The numbers of a column that have the same unit. */
-export class Numbers {
+export class NumbersOfUnit {
   readonly unit: string;
   readonly first: FieldPosition;
   count = 0;
@@ -45,7 +45,7 @@ export class Numbers {
   /** Number of fields whose number is written in an unusual way, such as (5) for -5. */
   rewritten = 0;
   firstRewritten: FieldPosition | null = null;
-  /** The first number that is larger than {@link MAX_NUMBER}. */
+  /** The first number that is larger than {@link MAX_DATA_NUMBER}. */
   huge: FieldPosition | null = null;
 
   constructor(unit: string, first: FieldPosition) {
@@ -53,13 +53,13 @@ export class Numbers {
     this.first = first;
   }
 
-  /** Adds a number that `NumberReader.simple` returned. It is at most {@link MAX_NUMBER}. */
-  addSimple(text: string, { field, line, times }: Occurrence): void {
+  /** Adds a number that `NumberReader.simple` returned. It is at most {@link MAX_DATA_NUMBER}. */
+  addSimple(text: string, { field, line, times }: FieldOccurrence): void {
     this.count += times;
     const mark = text.includes('.') ? 'point' : text.includes(',') ? 'comma' : null;
     const other = mark === 'point' ? 'comma' : 'point';
     this.fits[mark ?? 'comma'] += times;
-    if (mark === null || isGrouped(text)) this.fits[other] += times;
+    if (mark === null || mayBeGroupedNumber(text)) this.fits[other] += times;
     else this.strangers[other] ??= { field, line };
     if (mark !== null) this.marked[mark] ??= { field, line };
     this.#addNotation(text, { field, line, times });
@@ -90,17 +90,17 @@ export class Numbers {
    * Adds an amount if it is a number with at least one of the two decimal marks. Returns whether it
    * was added.
    */
-  add(amount: Amount, { field, line, times }: Occurrence): boolean {
+  add(amount: NumberWithUnit, { field, line, times }: FieldOccurrence): boolean {
     const { text } = amount;
     const hasPoint = text.includes('.');
     const hasComma = text.includes(',');
     const isInteger = !hasPoint && !hasComma;
-    const asPoint = valueOf(amount, 'point');
-    const asComma = isInteger ? asPoint : valueOf(amount, 'comma');
+    const asPoint = numberWithoutUnit(amount, 'point');
+    const asComma = isInteger ? asPoint : numberWithoutUnit(amount, 'comma');
     const value = asPoint ?? asComma;
     if (value === null) return false;
     const [point, comma] = [asPoint !== null, asComma !== null];
-    if (Math.abs(value) > MAX_NUMBER) this.huge ??= { field, line };
+    if (Math.abs(value) > MAX_DATA_NUMBER) this.huge ??= { field, line };
     this.count += times;
     if (point) this.fits.point += times;
     else this.strangers.point ??= { field, line };
@@ -112,7 +112,7 @@ export class Numbers {
     return true;
   }
 
-  #addNotation(text: string, { field, line, times }: Occurrence): void {
+  #addNotation(text: string, { field, line, times }: FieldOccurrence): void {
     const isPadded = text.charCodeAt(0) === ZERO && /^0\d/.test(text);
     if (this.unit !== '' || (text === field && !isPadded)) return;
     this.rewritten += times;
@@ -121,7 +121,7 @@ export class Numbers {
 }
 
 /** Returns a problem if numbers of a column have different units. */
-export function unitDoubt(numbers: readonly Numbers[]): Doubt | null {
+export function unitDoubt(numbers: readonly NumbersOfUnit[]): ColumnDoubt | null {
   const [usual, other] = numbers.toSorted((a, b) => b.count - a.count);
   if (usual === undefined || other === undefined) return null;
   const third = numbers.length > 2 || (usual.unit !== '' && other.unit !== '');

@@ -3,12 +3,12 @@
  * cells. Fields of columns with few different values are found by their bytes. In other columns,
  * the usual numbers are read from their bytes. Only the remaining fields become strings.
  */
-import { valueOf } from '../../formats/numbers.ts';
-import { fieldOf } from '../../formats/parquet.ts';
-import { asciiOf, type CsvRecords } from '../../formats/csvRecords.ts';
+import { numberWithoutUnit } from '../../formats/numbers.ts';
+import { csvFieldOfValue } from '../../formats/parquet.ts';
+import { asciiTextOf, type CsvRecords } from '../../formats/csvRecords.ts';
 import type { DecimalMark } from '../../spec/preview.ts';
-import type { Column } from './columns.ts';
-import { NUMBER, type Cells } from './packedRows.ts';
+import type { TableColumn } from './columns.ts';
+import { NUMBER_CELL_CODE, type ColumnCells } from './packedRows.ts';
 
 /** The code of a text that is not kept, because the column has too many different texts. */
 const UNKEPT = 1;
@@ -39,12 +39,12 @@ interface Slot {
 }
 
 export class ColumnReader {
-  readonly column: Column;
+  readonly column: TableColumn;
   /**
    * For each code, the trimmed text; `null` if the code stands for numbers or for several texts.
    */
   readonly texts: (string | null)[] = [null, null];
-  readonly #cells: Cells;
+  readonly #cells: ColumnCells;
   readonly #codes = new Map<string, number>();
   readonly #slots: (Slot | undefined)[] = Array.from({ length: SLOTS });
   #used = 0;
@@ -53,7 +53,7 @@ export class ColumnReader {
   readonly #lines: number[] = [];
   readonly #uncounted: number[] = [];
 
-  constructor(column: Column, cells: Cells) {
+  constructor(column: TableColumn, cells: ColumnCells) {
     this.column = column;
     this.#cells = cells;
   }
@@ -80,21 +80,21 @@ export class ColumnReader {
     }
     this.readText(record.field(i), record.line, at);
     const code = this.#cells.codes[at]!;
-    if (code === NUMBER || this.#used >= SLOTS / 2) return;
+    if (code === NUMBER_CELL_CODE || this.#used >= SLOTS / 2) return;
     this.#used++;
     this.#slots[place] = { bytes: bytes.slice(from, to), code };
   }
 
   /** Reads a value of a file whose format has types. */
   readValue(value: unknown, line: number, at: number): void {
-    if (typeof value !== 'number' || !Number.isFinite(value)) return this.readText(fieldOf(value), line, at);
+    if (typeof value !== 'number' || !Number.isFinite(value)) return this.readText(csvFieldOfValue(value), line, at);
     const { codes, point, comma } = this.#cells;
     if (!this.column.isCounting) {
       const isInteger = Number.isInteger(value);
       // As in CSV, numbers that may stand for missing values are counted by their text.
       const isUsual = Math.abs(value) < MAX_EXPONENTIAL && !(isInteger && Math.abs(value % 10) >= 7);
       if (isUsual && this.column.addCounted(isInteger ? null : 'point', false)) {
-        codes[at] = NUMBER;
+        codes[at] = NUMBER_CELL_CODE;
         point[at] = value;
         comma[at] = isInteger ? value : NaN;
         return;
@@ -106,8 +106,8 @@ export class ColumnReader {
       this.#uncounted[known]!++;
       return;
     }
-    this.readText(fieldOf(value), line, at);
-    if (codes[at] !== NUMBER) this.#codesOfNumbers.set(value, codes[at]!);
+    this.readText(csvFieldOfValue(value), line, at);
+    if (codes[at] !== NUMBER_CELL_CODE) this.#codesOfNumbers.set(value, codes[at]!);
   }
 
   readText(field: string, line: number, at: number): void {
@@ -116,9 +116,9 @@ export class ColumnReader {
     const amount = this.column.add(field, line);
     if (!this.column.isCounting) {
       if (wasCounting) this.count();
-      point[at] = (amount && valueOf(amount, 'point')) ?? NaN;
-      comma[at] = (amount && valueOf(amount, 'comma')) ?? NaN;
-      codes[at] = NUMBER;
+      point[at] = (amount && numberWithoutUnit(amount, 'point')) ?? NaN;
+      comma[at] = (amount && numberWithoutUnit(amount, 'comma')) ?? NaN;
+      codes[at] = NUMBER_CELL_CODE;
       if (!Number.isNaN(point[at]) || !Number.isNaN(comma[at])) return;
     }
     codes[at] = this.#codeOf(field.trim(), line);
@@ -181,7 +181,7 @@ export class ColumnReader {
       value = mantissa / POWERS[decimals]!;
     } else {
       if ((k < to && !isExponent(bytes, k, to)) || mark === 'comma' || isGrouped) return false;
-      value = Math.abs(Number(asciiOf(bytes, from, to)));
+      value = Math.abs(Number(asciiTextOf(bytes, from, to)));
       if (value > MAX_EXPONENTIAL || (digits > EXACT_DIGITS && Number.isInteger(value))) return false;
     }
     // Numbers that may stand for missing values, such as 999, begin and end with these digits.
@@ -191,7 +191,7 @@ export class ColumnReader {
     const signed = isNegative ? -value : value;
     const other = mark === null ? signed : isGrouped ? (isNegative ? -mantissa : mantissa) : NaN;
     const { codes, point, comma } = this.#cells;
-    codes[at] = NUMBER;
+    codes[at] = NUMBER_CELL_CODE;
     point[at] = mark === 'comma' ? other : signed;
     comma[at] = mark === 'comma' ? signed : other;
     return true;

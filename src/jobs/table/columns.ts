@@ -7,12 +7,18 @@ import {
   type PreviewColumn,
 } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import { isMarker, isSuspect } from '../../formats/missing.ts';
-import { amountOf, NumberReader, numberOf, valueOf, type Amount } from '../../formats/numbers.ts';
+import { isMissingValueMarker, mayBeMissingValueCode } from '../../formats/missing.ts';
+import {
+  parseNumberWithUnit,
+  NumberReader,
+  parseNumberField,
+  numberWithoutUnit,
+  type NumberWithUnit,
+} from '../../formats/numbers.ts';
 import { keyOfUnit, quantitiesOf } from '../../formats/units.ts';
-import { firstTwins } from '../../formats/classNames.ts';
-import { MAX_NUMBER } from '../../formats/moments.ts';
-import { Numbers, unitDoubt, type Doubt, type FieldPosition } from './columnNumbers.ts';
+import { firstConfusableNames } from '../../formats/classNames.ts';
+import { MAX_DATA_NUMBER } from '../../formats/moments.ts';
+import { NumbersOfUnit, unitDoubt, type ColumnDoubt, type FieldPosition } from './columnNumbers.ts';
 
 /** Maximum number of distinct words of a category. Each word is an input of the model. */
 export const MAX_CATEGORIES = 100;
@@ -33,7 +39,7 @@ const MANY_NUMBERS = 20;
 /** How the values of a column are read. This is decided after all values are known. */
 interface Reading {
   /** The numbers whose units are read. Numbers with other units are words. */
-  numbers: readonly Numbers[];
+  numbers: readonly NumbersOfUnit[];
   /**
    * `count`: number of fields that are numbers. `fits`: how many of them can be read with each
    * decimal mark.
@@ -48,11 +54,13 @@ interface Reading {
   isOfWords: boolean;
 }
 
-export class Column {
+export class TableColumn {
   readonly name: string;
   readonly #isTarget: boolean;
   #empty = 0;
-  /** Number of rows for each text that is a {@link isMarker marker} of a missing value. */
+  /**
+   * Number of rows for each text that is a {@link isMissingValueMarker marker} of a missing value.
+   */
   readonly #markers = new Map<string, number>();
   /** Number of fields that are neither empty nor markers. */
   #filled = 0;
@@ -60,9 +68,9 @@ export class Column {
    * The numbers of the column, grouped by the keys of their units. Numbers without a unit have an
    * empty key.
    */
-  readonly #numbers = new Map<string, Numbers>();
+  readonly #numbers = new Map<string, NumbersOfUnit>();
   /** The objects of `#numbers`, by each spelling of their unit. */
-  readonly #byUnit = new Map<string, Numbers>();
+  readonly #byUnit = new Map<string, NumbersOfUnit>();
   readonly #reader = new NumberReader();
   /** Whether the numbers have too many different units. */
   #hasManyUnits = false;
@@ -74,9 +82,12 @@ export class Column {
   #mark: DecimalMark | null = null;
   /** A number whose decimal mark is guessed, because no other number of the file shows it. */
   #guessed: FieldPosition | null = null;
-  /** Number of rows for each number that {@link isSuspect may stand for a missing value}. */
+  /**
+   * Number of rows for each number that {@link mayBeMissingValueCode may stand for a missing
+   * value}.
+   */
   readonly #suspects = new Map<string, number>();
-  #doubt: Doubt | null = null;
+  #doubt: ColumnDoubt | null = null;
   #reading: Reading | null = null;
   /**
    * Number of rows with each value, except markers. Counting stops when there are too many
@@ -96,20 +107,20 @@ export class Column {
    * @param times number of rows with this field.
    * @returns the number in the field; `null` if the field is not a number.
    */
-  add(field: string, line: number, times = 1): Amount | null {
+  add(field: string, line: number, times = 1): NumberWithUnit | null {
     const value = field.trim();
     if (value === '') {
       this.#empty += times;
       return null;
     }
     const simple = this.#reader.simple(value);
-    if (simple === null && isMarker(value)) {
+    if (simple === null && isMissingValueMarker(value)) {
       this.#markers.set(value, (this.#markers.get(value) ?? 0) + times);
       return null;
     }
     const amount = simple ?? this.#reader.amount(value);
     const numbers = amount && this.#numbersOf(amount.unit, value, line);
-    if (amount !== null && isSuspect(amount.text)) {
+    if (amount !== null && mayBeMissingValueCode(amount.text)) {
       this.#suspects.set(amount.text, (this.#suspects.get(amount.text) ?? 0) + times);
     }
     const found = { field: value, line, times };
@@ -125,7 +136,7 @@ export class Column {
 
   /**
    * Adds a number without its text. Does nothing and returns `false` if the text matters; see
-   * {@link Numbers.addCounted}. The column must have too many different values to be
+   * {@link NumbersOfUnit.addCounted}. The column must have too many different values to be
    * {@link isCounting counted}.
    */
   addCounted(mark: DecimalMark | null, isGrouped: boolean): boolean {
@@ -148,7 +159,7 @@ export class Column {
    * Returns the object that collects the numbers with this unit; `null` if there are too many
    * different units.
    */
-  #numbersOf(unit: string, field: string, line: number): Numbers | null {
+  #numbersOf(unit: string, field: string, line: number): NumbersOfUnit | null {
     const known = this.#byUnit.get(unit);
     if (known !== undefined) return known;
     const key = keyOfUnit(unit);
@@ -156,7 +167,7 @@ export class Column {
       this.#hasManyUnits = true;
       return null;
     }
-    const numbers = this.#numbers.get(key) ?? new Numbers(unit, { field, line });
+    const numbers = this.#numbers.get(key) ?? new NumbersOfUnit(unit, { field, line });
     this.#numbers.set(key, numbers);
     this.#byUnit.set(unit, numbers);
     return numbers;
@@ -169,8 +180,8 @@ export class Column {
     const withUnit = all.filter(({ unit }) => unit !== '');
     const numbers = this.#isCoherent(withUnit) ? all : all.filter(({ unit }) => unit === '');
     const left = all.filter((one) => !numbers.includes(one));
-    const sum = (of: (one: Numbers) => number): number => numbers.reduce((total, one) => total + of(one), 0);
-    const first = (of: (one: Numbers) => FieldPosition | null): FieldPosition | null => earliest(numbers.map(of));
+    const sum = (of: (one: NumbersOfUnit) => number): number => numbers.reduce((total, one) => total + of(one), 0);
+    const first = (of: (one: NumbersOfUnit) => FieldPosition | null): FieldPosition | null => earliest(numbers.map(of));
     const fits = { point: sum((one) => one.fits.point), comma: sum((one) => one.fits.comma) };
     this.#reading = {
       numbers,
@@ -192,7 +203,7 @@ export class Column {
    * one quantity, such as kg and lb. For example, the letters of the house numbers 1, 2a and 2b are
    * not units.
    */
-  #isCoherent(withUnit: readonly Numbers[]): boolean {
+  #isCoherent(withUnit: readonly NumbersOfUnit[]): boolean {
     if (this.#hasManyUnits) return false;
     const quantities = withUnit.map(({ unit }) => quantitiesOf(unit));
     const isOfOneQuantity =
@@ -286,8 +297,8 @@ export class Column {
         sure.size === 0
           ? 'nothing in the file shows the decimal mark'
           : 'some other columns have decimal points and some have decimal commas';
-      const amount = amountOf(place.field)!;
-      const both = `${valueOf(amount, 'point')} or ${valueOf(amount, 'comma')}`;
+      const amount = parseNumberWithUnit(place.field)!;
+      const both = `${numberWithoutUnit(amount, 'point')} or ${numberWithoutUnit(amount, 'comma')}`;
       this.#doubt = {
         place,
         what: `may be ${both}, because ${why}. Write all numbers with a decimal point and without thousands separators.`,
@@ -312,13 +323,13 @@ export class Column {
    * The first mistake in a column whose values are mostly numbers: a field that is not a number, or
    * has a different decimal mark or unit than the others.
    */
-  get #slip(): Doubt | null {
+  get #slip(): ColumnDoubt | null {
     const { numbers, count, fits, strangers, word } = this.#read;
     const huge = earliest(numbers.map((one) => one.huge));
     if (huge !== null && !this.#isOfWords) {
       return {
         place: huge,
-        what: `is too large. Numbers may be at most ${MAX_NUMBER} in size. Use a larger unit, or leave the field empty.`,
+        what: `is too large. Numbers may be at most ${MAX_DATA_NUMBER} in size. Use a larger unit, or leave the field empty.`,
       };
     }
     if (this.#isFewWords || (count > 0 && count >= MOSTLY * this.#filled)) {
@@ -370,7 +381,7 @@ export class Column {
         return this.#isTarget ? [] : [note('column-empty', rows, example)];
       }
       case 'category': {
-        const twins = this.#isTarget ? null : firstTwins(this.values!.map(([value]) => value));
+        const twins = this.#isTarget ? null : firstConfusableNames(this.values!.map(([value]) => value));
         return [
           ...(count > 0 && 2 * count >= this.#filled
             ? [note('numbers-as-words', count, stranger)]
@@ -418,15 +429,15 @@ export class Column {
   }
 }
 
-/** Decides the {@link Column.mark decimal mark} of each column of a file. */
-export function settleMarks(columns: readonly Column[], separator: string): void {
+/** Decides the {@link TableColumn.mark decimal mark} of each column of a file. */
+export function settleMarks(columns: readonly TableColumn[], separator: string): void {
   const sure = new Set(columns.flatMap(({ sureMark }) => sureMark ?? []));
   for (const column of columns) column.settleMark(sure, separator);
 }
 
 /** Returns a field and the number that is read from it. */
 function equation(field: string, mark: DecimalMark | null): string {
-  return `${field} = ${numberOf(field, mark ?? 'point')}`;
+  return `${field} = ${parseNumberField(field, mark ?? 'point')}`;
 }
 
 function earliest(places: readonly (FieldPosition | null)[]): FieldPosition | null {

@@ -18,7 +18,7 @@ const MAX_DECIMALS = 9;
 const MAX_INT = 2 ** 31 - 1;
 
 /** The code of cells with a number. */
-export const NUMBER = 0;
+export const NUMBER_CELL_CODE = 0;
 
 const [INT8, INT16, INT32, FLOAT32, FLOAT64] = [0, 1, 2, 3, 4];
 const BYTES = [1, 2, 4, 4, 8];
@@ -54,7 +54,7 @@ interface Block {
 }
 
 /** The cells of one column in the block that is being filled. */
-export class Cells {
+export class ColumnCells {
   readonly codes = new Uint16Array(BLOCK_ROWS);
   /**
    * Numbers, as they are read with each decimal mark; NaN if they cannot be read with this mark.
@@ -63,15 +63,15 @@ export class Cells {
   readonly comma = new Float64Array(BLOCK_ROWS);
 }
 
-/** One row. For each column, a code, and if it is {@link NUMBER}, a number. */
-export interface Row {
+/** One row. For each column, a code, and if it is {@link NUMBER_CELL_CODE}, a number. */
+export interface PackedRow {
   codes: Uint16Array;
   numbers: Float64Array;
 }
 
 export class PackedRows {
   /** The cells of the next block. They are written at the index {@link next}. */
-  readonly cells: readonly Cells[];
+  readonly cells: readonly ColumnCells[];
   next = 0;
   readonly #name: string;
   readonly #most: number;
@@ -81,13 +81,13 @@ export class PackedRows {
   #spilledBytes = 0;
   #file: PartialFile | null = null;
   #marks: readonly DecimalMark[] = [];
-  readonly #row: Row;
+  readonly #row: PackedRow;
 
   /** @param most maximum number of bytes of blocks in memory. */
   constructor(name: string, columns: number, most = keptBytes()) {
     this.#name = name;
     this.#most = most;
-    this.cells = Array.from({ length: columns }, () => new Cells());
+    this.cells = Array.from({ length: columns }, () => new ColumnCells());
     this.#row = { codes: new Uint16Array(columns), numbers: new Float64Array(columns) };
   }
 
@@ -116,7 +116,7 @@ export class PackedRows {
     const columns = this.cells.map(({ codes, point, comma }, i): Layout => {
       const most = codes.subarray(0, rows).reduce((a, b) => Math.max(a, b), 0);
       const codeBytes = most === 0 ? 0 : most < 256 ? 1 : 2;
-      const isUsed = codes.subarray(0, rows).includes(NUMBER);
+      const isUsed = codes.subarray(0, rows).includes(NUMBER_CELL_CODE);
       const numbers = (mark: DecimalMark, values: Float64Array): Numbers | null => {
         if (!isUsed || excludes(i, mark)) return null;
         const packed = typeOf(values, codes, rows);
@@ -155,7 +155,7 @@ export class PackedRows {
    *
    * @param visit receives the index in `rows`, and the row, which is valid until `visit` returns.
    */
-  read(rows: ArrayLike<number>, visit: (i: number, row: Row) => void): void | Promise<void> {
+  read(rows: ArrayLike<number>, visit: (i: number, row: PackedRow) => void): void | Promise<void> {
     for (let i = 0; i < rows.length; i++) {
       const { view } = this.#blockOf(rows[i]!);
       if (view === null) return this.#readLater(rows, i, visit);
@@ -163,7 +163,7 @@ export class PackedRows {
     }
   }
 
-  async #readLater(rows: ArrayLike<number>, first: number, visit: (i: number, row: Row) => void): Promise<void> {
+  async #readLater(rows: ArrayLike<number>, first: number, visit: (i: number, row: PackedRow) => void): Promise<void> {
     const later = Array.from({ length: rows.length - first }, (_, i) => rows[first + i]!);
     const views = await Promise.all(
       later.map(async (row) => {
@@ -177,7 +177,7 @@ export class PackedRows {
   }
 
   /** Calls `visit` with rows, which are sorted. */
-  async scan(rows: Uint32Array, visit: (row: Row) => void): Promise<void> {
+  async scan(rows: Uint32Array, visit: (row: PackedRow) => void): Promise<void> {
     let next = 0;
     for await (const { block, view, first } of this.#views()) {
       const end = first + block.rows;
@@ -215,7 +215,7 @@ export class PackedRows {
   }
 
   /** @param view the row's block, or the row alone. */
-  #visit(row: number, view: DataView, i: number, visit: (i: number, row: Row) => void): void {
+  #visit(row: number, view: DataView, i: number, visit: (i: number, row: PackedRow) => void): void {
     const block = this.#blockOf(row);
     this.#decode(block, view, view.byteLength === block.stride ? 0 : (row % BLOCK_ROWS) * block.stride);
     visit(i, this.#row);
@@ -226,7 +226,7 @@ export class PackedRows {
     for (let i = 0; i < columns.length; i++) {
       const { numbers } = columns[i]!;
       codes[i] = readCode(view, at, columns[i]!);
-      if (codes[i] !== NUMBER) continue;
+      if (codes[i] !== NUMBER_CELL_CODE) continue;
       const other = this.#marks[i] === 'comma' ? 'point' : 'comma';
       const read = numbers[this.#marks[i]!] ?? numbers[other];
       out[i] = read === null ? NaN : numberAt(view, at + read.at, read);
@@ -236,7 +236,7 @@ export class PackedRows {
 
 /** @param row position of the row. */
 function readCode(view: DataView, row: number, { codeAt: at, codeBytes }: Layout): number {
-  if (codeBytes === 0) return NUMBER;
+  if (codeBytes === 0) return NUMBER_CELL_CODE;
   return codeBytes === 1 ? view.getUint8(row + at) : view.getUint16(row + at);
 }
 
@@ -249,7 +249,7 @@ function typeOf(values: Float64Array, codes: Uint16Array, rows: number): { type:
   let [decimals, scale, most, row] = [0, 1, 0, 0];
   for (; row < rows; row++) {
     const value = values[row]!;
-    if (codes[row] !== NUMBER) continue;
+    if (codes[row] !== NUMBER_CELL_CODE) continue;
     let whole = Math.round(value * scale);
     // For a decimal number, the quotient and `value` are the same float: the nearest to that
     // number.
@@ -262,7 +262,9 @@ function typeOf(values: Float64Array, codes: Uint16Array, rows: number): { type:
   }
   most = Math.round(most * scale);
   if (row === rows && most <= MAX_INT) return { type: most < 2 ** 7 ? INT8 : most < 2 ** 15 ? INT16 : INT32, scale };
-  const isShort = values.every((value, i) => i >= rows || codes[i] !== NUMBER || Object.is(Math.fround(value), value));
+  const isShort = values.every(
+    (value, i) => i >= rows || codes[i] !== NUMBER_CELL_CODE || Object.is(Math.fround(value), value),
+  );
   return { type: isShort ? FLOAT32 : FLOAT64, scale: 1 };
 }
 

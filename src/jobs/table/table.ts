@@ -10,24 +10,24 @@ import type { DataNote, DecimalMark, TablePreview } from '../../spec/preview.ts'
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Moments, type TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
-import { Column, settleMarks } from './columns.ts';
+import { TableColumn, settleMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { readCsv, type CsvFacts } from '../../formats/csv.ts';
 import type { CsvRecords } from '../../formats/csvRecords.ts';
-import { fieldOf, PARQUET_MARK, readParquet } from '../../formats/parquet.ts';
+import { csvFieldOfValue, PARQUET_MARK, readParquet } from '../../formats/parquet.ts';
 import { readBytes } from '../../formats/partialFile.ts';
-import { isMarker } from '../../formats/missing.ts';
+import { isMissingValueMarker } from '../../formats/missing.ts';
 import { toUtf8 } from '../../formats/textEncoding.ts';
 import { isWorkbook, workbookToCsv } from '../../formats/xlsx.ts';
-import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
+import { nameOfNumber, parseNumberField } from '../../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
-import { checkSingles, notHeldOut, trainTestSplit, type Split } from '../trainTestSplit.ts';
+import { checkClassesCanSplit, notHeldOut, trainTestSplit, type TrainTestSplit } from '../trainTestSplit.ts';
 import { addValue, emptyMoments } from '../../formats/moments.ts';
-import { checkTable, taskOf } from './tableAgreement.ts';
+import { checkTableFacts, taskForTarget } from './tableAgreement.ts';
 import { ColumnReader } from './columnReader.ts';
-import { NUMBER, PackedRows, type Row } from './packedRows.ts';
-import { Encoding, numbersOf, TableDataset, type ColumnTexts } from './tableDataset.ts';
+import { NUMBER_CELL_CODE, PackedRows, type PackedRow } from './packedRows.ts';
+import { TableEncoding, numbersOfTexts, TableDataset, type ColumnTexts } from './tableDataset.ts';
 
 /** Number of rows in a preview. */
 const SAMPLE_ROWS = 6;
@@ -43,7 +43,7 @@ export type TableJob = Pick<JobSpec, 'target' | 'task' | 'loss' | 'metrics' | 's
   Partial<Pick<JobSpec, 'encoding'>>;
 
 /** A table and the facts about its columns. */
-export class Table {
+export class OpenedTable {
   readonly #read: ReadTable;
 
   private constructor(read: ReadTable) {
@@ -57,7 +57,7 @@ export class Table {
    * @param onprogress receives the bytes that are read.
    * @throws (rejects) DataError, which names the line, if the file is not CSV or is damaged.
    */
-  static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<Table> {
+  static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<OpenedTable> {
     const reading = new TableReading(given.name, job);
     const { csv, notes } = (await isParquet(given))
       ? { csv: await readColumns(given, reading, onprogress), notes: [] }
@@ -66,7 +66,7 @@ export class Table {
     const labelled = await labelledRows(read, csv.rows);
     const split = splitOf(labelled, read.target, job);
     const training = await readTraining(read, split.train);
-    return new Table({ name: given.name, csv, ...read, split, job, training, notes });
+    return new OpenedTable({ name: given.name, csv, ...read, split, job, training, notes });
   }
 
   get preview(): TablePreview {
@@ -103,7 +103,7 @@ export class Table {
    * The properties of samples that a model depends on. The table must not have a {@link problem}.
    */
   get samples(): ModelSamples {
-    const { width, classNames, labelUnit } = new Encoding(this.#facts, this.#read.texts);
+    const { width, classNames, labelUnit } = new TableEncoding(this.#facts, this.#read.texts);
     const inputShape = [1, 1, width] as const;
     return classNames ? { inputShape, classes: classNames.length } : { inputShape, classes: 1, labelUnit: labelUnit! };
   }
@@ -119,9 +119,9 @@ export class Table {
     const { name, job, target } = this.#read;
     try {
       this.#check(isShard);
-      checkTable(name, this.#facts, job, isShard);
+      checkTableFacts(name, this.#facts, job, isShard);
       if (!isShard && this.#task === 'classification') {
-        checkSingles(`${name}, column ${JSON.stringify(target.name)}`, [...this.#classes!.values()]);
+        checkClassesCanSplit(`${name}, column ${JSON.stringify(target.name)}`, [...this.#classes!.values()]);
       }
       return null;
     } catch (error) {
@@ -178,9 +178,9 @@ export class Table {
     const problem = agreed ? null : this.problem();
     if (problem !== null) throw problem;
     const facts = agreed ?? this.#facts;
-    if (agreed) checkTable('The tables of all tabs', facts, this.#read.job);
+    if (agreed) checkTableFacts('The tables of all tabs', facts, this.#read.job);
     const { texts, packed, split } = this.#read;
-    const encoding = new Encoding(facts, texts);
+    const encoding = new TableEncoding(facts, texts);
     const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     const samplesOf = (rows: Uint32Array): Dataset => new TableDataset(packed, rows, encoding, digest);
     const { train, test } = split;
@@ -246,7 +246,8 @@ export class Table {
     for (const one of columns) one.check(name, csv.separator === null ? 'row' : 'line');
     const rows = split.train.length + split.test.length;
     const least = isShard ? LEAST_OWN_SAMPLES : 2;
-    // If the target column of a single table is empty, `checkTable` throws a more helpful error.
+    // If the target column of a single table is empty, `checkTableFacts` throws a more helpful
+    // error.
     if ((isShard || target.kind !== 'empty') && rows < least)
       throw new DataError(
         `${name}: ${rows === 1 ? '1 row is' : `${rows} rows are`} too few for training and evaluation${isShard ? `. Each tab needs at least ${least}` : ''}. Add rows.`,
@@ -256,18 +257,18 @@ export class Table {
 
 /** A table that is read, and whose columns' kinds are known. */
 interface ReadColumns {
-  columns: readonly Column[];
+  columns: readonly TableColumn[];
   texts: readonly ColumnTexts[];
   packed: PackedRows;
   sample: readonly (readonly string[])[];
-  target: Column;
+  target: TableColumn;
 }
 
 interface ReadTable extends ReadColumns {
   name: string;
   csv: Opened;
   /** The rows with a value in the target column. */
-  split: Split;
+  split: TrainTestSplit;
   job: TableJob;
   /** For each column, its facts. */
   training: readonly TrainingFacts[];
@@ -338,7 +339,9 @@ class TableReading {
   #start(names: readonly string[]): { packed: PackedRows; readers: readonly ColumnReader[] } {
     this.#target = targetAt(names, this.#job);
     const packed = new PackedRows(this.#name, names.length);
-    const readers = names.map((name, i) => new ColumnReader(new Column(name, i === this.#target), packed.cells[i]!));
+    const readers = names.map(
+      (name, i) => new ColumnReader(new TableColumn(name, i === this.#target), packed.cells[i]!),
+    );
     this.#packed = packed;
     this.#readers = readers;
     return { packed, readers };
@@ -348,7 +351,7 @@ class TableReading {
   beginColumns(names: readonly string[]): (columns: readonly ArrayLike<unknown>[], at: number, row: number) => void {
     const { packed, readers } = this.#start(names);
     return (columns, at, row) => {
-      if (row < SAMPLE_ROWS) this.#sample.push(columns.map((values) => fieldOf(values[at])));
+      if (row < SAMPLE_ROWS) this.#sample.push(columns.map((values) => csvFieldOfValue(values[at])));
       for (let i = 0; i < readers.length; i++) readers[i]!.readValue(columns[i]![at], row + 1, packed.next);
       packed.endRow(this.#excludes);
     };
@@ -391,7 +394,9 @@ interface Labelled {
 async function labelledRows({ columns, texts, packed, target }: ReadColumns, count: number): Promise<Labelled> {
   const at = columns.indexOf(target);
   const own = texts[at]!.texts;
-  const isGap = own.map((text) => text === '' || (text !== null && target.kind === 'number' && isMarker(text)));
+  const isGap = own.map(
+    (text) => text === '' || (text !== null && target.kind === 'number' && isMissingValueMarker(text)),
+  );
   const [rows, codes] = [new Uint32Array(count), new Uint16Array(count)];
   let [row, next] = [0, 0];
   await packed.scanCodes(at, (code) => {
@@ -424,14 +429,14 @@ async function readTraining({ columns, texts, packed }: ReadColumns, rows: Uint3
   }));
   const ranges = columns.map((column) => (column.suspects.length === 0 ? null : new OtherNumbers(column)));
   const counts = texts.map(({ texts: own }) => new Uint32Array(own.length));
-  const readers = columns.map(({ kind }, i): ((row: Row) => void) => {
+  const readers = columns.map(({ kind }, i): ((row: PackedRow) => void) => {
     const count = counts[i]!;
     if (kind !== 'number') return ({ codes }) => void count[codes[i]!]!++;
     const one = training[i]!;
     const range = ranges[i];
-    const numbers = numbersOf(texts[i]!);
+    const numbers = numbersOfTexts(texts[i]!);
     return ({ codes, numbers: own }) => {
-      const number = codes[i] === NUMBER ? own[i]! : numbers[codes[i]!]!;
+      const number = codes[i] === NUMBER_CELL_CODE ? own[i]! : numbers[codes[i]!]!;
       if (Number.isNaN(number)) one.hasGaps = true;
       else {
         addValue(one.moments, number);
@@ -456,16 +461,16 @@ async function readTraining({ columns, texts, packed }: ReadColumns, rows: Uint3
 
 /** The range of a column's numbers, except those that may stand for missing values. */
 class OtherNumbers {
-  readonly #column: Column;
+  readonly #column: TableColumn;
   /** The numbers that may stand for missing values. */
   readonly #suspects: ReadonlyMap<number, readonly [text: string, rows: number]>;
   #least = Infinity;
   #most = -Infinity;
 
-  constructor(column: Column) {
+  constructor(column: TableColumn) {
     this.#column = column;
     const { suspects, mark } = column;
-    this.#suspects = new Map(suspects.map((one) => [numberOf(one[0], mark ?? 'point')!, one]));
+    this.#suspects = new Map(suspects.map((one) => [parseNumberField(one[0], mark ?? 'point')!, one]));
   }
 
   add(number: number): void {
@@ -489,7 +494,7 @@ class OtherNumbers {
   }
 }
 
-function classesOf({ kind, mark, values }: Column): Map<string, number> | null {
+function classesOf({ kind, mark, values }: TableColumn): Map<string, number> | null {
   if (values === null) return null;
   const rows = new Map<string, number>();
   for (const [value, count] of values) {
@@ -499,16 +504,16 @@ function classesOf({ kind, mark, values }: Column): Map<string, number> | null {
   return new Map([...rows].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function classNameOf(value: string, { kind, mark }: Pick<Column, 'kind' | 'mark'>): string {
+function classNameOf(value: string, { kind, mark }: Pick<TableColumn, 'kind' | 'mark'>): string {
   return kind === 'number' ? nameOfNumber(value, mark ?? 'point') : value;
 }
 
-function taskOfColumn(column: Column, job: TableJob): TaskName | null {
-  return taskOf(column.kind, classesOf(column), job);
+function taskOfColumn(column: TableColumn, job: TableJob): TaskName | null {
+  return taskForTarget(column.kind, classesOf(column), job);
 }
 
 /** Splits the labelled rows, each class in the same proportion. */
-function splitOf({ rows, codes, texts }: Labelled, target: Column, job: TableJob): Split {
+function splitOf({ rows, codes, texts }: Labelled, target: TableColumn, job: TableJob): TrainTestSplit {
   const classes = taskOfColumn(target, job) === 'classification' ? classesOf(target) : null;
   const names = classes && [...classes.keys()];
   const labels = texts.map((text) => (text === null ? 0 : (names?.indexOf(classNameOf(text, target)) ?? 0)));

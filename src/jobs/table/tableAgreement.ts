@@ -2,9 +2,9 @@
  * Facts of tables: which columns are inputs, and how they are scaled. They are computed for the
  * table of one tab and merged over the tables of all tabs. Other tabs receive only these facts.
  */
-import { sentenceOf } from '../../spec/fields.ts';
+import { fieldProblemSentence } from '../../spec/fields.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { unfitMeasure, type TaskName } from '../../spec/measures.ts';
+import { unfitLossOrMetric, type TaskName } from '../../spec/measures.ts';
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
@@ -12,7 +12,7 @@ import { majority } from '../../util/majority.ts';
 import { nameRanks } from '../../util/text.ts';
 import { isShare, keyOfUnit, nameOfUnit } from '../../formats/units.ts';
 import { MAX_CATEGORIES } from './columns.ts';
-import { checkTwins, twinOf } from '../../formats/classNames.ts';
+import { checkNoConfusableClasses, confusableNameOf } from '../../formats/classNames.ts';
 import { standardDeviation, mergeMoments } from '../../formats/moments.ts';
 
 /**
@@ -35,7 +35,7 @@ function inputsOf({ kind, values, isMissing }: ColumnFacts): number {
   return kind === 'category' ? values!.length : 0;
 }
 
-export function targetOf({ columns, target }: TableFacts): ColumnFacts {
+export function targetColumnOf({ columns, target }: TableFacts): ColumnFacts {
   return columns.find(({ name }) => name === target)!;
 }
 
@@ -46,7 +46,7 @@ export function targetOf({ columns, target }: TableFacts): ColumnFacts {
  * @param classes the values of the target, each with its number of rows; `null` if there are too
  *   many.
  */
-export function taskOf(
+export function taskForTarget(
   kind: ColumnFacts['kind'],
   classes: ReadonlyMap<string, number> | null,
   { task }: Pick<JobSpec, 'task'>,
@@ -71,13 +71,13 @@ export function taskOf(
  *   tables together are not checked.
  * @throws DataError if no model can be trained on the table.
  */
-export function checkTable(
+export function checkTableFacts(
   name: string,
   facts: TableFacts,
   job: Pick<JobSpec, 'loss' | 'metrics'>,
   isShard = false,
 ): void {
-  const target = targetOf(facts);
+  const target = targetColumnOf(facts);
   const { task } = facts;
   const column = `column ${JSON.stringify(target.name)}`;
   const fail = (what: string): never => {
@@ -97,9 +97,10 @@ export function checkTable(
   if (!isShard && target.values?.length === 1) {
     return fail(`: ${column} has the same value in every row. Choose another column to predict.`);
   }
-  if (task !== 'regression' && target.kind === 'category') checkTwins(`${name}, ${column}`, target.values!);
-  const unfit = unfitMeasure(job, task!);
-  if (unfit !== null) return fail(`, ${column}: the job has ${sentenceOf(unfit)}.`);
+  if (task !== 'regression' && target.kind === 'category')
+    checkNoConfusableClasses(`${name}, ${column}`, target.values!);
+  const unfit = unfitLossOrMetric(job, task!);
+  if (unfit !== null) return fail(`, ${column}: the job has ${fieldProblemSentence(unfit)}.`);
   if (!isShard && task === 'regression' && target.moments.count > 0 && standardDeviation(target.moments) === 0) {
     return fail(`: ${column} has the same value in every training row. Choose another column to predict.`);
   }
@@ -115,17 +116,17 @@ export function checkTable(
 }
 
 /** Returns a key. The facts of tables with equal keys can be merged. */
-export function keyOfTable({ columns, target }: TableFacts): string {
+export function keyOfTableFacts({ columns, target }: TableFacts): string {
   return JSON.stringify([target, columns.map(({ name }) => name)]);
 }
 
 /**
- * Merges the facts of tables with the same {@link keyOfTable}. The result does not depend on the
- * order of the tables. In the result, a column has numbers if it has numbers in at least half of
- * the tables in which it is not empty; if not, it has words. {@link whyTableDoesNotFit} rejects
- * tables that have words instead of numbers in a column, or numbers instead of words.
+ * Merges the facts of tables with the same {@link keyOfTableFacts}. The result does not depend on
+ * the order of the tables. In the result, a column has numbers if it has numbers in at least half
+ * of the tables in which it is not empty; if not, it has words. {@link whyTableDiffersFromFacts}
+ * rejects tables that have words instead of numbers in a column, or numbers instead of words.
  */
-export function joinTables(tables: readonly TableFacts[]): TableFacts {
+export function mergeTableFacts(tables: readonly TableFacts[]): TableFacts {
   const { target, columns, task } = tables[0]!;
   return {
     kind: 'table',
@@ -184,9 +185,9 @@ function whyUnitsDoNotFit(unit = '', theirs = ''): string | null {
  * Returns the reason why a table does not match the facts that ranks agreed on, or `null` if the
  * table matches.
  */
-export function whyTableDoesNotFit(agreed: TableFacts, own: TableFacts): string | null {
-  if (keyOfTable(agreed) !== keyOfTable(own)) {
-    return `its columns are ${namesOf(own, agreed)}, but those of the other ranks are ${namesOf(agreed, own)}`;
+export function whyTableDiffersFromFacts(agreed: TableFacts, own: TableFacts): string | null {
+  if (keyOfTableFacts(agreed) !== keyOfTableFacts(own)) {
+    return `its columns are ${columnNamesText(own, agreed)}, but those of the other ranks are ${columnNamesText(agreed, own)}`;
   }
   for (const [i, column] of own.columns.entries()) {
     const theirs = agreed.columns[i]!;
@@ -204,7 +205,7 @@ export function whyTableDoesNotFit(agreed: TableFacts, own: TableFacts): string 
     if (column.values === null) return `${name} has too many different values to be a class`;
     const stranger = column.values.find((value) => !theirs.values!.includes(value));
     if (stranger === undefined) continue;
-    const twin = twinOf(stranger, theirs.values!);
+    const twin = confusableNameOf(stranger, theirs.values!);
     return `${name} has the class ${JSON.stringify(stranger)}, but the run ${twin === null ? 'does not have this class' : `has the class ${JSON.stringify(twin)}`}`;
   }
   return null;
@@ -234,7 +235,7 @@ const MOST_NAMED = 8;
  * Returns the names of a table's columns. A long list begins at the first name that differs from
  * `other`.
  */
-export function namesOf({ columns }: TableFacts, other: TableFacts): string {
+export function columnNamesText({ columns }: TableFacts, other: TableFacts): string {
   const differs = columns.findIndex(({ name }, i) => name !== other.columns[i]?.name);
   const last = Math.max(0, columns.length - MOST_NAMED);
   const first = Math.min(differs === -1 ? last : differs, last);

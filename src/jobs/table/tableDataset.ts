@@ -3,10 +3,10 @@ import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, Moments, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { nameOfNumber, numberOf } from '../../formats/numbers.ts';
+import { nameOfNumber, parseNumberField } from '../../formats/numbers.ts';
 import { standardDeviation } from '../../formats/moments.ts';
-import { NUMBER, type PackedRows, type Row } from './packedRows.ts';
-import { targetOf } from './tableAgreement.ts';
+import { NUMBER_CELL_CODE, type PackedRows, type PackedRow } from './packedRows.ts';
+import { targetColumnOf } from './tableAgreement.ts';
 
 /** The texts of a column's codes, and the decimal mark of its numbers in this table. */
 export interface ColumnTexts {
@@ -15,11 +15,11 @@ export interface ColumnTexts {
 }
 
 /** Writes the inputs that a column has in a sample, from the position `at` on. */
-type Input = (row: Row, inputs: Float32Array, at: number) => void;
+type Input = (row: PackedRow, inputs: Float32Array, at: number) => void;
 
 /** Returns the number of each code, or NaN. */
-export function numbersOf({ texts, mark }: ColumnTexts): Float64Array {
-  return Float64Array.from(texts, (text) => (text === null ? NaN : (numberOf(text, mark) ?? NaN)));
+export function numbersOfTexts({ texts, mark }: ColumnTexts): Float64Array {
+  return Float64Array.from(texts, (text) => (text === null ? NaN : (parseNumberField(text, mark) ?? NaN)));
 }
 
 function inputOf(
@@ -29,9 +29,9 @@ function inputOf(
 ): { width: number; write: Input } | null {
   if (kind === 'number') {
     const standard = standardOf(moments);
-    const numbers = numbersOf(column);
+    const numbers = numbersOfTexts(column);
     const write: Input = ({ codes, numbers: own }, inputs, place) => {
-      const number = codes[at] === NUMBER ? own[at]! : numbers[codes[at]!]!;
+      const number = codes[at] === NUMBER_CELL_CODE ? own[at]! : numbers[codes[at]!]!;
       inputs[place] = Number.isNaN(number) ? 0 : standard(number);
       if (hasGaps) inputs[place + 1] = Number(Number.isNaN(number));
     };
@@ -54,12 +54,12 @@ function standardOf(moments: Moments): (value: number) => number {
   return (value) => (deviation === 0 ? 0 : (value - moments.mean) / deviation);
 }
 
-export class Encoding {
+export class TableEncoding {
   readonly facts: TableFacts;
   readonly width: number;
   readonly classNames: readonly string[] | null;
   readonly labelUnit: number | null;
-  readonly label: (row: Row) => number;
+  readonly label: (row: PackedRow) => number;
   readonly #inputs: readonly { width: number; write: Input }[];
 
   /**
@@ -68,7 +68,7 @@ export class Encoding {
    */
   constructor(facts: TableFacts, columns: readonly ColumnTexts[]) {
     this.facts = facts;
-    const target = targetOf(facts);
+    const target = targetColumnOf(facts);
     const at = facts.columns.indexOf(target);
     this.#inputs = facts.columns.flatMap((one, i) => (one === target ? [] : (inputOf(one, i, columns[i]!) ?? [])));
     this.width = this.#inputs.reduce((sum, { width }) => sum + width, 0);
@@ -78,7 +78,7 @@ export class Encoding {
     this.label = isClass ? classReader(target, at, columns[at]!) : amountReader(target, at, columns[at]!);
   }
 
-  write(row: Row, inputs: Float32Array, from: number): void {
+  write(row: PackedRow, inputs: Float32Array, from: number): void {
     let at = from;
     for (const { width, write } of this.#inputs) {
       write(row, inputs, at);
@@ -87,17 +87,17 @@ export class Encoding {
   }
 }
 
-function amountReader({ moments }: ColumnFacts, at: number, column: ColumnTexts): (row: Row) => number {
+function amountReader({ moments }: ColumnFacts, at: number, column: ColumnTexts): (row: PackedRow) => number {
   const standard = standardOf(moments);
-  const numbers = numbersOf(column);
-  return ({ codes, numbers: own }) => standard(codes[at] === NUMBER ? own[at]! : numbers[codes[at]!]!);
+  const numbers = numbersOfTexts(column);
+  return ({ codes, numbers: own }) => standard(codes[at] === NUMBER_CELL_CODE ? own[at]! : numbers[codes[at]!]!);
 }
 
 function classReader(
   { name, kind, values }: ColumnFacts,
   at: number,
   { texts, mark }: ColumnTexts,
-): (row: Row) => number {
+): (row: PackedRow) => number {
   const places = new Map(values?.map((value, i) => [value, i]));
   const classes = texts.map((text) =>
     text === null ? undefined : places.get(kind === 'number' ? nameOfNumber(text, mark) : text),
@@ -121,9 +121,9 @@ export class TableDataset implements Dataset {
   readonly digest: string;
   readonly #table: PackedRows;
   readonly #rows: Uint32Array;
-  readonly #encoding: Encoding;
+  readonly #encoding: TableEncoding;
 
-  constructor(table: PackedRows, rows: Uint32Array, encoding: Encoding, digest: string) {
+  constructor(table: PackedRows, rows: Uint32Array, encoding: TableEncoding, digest: string) {
     const { width, classNames, labelUnit } = encoding;
     this.size = rows.length;
     this.inputShape = [1, 1, width];

@@ -1,7 +1,7 @@
 /** Checks the arguments of a `DataParallel`. */
 import * as tf from '@tensorflow/tfjs';
 import { variablesOf, type Model } from '../../parallel/backward/flatten.ts';
-import { checkCount } from '../../parallel/groups/checks.ts';
+import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import { UsageError } from '../../util/errors.ts';
 import { canCarry } from './messages.ts';
 
@@ -22,7 +22,7 @@ export function checkModel(model: unknown): void {
 
 /** @throws UsageError for a number out of its range. */
 export function checkOptions(replicas: number, timeoutMs: number): void {
-  checkCount('replicas', replicas, 1);
+  checkWholeAtLeast('replicas', replicas, 1);
   if (replicas > MAX_REPLICAS) throw new UsageError(`replicas is ${replicas}; pass at most ${MAX_REPLICAS}.`);
   if (!(timeoutMs > 0)) throw new UsageError(`timeoutMs is ${timeoutMs}; pass milliseconds above 0.`);
 }

@@ -29,18 +29,18 @@ import { UsageError } from '../../util/errors.ts';
 import { watchDevice } from '../device.ts';
 import { checkInputs, checkModel, checkOptions } from './checks.ts';
 import {
-  buffersOf,
+  arrayBuffersOf,
   readTensor,
   splitArray,
   type ArrayTensor,
   type PassMemory,
   type ReplicaCall,
-  type ReplicaEnd,
+  type ReplicaPort,
   type ReplicaResult,
 } from './messages.ts';
-import { addDirect, differentiateLoss, gather, type LossGradients } from './outputs.ts';
+import { addDirect, differentiateLoss, gatherOutputs, type LossGradients } from './outputs.ts';
 import { ReplicaClient } from './replicaClient.ts';
-import { describeModel } from './replicaModel.ts';
+import { describeReplicaModel } from './replicaModel.ts';
 import { ReplicaPass } from './replicaPass.ts';
 
 const DEFAULT_TIMEOUT_MS = 60_000;
@@ -52,7 +52,7 @@ export interface DataParallelOptions {
   timeoutMs?: number;
   clock?: Clock;
   /** Opens a replica other than replica 0. By default, a new worker is started for each. */
-  openReplica?: (replica: number) => ReplicaEnd;
+  openReplica?: (replica: number) => ReplicaPort;
 }
 
 /** Samples, shapes and memory of one replica in the latest pass. */
@@ -125,7 +125,7 @@ export class DataParallel {
   ): Promise<DataParallel> {
     checkModel(model);
     checkOptions(replicas, timeoutMs);
-    const description = describeModel(model);
+    const description = describeReplicaModel(model);
     const clients = Array.from(
       { length: replicas - 1 },
       (_, i) => new ReplicaClient(openReplica(i + 1), i + 1, clock, timeoutMs),
@@ -305,7 +305,7 @@ export class DataParallel {
       outputs = training ? this.#pass.forward(first) : this.#pass.predict(first);
       const results = await Promise.all(answers);
       this.#gpu.check();
-      const gathered = outputs.map((output, i) => gather(output, results, i));
+      const gathered = outputs.map((output, i) => gatherOutputs(output, results, i));
       this.#pass.measure();
       this.#rows = this.#describe(inputs, outputs, sizes, results);
       return gathered;
@@ -354,7 +354,7 @@ export class DataParallel {
     const parts = arrays.map((array) => splitArray(array, sizes));
     const answers = sizes.slice(1).map((_, i) => {
       const own = parts.map((part) => part[i + 1]!);
-      return this.#replicas[i]!.call(callWith(own), buffersOf(own));
+      return this.#replicas[i]!.call(callWith(own), arrayBuffersOf(own));
     });
     // The rejections of replicas are reported after replica 0 has run its own part. Without this
     // line, they would count as unhandled until then.
@@ -409,7 +409,7 @@ export class DataParallel {
   }
 }
 
-function openWorker(): ReplicaEnd {
+function openWorker(): ReplicaPort {
   return new Worker(new URL('./dataParallelWorker.ts', import.meta.url), { type: 'module' });
 }
 

@@ -1,7 +1,7 @@
 /** Messages between a DataParallel and its replicas, and the tensors in them. */
 import * as tf from '@tensorflow/tfjs';
-import { sizeOf } from '../../util/shape.ts';
-import type { ModelDescription } from './replicaModel.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import type { ReplicaModelDescription } from './replicaModel.ts';
 
 /** A tensor as an array. The type of the array corresponds to the dtype float32, int32 or bool. */
 export interface ArrayTensor {
@@ -12,7 +12,7 @@ export interface ArrayTensor {
 /** A call to a replica. Every call is answered, except `close`. */
 export type ReplicaCall =
   /** Opens the device and builds the model. */
-  | { type: 'start'; model: ModelDescription }
+  | { type: 'start'; model: ReplicaModelDescription }
   /** Sets the weights. Each of the two arrays is flat. */
   | { type: 'replicate'; parameters: Float32Array<ArrayBuffer>; buffers: Float32Array<ArrayBuffer> }
   /** Runs the model. If `training` is set, the replica keeps the pass for `backward`. */
@@ -42,7 +42,7 @@ export type ToReplica = ReplicaCall & { id: number };
 export type FromReplica = { id: number } & ({ result: ReplicaResult } | { error: { name: string; message: string } });
 
 /** The connection to a replica: its worker, or a message port to a replica in the same process. */
-export type ReplicaEnd = Pick<MessagePort, 'postMessage' | 'addEventListener' | 'removeEventListener'> &
+export type ReplicaPort = Pick<MessagePort, 'postMessage' | 'addEventListener' | 'removeEventListener'> &
   Partial<Pick<Worker, 'terminate'> & Pick<MessagePort, 'start' | 'close'>>;
 
 const ARRAYS = { float32: Float32Array, int32: Int32Array, bool: Uint8Array } as const;
@@ -67,7 +67,7 @@ export function createTensor({ values, shape }: ArrayTensor): tf.Tensor {
 /** Splits a tensor along its first dimension. Part i has `sizes[i]` rows. */
 export function splitArray({ values, shape }: ArrayTensor, sizes: readonly number[]): ArrayTensor[] {
   const [, ...row] = shape;
-  const rowSize = sizeOf(row);
+  const rowSize = elementCountOf(row);
   let at = 0;
   return sizes.map((size) => {
     const part = values.slice(at * rowSize, (at + size) * rowSize);
@@ -76,6 +76,6 @@ export function splitArray({ values, shape }: ArrayTensor, sizes: readonly numbe
   });
 }
 
-export function buffersOf(tensors: readonly ArrayTensor[]): ArrayBuffer[] {
+export function arrayBuffersOf(tensors: readonly ArrayTensor[]): ArrayBuffer[] {
   return tensors.map(({ values }) => values.buffer);
 }

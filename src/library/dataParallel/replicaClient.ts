@@ -3,15 +3,15 @@
  * deadline.
  */
 import type { Clock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { DeviceError, PeergradError, TimeoutError, UsageError } from '../../util/errors.ts';
-import type { FromReplica, ReplicaCall, ReplicaEnd, ReplicaResult, ToReplica } from './messages.ts';
+import type { FromReplica, ReplicaCall, ReplicaPort, ReplicaResult, ToReplica } from './messages.ts';
 
 const ERRORS: Record<string, typeof PeergradError> = { DeviceError, UsageError };
 
 export class ReplicaClient {
-  readonly #end: ReplicaEnd;
+  readonly #end: ReplicaPort;
   readonly #replica: number;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
@@ -19,7 +19,7 @@ export class ReplicaClient {
   #calls = 0;
   #failure: PeergradError | null = null;
 
-  constructor(end: ReplicaEnd, replica: number, clock: Clock, timeoutMs: number) {
+  constructor(end: ReplicaPort, replica: number, clock: Clock, timeoutMs: number) {
     this.#end = end;
     this.#replica = replica;
     this.#clock = clock;
@@ -46,7 +46,7 @@ export class ReplicaClient {
     const answer = deferred<ReplicaResult>();
     this.#waiting.set(message.id, answer);
     this.#end.postMessage(message, transfer);
-    return within(
+    return withinDeadline(
       this.#clock,
       this.#timeoutMs,
       answer.promise,

@@ -1,9 +1,9 @@
 /** Describes a model, and rebuilds it on a replica. */
 import * as tf from '@tensorflow/tfjs';
 import type { Model } from '../../parallel/backward/flatten.ts';
-import { reasonOf, UsageError } from '../../util/errors.ts';
+import { errorReasonOf, UsageError } from '../../util/errors.ts';
 
-export interface ModelDescription {
+export interface ReplicaModelDescription {
   topology: string;
   /**
    * The flag `trainable` of each layer. The topology does not contain the flags of layers in nested
@@ -22,7 +22,7 @@ type Topology = Parameters<typeof tf.models.modelFromJSON>[0];
  */
 type Layer = tf.layers.Layer & { layers?: Layer[]; layer?: Layer };
 
-export function describeModel(model: Model): ModelDescription {
+export function describeReplicaModel(model: Model): ReplicaModelDescription {
   return {
     topology: JSON.stringify(model.toJSON(null, false)),
     trainable: layersIn(model).map(({ trainable }) => trainable),
@@ -34,7 +34,7 @@ export function describeModel(model: Model): ModelDescription {
  * @throws (rejects) UsageError if the model cannot be rebuilt, or the rebuilt model has different
  * weights.
  */
-export async function rebuildModel({ topology, trainable, weights }: ModelDescription): Promise<Model> {
+export async function rebuildReplicaModel({ topology, trainable, weights }: ReplicaModelDescription): Promise<Model> {
   const model = await parse(topology);
   // The flag of a nested model is set before the flags of its inner layers, because it changes the
   // flags of their weights, too.
@@ -54,7 +54,7 @@ async function parse(topology: string): Promise<Model> {
     return await tf.models.modelFromJSON(JSON.parse(topology) as Topology);
   } catch (error) {
     throw new UsageError(
-      `The model cannot be rebuilt from its topology (${reasonOf(error)}). A worker has TensorFlow.js's own layers only.`,
+      `The model cannot be rebuilt from its topology (${errorReasonOf(error)}). A worker has TensorFlow.js's own layers only.`,
     );
   }
 }

@@ -4,16 +4,16 @@ import { createLayout } from '../../parallel/flat/buckets.ts';
 import { TensorReader, variablesOf, writeVariables, type Model } from '../../parallel/backward/flatten.ts';
 import { asError, UsageError } from '../../util/errors.ts';
 import {
-  buffersOf,
+  arrayBuffersOf,
   createTensor,
   readTensor,
   type ArrayTensor,
   type FromReplica,
   type ReplicaCall,
 } from './messages.ts';
-import type { ReplicaEnd, ReplicaResult, ToReplica } from './messages.ts';
+import type { ReplicaPort, ReplicaResult, ToReplica } from './messages.ts';
 import { ReplicaPass } from './replicaPass.ts';
-import { rebuildModel } from './replicaModel.ts';
+import { rebuildReplicaModel } from './replicaModel.ts';
 
 export interface ReplicaDevice {
   /**
@@ -29,11 +29,11 @@ export interface ReplicaDevice {
  * @param openDevice opens a device and makes it the backend of TensorFlow.js. It is called when the
  *   replica is started.
  */
-export function serveReplica(end: ReplicaEnd, openDevice: () => Promise<ReplicaDevice>): void {
+export function serveReplica(end: ReplicaPort, openDevice: () => Promise<ReplicaDevice>): void {
   let replica: Promise<Replica> | null = null;
   const answer = async (call: Exclude<ReplicaCall, { type: 'close' }>): Promise<ReplicaResult> => {
     if (call.type === 'start') {
-      replica = openDevice().then(async (device) => new Replica(await rebuildModel(call.model), device));
+      replica = openDevice().then(async (device) => new Replica(await rebuildReplicaModel(call.model), device));
       return nothing(await replica);
     }
     if (!replica) throw new UsageError('The replica was not started.');
@@ -49,7 +49,7 @@ export function serveReplica(end: ReplicaEnd, openDevice: () => Promise<ReplicaD
     void answer(call).then(
       (result) => {
         const reply: FromReplica = { id, result };
-        end.postMessage(reply, buffersOf(result.tensors));
+        end.postMessage(reply, arrayBuffersOf(result.tensors));
       },
       (error: unknown) => {
         const { name, message } = asError(error);

@@ -1,24 +1,24 @@
 /** Compares the arguments of a call between ranks before any rank trains. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { contrast, type Sketch } from './sketches.ts';
-import { MismatchError, PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
+import { sketchDifference, type TensorSketch } from './sketches.ts';
+import { MismatchError, PeergradError, errorReasonOf, UsageError } from '../../util/errors.ts';
 
 /** Arguments that must be the same on every rank. The keys are names for errors. */
-export type Shared = Readonly<Record<string, string | number | boolean | null>>;
+export type SharedArguments = Readonly<Record<string, string | number | boolean | null>>;
 
 /**
  * Sketches of samples that must be equal on all ranks, except for rounding. The keys are names for
  * errors.
  */
-export type Sketches = Readonly<Record<string, readonly Sketch[]>>;
+export type SampleSketches = Readonly<Record<string, readonly TensorSketch[]>>;
 
 /**
  * A rank's arguments. `shared` and `sketches` must be equal on all ranks; `own` may differ between
  * ranks.
  */
-export interface Arguments<Own> {
-  shared: Shared;
-  sketches?: Sketches | undefined;
+export interface RankArguments<Own> {
+  shared: SharedArguments;
+  sketches?: SampleSketches | undefined;
   own: Own;
 }
 
@@ -35,10 +35,10 @@ export interface Arguments<Own> {
 export async function agreeOnArguments<Own>(
   group: ProcessGroup,
   call: string,
-  prepare: () => Arguments<Own> | Promise<Arguments<Own>>,
+  prepare: () => RankArguments<Own> | Promise<RankArguments<Own>>,
 ): Promise<Own[]> {
   const { rank, worldSize } = group;
-  let mine: Arguments<Own> | null = null;
+  let mine: RankArguments<Own> | null = null;
   let error: unknown = null;
   try {
     mine = await prepare();
@@ -46,11 +46,17 @@ export async function agreeOnArguments<Own>(
     error = thrown;
   }
   const all = await group.allGatherObject(
-    mine ? { call, ...mine, reason: null } : { call, shared: {}, sketches: {}, own: null, reason: reasonOf(error) },
+    mine
+      ? { call, ...mine, reason: null }
+      : { call, shared: {}, sketches: {}, own: null, reason: errorReasonOf(error) },
   );
   if (!mine) {
     if (error instanceof PeergradError) throw error;
-    throw new UsageError(`Rank ${rank} cannot run ${call}: ${reasonOf(error)}.`, { rank, worldSize }, { cause: error });
+    throw new UsageError(
+      `Rank ${rank} cannot run ${call}: ${errorReasonOf(error)}.`,
+      { rank, worldSize },
+      { cause: error },
+    );
   }
   for (const [other, { reason }] of all.entries()) {
     if (reason !== null) throw new UsageError(`Rank ${other} cannot run ${call}: ${reason}.`, { rank, worldSize });
@@ -59,14 +65,14 @@ export async function agreeOnArguments<Own>(
     const difference =
       theirs.call === all[0]!.call
         ? (differenceOf(call, all[0]!.shared, theirs.shared, other) ??
-          contrastOf(call, [all[0]!.sketches, 0], [theirs.sketches, other]))
+          describeSketchDifference(call, [all[0]!.sketches, 0], [theirs.sketches, other]))
         : `Rank 0 called ${all[0]!.call}, but rank ${other} called ${theirs.call}. Call the same method on every rank.`;
     if (difference !== null) throw new MismatchError(difference, { rank, worldSize, divergent: [other] });
   }
   return all.map(({ own }) => own as Own);
 }
 
-function differenceOf(call: string, first: Shared, theirs: Shared, other: number): string | null {
+function differenceOf(call: string, first: SharedArguments, theirs: SharedArguments, other: number): string | null {
   const names = new Set([...Object.keys(first), ...Object.keys(theirs)]);
   for (const name of names) {
     const [right, wrong] = [first[name] ?? null, theirs[name] ?? null];
@@ -83,15 +89,15 @@ function differenceOf(call: string, first: Shared, theirs: Shared, other: number
 /**
  * Returns a sentence about the difference between two ranks' samples, or `null` if they are equal.
  */
-export function contrastOf(
+export function describeSketchDifference(
   call: string,
-  [mine, rank]: [Sketches | undefined, number],
-  [theirs, other]: [Sketches | undefined, number],
+  [mine, rank]: [SampleSketches | undefined, number],
+  [theirs, other]: [SampleSketches | undefined, number],
 ): string | null {
   for (const [name, sketches] of Object.entries(mine ?? {})) {
     for (const [i, sketch] of sketches.entries()) {
       const sketchOfOther = theirs?.[name]?.[i];
-      const found = sketchOfOther ? contrast(sketch, sketchOfOther) : null;
+      const found = sketchOfOther ? sketchDifference(sketch, sketchOfOther) : null;
       if (found === null) continue;
       const what = found === 'order' ? 'the same samples in another order' : 'other samples';
       return (

@@ -1,5 +1,5 @@
 /** Where the batches of a rank come from: tensors or a dataset. */
-import type { Batch } from './compiledModel.ts';
+import type { RankBatch } from './compiledModel.ts';
 
 export interface BatchSource {
   /** Number of batches in an epoch. `null` if it is not known before the end of the data. */
@@ -10,7 +10,7 @@ export interface BatchSource {
    * Returns this rank's part of a batch; `null` if the rank has no samples in it. The caller
    * disposes of it.
    */
-  next(index: number): Promise<Batch | null>;
+  next(index: number): Promise<RankBatch | null>;
   /**
    * Number of samples of all ranks in a batch. `null` if it is unknown: then each rank reports the
    * size of its part, and the sizes are added.
@@ -27,7 +27,7 @@ export interface BatchDataset {
 }
 
 /** The part of a dataset that one rank uses. */
-export interface Share {
+export interface DatasetShare {
   dataset: BatchDataset;
   /**
    * Compares the first elements that ranks have read. Every rank must call it after it has read its

@@ -9,7 +9,7 @@ import { UsageError } from '../../util/errors.ts';
 export type LossFunction = (target: tf.Tensor, output: tf.Tensor) => tf.Tensor;
 
 /** Inputs or targets as `fit` accepts them: one tensor, a list, or tensors by name. */
-export type Tensors = tf.Tensor | tf.Tensor[] | { [name: string]: tf.Tensor };
+export type FitTensors = tf.Tensor | tf.Tensor[] | { [name: string]: tf.Tensor };
 
 export interface CompiledModel {
   readonly name: string;
@@ -39,7 +39,7 @@ export interface CompiledModel {
    * Checks inputs and targets. Returns both as lists of tensors. A tensor of shape [n] becomes a
    * tensor of shape [n, 1].
    */
-  standardizeUserDataXY(x: Tensors, y: Tensors, checkBatchAxis: boolean): [tf.Tensor[], tf.Tensor[]];
+  standardizeUserDataXY(x: FitTensors, y: FitTensors, checkBatchAxis: boolean): [tf.Tensor[], tf.Tensor[]];
   /** The forward pass. */
   apply(inputs: tf.Tensor[], options: { training: boolean }): tf.Tensor | tf.Tensor[];
   /** Penalties of regularizers. */
@@ -123,7 +123,7 @@ function textOf(given: unknown): string {
 }
 
 /** A batch of one rank. */
-export interface Batch {
+export interface RankBatch {
   inputs: tf.Tensor[];
   targets: tf.Tensor[];
   /** For each output, the weights of the samples. `null` means that all weights are 1. */
@@ -131,7 +131,7 @@ export interface Batch {
   samples: number;
 }
 
-export function disposeBatch({ inputs, targets, weights }: Batch): void {
+export function disposeBatch({ inputs, targets, weights }: RankBatch): void {
   tf.dispose([inputs, targets, weights.filter((tensor) => tensor !== null)]);
 }
 
@@ -144,7 +144,7 @@ export function measuredBy({ metricsTensors }: CompiledModel): number {
  * Returns the forward pass of `model.fit` for a batch: loss, penalties and metrics. The last metric
  * says whether training ends.
  */
-export function trainingPass(model: CompiledModel, batch: Batch): ModelPass<tf.Tensor | tf.Tensor[]> {
+export function trainingPass(model: CompiledModel, batch: RankBatch): ModelPass<tf.Tensor | tf.Tensor[]> {
   let losses: tf.Tensor[] = [];
   const loss = (outputs: tf.Tensor | tf.Tensor[]): tf.Scalar => {
     losses = lossesOf(model, batch, [outputs].flat());
@@ -156,7 +156,7 @@ export function trainingPass(model: CompiledModel, batch: Batch): ModelPass<tf.T
 }
 
 /** Returns losses and metrics of a batch in the order of `model.evaluate`. Use it in a tidy. */
-export function testPass(model: CompiledModel, batch: Batch): tf.Tensor1D {
+export function testPass(model: CompiledModel, batch: RankBatch): tf.Tensor1D {
   const outputs = [model.apply(batch.inputs, { training: false })].flat();
   const losses = lossesOf(model, batch, outputs);
   // As in TensorFlow.js, `sums[i]` is the sum of the losses of outputs 0 to i. So the last element
@@ -166,7 +166,11 @@ export function testPass(model: CompiledModel, batch: Batch): tf.Tensor1D {
 }
 
 /** For each output, returns the mean loss over the samples. */
-function lossesOf({ lossFunctions }: CompiledModel, { targets, weights }: Batch, outputs: tf.Tensor[]): tf.Tensor[] {
+function lossesOf(
+  { lossFunctions }: CompiledModel,
+  { targets, weights }: RankBatch,
+  outputs: tf.Tensor[],
+): tf.Tensor[] {
   return outputs.map((output, i) => {
     const [lossOf, weight] = [lossFunctions[i]!, weights[i]];
     if (!weight) return lossOf(targets[i]!, output).mean().toFloat();
@@ -177,7 +181,7 @@ function lossesOf({ lossFunctions }: CompiledModel, { targets, weights }: Batch,
 
 function metricsOf(
   { metricsTensors }: CompiledModel,
-  { targets }: Batch,
+  { targets }: RankBatch,
   outputs: tf.Tensor[],
   losses: tf.Tensor[],
 ): tf.Tensor[] {

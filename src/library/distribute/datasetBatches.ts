@@ -1,9 +1,9 @@
 /** Batches of a `tf.data.Dataset`, whose elements are objects `{ xs, ys }`. */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
-import type { BatchDataset, BatchSource, Share } from './batchSource.ts';
-import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
-import { checkLosses, weightsOf, type ClassWeights } from './sampleWeights.ts';
+import type { BatchDataset, BatchSource, DatasetShare } from './batchSource.ts';
+import type { RankBatch, CompiledModel, FitTensors } from './compiledModel.ts';
+import { checkLosses, sampleWeightsPerOutput, type ClassWeights } from './sampleWeights.ts';
 
 export function isDataset(value: unknown): value is BatchDataset {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'iterator') === 'function';
@@ -23,14 +23,18 @@ export interface DatasetBatchesOptions {
 export class DatasetBatches implements BatchSource {
   readonly steps: number | null;
   readonly #model: CompiledModel;
-  readonly #share: Share;
+  readonly #share: DatasetShare;
   readonly #classWeight: ClassWeights;
   readonly #isShared: boolean;
   /** Whether {@link checkLosses} has accepted the loss functions. */
   #isChecked = false;
   #iterator: Awaited<ReturnType<BatchDataset['iterator']>> | null = null;
 
-  constructor(model: CompiledModel, share: Share, { batchesPerEpoch, classWeight, isShared }: DatasetBatchesOptions) {
+  constructor(
+    model: CompiledModel,
+    share: DatasetShare,
+    { batchesPerEpoch, classWeight, isShared }: DatasetBatchesOptions,
+  ) {
     this.#model = model;
     this.#share = share;
     this.#classWeight = classWeight;
@@ -42,13 +46,13 @@ export class DatasetBatches implements BatchSource {
     if (this.steps === null || !this.#iterator) this.#iterator = await this.#share.dataset.iterator();
   }
 
-  async next(index: number): Promise<Batch | null> {
+  async next(index: number): Promise<RankBatch | null> {
     if (this.steps !== null && index >= this.steps) return null;
     const element = await nextDatasetElement(this.#model, this.#iterator!);
     try {
       await this.#share.compare();
       if (!element) return null;
-      const weights = await weightsOf(this.#model, element.targets, { classWeight: this.#classWeight });
+      const weights = await sampleWeightsPerOutput(this.#model, element.targets, { classWeight: this.#classWeight });
       if (!this.#isChecked) await checkLosses(this.#model, element, weights, this.#isShared);
       this.#isChecked = true;
       return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
@@ -63,7 +67,7 @@ export class DatasetBatches implements BatchSource {
   }
 }
 
-export type DatasetElement = Omit<Batch, 'weights'>;
+export type DatasetElement = Omit<RankBatch, 'weights'>;
 
 export function disposeDatasetElement({ inputs, targets }: DatasetElement): void {
   tf.dispose([inputs, targets]);
@@ -96,7 +100,7 @@ export function datasetElementOf(model: CompiledModel, value: unknown): DatasetE
 
 function tensorsOf(element: unknown, key: 'xs' | 'ys', names: readonly string[]): tf.Tensor[] | string {
   const given =
-    typeof element === 'object' && element !== null ? (Reflect.get(element, key) as Tensors | undefined) : undefined;
+    typeof element === 'object' && element !== null ? (Reflect.get(element, key) as FitTensors | undefined) : undefined;
   if (given === undefined || given === null) {
     return `An element of the dataset has no ${key}. Elements must be objects { xs, ys } of batches of tensors.`;
   }

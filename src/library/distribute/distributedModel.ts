@@ -8,9 +8,9 @@ import { checkSignal, failOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../parallel/backward/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
-import { MismatchError, PeergradError, PeerGoneError, reasonOf, UsageError } from '../../util/errors.ts';
+import { MismatchError, PeergradError, PeerGoneError, errorReasonOf, UsageError } from '../../util/errors.ts';
 import { mixSeed } from '../../util/rng.ts';
-import { agreeOnArguments, type Arguments } from './agreement.ts';
+import { agreeOnArguments, type RankArguments } from './agreement.ts';
 import {
   checkEnds,
   checkShuffle,
@@ -28,22 +28,22 @@ import {
   describeLayers,
   measuredBy,
   type CompiledModel,
-  type Tensors,
+  type FitTensors,
 } from './compiledModel.ts';
 import { DatasetBatches, isDataset } from './datasetBatches.ts';
 import { evaluateOnAllRanks } from './evaluation.ts';
 import {
-  prepareDataset,
-  prepareSpan,
-  prepareTensors,
-  shareOf,
-  sizeOf,
+  prepareDatasetEvaluation,
+  prepareSpanEvaluation,
+  prepareTensorsEvaluation,
+  datasetShareOf,
+  datasetSizeText,
   sketchesOf,
   type EvaluationContext,
-  type Prepared,
+  type PreparedEvaluation,
 } from './heldOutData.ts';
 import { PageWaits } from './pageWaits.ts';
-import { checkLosses, weightsOf } from './sampleWeights.ts';
+import { checkLosses, sampleWeightsPerOutput } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
 import { TensorData } from './tensorData.ts';
 import { prepareTraining, type OwnTraining } from './training.ts';
@@ -55,7 +55,7 @@ export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm'
 /**
  * A prepared call: its arguments, and the work that it does if the arguments of all ranks agree.
  */
-interface Call<Own, Result> extends Arguments<Own> {
+interface Call<Own, Result> extends RankArguments<Own> {
   /** Checks the arguments of all ranks together. The group does not end if this throws. */
   check?: (all: Own[]) => void;
   run: (all: Own[]) => Promise<Result>;
@@ -133,7 +133,7 @@ export class DistributedModel {
    *   ranks but not on rank 0. Errors in training end the group: the rank rejects with its error,
    *   other ranks with an error that names the rank.
    */
-  async fit(x: Tensors, y: Tensors, args: DistributedFitArgs = {}): Promise<tf.History> {
+  async fit(x: FitTensors, y: FitTensors, args: DistributedFitArgs = {}): Promise<tf.History> {
     const { batchSize = DEFAULT_BATCH_SIZE, shuffle = true, validationSplit = 0 } = args;
     const validationData = args.validationData?.length ? args.validationData : null;
     return this.#call('fit', args, async (place) => {
@@ -145,15 +145,15 @@ export class DistributedModel {
       own.push(data);
       const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
       const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
-      const weights = await weightsOf(model, data.targets, args);
+      const weights = await sampleWeightsPerOutput(model, data.targets, args);
       await checkLosses(model, data, weights, worldSize > 1);
-      const given = validationData ? await prepareTensors(place, validationData, batchSize) : null;
+      const given = validationData ? await prepareTensorsEvaluation(place, validationData, batchSize) : null;
       const { classWeight: _, ...held } = args;
       const split = isSplit
-        ? prepareSpan(
+        ? prepareSpanEvaluation(
             place,
             data,
-            await weightsOf(model, data.targets, held),
+            await sampleWeightsPerOutput(model, data.targets, held),
             { start: end, end: data.size },
             batchSize,
           )
@@ -198,18 +198,18 @@ export class DistributedModel {
       checkEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
       if (batchesPerEpoch !== null) checkWhole('batchesPerEpoch', batchesPerEpoch, 1);
       const given = isDataset(validationData)
-        ? prepareDataset(place, validationData, args.validationBatches, 'validationBatches', 'fitDataset')
+        ? prepareDatasetEvaluation(place, validationData, args.validationBatches, 'validationBatches', 'fitDataset')
         : validationData
-          ? await prepareTensors(place, validationData, validationBatchSize)
+          ? await prepareTensorsEvaluation(place, validationData, validationBatchSize)
           : null;
       const training = prepareTraining(place, this.ddp, this.#parameters, args, given?.heldOut ?? null);
-      const size = isSharded ? null : sizeOf(dataset);
+      const size = isSharded ? null : datasetSizeText(dataset);
       return {
         shared: { ...training.shared, ...given?.shared, batchesPerEpoch, 'the size of the dataset': size },
         sketches: given?.sketches,
         own: training.own,
         run: (all: OwnTraining[]) => {
-          const share = shareOf(dataset, place, 'fitDataset');
+          const share = datasetShareOf(dataset, place, 'fitDataset');
           const source = new DatasetBatches(model, share, {
             batchesPerEpoch,
             classWeight,
@@ -230,11 +230,11 @@ export class DistributedModel {
    *   has their names. The caller disposes of them.
    * @throws (rejects) errors of {@link fit}.
    */
-  async evaluate(x: Tensors, y: Tensors, args: DistributedEvaluateArgs = {}): Promise<tf.Scalar | tf.Scalar[]> {
+  async evaluate(x: FitTensors, y: FitTensors, args: DistributedEvaluateArgs = {}): Promise<tf.Scalar | tf.Scalar[]> {
     const { batchSize = DEFAULT_BATCH_SIZE, sampleWeight } = args;
     return this.#evaluate('evaluate', args, async (place) => {
       checkWhole('batchSize', batchSize, 1);
-      const { shared, ...held } = await prepareTensors(place, [x, y], batchSize, sampleWeight);
+      const { shared, ...held } = await prepareTensorsEvaluation(place, [x, y], batchSize, sampleWeight);
       return { ...held, shared: { ...shared, batchSize, 'the presence of sampleWeight': Boolean(sampleWeight) } };
     });
   }
@@ -248,7 +248,7 @@ export class DistributedModel {
     args: DistributedEvaluateDatasetArgs = {},
   ): Promise<tf.Scalar | tf.Scalar[]> {
     return this.#evaluate('evaluateDataset', args, (place) =>
-      prepareDataset(place, dataset, args.batches, 'batches', 'evaluateDataset'),
+      prepareDatasetEvaluation(place, dataset, args.batches, 'batches', 'evaluateDataset'),
     );
   }
 
@@ -268,7 +268,7 @@ export class DistributedModel {
   async #evaluate(
     call: string,
     args: { sharded?: boolean | undefined; signal?: AbortSignal | undefined },
-    prepare: (place: EvaluationContext) => Prepared | Promise<Prepared>,
+    prepare: (place: EvaluationContext) => PreparedEvaluation | Promise<PreparedEvaluation>,
   ): Promise<tf.Scalar | tf.Scalar[]> {
     return this.#call(call, args, async (place) => {
       const { heldOut, ...compared } = await prepare(place);
@@ -365,7 +365,7 @@ export class DistributedModel {
 function namingRank(error: unknown, rank: number, call: string): Error {
   if (error instanceof MismatchError) return error;
   const isNamed = error instanceof PeergradError && new RegExp(`\\brank ${rank}\\b`, 'i').test(error.message);
-  const message = isNamed ? error.message : `Rank ${rank} failed in ${call}: ${reasonOf(error)}.`;
+  const message = isNamed ? error.message : `Rank ${rank} failed in ${call}: ${errorReasonOf(error)}.`;
   return new PeergradError(message, { rank, op: call }, { cause: error });
 }
 

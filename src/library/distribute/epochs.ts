@@ -3,17 +3,17 @@ import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { noSamples } from './arguments.ts';
 import { WeightChangeError } from '../../parallel/backward/weightWatch.ts';
-import { PeergradError, reasonOf, UsageError } from '../../util/errors.ts';
+import { PeergradError, errorReasonOf, UsageError } from '../../util/errors.ts';
 import type { BatchSource } from './batchSource.ts';
 import { LogMeans } from './callbacks.ts';
-import { disposeBatch, trainingPass, type Batch, type CompiledModel } from './compiledModel.ts';
-import { evaluateOnAllRanks, type HeldOut } from './evaluation.ts';
+import { disposeBatch, trainingPass, type RankBatch, type CompiledModel } from './compiledModel.ts';
+import { evaluateOnAllRanks, type EvaluateHeldOut } from './evaluation.ts';
 import { applyGradient, learningRateOf } from './optimizerStep.ts';
 import type { PageWaits } from './pageWaits.ts';
-import { exchangeTurn, type Turn } from './turn.ts';
+import { exchangeBatchTurns, type BatchTurn } from './turn.ts';
 import { adoptWeights } from './weightChanges.ts';
 
-export interface EpochsOptions {
+export interface EpochLoopOptions {
   ddp: DistributedDataParallel;
   model: CompiledModel;
   parameters: readonly tf.Variable[];
@@ -21,7 +21,7 @@ export interface EpochsOptions {
   callbacks: tf.CallbackList;
   waits: PageWaits;
   /** Held-out samples of this rank; `null`: no validation. */
-  validation: HeldOut | null;
+  validation: EvaluateHeldOut | null;
   /** Number of the first epoch. Training ends before the epoch with the number `epochs`. */
   initialEpoch: number;
   epochs: number;
@@ -33,10 +33,10 @@ export interface EpochsOptions {
   runsFlat: boolean;
 }
 
-export class Epochs {
-  readonly #options: EpochsOptions;
+export class EpochLoop {
+  readonly #options: EpochLoopOptions;
 
-  constructor(options: EpochsOptions) {
+  constructor(options: EpochLoopOptions) {
     this.#options = options;
   }
 
@@ -97,7 +97,7 @@ export class Epochs {
    * Returns the turn of all ranks before a batch. Ranks exchange their turns only if this is
    * necessary.
    */
-  async #nextTurn(index: number, ownSamples: number): Promise<Turn> {
+  async #nextTurn(index: number, ownSamples: number): Promise<BatchTurn> {
     const { source, exchangesBatches } = this.#options;
     const samples = source.sizeOf(index);
     if (samples !== null && index > 0 && !exchangesBatches) return { stops: false, isChanged: false, samples };
@@ -108,13 +108,13 @@ export class Epochs {
    * Ends training on all ranks if one rank ends it. If weights were set on rank 0, all ranks get
    * them.
    */
-  async #exchange(samples: number): Promise<Turn> {
+  async #exchange(samples: number): Promise<BatchTurn> {
     const { ddp, model, runsFlat } = this.#options;
     const { group } = ddp;
     // This check ends training in an aborted group. Collectives do not end it if the group has a
     // single rank, because then there are none.
     if (group.failure) throw group.failure;
-    const turn = await exchangeTurn(group, {
+    const turn = await exchangeBatchTurns(group, {
       stops: model.stopTraining,
       isChanged: ddp.isModelChanged,
       samples,
@@ -130,7 +130,7 @@ export class Epochs {
    *   pass.
    */
   async #step(
-    batch: Batch | null,
+    batch: RankBatch | null,
     totalSamples: number,
     where: string,
   ): Promise<{ logs: Record<string, number>; stops: boolean }> {
@@ -153,7 +153,7 @@ export class Epochs {
       }
       if (error instanceof PeergradError) throw error;
       throw new PeergradError(
-        `Rank ${rank} cannot train on ${where}: ${reasonOf(error)}. Check the shapes and dtypes of its data, and the layers ` +
+        `Rank ${rank} cannot train on ${where}: ${errorReasonOf(error)}. Check the shapes and dtypes of its data, and the layers ` +
           'and losses of the model.',
         { rank, worldSize },
         { cause: error },

@@ -3,10 +3,10 @@ import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { testPass, type CompiledModel } from './compiledModel.ts';
 import { disposeDatasetElement, nextDatasetElement } from './datasetBatches.ts';
-import type { Share } from './batchSource.ts';
+import type { DatasetShare } from './batchSource.ts';
 import type { PageWaits } from './pageWaits.ts';
-import type { Weights } from './sampleWeights.ts';
-import type { Span, TensorData } from './tensorData.ts';
+import type { SampleWeights } from './sampleWeights.ts';
+import type { SampleSpan, TensorData } from './tensorData.ts';
 
 /**
  * The losses and metrics of one rank, summed over its samples. Their order is that of
@@ -18,20 +18,20 @@ interface Sums {
 }
 
 /** Computes the sums over the held-out samples of this rank. */
-export type HeldOut = () => Promise<Sums>;
+export type EvaluateHeldOut = () => Promise<Sums>;
 
 /**
  * Returns the function that evaluates this rank's held-out samples: those of `span` in `data`.
  *
  * @param weights the weights of all samples in the tensors, including the samples of other ranks.
  */
-export function heldOutTensors(
+export function heldOutTensorsEvaluator(
   model: CompiledModel,
   data: TensorData,
-  weights: readonly Weights[],
-  span: Span,
+  weights: readonly SampleWeights[],
+  span: SampleSpan,
   batchSize: number,
-): HeldOut {
+): EvaluateHeldOut {
   const samples = span.end - span.start;
   return async () => {
     if (samples === 0) return noSums(model);
@@ -53,12 +53,12 @@ export function heldOutTensors(
  *
  * @param batches maximum number of batches; `null` if all are used.
  */
-export function heldOutDataset(
+export function heldOutDatasetEvaluator(
   model: CompiledModel,
-  { dataset, compare }: Share,
+  { dataset, compare }: DatasetShare,
   batches: number | null,
   waits: PageWaits,
-): HeldOut {
+): EvaluateHeldOut {
   return async () => {
     const iterator = await waits.until(dataset.iterator());
     const total = noSums(model);
@@ -88,7 +88,7 @@ export function heldOutDataset(
  * Returns the mean losses and metrics over the samples of all ranks, in the order of
  * TensorFlow.js's `evaluate`. Without samples, the means are NaN. Every rank must call it.
  */
-export async function evaluateOnAllRanks(group: ProcessGroup, heldOut: HeldOut): Promise<number[]> {
+export async function evaluateOnAllRanks(group: ProcessGroup, heldOut: EvaluateHeldOut): Promise<number[]> {
   const { values, samples } = await heldOut();
   const totals = Float64Array.of(...values, samples);
   await group.allReduce(totals);

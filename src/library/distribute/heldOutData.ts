@@ -2,22 +2,22 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { Shared, Sketches } from './agreement.ts';
+import type { SharedArguments, SampleSketches } from './agreement.ts';
 import { checkEnds, checkWhole } from './arguments.ts';
-import type { CompiledModel, Tensors } from './compiledModel.ts';
-import { heldOutDataset, heldOutTensors, type HeldOut } from './evaluation.ts';
+import type { CompiledModel, FitTensors } from './compiledModel.ts';
+import { heldOutDatasetEvaluator, heldOutTensorsEvaluator, type EvaluateHeldOut } from './evaluation.ts';
 import type { PageWaits } from './pageWaits.ts';
-import { checkLosses, weightsOf, type Weights } from './sampleWeights.ts';
-import type { BatchDataset, Share } from './batchSource.ts';
+import { checkLosses, sampleWeightsPerOutput, type SampleWeights } from './sampleWeights.ts';
+import type { BatchDataset, DatasetShare } from './batchSource.ts';
 import { DatasetShard, FirstElements } from './shardDataset.ts';
 import { sketchOfColumn } from './sketches.ts';
-import { partOf, TensorData, type Span } from './tensorData.ts';
+import { partOfSampleSpan, TensorData, type SampleSpan } from './tensorData.ts';
 
 /** Held-out samples, and their description, which is compared between ranks. */
-export interface Prepared {
-  heldOut: HeldOut;
-  shared: Shared;
-  sketches?: Sketches | undefined;
+export interface PreparedEvaluation {
+  heldOut: EvaluateHeldOut;
+  shared: SharedArguments;
+  sketches?: SampleSketches | undefined;
 }
 
 export interface EvaluationContext {
@@ -34,12 +34,12 @@ export interface EvaluationContext {
  * @param given the inputs and targets, `[x, y]`.
  * @param sampleWeight for each sample, a factor of its loss.
  */
-export async function prepareTensors(
+export async function prepareTensorsEvaluation(
   place: EvaluationContext,
-  given: readonly Tensors[],
+  given: readonly FitTensors[],
   batchSize: number,
-  sampleWeight?: Tensors,
-): Promise<Prepared> {
+  sampleWeight?: FitTensors,
+): Promise<PreparedEvaluation> {
   const { model, own, isSharded } = place;
   const [x, y] = given;
   if (given.length !== 2 || !x || !y) {
@@ -48,10 +48,10 @@ export async function prepareTensors(
   const data = new TensorData(model, x, y);
   own.push(data);
   const texts = data.describe(isSharded);
-  const weights = await weightsOf(model, data.targets, { sampleWeight });
+  const weights = await sampleWeightsPerOutput(model, data.targets, { sampleWeight });
   await checkLosses(model, data, weights);
   return {
-    heldOut: prepareSpan(place, data, weights, { start: 0, end: data.size }, batchSize),
+    heldOut: prepareSpanEvaluation(place, data, weights, { start: 0, end: data.size }, batchSize),
     shared: { 'x of the held-out samples': texts.x, 'y of the held-out samples': texts.y },
     sketches: await sketchesOf(place, data, weights, 'of the held-out samples'),
   };
@@ -66,9 +66,9 @@ export async function prepareTensors(
 export async function sketchesOf(
   { isSharded, group }: Pick<EvaluationContext, 'isSharded' | 'group'>,
   data: TensorData,
-  weights: readonly Weights[],
+  weights: readonly SampleWeights[],
   which = '',
-): Promise<Sketches | undefined> {
+): Promise<SampleSketches | undefined> {
   if (isSharded || group.worldSize === 1) return undefined;
   const { x, y } = await data.sketch();
   const ofWeights = weights.filter((each) => each !== null).map(sketchOfColumn);
@@ -81,46 +81,46 @@ export async function sketchesOf(
  * Returns the function that evaluates this rank's part of a span of samples. The part is the whole
  * span if each rank has its own samples.
  */
-export function prepareSpan(
+export function prepareSpanEvaluation(
   place: EvaluationContext,
   data: TensorData,
-  weights: readonly Weights[],
-  span: Span,
+  weights: readonly SampleWeights[],
+  span: SampleSpan,
   batchSize: number,
-): HeldOut {
+): EvaluateHeldOut {
   const { model, group, isSharded } = place;
-  const part = isSharded ? span : partOf(span, group.rank, group.worldSize);
-  return heldOutTensors(model, data, weights, part, batchSize);
+  const part = isSharded ? span : partOfSampleSpan(span, group.rank, group.worldSize);
+  return heldOutTensorsEvaluator(model, data, weights, part, batchSize);
 }
 
 /**
  * @param option the caller's name of the argument `batches`, for errors.
  * @param call name of the method, for errors.
  */
-export function prepareDataset(
+export function prepareDatasetEvaluation(
   place: EvaluationContext,
   dataset: BatchDataset,
   batches: number | undefined,
   option: string,
   call: string,
-): Prepared {
+): PreparedEvaluation {
   const { model, group, isSharded, waits } = place;
   const { rank, worldSize } = group;
   checkEnds(dataset, batches, option);
   const wanted = batches === undefined ? null : checkWhole(option, batches, 1);
   const limit = wanted === null || isSharded ? wanted : Math.ceil((wanted - rank) / worldSize);
   return {
-    heldOut: heldOutDataset(model, shareOf(dataset, place, call), limit, waits),
-    shared: { [option]: wanted, 'the size of the held-out dataset': isSharded ? null : sizeOf(dataset) },
+    heldOut: heldOutDatasetEvaluator(model, datasetShareOf(dataset, place, call), limit, waits),
+    shared: { [option]: wanted, 'the size of the held-out dataset': isSharded ? null : datasetSizeText(dataset) },
   };
 }
 
 /** Returns the part of a dataset that this rank uses. */
-export function shareOf(
+export function datasetShareOf(
   dataset: BatchDataset,
   { model, group, own, isSharded }: EvaluationContext,
   call: string,
-): Share {
+): DatasetShare {
   if (isSharded) return { dataset, compare: () => Promise.resolve() };
   const first = new FirstElements(model, group, call);
   own.push(first);
@@ -129,6 +129,6 @@ export function shareOf(
 }
 
 /** Returns the size of a dataset as text, or `null` if it is unknown. */
-export function sizeOf({ size }: BatchDataset): string | null {
+export function datasetSizeText({ size }: BatchDataset): string | null {
   return size === undefined || size === null || Number.isNaN(size) ? null : String(size);
 }

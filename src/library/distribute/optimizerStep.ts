@@ -1,20 +1,20 @@
 /** Applies the averaged gradient with the optimizer of `compile`. */
 import * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { settingsOf } from '../../parallel/flat/optimizerOf.ts';
-import type { Shared } from './agreement.ts';
+import { optimizerSettingsOf } from '../../parallel/flat/optimizerOf.ts';
+import type { SharedArguments } from './agreement.ts';
 
 /** Returns the class and the settings of an optimizer. They must be the same on every rank. */
-export function describeOptimizer(optimizer: tf.Optimizer): Shared {
-  const settings = Object.entries(settingsOf(optimizer)).map(
+export function describeOptimizer(optimizer: tf.Optimizer): SharedArguments {
+  const settings = Object.entries(optimizerSettingsOf(optimizer)).map(
     ([name, value]) => [`the optimizer's ${name}`, typeof value === 'object' ? JSON.stringify(value) : value] as const,
   );
-  return { 'the optimizer': optimizer.getClassName(), ...(Object.fromEntries(settings) as Shared) };
+  return { 'the optimizer': optimizer.getClassName(), ...(Object.fromEntries(settings) as SharedArguments) };
 }
 
 /** Returns the learning rate as a number; `null` if the optimizer has none. */
 export function learningRateOf(optimizer: tf.Optimizer): number | null {
-  const rate = Number(settingsOf(optimizer)['learningRate']);
+  const rate = Number(optimizerSettingsOf(optimizer)['learningRate']);
   return Number.isNaN(rate) ? null : rate;
 }
 

@@ -1,12 +1,12 @@
 /** Weights of samples: `sampleWeight` and `classWeight` of `fit`. */
 import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
-import { type CompiledModel, type LossFunction, type Tensors } from './compiledModel.ts';
+import { type CompiledModel, type LossFunction, type FitTensors } from './compiledModel.ts';
 
 export type ClassWeights = tf.ModelFitArgs['classWeight'];
 
 /** For one output, the weights of all samples. `null` means that all weights are 1. */
-export type Weights = Float32Array | null;
+export type SampleWeights = Float32Array | null;
 
 interface Samples {
   inputs: readonly tf.Tensor[];
@@ -15,7 +15,7 @@ interface Samples {
 
 export interface WeightArgs {
   classWeight?: ClassWeights | undefined;
-  sampleWeight?: Tensors | undefined;
+  sampleWeight?: FitTensors | undefined;
 }
 
 /**
@@ -24,14 +24,14 @@ export interface WeightArgs {
  * @param targets needed for class weights: one-hot, or one class index per sample.
  * @throws (rejects) UsageError for weights that do not fit the targets.
  */
-export async function weightsOf(
+export async function sampleWeightsPerOutput(
   { outputNames }: Pick<CompiledModel, 'outputNames'>,
   targets: readonly tf.Tensor[],
   { classWeight, sampleWeight }: WeightArgs,
-): Promise<Weights[]> {
+): Promise<SampleWeights[]> {
   const byClass = byOutput(classWeight, outputNames, 'classWeight', isClassWeight);
   const bySample = byOutput(sampleWeight, outputNames, 'sampleWeight', (value) => value instanceof tf.Tensor);
-  const all: Weights[] = [];
+  const all: SampleWeights[] = [];
   for (const [i, target] of targets.entries()) {
     const ofClasses = byClass[i] ? await classWeightsOf(target, byClass[i]) : null;
     const ofSamples = bySample[i] ? await sampleWeightsOf(target, bySample[i]) : null;
@@ -118,7 +118,7 @@ const ROUNDING = 1e-3;
 export async function checkLosses(
   model: CompiledModel,
   samples: Samples,
-  weights: readonly Weights[],
+  weights: readonly SampleWeights[],
   isShared = false,
 ): Promise<void> {
   const size = samples.inputs[0]!.shape[0];

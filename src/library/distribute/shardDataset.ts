@@ -2,10 +2,10 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
-import { contrastOf, type Sketches } from './agreement.ts';
+import { describeSketchDifference, type SampleSketches } from './agreement.ts';
 import type { CompiledModel } from './compiledModel.ts';
 import { datasetElementOf, disposeDatasetElement, type DatasetElement } from './datasetBatches.ts';
-import { sketchOf } from './sketches.ts';
+import { sketchOfTensor } from './sketches.ts';
 
 /**
  * Returns a rank's share of a dataset: of every `worldSize` elements, rank r gets element r. If the
@@ -93,10 +93,10 @@ export class FirstElements {
   /** @throws (rejects) MismatchError on every rank if ranks have read different elements. */
   async compare(): Promise<void> {
     if (this.#isOver) return;
-    const sketches: Sketches[] = [];
+    const sketches: SampleSketches[] = [];
     try {
       for (const { inputs, targets } of this.#elements) {
-        const [xs, ys] = await Promise.all([inputs, targets].map((all) => Promise.all(all.map(sketchOf))));
+        const [xs, ys] = await Promise.all([inputs, targets].map((all) => Promise.all(all.map(sketchOfTensor))));
         sketches.push({ xs: xs!, ys: ys! });
       }
     } finally {
@@ -105,7 +105,11 @@ export class FirstElements {
     const all = await this.#group.allGatherObject(sketches);
     for (const [rank, mine] of all.entries()) {
       for (let other = rank + 1; other < all.length; other++) {
-        const difference = contrastOf(this.#call, [named(mine, rank), rank], [named(all[other]!, rank), other]);
+        const difference = describeSketchDifference(
+          this.#call,
+          [named(mine, rank), rank],
+          [named(all[other]!, rank), other],
+        );
         const { rank: own, worldSize } = this.#group;
         if (difference !== null) throw new MismatchError(difference, { rank: own, worldSize, divergent: [other] });
       }
@@ -121,7 +125,7 @@ export class FirstElements {
 }
 
 /** Returns the sketches of an element. The keys are names for errors. */
-function named(elements: readonly Sketches[], index: number): Sketches {
+function named(elements: readonly SampleSketches[], index: number): SampleSketches {
   return Object.fromEntries(
     Object.entries(elements[index] ?? {}).map(([key, each]) => [`${key} of element ${index} of the dataset`, each]),
   );

@@ -11,7 +11,7 @@ import { createRng } from '../../util/rng.ts';
  * column of large values, such as milliseconds, would hide differences in a column of small values,
  * such as shares.
  */
-export interface Sketch {
+export interface TensorSketch {
   /** Sum with a random weight for each column; it does not depend on the order of rows. */
   content: number;
   /** Sum with a random weight for each column and row; it depends on the order of rows. */
@@ -43,10 +43,10 @@ const CHUNK = 2 ** 22;
  * The computed sketches, by the data of their tensors. They stay valid, because the values of a
  * tensor never change.
  */
-const known = new WeakMap<object, { shape: readonly number[]; sketch: Sketch }>();
+const known = new WeakMap<object, { shape: readonly number[]; sketch: TensorSketch }>();
 
 /** Returns the sketch of a tensor. The rows are along its first axis. */
-export async function sketchOf(tensor: tf.Tensor): Promise<Sketch> {
+export async function sketchOfTensor(tensor: tf.Tensor): Promise<TensorSketch> {
   const before = known.get(tensor.dataId);
   if (before && tf.util.arraysEqual([...before.shape], tensor.shape)) return before.sketch;
   const [rows, width] = [tensor.shape[0], tf.util.sizeFromShape(tensor.shape.slice(1))];
@@ -61,7 +61,7 @@ export async function sketchOf(tensor: tf.Tensor): Promise<Sketch> {
 }
 
 /** @param values one value for each row. */
-export function sketchOfColumn(values: Float32Array): Sketch {
+export function sketchOfColumn(values: Float32Array): TensorSketch {
   const sums = new SketchSums(1);
   sums.add(values);
   return sums.sketch;
@@ -107,7 +107,7 @@ class SketchSums {
     }
   }
 
-  get sketch(): Sketch {
+  get sketch(): TensorSketch {
     const width = this.#columns.length;
     const whole = this.#squares.reduce((sum, square) => sum + square, 0);
     const smallest = Math.sqrt(Math.min(whole, SMALLEST ** 2 * this.#rows));
@@ -134,9 +134,9 @@ function codeOf(value: number | string): number {
  * Returns what differs between two tensors: their values, or only the order of their rows. Returns
  * `null` if they are equal.
  */
-export function contrast(mine: Sketch, theirs: Sketch): 'order' | 'values' | null {
+export function sketchDifference(mine: TensorSketch, theirs: TensorSketch): 'order' | 'values' | null {
   const bound = TOLERANCE * Math.max(mine.size, theirs.size);
-  const differs = (name: keyof Sketch): boolean => !(Math.abs(mine[name] - theirs[name]) <= bound);
+  const differs = (name: keyof TensorSketch): boolean => !(Math.abs(mine[name] - theirs[name]) <= bound);
   if (differs('scale')) return 'values';
   if (!differs('order') && !differs('others')) return null;
   return differs('content') ? 'values' : 'order';

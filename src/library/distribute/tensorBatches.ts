@@ -1,9 +1,9 @@
 /** Divides the tensors that `fit` was called with into batches. */
 import { mixSeed, permutation } from '../../util/rng.ts';
 import type { BatchSource } from './batchSource.ts';
-import type { Batch } from './compiledModel.ts';
-import type { Weights } from './sampleWeights.ts';
-import { partOf, type Span, type TensorData } from './tensorData.ts';
+import type { RankBatch } from './compiledModel.ts';
+import type { SampleWeights } from './sampleWeights.ts';
+import { partOfSampleSpan, type SampleSpan, type TensorData } from './tensorData.ts';
 
 export interface TensorBatchesOptions {
   rank: number;
@@ -20,12 +20,12 @@ export interface TensorBatchesOptions {
 export class TensorBatches implements BatchSource {
   readonly steps: number;
   readonly #data: TensorData;
-  readonly #weights: readonly Weights[];
+  readonly #weights: readonly SampleWeights[];
   readonly #options: TensorBatchesOptions;
   #order: Uint32Array = new Uint32Array();
 
   /** @param weights see {@link weightsOf}. */
-  constructor(data: TensorData, weights: readonly Weights[], options: TensorBatchesOptions) {
+  constructor(data: TensorData, weights: readonly SampleWeights[], options: TensorBatchesOptions) {
     const { sizes, batchSize, worldSize } = options;
     this.#data = data;
     this.#weights = weights;
@@ -52,7 +52,7 @@ export class TensorBatches implements BatchSource {
     return Promise.resolve();
   }
 
-  next(index: number): Promise<Batch | null> {
+  next(index: number): Promise<RankBatch | null> {
     const { start, end } = this.#spanOf(index, this.#options.rank);
     if (end <= start) return Promise.resolve(null);
     return Promise.resolve(this.#data.gather(Int32Array.from(this.#order.subarray(start, end)), this.#weights));
@@ -68,14 +68,14 @@ export class TensorBatches implements BatchSource {
   }
 
   /** Returns a rank's part of a batch, as positions in the rank's order of samples. */
-  #spanOf(index: number, rank: number): Span {
+  #spanOf(index: number, rank: number): SampleSpan {
     const { sizes, batchSize, worldSize } = this.#options;
-    if (typeof sizes === 'number') return partOf(this.#globalSpan(index, sizes), rank, worldSize);
+    if (typeof sizes === 'number') return partOfSampleSpan(this.#globalSpan(index, sizes), rank, worldSize);
     const size = sizes[rank]!;
     return { start: Math.min(index * batchSize, size), end: Math.min((index + 1) * batchSize, size) };
   }
 
-  #globalSpan(index: number, size: number): Span {
+  #globalSpan(index: number, size: number): SampleSpan {
     const global = this.#options.batchSize * this.#options.worldSize;
     return { start: Math.min(index * global, size), end: Math.min((index + 1) * global, size) };
   }

@@ -1,11 +1,11 @@
 /** Holds the samples of `fit` and `evaluate` as tensors, and selects this rank's part of them. */
 import * as tf from '@tensorflow/tfjs';
-import type { Batch, CompiledModel, Tensors } from './compiledModel.ts';
-import { sketchOf, type Sketch } from './sketches.ts';
-import type { Weights } from './sampleWeights.ts';
+import type { RankBatch, CompiledModel, FitTensors } from './compiledModel.ts';
+import { sketchOfTensor, type TensorSketch } from './sketches.ts';
+import type { SampleWeights } from './sampleWeights.ts';
 
 /** Samples `start` to `end` (exclusive). */
-export interface Span {
+export interface SampleSpan {
   start: number;
   end: number;
 }
@@ -17,9 +17,9 @@ export class TensorData {
   readonly #own: tf.Tensor[];
 
   /** @throws errors of TensorFlow.js if the tensors do not fit the model. */
-  constructor(model: CompiledModel, x: Tensors, y: Tensors) {
+  constructor(model: CompiledModel, x: FitTensors, y: FitTensors) {
     const [inputs, targets] = tf.tidy(() => model.standardizeUserDataXY(x, y, false));
-    const given = new Set([tensorsIn(x), tensorsIn(y)].flat());
+    const given = new Set([listFitTensors(x), listFitTensors(y)].flat());
     this.inputs = inputs;
     this.targets = targets;
     this.#own = [...inputs, ...targets].filter((tensor) => !given.has(tensor));
@@ -45,15 +45,15 @@ export class TensorData {
    * Returns sketches of inputs and targets. They are compared between ranks that pass the same
    * samples.
    */
-  async sketch(): Promise<{ x: Sketch[]; y: Sketch[] }> {
+  async sketch(): Promise<{ x: TensorSketch[]; y: TensorSketch[] }> {
     const [x, y] = await Promise.all(
-      [this.inputs, this.targets].map((tensors) => Promise.all(tensors.map((tensor) => sketchOf(tensor)))),
+      [this.inputs, this.targets].map((tensors) => Promise.all(tensors.map((tensor) => sketchOfTensor(tensor)))),
     );
     return { x: x!, y: y! };
   }
 
   /** Returns some samples as new tensors; {@link disposeBatch} disposes of them. */
-  gather(indices: Int32Array, weights: readonly Weights[]): Batch {
+  gather(indices: Int32Array, weights: readonly SampleWeights[]): RankBatch {
     const rowsOf = (tensors: readonly tf.Tensor[]): tf.Tensor[] =>
       tf.tidy(() => {
         const rows = tf.tensor1d(indices, 'int32');
@@ -68,7 +68,7 @@ export class TensorData {
   }
 
   /** Returns the samples of a span. Call it within a tidy. */
-  slice({ start, end }: Span, weights: readonly Weights[]): Batch {
+  slice({ start, end }: SampleSpan, weights: readonly SampleWeights[]): RankBatch {
     const samples = end - start;
     return {
       inputs: this.inputs.map((tensor) => tensor.slice(start, samples)),
@@ -88,11 +88,11 @@ export class TensorData {
  * empty, part 0 is not empty either. This is needed because all ranks use the moving averages that
  * rank 0 computes from its part.
  */
-export function partOf({ start, end }: Span, part: number, parts: number): Span {
+export function partOfSampleSpan({ start, end }: SampleSpan, part: number, parts: number): SampleSpan {
   const cut = (at: number): number => start + Math.ceil(((end - start) * at) / parts);
   return { start: cut(part), end: cut(part + 1) };
 }
 
-export function tensorsIn(given: Tensors): tf.Tensor[] {
+export function listFitTensors(given: FitTensors): tf.Tensor[] {
   return given instanceof tf.Tensor ? [given] : Object.values(given);
 }

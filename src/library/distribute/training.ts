@@ -2,12 +2,12 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { canRunFlat } from '../../parallel/flat/optimizerOf.ts';
-import type { Shared } from './agreement.ts';
+import type { SharedArguments } from './agreement.ts';
 import { checkWhole } from './arguments.ts';
 import type { BatchSource } from './batchSource.ts';
 import { actsBeforeBatches, actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
-import { Epochs } from './epochs.ts';
-import type { HeldOut } from './evaluation.ts';
+import { EpochLoop } from './epochs.ts';
+import type { EvaluateHeldOut } from './evaluation.ts';
 import type { EvaluationContext } from './heldOutData.ts';
 import { describeOptimizer } from './optimizerStep.ts';
 
@@ -26,8 +26,8 @@ export interface OwnTraining {
   actsBeforeBatches: boolean;
 }
 
-export interface Training {
-  shared: Shared;
+export interface PreparedTraining {
+  shared: SharedArguments;
   own: OwnTraining;
   /** @param facts the numbers of samples that callbacks receive. */
   run: (
@@ -48,8 +48,8 @@ export function prepareTraining(
   ddp: DistributedDataParallel,
   parameters: readonly tf.Variable[],
   args: TrainingArgs,
-  heldOut: HeldOut | null,
-): Training {
+  heldOut: EvaluateHeldOut | null,
+): PreparedTraining {
   const epochs = checkWhole('epochs', args.epochs ?? 1, 0);
   const initialEpoch = checkWhole('initialEpoch', args.initialEpoch ?? 0, 0);
   const callbacks = createCallbacks(args);
@@ -81,7 +81,7 @@ export function prepareTraining(
         metrics: heldOut ? [...names, ...names.map((name) => `val_${name}`)] : names,
       });
       model.history = history;
-      await new Epochs({
+      await new EpochLoop({
         ddp,
         model,
         parameters,

@@ -7,7 +7,7 @@ import { ReduceOp } from '../../protocol/frame.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { checkChanges } from './weightChanges.ts';
 
-export interface Turn {
+export interface BatchTurn {
   /** Whether training ends. */
   stops: boolean;
   /** Whether the page has set weights of the model. */
@@ -16,7 +16,7 @@ export interface Turn {
   samples: number;
 }
 
-export interface OwnTurn extends Turn {
+export interface OwnBatchTurn extends BatchTurn {
   /** The learning rate, if ranks run the optimizer themselves; otherwise `null`. */
   learningRate: number | null;
 }
@@ -31,7 +31,7 @@ type Numbers = [number, number, number, number, number, ...number[]];
  * @throws (rejects) MismatchError on every rank if learning rates differ, because the ranks'
  *   parameters would then differ, or if weights were set on other ranks but not on rank 0.
  */
-export async function exchangeTurn(group: ProcessGroup, own: OwnTurn): Promise<Turn> {
+export async function exchangeBatchTurns(group: ProcessGroup, own: OwnBatchTurn): Promise<BatchTurn> {
   const { rank, worldSize } = group;
   const { stops, isChanged, samples, learningRate } = own;
   if (worldSize === 1) return { stops, isChanged, samples };

@@ -2,16 +2,16 @@
 import { encodeObject } from '../../collectives/objects/encoding.ts';
 import { copyState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
-import { startOfRun, type Progress } from '../../parallel/recovery/progress.ts';
+import { startOfRun, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { StateParts } from '../../parallel/recovery/gatherSlices.ts';
 import type { FedReplica, ReachedState } from '../../parallel/recovery/stateFeed.ts';
-import { describeModel } from '../../parallel/ddp/verifyModel.ts';
-import { createLayout, rearrange, type FlatLayout } from '../../parallel/flat/buckets.ts';
+import { describeDdpModel } from '../../parallel/ddp/verifyModel.ts';
+import { createLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import { CommittedVariables } from '../../parallel/backward/committedVariables.ts';
 import { variablesOf, type ModelVariables } from '../../parallel/backward/flatten.ts';
 import { optimizerLayouts } from '../../parallel/flat/optimizerLayout.ts';
 import { flatOptimizer } from '../../parallel/flat/optimizerOf.ts';
-import { messageOf, UsageError } from '../../util/errors.ts';
+import { errorMessageOf, UsageError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { plainFieldsOf, type ElasticState } from './elasticState.ts';
 
@@ -40,7 +40,7 @@ interface CommittedOptimizer {
 const NO_VARIABLES: ModelVariables = { model: null, parameters: [], buffers: [] };
 
 /** Returns a digest for each non-empty part of a commit. The keys are the names of the parts. */
-export function digestsOf({ head, arrays }: StateParts<CommitHead>): Record<string, string> {
+export function digestsOfCommitParts({ head, arrays }: StateParts<CommitHead>): Record<string, string> {
   const [values, ...averages] = arrays;
   const optimizer = [head.scalars, ...averages];
   return Object.fromEntries([
@@ -99,7 +99,7 @@ export class CommittedState implements FedReplica<CommitHead> {
   }
 
   /** Each commit counts as a step, except the one that the constructor makes. */
-  progress(): Progress {
+  progress(): TrainingProgress {
     return { ...startOfRun(), step: this.#steps, appliedIn: this.#generation };
   }
 
@@ -120,7 +120,7 @@ export class CommittedState implements FedReplica<CommitHead> {
    * can compare.
    */
   get program(): unknown {
-    return [describeModel(this.variables, {}), this.optimizerSize, Object.keys(dataOf(this.head))];
+    return [describeDdpModel(this.variables, {}), this.optimizerSize, Object.keys(dataOf(this.head))];
   }
 
   /**
@@ -201,7 +201,7 @@ export class CommittedState implements FedReplica<CommitHead> {
       copy = structuredClone(values);
     } catch (error) {
       throw new UsageError(
-        `A field of the ElasticState (${names.join(', ')}) is not plain data: ${messageOf(error)} Keep it outside of the state.`,
+        `A field of the ElasticState (${names.join(', ')}) is not plain data: ${errorMessageOf(error)} Keep it outside of the state.`,
       );
     }
     this.#plain = copy;
@@ -225,7 +225,7 @@ export class CommittedState implements FedReplica<CommitHead> {
     const { copy, layout } = this.#optimizer;
     return copy.slots.map((slot) => {
       const average = slot.slice();
-      rearrange(average, layout, this.#layout);
+      rearrangeParameters(average, layout, this.#layout);
       return average;
     });
   }

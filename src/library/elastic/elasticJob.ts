@@ -7,14 +7,14 @@ import type { StateReport } from '../../engine/membership/membership.ts';
 import { inGroupOf, type Generation } from '../../engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
 import type { ReceivedSlices } from '../../parallel/recovery/gatherSlices.ts';
-import { FEEDER, StateFeed } from '../../parallel/recovery/stateFeed.ts';
+import { FEEDER_RANK, StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ServerMessage } from '../../protocol/control.ts';
 import { SLICE_BYTES } from '../../protocol/frame.ts';
-import type { Nodes } from '../../protocol/room.ts';
+import type { NodeCountRange } from '../../protocol/room.ts';
 import { deferred } from '../../util/deferred.ts';
 import {
   DeviceError,
-  messageOf,
+  errorMessageOf,
   PeerGoneError,
   PeergradError,
   RunOverError,
@@ -26,8 +26,8 @@ import { watchDevice } from '../device.ts';
 import { checkWorldSize, LibraryRoom, pageClosed, type RoomSurroundings } from '../room.ts';
 import type { LocatedRoom, RoomOptions } from '../roomOptions.ts';
 import { CommittedState, type CommitHead } from './committedState.ts';
-import { useState, type ElasticState } from './elasticState.ts';
-import { digestOf, synchronize } from './synchronize.ts';
+import { connectElasticState, type ElasticState } from './elasticState.ts';
+import { digestOfCommit, synchronizeCommits } from './synchronize.ts';
 
 export interface ElasticOptions extends RoomOptions {
   /**
@@ -35,7 +35,7 @@ export interface ElasticOptions extends RoomOptions {
    * required for a new room. An existing room keeps its own range. The job begins with `worldSize`
    * ranks, or with `min` ranks if `worldSize` is missing.
    */
-  nodes?: Nodes;
+  nodes?: NodeCountRange;
   /**
    * Milliseconds for which this rank waits for other ranks: at first until enough ranks are
    * present, and at the end until all ranks have finished. Default 30 min.
@@ -114,7 +114,7 @@ export class ElasticJob<State extends ElasticState, Result> {
         // function may still use the state.
         canCatchUp: () => this.#run === null && this.#feed.stateBytes > SLICE_BYTES,
         feed: async (feed, hooks) => {
-          if (feed.rank === FEEDER && feed.run !== this.#run)
+          if (feed.rank === FEEDER_RANK && feed.run !== this.#run)
             throw new RunOverError('This rank does not take part in this job.');
           await inGroupOf(feed, this.#clock, (group) => this.#feed.run(group, this.#committed.program, hooks));
         },
@@ -128,7 +128,7 @@ export class ElasticJob<State extends ElasticState, Result> {
       },
       surroundings,
     );
-    useState(state, this);
+    connectElasticState(state, this);
     try {
       this.#committed = new CommittedState(state);
       this.#feed = new StateFeed({
@@ -173,11 +173,11 @@ export class ElasticJob<State extends ElasticState, Result> {
     this.#stopWatching = watchDevice((error) => group.abort(error)).stop;
     this.#result = null;
     const end = (): void =>
-      group.abort(new PeerGoneError(messageOf(signal.reason), { rank, generation: generation.generation }));
+      group.abort(new PeerGoneError(errorMessageOf(signal.reason), { rank, generation: generation.generation }));
     signal.addEventListener('abort', end, { once: true });
     this.#committed.restore();
     const countBytes = this.#activity.countBytes();
-    const stateHash = await synchronize(group, this.#committed, this.#isFresh, {
+    const stateHash = await synchronizeCommits(group, this.#committed, this.#isFresh, {
       received: this.#received,
       onreceived: ({ bytesPerRank }) => countBytes(bytesPerRank),
     });
@@ -195,7 +195,7 @@ export class ElasticJob<State extends ElasticState, Result> {
       const value = await this.#main(this.#state, group);
       this.#save();
       this.#result = { value };
-      return { step: this.#committed.progress().step, stateHash: digestOf(await this.#committed.read()) };
+      return { step: this.#committed.progress().step, stateHash: digestOfCommit(await this.#committed.read()) };
     } catch (error) {
       // If a lost rank or a timeout has ended the group, `error` is only a consequence, so the
       // group's failure is reported. In other cases, such as different calls of ranks or an aborted
@@ -304,7 +304,7 @@ export class ElasticJob<State extends ElasticState, Result> {
 }
 
 /** @throws UsageError */
-function checkNodes({ min, max }: Nodes, worldSize: number | undefined): void {
+function checkNodes({ min, max }: NodeCountRange, worldSize: number | undefined): void {
   checkWorldSize('The smallest number of ranks', min);
   checkWorldSize('The largest number of ranks', max);
   if (min > max) throw new UsageError(`nodes has min ${min} and max ${max}. Pass a min that is not above max.`);

@@ -77,7 +77,7 @@ export const ElasticState = CommittableState as new <Fields extends object>(
  *
  * @throws UsageError if another job uses it.
  */
-export function useState(state: ElasticState, committer: Committer): void {
+export function connectElasticState(state: ElasticState, committer: Committer): void {
   if (committers.get(state)?.isOver === false) {
     throw new UsageError('This ElasticState is used by another call of elastic. Create a state for each call.');
   }

@@ -1,10 +1,10 @@
 /** Gives all ranks of a generation the newest commit. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { gatherSlices, type GatherOptions, type StateParts } from '../../parallel/recovery/gatherSlices.ts';
-import type { Progress } from '../../parallel/recovery/progress.ts';
+import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
 import {
   exchangeStates,
-  recover,
+  recoverElectedState,
   rejectDissenters,
   type ArrivingState,
   type StateTransfer,
@@ -14,8 +14,8 @@ import { latestStates, rejectDivergentRanks } from '../../parallel/recovery/stat
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { dissenters } from '../../util/majority.ts';
-import { list, nameRanks, upperFirst } from '../../util/text.ts';
-import { digestsOf, type CommitHead, type CommittedState, type OptimizerSize } from './committedState.ts';
+import { listInWords, nameRanks, upperFirst } from '../../util/text.ts';
+import { digestsOfCommitParts, type CommitHead, type CommittedState, type OptimizerSize } from './committedState.ts';
 
 /** A rank's report about its commit: the size of the optimizer's state, and digests. */
 interface CommitNote extends OptimizerSize {
@@ -24,11 +24,11 @@ interface CommitNote extends OptimizerSize {
 }
 
 /** Returns the digest of a whole commit. */
-export function digestOf({ progress, head, arrays }: ReachedState<CommitHead>): string {
-  return digestAt(progress, digestsOf({ head, arrays }));
+export function digestOfCommit({ progress, head, arrays }: ReachedState<CommitHead>): string {
+  return digestAt(progress, digestsOfCommitParts({ head, arrays }));
 }
 
-function digestAt({ step, appliedIn }: Progress, digests: Record<string, string>): string {
+function digestAt({ step, appliedIn }: TrainingProgress, digests: Record<string, string>): string {
   return hashState([new TextEncoder().encode(JSON.stringify([step, appliedIn, digests]))]);
 }
 
@@ -44,7 +44,7 @@ function digestAt({ step, appliedIn }: Progress, digests: Record<string, string>
  *   from those of most ranks. Then the other ranks reject with PeergradError. Both errors have
  *   `context.divergent`. Also rejects with errors of collectives.
  */
-export async function synchronize(
+export async function synchronizeCommits(
   group: ProcessGroup,
   committed: CommittedState,
   isFresh: boolean,
@@ -52,7 +52,7 @@ export async function synchronize(
 ): Promise<string> {
   let reading = committed.read();
   const { progress, head } = await reading;
-  const digests = digestsOf(await reading);
+  const digests = digestsOfCommitParts(await reading);
   const states = await exchangeStates(group, committed.variables, progress, {
     isFresh,
     digest: digestAt(progress, digests),
@@ -63,7 +63,7 @@ export async function synchronize(
   rejectOtherCommits(group, states);
   const transfer: StateTransfer<CommitHead, never, StateParts<CommitHead>> = {
     // The digest contains the current progress, so that a commit during the transfer changes it.
-    digest: async () => digestAt(committed.progress(), digestsOf(await reading)),
+    digest: async () => digestAt(committed.progress(), digestsOfCommitParts(await reading)),
     head: () => head,
     repeat: null,
     gather: async (theirs, sources) => {
@@ -76,7 +76,7 @@ export async function synchronize(
       reading = committed.read();
     },
   };
-  const recovered = await recover(group, states, transfer, progress);
+  const recovered = await recoverElectedState(group, states, transfer, progress);
   return recovered.find(({ isCurrent }) => isCurrent)!.digest;
 }
 
@@ -84,7 +84,7 @@ export async function synchronize(
 function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   const parts = states.map(({ note: { digests, averages, scalars } }) => [Object.keys(digests), averages, scalars]);
   rejectDissenters(group, states, parts, (right, odd) => {
-    const [theirs, own] = [right, odd].map((rank) => list(Object.keys(states[rank]!.note.digests)));
+    const [theirs, own] = [right, odd].map((rank) => listInWords(Object.keys(states[rank]!.note.digests)));
     return own === theirs
       ? `${upperFirst(nameRanks([odd]))} has another optimizer than ${nameRanks([right])}. Create the same one on every rank.`
       : `The state of ${nameRanks([odd])} has the fields ${own}, but that of ${nameRanks([right])} has ${theirs}. ` +
@@ -108,7 +108,7 @@ function rejectOtherCommits(group: ProcessGroup, states: readonly ArrivingState<
     group,
     divergent,
     MismatchError,
-    `After ${states[right]!.step} commits, the state of ${nameRanks(divergent)} differs from the other ranks' state: ${list(parts)}. All ` +
+    `After ${states[right]!.step} commits, the state of ${nameRanks(divergent)} differs from the other ranks' state: ${listInWords(parts)}. All ` +
       'fields must have the same values on all ranks when commit is called. Average them first, or keep them outside of the state.',
   );
 }

@@ -8,7 +8,7 @@ import { isLocalOnly } from '../../util/localHost.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 import type { ElasticOptions } from '../elastic/elasticJob.ts';
 import { createRoomElementParts, type RoomElementParts } from './parts.ts';
-import { textsIn, type RoomElementTexts } from './texts.ts';
+import { roomElementTextsIn, type RoomElementTexts } from './texts.ts';
 
 export const ROOM_TAG = 'peergrad-room';
 
@@ -153,7 +153,7 @@ export class PeergradRoom extends Base {
   }
 
   get #texts(): RoomElementTexts {
-    return textsIn(this.closest('[lang]')?.getAttribute('lang') ?? navigator.language);
+    return roomElementTextsIn(this.closest('[lang]')?.getAttribute('lang') ?? navigator.language);
   }
 
   #set(name: string, value: string | null): void {

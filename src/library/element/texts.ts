@@ -44,6 +44,6 @@ const ZH: RoomElementTexts = {
 };
 
 /** Returns the texts for a `lang` attribute. */
-export function textsIn(language: string): RoomElementTexts {
+export function roomElementTextsIn(language: string): RoomElementTexts {
   return language.toLowerCase().startsWith('zh') ? ZH : EN;
 }

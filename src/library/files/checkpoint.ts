@@ -3,27 +3,27 @@
  * that the loop needs to continue.
  */
 import * as v from 'valibot';
-import { textOf, valueOf } from '../../collectives/objects/encoding.ts';
+import { encodeValueAsText, decodeValueFromText } from '../../collectives/objects/encoding.ts';
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
-import { createLayout, rearrange, type FlatLayout } from '../../parallel/flat/buckets.ts';
+import { createLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
-import { count } from '../../protocol/scalars.ts';
+import { countSchema } from '../../protocol/scalars.ts';
 import { decodeState, encodeState, type StateArray } from '../../formats/stateFile.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
-import { DataError, reasonOf, UsageError } from '../../util/errors.ts';
+import { DataError, errorReasonOf, UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';
-import { loadTogether, type Contents } from './loadTogether.ts';
+import { loadTogether, type LoadedContents } from './loadTogether.ts';
 import {
   checkModelSize,
-  readModel,
-  storedModelOf,
-  writeModel,
+  readModelValues,
+  storableModelOf,
+  writeModelValues,
   type LocalModel,
   type SavedModel,
-  type StoredModel,
+  type StorableModel,
 } from './storedModel.ts';
-import { fit, present, type LoadOptions, type SaveOptions } from './weights.ts';
+import { matchStorableWeights, requireFileSource, type LoadOptions, type SaveOptions } from './weights.ts';
 
 /** The parts of a training loop that a checkpoint has. */
 export interface CheckpointState<M extends SavedModel = SavedModel> {
@@ -45,12 +45,12 @@ const KIND = 'library';
 const Meta = v.strictObject({
   kind: v.literal(KIND),
   /** The tensors: parameters in forward order, then buffers. */
-  tensors: v.array(v.strictObject({ name: v.string(), shape: v.array(count) })),
+  tensors: v.array(v.strictObject({ name: v.string(), shape: v.array(countSchema) })),
   /**
    * Order of the parameters in the optimizer's arrays. `null` if the ranks had not yet agreed on an
    * order.
    */
-  order: v.nullable(v.array(count)),
+  order: v.nullable(v.array(countSchema)),
   /** Name of the optimizer's state. */
   optimizer: v.nullable(v.string()),
   /** Plain data as text, in the encoding that object collectives use. */
@@ -97,7 +97,7 @@ export async function saveCheckpoint(
   { model, optimizer, progress = null }: CheckpointState,
   { rank = 0 }: SaveOptions = {},
 ): Promise<Uint8Array<ArrayBuffer> | null> {
-  const stored = storedModelOf(model);
+  const stored = storableModelOf(model);
   const { ddp } = stored;
   // This is checked before other ranks return, so that all ranks reject, although only one rank
   // writes the file.
@@ -113,7 +113,7 @@ export async function saveCheckpoint(
     optimizer: flat?.name ?? null,
     progress: encodeProgress(progress),
   };
-  const tensors = await readModel(stored);
+  const tensors = await readModelValues(stored);
   const named = tensors.map(({ name, shape }) => ({ name, shape }));
   const bytes = encodeState({ ...meta, tensors: named }, [...tensors.map(({ values }) => values), ...arrays]);
   checkModelFileSize('The file', bytes.length);
@@ -147,11 +147,11 @@ export async function loadCheckpoint<T = unknown>(
   source: FileSource | null,
   { rank = 0, signal }: LoadOptions = {},
 ): Promise<T> {
-  const stored = storedModelOf(model);
+  const stored = storableModelOf(model);
   const { ddp, variables } = stored;
   if (optimizer) checkWhole(optimizer);
   const flat = optimizer && flatOptimizerOf(stored, optimizer);
-  const read = (): Promise<Contents<Facts>> => readCheckpoint(present(source), stored, signal);
+  const read = (): Promise<LoadedContents<Facts>> => readCheckpoint(requireFileSource(source), stored, signal);
   const check = (facts: Facts): void => checkOptimizer(flat, facts);
   const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, check) : await read();
   if (!ddp) check(loaded.facts);
@@ -160,9 +160,9 @@ export async function loadCheckpoint<T = unknown>(
   const slots = loaded.arrays.slice(variables.length);
   ddp?.reorder(order);
   ddp?.resetErrorFeedback();
-  writeModel(stored, loaded.arrays.slice(0, variables.length));
+  writeModelValues(stored, loaded.arrays.slice(0, variables.length));
   // Without a DDP, the arrays of the optimizer have the parameters in a fixed order.
-  if (!ddp && order) for (const slot of slots) rearrange(slot, layoutOf(stored, order), layoutOf(stored));
+  if (!ddp && order) for (const slot of slots) rearrangeParameters(slot, layoutOf(stored, order), layoutOf(stored));
   // The call of `flatOptimizerOf` arranges the optimizer's averages in the new order of the model.
   // After that, they can be replaced.
   if (optimizer && of) flatOptimizerOf(stored, optimizer).load({ ...of, slots });
@@ -179,7 +179,7 @@ function checkWhole(optimizer: object): void {
 }
 
 /** @throws UsageError if the state of the optimizer cannot be read. */
-function flatOptimizerOf({ flat }: StoredModel, optimizer: Optimizer | TensorflowOptimizer): Optimizer {
+function flatOptimizerOf({ flat }: StorableModel, optimizer: Optimizer | TensorflowOptimizer): Optimizer {
   if (flat) return flat.flatOptimizer(optimizer);
   if ('apply' in optimizer) return optimizer;
   throw new UsageError(
@@ -190,9 +190,9 @@ function flatOptimizerOf({ flat }: StoredModel, optimizer: Optimizer | Tensorflo
 
 async function readCheckpoint(
   source: FileSource,
-  stored: StoredModel,
+  stored: StorableModel,
   signal: AbortSignal | undefined,
-): Promise<Contents<Facts>> {
+): Promise<LoadedContents<Facts>> {
   const { name, bytes } = await readSource(source, signal);
   const { meta, arrays } = await decodeState(name, new Blob([bytes]), Meta);
   const { tensors, order, optimizer, progress } = meta;
@@ -202,7 +202,7 @@ async function readCheckpoint(
   if ((optimizer === null) !== (scalars === undefined)) throw damaged(name);
   if (scalars !== undefined && !isFloat64(scalars)) throw damaged(name);
   const named = tensors.map(({ name: own, shape }, i) => ({ name: own, shape, values: values[i]! }));
-  const fitting = fit({ file: name, format: 'safetensors', tensors: named, notes: [] }, stored);
+  const fitting = matchStorableWeights({ file: name, format: 'safetensors', tensors: named, notes: [] }, stored);
   if (fitting.some(({ length }, i) => length !== stored.variables[i]!.size)) throw damaged(name);
   if (order && !isPermutation(order, stored.parameters.length)) throw damaged(name);
   return {
@@ -228,7 +228,7 @@ function checkOptimizer(flat: Optimizer | undefined, { optimizer, sizes }: Facts
   checkState(flat.state(), { ...optimizer, slots: sizes.map((size) => new Float32Array(size)) });
 }
 
-function layoutOf({ parameters }: StoredModel, order?: readonly number[]): FlatLayout {
+function layoutOf({ parameters }: StorableModel, order?: readonly number[]): FlatLayout {
   return createLayout(
     parameters.map(({ size }) => size),
     { order },
@@ -237,15 +237,15 @@ function layoutOf({ parameters }: StoredModel, order?: readonly number[]): FlatL
 
 function encodeProgress(progress: unknown): string {
   try {
-    return textOf(progress);
+    return encodeValueAsText(progress);
   } catch (error) {
-    throw new UsageError(`The progress cannot be saved: ${reasonOf(error)}. Pass plain data.`);
+    throw new UsageError(`The progress cannot be saved: ${errorReasonOf(error)}. Pass plain data.`);
   }
 }
 
 function decodeProgress(name: string, progress: string): unknown {
   try {
-    return valueOf(progress);
+    return decodeValueFromText(progress);
   } catch {
     throw damaged(name);
   }

@@ -1,14 +1,14 @@
 /** Reads the bytes of a file that the page has chosen, fetched or kept in memory. */
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { systemClock } from '../../util/clock.ts';
-import { unlessAborted, within } from '../../util/deadline.ts';
-import { AbortError, DataError, PeergradError, reasonOf, TimeoutError } from '../../util/errors.ts';
+import { unlessAborted, withinDeadline } from '../../util/deadline.ts';
+import { AbortError, DataError, PeergradError, errorReasonOf, TimeoutError } from '../../util/errors.ts';
 
 /** A file: a `File` of an input element, other bytes, or the address from which it is fetched. */
 export type FileSource = Blob | ArrayBuffer | Uint8Array<ArrayBuffer> | URL | string;
 
 /** Maximum time in milliseconds to read or fetch the whole file. */
-export const READ_TIMEOUT_MS = 5 * 60_000;
+export const READ_FILE_TIMEOUT_MS = 5 * 60_000;
 
 export interface FileBytes {
   /** The file's name in errors. */
@@ -20,26 +20,26 @@ export interface FileBytes {
  * Reads a file of at most 512 MiB.
  *
  * @throws (rejects) DataError if the file cannot be read or fetched, or is too large. AbortError if
- *   the signal is aborted. TimeoutError after {@link READ_TIMEOUT_MS}.
+ *   the signal is aborted. TimeoutError after {@link READ_FILE_TIMEOUT_MS}.
  */
 export async function readSource(source: FileSource, signal: AbortSignal | undefined): Promise<FileBytes> {
   const name = nameOf(source);
   const ended = new AbortController();
   const either = signal ? AbortSignal.any([signal, ended.signal]) : ended.signal;
   try {
-    const bytes = await within(
+    const bytes = await withinDeadline(
       systemClock,
-      READ_TIMEOUT_MS,
+      READ_FILE_TIMEOUT_MS,
       unlessAborted(either, readBytes(source, name, either)),
-      () => new TimeoutError(`${name} was not read within ${READ_TIMEOUT_MS / 60_000} minutes. Try again.`),
+      () => new TimeoutError(`${name} was not read within ${READ_FILE_TIMEOUT_MS / 60_000} minutes. Try again.`),
     );
     return { name, bytes };
   } catch (error) {
     if (signal?.aborted) {
-      throw new AbortError(`${name} was not loaded, because its signal was aborted: ${reasonOf(signal.reason)}.`);
+      throw new AbortError(`${name} was not loaded, because its signal was aborted: ${errorReasonOf(signal.reason)}.`);
     }
     if (error instanceof PeergradError) throw error;
-    throw new DataError(`${name} could not be read (${reasonOf(error)}). Try again.`, {}, { cause: error });
+    throw new DataError(`${name} could not be read (${errorReasonOf(error)}). Try again.`, {}, { cause: error });
   } finally {
     ended.abort();
   }

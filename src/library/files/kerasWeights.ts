@@ -2,7 +2,7 @@
 import { readKeras, writeKeras } from '../../formats/weights/keras.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
-import { topologyOf, type LocalModel, type SavedModel } from './storedModel.ts';
+import { topologyOfModel, type LocalModel, type SavedModel } from './storedModel.ts';
 import {
   loadWeights,
   saveWeights,
@@ -13,7 +13,7 @@ import {
 
 const SERIALIZER: WeightsSerializer = {
   format: 'keras',
-  write: async (tensors, about, model) => writeKeras(tensors, topologyOf(model), about),
+  write: async (tensors, about, model) => writeKeras(tensors, topologyOfModel(model), about),
   read: readKeras,
 };
 

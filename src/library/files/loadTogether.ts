@@ -4,11 +4,11 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkRank } from '../../parallel/groups/checks.ts';
-import { DataError, reasonOf } from '../../util/errors.ts';
-import { READ_TIMEOUT_MS } from './fileSource.ts';
+import { DataError, errorReasonOf } from '../../util/errors.ts';
+import { READ_FILE_TIMEOUT_MS } from './fileSource.ts';
 
 /** The contents of a file. */
-export interface Contents<Facts> {
+export interface LoadedContents<Facts> {
   /** Plain data. */
   readonly facts: Facts;
   readonly arrays: readonly Float32Array<ArrayBuffer>[];
@@ -33,23 +33,23 @@ type Outcome<Facts> = { facts: Facts; sizes: number[] } | { problem: string };
 export async function loadTogether<Facts>(
   group: ProcessGroup,
   { rank, signal }: TogetherOptions,
-  read: () => Promise<Contents<Facts>>,
+  read: () => Promise<LoadedContents<Facts>>,
   check: (facts: Facts) => void,
-): Promise<Contents<Facts>> {
+): Promise<LoadedContents<Facts>> {
   checkRank(rank, group.worldSize);
   const src = group.ranks[rank]!;
   const options = signal ? { signal } : {};
   const own = group.rank === rank ? await settled(read) : null;
   // This broadcast lets the other ranks wait for the reading rank. Its timeout is long, because
   // reading the file may take longer than a collective.
-  await group.broadcast(new Uint8Array(1), src, { ...options, timeoutMs: READ_TIMEOUT_MS + group.timeoutMs });
+  await group.broadcast(new Uint8Array(1), src, { ...options, timeoutMs: READ_FILE_TIMEOUT_MS + group.timeoutMs });
   const outcome = await group.broadcastObject<Outcome<Facts>>(own ? outcomeOf(own) : undefined, src, options);
   if (own && 'error' in own) throw own.error;
   if ('problem' in outcome) throw refusal(rank, outcome.problem);
   const { facts, sizes } = outcome;
 
   const checked = await settled(() => Promise.resolve(check(facts)));
-  const problems = await group.allGatherObject('error' in checked ? reasonOf(checked.error) : null, options);
+  const problems = await group.allGatherObject('error' in checked ? errorReasonOf(checked.error) : null, options);
   if ('error' in checked) throw checked.error;
   for (const [other, problem] of problems.entries()) if (problem !== null) throw refusal(other, problem);
 
@@ -76,8 +76,8 @@ async function settled<T>(work: () => Promise<T>): Promise<Settled<T>> {
   }
 }
 
-function outcomeOf<Facts>(own: Settled<Contents<Facts>>): Outcome<Facts> {
-  if ('error' in own) return { problem: reasonOf(own.error) };
+function outcomeOf<Facts>(own: Settled<LoadedContents<Facts>>): Outcome<Facts> {
+  if ('error' in own) return { problem: errorReasonOf(own.error) };
   const { facts, arrays } = own.value;
   return { facts, sizes: arrays.map(({ length }) => length) };
 }

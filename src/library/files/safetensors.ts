@@ -3,7 +3,7 @@
  * use this format.
  */
 import { readSafetensors, writeSafetensors } from '../../formats/weights/safetensors.ts';
-import { digestsOf, withDigests } from '../../formats/weights/namedTensor.ts';
+import { digestsOfTensors, withTensorDigests } from '../../formats/weights/namedTensor.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { FileSource } from './fileSource.ts';
 import type { LocalModel, SavedModel } from './storedModel.ts';
@@ -17,7 +17,8 @@ import {
 
 const SERIALIZER: WeightsSerializer = {
   format: 'safetensors',
-  write: (tensors, about) => Promise.resolve(writeSafetensors(tensors, withDigests(about, digestsOf(tensors)))),
+  write: (tensors, about) =>
+    Promise.resolve(writeSafetensors(tensors, withTensorDigests(about, digestsOfTensors(tensors)))),
   read: async (name, bytes) => Promise.resolve(readSafetensors(name, bytes)),
 };
 

@@ -1,6 +1,6 @@
 /** Reads and writes the variables of the models that the library can save. */
 import type * as tf from '@tensorflow/tfjs';
-import type { NamedTensor, Topology } from '../../formats/weights/namedTensor.ts';
+import type { NamedTensor, KerasTopology } from '../../formats/weights/namedTensor.ts';
 import { assignWeights, readTensors } from '../../engine/model/modelWeights.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { FlatLayout } from '../../parallel/flat/buckets.ts';
@@ -11,7 +11,7 @@ import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 
 /** A wrapped model whose parameters are also in one flat array: DDP or DataParallel. */
-export interface FlatModel {
+export interface WrappedModel {
   readonly variables: ModelVariables;
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly layout: FlatLayout;
@@ -25,14 +25,14 @@ export interface FlatModel {
 }
 
 /** A model without a process group: a LayersModel, a list of variables, or a DataParallel. */
-export type LocalModel = Model | readonly Variable[] | FlatModel;
+export type LocalModel = Model | readonly Variable[] | WrappedModel;
 
 /** A model that can be saved. If it is a DDP, only one of its ranks writes a file. */
 export type SavedModel = LocalModel | DistributedDataParallel;
 
 /** A model, its variables in forward order (parameters, then buffers), and their names. */
-export interface StoredModel {
-  readonly flat: FlatModel | null;
+export interface StorableModel {
+  readonly flat: WrappedModel | null;
   readonly ddp: DistributedDataParallel | null;
   readonly model: Model | null;
   readonly parameters: readonly Variable[];
@@ -47,7 +47,7 @@ export interface StoredModel {
  *
  * @throws UsageError if a variable is not float32, or two variables have the same name.
  */
-export function storedModelOf(saved: SavedModel): StoredModel {
+export function storableModelOf(saved: SavedModel): StorableModel {
   const flat = 'writeParameters' in saved ? saved : null;
   const ddp = flat !== null && 'group' in flat ? (flat as DistributedDataParallel) : null;
   const { model, parameters, buffers } = flat ? flat.variables : variablesOf(saved as Model | readonly Variable[]);
@@ -84,14 +84,14 @@ const WRAPPER = /^(TimeDistributed|Bidirectional|RNN|SimpleRNN|GRU|LSTM|StackedR
  * @throws UsageError if the model is not made of layers, or if a layer contains inner layers or
  *   cells.
  */
-export function topologyOf({ model }: StoredModel): Topology {
+export function topologyOfModel({ model }: StorableModel): KerasTopology {
   if (!model) throw new UsageError('Keras weights need a LayersModel. Save a list of variables as safetensors.');
-  const topology = model.toJSON(null, false) as unknown as Topology;
+  const topology = model.toJSON(null, false) as unknown as KerasTopology;
   checkLayers(topology.config.layers);
   return topology;
 }
 
-function checkLayers(layers: Topology['config']['layers']): void {
+function checkLayers(layers: KerasTopology['config']['layers']): void {
   for (const { class_name: kind, config } of layers) {
     if (WRAPPER.test(kind)) {
       throw new UsageError(
@@ -109,7 +109,7 @@ function checkLayers(layers: Topology['config']['layers']): void {
  * @param others the arrays in the file that are not weights.
  * @throws DataError if the file would be too large to be loaded.
  */
-export function checkModelSize({ variables }: StoredModel, others: readonly ArrayBufferView[]): void {
+export function checkModelSize({ variables }: StorableModel, others: readonly ArrayBufferView[]): void {
   const values = variables.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
   checkModelFileSize(
     'The file',
@@ -122,7 +122,7 @@ export function checkModelSize({ variables }: StoredModel, others: readonly Arra
  * values of the flat array, parameters are copied from this array, because devices that compute in
  * 16 bits return rounded values.
  */
-export async function readModel({ flat, parameters, variables, names }: StoredModel): Promise<NamedTensor[]> {
+export async function readModelValues({ flat, parameters, variables, names }: StorableModel): Promise<NamedTensor[]> {
   if (!flat || flat.isModelChanged) return readTensors({ names, variables });
   const values = flat.layout.slots
     .toSorted((a, b) => a.parameter - b.parameter)
@@ -138,8 +138,8 @@ export async function readModel({ flat, parameters, variables, names }: StoredMo
  *
  * @param values the values of each variable, which {@link fitWeights} has checked.
  */
-export function writeModel(
-  { flat, parameters, variables }: StoredModel,
+export function writeModelValues(
+  { flat, parameters, variables }: StorableModel,
   values: readonly Float32Array<ArrayBuffer>[],
 ): void {
   if (!flat) return assignWeights(variables, values);

@@ -1,24 +1,24 @@
 /** Saves and loads the weights of a model. Each file format has a module of its own. */
-import { fitWeights } from '../../formats/weights/fitWeights.ts';
+import { matchWeights } from '../../formats/weights/fitWeights.ts';
 import {
-  checkDigests,
-  DIGESTS,
-  type About,
-  type Decoded,
+  checkTensorDigests,
+  DIGESTS_KEY,
+  type WeightsMetadata,
+  type DecodedWeights,
   type NamedTensor,
 } from '../../formats/weights/namedTensor.ts';
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
 import { readSource, type FileSource } from './fileSource.ts';
-import { loadTogether, type Contents } from './loadTogether.ts';
+import { loadTogether, type LoadedContents } from './loadTogether.ts';
 import {
   checkModelSize,
-  readModel,
-  storedModelOf,
-  topologyOf,
-  writeModel,
+  readModelValues,
+  storableModelOf,
+  topologyOfModel,
+  writeModelValues,
   type SavedModel,
-  type StoredModel,
+  type StorableModel,
 } from './storedModel.ts';
 
 export interface SaveOptions {
@@ -46,8 +46,12 @@ export interface LoadOptions {
 
 export interface WeightsSerializer {
   format: WeightsFormat;
-  write(tensors: readonly NamedTensor[], about: About, model: StoredModel): Promise<Uint8Array<ArrayBuffer>>;
-  read(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<Decoded>;
+  write(
+    tensors: readonly NamedTensor[],
+    about: WeightsMetadata,
+    model: StorableModel,
+  ): Promise<Uint8Array<ArrayBuffer>>;
+  read(name: string, bytes: Uint8Array<ArrayBuffer>): Promise<DecodedWeights>;
 }
 
 const ADVICE = 'Load it into the model from which it was saved, with the same layers and names';
@@ -57,17 +61,18 @@ export async function saveWeights(
   { rank = 0, metadata = {} }: SaveWeightsOptions,
   serializer: WeightsSerializer,
 ): Promise<Uint8Array<ArrayBuffer> | null> {
-  const stored = storedModelOf(saved);
+  const stored = storableModelOf(saved);
   if (stored.ddp && stored.ddp.group.rank !== rank) return null;
   checkMetadata(metadata);
   checkModelSize(stored, []);
-  const bytes = await serializer.write(await readModel(stored), metadata, stored);
+  const bytes = await serializer.write(await readModelValues(stored), metadata, stored);
   checkModelFileSize('The file', bytes.length);
   return bytes;
 }
 
 function checkMetadata(metadata: Readonly<Record<string, unknown>>): void {
-  if (DIGESTS in metadata) throw new UsageError(`The metadata "${DIGESTS}" is written by peergrad. Leave it out.`);
+  if (DIGESTS_KEY in metadata)
+    throw new UsageError(`The metadata "${DIGESTS_KEY}" is written by peergrad. Leave it out.`);
   for (const [key, value] of Object.entries(metadata)) {
     if (typeof value === 'string') continue;
     throw new UsageError(`The metadata "${key}" is of type ${typeof value}, but must be a text. Pass String(value).`);
@@ -81,32 +86,38 @@ export async function loadWeights(
   { rank = 0, signal }: LoadOptions,
   serializer: WeightsSerializer,
 ): Promise<Record<string, string>> {
-  const stored = storedModelOf(saved);
-  const read = async (): Promise<Contents<Record<string, string>>> => {
-    const { name, bytes } = await readSource(present(source), signal);
+  const stored = storableModelOf(saved);
+  const read = async (): Promise<LoadedContents<Record<string, string>>> => {
+    const { name, bytes } = await readSource(requireFileSource(source), signal);
     const { tensors, about, notes } = await serializer.read(name, bytes);
-    checkDigests(name, tensors, about);
-    const { [DIGESTS]: _, ...metadata } = about;
-    return { facts: metadata, arrays: fit({ file: name, format: serializer.format, tensors, notes }, stored) };
+    checkTensorDigests(name, tensors, about);
+    const { [DIGESTS_KEY]: _, ...metadata } = about;
+    return {
+      facts: metadata,
+      arrays: matchStorableWeights({ file: name, format: serializer.format, tensors, notes }, stored),
+    };
   };
   const { ddp } = stored;
   const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, () => {}) : await read();
-  writeModel(stored, loaded.arrays);
+  writeModelValues(stored, loaded.arrays);
   return loaded.facts;
 }
 
 /**
  * @throws DataError if a tensor is missing, additional, or of a different shape.
  */
-export function fit(file: Parameters<typeof fitWeights>[0], stored: StoredModel): Float32Array<ArrayBuffer>[] {
+export function matchStorableWeights(
+  file: Parameters<typeof matchWeights>[0],
+  stored: StorableModel,
+): Float32Array<ArrayBuffer>[] {
   const { names, variables } = stored;
   const shapes = variables.map(({ shape }) => shape);
-  const topology = file.format === 'keras' ? topologyOf(stored) : null;
-  return fitWeights(file, { names, shapes, topology }, ADVICE);
+  const topology = file.format === 'keras' ? topologyOfModel(stored) : null;
+  return matchWeights(file, { names, shapes, topology }, ADVICE);
 }
 
 /** @throws UsageError if there is no file. */
-export function present(source: FileSource | null): FileSource {
+export function requireFileSource(source: FileSource | null): FileSource {
   if (source === null) throw new UsageError('This rank reads the file, but its file is null. Pass the file here.');
   return source;
 }

@@ -4,11 +4,11 @@ import { acquireLock } from '../../transport/threadLock.ts';
 import { hexOf } from '../../util/hex.ts';
 import type { Clock } from '../../util/clock.ts';
 import { setDebugPatterns } from '../../util/debugLog.ts';
-import { within } from '../../util/deadline.ts';
+import { withinDeadline } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { Page, PageAddress } from '../page.ts';
-import { hostRequest, type FromPage, type FromWorker } from './messages.ts';
+import type { ProgramPage, PageAddress } from '../page.ts';
+import { createWorkerHostRequest, type FromHostPage, type FromHostedWorker } from './messages.ts';
 
 /**
  * If the page does not answer within this number of milliseconds, the worker assumes that the page
@@ -26,29 +26,29 @@ const REPEAT_MS = 500;
  *
  * @throws (rejects) UsageError if there is no such page.
  */
-export async function requestPage(clock: Clock): Promise<Page> {
+export async function requestPage(clock: Clock): Promise<ProgramPage> {
   const id = hexOf(crypto.getRandomValues(new Uint8Array(16)));
   const lock = globalThis.isSecureContext ? `peergrad worker ${id}` : null;
   // The browser releases the lock when this worker ends.
   if (lock !== null) await acquireLock(lock);
-  const hosted = deferred<Page>();
+  const hosted = deferred<ProgramPage>();
   const ports = new Set<MessagePort>();
   let isOver = false;
   const request = (): void => {
     if (isOver) return;
     const { port1, port2 } = new MessageChannel();
     ports.add(port1);
-    port1.onmessage = ({ data }: MessageEvent<FromPage>) => {
+    port1.onmessage = ({ data }: MessageEvent<FromHostPage>) => {
       if (data.type !== 'hosted') return;
       ports.delete(port1);
       hosted.resolve(pageAt(port1, data.address));
     };
-    globalThis.postMessage(hostRequest(id, lock), { transfer: [port2] });
+    globalThis.postMessage(createWorkerHostRequest(id, lock), { transfer: [port2] });
     clock.after(REPEAT_MS, request);
   };
   request();
   try {
-    return await within(
+    return await withinDeadline(
       clock,
       HOST_TIMEOUT_MS,
       hosted.promise,
@@ -63,11 +63,11 @@ export async function requestPage(clock: Clock): Promise<Page> {
   }
 }
 
-function pageAt(port: MessagePort, address: PageAddress): Page {
-  const post = (message: FromWorker): void => port.postMessage(message);
+function pageAt(port: MessagePort, address: PageAddress): ProgramPage {
+  const post = (message: FromHostedWorker): void => port.postMessage(message);
   const relay = createRelayedConnector((request) => post({ type: 'relay', request }));
   const leaving = new EventTarget();
-  port.onmessage = ({ data }: MessageEvent<FromPage>) => {
+  port.onmessage = ({ data }: MessageEvent<FromHostPage>) => {
     if (data.type === 'relay') relay.receive(data.reply);
     else if (data.type === 'debug') setDebugPatterns(data.patterns);
     else if (data.type === 'leaving') leaving.dispatchEvent(new Event('pagehide'));

@@ -14,7 +14,7 @@ import { onceReleased } from '../../transport/threadLock.ts';
 import { watchDebugPatterns } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
 import { writeRoom } from '../page.ts';
-import { isHostRequest, type FromPage, type FromWorker } from './messages.ts';
+import { isWorkerHostRequest, type FromHostPage, type FromHostedWorker } from './messages.ts';
 
 /**
  * Opens the connections of the process groups that `worker` joins with `initProcessGroup`. Call it
@@ -33,7 +33,7 @@ export function hostWorker(worker: Worker): void {
   const hosted = new Set<string>();
   worker.addEventListener('message', (event: MessageEvent<unknown>) => {
     const [port] = event.ports;
-    if (!isHostRequest(event.data) || !port) return;
+    if (!isWorkerHostRequest(event.data) || !port) return;
     event.stopImmediatePropagation();
     const { id, lock } = event.data;
     // The worker repeats its request until the page replies, so the same request may arrive several
@@ -46,11 +46,11 @@ export function hostWorker(worker: Worker): void {
 
 /** Opens the connections that the worker at the other end of `port` requests. */
 function host(port: MessagePort, lock: string | null): void {
-  const post = (message: FromPage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
+  const post = (message: FromHostPage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
   const peers = new PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
     post({ type: 'relay', reply }, transfer),
   );
-  port.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+  port.onmessage = ({ data }: MessageEvent<FromHostedWorker>) => {
     if (data.type === 'relay') peers.receive(data.request);
     else writeRoom(data.room);
   };

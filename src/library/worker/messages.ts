@@ -10,7 +10,7 @@ import type { PageAddress } from '../page.ts';
 const REQUEST_TYPE = 'peergrad: host this worker';
 
 /** A worker's request for connections. The message also transfers a port. */
-export interface HostRequest {
+export interface WorkerHostRequest {
   type: typeof REQUEST_TYPE;
   /**
    * Identifies the worker. A worker repeats its request until the page replies, and all its
@@ -22,7 +22,7 @@ export interface HostRequest {
 }
 
 /** Page to worker. */
-export type FromPage =
+export type FromHostPage =
   | { type: 'hosted'; address: PageAddress }
   | { type: 'relay'; reply: RelayReply }
   /** The patterns of the debug log. */
@@ -31,12 +31,12 @@ export type FromPage =
   | { type: 'leaving' };
 
 /** Worker to page. */
-export type FromWorker = { type: 'relay'; request: RelayRequest } | { type: 'room'; room: string };
+export type FromHostedWorker = { type: 'relay'; request: RelayRequest } | { type: 'room'; room: string };
 
-export function hostRequest(id: string, lock: string | null): HostRequest {
+export function createWorkerHostRequest(id: string, lock: string | null): WorkerHostRequest {
   return { type: REQUEST_TYPE, id, lock };
 }
 
-export function isHostRequest(data: unknown): data is HostRequest {
+export function isWorkerHostRequest(data: unknown): data is WorkerHostRequest {
   return typeof data === 'object' && data !== null && 'type' in data && data.type === REQUEST_TYPE;
 }

@@ -5,9 +5,9 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { DeviceError } from '../../util/errors.ts';
-import { openEncoder, webgpuBackend, type Backend } from '../../gpu/backend.ts';
-import { forgetCopies, placeOf, wasmBackend, type WasmBackend } from '../../wasm/backend.ts';
-import type { Slot } from '../flat/buckets.ts';
+import { openEncoder, webgpuBackend, type WebGpuBackend } from '../../gpu/backend.ts';
+import { forgetCopies, tensorPlaceOf, wasmBackend, type WasmBackend } from '../../wasm/backend.ts';
+import type { ParameterSlot } from '../flat/buckets.ts';
 import { freeingOnError, readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
 export type Model = tf.LayersModel;
@@ -78,7 +78,7 @@ export function emptyInputs({ inputs }: Model): { inputs: Tensor[]; dispose: () 
   return { inputs: tensors, dispose: () => tf.dispose(tensors) };
 }
 
-export interface Gradients {
+export interface ComputedGradients {
   /** The loss times the scale. */
   value: Scalar;
   /** The metrics of a {@link ModelPass} times the scale. */
@@ -109,7 +109,7 @@ export function gradientsOf(
   variables: readonly Variable[],
   scale: number,
   onfinal?: GradientListener,
-): Gradients {
+): ComputedGradients {
   let readyOrder: number[] = [];
   const compute = (): { value: Scalar; grads: tf.NamedTensorMap } =>
     tf.variableGrads(() => {
@@ -180,7 +180,7 @@ export class TensorReader {
     this.#staging.clear();
   }
 
-  #copy(backend: Backend, group: number, tensors: readonly Tensor[]): PendingRead {
+  #copy(backend: WebGpuBackend, group: number, tensors: readonly Tensor[]): PendingRead {
     const bytes = tensors.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
     const staging = this.#stagingFor(backend.device, group, bytes);
     const { buffer } = staging;
@@ -277,7 +277,7 @@ function addAt(into: Float32Array, at: number, values: Float32Array): void {
 /** Reads the model's variables into the flat parameters. */
 export async function readVariables(
   variables: readonly Variable[],
-  slots: readonly Slot[],
+  slots: readonly ParameterSlot[],
   flat: Float32Array,
 ): Promise<void> {
   const reader = new TensorReader();
@@ -299,14 +299,14 @@ const overwritten = new WeakMap<object, object>();
  * Returns an object that stands for a variable's present values. {@link writeVariables} and
  * `assign`, which `setWeights` calls, replace the object.
  */
-export function versionOf({ dataId }: Variable): object {
+export function versionOfVariable({ dataId }: Variable): object {
   return overwritten.get(dataId) ?? dataId;
 }
 
 /** Copies each parameter from its slot in `flat` to the model's variable. */
 export function writeVariables(
   variables: readonly Variable[],
-  slots: readonly Slot[],
+  slots: readonly ParameterSlot[],
   flat: Float32Array<ArrayBuffer>,
 ): void {
   const [backend, wasm] = [webgpuBackend(), wasmBackend()];
@@ -328,7 +328,7 @@ export function writeVariables(
       overwritten.set(variable.dataId, {});
     } else if (wasm && wasm.refCount(variable.dataId) === 1) {
       (wasm.typedArrayFromHeap(variable) as Float32Array).set(flat.subarray(offset, offset + size));
-      forgetCopies(wasm, placeOf(wasm, variable), size);
+      forgetCopies(wasm, tensorPlaceOf(wasm, variable), size);
       overwritten.set(variable.dataId, {});
     } else {
       // Until its upload, a tensor shares the memory of its array. The flat array changes in the

@@ -10,8 +10,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { inHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
 import { UsageError } from '../../util/errors.ts';
-import { checkCount } from '../groups/checks.ts';
-import { TensorReader, type Gradients, type Scalar } from './flatten.ts';
+import { checkWholeAtLeast } from '../groups/checks.ts';
+import { TensorReader, type ComputedGradients, type Scalar } from './flatten.ts';
 
 export interface GradScalerOptions {
   /**
@@ -31,8 +31,8 @@ export class GradScaler {
 
   /** @throws UsageError for an option out of its range. */
   constructor({ initScale = 1024, growthInterval = 2000 }: GradScalerOptions = {}) {
-    checkCount('initScale', initScale, 1);
-    checkCount('growthInterval', growthInterval, 1);
+    checkWholeAtLeast('initScale', initScale, 1);
+    checkWholeAtLeast('growthInterval', growthInterval, 1);
     // Repeated halving must reach 1. Factors that are not powers of two would also round gradients.
     if (!Number.isInteger(Math.log2(initScale))) {
       throw new UsageError(`initScale is ${initScale}; pass a power of two.`);
@@ -54,7 +54,9 @@ export class GradScaler {
    * @param compute differentiates the loss times `scale`. All its ops run before it first waits.
    * @returns gradients on the CPU. The caller disposes of them.
    */
-  async differentiate(compute: (scale: number) => Gradients | Promise<Gradients>): Promise<Gradients> {
+  async differentiate(
+    compute: (scale: number) => ComputedGradients | Promise<ComputedGradients>,
+  ): Promise<ComputedGradients> {
     for (;;) {
       const scale = this.#scale;
       const scaled = await inHalfPrecision(() => compute(scale));
@@ -91,10 +93,10 @@ export class GradScaler {
  * @returns gradients with tensors on the CPU, and whether the loss and all gradients are finite.
  */
 async function gradientsOnCpu(
-  computed: Gradients,
+  computed: ComputedGradients,
   scale: number,
   reader: TensorReader,
-): Promise<{ gradients: Gradients; isFinite: boolean }> {
+): Promise<{ gradients: ComputedGradients; isFinite: boolean }> {
   const { value, metrics, gradients, used, readyOrder } = computed;
   const tensors = [...(metrics ? [metrics] : []), value, ...gradients];
   const flat = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));

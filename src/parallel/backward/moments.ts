@@ -1,6 +1,6 @@
 /** Mean and variance per channel. The moments of several parts can be merged. */
 
-export interface Moments {
+export interface ChannelMoments {
   /** Number of elements per channel. */
   count: number;
   /** Mean per channel. */
@@ -16,7 +16,7 @@ export interface Moments {
  * Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983). It uses only float64
  * `+ - * /` in the order of `parts`, so every machine computes the same bits.
  */
-export function mergeMoments(parts: readonly Moments[]): Moments {
+export function mergeChannelMoments(parts: readonly ChannelMoments[]): ChannelMoments {
   const channels = parts[0]!.mean.length;
   const mean = new Float32Array(channels);
   const variance = new Float32Array(channels);

@@ -6,7 +6,7 @@ import {
   emptyInputs,
   gradientsOf,
   keepScaled,
-  type Gradients,
+  type ComputedGradients,
   type Model,
   type ModelPass,
   type ModelVariables,
@@ -16,7 +16,7 @@ import {
 } from './flatten.ts';
 import { CommittedVariables } from './committedVariables.ts';
 import { stagedGradientsOf } from './stagedGradients.ts';
-import { hasSyncLayers } from './stages.ts';
+import { hasSyncBatchNorm } from './stages.ts';
 import type { GradScaler } from './gradScaler.ts';
 import type { DeclaredPass, PassCaptures } from './passCaptures.ts';
 import type { GradientListener } from './tape.ts';
@@ -72,14 +72,14 @@ export interface PassOptions {
  *   model, or a function is passed for a model with SyncBatchNormalization layers in a group of
  *   several ranks; errors of {@link gradientsOfPass}.
  */
-export async function differentiate<Outputs extends Tensor | Tensor[]>(
+export async function differentiatePass<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
   { samples, reduction = 'mean', gradScaler = null, captures = null }: PassOptions,
   { model, parameters, buffers }: ModelVariables,
   group: ProcessGroup,
   wanted: 'sum' | 'mean' = 'sum',
   onfinal?: GradientListener,
-): Promise<Gradients | null> {
+): Promise<ComputedGradients | null> {
   if (!(samples >= 0 && samples < Infinity)) {
     throw new UsageError(`samples is ${samples}; pass the number of samples that the loss covers.`);
   }
@@ -112,7 +112,7 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
       gradientsOfPass(model, pass, parameters, scale * factor, group),
     );
   }
-  await attendPass({ model, parameters }, group);
+  await joinPassWithoutSamples({ model, parameters }, group);
   return null;
 }
 
@@ -120,8 +120,8 @@ export async function differentiate<Outputs extends Tensor | Tensor[]>(
 async function differentiateScaled(
   gradScaler: GradScaler,
   buffers: readonly Variable[],
-  compute: (scale: number) => Gradients | Promise<Gradients>,
-): Promise<Gradients> {
+  compute: (scale: number) => ComputedGradients | Promise<ComputedGradients>,
+): Promise<ComputedGradients> {
   const before = new CommittedVariables(buffers);
   try {
     return await gradScaler.differentiate((scale) => {
@@ -139,10 +139,10 @@ async function differentiateScaled(
  *
  * @param model the model of a pass that is not a function.
  */
-export function differentiateAlone<Outputs extends Tensor | Tensor[]>(
+export function differentiatePassAlone<Outputs extends Tensor | Tensor[]>(
   pass: Pass<Outputs>,
   { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
-): Gradients {
+): ComputedGradients {
   if (typeof pass === 'function') return gradientsOf(pass, parameters, 1);
   const loss = (): Scalar => pass.loss(model!.apply(pass.inputs, { training: true }) as Outputs);
   return gradientsOf(loss, parameters, 1);
@@ -174,7 +174,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   scale: number,
   group: ProcessGroup,
   onfinal?: GradientListener,
-): Promise<Gradients> {
+): Promise<ComputedGradients> {
   const tensors = [inputs].flat();
   if (tensors.length !== model.inputs.length) {
     throw new UsageError(
@@ -189,7 +189,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
     if (metrics) measured.push(keepScaled(() => metrics(outputs), scale));
     return value;
   };
-  const run = (): Promise<Gradients> | Gradients => {
+  const run = (): Promise<ComputedGradients> | ComputedGradients => {
     if (exchangesStatistics(model, group))
       return stagedGradientsOf(model, { inputs: tensors, loss: lossOf }, variables, scale, group);
     const outputs = (): Tensor[] => [model.apply(tensors, { training: true }) as Tensor | Tensor[]].flat();
@@ -207,7 +207,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
 }
 
 /** @throws UsageError if the number of metrics of a pass differs from DDP's option `metrics`. */
-export function checkMetrics(computed: Gradients | null, expected: number): void {
+export function checkMetrics(computed: ComputedGradients | null, expected: number): void {
   const count = computed?.metrics?.size ?? 0;
   if (!computed || count === expected) return;
   computed.dispose();
@@ -220,7 +220,7 @@ export function checkMetrics(computed: Gradients | null, expected: number): void
  * Runs a pass without samples: takes part only in the collectives of the other ranks' passes
  * through a model.
  */
-export async function attendPass(
+export async function joinPassWithoutSamples(
   { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
   group: ProcessGroup,
 ): Promise<void> {
@@ -234,7 +234,7 @@ export async function attendPass(
 }
 
 function exchangesStatistics(model: Model, { worldSize }: ProcessGroup): boolean {
-  return worldSize > 1 && hasSyncLayers(model);
+  return worldSize > 1 && hasSyncBatchNorm(model);
 }
 
 /** A loss function that is never called: the pass has no samples. */

@@ -5,13 +5,18 @@
  * replayed. Otherwise passes stay eager.
  */
 import { chosenKernels } from '../../gpu/kernels/registry.ts';
-import { gpuRecorder, type PassRecorder, type PassRecording, type PassReplay } from '../../gpu/passRecorder.ts';
-import { wasmRecorder } from '../../wasm/passRecorder.ts';
-import { messageOf } from '../../util/errors.ts';
+import {
+  createGpuPassRecorder,
+  type PassRecorder,
+  type PassRecording,
+  type PassReplay,
+} from '../../gpu/passRecorder.ts';
+import { createWasmPassRecorder } from '../../wasm/passRecorder.ts';
+import { errorMessageOf } from '../../util/errors.ts';
 import {
   gradientsOf,
   TensorReader,
-  type Gradients,
+  type ComputedGradients,
   type ModelVariables,
   type Scalar,
   type Tensor,
@@ -63,7 +68,7 @@ const MOST_BYTES = 256 * 2 ** 20;
 interface Replayable {
   replay: PassReplay;
   /** The gradients in the replay's memory. */
-  outputs: Gradients;
+  outputs: ComputedGradients;
   replays: number;
 }
 
@@ -108,8 +113,8 @@ export class PassCaptures {
    *
    * @throws (rejects) errors of the pass; DeviceError.
    */
-  async gradientsOf(pass: DeclaredPass, scale: number, onfinal?: GradientListener): Promise<Gradients> {
-    const recorder = this.#isStopped ? null : (gpuRecorder() ?? wasmRecorder());
+  async gradientsOf(pass: DeclaredPass, scale: number, onfinal?: GradientListener): Promise<ComputedGradients> {
+    const recorder = this.#isStopped ? null : (createGpuPassRecorder() ?? createWasmPassRecorder());
     const shape = recorder && this.#shapeOf(recorder, pass, scale);
     if (!recorder || !shape) return gradientsOf(pass, this.#variables, scale, onfinal);
     const { replayable } = shape;
@@ -164,7 +169,7 @@ export class PassCaptures {
     pass: DeclaredPass,
     scale: number,
     onfinal?: GradientListener,
-  ): Promise<Gradients> {
+  ): Promise<ComputedGradients> {
     const finals: Parameters<GradientListener>[] = [];
     const pinned = { parameters: this.#variables, inputs: pass.inputs };
     const { result: eager, recording } = recorder.record(pinned, (mark) =>
@@ -191,7 +196,7 @@ export class PassCaptures {
     try {
       replayable = await this.#capture(recording, eager);
     } catch (error) {
-      this.#stop(messageOf(error));
+      this.#stop(errorMessageOf(error));
       return eager;
     }
     if (this.#isStopped) {
@@ -203,7 +208,7 @@ export class PassCaptures {
   }
 
   /** @throws (rejects) Error if the recording cannot be replayed. */
-  async #capture(recording: PassRecording, eager: Gradients): Promise<Replayable> {
+  async #capture(recording: PassRecording, eager: ComputedGradients): Promise<Replayable> {
     this.#bytes += recording.bytes;
     if (this.#bytes > MOST_BYTES) {
       throw new Error(`it would need ${Math.ceil(this.#bytes / 2 ** 20)} MiB more memory`);
@@ -219,7 +224,7 @@ export class PassCaptures {
    * Compares `eager` with a replay of the same pass, and returns `eager`. If the bits differ, all
    * later passes are eager.
    */
-  async #compared(replayable: Replayable, pass: DeclaredPass, eager: Gradients): Promise<Gradients> {
+  async #compared(replayable: Replayable, pass: DeclaredPass, eager: ComputedGradients): Promise<ComputedGradients> {
     try {
       replay(replayable, pass);
       const [expected, replayed] = await Promise.all([this.#read(0, eager), this.#read(1, replayable.outputs)]);
@@ -232,7 +237,7 @@ export class PassCaptures {
   }
 
   /** Reads the bits of the loss and of all gradients. */
-  async #read(group: number, { value, gradients }: Gradients): Promise<Uint32Array> {
+  async #read(group: number, { value, gradients }: ComputedGradients): Promise<Uint32Array> {
     const tensors = [value, ...gradients];
     const values = new Float32Array(tensors.reduce((sum, { size }) => sum + size, 0));
     await this.#reader.read(group, tensors, values);

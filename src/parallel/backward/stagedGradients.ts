@@ -23,14 +23,19 @@ import {
   readVariables,
   TensorReader,
   writeVariables,
-  type Gradients,
+  type ComputedGradients,
   type Model,
   type Scalar,
   type Tensor,
   type Variable,
 } from './flatten.ts';
-import { mergeMoments, type Moments } from './moments.ts';
-import { cutIntoStages, type Stage, type StagedModel, type SyncCall } from './stages.ts';
+import { mergeChannelMoments, type ChannelMoments } from './moments.ts';
+import {
+  cutAtSyncBatchNorm,
+  type SyncBatchNormStage,
+  type SyncBatchNormModel,
+  type SyncBatchNormCall,
+} from './stages.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from './tape.ts';
 
 /**
@@ -39,7 +44,7 @@ import { differentiateTape, disposeTape, recordTape, type Tape } from './tape.ts
  *
  * @param inputs one tensor for each input of the model. On a rank without samples, the first
  *   dimension is 0.
- * @throws (rejects) UsageError for masks; errors of {@link cutIntoStages} and of collectives.
+ * @throws (rejects) UsageError for masks; errors of {@link cutAtSyncBatchNorm} and of collectives.
  */
 export async function stagedGradientsOf(
   model: Model,
@@ -47,8 +52,8 @@ export async function stagedGradientsOf(
   variables: readonly Variable[],
   scale: number,
   group: ProcessGroup,
-): Promise<Gradients> {
-  const pass = new StagedPass(cutIntoStages(model), group, inputs);
+): Promise<ComputedGradients> {
+  const pass = new StagedPass(cutAtSyncBatchNorm(model), group, inputs);
   try {
     return await pass.run(loss, variables, scale);
   } finally {
@@ -59,7 +64,7 @@ export async function stagedGradientsOf(
 type LossOf = (outputs: tf.Tensor[]) => Scalar;
 
 class StagedPass {
-  readonly #staged: StagedModel;
+  readonly #staged: SyncBatchNormModel;
   readonly #group: ProcessGroup;
   /**
    * Whether this rank has no samples. It then runs no kernel, because backends differ on empty
@@ -68,9 +73,9 @@ class StagedPass {
   readonly #isEmpty: boolean;
   /** Tensors that outlive their stage. The key is the number of the value (see `LayerCall`). */
   readonly #values = new Map<number, tf.Tensor>();
-  readonly #tapes = new Map<Stage, Tape>();
+  readonly #tapes = new Map<SyncBatchNormStage, Tape>();
   /** For each layer call: the moments of all ranks' samples. */
-  readonly #moments = new Map<SyncCall, Moments>();
+  readonly #moments = new Map<SyncBatchNormCall, ChannelMoments>();
   /**
    * For each tensor id of a value or variable, the sum of the gradients found so far. The entries
    * are in the order of their last addition.
@@ -80,7 +85,7 @@ class StagedPass {
   /** The scaled loss, until it is part of the result. `null` on a rank without samples. */
   #loss: Scalar | null = null;
 
-  constructor(staged: StagedModel, group: ProcessGroup, inputs: readonly tf.Tensor[]) {
+  constructor(staged: SyncBatchNormModel, group: ProcessGroup, inputs: readonly tf.Tensor[]) {
     this.#staged = staged;
     this.#group = group;
     this.#isEmpty = isEmpty(inputs);
@@ -90,7 +95,7 @@ class StagedPass {
     for (const [value, input] of inputs.entries()) this.#values.set(value, input.cast(staged.dtypes[value]!));
   }
 
-  async run(loss: LossOf, variables: readonly Variable[], scale: number): Promise<Gradients> {
+  async run(loss: LossOf, variables: readonly Variable[], scale: number): Promise<ComputedGradients> {
     const { stages } = this.#staged;
     for (const stage of stages) {
       if (!this.#isEmpty) this.#compute(stage);
@@ -114,7 +119,7 @@ class StagedPass {
     this.#reader.dispose();
   }
 
-  #compute(stage: Stage): void {
+  #compute(stage: SyncBatchNormStage): void {
     const { result, tape } = recordTape(() => {
       const values = new Map(this.#values);
       for (const { layer, inputs, outputs } of stage.calls) {
@@ -134,7 +139,7 @@ class StagedPass {
     for (const [i, value] of stage.keeps.entries()) this.#values.set(value, result[i]!);
   }
 
-  async #normalize(syncs: readonly SyncCall[]): Promise<void> {
+  async #normalize(syncs: readonly SyncBatchNormCall[]): Promise<void> {
     // First the means and variances of each layer call; then, for each call, the number of elements
     // per channel.
     const size = pairsSize(syncs);
@@ -156,7 +161,7 @@ class StagedPass {
     const byRank = gathered.map((all) => splitPairs(syncs, all));
     for (const [i, sync] of syncs.entries()) {
       const { layer, input, output } = sync;
-      const { count, mean, variance } = mergeMoments(
+      const { count, mean, variance } = mergeChannelMoments(
         byRank.map((pairs, rank) => ({
           count: gathered[rank]![size + i]!,
           mean: pairs[i]![0],
@@ -183,7 +188,7 @@ class StagedPass {
    * Computes the gradients of the layers' inputs, and those of gamma and beta, from the gradients
    * of the layers' outputs.
    */
-  async #differentiateNormalized(syncs: readonly SyncCall[]): Promise<void> {
+  async #differentiateNormalized(syncs: readonly SyncBatchNormCall[]): Promise<void> {
     // For each layer call, the two sums of the formula above: sum(dy) and sum(dy (x - m)).
     const sums = new Float32Array(pairsSize(syncs));
     if (!this.#isEmpty) {
@@ -222,7 +227,7 @@ class StagedPass {
   }
 
   /** Returns dy and x - m of the formula above. Call it within a tidy. */
-  #termsOf(sync: SyncCall): { dy: tf.Tensor; centred: tf.Tensor } {
+  #termsOf(sync: SyncBatchNormCall): { dy: tf.Tensor; centred: tf.Tensor } {
     const x = this.#values.get(sync.input)!;
     const y = this.#values.get(sync.output)!;
     const centred = x.sub(sync.layer.alongAxis(x, tf.tensor1d(this.#moments.get(sync)!.mean)));
@@ -231,7 +236,7 @@ class StagedPass {
     return { dy: this.#gradients.get(y.id) ?? tf.zerosLike(y), centred };
   }
 
-  #differentiateComputed(stage: Stage, variables: readonly Variable[]): void {
+  #differentiateComputed(stage: SyncBatchNormStage, variables: readonly Variable[]): void {
     const outputs = stage.keeps.map((value) => this.#values.get(value)!);
     const reads = stage.reads.map((value) => this.#values.get(value)!);
     this.#differentiate(this.#tapes.get(stage)!, outputs, [...reads, ...variables]);
@@ -325,7 +330,7 @@ function applyLayer(layer: tf.layers.Layer, inputs: tf.Tensor[]): tf.Tensor[] {
  * Removes the gradients of `variables` from `all` and returns them. The entries of `all` are in the
  * order in which the gradients became ready.
  */
-function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): Gradients {
+function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<number, tf.Tensor>): ComputedGradients {
   const used = variables.map(({ id }) => all.has(id));
   const indices = new Map(variables.map(({ id }, i) => [id, i]));
   const readyOrder = [
@@ -337,7 +342,7 @@ function takeGradients(loss: Scalar, variables: readonly Variable[], all: Map<nu
   return { value: loss, gradients, used, readyOrder, dispose: () => tf.dispose([loss, gradients]) };
 }
 
-type LayerOf = Pick<SyncCall, 'layer'>;
+type LayerOf = Pick<SyncBatchNormCall, 'layer'>;
 
 /**
  * Returns the length of the array for {@link splitPairs}: two values per channel for each layer

@@ -18,42 +18,42 @@ export interface LayerCall {
   outputs: number[];
 }
 
-export interface SyncCall {
+export interface SyncBatchNormCall {
   layer: SyncBatchNormalization;
   input: number;
   output: number;
 }
 
-export interface Stage {
+export interface SyncBatchNormStage {
   /** Calls of this stage, in an order in which they can be computed. */
   calls: LayerCall[];
   /**
    * SyncBatchNormalization calls after this stage; their outputs are values of the next stage. The
    * last stage has none.
    */
-  syncs: SyncCall[];
+  syncs: SyncBatchNormCall[];
   /** Values that the calls read but do not compute, except the model's inputs. */
   reads: number[];
   /** Computed values that other stages or exchanges read, or that are the model's output. */
   keeps: number[];
 }
 
-export interface StagedModel {
+export interface SyncBatchNormModel {
   /** Data type of each value, as the model declares it; the model's inputs come first. */
   dtypes: tf.DataType[];
   outputs: number[];
-  stages: Stage[];
+  stages: SyncBatchNormStage[];
   /**
    * SyncBatchNormalization calls of all stages, in the order in which TensorFlow.js applies them.
    */
-  syncs: SyncCall[];
+  syncs: SyncBatchNormCall[];
 }
 
 /** Whether a pass through the model needs other ranks' statistics. */
-export function hasSyncLayers({ layers }: Model): boolean {
+export function hasSyncBatchNorm({ layers }: Model): boolean {
   return layers.some((layer) =>
     layer instanceof tf.LayersModel
-      ? hasSyncLayers(layer)
+      ? hasSyncBatchNorm(layer)
       : layer instanceof SyncBatchNormalization || isWrapped(layer),
   );
 }
@@ -62,7 +62,7 @@ export function hasSyncLayers({ layers }: Model): boolean {
  * @throws UsageError if a SyncBatchNormalization layer is inside a layer that cannot be divided:
  *   any layer except a model, such as TimeDistributed.
  */
-export function cutIntoStages(model: Model): StagedModel {
+export function cutAtSyncBatchNorm(model: Model): SyncBatchNormModel {
   const dtypes: tf.DataType[] = [];
   /** For each value, the number of exchanges before it. */
   const depths: number[] = [];
@@ -71,7 +71,7 @@ export function cutIntoStages(model: Model): StagedModel {
     return dtypes.push(dtype) - 1;
   };
   const calls: LayerCall[] = [];
-  const syncs: SyncCall[] = [];
+  const syncs: SyncBatchNormCall[] = [];
 
   /** Adds a layer call to the graph and returns the values of its outputs. */
   const apply = (layer: tf.layers.Layer, inputs: number[], outputs: readonly tf.SymbolicTensor[]): number[] => {
@@ -108,7 +108,7 @@ export function cutIntoStages(model: Model): StagedModel {
   const inputs = model.inputs.map((symbolic) => addValue(symbolic, 0));
   const outputs = expand(model, inputs);
 
-  const stages = Array.from({ length: Math.max(...depths) + 1 }, (_, stage): Stage => {
+  const stages = Array.from({ length: Math.max(...depths) + 1 }, (_, stage): SyncBatchNormStage => {
     const own = calls.filter((call) => depths[call.outputs[0]!] === stage);
     const computed = new Set(own.flatMap((call) => call.outputs));
     const read = new Set(own.flatMap((call) => call.inputs));

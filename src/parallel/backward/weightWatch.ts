@@ -1,6 +1,6 @@
 /** Detects changes of a model's parameters that DistributedDataParallel did not make. */
 import { UsageError } from '../../util/errors.ts';
-import { versionOf, type Variable } from './flatten.ts';
+import { versionOfVariable, type Variable } from './flatten.ts';
 
 /** A weight was set, but the next step would undo the change. */
 export class WeightChangeError extends UsageError {
@@ -29,12 +29,12 @@ export class WeightWatch {
 
   /** Accepts the values that the variables have now. */
   accept(): void {
-    this.#written = this.#variables.map(versionOf);
+    this.#written = this.#variables.map(versionOfVariable);
   }
 
   /** The first variable that was written since {@link accept}, or `null`. */
   get changed(): Variable | null {
-    return this.#variables.find((variable, i) => versionOf(variable) !== this.#written[i]) ?? null;
+    return this.#variables.find((variable, i) => versionOfVariable(variable) !== this.#written[i]) ?? null;
   }
 
   /** @throws WeightChangeError if a variable was written since {@link accept}. */

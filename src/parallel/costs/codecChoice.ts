@@ -3,10 +3,10 @@
  * small part of a step. If no codec does that, a codec with about the shortest steps is chosen. All
  * ranks compute the choice from the same numbers, so all choose the same codec.
  */
-import { USUAL_COSTS } from '../../collectives/plans/costModel.ts';
+import { USUAL_NETWORK_COSTS } from '../../collectives/plans/costModel.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import { CODEC_NAMES, type JobCodec } from '../../spec/codecs.ts';
+import { CODEC_NAMES, type JobCodecName } from '../../spec/codecs.ts';
 import { STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../spec/strategies.ts';
 import { byCodec, exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
 
@@ -33,7 +33,7 @@ export function chooseCodec(worldSize: number, gradients: EncodedGradients, step
   const { ownMs, communicateMs, exposedMs } = steps;
   // The latency is that of usual hops, but at most half of the measured time. If communication took
   // less than twice the usual latency, the hops of this group are faster than usual.
-  const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_COSTS.hopMs);
+  const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_NETWORK_COSTS.hopMs);
   const bytesPerMs = sentBytes(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
   const hiddenMs = communicateMs - exposedMs;
   const expectedMs = byCodec((codec) =>
@@ -57,7 +57,7 @@ function seldomEnough(isEnough: (period: number) => boolean): StrategyName {
 }
 
 /** Whether the choice stays the same if communication takes half or twice the measured time. */
-export function isBeyondDoubt(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): boolean {
+export function isCodecChoiceCertain(worldSize: number, gradients: EncodedGradients, steps: MeasuredSteps): boolean {
   const { ownMs, communicateMs, exposedMs } = steps;
   const chosen = [1 / DOUBT, 1, DOUBT].map((times) => {
     const more = (times - 1) * communicateMs;
@@ -68,8 +68,8 @@ export function isBeyondDoubt(worldSize: number, gradients: EncodedGradients, st
 }
 
 /** Returns the codec with the least rounding among the codecs with about the shortest steps. */
-function quickest(ownMs: number, expectedMs: Record<JobCodec, number>): JobCodec {
-  const stepOf = (codec: JobCodec): number => ownMs + expectedMs[codec];
+function quickest(ownMs: number, expectedMs: Record<JobCodecName, number>): JobCodecName {
+  const stepOf = (codec: JobCodecName): number => ownMs + expectedMs[codec];
   return CODEC_NAMES.reduce((best, next) => (stepOf(next) < WORTH * stepOf(best) ? next : best));
 }
 

@@ -1,10 +1,10 @@
 /** Estimates how long ranks take to average a gradient, with each codec. */
-import { codecOf, encodedBytes } from '../../collectives/codecs.ts';
+import { codecByName, encodedBytes } from '../../collectives/codecs.ts';
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
-import { CODEC_NAMES, CODECS, isCollectiveCodec, type JobCodec } from '../../spec/codecs.ts';
+import { CODEC_NAMES, CODECS, isCollectiveCodec, type JobCodecName } from '../../spec/codecs.ts';
 import type { Variable } from '../backward/flatten.ts';
 import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
-import type { LinkFigures } from './measureLinks.ts';
+import type { ExchangeSpeed } from './measureLinks.ts';
 
 export interface EncodedGradient {
   bytes: number;
@@ -13,7 +13,7 @@ export interface EncodedGradient {
 }
 
 /** For each codec: size and coding time of a gradient. */
-export type EncodedGradients = Readonly<Record<JobCodec, EncodedGradient>>;
+export type EncodedGradients = Readonly<Record<JobCodecName, EncodedGradient>>;
 
 /**
  * Returns sizes and coding times of a model's gradient.
@@ -25,14 +25,14 @@ export function encodedGradients(parameters: readonly Variable[], matrixRank: nu
   const plainBytes = elements * Float32Array.BYTES_PER_ELEMENT;
   return byCodec((codec) => ({
     bytes: isCollectiveCodec(codec)
-      ? encodedBytes(codecOf(codec), elements)
+      ? encodedBytes(codecByName(codec), elements)
       : GRADIENT_CODECS[codec].bytesOf(parameters, matrixRank),
     codingMs: plainBytes * CODECS[codec].codingMsPerByte(matrixRank),
   }));
 }
 
-export function byCodec<Value>(valueOf: (codec: JobCodec) => Value): Record<JobCodec, Value> {
-  return Object.fromEntries(CODEC_NAMES.map((codec) => [codec, valueOf(codec)])) as Record<JobCodec, Value>;
+export function byCodec<Value>(valueOf: (codec: JobCodecName) => Value): Record<JobCodecName, Value> {
+  return Object.fromEntries(CODEC_NAMES.map((codec) => [codec, valueOf(codec)])) as Record<JobCodecName, Value>;
 }
 
 /** Returns the number of bytes that a rank sends in an all-reduce of `bytes` bytes. */
@@ -42,10 +42,10 @@ export function sentBytes(worldSize: number, bytes: number): number {
 
 /** Returns the milliseconds that ranks need to average a gradient; 0 for a rank that is alone. */
 export function exchangeMs(
-  codec: JobCodec,
+  codec: JobCodecName,
   gradients: EncodedGradients,
   worldSize: number,
-  { latencyMs, bytesPerMs }: LinkFigures,
+  { latencyMs, bytesPerMs }: ExchangeSpeed,
 ): number {
   if (worldSize === 1) return 0;
   const { bytes, codingMs } = gradients[codec];

@@ -4,7 +4,7 @@ import type { Clock } from '../../util/clock.ts';
 import { median } from '../../util/statistics.ts';
 
 /** How fast ranks exchange values; the same figures on all ranks. */
-export interface LinkFigures {
+export interface ExchangeSpeed {
   /** Milliseconds of an all-reduce of one value per rank. It has 2(n-1) hops with n ranks. */
   latencyMs: number;
   /** Bytes that a rank sends per millisecond in a large all-reduce. */
@@ -28,7 +28,7 @@ const MOST_VALUES = 2 ** 18;
  *
  * @param size number of parameters of the model.
  */
-export async function measureLinks(group: ProcessGroup, size: number, clock: Clock): Promise<LinkFigures> {
+export async function measureLinks(group: ProcessGroup, size: number, clock: Clock): Promise<ExchangeSpeed> {
   const { worldSize } = group;
   if (worldSize === 1) return { latencyMs: 0, bytesPerMs: Infinity };
   const values = new Float32Array(Math.max(worldSize, Math.min(size, MOST_VALUES)));

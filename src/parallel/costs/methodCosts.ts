@@ -4,15 +4,20 @@
  */
 import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { MethodComparison } from '../../protocol/runResult.ts';
-import { changesLearning, METHOD_NAMES, methodOf, type Method } from '../../spec/methods.ts';
-import { STRATEGIES, type ModelKind, type StrategyFacts } from '../../spec/strategies.ts';
+import {
+  methodChangesLearning,
+  LEARNING_METHOD_NAMES,
+  learningMethodByName,
+  type LearningMethod,
+} from '../../spec/methods.ts';
+import { STRATEGIES, type ModelFamily, type StrategyFacts } from '../../spec/strategies.ts';
 import { sentShare } from '../sparse/ownerRanges.ts';
 import { exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
-import type { LinkFigures } from './measureLinks.ts';
+import type { ExchangeSpeed } from './measureLinks.ts';
 
-export interface Measured extends LinkFigures {
+export interface MeasuredMethodCosts extends ExchangeSpeed {
   worldSize: number;
-  learner: ModelKind;
+  learner: ModelFamily;
   gradients: EncodedGradients;
   /** Milliseconds of a step without communication, on the slowest rank. */
   ownMs: number;
@@ -36,17 +41,25 @@ const SPARSE_CODING_MS_PER_BYTE = 1.2e-5;
  */
 const WORTH = 0.9;
 
-/** Returns the costs of all methods, in the order of {@link METHOD_NAMES}. */
-export function methodCosts(measured: Measured): MethodCost[] {
-  const costs = METHOD_NAMES.map((method) => {
-    const { stepMs, bytesPerStep } = stepCost(methodOf(method), measured);
-    return { method, stepMs, bytesPerStep, timeToGoal: stepMs * methodOf(method).stepsToGoal[measured.learner] };
+/** Returns the costs of all methods, in the order of {@link LEARNING_METHOD_NAMES}. */
+export function methodCosts(measured: MeasuredMethodCosts): MethodCost[] {
+  const costs = LEARNING_METHOD_NAMES.map((method) => {
+    const { stepMs, bytesPerStep } = stepCost(learningMethodByName(method), measured);
+    return {
+      method,
+      stepMs,
+      bytesPerStep,
+      timeToGoal: stepMs * learningMethodByName(method).stepsToGoal[measured.learner],
+    };
   });
   const least = Math.min(...costs.map(({ timeToGoal }) => timeToGoal));
   return costs.map((cost) => ({ ...cost, timeToGoal: cost.timeToGoal / least }));
 }
 
-function stepCost({ strategy, codec }: Method, measured: Measured): { stepMs: number; bytesPerStep: number } {
+function stepCost(
+  { strategy, codec }: LearningMethod,
+  measured: MeasuredMethodCosts,
+): { stepMs: number; bytesPerStep: number } {
   const { worldSize, gradients, learner, ownMs, latencyMs } = measured;
   const { local, syncEvery, languageModel }: StrategyFacts = STRATEGIES[strategy];
   const bytes = sentBytes(worldSize, gradients[codec].bytes);
@@ -65,7 +78,7 @@ function stepCost({ strategy, codec }: Method, measured: Measured): { stepMs: nu
   return { stepMs: ownMs + (Math.max(0, fragmentMs - delay * ownMs) * fragments) / steps, bytesPerStep };
 }
 
-function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: Measured, steps: number) {
+function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: MeasuredMethodCosts, steps: number) {
   if (worldSize === 1) return { stepMs: ownMs, bytesPerStep: 0 };
   const sent = sentShare(worldSize).share * gradients.fp32.bytes;
   const codingMs = gradients.fp32.bytes * SPARSE_CODING_MS_PER_BYTE;
@@ -81,5 +94,5 @@ function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: 
 export function chooseMethods(costs: readonly MethodCost[]): { best: string; unchanged: string } {
   const soonest = (all: readonly MethodCost[]): string =>
     all.reduce((best, next) => (next.timeToGoal < WORTH * best.timeToGoal ? next : best)).method;
-  return { best: soonest(costs), unchanged: soonest(costs.filter(({ method }) => !changesLearning(method))) };
+  return { best: soonest(costs), unchanged: soonest(costs.filter(({ method }) => !methodChangesLearning(method))) };
 }

@@ -4,7 +4,7 @@
  */
 import { UsageError } from '../../util/errors.ts';
 import { mixSeed, permutation } from '../../util/rng.ts';
-import { checkCount, checkRank } from '../groups/checks.ts';
+import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 
 /** Position in the training data. It is equal on all ranks, and a joining rank receives it. */
 export interface CursorPosition {
@@ -45,7 +45,7 @@ export class GlobalCursor {
 
   /** @throws UsageError if the dataset is empty. */
   constructor(options: { datasetSize: number; seed: number }) {
-    checkCount('datasetSize', options.datasetSize, 1);
+    checkWholeAtLeast('datasetSize', options.datasetSize, 1);
     this.datasetSize = options.datasetSize;
     this.seed = options.seed;
     this.#orders = new EpochOrders(options.datasetSize, options.seed);
@@ -57,9 +57,9 @@ export class GlobalCursor {
    */
   windowAt(position: CursorPosition, globalBatch: number): SampleWindow {
     const { epoch, offset } = position;
-    checkCount('globalBatch', globalBatch, 1);
-    checkCount('epoch', epoch, 0);
-    checkCount('offset', offset, 0);
+    checkWholeAtLeast('globalBatch', globalBatch, 1);
+    checkWholeAtLeast('epoch', epoch, 0);
+    checkWholeAtLeast('offset', offset, 0);
     if (offset >= this.datasetSize) {
       throw new UsageError(
         `The data cursor is at sample ${offset}, but the epoch has only ${this.datasetSize} samples. Pass a smaller offset.`,

@@ -1,8 +1,8 @@
 /** `DataLoader`: a rank's batches, loaded ahead, as in torch.utils.data.DataLoader. */
 import * as tf from '@tensorflow/tfjs';
 import { deferred } from '../../util/deferred.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { checkCount } from '../groups/checks.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { checkWholeAtLeast } from '../groups/checks.ts';
 
 /** Returns the samples with the given indices, in any form. */
 export type LoadBatch<Batch> = (indices: Int32Array) => Batch | Promise<Batch>;
@@ -92,8 +92,8 @@ export class DataLoader<Batch = LabelledBatch> implements AsyncIterable<Batch> {
     data: LoadBatch<Batch> | (LabelledBatch extends Batch ? LabelledSamples : never),
     { sampler, batchSize = 1, dropLast = false, prefetch = 1, signal }: DataLoaderOptions,
   ) {
-    checkCount('batchSize', batchSize, 1);
-    checkCount('prefetch', prefetch, 0);
+    checkWholeAtLeast('batchSize', batchSize, 1);
+    checkWholeAtLeast('prefetch', prefetch, 0);
     this.#data = data;
     this.#sampler = sampler;
     this.#batchSize = batchSize;
@@ -148,7 +148,7 @@ export class DataLoader<Batch = LabelledBatch> implements AsyncIterable<Batch> {
 
 async function batchOf(data: LabelledSamples, indices: Int32Array): Promise<LabelledBatch> {
   const { inputShape, labelUnit } = data;
-  const length = sizeOf(inputShape);
+  const length = elementCountOf(inputShape);
   const inputs = new Float32Array(indices.length * length);
   const labels = labelUnit === undefined ? new Int32Array(indices.length) : new Float32Array(indices.length);
   const leftOut = new Set((await data.read(indices, inputs, labels)) ?? []);

@@ -1,7 +1,7 @@
 /** `DataPartitioner` of PyTorch's tutorial "Writing Distributed Applications". */
 import { UsageError } from '../../util/errors.ts';
 import { permutation } from '../../util/rng.ts';
-import { checkCount } from '../groups/checks.ts';
+import { checkWholeAtLeast } from '../groups/checks.ts';
 
 /**
  * Relative tolerance of rounding errors. Because of rounding, 0.4 + 0.2 + 0.3 + 0.1 exceeds 1, and
@@ -37,7 +37,7 @@ export class DataPartitioner<T = number> {
    */
   constructor(data: ArrayLike<T> | (number extends T ? number : never), fractions = [0.7, 0.2, 0.1], seed = 1234) {
     const length = typeof data === 'number' ? data : data.length;
-    checkCount('The number of samples', length, 1);
+    checkWholeAtLeast('The number of samples', length, 1);
     checkFractions(fractions);
     // The type of `data` allows a number only if T includes numbers, so an index is a T.
     this.#sampleAt = typeof data === 'number' ? (index) => index as T : (index) => data[index]!;

@@ -1,6 +1,6 @@
 /** `DistributedSampler` with PyTorch's semantics, for custom training loops. */
 import { permutation } from '../../util/rng.ts';
-import { checkCount, checkRank } from '../groups/checks.ts';
+import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 
 export interface DistributedSamplerOptions {
   /** Number of ranks that share the data. */
@@ -56,7 +56,7 @@ export class DistributedSampler implements Iterable<number> {
    */
   constructor(datasetSize: number, options: DistributedSamplerOptions) {
     const { numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;
-    checkCount('datasetSize', datasetSize, 0);
+    checkWholeAtLeast('datasetSize', datasetSize, 0);
     checkRank(rank, numReplicas);
     this.#size = datasetSize;
     this.#numReplicas = numReplicas;

@@ -1,6 +1,6 @@
 /** `ElasticSampler`: the samples of an epoch that are left, for ranks that join and leave. */
 import { permutation } from '../../util/rng.ts';
-import { checkCount, checkRank } from '../groups/checks.ts';
+import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 import { splitWindow } from './cursor.ts';
 
 export interface ElasticSamplerOptions {
@@ -47,7 +47,7 @@ export class ElasticSampler implements Iterable<number> {
 
   /** @throws UsageError if `datasetSize` is negative or not a whole number. */
   constructor(datasetSize: number, { shuffle = true, seed = 0 }: ElasticSamplerOptions = {}) {
-    checkCount('datasetSize', datasetSize, 0);
+    checkWholeAtLeast('datasetSize', datasetSize, 0);
     this.#size = datasetSize;
     this.#shuffle = shuffle;
     this.#seed = seed;
@@ -68,7 +68,7 @@ export class ElasticSampler implements Iterable<number> {
    * @param batchSize number of samples of a full batch on each rank; the same on all ranks.
    */
   recordBatch(batchSize: number): void {
-    checkCount('batchSize', batchSize, 1);
+    checkWholeAtLeast('batchSize', batchSize, 1);
     this.#processed = Math.min(this.#size, this.#processed + batchSize * this.#worldSize);
   }
 
@@ -103,8 +103,8 @@ export class ElasticSampler implements Iterable<number> {
 
   /** Continues from a position (torch and Horovod: `load_state_dict`). */
   load({ epoch, processed }: ElasticSamplerState): void {
-    checkCount('epoch', epoch, 0);
-    checkCount('processed', processed, 0);
+    checkWholeAtLeast('epoch', epoch, 0);
+    checkWholeAtLeast('processed', processed, 0);
     this.#epoch = epoch;
     this.#processed = Math.min(processed, this.#size);
   }

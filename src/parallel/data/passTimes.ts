@@ -18,7 +18,7 @@ export interface PassTimes {
   quarter: number;
 }
 
-export interface TimedPass {
+export interface MeasuredPassTime {
   isWhole: boolean;
   ms: number;
 }
@@ -43,7 +43,7 @@ export class PassTimer {
   #ratio = QUARTERS_PER_BATCH;
 
   /** Adds the passes of a step. If the clock did not advance, nothing was measured. */
-  add(passes: readonly TimedPass[]): void {
+  add(passes: readonly MeasuredPassTime[]): void {
     const before = this.#sizes;
     const sizes: Size[] = [];
     for (const size of ['whole', 'quarter'] as const) {

@@ -5,7 +5,7 @@
  * and the last steps would only have samples of the other ranks.)
  */
 import { UsageError } from '../../util/errors.ts';
-import { checkCount, checkRank } from '../groups/checks.ts';
+import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
 import { EpochOrders, type CursorPosition } from './cursor.ts';
 
 interface ShardWindow {
@@ -44,7 +44,7 @@ export class ShardCursor {
    */
   constructor({ sizes, rank, seed }: { sizes: readonly number[]; rank: number; seed: number }) {
     checkRank(rank, sizes.length);
-    for (const [i, size] of sizes.entries()) checkCount(`The number of rank ${i}'s samples`, size, 1);
+    for (const [i, size] of sizes.entries()) checkWholeAtLeast(`The number of rank ${i}'s samples`, size, 1);
     this.datasetSize = sum(sizes);
     this.#sizes = sizes;
     this.#rank = rank;
@@ -70,9 +70,9 @@ export class ShardCursor {
    *   number.
    */
   windowAt({ epoch, offset, parts: divided }: CursorPosition, batchSize: number): ShardWindow {
-    checkCount('batchSize', batchSize, 1);
-    checkCount('epoch', epoch, 0);
-    checkCount('offset', offset, 0);
+    checkWholeAtLeast('batchSize', batchSize, 1);
+    checkWholeAtLeast('epoch', epoch, 0);
+    checkWholeAtLeast('offset', offset, 0);
     const before = offset === 0 ? this.partsOf(batchSize) : (divided ?? 0);
     if (offset >= before) {
       throw new UsageError(

@@ -1,7 +1,7 @@
 /** Text data with one sample per line, divided among ranks while it is read. */
 import { systemClock, type Clock } from '../../util/clock.ts';
-import { within } from '../../util/deadline.ts';
-import { DataError, messageOf, TimeoutError } from '../../util/errors.ts';
+import { withinDeadline } from '../../util/deadline.ts';
+import { DataError, errorMessageOf, TimeoutError } from '../../util/errors.ts';
 import { checkRank } from '../groups/checks.ts';
 
 export interface ReadShardOptions {
@@ -16,7 +16,7 @@ export interface ReadShardOptions {
  * Longest time without data from a source. A download over a slow link may need that long for its
  * next piece.
  */
-export const READ_TIMEOUT_MS = 60_000;
+export const READ_SHARD_TIMEOUT_MS = 60_000;
 
 /**
  * Reads one rank's lines of a text: line i, counted from 0, belongs to rank i mod worldSize. All
@@ -66,13 +66,13 @@ async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock
   const abort = new AbortController();
   let reader: ReadableStreamDefaultReader<Uint8Array> | null = null;
   const inTime = <T>(next: Promise<T>): Promise<T> =>
-    within(
+    withinDeadline(
       clock,
-      READ_TIMEOUT_MS,
+      READ_SHARD_TIMEOUT_MS,
       next,
       () =>
         new TimeoutError(
-          `Timed out: ${name} sent nothing for ${READ_TIMEOUT_MS} ms. Check its server, or copy the file to a server that is closer.`,
+          `Timed out: ${name} sent nothing for ${READ_SHARD_TIMEOUT_MS} ms. Check its server, or copy the file to a server that is closer.`,
         ),
     );
   try {
@@ -86,7 +86,7 @@ async function* textOf(source: Blob | ReadableStream<Uint8Array> | string, clock
     }
   } catch (cause) {
     if (cause instanceof DataError || cause instanceof TimeoutError) throw cause;
-    throw new DataError(`${name} could not be read to its end (${messageOf(cause)}). Try again.`, {}, { cause });
+    throw new DataError(`${name} could not be read to its end (${errorMessageOf(cause)}). Try again.`, {}, { cause });
   } finally {
     abort.abort();
     // A failure to cancel is ignored, because the error above says what has happened.
@@ -100,7 +100,7 @@ async function open(url: string, signal: AbortSignal): Promise<ReadableStream<Ui
     response = await fetch(url, { signal });
   } catch (cause) {
     throw new DataError(
-      `${url} could not be fetched (${messageOf(cause)}). Check the address and that the server runs. If it is not the ` +
+      `${url} could not be fetched (${errorMessageOf(cause)}). Check the address and that the server runs. If it is not the ` +
         'server of this page, check that it allows requests from here (CORS: Access-Control-Allow-Origin).',
       {},
       { cause },

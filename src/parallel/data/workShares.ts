@@ -3,7 +3,7 @@
  * counted in quarters of the batch size, so 4 is an equal share. The functions are pure: every rank
  * computes the same shares from the same times.
  */
-import type { ShareReason } from '../../spec/names.ts';
+import type { WorkShareReason } from '../../spec/names.ts';
 import { median } from '../../util/statistics.ts';
 import { QUARTERS_PER_BATCH, type PassTimes } from './passTimes.ts';
 
@@ -46,13 +46,13 @@ const MOST_SPEED = 1e8;
  */
 const MOST_RATIO = 1000;
 
-export interface Shares {
+export interface ShareDecision {
   /**
    * For each rank: its share, in quarters of the batch size. The sum is the same as with equal
    * shares.
    */
   shares: readonly number[];
-  reason: ShareReason;
+  reason: WorkShareReason;
   /**
    * Number of consecutive decisions, up to the latest, in which other shares would have been
    * better.
@@ -65,7 +65,7 @@ export interface Shares {
   slowest: number | null;
 }
 
-export function equalShares(worldSize: number, reason: ShareReason): Shares {
+export function equalShares(worldSize: number, reason: WorkShareReason): ShareDecision {
   const shares = Array.from({ length: worldSize }, () => QUARTERS_PER_BATCH);
   return { shares, reason, confirmations: 0, slowest: null };
 }
@@ -90,7 +90,7 @@ export function possibleSpeeds(speeds: readonly (number | null)[]): (number | nu
  * @param before the previous decision.
  * @param times times of each rank's passes; `null` for a rank whose times are not known.
  */
-export function decideShares(before: Shares, times: readonly (PassTimes | null)[]): Shares {
+export function decideShares(before: ShareDecision, times: readonly (PassTimes | null)[]): ShareDecision {
   const equal = equalShares(times.length, reasonOf(before, times));
   const isEqual = before.shares.every((share) => share === QUARTERS_PER_BATCH);
   const nowMs = slowestMs(before.shares, times);
@@ -99,7 +99,7 @@ export function decideShares(before: Shares, times: readonly (PassTimes | null)[
   // This is known only after small passes were measured.
   const isKept = !isEqual && nowMs <= KEPT_GAIN * equalMs;
   const shares = sharesOf(times);
-  const bySpeed: Shares = { shares, reason: 'speed', confirmations: 0, slowest: null };
+  const bySpeed: ShareDecision = { shares, reason: 'speed', confirmations: 0, slowest: null };
   const then = isWorth(isKept ? nowMs : equalMs, slowestMs(shares, times)) ? bySpeed : equal;
   if (then === equal && isEqual) return equal;
   if (then === equal && isKept) return { ...before, confirmations: 0 };
@@ -111,7 +111,7 @@ export function decideShares(before: Shares, times: readonly (PassTimes | null)[
 }
 
 /** Returns the reason for equal shares: similar speeds, or the fixed cost of passes. */
-function reasonOf({ reason }: Shares, times: readonly (PassTimes | null)[]): ShareReason {
+function reasonOf({ reason }: ShareDecision, times: readonly (PassTimes | null)[]): WorkShareReason {
   const free = times.map((own) => own && { whole: own.whole, quarter: own.whole / QUARTERS_PER_BATCH });
   const equalMs = slowestMs(equalShares(times.length, 'equal').shares, times);
   const part = reason === 'speed' || reason === 'overhead' ? KEPT_GAIN : GAIN;
@@ -122,7 +122,11 @@ function reasonOf({ reason }: Shares, times: readonly (PassTimes | null)[]): Sha
  * Returns a rank's part of a window of `size` samples: from `start` to before `end`. The parts of
  * all ranks are contiguous and cover the window.
  */
-export function partOf(size: number, shares: readonly number[], rank: number): { start: number; end: number } {
+export function windowPartOfRank(
+  size: number,
+  shares: readonly number[],
+  rank: number,
+): { start: number; end: number } {
   const upTo = (count: number): number => shares.slice(0, count).reduce((sum, share) => sum + share, 0);
   const placeOf = (parts: number): number => Math.floor((size * parts) / upTo(shares.length));
   return { start: placeOf(upTo(rank)), end: placeOf(upTo(rank + 1)) };
@@ -132,7 +136,7 @@ export function partOf(size: number, shares: readonly number[], rank: number): {
  * Returns the sizes of the passes over `samples` samples: as few passes as possible, of the whole
  * batch size or of a quarter of it. The list has at least one size.
  */
-export function passesOf(samples: number, batchSize: number): number[] {
+export function passSizesFor(samples: number, batchSize: number): number[] {
   const quarter = Math.ceil(batchSize / QUARTERS_PER_BATCH);
   const quarters = Math.ceil((samples % batchSize) / quarter);
   const isWhole = quarters === QUARTERS_PER_BATCH;

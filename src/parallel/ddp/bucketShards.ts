@@ -3,13 +3,13 @@
  * part of the bucket. A rank's shard consists of its parts of all buckets. So a reduce-scatter
  * gives a shard the same bits as an all-reduce.
  */
-import type { CodecName } from '../../spec/codecs.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
 import { evenDisplacements } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 import type { FlatLayout } from '../flat/buckets.ts';
-import { sizeOf, unpack } from './ranges.ts';
+import { totalRangeLength, unpackRanges } from './ranges.ts';
 
 /** Identifies one of `worldSize` shards. In a given layout, this determines the shard's ranges. */
 export interface ShardPlace {
@@ -37,12 +37,12 @@ export class BucketShards {
   }
 
   /** This rank's range of each bucket. */
-  get own(): readonly Range[] {
+  get own(): readonly ElementRange[] {
     return this.rangesOf(this.#group);
   }
 
   /** Returns a shard's range of each bucket. */
-  rangesOf({ worldSize, rank }: ShardPlace): Range[] {
+  rangesOf({ worldSize, rank }: ShardPlace): ElementRange[] {
     return this.#layout.buckets.map(({ start }, bucket) => {
       const starts = this.#starts(bucket, worldSize);
       return { start: start + starts[rank]!, end: start + starts[rank + 1]! };
@@ -53,7 +53,7 @@ export class BucketShards {
   reduceScatter(
     bucket: number,
     values: Float32Array<ArrayBuffer>,
-    options: { codec: CodecName; residual: Float32Array | null },
+    options: { codec: CollectiveCodecName; residual: Float32Array | null },
   ): Work<Float32Array<ArrayBuffer>> {
     return this.#group.reduceScatter(values, { ...options, sizes: sizesOf(this.#displacements(bucket)) });
   }
@@ -127,10 +127,10 @@ export class BucketShards {
     const ranges = ranks.map((_, owner) => this.rangesOf({ worldSize, rank: owner }));
     const whole = [];
     for (const shard of shards) {
-      const parts = await this.#group.gather(shard, ranks[to]!, { sizes: ranges.map(sizeOf) });
+      const parts = await this.#group.gather(shard, ranks[to]!, { sizes: ranges.map(totalRangeLength) });
       if (!parts) continue;
       const values = new Float32Array(this.#layout.size);
-      for (const [owner, part] of parts.entries()) unpack(part, values, ranges[owner]!);
+      for (const [owner, part] of parts.entries()) unpackRanges(part, values, ranges[owner]!);
       whole.push(values);
     }
     return rank === to ? whole : null;

@@ -18,19 +18,19 @@
  * The file is long because about half of its lines document the API of one class.
  */
 import { checkAlgorithm } from '../../collectives/argumentChecks.ts';
-import { codecOf } from '../../collectives/codecs.ts';
-import type { CodecName } from '../../spec/codecs.ts';
+import { codecByName } from '../../collectives/codecs.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 import { adoptLayout } from '../flat/optimizerLayout.ts';
 import { flatOptimizer, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
-import { untilAborted } from '../groups/untilAborted.ts';
+import { runAndAbortGroupOnSignal } from '../groups/untilAborted.ts';
 import { WeightWatch } from '../backward/weightWatch.ts';
 import type { BucketShards } from './bucketShards.ts';
-import { agreeOnOrder, createLayout, rearrange, type BucketCaps, type FlatLayout } from '../flat/buckets.ts';
+import { agreeOnOrder, createLayout, rearrangeParameters, type BucketCaps, type FlatLayout } from '../flat/buckets.ts';
 import { clipGradNorm } from '../flat/clip.ts';
 import type { CommHook } from './commHooks.ts';
 import { resolveOptions, type DistributedDataParallelOptions, type SharedOptions } from './options.ts';
@@ -43,11 +43,17 @@ import {
   type Tensor,
   type Variable,
 } from '../backward/flatten.ts';
-import { JoinContext, type JoinOptions, type Status } from './join.ts';
+import { JoinContext, type JoinOptions, type JoinStatus } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
-import { attendPass, checkMetrics, differentiate, type Pass, type PassOptions } from '../backward/pass.ts';
+import {
+  joinPassWithoutSamples,
+  checkMetrics,
+  differentiatePass,
+  type Pass,
+  type PassOptions,
+} from '../backward/pass.ts';
 import { Reducer } from './reducer.ts';
-import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
+import type { LocalPass, UntimedReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
 
@@ -129,7 +135,7 @@ export class DistributedDataParallel {
     options: DistributedDataParallelOptions = {},
   ): Promise<DistributedDataParallel> {
     const create = (): Promise<DistributedDataParallel> => DistributedDataParallel.#create(model, group, options);
-    return untilAborted(group, options.signal, 'DistributedDataParallel.create', create);
+    return runAndAbortGroupOnSignal(group, options.signal, 'DistributedDataParallel.create', create);
   }
 
   static async #create(
@@ -141,7 +147,7 @@ export class DistributedDataParallel {
     const resolved = resolveOptions(options);
     await verifyModel(group, variables, resolved.shared);
     const { algorithm, codec } = resolved.shared;
-    checkAlgorithm(algorithm ?? group.algorithm, group.worldSize, codecOf(codec));
+    checkAlgorithm(algorithm ?? group.algorithm, group.worldSize, codecByName(codec));
     const ddp = new DistributedDataParallel(variables, group, resolved);
     const first = group.ranks[0]!;
     await ddp.broadcastParameters(first);
@@ -228,7 +234,7 @@ export class DistributedDataParallel {
    * @param inOneBucket whether all gradients form one bucket. Use it for a hook that waits for
    *   several collectives per bucket.
    */
-  setTransport(codec: CodecName, hook: CommHook | null, inOneBucket = false): void {
+  setTransport(codec: CollectiveCodecName, hook: CommHook | null, inOneBucket = false): void {
     const caps = inOneBucket ? { firstBucketBytes: Infinity, bucketCapBytes: Infinity } : {};
     this.#reducer.setLayout(this.#createLayout(this.parameterOrder, caps));
     this.#reducer.useCodec(codec);
@@ -259,7 +265,7 @@ export class DistributedDataParallel {
   }
 
   /** Ranges of the parameters that at least one rank used in the latest {@link backward}. */
-  get usedRanges(): readonly Range[] {
+  get usedRanges(): readonly ElementRange[] {
     this.#checkReduced('usedRanges');
     return this.#reducer.usedRanges;
   }
@@ -331,7 +337,7 @@ export class DistributedDataParallel {
   ): Promise<Reduction> {
     // JavaScript may omit the options. NaN then leads to an error that names `samples`.
     const given: PassOptions = Object.assign({ samples: Number.NaN }, options);
-    return untilAborted(this.group, given.signal, 'backward', () => this.#backward(pass, given));
+    return runAndAbortGroupOnSignal(this.group, given.signal, 'backward', () => this.#backward(pass, given));
   }
 
   async #backward<Outputs extends Tensor | Tensor[]>(pass: Pass<Outputs>, options: PassOptions): Promise<Reduction> {
@@ -342,7 +348,7 @@ export class DistributedDataParallel {
     // Buckets can be read early only when the order of the parameters is known.
     const listener = this.#isOrdered ? this.#reducer.listen() : undefined;
     this.#watch.check(this.group.rank);
-    const computed = await differentiate(pass, options, this.#variables, this.group, wanted, listener);
+    const computed = await differentiatePass(pass, options, this.#variables, this.group, wanted, listener);
     checkMetrics(computed, this.#options.metrics);
     // A rank without samples contributes zeros.
     const { samples, oncomputed } = options;
@@ -390,7 +396,7 @@ export class DistributedDataParallel {
    *   as one rank has no more inputs while others still have some; errors of `main`.
    */
   async join<T>(main: () => Promise<T>, options: JoinOptions = {}): Promise<T> {
-    return untilAborted(this.group, options.signal, 'join', () => this.#joinAll(main, options));
+    return runAndAbortGroupOnSignal(this.group, options.signal, 'join', () => this.#joinAll(main, options));
   }
 
   async #joinAll<T>(main: () => Promise<T>, options: JoinOptions): Promise<T> {
@@ -409,7 +415,7 @@ export class DistributedDataParallel {
       for (;;) {
         const status = await this.#exchangeStatus(false);
         if (!status?.active.length) break;
-        await attendPass(this.#variables, this.group);
+        await joinPassWithoutSamples(this.#variables, this.group);
         if (status.synchronizes) await this.#synchronize(null, status);
       }
     } finally {
@@ -535,13 +541,13 @@ export class DistributedDataParallel {
   }
 
   /** Inside {@link join}, exchanges the status of all ranks; otherwise returns `null`. */
-  async #exchangeStatus(isActive: boolean): Promise<Status | null> {
+  async #exchangeStatus(isActive: boolean): Promise<JoinStatus | null> {
     if (!this.#join) return null;
     const contributes = isActive || this.#reducer.hasPending;
     return this.#join.exchangeStatus({ isActive, contributes, synchronizes: !this.#isLocal });
   }
 
-  async #accumulate(local: LocalPass | null): Promise<OpenReduction> {
+  async #accumulate(local: LocalPass | null): Promise<UntimedReduction> {
     const none = { traces: [], metrics: [], communicate: 0, exposed: 0 };
     if (!local) return { ...none, loss: 0, samples: 0, readback: 0, computedAt: this.#clock.now() };
     const { loss, computedAt } = await this.#reducer.accumulate(local);
@@ -555,7 +561,11 @@ export class DistributedDataParallel {
    *
    * @param local `null` on a rank without a pass of its own.
    */
-  async #synchronize(local: LocalPass | null, status: Status | null, totalSamples?: number): Promise<OpenReduction> {
+  async #synchronize(
+    local: LocalPass | null,
+    status: JoinStatus | null,
+    totalSamples?: number,
+  ): Promise<UntimedReduction> {
     const { average, broadcastBuffers } = this.#options;
     const { worldSize } = this.group;
     const ranks = this.#join?.divideByInitialWorldSize === false ? (status?.contributors ?? worldSize) : worldSize;
@@ -581,7 +591,7 @@ export class DistributedDataParallel {
     if (!order) return;
     const before = this.layout;
     this.#reducer.setLayout(this.#createLayout(order));
-    rearrange(this.parameters, before, this.layout);
+    rearrangeParameters(this.parameters, before, this.layout);
   }
 
   /** Broadcasts the flat parameters of rank `src` and writes them to the models of other ranks. */

@@ -9,7 +9,7 @@
  * ranks with different residuals still receive the same sums. A failed step leaves the committed
  * residual unchanged for the next attempt.
  */
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 
 export class ErrorFeedback {
   /** Residual of the latest committed step. */
@@ -37,7 +37,7 @@ export class ErrorFeedback {
   /**
    * Commits the residual of the current step; elements in `unsent` keep their previous residual.
    */
-  commit(unsent: readonly Range[] = []): void {
+  commit(unsent: readonly ElementRange[] = []): void {
     for (const { start, end } of unsent) this.#current.set(this.#committed.subarray(start, end), start);
     [this.#committed, this.#current] = [this.#current, this.#committed];
   }

@@ -1,5 +1,5 @@
 /** The codecs that replace a gradient by smaller tensors. The hooks of DDP implement them. */
-import type { CodecName, JobCodec } from '../../spec/codecs.ts';
+import type { CollectiveCodecName, JobCodecName } from '../../spec/codecs.ts';
 import type { CodecOptions } from '../../spec/plan.ts';
 import type { Variable } from '../backward/flatten.ts';
 import type { CommHook } from './commHooks.ts';
@@ -18,7 +18,7 @@ interface GradientCodec {
   createHook(options: HookOptions): CommHook;
 }
 
-export const GRADIENT_CODECS: Readonly<Record<Exclude<JobCodec, CodecName>, GradientCodec>> = {
+export const GRADIENT_CODECS: Readonly<Record<Exclude<JobCodecName, CollectiveCodecName>, GradientCodec>> = {
   powersgd: {
     bytesOf: (parameters, matrixRank) =>
       parameters.reduce((sum, { shape }) => sum + compressedSize(shape, matrixRank), 0) *

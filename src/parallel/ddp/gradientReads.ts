@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../util/clock.ts';
 import type { FlatLayout } from '../flat/buckets.ts';
-import { TensorReader, type Gradients, type PendingRead, type Tensor } from '../backward/flatten.ts';
+import { TensorReader, type ComputedGradients, type PendingRead, type Tensor } from '../backward/flatten.ts';
 import type { GradientListener } from '../backward/tape.ts';
 
 /** Gradients of a pass that are being read from the GPU. */
@@ -55,7 +55,7 @@ export class GradientReads {
    *   values.
    * @param add whether to add to the values of `into`.
    */
-  read({ buckets }: FlatLayout, computed: Gradients | null, into: Float32Array, add: boolean): BucketReads {
+  read({ buckets }: FlatLayout, computed: ComputedGradients | null, into: Float32Array, add: boolean): BucketReads {
     const early = this.#early;
     this.#early = new Map();
     if (!computed) {

@@ -42,7 +42,7 @@ interface RankStatus {
 }
 
 /** The reports of all ranks before an iteration. */
-export interface Status {
+export interface JoinStatus {
   /** Ranks that have inputs, ascending. */
   active: readonly number[];
   synchronizes: boolean;
@@ -81,7 +81,7 @@ export class JoinContext {
    *   at least one rank has no more inputs; MismatchError on every rank if only some ranks
    *   synchronize.
    */
-  async exchangeStatus({ isActive, synchronizes, contributes }: RankStatus): Promise<Status> {
+  async exchangeStatus({ isActive, synchronizes, contributes }: RankStatus): Promise<JoinStatus> {
     const { rank, worldSize } = this.#group;
     const all = await this.#group.allGather(
       Float32Array.of(Number(isActive), Number(synchronizes), Number(contributes)),

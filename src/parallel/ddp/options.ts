@@ -1,5 +1,5 @@
 /** Options of DistributedDataParallel. */
-import type { CodecName } from '../../spec/codecs.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
 import type { AlgorithmName } from '../../spec/algorithms.ts';
 import type { Clock } from '../../util/clock.ts';
 import { systemClock } from '../../util/clock.ts';
@@ -40,7 +40,7 @@ export interface DistributedDataParallelOptions {
    * Encoding of the gradients. `fp16` sends half of the bytes and `int8` a quarter; values are
    * rounded at every hop. Replicas stay equal bit for bit. Default `fp32`: no encoding.
    */
-  codec?: CodecName;
+  codec?: CollectiveCodecName;
   /**
    * Whether the codec's residual of one step is added to the gradient of the next step. This needs
    * two more arrays of the gradient's size. Default true.

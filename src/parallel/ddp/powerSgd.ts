@@ -17,8 +17,8 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createRng, type Rng } from '../../util/rng.ts';
-import { sizeOf } from '../../util/shape.ts';
-import { checkCount } from '../groups/checks.ts';
+import { elementCountOf } from '../../util/shape.ts';
+import { checkWholeAtLeast } from '../groups/checks.ts';
 import type { CommHook, GradBucket } from './commHooks.ts';
 
 export interface PowerSgdOptions {
@@ -122,8 +122,8 @@ export function createPowerSgdHook({
   minCompressionRate = MIN_COMPRESSION_RATE,
   seed = 0,
 }: PowerSgdOptions = {}): CommHook {
-  checkCount('matrixApproximationRank', matrixApproximationRank, 1);
-  checkCount('startPowerSgdIter', startPowerSgdIter, 0);
+  checkWholeAtLeast('matrixApproximationRank', matrixApproximationRank, 1);
+  checkWholeAtLeast('startPowerSgdIter', startPowerSgdIter, 0);
   if (!(minCompressionRate >= 1 && minCompressionRate < Infinity)) {
     throw new UsageError(`minCompressionRate is ${minCompressionRate}; pass a finite number of at least 1.`);
   }
@@ -244,7 +244,7 @@ export function compressedSize(shape: readonly number[], rank: number): number {
  * several such divisions, the last is used. A vector is one column.
  */
 function cutOf(shape: readonly number[]): Pick<Matrix, 'rows' | 'cols'> {
-  const size = sizeOf(shape);
+  const size = elementCountOf(shape);
   let best = { rows: 1, cols: size };
   let rows = 1;
   for (const length of shape) {

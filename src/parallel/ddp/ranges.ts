@@ -1,13 +1,13 @@
 /** Copies ranges of flat arrays into arrays without gaps, and back. */
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 
-export function sizeOf(ranges: readonly Range[]): number {
+export function totalRangeLength(ranges: readonly ElementRange[]): number {
   return ranges.reduce((sum, { start, end }) => sum + end - start, 0);
 }
 
 /** Copies ranges of a flat array into one array without gaps. */
-export function pack(flat: Float32Array, ranges: readonly Range[]): Float32Array<ArrayBuffer> {
-  const packed = new Float32Array(sizeOf(ranges));
+export function packRanges(flat: Float32Array, ranges: readonly ElementRange[]): Float32Array<ArrayBuffer> {
+  const packed = new Float32Array(totalRangeLength(ranges));
   let at = 0;
   for (const { start, end } of ranges) {
     packed.set(flat.subarray(start, end), at);
@@ -16,8 +16,8 @@ export function pack(flat: Float32Array, ranges: readonly Range[]): Float32Array
   return packed;
 }
 
-/** Reverses {@link pack}. */
-export function unpack(packed: Float32Array, flat: Float32Array, ranges: readonly Range[]): void {
+/** Reverses {@link packRanges}. */
+export function unpackRanges(packed: Float32Array, flat: Float32Array, ranges: readonly ElementRange[]): void {
   let at = 0;
   for (const { start, end } of ranges) {
     flat.set(packed.subarray(at, at + end - start), start);
@@ -26,7 +26,7 @@ export function unpack(packed: Float32Array, flat: Float32Array, ranges: readonl
 }
 
 /** Returns the elements that are in both lists. */
-export function intersect(a: readonly Range[], b: readonly Range[]): Range[] {
+export function intersectRanges(a: readonly ElementRange[], b: readonly ElementRange[]): ElementRange[] {
   return a.flatMap((one) =>
     b.flatMap((other) => {
       const start = Math.max(one.start, other.start);
@@ -37,7 +37,7 @@ export function intersect(a: readonly Range[], b: readonly Range[]): Range[] {
 }
 
 /** Returns the elements of `ranges` that are not in `taken`. */
-export function without(ranges: readonly Range[], taken: Range): Range[] {
+export function rangesWithout(ranges: readonly ElementRange[], taken: ElementRange): ElementRange[] {
   return ranges.flatMap(({ start, end }) =>
     [
       { start, end: Math.min(end, taken.start) },
@@ -50,11 +50,11 @@ export function without(ranges: readonly Range[], taken: Range): Range[] {
  * Returns where the elements of `ranges` are in an array that has the elements of `shard` without
  * gaps.
  */
-export function withinShard(shard: readonly Range[], ranges: readonly Range[]): Range[] {
+export function withinShard(shard: readonly ElementRange[], ranges: readonly ElementRange[]): ElementRange[] {
   let at = 0;
   return shard.flatMap((part) => {
     const offset = at - part.start;
     at += part.end - part.start;
-    return intersect([part], ranges).map(({ start, end }) => ({ start: start + offset, end: end + offset }));
+    return intersectRanges([part], ranges).map(({ start, end }) => ({ start: start + offset, end: end + offset }));
   });
 }

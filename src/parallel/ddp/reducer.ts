@@ -3,20 +3,20 @@
  * them over all ranks. The all-reduce of one bucket runs while the GPU computes and copies the
  * next.
  */
-import { codecOf } from '../../collectives/codecs.ts';
-import type { CodecName } from '../../spec/codecs.ts';
+import { codecByName } from '../../collectives/codecs.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { OpTrace } from '../../collectives/work.ts';
-import { divide } from '../../optim/index.ts';
-import type { Range } from '../../util/range.ts';
-import { rangesOf, rearrange, type FlatLayout } from '../flat/buckets.ts';
+import type { AllReduceTrace } from '../../collectives/work.ts';
+import { divideVector } from '../../optim/index.ts';
+import type { ElementRange } from '../../util/range.ts';
+import { rangesOfSlots, rearrangeParameters, type FlatLayout } from '../flat/buckets.ts';
 import { gradBuckets, type CommHook } from './commHooks.ts';
 import { ErrorFeedback } from './errorFeedback.ts';
 import { BucketShards } from './bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
-import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
+import type { LocalPass, UntimedReduction, ReducerOptions } from './reduction.ts';
 import type { GradientListener } from '../backward/tape.ts';
-import { checkTotal, divisorOf, type Weighting } from './weighting.ts';
+import { checkTotal, gradientDivisorOf, type GradientWeighting } from './weighting.ts';
 
 /** Passes that are not reduced yet (`noSync`, or a reduction that failed). */
 interface Pending {
@@ -29,7 +29,7 @@ interface Pending {
 
 /** Communication of the buckets; `issuedAt` and `lastReadAt` are times of the clock. */
 interface Transfer {
-  traces: (OpTrace | null)[];
+  traces: (AllReduceTrace | null)[];
   issuedAt: number;
   lastReadAt: number;
 }
@@ -46,10 +46,10 @@ export class Reducer {
   /** The data that ranks sum: the gradient, then the tally. */
   readonly #buffer: Float32Array<ArrayBuffer>;
   readonly #tally: Tally;
-  #codec: CodecName;
+  #codec: CollectiveCodecName;
   #feedback: ErrorFeedback | null = null;
   #layout: FlatLayout;
-  #usedRanges: readonly Range[];
+  #usedRanges: readonly ElementRange[];
   #group: ProcessGroup;
   #pending: Pending | null = null;
   /** Whether the hook reduced a step that was not committed. */
@@ -62,7 +62,7 @@ export class Reducer {
     this.#group = group;
     this.#options = options;
     this.#layout = layout;
-    this.#usedRanges = rangesOf(layout.slots, () => true);
+    this.#usedRanges = rangesOfSlots(layout.slots, () => true);
     this.#reads = new GradientReads(clock);
     this.#buffer = new Float32Array(layout.size + Tally.size(shapes.length, tracksUsage, flags + metrics));
     this.gradient = this.#buffer.subarray(0, layout.size);
@@ -76,7 +76,7 @@ export class Reducer {
   }
 
   /** Sets the codec of buckets from now on. The residual of the previous codec is dropped. */
-  useCodec(codec: CodecName): void {
+  useCodec(codec: CollectiveCodecName): void {
     this.#codec = codec;
     this.#feedback = this.#isEncoded && this.#options.errorFeedback ? new ErrorFeedback(this.#layout.size) : null;
   }
@@ -93,7 +93,7 @@ export class Reducer {
 
   /** For each bucket: the number of bytes that ranks sum in a step without a hook. */
   get bucketBytes(): number[] {
-    const codec = codecOf(this.#codec);
+    const codec = codecByName(this.#codec);
     return this.#layout.buckets.map((_, bucket) => {
       const { length, byteLength } = this.#bucketView(bucket);
       return codec?.bytesOf(length) ?? byteLength;
@@ -114,7 +114,7 @@ export class Reducer {
    * Ranges of the parameters that at least one rank used in the latest reduction; all parameters if
    * usage is not tracked.
    */
-  get usedRanges(): readonly Range[] {
+  get usedRanges(): readonly ElementRange[] {
     return this.#usedRanges;
   }
 
@@ -134,7 +134,7 @@ export class Reducer {
    */
   commit(): void {
     // Parameters that no rank used keep their previous residual.
-    this.#feedback?.commit(rangesOf(this.#layout.slots, ({ parameter }) => !this.#tally.isUsed(parameter)));
+    this.#feedback?.commit(rangesOfSlots(this.#layout.slots, ({ parameter }) => !this.#tally.isUsed(parameter)));
     this.#isRetry = false;
   }
 
@@ -149,7 +149,7 @@ export class Reducer {
    * afterwards, unless it was zero everywhere.
    */
   setLayout(layout: FlatLayout): void {
-    if (this.#pending) rearrange(this.#pending.gradient, this.#layout, layout);
+    if (this.#pending) rearrangeParameters(this.#pending.gradient, this.#layout, layout);
     this.resetErrorFeedback();
     this.#layout = layout;
   }
@@ -210,8 +210,8 @@ export class Reducer {
   async reduce(
     pass: LocalPass | null,
     flags: readonly number[],
-    weighting: Weighting,
-  ): Promise<OpenReduction & { flags: Float32Array }> {
+    weighting: GradientWeighting,
+  ): Promise<UntimedReduction & { flags: Float32Array }> {
     const { clock, shapes, tracksUsage, keepsLocal, metrics: count } = this.#options;
     const pending = this.#pending;
     const used = shapes.map((_, i) => (pass?.computed.used[i] ?? false) || (pending?.used[i] ?? false));
@@ -244,8 +244,9 @@ export class Reducer {
     let computedAt: number;
     let transfer: Transfer;
     try {
-      // The collective of `divisorOf` is issued first, so that it runs while the GPU computes.
-      const divisor = hook || this.#isEncoded ? divisorOf(this.#group, samples, weighting) : null;
+      // The collective of `gradientDivisorOf` is issued first, so that it runs while the GPU
+      // computes.
+      const divisor = hook || this.#isEncoded ? gradientDivisorOf(this.#group, samples, weighting) : null;
       divisor?.catch(() => {});
       transfer = hook ? await this.#runHook(hook, buckets, divisor!) : await this.#allReduceBuckets(buckets, divisor);
       computedAt = await reads.firstAt;
@@ -260,15 +261,15 @@ export class Reducer {
     const by = weighting.ranks ?? this.#tally.samples;
     if (hook || this.#isEncoded) checkTotal(this.#group, this.#tally.samples, weighting);
     else if (this.isSharded)
-      for (const { start, end } of this.shards.own) divide(this.gradient.subarray(start, end), by);
-    else divide(this.gradient, by);
+      for (const { start, end } of this.shards.own) divideVector(this.gradient.subarray(start, end), by);
+    else divideVector(this.gradient, by);
     this.#pending = null;
 
     if (tracksUsage) {
       unused.forEach(({ parameter, offset }, i) => {
         if (!this.#tally.isUsed(parameter)) this.gradient.set(untouched[i]!, offset);
       });
-      this.#usedRanges = rangesOf(this.#layout.slots, ({ parameter }) => this.#tally.isUsed(parameter));
+      this.#usedRanges = rangesOfSlots(this.#layout.slots, ({ parameter }) => this.#tally.isUsed(parameter));
     }
     const sums = this.#tally.flags(flags.length + count);
     return {
@@ -348,14 +349,14 @@ export class Reducer {
       // this bucket.
       if (this.#isEncoded && bucket === reads.length - 1) tallied = group.allReduce(this.#tally.values);
       const values = this.#bucketView(bucket);
-      if (divisor) divide(values, await divisor);
+      if (divisor) divideVector(values, await divisor);
       const residual = this.#feedback?.apply(values, this.#layout.buckets[bucket]!.start) ?? null;
       if (shards) parts.push(shards.reduceScatter(bucket, values, { codec, residual }));
       else works.push(group.allReduce(values, { bucket, algorithm, codec, residual }));
     }
     await tallied;
     await shards?.finish(parts, this.gradient, this.#tally.values);
-    const traces: (OpTrace | null)[] = [];
+    const traces: (AllReduceTrace | null)[] = [];
     for (const work of works) {
       await work;
       traces.push(work.trace);
@@ -375,7 +376,7 @@ export class Reducer {
     const lastReadAt = clock.now();
     const tallied = group.allReduce(this.#tally.values);
     if (tracksUsage) await tallied;
-    divide(this.gradient, await divisor);
+    divideVector(this.gradient, await divisor);
     const isRetry = this.#isRetry;
     this.#isRetry = true;
     const isUsed = (parameter: number): boolean => this.#tally.isUsed(parameter);

@@ -1,10 +1,10 @@
 /** The options, arguments and results of the reducer. */
-import type { CodecName } from '../../spec/codecs.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { OpTrace } from '../../collectives/work.ts';
+import type { AllReduceTrace } from '../../collectives/work.ts';
 import type { AlgorithmName } from '../../spec/algorithms.ts';
 import type { Clock } from '../../util/clock.ts';
-import type { Gradients } from '../backward/flatten.ts';
+import type { ComputedGradients } from '../backward/flatten.ts';
 
 export interface ReducerOptions {
   group: ProcessGroup;
@@ -30,7 +30,7 @@ export interface ReducerOptions {
    * Initial codec of the buckets. With a codec, the tally (see `Tally`) is sent in a separate
    * message in fp32.
    */
-  codec: CodecName;
+  codec: CollectiveCodecName;
   /** Whether the codec's residual of one step is added to the gradient of the next step. */
   errorFeedback: boolean;
 }
@@ -49,7 +49,7 @@ export interface Reduction {
    * Trace of the all-reduce of each bucket; `null` in a world of one rank. The list is empty if a
    * hook reduced the buckets.
    */
-  traces: (OpTrace | null)[];
+  traces: (AllReduceTrace | null)[];
   compute: number;
   readback: number;
   communicate: number;
@@ -60,7 +60,7 @@ export interface Reduction {
  * A reduction as the reducer returns it. The reducer does not know when the pass started, so
  * `compute` and `bytesSent`, which count from that start, are missing.
  */
-export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
+export type UntimedReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
   /**
    * Time at which the gradients of the first bucket were read from the GPU, in milliseconds of the
    * clock. `compute` is counted until then.
@@ -70,7 +70,7 @@ export type OpenReduction = Omit<Reduction, 'compute' | 'bytesSent'> & {
 
 /** One backward pass of this rank: the gradients of its scaled loss, and its samples. */
 export interface LocalPass {
-  computed: Gradients;
+  computed: ComputedGradients;
   samples: number;
   /** See `PassOptions`. */
   oncomputed?: (() => void) | undefined;

@@ -7,7 +7,7 @@ import { MismatchError, UsageError } from '../../util/errors.ts';
 import type { SharedOptions } from './options.ts';
 import type { ModelVariables, Variable } from '../backward/flatten.ts';
 
-export interface ModelDescription {
+export interface DdpModelDescription {
   parameters: Described[];
   buffers: Described[];
   options: Partial<SharedOptions>;
@@ -30,10 +30,10 @@ export async function verifyModel(
   variables: ModelVariables,
   options: Partial<SharedOptions>,
 ): Promise<void> {
-  const all = await group.allGatherObject(describeModel(variables, options));
+  const all = await group.allGatherObject(describeDdpModel(variables, options));
   const { rank, worldSize } = group;
   for (const other of all.keys()) {
-    const difference = differenceBetween(all, 0, other, variables);
+    const difference = modelDifference(all, 0, other, variables);
     if (difference !== null) throw new MismatchError(difference, { rank, worldSize });
   }
   const { parameters, buffers } = variables;
@@ -47,10 +47,10 @@ export async function verifyModel(
   }
 }
 
-export function describeModel(
+export function describeDdpModel(
   { parameters, buffers }: ModelVariables,
   options: Partial<SharedOptions>,
-): ModelDescription {
+): DdpModelDescription {
   return { parameters: parameters.map(describe), buffers: buffers.map(describe), options };
 }
 
@@ -61,8 +61,8 @@ export function describeModel(
  * @param all descriptions of all ranks, by rank.
  * @param variables variables of this rank; the error contains their names.
  */
-export function differenceBetween(
-  all: readonly ModelDescription[],
+export function modelDifference(
+  all: readonly DdpModelDescription[],
   first: number,
   other: number,
   { parameters, buffers }: ModelVariables,

@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError } from '../../util/errors.ts';
 
 /** Sums are divided by `ranks` if it is set, otherwise by the number of samples of all ranks. */
-export interface Weighting {
+export interface GradientWeighting {
   ranks?: number;
   /** Number of samples of all ranks, if the caller knows it; see `PassOptions`. */
   totalSamples?: number;
@@ -19,10 +19,10 @@ const TOTAL_TOLERANCE = 1e-5;
  * Returns the divisor. Codecs and hooks need it before gradients are sent. If the caller does not
  * know the total, all ranks sum their numbers of samples.
  */
-export async function divisorOf(
+export async function gradientDivisorOf(
   group: ProcessGroup,
   samples: number,
-  { ranks, totalSamples }: Weighting,
+  { ranks, totalSamples }: GradientWeighting,
 ): Promise<number> {
   const known = ranks ?? totalSamples;
   if (known !== undefined) return known;
@@ -36,7 +36,7 @@ export async function divisorOf(
  *
  * @throws MismatchError if `totalSamples` is not `counted`.
  */
-export function checkTotal(group: ProcessGroup, counted: number, { totalSamples }: Weighting): void {
+export function checkTotal(group: ProcessGroup, counted: number, { totalSamples }: GradientWeighting): void {
   if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;
   const { rank, worldSize } = group;
   const error = new MismatchError(

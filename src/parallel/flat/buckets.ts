@@ -6,7 +6,7 @@
  * section 3.2.3).
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 
 /** Size of the first bucket: small, so that communication starts early. */
 export const FIRST_BUCKET_BYTES = 64 * 1024;
@@ -55,7 +55,7 @@ export function assignBuckets(items: readonly BucketItem[], limits: readonly num
 }
 
 /** Place of one parameter in the flat arrays. */
-export interface Slot {
+export interface ParameterSlot {
   /** Index of the parameter in forward order. */
   parameter: number;
   /** Index of the parameter's first element in the flat arrays. */
@@ -69,10 +69,10 @@ export interface Slot {
  */
 export interface FlatLayout {
   /** The places of all parameters, in the order of the flat arrays. */
-  slots: Slot[];
+  slots: ParameterSlot[];
   /** Number of elements of all parameters. */
   size: number;
-  buckets: { slots: Slot[]; start: number; end: number }[];
+  buckets: { slots: ParameterSlot[]; start: number; end: number }[];
 }
 
 export interface BucketCaps {
@@ -101,7 +101,7 @@ export function createLayout(
   }: LayoutOptions = {},
 ): FlatLayout {
   let size = 0;
-  const slots = order.map((parameter): Slot => {
+  const slots = order.map((parameter): ParameterSlot => {
     const slot = { parameter, offset: size, size: sizes[parameter]! };
     size += slot.size;
     return slot;
@@ -139,7 +139,7 @@ export async function agreeOnOrder(
 }
 
 /** Moves every parameter's elements in `flat` from its place in `from` to its place in `to`. */
-export function rearrange(flat: Float32Array, from: FlatLayout, to: FlatLayout): void {
+export function rearrangeParameters(flat: Float32Array, from: FlatLayout, to: FlatLayout): void {
   const old = flat.slice();
   const offsets = new Map(from.slots.map(({ parameter, offset }) => [parameter, offset]));
   for (const { parameter, offset, size } of to.slots) {
@@ -152,8 +152,11 @@ export function rearrange(flat: Float32Array, from: FlatLayout, to: FlatLayout):
  * Returns the ranges of the slots for which `keeps` returns true, in flat order. Adjacent ranges
  * are merged.
  */
-export function rangesOf(slots: readonly Slot[], keeps: (slot: Slot) => boolean): Range[] {
-  const ranges: Range[] = [];
+export function rangesOfSlots(
+  slots: readonly ParameterSlot[],
+  keeps: (slot: ParameterSlot) => boolean,
+): ElementRange[] {
+  const ranges: ElementRange[] = [];
   for (const slot of slots) {
     if (!keeps(slot)) continue;
     const end = slot.offset + slot.size;

@@ -1,6 +1,6 @@
 /** Gradient clipping. */
 import { UsageError } from '../../util/errors.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 
 /** Keeps the scale finite if the gradient is zero. PyTorch uses the same value. */
 const EPSILON = 1e-6;
@@ -16,21 +16,26 @@ const EPSILON = 1e-6;
  *   PyTorch.
  * @throws UsageError if `maxNorm` is negative or NaN.
  */
-export function clipGradNorm(gradient: Float32Array, ranges: readonly Range[], maxNorm: number): number {
-  const norm = Math.sqrt(squaresIn(gradient, ranges));
+export function clipGradNorm(gradient: Float32Array, ranges: readonly ElementRange[], maxNorm: number): number {
+  const norm = Math.sqrt(sumOfSquaresIn(gradient, ranges));
   scaleDown(gradient, ranges, norm, maxNorm);
   return norm;
 }
 
 /** Returns the sum of the squared elements. */
-export function squaresIn(gradient: Float32Array, ranges: readonly Range[]): number {
+export function sumOfSquaresIn(gradient: Float32Array, ranges: readonly ElementRange[]): number {
   let squares = 0;
   for (const { start, end } of ranges) for (let i = start; i < end; i++) squares += gradient[i]! * gradient[i]!;
   return squares;
 }
 
 /** Scales the elements of a gradient from the norm `norm` to a norm of at most `maxNorm`. */
-export function scaleDown(gradient: Float32Array, ranges: readonly Range[], norm: number, maxNorm: number): void {
+export function scaleDown(
+  gradient: Float32Array,
+  ranges: readonly ElementRange[],
+  norm: number,
+  maxNorm: number,
+): void {
   const scale = clipScale(norm, maxNorm);
   if (scale >= 1) return;
   for (const { start, end } of ranges) for (let i = start; i < end; i++) gradient[i]! *= scale;

@@ -3,7 +3,7 @@
  * layout. If the optimizer is the same, its averages must move to the new layout.
  */
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { rearrange, type FlatLayout } from './buckets.ts';
+import { rearrangeParameters, type FlatLayout } from './buckets.ts';
 
 const layouts = new WeakMap<object, FlatLayout>();
 
@@ -24,7 +24,7 @@ export function adoptLayout(optimizer: object, layout: FlatLayout): void {
   if (averages.some(({ length }) => length !== layout.size)) return;
   layouts.set(optimizer, layout);
   if (!before || isInOrder(before, layout) || !hasSameParameters(before, layout)) return;
-  for (const average of averages) rearrange(average, before, layout);
+  for (const average of averages) rearrangeParameters(average, before, layout);
 }
 
 function hasState(optimizer: object): optimizer is Optimizer {

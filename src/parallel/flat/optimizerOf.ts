@@ -4,12 +4,12 @@ import {
   createTensorflowRule,
   DEFAULT_EPSILON,
   isTensorflowRule,
-  type Config,
+  type OptimizerConfig,
   type Optimizer,
   type OptimizerState,
 } from '../../optim/index.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 
 /**
  * The public part of `tf.Optimizer`, so that a page may use the types of another copy of
@@ -56,7 +56,8 @@ export function optimizerOf(optimizer: TensorflowOptimizer, size: number): Optim
   if (!isTensorflowOptimizer(optimizer)) {
     throw new UsageError(`${textOf(optimizer)} is not an optimizer. ${ALLOWED}`);
   }
-  const rule = isUnchanged(optimizer) && createTensorflowRule(optimizer.getClassName(), settingsOf(optimizer), size);
+  const rule =
+    isUnchanged(optimizer) && createTensorflowRule(optimizer.getClassName(), optimizerSettingsOf(optimizer), size);
   if (!rule) {
     throw new UsageError(
       `${textOf(optimizer)} is a custom tf.Optimizer. It computes with tensors, whose bits differ between devices, so ` +
@@ -177,7 +178,7 @@ class FollowingOptimizer implements Optimizer {
     else Reflect.set(this.#leader, 'learningRate', value);
   }
 
-  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly Range[]): void {
+  apply(params: Float32Array, gradient: Float32Array, ranges?: readonly ElementRange[]): void {
     this.#follow();
     this.#rule.apply(params, gradient, ranges);
   }
@@ -222,7 +223,7 @@ function isUnchanged(optimizer: TensorflowOptimizer): boolean {
  * Returns the settings of an optimizer, with the epsilon that {@link optimizerOf} uses, so that
  * they can be compared between devices.
  */
-export function settingsOf(optimizer: TensorflowOptimizer): Config {
+export function optimizerSettingsOf(optimizer: TensorflowOptimizer): OptimizerConfig {
   const config = optimizer.getConfig();
   return config['epsilon'] === tf.backend().epsilon() ? { ...config, epsilon: DEFAULT_EPSILON } : config;
 }

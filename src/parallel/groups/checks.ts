@@ -3,7 +3,7 @@ import { UsageError } from '../../util/errors.ts';
 
 /** @throws UsageError if `rank` is not one of 0 .. worldSize-1. */
 export function checkRank(rank: number, worldSize: number): void {
-  checkCount('The number of ranks', worldSize, 1);
+  checkWholeAtLeast('The number of ranks', worldSize, 1);
   if (!Number.isSafeInteger(rank) || rank < 0 || rank >= worldSize) {
     throw new UsageError(`Rank ${rank} is not one of the ${worldSize} ranks 0 .. ${worldSize - 1}.`, {
       rank,
@@ -13,7 +13,7 @@ export function checkRank(rank: number, worldSize: number): void {
 }
 
 /** @throws UsageError if `value` is below `min` or not a whole number. */
-export function checkCount(name: string, value: number, min: number): void {
+export function checkWholeAtLeast(name: string, value: number, min: number): void {
   if (!Number.isSafeInteger(value) || value < min) {
     throw new UsageError(`${name} is ${value}; pass a whole number of at least ${min}.`);
   }

@@ -82,7 +82,7 @@ export async function initDeviceMesh(world: ProcessGroup, shape: MeshShape): Pro
   checkShape(world, shape);
   const groups = new Map<string, ProcessGroup>();
   for (const name of Object.keys(shape)) {
-    for (const ranks of linesOf(shape, name)) {
+    for (const ranks of groupsAlongDimension(shape, name)) {
       const group = await world.newGroup(ranks.map((rank) => world.ranks[rank]!));
       if (group.rank >= 0) groups.set(name, group);
     }
@@ -91,7 +91,7 @@ export async function initDeviceMesh(world: ProcessGroup, shape: MeshShape): Pro
 }
 
 /** Returns the ranks of every group of a dimension. */
-export function linesOf(shape: MeshShape, name: string): number[][] {
+export function groupsAlongDimension(shape: MeshShape, name: string): number[][] {
   const names = Object.keys(shape);
   const at = names.indexOf(name);
   const size = shape[name]!;

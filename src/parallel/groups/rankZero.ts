@@ -1,8 +1,8 @@
 /** Work that one rank does for all ranks, such as logs, files, and downloads that fill a cache. */
 import type { WaitOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { messageOf, PeergradError } from '../../util/errors.ts';
-import { untilAborted } from './untilAborted.ts';
+import { errorMessageOf, PeergradError } from '../../util/errors.ts';
+import { runAndAbortGroupOnSignal } from './untilAborted.ts';
 
 /**
  * Runs `fn` on rank 0 and resolves there with its result; resolves with undefined immediately on
@@ -41,13 +41,13 @@ export async function rankZeroFirst<T>(
   const source = group.ranks[0]!;
   const { timeoutMs, signal } = options;
   if (group.rank === 0) {
-    return untilAborted(group, signal, 'rankZeroFirst', async () => {
+    return runAndAbortGroupOnSignal(group, signal, 'rankZeroFirst', async () => {
       let result: T;
       try {
         result = await fn();
       } catch (error) {
         // If this broadcast fails too, the error of `fn` is still the one to report.
-        await group.broadcastObject(messageOf(error), source, { timeoutMs }).catch(() => {});
+        await group.broadcastObject(errorMessageOf(error), source, { timeoutMs }).catch(() => {});
         throw error;
       }
       await group.broadcastObject(null, source, { timeoutMs });

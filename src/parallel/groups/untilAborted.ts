@@ -9,7 +9,7 @@ import { checkSignal, failOnAbort } from '../../collectives/work.ts';
  *
  * @param call name of the call, for the error.
  */
-export async function untilAborted<T>(
+export async function runAndAbortGroupOnSignal<T>(
   group: ProcessGroup,
   signal: AbortSignal | undefined,
   call: string,

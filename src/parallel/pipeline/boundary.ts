@@ -7,13 +7,13 @@
  * until the receiver's pass ends.
  */
 import * as tf from '@tensorflow/tfjs';
-import { codecOf, encodedBytes, type Codec } from '../../collectives/codecs.ts';
+import { codecByName, encodedBytes, type Codec } from '../../collectives/codecs.ts';
 import type { MessageOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
 import { FRAME_HEADER_BYTES } from '../../protocol/frame.ts';
-import type { CodecName } from '../../spec/codecs.ts';
-import { sizeOf } from '../../util/shape.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
+import { elementCountOf } from '../../util/shape.ts';
 import { TensorReader, type Tensor } from '../backward/flatten.ts';
 import type { PassKind } from './schedules.ts';
 
@@ -29,18 +29,18 @@ interface BoundaryPass {
 }
 
 /** Shapes of a value's tensors: a gradient, or an output and its padding mask, if it has one. */
-export interface BoundaryShapes {
+export interface StageBoundaryShapes {
   value: readonly number[];
   padding: readonly number[] | null;
 }
 
 /** A value that is being received. */
-export interface Arrival {
+export interface ArrivingValue {
   /** Resolves with the tensors. The caller disposes of them. */
   tensors(): Promise<Tensor[]>;
 }
 
-export class Boundary {
+export class StageBoundary {
   readonly #group: ProcessGroup;
   readonly #codec: Codec | null;
   readonly #timeoutMs: number;
@@ -49,9 +49,9 @@ export class Boundary {
   #sends: Work<void>[] = [];
 
   /** @param timeoutMs deadline of each message. It includes the time that the sender computes. */
-  constructor(group: ProcessGroup, codec: CodecName, timeoutMs: number) {
+  constructor(group: ProcessGroup, codec: CollectiveCodecName, timeoutMs: number) {
     this.#group = group;
-    this.#codec = codecOf(codec);
+    this.#codec = codecByName(codec);
     this.#timeoutMs = timeoutMs;
   }
 
@@ -80,10 +80,10 @@ export class Boundary {
   }
 
   /** Starts to receive a value from rank `from` of the group. */
-  receive(pass: BoundaryPass, { value: shape, padding }: BoundaryShapes, from: number): Arrival {
-    const size = sizeOf(shape);
+  receive(pass: BoundaryPass, { value: shape, padding }: StageBoundaryShapes, from: number): ArrivingValue {
+    const size = elementCountOf(shape);
     const { payload, frame } = this.#messageOf(size);
-    const mask = padding && new Uint8Array(sizeOf(padding));
+    const mask = padding && new Uint8Array(elementCountOf(padding));
     const options = this.#optionsOf(pass);
     const works = [payload, ...(mask ? [mask] : [])]
       .flatMap(partsOf)

@@ -1,6 +1,6 @@
 /** Moves layers with their state between ranks, when a model is cut again. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { copier, receiver, sendPieces, type LayerSource, type ReadPiece } from './layerState.ts';
+import { pieceCopier, pieceReceiver, sendLayerPieces, type LayerSource, type ReadPiece } from './layerState.ts';
 
 /** Tag of the messages that carry layers. */
 const TAG = 1001;
@@ -59,8 +59,8 @@ export async function moveLayers(
 ): Promise<void> {
   const { rank } = world;
   for (const { layer, from, to } of moves) {
-    if (from === rank && to === rank) await load(layer, copier(sourceOf(layer).pieces(layer)));
-    else if (from === rank) await sendPieces(world, to, { tag: TAG }, sourceOf(layer).pieces(layer));
-    else if (to === rank) await load(layer, receiver(world, from, TAG));
+    if (from === rank && to === rank) await load(layer, pieceCopier(sourceOf(layer).pieces(layer)));
+    else if (from === rank) await sendLayerPieces(world, to, { tag: TAG }, sourceOf(layer).pieces(layer));
+    else if (to === rank) await load(layer, pieceReceiver(world, from, TAG));
   }
 }

@@ -15,7 +15,7 @@ const PIECE_ELEMENTS = 256 * 1024;
 const PIECES_IN_FLIGHT = 4;
 
 /** The pieces of one layer: first each parameter's values and averages, then the buffers. */
-export type Pieces = AsyncGenerator<Float32Array, void>;
+export type LayerPieces = AsyncGenerator<Float32Array, void>;
 
 /** Fills an array with the next values. The array is at most as long as a piece. */
 export type ReadPiece = (into: Float32Array) => Promise<void>;
@@ -25,7 +25,7 @@ export interface LayerSource {
   /** Indices of the layers in the model. */
   readonly layers: readonly number[];
   /** Reads the state of a layer. The state must not change until all pieces are read. */
-  pieces(layer: number): Pieces;
+  pieces(layer: number): LayerPieces;
 }
 
 /** A part of an array of `size` elements. */
@@ -35,15 +35,15 @@ export interface PieceRange {
 }
 
 /** Divides an array into pieces. */
-export function rangesOf(size: number): PieceRange[] {
+export function pieceRangesOf(size: number): PieceRange[] {
   return Array.from({ length: Math.ceil(size / PIECE_ELEMENTS) }, (_, i) => ({
     at: i * PIECE_ELEMENTS,
     length: Math.min(PIECE_ELEMENTS, size - i * PIECE_ELEMENTS),
   }));
 }
 
-export function piecesOf<Buffer extends ArrayBufferLike>(array: Float32Array<Buffer>): Float32Array<Buffer>[] {
-  return rangesOf(array.length).map(({ at, length }) => array.subarray(at, at + length));
+export function piecesOfArray<Buffer extends ArrayBufferLike>(array: Float32Array<Buffer>): Float32Array<Buffer>[] {
+  return pieceRangesOf(array.length).map(({ at, length }) => array.subarray(at, at + length));
 }
 
 /** Reads variables from the device into one array. */
@@ -55,16 +55,16 @@ export async function readFlat(variables: readonly Variable[]): Promise<Float32A
 }
 
 /** Fills an array that may be longer than a piece, with one call of `read` per piece. */
-export async function fill(array: Float32Array, read: ReadPiece): Promise<void> {
-  for (const piece of piecesOf(array)) await read(piece);
+export async function fillByPieces(array: Float32Array, read: ReadPiece): Promise<void> {
+  for (const piece of piecesOfArray(array)) await read(piece);
 }
 
 /** Sends pieces to a rank of the world, which receives each of them with the same options. */
-export async function sendPieces(
+export async function sendLayerPieces(
   group: ProcessGroup,
   to: number,
   options: MessageOptions,
-  pieces: Pieces | Iterable<Float32Array>,
+  pieces: LayerPieces | Iterable<Float32Array>,
 ): Promise<void> {
   const sends: Work<void>[] = [];
   for await (const piece of pieces) {
@@ -74,15 +74,15 @@ export async function sendPieces(
   for (const send of sends) await send;
 }
 
-/** Returns a function that receives the pieces of {@link sendPieces} with this tag. */
-export function receiver(group: ProcessGroup, from: number, tag: number): ReadPiece {
+/** Returns a function that receives the pieces of {@link sendLayerPieces} with this tag. */
+export function pieceReceiver(group: ProcessGroup, from: number, tag: number): ReadPiece {
   return async (into) => {
     await group.irecv(into, from, { tag });
   };
 }
 
 /** Returns a function that calls `read` and then `onprogress`. */
-export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
+export function reportPieceProgress(read: ReadPiece, onprogress: () => void): ReadPiece {
   return async (into) => {
     await read(into);
     onprogress();
@@ -90,7 +90,7 @@ export function reporting(read: ReadPiece, onprogress: () => void): ReadPiece {
 }
 
 /** Returns a function that copies the next piece into an array of the same length. */
-export function copier(pieces: Pieces): ReadPiece {
+export function pieceCopier(pieces: LayerPieces): ReadPiece {
   return async (into) => {
     const { value } = await pieces.next();
     into.set(value!);

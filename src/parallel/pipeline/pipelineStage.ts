@@ -11,7 +11,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { PIPELINE_CODECS, type CodecName } from '../../spec/codecs.ts';
+import { PIPELINE_CODECS, type CollectiveCodecName } from '../../spec/codecs.ts';
 import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import { clipScale } from '../flat/clip.ts';
@@ -20,8 +20,16 @@ import type { Variable } from '../backward/flatten.ts';
 import { differentiateTape, disposeTape, recordTape } from '../backward/tape.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
-import { Boundary, type BoundaryShapes } from './boundary.ts';
-import { fill, PieceHash, piecesOf, readFlat, type LayerSource, type Pieces, type ReadPiece } from './layerState.ts';
+import { StageBoundary, type StageBoundaryShapes } from './boundary.ts';
+import {
+  fillByPieces,
+  PieceHash,
+  piecesOfArray,
+  readFlat,
+  type LayerSource,
+  type LayerPieces,
+  type ReadPiece,
+} from './layerState.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import { layersOfStage } from './cutLayers.ts';
 import { stagesOfRank } from './schedules.ts';
@@ -57,7 +65,7 @@ export interface PipelineStageOptions {
   /**
    * Codec of activations and their gradients between stages: `fp32` or `fp16`. `fp32` by default.
    */
-  codec?: CodecName;
+  codec?: CollectiveCodecName;
   /**
    * Whether a stage keeps only the outputs of its layers and computes each layer again in the
    * backward pass (activation checkpointing). It saves memory, and costs one more forward pass.
@@ -94,7 +102,7 @@ export class PipelineStage implements LayerSource {
   /** The layers of this rank, by stage. */
   readonly stages: ReadonlyMap<number, StageLayers>;
   readonly isRing: boolean;
-  readonly boundary: Boundary;
+  readonly boundary: StageBoundary;
   readonly clock: Clock;
   /** Yields between layers, so that messages travel. */
   readonly yielder: Yielder;
@@ -126,7 +134,7 @@ export class PipelineStage implements LayerSource {
     this.clock = clock;
     this.yielder = new Yielder(clock, YIELD_MS);
     this.isRing = chain.ring;
-    this.boundary = new Boundary(group, codec, timeoutMs);
+    this.boundary = new StageBoundary(group, codec, timeoutMs);
     this.parameters = parameters;
     this.#chain = chain;
     this.#own = [...own.values()].flat();
@@ -185,7 +193,7 @@ export class PipelineStage implements LayerSource {
   }
 
   /** Shapes of the output that stage `stage - 1` passes to stage `stage`, for one sample. */
-  shapesBefore(stage: number): BoundaryShapes {
+  shapesBefore(stage: number): StageBoundaryShapes {
     const { outputShape, paddingShape = null } = this.#chain.layers[this.#starts[stage]! - 1]!;
     return { value: outputShape, padding: paddingShape };
   }
@@ -283,9 +291,9 @@ export class PipelineStage implements LayerSource {
     return all;
   }
 
-  async *pieces(layer: number): Pieces {
+  async *pieces(layer: number): LayerPieces {
     yield* this.parameters.pieces(layer);
-    for (const buffers of await this.readBuffers()) if (buffers.layer === layer) yield* piecesOf(buffers.values);
+    for (const buffers of await this.readBuffers()) if (buffers.layer === layer) yield* piecesOfArray(buffers.values);
   }
 
   /**
@@ -298,7 +306,7 @@ export class PipelineStage implements LayerSource {
     for (const { layer: index, variables, size } of this.#committed) {
       if (index !== layer) continue;
       const values = new Float32Array(size);
-      await fill(values, read);
+      await fillByPieces(values, read);
       variables.write(values);
     }
   }

@@ -2,22 +2,22 @@
 import * as tf from '@tensorflow/tfjs';
 import type { Clock, Yielder } from '../../util/clock.ts';
 import type { Tensor } from '../backward/flatten.ts';
-import type { Arrival, Boundary, BoundaryShapes } from './boundary.ts';
+import type { ArrivingValue, StageBoundary, StageBoundaryShapes } from './boundary.ts';
 import { rankOfStage, type PassKind, type PipelinePlan, type StagePass, type TimedPass } from './schedules.ts';
 
 /** Number of values that a rank is ready to receive, in addition to the one that it needs next. */
 const RECEIVES_AHEAD = 2;
 
-export interface PlanRun {
+export interface PipelinePlanRun {
   plan: PipelinePlan;
   /** The number of this rank in the pipeline. */
   rank: number;
-  boundary: Boundary;
+  boundary: StageBoundary;
   clock: Clock;
   /** Yields between passes, so that messages travel. */
   yielder: Yielder;
   /** Shapes of the output that stage `stage - 1` passes to stage `stage`, for a micro-batch. */
-  shapesBefore: (stage: number, microBatch: number) => BoundaryShapes;
+  shapesBefore: (stage: number, microBatch: number) => StageBoundaryShapes;
   /**
    * Computes a forward pass. `input` is the output of the previous stage, with its padding mask, if
    * there is one; `null` at stage 0. Returns the output in the same way; `null` at the last stage.
@@ -39,14 +39,14 @@ export interface PlanRun {
  *   result is read from the device, unless nothing is sent.
  * @throws (rejects) errors of the passes; TimeoutError and PeerGoneError of messages.
  */
-export async function runPlan(run: PlanRun): Promise<TimedPass[]> {
+export async function runPipelinePlan(run: PipelinePlanRun): Promise<TimedPass[]> {
   const { plan, rank, boundary, clock, during = (pass) => pass() } = run;
   const passes = plan.passes[rank]!;
   const remote = passes.filter((pass) => {
     const source = sourceOf(plan, pass);
     return source !== null && rankOfStage(plan, source) !== rank;
   });
-  const arrivals = new Map<StagePass, Arrival>();
+  const arrivals = new Map<StagePass, ArrivingValue>();
   let received = 0;
   const receiveAhead = (): void => {
     for (const pass of remote.slice(arrivals.size, received + 1 + RECEIVES_AHEAD)) {

@@ -2,7 +2,7 @@
 import type { Tensor } from '../backward/flatten.ts';
 import type { LayerPass } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
-import { runPlan, type PlanRun } from './runPlan.ts';
+import { runPipelinePlan, type PipelinePlanRun } from './runPlan.ts';
 import type { StageLoss } from './stageLayers.ts';
 import type { PipelinePlan, TimedPass } from './schedules.ts';
 
@@ -26,8 +26,8 @@ export interface MicroBatches {
   losses: ((microBatch: number) => readonly StageLoss[]) | null;
   /** Called after each pass of a step. After a forward pass, the stage keeps its activations. */
   onpass?(): void;
-  /** See {@link PlanRun.during}. */
-  during?: NonNullable<PlanRun['during']>;
+  /** See {@link PipelinePlanRun.during}. */
+  during?: NonNullable<PipelinePlanRun['during']>;
   /** Receives the loss or, without a loss, the output of the last layer, and disposes of it. */
   onoutput(microBatch: number, output: Tensor): void;
 }
@@ -36,7 +36,7 @@ export interface MicroBatches {
  * Runs this rank's passes. Gradients are added to those of the stage.
  *
  * @param plan with a loss: forward and backward passes; without: forward passes only.
- * @returns see {@link runPlan}.
+ * @returns see {@link runPipelinePlan}.
  */
 export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: MicroBatches): Promise<TimedPass[]> {
   const { group, boundary, clock, yielder, stages } = stage;
@@ -44,7 +44,7 @@ export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: Mic
   const last = plan.stages - 1;
   const learns = (at: number): boolean => firstTrained < stage.endOf(at);
   const passes = plan.passes.map((own) => own.filter(({ kind, stage: at }) => kind === 'forward' || learns(at)));
-  return runPlan({
+  return runPipelinePlan({
     ...(batches.during && { during: batches.during }),
     plan: { ...plan, passes },
     rank: group.rank,

@@ -18,22 +18,22 @@
  * The names GPipe and 1F1B and their meanings are those of torch.distributed.pipelining
  * (https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
  */
-import type { PIPELINE_SCHEDULES } from '../../spec/pipeline.ts';
+import type { PIPELINE_SCHEDULE_NAMES } from '../../spec/pipeline.ts';
 import { UsageError } from '../../util/errors.ts';
 
 export type PassKind = 'forward' | 'backward';
 
 /** A pass of one micro-batch through one stage. */
-export interface Pass {
+export interface MicroBatchPass {
   kind: PassKind;
   stage: number;
   microBatch: number;
 }
 
-export interface StagePass extends Pass {
+export interface StagePass extends MicroBatchPass {
   /**
    * The time at which the pass runs: 0, 1, .. The number assumes that sending takes no time, and
-   * that every pass of a stage that {@link takesTime} takes one tick.
+   * that every pass of a stage that {@link stageTakesTime} takes one tick.
    */
   tick: number;
 }
@@ -57,16 +57,20 @@ export interface RingOptions {
   ring?: boolean;
 }
 
-type ScheduleName = (typeof PIPELINE_SCHEDULES)[number];
+type ScheduleName = (typeof PIPELINE_SCHEDULE_NAMES)[number];
 
 type PlanSize = Pick<PipelinePlan, 'ranks' | 'stages' | 'microBatches'>;
 
 /** Returns the largest number of micro-batches whose activations a stage keeps. */
-export function mostInFlight(schedule: ScheduleName, { ranks, stages, microBatches }: PlanSize, stage: number): number {
+export function mostMicroBatchesInFlight(
+  schedule: ScheduleName,
+  { ranks, stages, microBatches }: PlanSize,
+  stage: number,
+): number {
   if (schedule === 'gpipe') return microBatches;
   // The first stage of a ring keeps the activations of twice as many micro-batches as the next
   // stage, so its backward passes can wait.
-  const most = takesTime({ ranks, stages }, stage) ? stages - stage : 2 * ranks;
+  const most = stageTakesTime({ ranks, stages }, stage) ? stages - stage : 2 * ranks;
   return Math.min(microBatches, most);
 }
 
@@ -95,7 +99,7 @@ export function rankOfStage({ ranks }: Pick<PipelinePlan, 'ranks'>, stage: numbe
 /**
  * Whether plans count time for the passes of a stage. A ring's first stage is the only exception.
  */
-export function takesTime({ ranks, stages }: Pick<PipelinePlan, 'ranks' | 'stages'>, stage: number): boolean {
+export function stageTakesTime({ ranks, stages }: Pick<PipelinePlan, 'ranks' | 'stages'>, stage: number): boolean {
   return stage > 0 || stages === ranks;
 }
 
@@ -109,7 +113,7 @@ export function stagesOfRank({ ranks, stages }: Pick<PipelinePlan, 'ranks' | 'st
  * M micro-batches.
  */
 export function idleShare(plan: PipelinePlan): number {
-  const busy = plan.passes.flat().filter(({ stage }) => takesTime(plan, stage)).length;
+  const busy = plan.passes.flat().filter(({ stage }) => stageTakesTime(plan, stage)).length;
   return 1 - busy / (plan.ticks * plan.ranks);
 }
 
@@ -139,7 +143,7 @@ export function timePlan(
     const before = left;
     for (const [rank, own] of passes.entries()) {
       for (let next = own[timed[rank]!.length]; next; next = own[timed[rank]!.length]) {
-        const input = inputOf(next, stages);
+        const input = passNeededBy(next, stages);
         const arrival = input === null ? 0 : ends.get(keyOf(input));
         if (arrival === undefined) break;
         const travels = input !== null && input.stage !== next.stage && ranks > 1;
@@ -170,7 +174,7 @@ function planOf(
     forward: Array.from({ length: plan.stages }, () => 0),
     backward: Array.from({ length: plan.stages }, () => 0),
   };
-  const compute = (pass: Pass, rank: number, tick: number): void => {
+  const compute = (pass: MicroBatchPass, rank: number, tick: number): void => {
     passes[rank]!.push({ ...pass, tick });
     computed[pass.kind][pass.stage]! += 1;
   };
@@ -185,7 +189,7 @@ function planOf(
     for (;;) {
       const [forward, backward] = [computed.forward[0]!, computed.backward[0]!];
       const isNeeded = forward < microBatches && forward - earlier.forward[1]! <= 1;
-      if (forward < microBatches && forward - backward < mostInFlight(schedule, plan, 0)) {
+      if (forward < microBatches && forward - backward < mostMicroBatchesInFlight(schedule, plan, 0)) {
         compute({ kind: 'forward', stage: 0, microBatch: forward }, 0, tick);
       } else if (backward < earlier.backward[1]! && (isNeeded || isLast)) {
         compute({ kind: 'backward', stage: 0, microBatch: backward }, 0, tick);
@@ -194,11 +198,11 @@ function planOf(
   };
   if (ring) computeFirstStage(0, computed);
   let tick = 0;
-  for (; computed.backward.some((count, stage) => takesTime(plan, stage) && count < microBatches); tick++) {
+  for (; computed.backward.some((count, stage) => stageTakesTime(plan, stage) && count < microBatches); tick++) {
     // All ranks choose their next pass from the passes that were computed in earlier ticks.
     const earlier = { forward: [...computed.forward], backward: [...computed.backward] };
     for (let rank = 0; rank < ranks; rank++) {
-      const pass = nextPass(schedule, plan, rank, earlier);
+      const pass = nextPassOfRank(schedule, plan, rank, earlier);
       if (pass) compute(pass, rank, tick);
     }
     if (ring) computeFirstStage(tick, earlier);
@@ -209,38 +213,43 @@ function planOf(
 
 /**
  * Returns the pass that `rank` computes next by a schedule; `null` if it has to wait. Passes of
- * stages that do not {@link takesTime} are not considered.
+ * stages that do not {@link stageTakesTime} are not considered.
  */
-export function nextPass(schedule: ScheduleName, plan: PlanSize, rank: number, computed: ComputedPasses): Pass | null {
+export function nextPassOfRank(
+  schedule: ScheduleName,
+  plan: PlanSize,
+  rank: number,
+  computed: ComputedPasses,
+): MicroBatchPass | null {
   const { stages, microBatches } = plan;
   const stage = stagesOfRank(plan, rank).at(-1)!;
   const forward = computed.forward[stage]!;
   const backward = computed.backward[stage]!;
-  const passes: Pass[] = [];
+  const passes: MicroBatchPass[] = [];
   // With GPipe, a rank computes all its forward passes first.
   if (backward < microBatches && (schedule === '1f1b' || forward === microBatches)) {
     passes.push({ kind: 'backward', stage, microBatch: backward });
   }
-  if (forward < microBatches && forward - backward < mostInFlight(schedule, plan, stage)) {
+  if (forward < microBatches && forward - backward < mostMicroBatchesInFlight(schedule, plan, stage)) {
     passes.push({ kind: 'forward', stage, microBatch: forward });
   }
-  return passes.find((pass) => hasInput(pass, stages, computed)) ?? null;
+  return passes.find((pass) => isNeededPassComputed(pass, stages, computed)) ?? null;
 }
 
 /** Returns the pass whose result a pass needs; `null` if it needs none. */
-export function inputOf({ kind, stage, microBatch }: Pass, stages: number): Pass | null {
+export function passNeededBy({ kind, stage, microBatch }: MicroBatchPass, stages: number): MicroBatchPass | null {
   if (kind === 'forward') return stage === 0 ? null : { kind, stage: stage - 1, microBatch };
   if (stage === stages - 1) return { kind: 'forward', stage, microBatch };
   return { kind, stage: stage + 1, microBatch };
 }
 
 /** Returns whether the pass whose result `pass` needs has been computed. */
-export function hasInput(pass: Pass, stages: number, computed: ComputedPasses): boolean {
-  const input = inputOf(pass, stages);
+export function isNeededPassComputed(pass: MicroBatchPass, stages: number, computed: ComputedPasses): boolean {
+  const input = passNeededBy(pass, stages);
   return input === null || computed[input.kind][input.stage]! > input.microBatch;
 }
 
-function keyOf({ kind, stage, microBatch }: Pass): string {
+function keyOf({ kind, stage, microBatch }: MicroBatchPass): string {
   return `${kind}/${stage}/${microBatch}`;
 }
 

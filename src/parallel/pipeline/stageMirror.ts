@@ -11,21 +11,21 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import {
-  copier,
-  fill,
+  pieceCopier,
+  fillByPieces,
   PieceHash,
-  piecesOf,
-  rangesOf,
+  piecesOfArray,
+  pieceRangesOf,
   readFlat,
-  receiver,
-  reporting,
-  sendPieces,
+  pieceReceiver,
+  reportPieceProgress,
+  sendLayerPieces,
   type LayerSource,
-  type Pieces,
+  type LayerPieces,
   type ReadPiece,
   type PieceRange,
 } from './layerState.ts';
-import type { MirrorStorage, OpenMirrorStorage } from './mirrorStorage.ts';
+import type { StageMirrorStorage, OpenStageMirrorStorage } from './mirrorStorage.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
 import type { PipelineStage } from './pipelineStage.ts';
 import type { StepCommit } from './stageParameters.ts';
@@ -50,7 +50,7 @@ interface MirroredBuffers {
 
 interface MirrorOptions {
   createOptimizer: (size: number) => Optimizer;
-  openStorage: OpenMirrorStorage;
+  openStorage: OpenStageMirrorStorage;
   /**
    * With a new model: the left neighbour's layers, not built. The mirror starts with their initial
    * values. `null`: the left neighbour sends its stage.
@@ -70,7 +70,7 @@ export class StageMirror implements LayerSource {
    * The storage has parts of {@link #size} elements: one for the values, one for each of the
    * optimizer's averages, and one for the gradient.
    */
-  readonly #storage: MirrorStorage;
+  readonly #storage: StageMirrorStorage;
   readonly #createOptimizer: (size: number) => Optimizer;
   /** Optimizers of pieces, by length. */
   readonly #optimizers = new Map<number, Optimizer>();
@@ -80,7 +80,7 @@ export class StageMirror implements LayerSource {
     group: ProcessGroup,
     { parameters, buffers }: StageSizes,
     scalars: Float64Array<ArrayBuffer>,
-    storage: MirrorStorage,
+    storage: StageMirrorStorage,
     { createOptimizer }: MirrorOptions,
   ) {
     let size = 0;
@@ -120,13 +120,16 @@ export class StageMirror implements LayerSource {
         const layers = left.sizes.layers.map((index) => initial[index]!);
         const pieces = initialPieces(layers, createOptimizer);
         try {
-          await mirror.#fill(reporting(copier(pieces), onprogress));
+          await mirror.#fill(reportPieceProgress(pieceCopier(pieces), onprogress));
         } finally {
           // Frees the layer that was built last.
           await pieces.return();
         }
       } else
-        await Promise.all([mirror.#send(allPieces(stage)), mirror.#fill(reporting(mirror.#receiver(), onprogress))]);
+        await Promise.all([
+          mirror.#send(allPieces(stage)),
+          mirror.#fill(reportPieceProgress(mirror.#receiver(), onprogress)),
+        ]);
       return mirror;
     } catch (error) {
       mirror.dispose();
@@ -147,9 +150,9 @@ export class StageMirror implements LayerSource {
    * one. Every rank of the group must call it, before the step is applied.
    */
   async exchangeGradients(stage: PipelineStage): Promise<void> {
-    async function* own(): Pieces {
+    async function* own(): LayerPieces {
       yield* stage.parameters.gradients();
-      for (const { values } of await stage.readBuffers()) yield* piecesOf(values);
+      for (const { values } of await stage.readBuffers()) yield* piecesOfArray(values);
     }
     await Promise.all([this.#send(own()), this.#receiveGradients()]);
   }
@@ -158,7 +161,7 @@ export class StageMirror implements LayerSource {
   apply({ learningRate, scale }: StepCommit): void {
     let scalars = this.#scalars;
     for (const { at: first, size } of this.#parameters) {
-      for (const { at, length } of rangesOf(size)) {
+      for (const { at, length } of pieceRangesOf(size)) {
         const [values, ...rest] = this.#read(first + at, length, 2 + this.#slotCount);
         const gradient = rest.pop()!;
         if (scale < 1) for (let i = 0; i < length; i++) gradient[i]! *= scale;
@@ -178,21 +181,21 @@ export class StageMirror implements LayerSource {
     for (const { values, next } of this.#buffers) values.set(next);
   }
 
-  async *pieces(layer: number): Pieces {
+  async *pieces(layer: number): LayerPieces {
     const own = this.#parameters.filter((parameter) => parameter.layer === layer);
     for (const { at, length } of this.#places(own, 0, this.#slotCount)) {
       const piece = new Float32Array(length);
       this.#storage.read(at, piece);
       yield piece;
     }
-    for (const buffers of this.#buffers) if (buffers.layer === layer) yield* piecesOf(buffers.values);
+    for (const buffers of this.#buffers) if (buffers.layer === layer) yield* piecesOfArray(buffers.values);
   }
 
   /** Returns the hash that the left neighbour computes of its stage. */
   hash(): string {
     const hash = new PieceHash();
     for (const { at: first, size } of this.#parameters) {
-      for (const { at, length } of rangesOf(size)) {
+      for (const { at, length } of pieceRangesOf(size)) {
         hash.add(...this.#read(first + at, length, 1 + this.#slotCount), this.#scalars);
       }
     }
@@ -204,25 +207,30 @@ export class StageMirror implements LayerSource {
     this.#storage.close();
   }
 
-  #send(pieces: Pieces): Promise<void> {
-    return sendPieces(this.#group, this.#global((this.#group.rank + 1) % this.#group.worldSize), { tag: TAG }, pieces);
+  #send(pieces: LayerPieces): Promise<void> {
+    return sendLayerPieces(
+      this.#group,
+      this.#global((this.#group.rank + 1) % this.#group.worldSize),
+      { tag: TAG },
+      pieces,
+    );
   }
 
   #receiver(): ReadPiece {
-    return receiver(this.#group, this.#global(leftOf(this.#group)), TAG);
+    return pieceReceiver(this.#group, this.#global(leftOf(this.#group)), TAG);
   }
 
   /** Sets the whole state. */
   async #fill(read: ReadPiece): Promise<void> {
     await this.#receivePieces(read, 0, this.#slotCount);
-    for (const { values } of this.#buffers) await fill(values, read);
+    for (const { values } of this.#buffers) await fillByPieces(values, read);
   }
 
   async #receiveGradients(): Promise<void> {
     const read = this.#receiver();
     const gradient = 1 + this.#slotCount;
     await this.#receivePieces(read, gradient, gradient);
-    for (const { next } of this.#buffers) await fill(next, read);
+    for (const { next } of this.#buffers) await fillByPieces(next, read);
   }
 
   async #receivePieces(read: ReadPiece, firstPart: number, lastPart: number): Promise<void> {
@@ -237,7 +245,7 @@ export class StageMirror implements LayerSource {
   *#places(parameters: readonly Mirrored[], firstPart: number, lastPart: number): Generator<PieceRange> {
     for (const { at: first, size } of parameters) {
       for (let part = firstPart; part <= lastPart; part++) {
-        for (const { at, length } of rangesOf(size)) yield { at: part * this.#size + first + at, length };
+        for (const { at, length } of pieceRangesOf(size)) yield { at: part * this.#size + first + at, length };
       }
     }
   }
@@ -274,13 +282,16 @@ function sizesOf(stage: PipelineStage): StageSizes {
 }
 
 /** The state of all layers, in the order of a mirror: buffers follow all parameters. */
-async function* allPieces(stage: PipelineStage): Pieces {
+async function* allPieces(stage: PipelineStage): LayerPieces {
   for (const layer of stage.layers) yield* stage.parameters.pieces(layer);
-  for (const { values } of await stage.readBuffers()) yield* piecesOf(values);
+  for (const { values } of await stage.readBuffers()) yield* piecesOfArray(values);
 }
 
 /** The initial state of layers, in the order of a mirror. The layers are built one at a time. */
-async function* initialPieces(layers: readonly PipelineLayer[], createOptimizer: (size: number) => Optimizer): Pieces {
+async function* initialPieces(
+  layers: readonly PipelineLayer[],
+  createOptimizer: (size: number) => Optimizer,
+): LayerPieces {
   const slotCount = createOptimizer(0).state().slots.length;
   const allBuffers: Float32Array[] = [];
   for (const layer of layers) {
@@ -288,9 +299,9 @@ async function* initialPieces(layers: readonly PipelineLayer[], createOptimizer:
     try {
       const trained = trainedVariables(layer, variables);
       for (const variable of variables.filter((each) => trained.includes(each))) {
-        yield* piecesOf(await readFlat([variable]));
+        yield* piecesOfArray(await readFlat([variable]));
         for (let slot = 0; slot < slotCount; slot++) {
-          for (const { length } of rangesOf(variable.size)) yield createOptimizer(length).state().slots[slot]!;
+          for (const { length } of pieceRangesOf(variable.size)) yield createOptimizer(length).state().slots[slot]!;
         }
       }
       const buffers = variables.filter((each) => !trained.includes(each));
@@ -299,7 +310,7 @@ async function* initialPieces(layers: readonly PipelineLayer[], createOptimizer:
       layer.dispose();
     }
   }
-  for (const values of allBuffers) yield* piecesOf(values);
+  for (const values of allBuffers) yield* piecesOfArray(values);
 }
 
 function leftOf({ rank, worldSize }: ProcessGroup): number {

@@ -12,10 +12,17 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { divide } from '../../optim/index.ts';
+import { divideVector } from '../../optim/index.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from '../backward/flatten.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
-import { fill, piecesOf, rangesOf, type PieceHash, type Pieces, type ReadPiece } from './layerState.ts';
+import {
+  fillByPieces,
+  piecesOfArray,
+  pieceRangesOf,
+  type PieceHash,
+  type LayerPieces,
+  type ReadPiece,
+} from './layerState.ts';
 
 /** The numbers that the ranks agree on before a step is applied. */
 export interface StepCommit {
@@ -145,7 +152,7 @@ export class StageParameters {
       entry.sum = null;
       entry.gradient = gradient;
       await group?.allReduce(gradient);
-      divide(gradient, samples);
+      divideVector(gradient, samples);
     }
   }
 
@@ -191,14 +198,14 @@ export class StageParameters {
 
   /** The averaged gradients, in the order of {@link sizes}. */
   *gradients(): Iterable<Float32Array> {
-    for (const { gradient } of this.#entries) yield* piecesOf(gradient!);
+    for (const { gradient } of this.#entries) yield* piecesOfArray(gradient!);
   }
 
   /** See `LayerSource`. */
-  async *pieces(layer: number): Pieces {
+  async *pieces(layer: number): LayerPieces {
     for (const entry of this.#of(layer)) {
-      yield* piecesOf(await this.#read(entry));
-      for (const slot of entry.optimizer.state().slots) yield* piecesOf(slot);
+      yield* piecesOfArray(await this.#read(entry));
+      for (const slot of entry.optimizer.state().slots) yield* piecesOfArray(slot);
     }
   }
 
@@ -206,10 +213,10 @@ export class StageParameters {
   async load(layer: number, read: ReadPiece, scalars: Float64Array<ArrayBuffer>): Promise<void> {
     for (const entry of this.#of(layer)) {
       const values = new Float32Array(entry.variable.size);
-      await fill(values, read);
+      await fillByPieces(values, read);
       write(entry, values);
       const { name, slots } = entry.optimizer.state();
-      for (const slot of slots) await fill(slot, read);
+      for (const slot of slots) await fillByPieces(slot, read);
       entry.optimizer.load({ name, scalars, slots });
     }
   }
@@ -219,7 +226,7 @@ export class StageParameters {
     for (const entry of this.#entries) {
       const values = await this.#read(entry);
       const { scalars, slots } = entry.optimizer.state();
-      for (const { at, length } of rangesOf(values.length)) {
+      for (const { at, length } of pieceRangesOf(values.length)) {
         hash.add(...[values, ...slots].map((array) => array.subarray(at, at + length)), scalars);
       }
     }

@@ -19,13 +19,13 @@ export interface DdpState extends SavedOptimizer {
 
 export type StateHead = Pick<DdpState, 'order'> & Pick<OptimizerState, 'name' | 'scalars'>;
 
-export function toStateParts({ order, parameters, buffers, optimizer }: DdpState): StateParts<StateHead> {
+export function ddpStateToParts({ order, parameters, buffers, optimizer }: DdpState): StateParts<StateHead> {
   const { name, scalars, slots } = optimizer;
   return { head: { order, name, scalars }, arrays: [parameters, buffers, ...slots] };
 }
 
-/** Inverts {@link toStateParts}. */
-export function fromStateParts({ head, arrays }: StateParts<StateHead>): DdpState {
+/** Inverts {@link ddpStateToParts}. */
+export function ddpStateFromParts({ head, arrays }: StateParts<StateHead>): DdpState {
   const [parameters, buffers, ...slots] = arrays as [Values, Values, ...Values[]];
   const { order, name, scalars } = head;
   return { order, parameters, buffers, optimizer: { name, scalars, slots } };

@@ -1,5 +1,5 @@
 /** Gives all ranks arrays that only some ranks have. */
-import { bytesOf } from '../../util/bytes.ts';
+import { bytesOfArray } from '../../util/bytes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
@@ -63,7 +63,7 @@ export async function gatherSlices(
   const startedAt = group.clock.now();
   for (const [i, array] of arrays.entries()) {
     const { byteLength } = array;
-    const slices = isSource ? StateSlices.of(bytesOf(array)) : StateSlices.empty(byteLength, received[i]);
+    const slices = isSource ? StateSlices.of(bytesOfArray(array)) : StateSlices.empty(byteLength, received[i]);
     if (!isSource) received[i] = slices;
     const onprogress = (held: readonly number[]): void => {
       const bytesPerRank = held.map((bytes, rank) => (sources.includes(rank) ? total : before + bytes));

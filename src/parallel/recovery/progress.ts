@@ -2,7 +2,7 @@
 import type { CursorPosition } from '../data/cursor.ts';
 
 /** Result of an evaluation on held-out samples, compared with earlier evaluations. */
-export interface Verdict {
+export interface EvaluationVerdict {
   /** Number of applied steps at the time of the evaluation. */
   step: number;
   /** The lowest mean loss so far, and the number of steps after which it occurred. */
@@ -13,7 +13,7 @@ export interface Verdict {
 }
 
 /** Progress that is equal on all ranks after a step; a joining rank receives it. */
-export interface Progress {
+export interface TrainingProgress {
   /** Number of applied steps. */
   step: number;
   /**
@@ -43,7 +43,7 @@ export interface Progress {
    * if ranks leave during an evaluation: the new generation repeats the evaluation and judges it
    * against the older verdict, so all ranks have the same result.
    */
-  verdicts: Verdict[];
+  verdicts: EvaluationVerdict[];
 }
 
 /**
@@ -66,7 +66,7 @@ export function shareOfTime(trainedMs: number, { maxMinutes }: Pick<RunBounds, '
 }
 
 /** Whether a limit is reached. */
-export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bounds: RunBounds): boolean {
+export function isRunOver({ step, position, trainedMs, verdicts }: TrainingProgress, bounds: RunBounds): boolean {
   const { epochs, maxSteps, patience } = bounds;
   if ((verdicts.at(-1)?.since ?? 0) >= (patience ?? Infinity)) return true;
   return position.epoch >= epochs || step >= (maxSteps ?? Infinity) || shareOfTime(trainedMs, bounds) >= 1;
@@ -79,7 +79,7 @@ export function isRunOver({ step, position, trainedMs, verdicts }: Progress, bou
  * run and on all ranks.
  * @returns whether the loss is the lowest so far.
  */
-export function recordEvaluation(progress: Progress, loss: number): boolean {
+export function recordEvaluation(progress: TrainingProgress, loss: number): boolean {
   const { step } = progress;
   const before = progress.verdicts.filter((verdict) => verdict.step < step).slice(-1);
   const [last] = before;
@@ -92,14 +92,14 @@ export function recordEvaluation(progress: Progress, loss: number): boolean {
 /**
  * Records in `progress` a step that was applied in `generation`; the next window begins at `next`.
  */
-export function recordStep(progress: Progress, generation: number, next: CursorPosition): void {
+export function recordStep(progress: TrainingProgress, generation: number, next: CursorPosition): void {
   progress.step += 1;
   progress.previousAppliedIn = progress.appliedIn;
   progress.appliedIn = generation;
   progress.position = next;
 }
 
-export function startOfRun(): Progress {
+export function startOfRun(): TrainingProgress {
   const position = { epoch: 0, offset: 0 };
   const applied = { step: 0, appliedIn: 0, previousAppliedIn: 0 };
   return { ...applied, position, losses: [], evaluateEvery: 0, trainedMs: 0, verdicts: [] };

@@ -1,8 +1,8 @@
 /**
  * Makes the states of all ranks of a group equal. Ranks exchange their states
- * ({@link exchangeStates}), {@link electState} chooses one, and {@link recover} transfers it. An
- * interruption at any time leaves each rank with one whole state and the progress that belongs to
- * it. The clients are the strategies, and `elastic` of the library.
+ * ({@link exchangeStates}), {@link electState} chooses one, and {@link recoverElectedState}
+ * transfers it. An interruption at any time leaves each rank with one whole state and the progress
+ * that belongs to it. The clients are the strategies, and `elastic` of the library.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { debugLog } from '../../util/debugLog.ts';
@@ -10,8 +10,8 @@ import { MismatchError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { nameRanks } from '../../util/text.ts';
 import type { ModelVariables } from '../backward/flatten.ts';
-import { describeModel, differenceBetween, type ModelDescription } from '../ddp/verifyModel.ts';
-import type { Progress } from './progress.ts';
+import { describeDdpModel, modelDifference, type DdpModelDescription } from '../ddp/verifyModel.ts';
+import type { TrainingProgress } from './progress.ts';
 import {
   divergentRanks,
   electState,
@@ -39,7 +39,7 @@ export interface StateTransfer<Head, Gradient, State> {
    *
    * @param progress progress of the elected state.
    */
-  load(state: State, progress: Progress): void;
+  load(state: State, progress: TrainingProgress): void;
 }
 
 /** Repeats the last step on a rank that is one step behind. */
@@ -56,7 +56,7 @@ interface LastStep<Head, Gradient> {
 }
 
 /** A rank's state when it enters a group. */
-export type ArrivingState<Note> = PeerState & { model: ModelDescription; note: Note };
+export type ArrivingState<Note> = PeerState & { model: DdpModelDescription; note: Note };
 
 /**
  * Resolves with the states of all ranks, by rank. Every rank must call it.
@@ -68,13 +68,13 @@ export type ArrivingState<Note> = PeerState & { model: ModelDescription; note: N
 export async function exchangeStates<Note>(
   group: ProcessGroup,
   variables: ModelVariables,
-  { step, appliedIn, previousAppliedIn, verdicts }: Progress,
+  { step, appliedIn, previousAppliedIn, verdicts }: TrainingProgress,
   mine: Pick<PeerState, 'isFresh' | 'digest' | 'keepsGradient'> & { note: Note },
 ): Promise<ArrivingState<Note>[]> {
-  const model = describeModel(variables, {});
+  const model = describeDdpModel(variables, {});
   const states = await group.allGatherObject({ step, appliedIn, previousAppliedIn, verdicts, model, ...mine });
   const models = states.map((state) => state.model);
-  rejectDissenters(group, states, models, (right, odd) => differenceBetween(models, right, odd, variables)!);
+  rejectDissenters(group, states, models, (right, odd) => modelDifference(models, right, odd, variables)!);
   return states;
 }
 
@@ -114,11 +114,11 @@ export function rejectDissenters(
  *   PeergradError on the others. Both errors have `context.divergent`. Also rejects with errors of
  *   collectives.
  */
-export async function recover<Arriving extends PeerState, Head, Gradient, State>(
+export async function recoverElectedState<Arriving extends PeerState, Head, Gradient, State>(
   group: ProcessGroup,
   states: readonly Arriving[],
   replica: StateTransfer<Head, Gradient, State>,
-  progress: Progress,
+  progress: TrainingProgress,
 ): Promise<(Arriving & { isCurrent: boolean })[]> {
   const comparison = electState(states);
   const { sources, step, digest } = comparison;
@@ -144,7 +144,7 @@ async function equalize<Head, Gradient, State>(
   states: readonly PeerState[],
   { digest, sources, late, gradientSource }: ElectedState,
   replica: StateTransfer<Head, Gradient, State>,
-  progress: Progress,
+  progress: TrainingProgress,
 ): Promise<void> {
   const { rank, ranks } = group;
   const [source] = sources;

@@ -3,7 +3,7 @@
  * which part of it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Verdict } from './progress.ts';
+import type { EvaluationVerdict } from './progress.ts';
 import { PeergradError, type ErrorContext } from '../../util/errors.ts';
 import { dissenters, majority } from '../../util/majority.ts';
 
@@ -17,7 +17,7 @@ export interface PeerState {
   step: number;
   appliedIn: number;
   previousAppliedIn: number;
-  verdicts: Verdict[];
+  verdicts: EvaluationVerdict[];
   /** Digest of all state. */
   digest: string;
   /**

@@ -7,21 +7,21 @@
 import { joinBytes } from '../../util/bytes.ts';
 import { decodeObject, encodeObject } from '../../collectives/objects/encoding.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Receiving } from '../../protocol/events.ts';
+import type { StateReceiveProgress } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
 import { debugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { hashState } from '../../util/hash.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
 import type { StateParts } from './gatherSlices.ts';
-import type { Progress } from './progress.ts';
+import type { TrainingProgress } from './progress.ts';
 import { StateSlices } from './stateSlices.ts';
 
 const log = debugLog('recovery');
 
 /** Ranks in the group of two. */
-export const FEEDER = 0;
-export const NEWCOMER = 1;
+export const FEEDER_RANK = 0;
+export const NEWCOMER_RANK = 1;
 
 /**
  * Number of averaged gradients that a feeder keeps. A state with Adam's averages has as many bytes
@@ -42,17 +42,17 @@ const KEPT_MS = 120_000;
 /** How long a feeder waits for news before it answers that there are none, in milliseconds. */
 const NEWS_MS = 10_000;
 
-type Reached = Pick<Progress, 'step' | 'appliedIn'>;
+type Reached = Pick<TrainingProgress, 'step' | 'appliedIn'>;
 
 /** A state, and the progress that belongs to it. */
-export type ReachedState<Head> = StateParts<Head> & { progress: Progress };
+export type ReachedState<Head> = StateParts<Head> & { progress: TrainingProgress };
 
 /** A rank's state, with functions to read and to change it. */
 export interface FedReplica<Head> {
   /** Number of bytes of the state, without parts that other ranks do not need. */
   readonly stateBytes: number;
   /** Progress of the committed state. */
-  progress(): Progress;
+  progress(): TrainingProgress;
   /** Resolves with a copy of the committed state. */
   read(): Promise<ReachedState<Head>>;
   /** Replaces the state. @throws if the state belongs to a different model. */
@@ -65,7 +65,7 @@ interface FedRepeater {
   /** The averaged gradient of the last step, if it alone leads to the committed state. */
   lastUpdate(): StepUpdate | null;
   /** Applies a step as the ranks of the run did; `progress` belongs to the state after it. */
-  repeat(update: StepUpdate, progress: Progress): void;
+  repeat(update: StepUpdate, progress: TrainingProgress): void;
 }
 
 /** The data with which a step can be repeated. */
@@ -98,7 +98,7 @@ interface Offer {
   /**
    * For an update: the progress after the step, and the step's learning rate. `null` for a state.
    */
-  update: { progress: Progress; learningRate: number } | null;
+  update: { progress: TrainingProgress; learningRate: number } | null;
 }
 interface Answer {
   behind: number;
@@ -119,13 +119,13 @@ interface Copy {
   sizes: number[];
 }
 interface KeptUpdate extends StepUpdate {
-  progress: Progress;
+  progress: TrainingProgress;
 }
 
 export interface StateFeedOptions<Head> {
   clock: Clock;
   replica: FedReplica<Head>;
-  onprogress: (progress: Receiving) => void;
+  onprogress: (progress: StateReceiveProgress) => void;
   /**
    * Called when this newcomer will soon enter the run, if the run's ranks exchange gradients and
    * the newcomer's line has been measured. A step of the run takes `everyMs` milliseconds. The line
@@ -135,7 +135,7 @@ export interface StateFeedOptions<Head> {
 }
 
 /** Reports of a newcomer while it receives the state. */
-export interface FeedHooks {
+export interface NewcomerHooks {
   /** A part of the state has arrived. */
   onbytes: () => void;
   /** Called once, when the ranks that train need not wait long for the newcomer. */
@@ -196,17 +196,17 @@ export class StateFeed<Head = unknown> {
    * @param identity a value that is equal on the ranks of one run.
    * @throws (rejects) errors of the group, and those of `load`.
    */
-  async run(group: ProcessGroup, identity: unknown, hooks: FeedHooks): Promise<void> {
+  async run(group: ProcessGroup, identity: unknown, hooks: NewcomerHooks): Promise<void> {
     const [one, other] = await group.allGatherObject(hashState([encodeObject(identity)]));
     if (one === other) {
-      if (group.rank === FEEDER) return this.#serve(group);
+      if (group.rank === FEEDER_RANK) return this.#serve(group);
       // A state from a file or from another room is not a state of this run. Its `appliedIn` is 0.
       const { step, appliedIn } = this.#options.replica.progress();
       return this.#receive(group, appliedIn > 0 ? { step, appliedIn } : null, hooks);
     }
     // The identities of the two ranks differ. The newcomer still enters: all ranks then compare
     // their states, and the errors name the difference.
-    if (group.rank === NEWCOMER) hooks.onnear();
+    if (group.rank === NEWCOMER_RANK) hooks.onnear();
   }
 
   /**
@@ -221,7 +221,7 @@ export class StateFeed<Head = unknown> {
     this.#since ??= { at: clock.now(), step: replica.progress().step, changes: 0 };
     try {
       for (;;) {
-        const request = await group.broadcastObject<Request | null>(undefined, NEWCOMER);
+        const request = await group.broadcastObject<Request | null>(undefined, NEWCOMER_RANK);
         if (request === null) return;
         if (request.wants === 'news') await this.#wait(request.at, group.failed);
         const { answer, slices } = await this.#answer(request);
@@ -231,7 +231,7 @@ export class StateFeed<Head = unknown> {
             : 'nothing';
           return `Feeder, feed ${group.generation}, sends ${sent}; the newcomer is ${answer.behind} steps behind.`;
         });
-        await group.broadcastObject(answer, FEEDER);
+        await group.broadcastObject(answer, FEEDER_RANK);
         if (slices) await distributeFiles(group, slices, { clock, ahead: AHEAD, onprogress: () => {} });
       }
     } finally {
@@ -310,14 +310,14 @@ export class StateFeed<Head = unknown> {
    * @param at the state of the run that this rank already has; `null` if it has none.
    * @throws (rejects) errors of the group, and those of `load`.
    */
-  async #receive(group: ProcessGroup, at: Reached | null, { onnear, onbytes }: FeedHooks): Promise<void> {
+  async #receive(group: ProcessGroup, at: Reached | null, { onnear, onbytes }: NewcomerHooks): Promise<void> {
     const { clock } = this.#options;
     this.#askedAt ??= clock.now();
     let isNear = false;
     let wants: Wants = 'lag';
     for (;;) {
-      await group.broadcastObject<Request>({ wants, at, holds: this.#partial?.id ?? null }, NEWCOMER);
-      const answer = await group.broadcastObject<Answer>(undefined, FEEDER);
+      await group.broadcastObject<Request>({ wants, at, holds: this.#partial?.id ?? null }, NEWCOMER_RANK);
+      const answer = await group.broadcastObject<Answer>(undefined, FEEDER_RANK);
       wants = isNear ? 'news' : 'lag';
       if (answer.offer) {
         await this.#take(group, answer.offer, at === null ? null : answer.behind, onbytes);
@@ -326,7 +326,7 @@ export class StateFeed<Head = unknown> {
         continue;
       }
       const waitedMs = clock.now() - this.#askedAt;
-      const next = nextMove({ ...answer, everyMs: answer.everyMs ?? Infinity, rate: this.#rate, waitedMs });
+      const next = nextNewcomerMove({ ...answer, everyMs: answer.everyMs ?? Infinity, rate: this.#rate, waitedMs });
       if (next.move === 'enter' && !isNear) {
         isNear = true;
         wants = 'news';
@@ -416,7 +416,7 @@ function split<Head>(bytes: Uint8Array<ArrayBuffer>, sizes: readonly number[]): 
 }
 
 /** How far a newcomer is behind. Times are in milliseconds, sizes in bytes. */
-export interface Lag {
+export interface NewcomerLag {
   /** Number of steps that the run has applied since the newcomer's state. */
   behind: number;
   /** Whether the feeder has the averaged gradient of the first of these steps. */
@@ -436,7 +436,7 @@ export interface Lag {
  * The newcomer's next action. `wait`: the run's state changes faster than the newcomer's line can
  * carry it.
  */
-export type NextMove = { move: 'enter' | 'update' | 'state' } | { move: 'wait'; ms: number };
+export type NewcomerMove = { move: 'enter' | 'update' | 'state' } | { move: 'wait'; ms: number };
 
 /** A newcomer enters if its line needs at most this many milliseconds for the rest of the state. */
 const LEAST_MS = 5_000;
@@ -450,7 +450,7 @@ const PATIENCE = 1 / 20;
  * Decides what a newcomer does while it receives the state. When it enters, the other ranks wait
  * until it has the rest of the state. So it enters when its line can carry the rest in little time.
  */
-export function nextMove(lag: Lag): NextMove {
+export function nextNewcomerMove(lag: NewcomerLag): NewcomerMove {
   const { behind, canRepeat, stateBytes, updateBytes, rate, everyMs, waitedMs } = lag;
   if (behind === 0) return { move: 'enter' };
   // Before the first bytes arrive, the speed of the line is not known.

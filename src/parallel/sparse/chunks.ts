@@ -6,10 +6,10 @@ import { PeergradError } from '../../util/errors.ts';
 import type { BitReader, BitWriter } from './bits.ts';
 
 /** Number of values of a chunk, 64 x 64. The last chunk may be shorter. */
-export const CHUNK = 4096;
+export const SPARSE_CHUNK_SIZE = 4096;
 
 /** The entries of a chunk that are sent. */
-export interface ChunkEntries {
+export interface SparseChunkEntries {
   /** Index of the chunk's first value, and number of its values. */
   start: number;
   length: number;
@@ -23,19 +23,19 @@ export interface ChunkEntries {
  *
  * @param entries number of entries that are sent of each whole chunk.
  */
-export function chunksOf(length: number, entries: number): ChunkEntries[] {
-  return Array.from({ length: Math.ceil(length / CHUNK) }, (_, i) => {
-    const start = i * CHUNK;
-    const size = Math.min(CHUNK, length - start);
-    const count = Math.min(size, Math.max(1, Math.round((entries * size) / CHUNK)));
+export function sparseChunksOf(length: number, entries: number): SparseChunkEntries[] {
+  return Array.from({ length: Math.ceil(length / SPARSE_CHUNK_SIZE) }, (_, i) => {
+    const start = i * SPARSE_CHUNK_SIZE;
+    const size = Math.min(SPARSE_CHUNK_SIZE, length - start);
+    const count = Math.min(size, Math.max(1, Math.round((entries * size) / SPARSE_CHUNK_SIZE)));
     return { start, length: size, count, lowBits: lowBitsOf(size / count) };
   });
 }
 
 /**
- * Returns {@link ChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution. The code
- * divides gaps by a power of two; the power just below ln 2 times the mean gap is nearly the best.
- * Math.log2 is not used, because its last bit differs between engines.
+ * Returns {@link SparseChunkEntries.lowBits} for a mean gap. Gaps have a geometric distribution.
+ * The code divides gaps by a power of two; the power just below ln 2 times the mean gap is nearly
+ * the best. Math.log2 is not used, because its last bit differs between engines.
  */
 export function lowBitsOf(meanGap: number): number {
   let bits = 0;
@@ -67,7 +67,7 @@ export function writeEntries(
  */
 export function readEntries(
   bits: BitReader,
-  { length, count, lowBits }: ChunkEntries,
+  { length, count, lowBits }: SparseChunkEntries,
   readEntry: (index: number) => void,
 ): void {
   let next = 0;

@@ -3,14 +3,14 @@
  * payloads of its range from all ranks, adds them up, and sends the sum to all ranks, with one byte
  * per value. With more ranks, an all-gather of all payloads needs more bytes, but the sums do not.
  */
-import { concatenate, splitAtDisplacements } from '../../collectives/coalesce.ts';
+import { concatenateParts, splitAtDisplacements } from '../../collectives/coalesce.ts';
 import { displacementsOf } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Range } from '../../util/range.ts';
-import { CHUNK } from './chunks.ts';
+import type { ElementRange } from '../../util/range.ts';
+import { SPARSE_CHUNK_SIZE } from './chunks.ts';
 import { keptShares } from './normClipping.ts';
 import { decodeLargest, encodeLargest, PAYLOAD_SHARE } from './sparsePayload.ts';
-import { addScaled, normOf } from './vectors.ts';
+import { addScaled, l2NormOf } from './vectors.ts';
 
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 /**
@@ -52,9 +52,9 @@ export async function meanByOwners(
   const lengths = payloads.map(({ length }) => length);
   const sent =
     weight > 0 ? payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries, group.ranks[rank]!)) : [];
-  const heads = await group.allGather(Float64Array.of(weight, normOf(sent), ...lengths));
+  const heads = await group.allGather(Float64Array.of(weight, l2NormOf(sent), ...lengths));
   const outputSplits = heads.map((head) => head[2 + rank]!);
-  const received = await group.allToAll(concatenate(payloads, displacementsOf(lengths)), {
+  const received = await group.allToAll(concatenateParts(payloads, displacementsOf(lengths)), {
     inputSplits: lengths,
     outputSplits,
   });
@@ -80,21 +80,21 @@ export async function meanByOwners(
 }
 
 /** Returns ranges of whole chunks, one for each rank. Ranges may be empty. */
-function ownedRanges(length: number, worldSize: number): Range[] {
-  const chunks = Math.ceil(length / CHUNK);
-  const boundary = (i: number): number => Math.min(length, Math.floor((chunks * i) / worldSize) * CHUNK);
+function ownedRanges(length: number, worldSize: number): ElementRange[] {
+  const chunks = Math.ceil(length / SPARSE_CHUNK_SIZE);
+  const boundary = (i: number): number => Math.min(length, Math.floor((chunks * i) / worldSize) * SPARSE_CHUNK_SIZE);
   return Array.from({ length: worldSize }, (_, i) => ({ start: boundary(i), end: boundary(i + 1) }));
 }
 
 function sumBytes(size: number): number {
-  return Math.ceil(size / CHUNK) * SCALE_BYTES + size;
+  return Math.ceil(size / SPARSE_CHUNK_SIZE) * SCALE_BYTES + size;
 }
 
 /** Encodes a sum. Afterwards `sum` holds what rounding has removed. */
 function encodeSum(sum: Float32Array): Uint8Array<ArrayBuffer> {
   const encoded = new DataView(new ArrayBuffer(sumBytes(sum.length)));
-  for (let start = 0, at = 0; start < sum.length; start += CHUNK) {
-    const chunk = sum.subarray(start, start + CHUNK);
+  for (let start = 0, at = 0; start < sum.length; start += SPARSE_CHUNK_SIZE) {
+    const chunk = sum.subarray(start, start + SPARSE_CHUNK_SIZE);
     const largest = chunk.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
     const scale = Math.fround(largest / LEVELS);
     encoded.setFloat32(at, scale, true);
@@ -110,10 +110,10 @@ function encodeSum(sum: Float32Array): Uint8Array<ArrayBuffer> {
 
 function decodeSum(encoded: Uint8Array, into: Float32Array): void {
   const view = new DataView(encoded.buffer, encoded.byteOffset, encoded.byteLength);
-  for (let start = 0, at = 0; start < into.length; start += CHUNK) {
+  for (let start = 0, at = 0; start < into.length; start += SPARSE_CHUNK_SIZE) {
     const scale = view.getFloat32(at, true);
     at += SCALE_BYTES;
-    const end = Math.min(into.length, start + CHUNK);
+    const end = Math.min(into.length, start + SPARSE_CHUNK_SIZE);
     for (let i = start; i < end; i++, at++) into[i] = scale * view.getInt8(at);
   }
 }

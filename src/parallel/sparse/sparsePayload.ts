@@ -8,16 +8,16 @@
  */
 import { PeergradError } from '../../util/errors.ts';
 import { BitReader, BitWriter } from './bits.ts';
-import { chunksOf, readEntries, writeEntries } from './chunks.ts';
+import { sparseChunksOf, readEntries, writeEntries } from './chunks.ts';
 import { largestEntries } from './largest.ts';
 
 /**
  * Number of entries that SparseLoCo sends of each chunk. docs/STRATEGIES.md has the measurements.
  */
-export const ENTRIES = 128;
+export const SPARSE_CHUNK_ENTRIES = 128;
 /**
- * Bytes of a payload, as a share of the bytes of all parameters; measured with {@link ENTRIES}
- * entries.
+ * Bytes of a payload, as a share of the bytes of all parameters; measured with {@link
+ * SPARSE_CHUNK_ENTRIES} entries.
  */
 export const PAYLOAD_SHARE = 0.0091;
 
@@ -31,7 +31,7 @@ export const MEANS_BYTES = 8;
  * @param entries number of entries of a whole chunk.
  */
 export function encodeLargest(values: Float32Array, entries: number): Uint8Array<ArrayBuffer> {
-  const chunks = chunksOf(values.length, entries);
+  const chunks = sparseChunksOf(values.length, entries);
   const header = new DataView(new ArrayBuffer(chunks.length * MEANS_BYTES));
   const bits = new BitWriter();
   for (const [i, { start, length, count, lowBits }] of chunks.entries()) {
@@ -71,7 +71,7 @@ export function encodeLargest(values: Float32Array, entries: number): Uint8Array
  */
 export function decodeLargest(payload: Uint8Array, size: number, entries: number, from: number): Float32Array {
   const values = new Float32Array(size);
-  const chunks = chunksOf(size, entries);
+  const chunks = sparseChunksOf(size, entries);
   const headerBytes = chunks.length * MEANS_BYTES;
   if (payload.length < headerBytes) {
     throw new PeergradError(

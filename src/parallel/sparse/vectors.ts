@@ -1,6 +1,6 @@
 /** Arithmetic on flat arrays of values. */
 
-export function normOf(parts: readonly Float32Array[]): number {
+export function l2NormOf(parts: readonly Float32Array[]): number {
   let sum = 0;
   for (const part of parts) for (const value of part) sum += value * value;
   return Math.sqrt(sum);

@@ -16,7 +16,7 @@ import type { Pass } from '../backward/pass.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import type { UpdateResult } from './replicaStrategy.ts';
 import { ServerStrategy } from './serverStrategy.ts';
-import type { Applied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
+import type { OnStepApplied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
 
 /** Message tags of the two messages of a step. */
 const PUSH = 1;
@@ -53,7 +53,7 @@ export class AsyncParameterServer extends ServerStrategy<StrategyOptions & Async
     this.#server = group.rank === 0 ? new Server(replica, { ...options, group }) : null;
   }
 
-  override step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport> {
+  override step(pass: Pass, options: StepOptions, onapplied: OnStepApplied): Promise<StepReport> {
     if (this.#server) this.#server.learningRate = options.learningRate;
     // Other ranks may push first: rank 0 serves them while it computes.
     if (this.isSynchronized) this.#server?.beginRound();

@@ -12,23 +12,23 @@
  * one step behind receives the parameters instead; see `zero/shardedOptimizer.ts`.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { JobCodec } from '../../spec/codecs.ts';
+import type { JobCodecName } from '../../spec/codecs.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
 import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { variablesOf, type ModelVariables } from '../backward/flatten.ts';
 import type { Pass, PassOptions } from '../backward/pass.ts';
-import type { Progress } from '../recovery/progress.ts';
+import type { TrainingProgress } from '../recovery/progress.ts';
 import { gatherSlices, type GatherOptions, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
-import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
+import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
-import { fromStateParts, toStateParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
+import { ddpStateFromParts, ddpStateToParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
 import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
 import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
-import type { Applied, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
+import type { OnStepApplied, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 import { WholeOptimizer } from './wholeOptimizer.ts';
 
 interface DdpOptions extends StrategyOptions, TransportOptions {
@@ -82,7 +82,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     return this.#ddp.layout.size;
   }
 
-  get codec(): JobCodec {
+  get codec(): JobCodecName {
     return this.#transport.codec;
   }
 
@@ -113,7 +113,7 @@ export class Ddp implements Strategy, ElasticStrategy {
   }
 
   /** Each applied step is committed. */
-  committed(progress: Progress): Progress {
+  committed(progress: TrainingProgress): TrainingProgress {
     return progress;
   }
 
@@ -134,7 +134,7 @@ export class Ddp implements Strategy, ElasticStrategy {
     await this.#ddp.noSync(() => this.#ddp.backward(pass, options));
   }
 
-  async step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport> {
+  async step(pass: Pass, options: StepOptions, onapplied: OnStepApplied): Promise<StepReport> {
     const { clock } = this.#options;
     const choice = await this.#transport.choose();
     const reduction = await this.#ddp.backward(pass, options);
@@ -257,9 +257,9 @@ export class Ddp implements Strategy, ElasticStrategy {
 
   /**
    * Continues in `group`, whose ranks may have applied different numbers of steps. All ranks
-   * receive the state with the most steps (for ties see `electState`), as {@link recover}
-   * describes. Every rank must call it. Even after an interruption, each rank has one whole state
-   * and the progress that belongs to it.
+   * receive the state with the most steps (for ties see `electState`), as {@link
+   * recoverElectedState} describes. Every rank must call it. Even after an interruption, each rank
+   * has one whole state and the progress that belongs to it.
    *
    * @param progress this rank's progress; it is overwritten with the progress of the elected state.
    * @param note data for the other ranks.
@@ -268,14 +268,14 @@ export class Ddp implements Strategy, ElasticStrategy {
    *   PeergradError on the others, both with `context.divergent`; the same if states differ after
    *   the recovery; errors of collectives.
    */
-  async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
+  async attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<AttachedRank<Note>[]> {
     const states = await exchangeStates(group, this.#variables, progress, {
       isFresh: this.#isFresh,
       digest: await this.#digest(progress),
       keepsGradient: this.#keepsGradient,
       note,
     });
-    const attached = await recover(group, states, this.#transferIn(group, states, progress), progress);
+    const attached = await recoverElectedState(group, states, this.#transferIn(group, states, progress), progress);
     this.#received.length = 0;
     this.#receivedGradient.length = 0;
     this.#isFresh = false;
@@ -299,10 +299,10 @@ export class Ddp implements Strategy, ElasticStrategy {
     if (sources.length === 0) return;
     if (kept) this.load(kept);
     if (sources.length < group.worldSize) {
-      const { head, arrays } = toStateParts(await this.#state());
+      const { head, arrays } = ddpStateToParts(await this.#state());
       const theirs = await group.broadcastObject(kept === null ? undefined : head, group.ranks[sources[0]!]!);
       const gathered = await gatherSlices(group, arrays, sources, this.#gathering);
-      if (kept === null) this.load(fromStateParts({ head: theirs, arrays: gathered }));
+      if (kept === null) this.load(ddpStateFromParts({ head: theirs, arrays: gathered }));
       this.#received.length = 0;
     }
     await this.#optimizer.attach(0);
@@ -314,7 +314,7 @@ export class Ddp implements Strategy, ElasticStrategy {
   }
 
   /** Digest of all state that determines the following steps. */
-  async #digest({ step, appliedIn, position, evaluateEvery, trainedMs }: Progress): Promise<string> {
+  async #digest({ step, appliedIn, position, evaluateEvery, trainedMs }: TrainingProgress): Promise<string> {
     const order = Int32Array.from(this.#ddp.parameterOrder);
     const { epoch, offset, parts = 0 } = position;
     const cursor = Float64Array.of(step, appliedIn, epoch, offset, parts, evaluateEvery, trainedMs);
@@ -328,7 +328,7 @@ export class Ddp implements Strategy, ElasticStrategy {
   #transferIn(
     group: ProcessGroup,
     states: readonly PeerState[],
-    progress: Progress,
+    progress: TrainingProgress,
   ): StateTransfer<LastStepHead, Float32Array<ArrayBuffer>, StateParts<StateHead>> {
     return {
       digest: () => this.#digest(progress),
@@ -349,10 +349,10 @@ export class Ddp implements Strategy, ElasticStrategy {
         distrust: () => (this.#isFresh = true),
       },
       gather: async (head, sources) => {
-        const { arrays } = toStateParts(await this.#state());
+        const { arrays } = ddpStateToParts(await this.#state());
         return { head, arrays: await gatherSlices(group, arrays, sources, this.#gathering) };
       },
-      load: (state, { step, appliedIn }) => this.#adopt(fromStateParts(state), step - progress.step, appliedIn),
+      load: (state, { step, appliedIn }) => this.#adopt(ddpStateFromParts(state), step - progress.step, appliedIn),
     };
   }
 

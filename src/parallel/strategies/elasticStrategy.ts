@@ -1,7 +1,7 @@
 /** The ability of a strategy to continue in another group after ranks have joined or left. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { JobCodec } from '../../spec/codecs.ts';
-import type { Progress } from '../recovery/progress.ts';
+import type { JobCodecName } from '../../spec/codecs.ts';
+import type { TrainingProgress } from '../recovery/progress.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import type { DdpState } from '../recovery/ddpState.ts';
 import type { StepRepeater } from '../zero/replicaOptimizer.ts';
@@ -15,7 +15,7 @@ export interface AttachedRank<Note> extends PeerState {
 
 export interface ElasticStrategy {
   /** Current codec of what ranks exchange. */
-  readonly codec: JobCodec;
+  readonly codec: JobCodecName;
   /** See `PeerState`. */
   readonly isFresh: boolean;
   /**
@@ -26,7 +26,7 @@ export interface ElasticStrategy {
   /** Drops the gradients of {@link heldSamples}. */
   drop(): void;
   /** Returns the progress of the committed state, to which {@link rollBack} returns. */
-  committed(progress: Progress): Progress;
+  committed(progress: TrainingProgress): TrainingProgress;
   /** Restores the committed state if the latest step was not applied or was not committed. */
   rollBack(): void;
   /**
@@ -37,7 +37,7 @@ export interface ElasticStrategy {
    * @param note data for the other ranks.
    * @returns the states of all ranks before the recovery.
    */
-  attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]>;
+  attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<AttachedRank<Note>[]>;
   /** Returns a copy of the committed state at the time of the call. */
   snapshot(): Promise<DdpState>;
   /**

@@ -1,12 +1,12 @@
 /** Fragments of the parameters that ranks exchange in turn, as in Streaming DiLoCo. */
-import type { Streaming } from '../../spec/strategies.ts';
+import type { StreamingFacts } from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 
-export const ALL_AT_ONCE: Streaming = { fragments: 1, delay: 0, mixing: 0 };
+export const ALL_AT_ONCE: StreamingFacts = { fragments: 1, delay: 0, mixing: 0 };
 
 /** Parameters that are exchanged together. */
-export interface ParameterFragment extends Range {
+export interface ParameterFragment extends ElementRange {
   /** The fragment is exchanged after the steps s for which s mod `syncEvery` is this number. */
   readonly remainder: number;
   /** Number of this rank's samples since the last exchange began. */
@@ -14,7 +14,11 @@ export interface ParameterFragment extends Range {
 }
 
 /** @throws UsageError if the exchanges of two fragments would overlap. */
-export function createFragments(size: number, syncEvery: number, { fragments, delay }: Streaming): ParameterFragment[] {
+export function createParameterFragments(
+  size: number,
+  syncEvery: number,
+  { fragments, delay }: StreamingFacts,
+): ParameterFragment[] {
   if ((delay + 1) * fragments > syncEvery) {
     throw new UsageError(
       `${fragments} fragments with a delay of ${delay} steps need at least ${(delay + 1) * fragments} steps between two exchanges, ` +

@@ -3,12 +3,12 @@
  * measured steps. The first steps of a generation use fp32 and are timed, then all ranks choose.
  */
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import { isCollectiveCodec, type JobCodec, type PlannedCodec } from '../../spec/codecs.ts';
+import { isCollectiveCodec, type JobCodecName, type JobCodecChoice } from '../../spec/codecs.ts';
 import type { CodecOptions } from '../../spec/plan.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../backward/flatten.ts';
 import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
-import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../costs/codecChoice.ts';
+import { chooseCodec, isCodecChoiceCertain, type MeasuredSteps } from '../costs/codecChoice.ts';
 import { encodedGradients, type EncodedGradients } from '../costs/exchangeCosts.ts';
 import { median } from '../../util/statistics.ts';
 import type { StepReport } from './strategy.ts';
@@ -46,14 +46,14 @@ const FIRST = 1;
 const TIMED = 3;
 
 export interface TransportOptions extends CodecOptions {
-  codec: PlannedCodec;
+  codec: JobCodecChoice;
 }
 
 export class GradientTransport {
   readonly #ddp: DistributedDataParallel;
   readonly #parameters: readonly Variable[];
   readonly #options: TransportOptions;
-  #codec: JobCodec = 'fp32';
+  #codec: JobCodecName = 'fp32';
   /**
    * Sizes and coding times of the gradient with each codec. `null` until the first {@link restart},
    * and always unless the codec is `auto`.
@@ -69,7 +69,7 @@ export class GradientTransport {
     this.#use(options.codec === 'auto' ? 'fp32' : options.codec, POWER_SGD_START);
   }
 
-  get codec(): JobCodec {
+  get codec(): JobCodecName {
     return this.#codec;
   }
 
@@ -119,7 +119,7 @@ export class GradientTransport {
     const { worldSize } = this.#ddp.group;
     const steps = await this.#measured(reports.length > FIRST ? reports.slice(FIRST) : reports);
     const choice = chooseCodec(worldSize, this.#gradients!, steps);
-    const isClear = isBeyondDoubt(worldSize, this.#gradients!, steps);
+    const isClear = isCodecChoiceCertain(worldSize, this.#gradients!, steps);
     const isKnown = isClear && (reports.length > FIRST || choice.codec !== 'fp32');
     if (!isKnown && reports.length < FIRST + TIMED) return null;
     this.#reports = null;
@@ -146,7 +146,7 @@ export class GradientTransport {
   }
 
   /** @param plainSteps number of uncompressed steps before PowerSGD. */
-  #use(codec: JobCodec, plainSteps: number): void {
+  #use(codec: JobCodecName, plainSteps: number): void {
     this.#codec = codec;
     if (isCollectiveCodec(codec)) return this.#ddp.setTransport(codec, null);
     const hook = GRADIENT_CODECS[codec].createHook({ ...this.#options, matrixRank: this.#matrixRank, plainSteps });

@@ -5,15 +5,15 @@ import type { CodecOptions, TrainingPlan } from '../../spec/plan.ts';
 import {
   hasWholeModel,
   STRATEGIES,
-  type ReplicaStrategy,
+  type ReplicaStrategyName,
   type StrategyFacts,
-  type Streaming,
+  type StreamingFacts,
 } from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
 import { AsyncParameterServer } from './asyncParameterServer.ts';
 import { LocalSteps } from './localSteps.ts';
-import { DenseMean, NO_MEAN } from './outerMean.ts';
-import { SparseMean } from './sparseMean.ts';
+import { DenseOuterMean, NO_OUTER_MEAN } from './outerMean.ts';
+import { SparseOuterMean } from './sparseMean.ts';
 import type { ServerStrategy } from './serverStrategy.ts';
 import { ParameterServer } from './parameterServer.ts';
 import { Ddp } from './ddp.ts';
@@ -32,7 +32,7 @@ export type StrategyChoice = CodecOptions &
 
 type Create = (choice: StrategyChoice, options: StrategyOptions) => Promise<Ddp | LocalSteps | ServerStrategy>;
 
-const CREATE: Record<ReplicaStrategy, Create> = {
+const CREATE: Record<ReplicaStrategyName, Create> = {
   ddp: (choice, options) => Ddp.create({ ...choice, ...options }),
   'parameter-server': (_, options) => ParameterServer.create(options),
   'async-parameter-server': ({ strategy, staleness, syncEvery }, options) =>
@@ -61,7 +61,7 @@ export function createStrategy(
     codec: 'fp32',
     syncEvery: Number.MAX_SAFE_INTEGER,
     createOuterOptimizer: (size) => createOptimizer('sgd', { learningRate: 1 }, size),
-    createMean: () => NO_MEAN,
+    createMean: () => NO_OUTER_MEAN,
   });
 }
 
@@ -82,7 +82,7 @@ function createLocalSteps(
     codec,
     syncEvery,
     createOuterOptimizer: (size) => createOptimizer(name, { ...defaults, learningRate }, size),
-    createMean: (size) => (isSparse ? new SparseMean(size) : new DenseMean(size, { ...choice, codec })),
+    createMean: (size) => (isSparse ? new SparseOuterMean(size) : new DenseOuterMean(size, { ...choice, codec })),
     ...(streaming && { streaming: streamingWithin(streaming, syncEvery) }),
   });
 }
@@ -91,7 +91,7 @@ function createLocalSteps(
  * Returns a shorter delay and fewer fragments if an exchange would otherwise begin before the
  * previous one has ended.
  */
-function streamingWithin(streaming: Streaming, syncEvery: number): Streaming {
+function streamingWithin(streaming: StreamingFacts, syncEvery: number): StreamingFacts {
   const delay = Math.min(streaming.delay, syncEvery - 1);
   return { ...streaming, delay, fragments: Math.min(streaming.fragments, Math.floor(syncEvery / (delay + 1))) };
 }

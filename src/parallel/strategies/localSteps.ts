@@ -19,19 +19,19 @@
  * all ranks return to the latest exchange, and repeat the steps after it. The inner optimizer's
  * averages are a rank's own. They are not rolled back, and a rank that joins begins with zero.
  */
-import type { CodecName } from '../../spec/codecs.ts';
-import type { Streaming } from '../../spec/strategies.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
+import type { StreamingFacts } from '../../spec/strategies.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkState, type Optimizer } from '../../optim/optimizer.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hashState } from '../../util/hash.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
 import { gatherSlices, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
-import { startOfRun, type Progress } from '../recovery/progress.ts';
-import { exchangeStates, recover, type StateTransfer } from '../recovery/recover.ts';
-import { fromStateParts, toStateParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
+import { startOfRun, type TrainingProgress } from '../recovery/progress.ts';
+import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
+import { ddpStateFromParts, ddpStateToParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
-import { ALL_AT_ONCE, createFragments, type ParameterFragment } from './fragments.ts';
+import { ALL_AT_ONCE, createParameterFragments, type ParameterFragment } from './fragments.ts';
 import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
@@ -40,10 +40,10 @@ import type { Strategy, StrategyOptions } from './strategy.ts';
 export interface LocalStepsOptions extends StrategyOptions {
   /** Number of steps between two exchanges of the same parameter. */
   syncEvery: number;
-  codec: CodecName;
+  codec: CollectiveCodecName;
   createOuterOptimizer: (size: number) => Optimizer;
   createMean: (size: number) => OuterMean;
-  streaming?: Streaming;
+  streaming?: StreamingFacts;
 }
 
 /** An exchange that has begun. */
@@ -60,7 +60,7 @@ interface Exchange {
 
 /** The state to which a rank returns if its group ends. */
 interface Committed {
-  progress: Progress;
+  progress: TrainingProgress;
   /** This rank's own parameters. */
   parameters: Float32Array;
   /** {@link ParameterFragment.samples} of each fragment. */
@@ -77,7 +77,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly #optimizer: Optimizer;
   readonly #outer: Optimizer;
   readonly #mean: OuterMean;
-  readonly #streaming: Streaming;
+  readonly #streaming: StreamingFacts;
   readonly #fragments: readonly ParameterFragment[];
   /** Parameters after the latest exchange of each fragment; equal on all ranks. */
   readonly #shared: Float32Array<ArrayBuffer>;
@@ -103,7 +103,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     this.#outer = createOuterOptimizer(size);
     this.#mean = createMean(size);
     this.#streaming = streaming;
-    this.#fragments = createFragments(size, syncEvery, streaming);
+    this.#fragments = createParameterFragments(size, syncEvery, streaming);
     this.#shared = replica.parameters.slice();
     this.#outerGradient = new Float32Array(size);
     this.#buffers = new CommittedVariables(replica.variables.buffers);
@@ -114,7 +114,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
     return new LocalSteps(await Replica.create(options), options);
   }
 
-  get codec(): CodecName {
+  get codec(): CollectiveCodecName {
     return this.options.codec;
   }
 
@@ -261,7 +261,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
 
   drop(): void {}
 
-  committed(progress: Progress): Progress {
+  committed(progress: TrainingProgress): TrainingProgress {
     return this.#committed?.progress ?? progress;
   }
 
@@ -287,11 +287,12 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
 
   /**
    * Continues in `group`, whose ranks may have committed different numbers of exchanges. All ranks
-   * receive the state with the most steps, as {@link recover} describes. Every rank must call it.
+   * receive the state with the most steps, as {@link recoverElectedState} describes. Every rank
+   * must call it.
    *
    * @throws (rejects) as `Ddp.attach`.
    */
-  async attach<Note>(group: ProcessGroup, progress: Progress, note: Note): Promise<AttachedRank<Note>[]> {
+  async attach<Note>(group: ProcessGroup, progress: TrainingProgress, note: Note): Promise<AttachedRank<Note>[]> {
     this.#progress = progress;
     const states = await exchangeStates(group, this.replica.variables, progress, {
       isFresh: this.#isFresh,
@@ -299,7 +300,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       keepsGradient: false,
       note,
     });
-    const attached = await recover(group, states, this.#transferIn(group), progress);
+    const attached = await recoverElectedState(group, states, this.#transferIn(group), progress);
     this.#received.length = 0;
     this.#isFresh = false;
     this.#group = group;
@@ -381,12 +382,12 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       },
       repeat: null,
       gather: async (head, sources) => {
-        const { arrays } = toStateParts(await this.snapshot());
+        const { arrays } = ddpStateToParts(await this.snapshot());
         const { onreceived } = this.options;
         return { head, arrays: await gatherSlices(group, arrays, sources, { received: this.#received, onreceived }) };
       },
       load: (state, progress) => {
-        this.load(fromStateParts(state));
+        this.load(ddpStateFromParts(state));
         Object.assign(this.#progress, structuredClone(progress));
         // The loaded state is committed now, because the group may end before the next commit.
         this.#commit();

@@ -1,6 +1,6 @@
 /** Local SGD: averages the parameters once per period, instead of the gradients in every step. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkCount } from '../groups/checks.ts';
+import { checkWholeAtLeast } from '../groups/checks.ts';
 
 export interface PeriodicModelAveragerOptions {
   /** Number of steps between two averages. */
@@ -38,8 +38,8 @@ export class PeriodicModelAverager {
 
   /** @throws UsageError if an option is not a whole number in its range. */
   constructor({ period, warmupSteps = 0 }: PeriodicModelAveragerOptions) {
-    checkCount('period', period, 1);
-    checkCount('warmupSteps', warmupSteps, 0);
+    checkWholeAtLeast('period', period, 1);
+    checkWholeAtLeast('warmupSteps', warmupSteps, 0);
     this.period = period;
     this.warmupSteps = warmupSteps;
   }

@@ -2,9 +2,9 @@
  * Averages the outer gradients of ranks, which have trained alone. A rank's outer gradient is the
  * negative change of its parameters since the last exchange.
  */
-import type { CodecName } from '../../spec/codecs.ts';
+import type { CollectiveCodecName } from '../../spec/codecs.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 import { ErrorFeedback } from '../ddp/errorFeedback.ts';
 
 export interface OuterMean {
@@ -22,13 +22,13 @@ export interface OuterMean {
    */
   average(group: ProcessGroup, values: Float32Array, start: number, weight: number): Promise<void>;
   /** Called when the mean of `range` is applied. */
-  commit(range: Range): void;
+  commit(range: ElementRange): void;
   /** Called when another rank's state is loaded: residuals belong to the replaced state. */
   reset(): void;
 }
 
 /** Sends nothing. The mean is zero, so all ranks return to the shared parameters. */
-export const NO_MEAN: OuterMean = {
+export const NO_OUTER_MEAN: OuterMean = {
   unsent: null,
   average: (_group, values) => {
     values.fill(0);
@@ -39,13 +39,13 @@ export const NO_MEAN: OuterMean = {
 };
 
 /** Averages all values with an all-reduce. */
-export class DenseMean implements OuterMean {
+export class DenseOuterMean implements OuterMean {
   readonly unsent = null;
   readonly #size: number;
-  readonly #codec: CodecName;
+  readonly #codec: CollectiveCodecName;
   readonly #feedback: ErrorFeedback | null;
 
-  constructor(size: number, { codec, errorFeedback }: { codec: CodecName; errorFeedback: boolean }) {
+  constructor(size: number, { codec, errorFeedback }: { codec: CollectiveCodecName; errorFeedback: boolean }) {
     this.#size = size;
     this.#codec = codec;
     this.#feedback = codec !== 'fp32' && errorFeedback ? new ErrorFeedback(size) : null;
@@ -57,7 +57,7 @@ export class DenseMean implements OuterMean {
     await group.allReduce(values, { codec: this.#codec, residual });
   }
 
-  commit({ start, end }: Range): void {
+  commit({ start, end }: ElementRange): void {
     this.#feedback?.commit([
       { start: 0, end: start },
       { start: end, end: this.#size },

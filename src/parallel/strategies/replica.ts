@@ -5,8 +5,8 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
-import { divide } from '../../optim/index.ts';
-import { createLayout, type Slot } from '../flat/buckets.ts';
+import { divideVector } from '../../optim/index.ts';
+import { createLayout, type ParameterSlot } from '../flat/buckets.ts';
 import { clipGradNorm } from '../flat/clip.ts';
 import {
   readVariables,
@@ -19,7 +19,7 @@ import {
   type Variable,
 } from '../backward/flatten.ts';
 import { ModelBuffers } from '../ddp/modelBuffers.ts';
-import { differentiate, type Pass, type PassOptions } from '../backward/pass.ts';
+import { differentiatePass, type Pass, type PassOptions } from '../backward/pass.ts';
 import { verifyModel } from '../ddp/verifyModel.ts';
 
 /** Number of elements after the gradient: the summed loss and the number of samples. */
@@ -57,7 +57,7 @@ export class Replica {
   readonly sums: Float32Array<ArrayBuffer>;
   readonly variables: ModelVariables;
   readonly #buffers: ModelBuffers;
-  readonly #slots: readonly Slot[];
+  readonly #slots: readonly ParameterSlot[];
   readonly #reader = new TensorReader();
   readonly #options: ReplicaOptions;
   #group: ProcessGroup;
@@ -115,7 +115,7 @@ export class Replica {
     const { samples, oncomputed } = options;
     const startedAt = clock.now();
     this.sums.fill(0);
-    const computed = await differentiate(pass, options, this.variables, this.#group);
+    const computed = await differentiatePass(pass, options, this.variables, this.#group);
     if (computed) {
       try {
         const tensors = [...this.#slots.map(({ parameter }) => computed.gradients[parameter]!), computed.value];
@@ -147,7 +147,7 @@ export class Replica {
     const samples = sums[size + 1]!;
     if (samples === 0) return { loss: 0, samples };
     const gradient = sums.subarray(0, size);
-    divide(gradient, samples);
+    divideVector(gradient, samples);
     if (clipNorm !== null) clipGradNorm(gradient, [{ start: 0, end: size }], clipNorm);
     optimizer.learningRate = learningRate;
     optimizer.apply(this.parameters, gradient);

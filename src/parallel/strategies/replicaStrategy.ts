@@ -1,7 +1,7 @@
 /** Base of strategies whose ranks compute their gradient as a whole, not in DDP's buckets. */
 import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { LocalGradient, Replica } from './replica.ts';
-import type { Applied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
+import type { OnStepApplied, StepOptions, StepReport, StrategyOptions } from './strategy.ts';
 
 export interface UpdateResult extends Pick<StepReport, 'loss' | 'samples'> {
   /**
@@ -46,7 +46,7 @@ export abstract class ReplicaStrategy<Options extends StrategyOptions = Strategy
     return [this.gradientBytes];
   }
 
-  async step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport> {
+  async step(pass: Pass, options: StepOptions, onapplied: OnStepApplied): Promise<StepReport> {
     const { clock } = this.options;
     const local = await this.replica.compute(pass, options);
     const computedAt = clock.now();

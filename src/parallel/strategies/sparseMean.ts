@@ -22,14 +22,14 @@ import type { OuterMean } from './outerMean.ts';
 import { gatherPayloads } from '../sparse/gatherPayloads.ts';
 import { keptShares } from '../sparse/normClipping.ts';
 import { meanByOwners, sentShare } from '../sparse/ownerRanges.ts';
-import { decodeLargest, encodeLargest, ENTRIES } from '../sparse/sparsePayload.ts';
-import { addScaled, normOf } from '../sparse/vectors.ts';
+import { decodeLargest, encodeLargest, SPARSE_CHUNK_ENTRIES } from '../sparse/sparsePayload.ts';
+import { addScaled, l2NormOf } from '../sparse/vectors.ts';
 
-export class SparseMean implements OuterMean {
+export class SparseOuterMean implements OuterMean {
   readonly unsent: Float32Array;
   readonly #entries: number;
 
-  constructor(size: number, entries = ENTRIES) {
+  constructor(size: number, entries = SPARSE_CHUNK_ENTRIES) {
     this.unsent = new Float32Array(size);
     this.#entries = entries;
   }
@@ -61,7 +61,7 @@ async function meanOfPayloads(
   const ranks = (await gatherPayloads(group, { weight, payload })).map((sent, rank) => {
     const from = group.ranks[rank]!;
     const part = sent.weight > 0 ? decodeLargest(sent.payload, values.length, entries, from) : new Float32Array();
-    return { weight: sent.weight, part, norm: normOf([part]) };
+    return { weight: sent.weight, part, norm: l2NormOf([part]) };
   });
   const kept = keptShares(ranks);
   const mean = new Float32Array(values.length);

@@ -4,7 +4,7 @@
  * use it.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { OpTrace } from '../../collectives/work.ts';
+import type { AllReduceTrace } from '../../collectives/work.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -21,7 +21,7 @@ export interface StepReport {
    * For each bucket: the trace of its all-reduce, or `null` in a world of one rank. The list is
    * empty if the strategy has no all-reduce of gradients.
    */
-  traces: readonly (OpTrace | null)[];
+  traces: readonly (AllReduceTrace | null)[];
   /** These times are durations in milliseconds; see `StepTimes`. */
   compute: number;
   readback: number;
@@ -42,7 +42,7 @@ export interface StepOptions extends PassOptions {
 }
 
 /** Called synchronously when a step is applied, so that all step counters stay equal. */
-export type Applied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
+export type OnStepApplied = (report: Pick<StepReport, 'loss' | 'samples'>) => void;
 
 export interface StrategyOptions {
   /** The model; see {@link DistributedDataParallel.create}. */
@@ -100,7 +100,7 @@ export interface Strategy {
    *
    * @param pass see {@link DistributedDataParallel.backward}.
    */
-  step(pass: Pass, options: StepOptions, onapplied: Applied): Promise<StepReport>;
+  step(pass: Pass, options: StepOptions, onapplied: OnStepApplied): Promise<StepReport>;
   /** Runs a step's GPU work without learning. */
   warmUp(pass: Pass, options: PassOptions): Promise<void>;
   /** Makes all ranks' parameters equal. Every rank must call it after the same step. */

@@ -1,7 +1,7 @@
 /** Gradient clipping of sharded gradients. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Range } from '../../util/range.ts';
-import { scaleDown, squaresIn } from '../flat/clip.ts';
+import type { ElementRange } from '../../util/range.ts';
+import { scaleDown, sumOfSquaresIn } from '../flat/clip.ts';
 
 /**
  * Scales this rank's shard of the gradient so that the norm of all shards is at most `maxNorm`.
@@ -14,10 +14,10 @@ import { scaleDown, squaresIn } from '../flat/clip.ts';
 export async function clipShards(
   group: ProcessGroup,
   gradient: Float32Array,
-  ranges: readonly Range[],
+  ranges: readonly ElementRange[],
   maxNorm: number,
 ): Promise<number> {
-  const all = await group.allGather(Float64Array.of(squaresIn(gradient, ranges)));
+  const all = await group.allGather(Float64Array.of(sumOfSquaresIn(gradient, ranges)));
   const norm = Math.sqrt(all.reduce((sum, [own]) => sum + own!, 0));
   scaleDown(gradient, ranges, norm, maxNorm);
   return norm;

@@ -2,9 +2,9 @@
  * Plans how ranks send each other the averages of their shards when the world changes. The
  * functions are pure, so every rank computes the same plan.
  */
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 import type { ShardPlace } from '../ddp/bucketShards.ts';
-import { sizeOf, without } from '../ddp/ranges.ts';
+import { totalRangeLength, rangesWithout } from '../ddp/ranges.ts';
 
 /**
  * Averages of one shard that a rank holds: those of its own shard, or a copy of those of another
@@ -20,7 +20,7 @@ export interface HeldShard {
  * Elements of one bucket whose averages rank `from` sends to rank `to`: `start` .. `end`-1 of the
  * flat arrays.
  */
-export interface Move extends Range {
+export interface AveragesMove extends ElementRange {
   readonly from: number;
   /** Index in the list of shards that `from` holds. */
   readonly held: number;
@@ -28,12 +28,12 @@ export interface Move extends Range {
   readonly bucket: number;
 }
 
-export interface Redistribution {
+export interface ShardRedistribution {
   /**
    * All moves. Those to one rank are in the order of the flat arrays. A rank that keeps elements
    * has a move to itself.
    */
-  moves: Move[];
+  moves: AveragesMove[];
   /** Number of elements whose averages no rank holds. */
   missing: number;
   /** Number of elements whose averages are behind, and by how many steps at most. */
@@ -48,11 +48,11 @@ export interface Redistribution {
  * @param held the shards that each rank holds, by rank of the new world.
  * @param rangesOf returns the ranges of a shard, one for each bucket.
  */
-export function redistribute(
+export function redistributeShards(
   held: readonly (readonly HeldShard[])[],
-  rangesOf: (place: ShardPlace) => readonly Range[],
-): Redistribution {
-  const result: Redistribution = { moves: [], missing: 0, stale: 0, oldest: 0 };
+  rangesOf: (place: ShardPlace) => readonly ElementRange[],
+): ShardRedistribution {
+  const result: ShardRedistribution = { moves: [], missing: 0, stale: 0, oldest: 0 };
   const sources = held.flatMap((shards, from) =>
     shards.map(({ place, age }, index) => ({ from, held: index, age, ranges: rangesOf(place) })),
   );
@@ -60,8 +60,8 @@ export function redistribute(
     const isOther = ({ from }: { from: number }): number => Number(from !== to);
     const preferred = sources.toSorted((a, b) => a.age - b.age || isOther(a) - isOther(b) || a.from - b.from);
     for (const [bucket, target] of rangesOf({ worldSize: held.length, rank: to }).entries()) {
-      let open: Range[] = [target].filter(({ start, end }) => start < end);
-      const moves: Move[] = [];
+      let open: ElementRange[] = [target].filter(({ start, end }) => start < end);
+      const moves: AveragesMove[] = [];
       for (const { from, held: index, age, ranges } of preferred) {
         if (open.length === 0) break;
         const source = ranges[bucket]!;
@@ -74,9 +74,9 @@ export function redistribute(
           result.stale += end - start;
           result.oldest = Math.max(result.oldest, age);
         }
-        open = without(open, source);
+        open = rangesWithout(open, source);
       }
-      result.missing += sizeOf(open);
+      result.missing += totalRangeLength(open);
       result.moves.push(...moves.sort((a, b) => a.start - b.start));
     }
   }

@@ -1,9 +1,9 @@
 /** The averages of one shard, and their transfer to the ranks of a new world. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 import type { ShardPlace } from '../ddp/bucketShards.ts';
-import { sizeOf } from '../ddp/ranges.ts';
-import type { HeldShard, Move } from './redistribution.ts';
+import { totalRangeLength } from '../ddp/ranges.ts';
+import type { HeldShard, AveragesMove } from './redistribution.ts';
 
 /** Averages of a shard, without gaps; see {@link HeldShard}. */
 export interface ShardPiece extends HeldShard {
@@ -11,7 +11,7 @@ export interface ShardPiece extends HeldShard {
 }
 
 /** The place of a shard that has all parameters. */
-export const WHOLE: ShardPlace = { worldSize: 1, rank: 0 };
+export const WHOLE_SHARD: ShardPlace = { worldSize: 1, rank: 0 };
 
 /**
  * Moves the averages of shards to the ranks of a group. Every rank must call it with the same
@@ -24,21 +24,21 @@ export const WHOLE: ShardPlace = { worldSize: 1, rank: 0 };
 export async function movePieces(
   group: ProcessGroup,
   held: readonly ShardPiece[],
-  moves: readonly Move[],
-  rangesOf: (place: ShardPlace) => readonly Range[],
+  moves: readonly AveragesMove[],
+  rangesOf: (place: ShardPlace) => readonly ElementRange[],
   slots: number,
 ): Promise<Float32Array<ArrayBuffer>[]> {
   const { rank, worldSize, ranks } = group;
   const target = rangesOf({ worldSize, rank });
   const placeIn = positionsIn(target);
-  const moved = Array.from({ length: slots }, () => new Float32Array(sizeOf(target)));
+  const moved = Array.from({ length: slots }, () => new Float32Array(totalRangeLength(target)));
   const sources = held.map(({ place }) => positionsIn(rangesOf(place)));
-  const valuesOf = (move: Move, slot: number): Float32Array => {
+  const valuesOf = (move: AveragesMove, slot: number): Float32Array => {
     const start = sources[move.held]!(move);
     return held[move.held]!.slots[slot]!.subarray(start, start + move.end - move.start);
   };
   const works: PromiseLike<unknown>[] = [];
-  const received: { values: Float32Array<ArrayBuffer>; slot: number; parts: Move[] }[] = [];
+  const received: { values: Float32Array<ArrayBuffer>; slot: number; parts: AveragesMove[] }[] = [];
   for (const [peer, dst] of ranks.entries()) {
     const sent = moves.filter(({ from, to }) => from === rank && to === peer);
     const parts = moves.filter(({ from, to }) => from === peer && to === rank);
@@ -48,7 +48,7 @@ export async function movePieces(
         continue;
       }
       if (sent.length > 0) {
-        const message = new Float32Array(sizeOf(sent));
+        const message = new Float32Array(totalRangeLength(sent));
         let at = 0;
         for (const move of sent) {
           message.set(valuesOf(move, slot), at);
@@ -57,7 +57,7 @@ export async function movePieces(
         works.push(group.isend(message, dst, { tag: slot }));
       }
       if (parts.length > 0) {
-        const message = new Float32Array(sizeOf(parts));
+        const message = new Float32Array(totalRangeLength(parts));
         works.push(group.irecv(message, dst, { tag: slot }));
         received.push({ values: message, slot, parts });
       }
@@ -79,7 +79,7 @@ export async function movePieces(
  * Returns a function that returns the index of an element in an array that has the elements of
  * `ranges` without gaps. There is one range for each bucket.
  */
-function positionsIn(ranges: readonly Range[]): (element: Pick<Move, 'bucket' | 'start'>) => number {
+function positionsIn(ranges: readonly ElementRange[]): (element: Pick<AveragesMove, 'bucket' | 'start'>) => number {
   let size = 0;
   const offsets = ranges.map(({ start, end }) => {
     const offset = size - start;

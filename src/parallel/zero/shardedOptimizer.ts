@@ -12,19 +12,19 @@
  * When the world changes, averages move to the new owners of their elements. A rank keeps what it
  * had until all ranks have what they need.
  */
-import { leftOf, rightOf } from '../../collectives/plans/ringPlan.ts';
+import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { MismatchError } from '../../util/errors.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { ReplicaOptimizer, SavedOptimizer } from './replicaOptimizer.ts';
 import type { ShardPlace } from '../ddp/bucketShards.ts';
 import { clipShards } from './clipShards.ts';
-import { pack, sizeOf, unpack } from '../ddp/ranges.ts';
-import { redistribute, type Redistribution } from './redistribution.ts';
-import { movePieces, WHOLE, type ShardPiece } from './shardPiece.ts';
+import { packRanges, totalRangeLength, unpackRanges } from '../ddp/ranges.ts';
+import { redistributeShards, type ShardRedistribution } from './redistribution.ts';
+import { movePieces, WHOLE_SHARD, type ShardPiece } from './shardPiece.ts';
 
 /**
  * Number of steps between two copies of the averages to the next rank. With Adam, n ranks and K
@@ -89,11 +89,11 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const { own } = shards;
     const startedAt = clock.now();
     if (this.#stepsSinceMirror >= MIRROR_EVERY) this.#others = await this.#exchangeMirrors();
-    const averaged = pack(gradient, own);
+    const averaged = packRanges(gradient, own);
     if (clipNorm !== null) await clipShards(group, averaged, [{ start: 0, end: averaged.length }], clipNorm);
     const clippedAt = clock.now();
     const before = copyOf(this.#optimizer.state());
-    const updated = pack(parameters, own);
+    const updated = packRanges(parameters, own);
     this.#optimizer.learningRate = learningRate;
     this.#optimizer.apply(updated, averaged);
     const appliedAt = clock.now();
@@ -159,12 +159,12 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const held = count > 0 ? this.#pieces : [];
     const all = await group.allGatherObject(held.map(({ place, age }) => ({ place, age })));
     const rangesOf = remembered((place) => shards.rangesOf(place));
-    const { moves, ...losses } = redistribute(all, rangesOf);
+    const { moves, ...losses } = redistributeShards(all, rangesOf);
     // Before the first step no rank has averages, because they are zero. So none were lost.
     if (count > 0 && step > 0) this.#report(losses);
     const slots = await movePieces(group, held, moves, rangesOf, count);
     const place = placeOf(group);
-    this.#optimizer = this.#options.createOptimizer(sizeOf(rangesOf(place)));
+    this.#optimizer = this.#options.createOptimizer(totalRangeLength(rangesOf(place)));
     this.#optimizer.load({ ...state, slots });
     this.#place = place;
     this.#others = held;
@@ -218,11 +218,11 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const { slots } = this.#optimizer.state();
     this.#stepsSinceMirror = 0;
     if (worldSize === 1 || slots.length === 0) return [];
-    const left = leftOf(rank, worldSize);
+    const left = leftNeighbourOf(rank, worldSize);
     const place = { worldSize, rank: left };
-    const size = sizeOf(shards.rangesOf(place));
+    const size = totalRangeLength(shards.rangesOf(place));
     const copies = slots.map(() => new Float32Array(size));
-    const right = ranks[rightOf(rank, worldSize)]!;
+    const right = ranks[rightNeighbourOf(rank, worldSize)]!;
     await Promise.all([
       ...slots.map((slot, tag) => group.isend(slot, right, { tag })),
       ...copies.map((copy, tag) => group.irecv(copy, ranks[left], { tag })),
@@ -230,7 +230,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     return [{ place, age: 0, slots: copies }];
   }
 
-  #report({ missing, stale, oldest }: Pick<Redistribution, 'missing' | 'stale' | 'oldest'>): void {
+  #report({ missing, stale, oldest }: Pick<ShardRedistribution, 'missing' | 'stale' | 'oldest'>): void {
     const { size } = this.#ddp.layout;
     const { name } = this.#optimizer.state();
     if (missing > 0) {
@@ -252,7 +252,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
    */
   #toFlat(slot: Float32Array): Float32Array<ArrayBuffer> {
     const flat = new Float32Array(slot.length);
-    unpack(slot, flat, this.#ddp.shards.own);
+    unpackRanges(slot, flat, this.#ddp.shards.own);
     return flat;
   }
 }
@@ -271,12 +271,14 @@ function aged(pieces: readonly ShardPiece[], steps: number): ShardPiece[] {
 
 /** Returns the averages of a saved state. */
 function piecesOf({ optimizer, shards }: SavedOptimizer): readonly ShardPiece[] {
-  return shards ?? (optimizer.slots.length > 0 ? [{ place: WHOLE, age: 0, slots: optimizer.slots }] : []);
+  return shards ?? (optimizer.slots.length > 0 ? [{ place: WHOLE_SHARD, age: 0, slots: optimizer.slots }] : []);
 }
 
-/** Returns a function that calls `rangesOf` only once for each place. */
-function remembered(rangesOf: (place: ShardPlace) => readonly Range[]): (place: ShardPlace) => readonly Range[] {
-  const known = new Map<string, readonly Range[]>();
+/** Returns a function that calls `pieceRangesOf` only once for each place. */
+function remembered(
+  rangesOf: (place: ShardPlace) => readonly ElementRange[],
+): (place: ShardPlace) => readonly ElementRange[] {
+  const known = new Map<string, readonly ElementRange[]>();
   return (place) => {
     const key = `${place.rank}/${place.worldSize}`;
     const ranges = known.get(key) ?? rangesOf(place);

@@ -11,12 +11,12 @@
  */
 import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import { UsageError } from '../../util/errors.ts';
-import type { Range } from '../../util/range.ts';
+import type { ElementRange } from '../../util/range.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
-import { createLayout, rearrange, type FlatLayout } from '../flat/buckets.ts';
+import { createLayout, rearrangeParameters, type FlatLayout } from '../flat/buckets.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipShards } from './clipShards.ts';
-import { intersect, pack, sizeOf, withinShard } from '../ddp/ranges.ts';
+import { intersectRanges, packRanges, totalRangeLength, withinShard } from '../ddp/ranges.ts';
 
 /**
  * Divides the optimizer's averages among ranks (torch: `ZeroRedundancyOptimizer`).
@@ -37,7 +37,7 @@ export class ZeroRedundancyOptimizer {
    * The optimizer of this rank's shard, with the layout and the shard for which it was created;
    * `null` before the first step.
    */
-  #own: { optimizer: Optimizer; layout: FlatLayout; shard: readonly Range[]; isOrdered: boolean } | null = null;
+  #own: { optimizer: Optimizer; layout: FlatLayout; shard: readonly ElementRange[]; isOrdered: boolean } | null = null;
   #consolidated: OptimizerState | null = null;
   /** A state that was loaded before ranks agreed on the order of the parameters. */
   #loaded: OptimizerState | null = null;
@@ -57,7 +57,7 @@ export class ZeroRedundancyOptimizer {
 
   /** Number of elements of this rank's shard. */
   get shardSize(): number {
-    return sizeOf(this.#ddp.shards.own);
+    return totalRangeLength(this.#ddp.shards.own);
   }
 
   /**
@@ -76,7 +76,7 @@ export class ZeroRedundancyOptimizer {
    */
   async clipGradNorm(maxNorm: number): Promise<number> {
     const { gradient, group, usedRanges } = this.#ddp;
-    return clipShards(group, gradient, intersect(this.#shard().shard, usedRanges), maxNorm);
+    return clipShards(group, gradient, intersectRanges(this.#shard().shard, usedRanges), maxNorm);
   }
 
   /**
@@ -90,9 +90,9 @@ export class ZeroRedundancyOptimizer {
     const ddp = this.#ddp;
     const { usedRanges } = ddp;
     const { optimizer, shard } = this.#shard();
-    const values = pack(ddp.parameters, shard);
+    const values = packRanges(ddp.parameters, shard);
     // If no parameter was used, the step does not count, as in `ddp.step`.
-    if (usedRanges.length > 0) optimizer.apply(values, pack(ddp.gradient, shard), withinShard(shard, usedRanges));
+    if (usedRanges.length > 0) optimizer.apply(values, packRanges(ddp.gradient, shard), withinShard(shard, usedRanges));
     ddp.setShards(await ddp.shards.allGather(values));
   }
 
@@ -103,7 +103,7 @@ export class ZeroRedundancyOptimizer {
   async consolidateStateDict(to = 0): Promise<void> {
     const { name, scalars, slots } = this.#shard().optimizer.state();
     const whole = await this.#ddp.shards.gather(slots, to);
-    for (const slot of whole ?? []) rearrange(slot, this.#ddp.layout, this.#stateLayout);
+    for (const slot of whole ?? []) rearrangeParameters(slot, this.#ddp.layout, this.#stateLayout);
     this.#consolidated = whole && { name, scalars: scalars.slice(), slots: whole };
   }
 
@@ -147,19 +147,19 @@ export class ZeroRedundancyOptimizer {
   }
 
   /** Returns the part of a whole optimizer's state that belongs to a shard. */
-  #partOf({ slots, ...head }: OptimizerState, shard: readonly Range[]): OptimizerState {
+  #partOf({ slots, ...head }: OptimizerState, shard: readonly ElementRange[]): OptimizerState {
     const whole = slots.map((slot) => slot.slice());
-    for (const slot of whole) rearrange(slot, this.#stateLayout, this.#ddp.layout);
-    return { ...head, slots: whole.map((slot) => pack(slot, shard)) };
+    for (const slot of whole) rearrangeParameters(slot, this.#stateLayout, this.#ddp.layout);
+    return { ...head, slots: whole.map((slot) => packRanges(slot, shard)) };
   }
 
   /** Ranks agree on the layout in the first backward, so the shard is known only afterwards. */
-  #shard(): { optimizer: Optimizer; shard: readonly Range[] } {
+  #shard(): { optimizer: Optimizer; shard: readonly ElementRange[] } {
     const { layout, shards, isOrdered } = this.#ddp;
     const { own: shard } = shards;
     let own = this.#own;
     if (!own || (own.layout !== layout && !own.isOrdered)) {
-      const optimizer = this.#create(sizeOf(shard));
+      const optimizer = this.#create(totalRangeLength(shard));
       const loaded = this.#loaded;
       if (loaded) optimizer.load(this.#partOf(loaded, shard));
       if (own) optimizer.learningRate = own.optimizer.learningRate;

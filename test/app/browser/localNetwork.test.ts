@@ -1,6 +1,6 @@
 /** The permission to reach the local network, in browsers that know it by different names. */
 import { expect, test } from 'vitest';
-import { watchLocalNetwork, type Surroundings } from '../../../src/app/browser/localNetwork.ts';
+import { watchLocalNetworkPermission, type LocalNetworkSurroundings } from '../../../src/app/browser/localNetwork.ts';
 
 class FakeStatus extends EventTarget {
   state: PermissionState;
@@ -17,7 +17,7 @@ class FakeStatus extends EventTarget {
 }
 
 /** A public page in a browser that knows the permission by the names in `states`. */
-function publicPage(states: Record<string, FakeStatus>): Surroundings {
+function publicPage(states: Record<string, FakeStatus>): LocalNetworkSurroundings {
   const query = async ({ name }: PermissionDescriptor): Promise<PermissionStatus> => {
     const status = states[name];
     if (status === undefined) throw new TypeError(`The provided value '${name}' is not a valid enum value.`);
@@ -26,9 +26,9 @@ function publicPage(states: Record<string, FakeStatus>): Surroundings {
   return { permissions: { query }, isSecure: true, host: 'class.example' };
 }
 
-async function reportsOf(page: Surroundings): Promise<PermissionState[]> {
+async function reportsOf(page: LocalNetworkSurroundings): Promise<PermissionState[]> {
   const reports: PermissionState[] = [];
-  await watchLocalNetwork(page, (state) => reports.push(state));
+  await watchLocalNetworkPermission(page, (state) => reports.push(state));
   return reports;
 }
 

@@ -1,7 +1,13 @@
 /** Tests of the image that the model receives for a drawing. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { beginStroke, extendStroke, imageOf, MAX_POINTS, type Drawing } from '../../../src/app/inspection/drawing.ts';
+import {
+  beginStroke,
+  extendStroke,
+  imageOfDrawing,
+  MAX_POINTS,
+  type Drawing,
+} from '../../../src/app/inspection/drawing.ts';
 
 const SIDE = 28;
 
@@ -28,20 +34,20 @@ const seven: Drawing = [[0.1, 0.2, 0.6, 0.2, 0.3, 0.9]];
 
 describe('the image of a drawing', () => {
   test('is null for an empty drawing', () => {
-    expect(imageOf([], 'mass')).toBeNull();
+    expect(imageOfDrawing([], 'mass')).toBeNull();
   });
 
   test('is scaled to a centred box of 20 x 20 pixels in the mode "box", whatever its size and position', () => {
-    const image = imageOf(seven, 'box')!;
+    const image = imageOfDrawing(seven, 'box')!;
     expect(inkOf(image)).toMatchObject({ top: 4, bottom: 23 });
     const [stroke] = seven;
-    const small = imageOf([stroke!.map((place) => 0.5 + place / 3)], 'box')!;
+    const small = imageOfDrawing([stroke!.map((place) => 0.5 + place / 3)], 'box')!;
     for (const [pixel, ink] of image.entries()) expect(small[pixel]).toBeCloseTo(ink, 5);
   });
 
   test('has its centre of mass in the middle in the mode "mass", as in MNIST', () => {
-    const boxed = inkOf(imageOf(seven, 'box')!);
-    const { mass } = inkOf(imageOf(seven, 'mass')!);
+    const boxed = inkOf(imageOfDrawing(seven, 'box')!);
+    const { mass } = inkOf(imageOfDrawing(seven, 'mass')!);
     expect(mass.x).toBeCloseTo(SIDE / 2, 1);
     expect(mass.y).toBeCloseTo(SIDE / 2, 1);
     // The bar on top moves the centre of mass up.
@@ -49,13 +55,13 @@ describe('the image of a drawing', () => {
   });
 
   test('has smooth edges and full ink inside', () => {
-    const image = imageOf([[0.5, 0.1, 0.55, 0.9]], 'box')!;
+    const image = imageOfDrawing([[0.5, 0.1, 0.55, 0.9]], 'box')!;
     expect(Math.max(...image)).toBe(1);
     expect(image.some((ink) => ink > 0.2 && ink < 0.8)).toBe(true);
   });
 
   test('is a small dot in the middle if the drawing is a single point', () => {
-    const { left, right, top, bottom, mass } = inkOf(imageOf([[0.9, 0.1]], 'mass')!);
+    const { left, right, top, bottom, mass } = inkOf(imageOfDrawing([[0.9, 0.1]], 'mass')!);
     expect([right - left, bottom - top]).toEqual([3, 3]);
     expect(mass.x).toBeCloseTo(SIDE / 2, 5);
   });
@@ -65,8 +71,8 @@ describe('the image of a drawing', () => {
     const stroke = fc.array(fc.tuple(place, place), { minLength: 1, maxLength: 5 }).map((points) => points.flat());
     fc.assert(
       fc.property(fc.array(stroke, { minLength: 1, maxLength: 3 }), (drawing) => {
-        const boxed = imageOf(drawing, 'box')!;
-        const massed = imageOf(drawing, 'mass')!;
+        const boxed = imageOfDrawing(drawing, 'box')!;
+        const massed = imageOfDrawing(drawing, 'mass')!;
         for (const image of [boxed, massed]) expect(image.every((ink) => ink >= 0 && ink <= 1)).toBe(true);
         // A shift by a fraction of a pixel changes the edges.
         expect(inkOf(massed).sum / inkOf(boxed).sum).toBeGreaterThan(0.85);

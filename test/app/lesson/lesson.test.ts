@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { lineBytes, roundAfter } from '../../../src/engine/lesson/lessonRound.ts';
+import { busiestDirectionBytes, roundAfterSteps } from '../../../src/engine/lesson/lessonRound.ts';
 import { busiestBytes } from '../../../src/app/lesson/Compare.tsx';
-import { blocksOf } from '../../../src/app/lesson/Stall.tsx';
-import { isShown, LESSON_PAGES, needsNewRound, pageWithin } from '../../../src/app/lesson/pages.ts';
-import { describeStep, termsText } from '../../../src/app/lesson/describeStep.ts';
-import { createSolo, HOP_MS, imagineSteps, type SoloLesson } from '../../../src/app/lesson/solo.ts';
+import { timeBlocksOfRank } from '../../../src/app/lesson/Stall.tsx';
+import { isLessonPartShown, LESSON_PAGES, needsNewRound, pageWithin } from '../../../src/app/lesson/pages.ts';
+import { describeLessonStep, termsText } from '../../../src/app/lesson/describeStep.ts';
+import { createSimulatedLesson, HOP_MS, imagineSteps, type SimulatedLesson } from '../../../src/app/lesson/solo.ts';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
 import { LESSON_MODES } from '../../../src/protocol/lesson.ts';
@@ -16,11 +16,11 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const numbersOfSolo = ({ state }: SoloLesson): readonly number[][] => state.value.round.own;
+const numbersOfSolo = ({ state }: SimulatedLesson): readonly number[][] => state.value.round.own;
 
 describe('the pages of the lesson', () => {
   test('highlight no part that is hidden', () => {
-    LESSON_PAGES.forEach(({ lights }, page) => expect(lights === null || isShown(lights, page)).toBe(true));
+    LESSON_PAGES.forEach(({ lights }, page) => expect(lights === null || isLessonPartShown(lights, page)).toBe(true));
   });
 
   test('have texts in every language', () => {
@@ -37,7 +37,7 @@ describe('the pages of the lesson', () => {
 });
 
 test('a page about ring neighbours begins a new round if the current round is over or uses a server; other pages keep the round', () => {
-  const solo = createSolo(4, 7);
+  const solo = createSimulatedLesson(4, 7);
   const begin = solo.state.value;
   const over = imagineSteps(begin, 99).at(-1)!;
   solo.order({ type: 'begin', mode: 'parameter-server' });
@@ -51,10 +51,10 @@ test('a page about ring neighbours begins a new round if the current round is ov
 test.each(LESSON_MODES)(
   'a picture that shows an earlier step of a round in the mode %s has the numbers of that step',
   (mode) => {
-    const solo = createSolo(3, 7);
+    const solo = createSimulatedLesson(3, 7);
     solo.order({ type: 'begin', mode });
     const rounds = [solo.state.value, ...imagineSteps(solo.state.value, 99)].map(({ round }) => round);
-    expect(rounds.map((_, step) => roundAfter(rounds.at(-1)!, step))).toEqual(rounds);
+    expect(rounds.map((_, step) => roundAfterSteps(rounds.at(-1)!, step))).toEqual(rounds);
   },
 );
 
@@ -63,19 +63,19 @@ describe('a lesson in a single tab', () => {
     'ends with all sums at every rank in the mode %s, and its busiest link carries the bytes that busiestBytes returns',
     (mode) => {
       for (const n of [2, 4, 8, 16]) {
-        const solo = createSolo(n, 7);
+        const solo = createSimulatedLesson(n, 7);
         solo.order({ type: 'begin', mode });
         const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
         const k = round.own[0]!.length;
         for (const list of round.held)
           expect(list).toEqual(list.map((_, i) => round.own.reduce((s, one) => s + one[i]!, 0)));
-        expect(Math.max(...lineBytes(round))).toBe(busiestBytes(mode, n, k));
+        expect(Math.max(...busiestDirectionBytes(round))).toBe(busiestBytes(mode, n, k));
       }
     },
   );
 
   test('takes the first of three requested steps immediately, and the next two at intervals of HOP_MS', () => {
-    const solo = createSolo(4, 1);
+    const solo = createSimulatedLesson(4, 1);
     const taken = (): number => solo.state.value.round.steps.length;
     solo.order({ type: 'steps', count: 3 });
     expect(solo.isMoving.value).toBe(true);
@@ -92,11 +92,11 @@ describe('a lesson in a single tab', () => {
   });
 
   test('shows that the delay of a slow link reaches one more rank with each step', () => {
-    const solo = createSolo(4, 1);
+    const solo = createSimulatedLesson(4, 1);
     solo.order({ type: 'slow', slow: { rank: 0, seconds: 4 } });
     const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
     const stalled = [0, 1, 2, 3].map((rank) =>
-      blocksOf(round, rank)
+      timeBlocksOfRank(round, rank)
         .map(({ isStalled }) => isStalled)
         .indexOf(true),
     );
@@ -109,7 +109,7 @@ describe('a lesson in a single tab', () => {
   });
 
   test('restarts with the remaining ranks and their numbers when a rank leaves', () => {
-    const solo = createSolo(4, 1);
+    const solo = createSimulatedLesson(4, 1);
     solo.order({ type: 'edit', rank: 0, place: 0, value: -42 });
     const before = numbersOfSolo(solo);
     solo.order({ type: 'steps', count: 2 });
@@ -128,18 +128,18 @@ describe('a lesson in a single tab', () => {
 });
 
 test('describeStep names the numbers that a rank has sent, received and added in its latest step', () => {
-  const solo = createSolo(3, 1);
+  const solo = createSimulatedLesson(3, 1);
   [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
   [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));
-  expect(describeStep(solo.state.value.round, 0)).toEqual({ kind: 'ready' });
+  expect(describeLessonStep(solo.state.value.round, 0)).toEqual({ kind: 'ready' });
   const states = imagineSteps(solo.state.value, 99);
-  expect(describeStep(states[0]!.round, 0)).toEqual({
+  expect(describeLessonStep(states[0]!.round, 0)).toEqual({
     kind: 'added',
     sent: { chunk: 2, numbers: [4], to: 1 },
     got: { chunk: 1, from: 2, numbers: [30], own: [3], sums: [33] },
   });
-  expect(describeStep(states[2]!.round, 0)).toMatchObject({ kind: 'copied', got: { from: 2 } });
-  expect(describeStep(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
+  expect(describeLessonStep(states[2]!.round, 0)).toMatchObject({ kind: 'copied', got: { from: 2 } });
+  expect(describeLessonStep(states[2]!.round, 3)).toEqual({ kind: 'waiting' });
 });
 
 test('the text of a sum has negative terms in brackets, except the first term', () => {

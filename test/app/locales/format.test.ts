@@ -11,7 +11,7 @@ import {
   formatRatio,
   formatShare,
 } from '../../../src/app/locales/format.ts';
-import { people } from '../../../src/app/people.ts';
+import { membersByRank } from '../../../src/app/people.ts';
 
 test('formatAgo rounds the time since an event down to whole minutes, hours or days', () => {
   const minute = 60_000;
@@ -42,8 +42,8 @@ test('numbers are formatted with few digits', () => {
 });
 
 test('formatRank names the member of a rank, if it is known', () => {
-  people.value = [{ name: 'Ada' }, null];
+  membersByRank.value = [{ name: 'Ada' }, null];
   expect([0, 1, 2].map((rank) => formatRank(rank))).toEqual(['Ada (rank 0)', 'rank 1', 'rank 2']);
   expect(formatRank(1, 'Wu')).toBe('Wu (rank 1)');
-  people.value = [];
+  membersByRank.value = [];
 });

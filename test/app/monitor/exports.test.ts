@@ -3,7 +3,7 @@ import { describeChange } from '../../../src/app/charts/marks.ts';
 import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { curvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
 import { mergeLanes, mergeTraces } from '../../../src/app/monitor/mergeRecordings.ts';
-import { append, emptySeries } from '../../../src/app/state/series.ts';
+import { appendToCurve, emptyCurveSeries } from '../../../src/app/state/series.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 import { lane, recording } from './fixtures.ts';
 
@@ -11,7 +11,7 @@ describe('curves as CSV', () => {
   const points = [0, 1, 2].map((step) => ({ step, at: 50 * step, value: 2 / (step + 1) }));
   const change = { step: 1, at: 50, from: 2, to: 3, joined: ['a "b", c'], returned: [], left: [] };
   const run = {
-    losses: points.reduce((series, point) => append(series, point), emptySeries),
+    losses: points.reduce((series, point) => appendToCurve(series, point), emptyCurveSeries),
     evaluations: [{ step: 1, at: 50, loss: 1, metrics: { accuracy: 0.5 }, samples: 10 }],
     changes: [change],
     saves: [{ step: 2, at: 100 }],

@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { belongs, collectivesOf, troublesOf, unrecorded } from '../../../src/app/monitor/analyze.ts';
+import {
+  canShowTogether,
+  recordedCollectives,
+  findCollectiveTroubles,
+  ranksWithoutRecording,
+} from '../../../src/app/monitor/analyze.ts';
 import { mergeLanes } from '../../../src/app/monitor/mergeRecordings.ts';
 import { readRecording } from '../../../src/app/monitor/recordingFile.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
@@ -34,7 +39,7 @@ describe('a recording file', () => {
  * Returns the problems that are found in recordings. Each argument lists the records of one rank.
  */
 function troubles(...ranks: FlightRecording['records'][]) {
-  return troublesOf(collectivesOf(ranks.map((records, rank) => recording(rank, { records }))));
+  return findCollectiveTroubles(recordedCollectives(ranks.map((records, rank) => recording(rank, { records }))));
 }
 
 const under = { state: 'started', endedAt: null } as const;
@@ -69,7 +74,7 @@ describe('merged recordings', () => {
     const done = later.slice(0, 3);
     expect(troubles(done, done.slice(2), done)).toEqual([]);
     expect(
-      collectivesOf([recording(0, { records: later }), recording(1, { records: later.slice(2) })])[3],
+      recordedCollectives([recording(0, { records: later }), recording(1, { records: later.slice(2) })])[3],
     ).toMatchObject({
       seq: 0,
       states: ['completed', 'unknown', 'unknown'],
@@ -81,10 +86,10 @@ describe('merged recordings', () => {
 
   test('detect missing ranks and recordings of other generations', () => {
     const [first, third] = [recording(0), recording(2)];
-    expect(unrecorded([first, third])).toEqual([1]);
-    expect(belongs(recording(1), [first, third])).toBe(true);
-    expect(belongs(recording(2), [first, third])).toBe(false);
-    expect(belongs(recording(1, { generation: 2 }), [first])).toBe(false);
+    expect(ranksWithoutRecording([first, third])).toEqual([1]);
+    expect(canShowTogether(recording(1), [first, third])).toBe(true);
+    expect(canShowTogether(recording(2), [first, third])).toBe(false);
+    expect(canShowTogether(recording(1, { generation: 2 }), [first])).toBe(false);
   });
 
   test('convert times to the clock of the first recording, and leave out a rank if its clock was never compared', () => {

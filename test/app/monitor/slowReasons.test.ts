@@ -1,6 +1,6 @@
 /** Why a rank may be slow, from facts about its machine. */
 import { expect, test } from 'vitest';
-import { hasSavedFrames, slowReasons, type MachineFacts } from '../../../src/app/monitor/slowReasons.ts';
+import { looksLikeLowPowerMode, findSlowTabReasons, type MachineFacts } from '../../../src/app/monitor/slowReasons.ts';
 
 /** A machine without any reason to be slow. */
 const FAST: MachineFacts = {
@@ -31,14 +31,14 @@ test.each<[Partial<MachineFacts>, string[]]>([
   [{ savesFrames: true }, []],
   [{ device: WASM, isHidden: true, isOnBattery: true }, ['adapter', 'hidden', 'battery']],
 ])('a machine with %o is slow for the reasons %o', (facts, reasons) => {
-  expect(slowReasons({ ...FAST, ...facts })).toEqual(reasons);
+  expect(findSlowTabReasons({ ...FAST, ...facts })).toEqual(reasons);
 });
 
 test('hasSavedFrames is true for 30 regular frames per second, and false for the irregular frames of a busy machine', () => {
-  expect(hasSavedFrames([])).toBe(false);
-  expect(hasSavedFrames(frames(() => 16.7))).toBe(false);
-  expect(hasSavedFrames(frames((i) => (i % 2 === 0 ? 33.4 : 33.2)))).toBe(true);
-  expect(hasSavedFrames(frames((i) => (i % 10 === 0 ? 50 : 33.3)))).toBe(true);
-  expect(hasSavedFrames(frames((i) => 16.7 * (1 + (i % 4))))).toBe(false);
-  expect(hasSavedFrames(frames(() => 200))).toBe(false);
+  expect(looksLikeLowPowerMode([])).toBe(false);
+  expect(looksLikeLowPowerMode(frames(() => 16.7))).toBe(false);
+  expect(looksLikeLowPowerMode(frames((i) => (i % 2 === 0 ? 33.4 : 33.2)))).toBe(true);
+  expect(looksLikeLowPowerMode(frames((i) => (i % 10 === 0 ? 50 : 33.3)))).toBe(true);
+  expect(looksLikeLowPowerMode(frames((i) => 16.7 * (1 + (i % 4))))).toBe(false);
+  expect(looksLikeLowPowerMode(frames(() => 200))).toBe(false);
 });

@@ -1,26 +1,26 @@
 import { describe, expect, test } from 'vitest';
 import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
-import { tickOf } from '../../../src/app/monitor/drawTimeline.ts';
+import { tickSpacingMs } from '../../../src/app/monitor/drawTimeline.ts';
 import {
-  extentOf,
-  kindsOf,
-  neighbourOf,
-  newest,
-  panned,
-  pickAt,
+  timelineExtentOf,
+  segmentKindsOf,
+  neighbourSegmentOf,
+  newestTimelineWindow,
+  panTimelineWindow,
+  pickSegmentAt,
   slowestStep,
-  timelineOf,
-  totalsOf,
-  windowOf,
-  zoomed,
-  type Timeline,
+  ranksTimelineOf,
+  segmentTotalsMs,
+  timelineWindowOfStep,
+  zoomTimelineWindow,
+  type RanksTimeline,
 } from '../../../src/app/monitor/timeline.ts';
 import type { RankTelemetry } from '../../../src/protocol/events.ts';
-import { laneOf } from '../../../src/telemetry/stepLane.ts';
+import { stepLaneOf } from '../../../src/telemetry/stepLane.ts';
 import { member } from '../events.ts';
 import { lane } from './fixtures.ts';
 
-const timeline: Timeline = {
+const timeline: RanksTimeline = {
   rows: [
     { rank: 0, name: 'ada', steps: [lane(0, 100), lane(1, 120), { ...lane(2, 140), duration: 40 }] },
     { rank: 1, name: 'ben', steps: [lane(0, 101), lane(1, 121), lane(2, 141)] },
@@ -42,65 +42,65 @@ test('the lanes of a run have times on the clock of this rank; the lane of a ran
       ranks: [reportOf(0, { offsetMs: 990, errorMs: 2 }), reportOf(1, { offsetMs: 0, errorMs: 0 }), reportOf(2, null)],
     },
   };
-  const { rows, errorMs } = timelineOf(run);
+  const { rows, errorMs } = ranksTimelineOf(run);
   expect(rows.map(({ steps }) => steps.map(({ startedAt }) => startedAt))).toEqual([[10], [10], []]);
   expect(errorMs).toBe(2);
   // Nothing is known before the first telemetry.
-  expect(extentOf(timelineOf({ ...run, lanes: [], telemetry: null }))).toBeNull();
+  expect(timelineExtentOf(ranksTimelineOf({ ...run, lanes: [], telemetry: null }))).toBeNull();
 });
 
 describe('the visible part of a timeline', () => {
   test('can be the latest steps, a single step, or all steps', () => {
-    expect(extentOf(timeline)).toEqual({ from: 100, to: 180 });
+    expect(timelineExtentOf(timeline)).toEqual({ from: 100, to: 180 });
     expect(slowestStep(timeline)).toBe(2);
-    const step = windowOf(timeline, 2)!;
+    const step = timelineWindowOfStep(timeline, 2)!;
     expect(step.from).toBeCloseTo(138.4);
     expect(step.to).toBeCloseTo(181.6);
-    expect(newest(timeline)!.from).toBeLessThan(120);
-    expect(newest(timeline)!.to).toBeCloseTo(step.to);
-    expect(windowOf(timeline, 7)).toBeNull();
+    expect(newestTimelineWindow(timeline)!.from).toBeLessThan(120);
+    expect(newestTimelineWindow(timeline)!.to).toBeCloseTo(step.to);
+    expect(timelineWindowOfStep(timeline, 7)).toBeNull();
   });
 
   test('keeps a given time at the same position during zooming, and cannot be zoomed or panned beyond its limits', () => {
-    const extent = extentOf(timeline)!;
-    const near = zoomed({ from: 100, to: 180 }, 2, 120, extent);
+    const extent = timelineExtentOf(timeline)!;
+    const near = zoomTimelineWindow({ from: 100, to: 180 }, 2, 120, extent);
     expect(near).toEqual({ from: 110, to: 150 });
-    const far = zoomed(near, 1e-6, 120, extent);
+    const far = zoomTimelineWindow(near, 1e-6, 120, extent);
     expect(far.to - far.from).toBeCloseTo(100);
-    const close = zoomed(near, 1e9, 120, extent);
+    const close = zoomTimelineWindow(near, 1e9, 120, extent);
     expect(close.to - close.from).toBeCloseTo(0.2);
-    expect(panned(near, 1e6, extent)).toEqual({ from: 160, to: 200 });
-    expect(panned(near, -1e6, extent)).toEqual({ from: 80, to: 120 });
+    expect(panTimelineWindow(near, 1e6, extent)).toEqual({ from: 160, to: 200 });
+    expect(panTimelineWindow(near, -1e6, extent)).toEqual({ from: 80, to: 120 });
   });
 });
 
 describe('a segment of a timeline', () => {
   test('is found by its rank, its kind (computation or communication) and a time in or near the segment', () => {
-    expect(pickAt(timeline, 0, 'alone', 105, 0)?.segment.kind).toBe('compute');
-    expect(pickAt(timeline, 0, 'together', 105, 0)).toBeNull();
-    expect(pickAt(timeline, 0, 'together', 109, 2)?.segment).toEqual({ kind: 'wait', start: 10, end: 15 });
-    expect(pickAt(timeline, 1, 'together', 135, 0)?.step.step).toBe(1);
-    expect(pickAt(timeline, 5, 'alone', 105, 9)).toBeNull();
+    expect(pickSegmentAt(timeline, 0, 'alone', 105, 0)?.segment.kind).toBe('compute');
+    expect(pickSegmentAt(timeline, 0, 'together', 105, 0)).toBeNull();
+    expect(pickSegmentAt(timeline, 0, 'together', 109, 2)?.segment).toEqual({ kind: 'wait', start: 10, end: 15 });
+    expect(pickSegmentAt(timeline, 1, 'together', 135, 0)?.step.step).toBe(1);
+    expect(pickSegmentAt(timeline, 5, 'alone', 105, 9)).toBeNull();
   });
 
   test('has a previous and a next segment, possibly in another step', () => {
-    const first = pickAt(timeline, 1, 'alone', 105, 0)!;
-    expect(neighbourOf(timeline, first, -1)).toBeNull();
-    const wait = neighbourOf(timeline, first, 1)!;
+    const first = pickSegmentAt(timeline, 1, 'alone', 105, 0)!;
+    expect(neighbourSegmentOf(timeline, first, -1)).toBeNull();
+    const wait = neighbourSegmentOf(timeline, first, 1)!;
     expect(wait.segment.kind).toBe('wait');
-    expect(neighbourOf(timeline, wait, 1)).toMatchObject({ step: { step: 1 }, segment: { kind: 'compute' } });
+    expect(neighbourSegmentOf(timeline, wait, 1)).toMatchObject({ step: { step: 1 }, segment: { kind: 'compute' } });
   });
 });
 
 test('totalsOf adds up the times of a step for each kind of segment', () => {
-  expect(totalsOf(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
+  expect(segmentTotalsMs(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
 });
 
 test('the distance between two ticks of the time axis is a round number', () => {
-  expect(tickOf(100, 10)).toBe(10);
-  expect(tickOf(130, 10)).toBe(20);
-  expect(tickOf(0.9, 3)).toBeCloseTo(0.5);
-  expect(tickOf(7, 1)).toBe(10);
+  expect(tickSpacingMs(100, 10)).toBe(10);
+  expect(tickSpacingMs(130, 10)).toBe(20);
+  expect(tickSpacingMs(0.9, 3)).toBeCloseTo(0.5);
+  expect(tickSpacingMs(7, 1)).toBe(10);
 });
 
 describe('the timeline of a pipeline', () => {
@@ -109,19 +109,22 @@ describe('the timeline of a pipeline', () => {
     { kind: 'backward', stage: 1, microBatch: 0, start: 10, end: 14 },
   ] as const;
   const ms = { total: 20, data: 0, compute: 8, readback: 0, communicate: 10, exposed: 10, update: 2 };
-  const step = laneOf({ step: 3, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt: 15 } });
-  const pipeline: Timeline = { rows: [{ rank: 0, name: 'ada', steps: [step] }], errorMs: 0 };
+  const step = stepLaneOf({ step: 3, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt: 15 } });
+  const pipeline: RanksTimeline = { rows: [{ rank: 0, name: 'ada', steps: [step] }], errorMs: 0 };
 
   test('has a legend with the activities that occur; the legend of other runs has no passes', () => {
-    expect(kindsOf(pipeline)).toEqual(['update', 'wait', 'exchange', 'forward', 'backward']);
-    expect(kindsOf(timeline)).not.toContain('forward');
-    expect(kindsOf(timeline)).toContain('reduce');
+    expect(segmentKindsOf(pipeline)).toEqual(['update', 'wait', 'exchange', 'forward', 'backward']);
+    expect(segmentKindsOf(timeline)).not.toContain('forward');
+    expect(segmentKindsOf(timeline)).toContain('reduce');
   });
 
   test('shows passes and waits over the whole height of a lane', () => {
     for (const half of ['alone', 'together'] as const) {
-      expect(pickAt(pipeline, 0, half, 5, 0)?.segment).toMatchObject({ kind: 'forward', pass: { microBatch: 0 } });
-      expect(pickAt(pipeline, 0, half, 9, 0)?.segment.kind).toBe('wait');
+      expect(pickSegmentAt(pipeline, 0, half, 5, 0)?.segment).toMatchObject({
+        kind: 'forward',
+        pass: { microBatch: 0 },
+      });
+      expect(pickSegmentAt(pipeline, 0, half, 9, 0)?.segment.kind).toBe('wait');
     }
   });
 

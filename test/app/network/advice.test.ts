@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest';
-import { adviceOn, serverRate } from '../../../src/app/network/advice.ts';
-import { ADVICE, type Advice, type NetworkReport, type PairReport } from '../../../src/protocol/networkCheck.ts';
+import { networkAdviceFor, serverRate } from '../../../src/app/network/advice.ts';
+import {
+  NETWORK_ADVICE,
+  type NetworkAdvice,
+  type NetworkReport,
+  type PairReport,
+} from '../../../src/protocol/networkCheck.ts';
 
 const running = { verdict: 'running' } as const;
 const untried = { verdict: 'not-tried', about: 'none' } as const;
@@ -35,7 +40,7 @@ const pair = (
 
 const here = { isSameBrowser: true };
 
-test.each<[Advice, readonly PairReport[], Partial<NetworkReport>?]>([
+test.each<[NetworkAdvice, readonly PairReport[], Partial<NetworkReport>?]>([
   ['wait', [], { socket: running }],
   ['wait', [], { stun: running }],
   ['wait', [pair(direct, running)]],
@@ -56,11 +61,11 @@ test.each<[Advice, readonly PairReport[], Partial<NetworkReport>?]>([
   ['none', [pair(noChannel, noLink), pair(direct, served)]],
   ['none', [pair(onlyServer, noLink)]],
 ])('%s is the advice for %j %j', (advice, pairs, changes) => {
-  expect(adviceOn(reportOf(pairs, changes))).toBe(advice);
+  expect(networkAdviceFor(reportOf(pairs, changes))).toBe(advice);
 });
 
 test('training works if every pair of devices has a link', () => {
-  const works = (Object.keys(ADVICE) as Advice[]).filter((advice) => ADVICE[advice] === true);
+  const works = (Object.keys(NETWORK_ADVICE) as NetworkAdvice[]).filter((advice) => NETWORK_ADVICE[advice] === true);
   expect(works).toEqual(['direct', 'relayed', 'mixed', 'isolated', 'only-server', 'one-browser']);
 });
 

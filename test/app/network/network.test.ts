@@ -1,13 +1,13 @@
 /** The rows of the page `#network`, in both languages. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { deviceName } from '../../../src/app/network/deviceName.ts';
-import { adviceText, rowsOf } from '../../../src/app/network/rows.ts';
-import { chooseLanguage } from '../../../src/app/locales/index.ts';
-import { ADVICE, type Advice, type NetworkReport } from '../../../src/protocol/networkCheck.ts';
+import { networkAdviceText, networkCheckRowsOf } from '../../../src/app/network/rows.ts';
+import { chooseUiLanguage } from '../../../src/app/locales/index.ts';
+import { NETWORK_ADVICE, type NetworkAdvice, type NetworkReport } from '../../../src/protocol/networkCheck.ts';
 
 beforeEach(() => vi.stubGlobal('document', { documentElement: {} }));
 afterEach(async () => {
-  await chooseLanguage('en');
+  await chooseUiLanguage('en');
   vi.unstubAllGlobals();
 });
 
@@ -34,7 +34,7 @@ const report: NetworkReport = {
 };
 
 test('each check has a row with its result, its speed and what it means', () => {
-  expect(rowsOf(report).map(({ name, result, note }) => [name, result, note.split('. ')[0]])).toEqual([
+  expect(networkCheckRowsOf(report).map(({ name, result, note }) => [name, result, note.split('. ')[0]])).toEqual([
     ['Page', 'works', 'Plain http: tabs cannot use WebGPU, and links through the server are not encrypted'],
     ['WebSocket to the server', 'works, round trip 3.2 ms', ''],
     ['Local addresses', 'works', 'The browser hides them behind names, which need multicast between devices.'],
@@ -49,11 +49,11 @@ test('each check has a row with its result, its speed and what it means', () => 
     ['Data channel to Chrome, Linux (same browser)', 'checking …', ''],
     ['Link through the server to Chrome, Linux (same browser)', 'fails', 'The server did not link the two devices'],
   ]);
-  expect(rowsOf(report).at(-1)!.note).toContain('(The server has no more links.)');
+  expect(networkCheckRowsOf(report).at(-1)!.note).toContain('(The server has no more links.)');
 });
 
 test('without another tab, neither link is tried', () => {
-  expect(rowsOf({ ...report, pairs: [] }).slice(-2)).toEqual(
+  expect(networkCheckRowsOf({ ...report, pairs: [] }).slice(-2)).toEqual(
     ['Data channel to another device', 'Link through the server to another device'].map((name) => ({
       name,
       verdict: 'not-tried',
@@ -66,9 +66,9 @@ test('without another tab, neither link is tried', () => {
 test.each(['en', 'zh'] as const)(
   'in %s, each advice is a sentence, and names the rate through the server',
   async (language) => {
-    await chooseLanguage(language);
-    const advice = Object.keys(ADVICE) as Advice[];
-    const texts = advice.map((one) => adviceText(one, report));
+    await chooseUiLanguage(language);
+    const advice = Object.keys(NETWORK_ADVICE) as NetworkAdvice[];
+    const texts = advice.map((one) => networkAdviceText(one, report));
     expect(new Set(texts).size).toBe(texts.length);
     expect(advice.filter((_, i) => texts[i]!.includes('12.4 MB/s'))).toEqual([
       'mixed',

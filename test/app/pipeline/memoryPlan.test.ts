@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest';
 import { tabMemoryOf } from '../../../src/app/browser/tabMemory.ts';
 import { fittingPipeline, plannedModel, plannedPipeline, wholeBytes } from '../../../src/app/pipeline/memoryPlan.ts';
 import { stagesByRank } from '../../../src/app/pipeline/shape.ts';
-import { DEFAULT_JOB, defaultsOf, parseJob, type JobSpec } from '../../../src/spec/job.ts';
+import { DEFAULT_JOB, jobDefaultsFor, parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { TAB_BYTES } from '../../../src/spec/pipeline.ts';
-import { withPreset } from '../../../src/app/state/jobForm.ts';
+import { withGptPreset } from '../../../src/app/state/jobForm.ts';
 
 const language = (preset: 'small' | 'gpt2', fields: Partial<JobSpec> = {}): JobSpec => ({
-  ...withPreset(defaultsOf('gpt', 'ddp'), preset),
+  ...withGptPreset(jobDefaultsFor('gpt', 'ddp'), preset),
   ...fields,
 });
 const dense = (units: number) => ({ class_name: 'Dense', config: { units } });

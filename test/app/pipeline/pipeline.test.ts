@@ -1,12 +1,12 @@
 /** The page's picture of pipelines: frames of the plan, places of ranks, measured idle time. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { frameAt, reelOf, timelineOf } from '../../../src/app/pipeline/frame.ts';
-import { idleOf } from '../../../src/app/pipeline/IdleShare.tsx';
+import { pipelineFrameAt, pipelineReelOf, reelTimelineOf } from '../../../src/app/pipeline/frame.ts';
+import { idleShareOfStep } from '../../../src/app/pipeline/IdleShare.tsx';
 import { layoutPipeline, pointOnWay } from '../../../src/app/pipeline/layout.ts';
-import { placeOf, planOf, stagesByRank, type PipelineShape } from '../../../src/app/pipeline/shape.ts';
-import { takesTime, timePlan } from '../../../src/parallel/pipeline/schedules.ts';
-import { laneOf } from '../../../src/telemetry/stepLane.ts';
+import { placeInReplica, pipelinePlanOf, stagesByRank, type PipelineShape } from '../../../src/app/pipeline/shape.ts';
+import { stageTakesTime, timePlan } from '../../../src/parallel/pipeline/schedules.ts';
+import { stepLaneOf } from '../../../src/telemetry/stepLane.ts';
 
 const shapes = fc.record({
   ranks: fc.integer({ min: 2, max: 10 }),
@@ -20,11 +20,11 @@ describe('a frame of the plan', () => {
   test('shows as many passes as the plan has in its tick, and values that travel between neighbours only', () => {
     fc.assert(
       fc.property(shapes, (shape) => {
-        const plan = planOf(shape);
-        const reel = reelOf(plan);
-        const all = plan.passes.flat().filter(({ stage }) => takesTime(plan, stage));
+        const plan = pipelinePlanOf(shape);
+        const reel = pipelineReelOf(plan);
+        const all = plan.passes.flat().filter(({ stage }) => stageTakesTime(plan, stage));
         for (let tick = 0; tick < plan.ticks; tick++) {
-          const { passes, values } = frameAt(reel, tick + 0.99);
+          const { passes, values } = pipelineFrameAt(reel, tick + 0.99);
           expect(passes.filter((pass) => pass !== null)).toHaveLength(all.filter((pass) => pass.tick === tick).length);
           for (const { kind, from, to } of values) {
             const step = kind === 'forward' ? 1 : shape.ranks - 1;
@@ -44,20 +44,20 @@ describe('a frame of the plan', () => {
   test('shows no more kept activations than the schedule allows, and none at the end', () => {
     fc.assert(
       fc.property(shapes, (shape) => {
-        const plan = planOf({ ...shape, ring: false });
-        const reel = reelOf(plan);
+        const plan = pipelinePlanOf({ ...shape, ring: false });
+        const reel = pipelineReelOf(plan);
         for (let tick = 0; tick < plan.ticks; tick++) {
-          for (const [rank, kept] of frameAt(reel, tick).kept.entries()) {
+          for (const [rank, kept] of pipelineFrameAt(reel, tick).kept.entries()) {
             const most = shape.schedule === 'gpipe' ? shape.microBatches : shape.ranks - rank;
             expect(kept).toBeGreaterThanOrEqual(0);
             expect(kept).toBeLessThanOrEqual(most);
           }
         }
-        const end = frameAt(reel, plan.ticks);
+        const end = pipelineFrameAt(reel, plan.ticks);
         expect(end).toMatchObject({ tick: plan.ticks, values: [] });
         expect(end.kept.every((kept) => kept === 0)).toBe(true);
         expect(end.passes.every((pass) => pass === null)).toBe(true);
-        expect(timelineOf(reel)).toMatchObject({ duration: plan.ticks });
+        expect(reelTimelineOf(reel)).toMatchObject({ duration: plan.ticks });
       }),
       { numRuns: 40 },
     );
@@ -98,8 +98,8 @@ describe('the picture of a pipeline', () => {
     expect(layout.rows.map((row) => row[0]!.replica)).toEqual([0, 1, 7]);
     expect(layout.rows[2]!.map(({ rank }) => rank)).toEqual([28, 29, 30, 31]);
     expect(layout.more).toBe(6);
-    expect(placeOf({ ranks: 4, replicas: 9 }, 30)).toBe(2);
-    expect(placeOf({ ranks: 4, replicas: 9 }, 36)).toBeNull();
+    expect(placeInReplica({ ranks: 4, replicas: 9 }, 30)).toBe(2);
+    expect(placeInReplica({ ranks: 4, replicas: 9 }, 36)).toBeNull();
   });
 
   test('shows activations above the marks, gradients below, and values that return to the first rank on an arc', () => {
@@ -130,14 +130,14 @@ test('stagesByRank gives each rank the layers of its stages; in a ring, rank 0 h
 
 test('the measured idle share equals that of the plan if the step runs as planned', () => {
   const shape: PipelineShape = { ranks: 4, replicas: 1, microBatches: 8, schedule: '1f1b', ring: false };
-  const plan = planOf(shape);
+  const plan = pipelinePlanOf(shape);
   const lanes = timePlan(plan, () => 5).map((passes) => {
     const total = 5 * plan.ticks + 2;
     const ms = { total, data: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 1 };
     const exchangedAt = passes.at(-1)!.end;
-    return [laneOf({ step: 6, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt } })];
+    return [stepLaneOf({ step: 6, startedAt: 0, ms, traces: [], pipeline: { passes, exchangedAt } })];
   });
-  expect(idleOf(shape, lanes)).toEqual({ step: 6, share: expect.closeTo(3 / 11, 10) });
-  expect(idleOf(shape, lanes.slice(0, 3))).toBeNull();
-  expect(idleOf(shape, [])).toBeNull();
+  expect(idleShareOfStep(shape, lanes)).toEqual({ step: 6, share: expect.closeTo(3 / 11, 10) });
+  expect(idleShareOfStep(shape, lanes.slice(0, 3))).toBeNull();
+  expect(idleShareOfStep(shape, [])).toBeNull();
 });

@@ -1,10 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cellsAfter, chunkName, frameAt, timelineOf } from '../../../src/app/ring/frameAt.ts';
-import { holderOf, moveOf, narrate, narratePicked, transferFromRank } from '../../../src/app/ring/narrate.ts';
+import { cellsAfter, chunkName, ringFrameAt, traceTimelineOf } from '../../../src/app/ring/frameAt.ts';
+import {
+  holderOfPickedChunk,
+  transferOfPickedChunk,
+  narrateFrame,
+  narratePickedChunk,
+  transferFromRank,
+} from '../../../src/app/ring/narrate.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
-import { allReduceSteps, ownStepsOf } from '../../../src/collectives/plans/planSteps.ts';
-import { ringStepCount, transfersAt } from '../../../src/collectives/plans/ringPlan.ts';
+import { allReduceSteps, planStepNumbersOfRank } from '../../../src/collectives/plans/planSteps.ts';
+import { ringStepCount, ringTransfersAt } from '../../../src/collectives/plans/ringPlan.ts';
 import { ALL_REDUCE_NAMES } from '../../../src/spec/algorithms.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 
@@ -30,17 +36,21 @@ const worlds = fc.integer({ min: 2, max: 17 });
 
 describe('timelineOf', () => {
   test('returns times relative to the start of the all-reduce', () => {
-    expect(timelineOf(TRACE, ring(3))).toEqual({ leaves: [1, 11, 21, 31], arrives: [10, 20, 30, 40], duration: 40 });
+    expect(traceTimelineOf(TRACE, ring(3))).toEqual({
+      leaves: [1, 11, 21, 31],
+      arrives: [10, 20, 30, 40],
+      duration: 40,
+    });
   });
 
   test('divides the time in which a rank waits evenly among the steps of the other ranks', () => {
     // With 6 ranks, rank 0 sends its tensor to rank 1 in the first step and waits until the last.
-    expect(ownStepsOf('halving-doubling', 6, 0)).toEqual([0, 5]);
+    expect(planStepNumbersOfRank('halving-doubling', 6, 0)).toEqual([0, 5]);
     const hops = [
       { planStep: 0, sentAt: 20, receivedAt: null },
       { planStep: 5, sentAt: null, receivedAt: 70 },
     ];
-    const { arrives, duration } = timelineOf(
+    const { arrives, duration } = traceTimelineOf(
       { ...TRACE, algorithm: 'halving-doubling', hops },
       allReduceSteps('halving-doubling', 6),
     );
@@ -49,7 +59,7 @@ describe('timelineOf', () => {
   });
 
   test('returns the average step time for steps after the last known time', () => {
-    const { arrives } = timelineOf({ ...TRACE, hops: TRACE.hops.slice(0, 2) }, ring(3));
+    const { arrives } = traceTimelineOf({ ...TRACE, hops: TRACE.hops.slice(0, 2) }, ring(3));
     expect(arrives).toEqual([10, 20, 30, 40]);
   });
 
@@ -62,7 +72,7 @@ describe('timelineOf', () => {
           sentAt: times[planStep]![0],
           receivedAt: times[planStep]![1],
         }));
-        const { leaves, arrives, duration } = timelineOf({ ...TRACE, startedAt: 0, hops }, ring(n));
+        const { leaves, arrives, duration } = traceTimelineOf({ ...TRACE, startedAt: 0, hops }, ring(n));
         let before = 0;
         arrives.forEach((arrive, i) => {
           expect(leaves[i]).toBeGreaterThanOrEqual(before);
@@ -78,35 +88,35 @@ describe('timelineOf', () => {
 
 describe('frameAt', () => {
   test('shows, during a ring step, exactly the chunks that the plan sends in this ring step', () => {
-    const frame = frameAt(TRACE, 3, 5.5);
+    const frame = ringFrameAt(TRACE, 3, 5.5);
     expect(frame.completed).toBe(0);
     expect(frame.phase).toBe('reduce-scatter');
     expect(frame.flights.map(({ from, to, first, count }) => ({ from, to, first, count }))).toEqual(
-      transfersAt(3, 0).map(({ from, to, chunk }) => ({ from, to, first: chunk, count: 1 })),
+      ringTransfersAt(3, 0).map(({ from, to, chunk }) => ({ from, to, first: chunk, count: 1 })),
     );
     for (const flight of frame.flights) expect(flight.progress).toBeCloseTo(0.5);
   });
 
   test('shows no moving chunk between two ring steps', () => {
-    expect(frameAt(TRACE, 3, 0.5).flights).toEqual([]);
-    expect(frameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
+    expect(ringFrameAt(TRACE, 3, 0.5).flights).toEqual([]);
+    expect(ringFrameAt(TRACE, 3, 10.5)).toMatchObject({ completed: 1, flights: [] });
   });
 
   test('returns the phase reduce-scatter for the first n - 1 ring steps, then all-gather, and done at the end', () => {
-    expect(frameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
-    expect(frameAt(TRACE, 3, 20).phase).toBe('all-gather');
-    expect(frameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });
-    expect(frameAt(TRACE, 3, 1e9).phase).toBe('done');
+    expect(ringFrameAt(TRACE, 3, 19.9).phase).toBe('reduce-scatter');
+    expect(ringFrameAt(TRACE, 3, 20).phase).toBe('all-gather');
+    expect(ringFrameAt(TRACE, 3, 40)).toMatchObject({ completed: 4, phase: 'done', flights: [] });
+    expect(ringFrameAt(TRACE, 3, 1e9).phase).toBe('done');
   });
 
   test('moves each chunk from its sender to the next rank, and the number of completed ring steps never decreases', () => {
     fc.assert(
       fc.property(worlds, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 20 }), (n, places) => {
         const trace = simulatedTrace(n, 'ring');
-        const { duration } = timelineOf(trace, ring(n));
+        const { duration } = traceTimelineOf(trace, ring(n));
         let completed = 0;
         for (const place of places.sort((a, b) => a - b)) {
-          const frame = frameAt(trace, n, place * duration);
+          const frame = ringFrameAt(trace, n, place * duration);
           expect(frame.completed).toBeGreaterThanOrEqual(completed);
           completed = frame.completed;
           for (const flight of frame.flights) {
@@ -177,16 +187,16 @@ describe('narrate', () => {
     // In ring step 1 of 3 ranks, rank 0 sends chunk B (0 - 1 - 1 = -2, which is 1 modulo 3), and
     // rank 2 sends chunk A to rank 0.
     for (const t of [15, 20.5]) {
-      expect(narrate(frameAt(TRACE, 3, t), 0).text).toBe(
+      expect(narrateFrame(ringFrameAt(TRACE, 3, t), 0).text).toBe(
         'Reduce-scatter: you send chunk B to rank 1 and add your numbers to chunk A from rank 2.',
       );
     }
   });
 
   test('describes the beginning and the end of the all-reduce', () => {
-    expect(narrate(frameAt(TRACE, 3, 0), 0).text).toContain('cut it into 3 chunks');
-    expect(narrate(frameAt(TRACE, 3, 40), 0).title).toBe('all equal');
-    expect(narrate(frameAt(TRACE, 3, 25), null)).toMatchObject({ title: 'all-gather 1/2' });
+    expect(narrateFrame(ringFrameAt(TRACE, 3, 0), 0).text).toContain('cut it into 3 chunks');
+    expect(narrateFrame(ringFrameAt(TRACE, 3, 40), 0).title).toBe('all equal');
+    expect(narrateFrame(ringFrameAt(TRACE, 3, 25), null)).toMatchObject({ title: 'all-gather 1/2' });
   });
 });
 
@@ -194,9 +204,11 @@ describe('the chunk that the user picked', () => {
   test('is shown at its sender until the chunk arrives, then at its receiver', () => {
     const travelling = { chunk: 0, rank: null, sender: null };
     // Chunk A is sent from rank 1 to rank 2, then to rank 0.
-    expect(moveOf(frameAt(TRACE, 3, 5), travelling)).toMatchObject({ from: 1, to: 2, first: 0 });
-    expect([0, 5, 10.5, 15, 20.5].map((t) => holderOf(frameAt(TRACE, 3, t), travelling))).toEqual([1, 1, 2, 2, 0]);
-    expect(transferFromRank(frameAt(TRACE, 3, 15), 2)!.first).toBe(0);
+    expect(transferOfPickedChunk(ringFrameAt(TRACE, 3, 5), travelling)).toMatchObject({ from: 1, to: 2, first: 0 });
+    expect([0, 5, 10.5, 15, 20.5].map((t) => holderOfPickedChunk(ringFrameAt(TRACE, 3, t), travelling))).toEqual([
+      1, 1, 2, 2, 0,
+    ]);
+    expect(transferFromRank(ringFrameAt(TRACE, 3, 15), 2)!.first).toBe(0);
   });
 
   test('is described with all terms of its sum', () => {
@@ -205,12 +217,12 @@ describe('the chunk that the user picked', () => {
       { t: 5, rank: null },
       { t: 10.5, rank: null },
       { t: 40, rank: 1 },
-    ].map(({ t, rank }) => narratePicked(frameAt(TRACE, 3, t), { chunk: 0, rank, sender: null }, numbers));
+    ].map(({ t, rank }) => narratePickedChunk(ringFrameAt(TRACE, 3, t), { chunk: 0, rank, sender: null }, numbers));
     expect(sentences[0]).toBe('Chunk A, on the way: the numbers of rank 1 only, 5.');
     expect(sentences[1]).toBe('Rank 2, chunk A: the partial sum of ranks 1 and 2, 5 + (−6) = −1.');
     expect(sentences[2]).toBe('Rank 1, chunk A: the finished sum of all 3 ranks, 5 + (−6) + 4 = 3.');
-    const crowd = frameAt(simulatedTrace(16, 'ring'), 16, 4 * 9);
-    expect(narratePicked(crowd, { chunk: 3, rank: 12, sender: null }, undefined)).toBe(
+    const crowd = ringFrameAt(simulatedTrace(16, 'ring'), 16, 4 * 9);
+    expect(narratePickedChunk(crowd, { chunk: 3, rank: 12, sender: null }, undefined)).toBe(
       'Rank 12, chunk D: the partial sum of 9 of 16 ranks, from rank 4 round the ring to rank 12.',
     );
   });

@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cellsAfter, frameAt } from '../../../src/app/ring/frameAt.ts';
-import { currentValues, extentOf, formatValue, sumsOf, valuesOf } from '../../../src/app/ring/numbers.ts';
+import { cellsAfter, ringFrameAt } from '../../../src/app/ring/frameAt.ts';
+import {
+  currentChunkValues,
+  rankVectorsExtentOf,
+  formatValue,
+  formatChunkSums,
+  chunkValuesOf,
+} from '../../../src/app/ring/numbers.ts';
 import { simulatedTrace } from '../../../src/app/ring/simulatedTrace.ts';
 import { allReduceSteps } from '../../../src/collectives/plans/planSteps.ts';
 import { ringStepCount } from '../../../src/collectives/plans/ringPlan.ts';
@@ -12,13 +18,16 @@ const NUMBERS = [[3], [5], [2], [7]].map(([own]) => [own!, 0, 0, 0]);
 describe('the numbers of a chunk', () => {
   test('are added in the order of the ring, starting with the first sender of the chunk', () => {
     // Rank 1 is the first sender of chunk A, and rank 0 has its sum at the end.
-    const done = frameAt(simulatedTrace(4, 'ring'), 4, Infinity);
-    expect(valuesOf(done.cells[2]![0]!, NUMBERS, 0)).toEqual({
+    const done = ringFrameAt(simulatedTrace(4, 'ring'), 4, Infinity);
+    expect(chunkValuesOf(done.cells[2]![0]!, NUMBERS, 0)).toEqual({
       ranks: [1, 2, 3, 0],
       elements: [{ terms: [5, 2, 7, 3], sums: [5, 7, 14, 17] }],
     });
-    const begun = frameAt(simulatedTrace(4, 'ring'), 4, 0);
-    expect(valuesOf(begun.cells[2]![0]!, NUMBERS, 0)).toEqual({ ranks: [2], elements: [{ terms: [2], sums: [2] }] });
+    const begun = ringFrameAt(simulatedTrace(4, 'ring'), 4, 0);
+    expect(chunkValuesOf(begun.cells[2]![0]!, NUMBERS, 0)).toEqual({
+      ranks: [2],
+      elements: [{ terms: [2], sums: [2] }],
+    });
   });
 
   test('are written as a sum with negative terms in brackets, and without rounding errors', () => {
@@ -27,13 +36,13 @@ describe('the numbers of a chunk', () => {
       [-5, 0.2],
       [2, 0],
     ].map((own) => [...own, 0]);
-    expect(sumsOf([0, 1, 2], numbers, 0)).toEqual(['3 + (−5) + 2 = 0']);
-    expect(sumsOf([0, 1], numbers, 1)).toEqual(['0.1 + 0.2 = 0.3']);
-    expect(sumsOf([1], numbers, 0)).toEqual(['−5']);
+    expect(formatChunkSums([0, 1, 2], numbers, 0)).toEqual(['3 + (−5) + 2 = 0']);
+    expect(formatChunkSums([0, 1], numbers, 1)).toEqual(['0.1 + 0.2 = 0.3']);
+    expect(formatChunkSums([1], numbers, 0)).toEqual(['−5']);
   });
 
   test('are an empty list for a chunk without numbers, because the vector has fewer numbers than ranks', () => {
-    expect(valuesOf([0, 1, 2], [[1], [2], [3]], 1).elements).toEqual([]);
+    expect(chunkValuesOf([0, 1, 2], [[1], [2], [3]], 1).elements).toEqual([]);
   });
 
   test('never exceed the largest value and the longest text that extentOf returns', () => {
@@ -46,10 +55,10 @@ describe('the numbers of a chunk', () => {
     fc.assert(
       fc.property(vectors, fc.nat(10), (numbers, steps) => {
         const n = numbers.length;
-        const { largest, letters } = extentOf(numbers);
+        const { largest, letters } = rankVectorsExtentOf(numbers);
         cellsAfter(allReduceSteps('ring', n), Math.min(steps, ringStepCount(n))).forEach((row) =>
           row.forEach((parts, chunk) => {
-            const values = currentValues(parts, numbers, chunk);
+            const values = currentChunkValues(parts, numbers, chunk);
             for (const value of values) expect(Math.abs(value)).toBeLessThanOrEqual(largest);
             expect(values.map(formatValue).join(', ').length).toBeLessThanOrEqual(letters);
           }),
@@ -65,9 +74,9 @@ describe('the numbers of a chunk', () => {
       await group.allReduce(values);
       return [...values];
     });
-    const done = frameAt(simulatedTrace(3, 'ring'), 3, Infinity);
+    const done = ringFrameAt(simulatedTrace(3, 'ring'), 3, Infinity);
     const shown = reduced.map((_, rank) =>
-      [0, 1, 2].flatMap((chunk) => currentValues(done.cells[rank]![chunk]!, numbers, chunk)),
+      [0, 1, 2].flatMap((chunk) => currentChunkValues(done.cells[rank]![chunk]!, numbers, chunk)),
     );
     expect(shown).toEqual(reduced);
   });

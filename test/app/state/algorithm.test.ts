@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
-  algorithmOptions,
+  algorithmNamesForForm,
   algorithmProblem,
   autoSaving,
   bucketBytesOf,
@@ -9,19 +9,19 @@ import {
   simulatedAlgorithm,
 } from '../../../src/app/state/algorithm.ts';
 import { autoAlgorithm } from '../../../src/collectives/plans/algorithms.ts';
-import { allReduceRounds, estimate, USUAL_COSTS } from '../../../src/collectives/plans/costModel.ts';
-import { Network, paddedVocabulary } from '../../../src/jobs/index.ts';
+import { allReduceRounds, estimateRoundsMs, USUAL_NETWORK_COSTS } from '../../../src/collectives/plans/costModel.ts';
+import { GptNetwork, paddedVocabulary } from '../../../src/jobs/index.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
-import { Algorithm } from '../../../src/protocol/frame.ts';
+import { AlgorithmCode } from '../../../src/protocol/frame.ts';
 import { createLayout } from '../../../src/parallel/flat/buckets.ts';
 import { ALGORITHM_NAMES } from '../../../src/spec/algorithms.ts';
-import { PRESETS } from '../../../src/spec/gpt.ts';
+import { GPT_PRESETS } from '../../../src/spec/gpt.ts';
 import { parseJob } from '../../../src/spec/job.ts';
-import { sizeOf } from '../../../src/util/shape.ts';
+import { elementCountOf } from '../../../src/util/shape.ts';
 
 test('a room opened on the page uses the ring by default, and the form offers every algorithm', () => {
   expect(DEFAULT_PAGE_JOB).toEqual(parseJob({ algorithm: 'ring' }));
-  expect(Object.keys(algorithmOptions())).toEqual([...ALGORITHM_NAMES]);
+  expect(Object.keys(algorithmNamesForForm())).toEqual([...ALGORITHM_NAMES]);
 });
 
 const problem = (fields: Partial<typeof DEFAULT_PAGE_JOB>, n: number) =>
@@ -49,8 +49,8 @@ test('a simulated run with an unknown algorithm uses the ring, and the error lis
 describe('the sentence about the time that auto saves', () => {
   test('comes from the cost model, for rooms with the ring and for rooms with auto', () => {
     const bytes = 4 * 50_890;
-    const [ringMs, autoMs] = [Algorithm.RING, Algorithm.TWO_LEVEL].map((one) =>
-      Math.round(estimate(allReduceRounds(one, 30, bytes), 30, USUAL_COSTS)),
+    const [ringMs, autoMs] = [AlgorithmCode.RING, AlgorithmCode.TWO_LEVEL].map((one) =>
+      Math.round(estimateRoundsMs(allReduceRounds(one, 30, bytes), 30, USUAL_NETWORK_COSTS)),
     );
     expect(ringMs).toBeGreaterThan(autoMs!);
     const sentence = autoSaving(DEFAULT_PAGE_JOB, 30);
@@ -68,11 +68,11 @@ describe('the sentence about the time that auto saves', () => {
   });
 
   test('adds up the times of all buckets', () => {
-    const job = parseJob({ job: 'gpt', gpt: { ...PRESETS.small.model, prompt: '' } });
+    const job = parseJob({ job: 'gpt', gpt: { ...GPT_PRESETS.small.model, prompt: '' } });
     const buckets = bucketBytesOf(job)!;
     expect(buckets.length).toBeGreaterThan(4);
     const ringMs = buckets.reduce(
-      (sum, bytes) => sum + estimate(allReduceRounds(Algorithm.RING, 30, bytes), 30, USUAL_COSTS),
+      (sum, bytes) => sum + estimateRoundsMs(allReduceRounds(AlgorithmCode.RING, 30, bytes), 30, USUAL_NETWORK_COSTS),
       0,
     );
     // In one bucket, the gradient would travel on the ring.
@@ -85,7 +85,7 @@ describe('the sentence about the time that auto saves', () => {
 
 /** Returns the bytes of the buckets of parameters with these shapes. */
 const bytesOf = (shapes: readonly (readonly number[])[]) =>
-  createLayout(shapes.map(sizeOf)).buckets.map(({ start, end }) => 4 * (end - start));
+  createLayout(shapes.map(elementCountOf)).buckets.map(({ start, end }) => 4 * (end - start));
 
 describe('the buckets that the lobby expects', () => {
   test.each([{}, { hidden: 128 }, { model: 'cnn' }])('are those of the model that the job trains: %o', (fields) => {
@@ -96,8 +96,8 @@ describe('the buckets that the lobby expects', () => {
   });
 
   test('are those of the language model', () => {
-    const { model } = PRESETS.tiny;
-    const network = new Network({ ...model, vocabulary: paddedVocabulary(65) }, 1);
+    const { model } = GPT_PRESETS.tiny;
+    const network = new GptNetwork({ ...model, vocabulary: paddedVocabulary(65) }, 1);
     expect(bucketBytesOf(parseJob({ job: 'gpt', gpt: { ...model, prompt: '' } }))).toEqual(
       bytesOf(network.variables.map(({ shape }) => shape)),
     );

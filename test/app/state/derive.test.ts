@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import {
-  agreement,
+  stateAgreementOf,
   edgeRates,
   endsByTimeOnly,
   goneRanks,
-  isEndedEarly,
+  isRunEndedEarly,
   losesByLeaving,
-  neighbours,
+  ringNeighboursOf,
   samplesPerSecond,
-  communication,
+  communicationShares,
   theoreticalBytes,
   timeLeft,
 } from '../../../src/app/state/derive.ts';
@@ -57,8 +57,8 @@ describe('the statistics of a run', () => {
   });
 
   test('have the share of communication in the step time, and the part of communication that computation hides', () => {
-    expect(communication(run)).toEqual({ share: 0.25, overlapped: 0.6 });
-    expect(communication(fold(GENERATION).run!)).toBeNull();
+    expect(communicationShares(run)).toEqual({ share: 0.25, overlapped: 0.6 });
+    expect(communicationShares(fold(GENERATION).run!)).toBeNull();
   });
 
   test('have the rate of an edge: its bytes divided by the time of communication', () => {
@@ -74,16 +74,16 @@ describe('the statistics of a run', () => {
 
 describe('the agreement of state hashes', () => {
   test('is unknown before the first comparison; afterwards it names the ranks that differ', () => {
-    expect(agreement(null)).toEqual({ kind: 'unknown' });
-    expect(agreement({ step: 1, hashes: ['a', 'a'], agree: true })).toEqual({ kind: 'agree' });
-    expect(agreement({ step: 1, hashes: ['a', 'b'], agree: false })).toEqual({ kind: 'differ', ranks: [1] });
+    expect(stateAgreementOf(null)).toEqual({ kind: 'unknown' });
+    expect(stateAgreementOf({ step: 1, hashes: ['a', 'a'], agree: true })).toEqual({ kind: 'agree' });
+    expect(stateAgreementOf({ step: 1, hashes: ['a', 'b'], agree: false })).toEqual({ kind: 'differ', ranks: [1] });
   });
 });
 
 test('the neighbours of a rank are the ranks on both sides in the ring', () => {
-  expect(neighbours(0, 4)).toEqual([1, 3]);
-  expect(neighbours(1, 2)).toEqual([0]);
-  expect(neighbours(0, 1)).toEqual([]);
+  expect(ringNeighboursOf(0, 4)).toEqual([1, 3]);
+  expect(ringNeighboursOf(1, 2)).toEqual([0]);
+  expect(ringNeighboursOf(0, 1)).toEqual([]);
 });
 
 test('a rank counts as gone if its member is not in the room and the run is not over', () => {
@@ -95,9 +95,9 @@ test('a rank counts as gone if its member is not in the room and the run is not 
 const failed = (name: string): EngineEvent => ({ type: 'failed', name, message: 'Why.', fatal: false });
 
 test('a run that the host stopped has ended early; a run that failed for another reason has not', () => {
-  expect(isEndedEarly(fold(GENERATION, failed('RunOverError')))).toBe(true);
-  expect(isEndedEarly(fold(GENERATION, failed('DeviceError')))).toBe(false);
-  expect(isEndedEarly(fold(room({}), failed('RunOverError')))).toBe(false);
+  expect(isRunEndedEarly(fold(GENERATION, failed('RunOverError')))).toBe(true);
+  expect(isRunEndedEarly(fold(GENERATION, failed('DeviceError')))).toBe(false);
+  expect(isRunEndedEarly(fold(room({}), failed('RunOverError')))).toBe(false);
 });
 
 test('in a room, losesByLeaving is true during a run or if there are other members; it is false for a spectator', () => {

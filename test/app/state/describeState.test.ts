@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { isTraining, ownRank } from '../../../src/app/state/derive.ts';
+import { isRoomTraining, ownRank } from '../../../src/app/state/derive.ts';
 import { describeState } from '../../../src/app/state/describeState.ts';
-import type { Lobby } from '../../../src/app/state/room.ts';
+import type { LobbyState } from '../../../src/app/state/room.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { member, RESULT, stepEvent } from '../events.ts';
 import { fold, GENERATION, GRACE, MEMBERS, room, state } from './roomOfFour.ts';
@@ -53,7 +53,7 @@ describe('the state in words', () => {
   test('names the reason why a newcomer waits while others train', () => {
     const newcomer = [GRACE, state('WAITING')];
     const warm: EngineEvent = { type: 'warmup', stage: 'generating', message: 'Generating digits' };
-    const unready: Partial<Lobby> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
+    const unready: Partial<LobbyState> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
     expect(textAfter(...newcomer, room(unready))).toBe('waiting to get ready');
     expect(textAfter(...newcomer, room(unready), warm)).toBe('warming up: generating digits');
     // A tab that was ready before is still ready.
@@ -99,9 +99,9 @@ describe('the state in words', () => {
     expect(textAfter(...inRun, room({ spectators, phase: 'RUNNING' }))).toBe('watching');
     expect(textAfter(...inRun, room({ spectators, phase: 'PAUSED', isPausedByHost: true }))).toBe('paused by the host');
     const view = fold(...inRun, room({ spectators, phase: 'RUNNING' }));
-    expect([ownRank(view, view.run!), isTraining(view)]).toEqual([null, true]);
+    expect([ownRank(view, view.run!), isRoomTraining(view)]).toEqual([null, true]);
     const trainer = fold(GRACE, GENERATION, state('WAITING'), room({ spectators, phase: 'RUNNING' }));
-    expect([ownRank(trainer, trainer.run!), isTraining(trainer)]).toEqual([0, false]);
+    expect([ownRank(trainer, trainer.run!), isRoomTraining(trainer)]).toEqual([0, false]);
   });
 
   test('is "stopped" after a failure of the run, and "finished" after its result', () => {

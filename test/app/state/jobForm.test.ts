@@ -2,22 +2,22 @@ import { describe, expect, test } from 'vitest';
 import {
   describeJob,
   hasSameCosts,
-  presetOf,
+  gptPresetOf,
   withJob,
   withMethod,
   withOptimizer,
-  withPreset,
+  withGptPreset,
   withRate,
   withMeasure,
   withSource,
   withStages,
   withStrategy,
 } from '../../../src/app/state/jobForm.ts';
-import { PRESET_NAMES } from '../../../src/spec/gpt.ts';
-import { METHOD_NAMES } from '../../../src/spec/methods.ts';
+import { GPT_PRESET_NAMES } from '../../../src/spec/gpt.ts';
+import { LEARNING_METHOD_NAMES } from '../../../src/spec/methods.ts';
 import {
   acceptsData,
-  checkJob,
+  parseJobOrProblem,
   DEFAULT_JOB,
   parseJob,
   STRATEGIES,
@@ -44,28 +44,28 @@ test('tabs of one browser are linked by message ports, except in a lesson, which
 });
 
 describe('a method that a run has compared', () => {
-  test.each(METHOD_NAMES)('%s makes a valid job for which the measured costs stay valid', (method) => {
+  test.each(LEARNING_METHOD_NAMES)('%s makes a valid job for which the measured costs stay valid', (method) => {
     for (const job of [parseJob({ measure: 'methods' }), parseJob({ job: 'gpt', measure: 'methods' })]) {
       const chosen = withMethod(job, method);
-      expect(checkJob(chosen)).toEqual({ job: chosen });
+      expect(parseJobOrProblem(chosen)).toEqual({ job: chosen });
       expect(chosen.measure).toBeNull();
       expect(hasSameCosts(job, chosen)).toBe(true);
       expect(hasSameCosts(job, { ...chosen, batchSize: 7 })).toBe(false);
     }
   });
 
-  test.each(METHOD_NAMES)('%s makes a valid job from any job that the host has set', (method) => {
+  test.each(LEARNING_METHOD_NAMES)('%s makes a valid job from any job that the host has set', (method) => {
     for (const fields of [
       { measure: 'methods', algorithm: 'doubling' },
       { strategy: 'pipeline', recompute: true },
       { shardOptimizer: true },
       { measure: 'learning-rate' },
     ]) {
-      expect(checkJob(withMethod(parseJob(fields), method))).toHaveProperty('job');
+      expect(parseJobOrProblem(withMethod(parseJob(fields), method))).toHaveProperty('job');
     }
   });
 
-  test.each(METHOD_NAMES)('%s keeps the schedule that the host has chosen', (method) => {
+  test.each(LEARNING_METHOD_NAMES)('%s keeps the schedule that the host has chosen', (method) => {
     const job = parseJob({ measure: 'methods', schedule: 'cosine', maxSteps: 77 });
     expect(withMethod(job, method)).toMatchObject({ schedule: 'cosine', maxSteps: 77 });
   });
@@ -155,7 +155,7 @@ describe('a change of the job name', () => {
   test.each(['mnist', 'images', 'table', 'gpt'] as const)('to %s offers exactly the valid kinds of data', (name) => {
     for (const kind of ['built-in', 'files', 'url', 'shared', 'federated'] as const) {
       const job = withSource(withJob(DEFAULT_JOB, name, null), kind, '/data/');
-      expect(acceptsData(job, kind), kind).toBe(!('problem' in checkJob(job)));
+      expect(acceptsData(job, kind), kind).toBe(!('problem' in parseJobOrProblem(job)));
     }
   });
 
@@ -164,12 +164,15 @@ describe('a change of the job name', () => {
     expect(withJob(set, 'gpt', null)).toEqual(parseJob({ job: 'gpt', epochs: 3, seed: 7 }));
   });
 
-  test.each(PRESET_NAMES)('to gpt allows the size %s, which is recognized until one of its numbers changes', (name) => {
-    const job = withPreset(parseJob({ job: 'gpt' }), name);
-    expect(parseJob(job)).toEqual(job);
-    expect(presetOf(job)).toBe(name);
-    expect(presetOf({ gpt: { ...job.gpt, layers: 9 } })).toBeNull();
-  });
+  test.each(GPT_PRESET_NAMES)(
+    'to gpt allows the size %s, which is recognized until one of its numbers changes',
+    (name) => {
+      const job = withGptPreset(parseJob({ job: 'gpt' }), name);
+      expect(parseJob(job)).toEqual(job);
+      expect(gptPresetOf(job)).toBe(name);
+      expect(gptPresetOf({ gpt: { ...job.gpt, layers: 9 } })).toBeNull();
+    },
+  );
 });
 
 describe('a job in words', () => {
@@ -240,9 +243,9 @@ describe('the form for a pipeline', () => {
     const planned = { ...DEFAULT_JOB, strategy: 'diloco', optimizer: 'adamw', syncEvery: 8, seed: 5 } as const;
     const divided = withStages({ ...planned, codec: 'fp32' }, 4);
     expect(divided).toMatchObject({ strategy: 'pipeline', stages: 4, syncEvery: null, seed: 5 });
-    expect(checkJob({ ...divided })).toHaveProperty('job');
+    expect(parseJobOrProblem({ ...divided })).toHaveProperty('job');
     const tested = withMeasure({ ...DEFAULT_JOB, codec: 'int8', precision: 'mixed' }, 'learning-rate');
-    expect(checkJob({ ...withStages(tested, 2) })).toHaveProperty('job');
+    expect(parseJobOrProblem({ ...withStages(tested, 2) })).toHaveProperty('job');
     expect(withStages({ ...DEFAULT_JOB, codec: 'fp16' }, 2).codec).toBe('fp16');
   });
 
@@ -255,10 +258,10 @@ describe('the form for a pipeline', () => {
 
   test('chooses a pipeline for a size that needs one, and leaves it for a smaller size', () => {
     const gpt = parseJob({ job: 'gpt', strategy: 'diloco' });
-    const large = withPreset(gpt, 'gpt2');
+    const large = withGptPreset(gpt, 'gpt2');
     expect(large).toMatchObject({ strategy: 'pipeline', stages: 4, recompute: true });
-    expect(checkJob(large)).toHaveProperty('job');
-    expect(withPreset(large, 'small')).toMatchObject({ strategy: 'ddp', stages: 1, recompute: false });
-    expect(withPreset(gpt, 'small').strategy).toBe('diloco');
+    expect(parseJobOrProblem(large)).toHaveProperty('job');
+    expect(withGptPreset(large, 'small')).toMatchObject({ strategy: 'ddp', stages: 1, recompute: false });
+    expect(withGptPreset(gpt, 'small').strategy).toBe('diloco');
   });
 });

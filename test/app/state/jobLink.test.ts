@@ -3,7 +3,7 @@ import path from 'node:path';
 import { deflateSync, strToU8 } from 'fflate';
 import { expect, test } from 'vitest';
 import { DEFAULT_PAGE_JOB, PAGE_JOB } from '../../../src/app/state/algorithm.ts';
-import { fitsLink, jobOfLink, linkOfJob } from '../../../src/app/state/jobLink.ts';
+import { fitsJobLink, parseJobLink, jobLinkSettings } from '../../../src/app/state/jobLink.ts';
 import { withQuery } from '../../../src/app/state/route.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { mixSeed } from '../../../src/util/rng.ts';
@@ -50,21 +50,21 @@ test.each([
   },
 ])('a link to a job gives the same job: %o', (fields) => {
   const job = parseJob(fields);
-  expect(jobOfLink(queryOf(withQuery('#new', linkOfJob(job))))).toEqual({ job, problem: null, unknown: [] });
+  expect(parseJobLink(queryOf(withQuery('#new', jobLinkSettings(job))))).toEqual({ job, problem: null, unknown: [] });
 });
 
 test('a link to the default job has no job settings, even if the address had settings of a different job', () => {
-  expect(withQuery('#new', linkOfJob(DEFAULT_PAGE_JOB))).toBe('#new');
-  expect(withQuery('#new?seed=7&job=mnist&lang=zh', linkOfJob(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
+  expect(withQuery('#new', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new');
+  expect(withQuery('#new?seed=7&job=mnist&lang=zh', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
 });
 
 test('a link without an algorithm gives the ring, the default of rooms that are opened on the page', () => {
-  expect(jobOfLink(new URLSearchParams('seed=7')).job).toMatchObject({ algorithm: 'ring', seed: 7 });
-  expect(withQuery('#new', linkOfJob(DEFAULT_JOB))).toBe('#new?algorithm=auto');
+  expect(parseJobLink(new URLSearchParams('seed=7')).job).toMatchObject({ algorithm: 'ring', seed: 7 });
+  expect(withQuery('#new', jobLinkSettings(DEFAULT_JOB))).toBe('#new?algorithm=auto');
 });
 
 test('a link with an algorithm that does not support its codec gives the default job and the reason', () => {
-  const { job, problem } = jobOfLink(new URLSearchParams('algorithm=doubling&codec=int8'));
+  const { job, problem } = parseJobLink(new URLSearchParams('algorithm=doubling&codec=int8'));
   expect(job).toEqual(DEFAULT_PAGE_JOB);
   expect(problem).toMatch(/doubling supports only the codecs fp32 and powersgd/);
 });
@@ -81,13 +81,13 @@ test.each([
   'algorithm=star',
   'errorFeedback=1',
 ])('a link with an invalid setting gives the default job and an error: %s', (query) => {
-  const { job, problem } = jobOfLink(new URLSearchParams(query));
+  const { job, problem } = parseJobLink(new URLSearchParams(query));
   expect(job).toEqual(DEFAULT_PAGE_JOB);
   expect(problem).toMatch(new RegExp(`^The job is not valid: ${query.split('=')[0]}: `));
 });
 
 test('a link names the settings that no part of the page reads', () => {
-  const { job, unknown } = jobOfLink(new URLSearchParams('seed=7&batch=8&lang=zh&auto&batch=9&learningrate=1'));
+  const { job, unknown } = parseJobLink(new URLSearchParams('seed=7&batch=8&lang=zh&auto&batch=9&learningrate=1'));
   expect(unknown).toEqual(['batch', 'learningrate']);
   expect(job).toMatchObject({ seed: 7, batchSize: DEFAULT_PAGE_JOB.batchSize });
 });
@@ -97,7 +97,7 @@ test('layers in a link are rejected if they would be far larger when unpacked th
     const bytes = deflateSync(strToU8(JSON.stringify(OWN) + ' '.repeat(spaces)));
     return `layers:${Buffer.from(bytes).toString('base64url')}`;
   });
-  const problems = [usual!, bomb!].map((model) => jobOfLink(new URLSearchParams({ model })).problem);
+  const problems = [usual!, bomb!].map((model) => parseJobLink(new URLSearchParams({ model })).problem);
   expect(problems).toEqual([null, expect.stringContaining('model')]);
 });
 
@@ -108,9 +108,9 @@ test('a model with many layers is too large for a link', () => {
   }));
   const [first, last] = OWN.config.layers;
   const job = parseJob({ ...PAGE_JOB, model: { ...OWN, config: { layers: [first, ...middle, last] } } });
-  expect(fitsLink(job)).toBe(false);
-  expect(withQuery('#new', linkOfJob(job))).toBe('#new');
-  expect(fitsLink(parseJob({ model: OWN }))).toBe(true);
+  expect(fitsJobLink(job)).toBe(false);
+  expect(withQuery('#new', jobLinkSettings(job))).toBe('#new');
+  expect(fitsJobLink(parseJob({ model: OWN }))).toBe(true);
 });
 
 test('links in sources and documents name only settings that a link has', () => {
@@ -124,5 +124,5 @@ test('links in sources and documents name only settings that a link has', () => 
       [...readFileSync(path.join(root, file), 'utf8').matchAll(/#new\?[\w=&]+/g)].map(([link]) => link),
     );
   expect(links).toContain('#new?job=lesson');
-  expect(links.filter((link) => jobOfLink(queryOf(link)).unknown.length > 0)).toEqual([]);
+  expect(links.filter((link) => parseJobLink(queryOf(link)).unknown.length > 0)).toEqual([]);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { missingToStart } from '../../../src/app/state/derive.ts';
 import { runFromOutside, serverNote, startNote, startObstacle } from '../../../src/app/state/lobbyNotes.ts';
-import type { Lobby } from '../../../src/app/state/room.ts';
+import type { LobbyState } from '../../../src/app/state/room.ts';
 import type { RankState } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { member } from '../events.ts';
@@ -74,7 +74,7 @@ describe('the start of a run', () => {
 });
 
 describe('the lobby of a room with a run', () => {
-  test.each<[Partial<Lobby>, RankState, string]>([
+  test.each<[Partial<LobbyState>, RankState, string]>([
     [{ nodes: null }, 'WAITING', 'This room is training. You can join its next run.'],
     [{}, 'LINKING', 'Connecting. This tab will train in a moment.'],
     [{ phase: 'PAUSED', waitingFor: 1 }, 'WAITING', 'The run is paused. It resumes when 1 more tab can take part.'],
@@ -99,7 +99,7 @@ describe('the lobby of a room with a run', () => {
     expect(runFromOutside(view, view.lobby!)).toBe(sentence);
   });
 
-  test.each<[Lobby['phase'], string]>([
+  test.each<[LobbyState['phase'], string]>([
     ['SYNCING', 'This room is getting ready to train. You will see the run in a moment.'],
     ['RUNNING', 'This room is training. You will see the run in a moment.'],
     ['PAUSED', 'The run of this room is paused. You will see the run in a moment.'],
@@ -110,7 +110,7 @@ describe('the lobby of a room with a run', () => {
   });
 });
 
-const served = (pairs: number, change: Partial<Lobby> = {}, areAll = false): string | null =>
+const served = (pairs: number, change: Partial<LobbyState> = {}, areAll = false): string | null =>
   serverNote(lobby({ served: { pairs, areAll, bytesPerSecond: 1e6 }, ...change }));
 
 describe('the note about links through the server', () => {

@@ -1,17 +1,22 @@
 import { beforeEach, expect, test, vi } from 'vitest';
-import { expectModelFile, clearModelFile, modelExport, setModelFile } from '../../../src/app/state/modelExport.ts';
+import {
+  expectModelFile,
+  cancelModelExport,
+  modelExportState,
+  receiveModelFile,
+} from '../../../src/app/state/modelExport.ts';
 
 vi.mock('../../../src/util/download.ts', () => ({ downloadFile: () => {} }));
 
-beforeEach(() => clearModelFile());
+beforeEach(() => cancelModelExport());
 
 /** Passes on the engine's answer to an export: a model after this number of steps. */
 const answer = (id: number, step: number) =>
-  setModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, content: new Blob() } });
+  receiveModelFile({ type: 'exported', id, problem: null, file: { name: 'model', step, content: new Blob() } });
 
 test('after an export of the best model, the page knows the step of this model', () => {
   answer(expectModelFile('safetensors', 'best'), 40);
-  expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: 40 });
+  expect(modelExportState.value).toEqual({ format: null, problem: null, bestStep: 40 });
 });
 
 test.each([
@@ -21,12 +26,12 @@ test.each([
   'after an export as %s of the %s model, the step of the best model is unknown to the page',
   (format, which) => {
     answer(expectModelFile(format, which), 40);
-    expect(modelExport.value).toEqual({ format: null, problem: null, bestStep: null });
+    expect(modelExportState.value).toEqual({ format: null, problem: null, bestStep: null });
   },
 );
 
 test('a request for a model file clears the state of the previous request', () => {
   answer(expectModelFile('tfjs', 'best'), 40);
   expectModelFile('tfjs', 'last');
-  expect(modelExport.value).toEqual({ format: 'tfjs', problem: null, bestStep: null });
+  expect(modelExportState.value).toEqual({ format: 'tfjs', problem: null, bestStep: null });
 });

@@ -1,40 +1,40 @@
 import { describe, expect, test } from 'vitest';
-import { hiddenParts, parseRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
+import { hiddenPartsFromQuery, parsePageRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
 
 describe('parseRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('returns the home page for "%s"', (hash) => {
-    expect(parseRoute(hash)).toMatchObject({ page: 'home', room: null, wrongCode: null });
+    expect(parsePageRoute(hash)).toMatchObject({ page: 'home', room: null, wrongCode: null });
   });
 
   test.each(['#K7F3QX', '#k7f-3qx', '#/K7F-3QX', '#K7F%203QX'])('returns the room K7F3QX for %s', (hash) => {
-    expect(parseRoute(hash)).toMatchObject({ page: 'join', room: 'K7F3QX', auto: false, name: null });
+    expect(parsePageRoute(hash)).toMatchObject({ page: 'join', room: 'K7F3QX', auto: false, name: null });
   });
 
   test('reads a name and the flag to join automatically', () => {
-    expect(parseRoute('#K7F3QX?name=Ada%20Lovelace&auto')).toMatchObject({ name: 'Ada Lovelace', auto: true });
-    expect(parseRoute('#K7F3QX?name=%20')).toMatchObject({ name: null, auto: false });
-    expect(parseRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
+    expect(parsePageRoute('#K7F3QX?name=Ada%20Lovelace&auto')).toMatchObject({ name: 'Ada Lovelace', auto: true });
+    expect(parsePageRoute('#K7F3QX?name=%20')).toMatchObject({ name: null, auto: false });
+    expect(parsePageRoute(`#K7F3QX?name=${'x'.repeat(99)}`).name).toHaveLength(40);
   });
 
   test('reads a rank, and returns NaN for an invalid rank', () => {
-    expect(parseRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
-    expect(parseRoute('#K7F3QX?auto').rank).toBeNull();
-    for (const text of ['', 'two', '-1', '1.5']) expect(parseRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
+    expect(parsePageRoute('#K7F3QX?auto&rank=2').rank).toBe(2);
+    expect(parsePageRoute('#K7F3QX?auto').rank).toBeNull();
+    for (const text of ['', 'two', '-1', '1.5']) expect(parsePageRoute(`#K7F3QX?rank=${text}`).rank).toBeNaN();
   });
 
   test('reads which GPU kernels the tab uses, and returns `own` for an unknown name', () => {
-    expect(parseRoute('#K7F3QX?auto&kernels=stock').kernels).toBe('stock');
-    expect(['#K7F3QX', '#K7F3QX?kernels=fast'].map((hash) => parseRoute(hash).kernels)).toEqual(['own', 'own']);
+    expect(parsePageRoute('#K7F3QX?auto&kernels=stock').kernels).toBe('stock');
+    expect(['#K7F3QX', '#K7F3QX?kernels=fast'].map((hash) => parsePageRoute(hash).kernels)).toEqual(['own', 'own']);
   });
 
   test('returns the home page for an invalid room code, and keeps the code as it was typed', () => {
-    expect(parseRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
-    expect(parseRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
+    expect(parsePageRoute('#K7F30X')).toMatchObject({ page: 'home', wrongCode: 'K7F30X' });
+    expect(parsePageRoute('#%E0%A4%A')).toMatchObject({ page: 'home', wrongCode: '%E0%A4%A' });
   });
 
   test.each(['new', 'lesson', 'pipeline', 'recording', 'simulated'])('recognizes the page %s', (page) => {
-    expect(parseRoute(`#${page}`)).toMatchObject({ page, room: null, wrongCode: null });
-    expect(parseRoute(`#${page}?lang=zh`)).toMatchObject({ page });
+    expect(parsePageRoute(`#${page}`)).toMatchObject({ page, room: null, wrongCode: null });
+    expect(parsePageRoute(`#${page}?lang=zh`)).toMatchObject({ page });
   });
 });
 
@@ -48,9 +48,9 @@ test('the link of a room contains the settings of the page for guests', () => {
   const page = { origin: 'https://peergrad.example', pathname: '/' };
   const link = roomLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
   expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
-  const { room, query } = parseRoute(new URL(link).hash);
-  expect([room, ...hiddenParts(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
-  expect(hiddenParts(new URLSearchParams('hide=walls'))).toEqual(new Set());
+  const { room, query } = parsePageRoute(new URL(link).hash);
+  expect([room, ...hiddenPartsFromQuery(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
+  expect(hiddenPartsFromQuery(new URLSearchParams('hide=walls'))).toEqual(new Set());
 });
 
 test('withQuery adds settings after the name of the page, and removes settings that are null', () => {
@@ -58,5 +58,5 @@ test('withQuery adds settings after the name of the page, and removes settings t
   expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
   expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');
   expect(withQuery('', { lang: 'zh' })).toBe('#?lang=zh');
-  expect(parseRoute('#lesson?n=4').query.get('n')).toBe('4');
+  expect(parsePageRoute('#lesson?n=4').query.get('n')).toBe('4');
 });

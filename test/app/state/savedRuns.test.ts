@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { runsOf } from '../../../src/app/state/savedRuns.ts';
+import { groupCheckpointsByRun } from '../../../src/app/state/savedRuns.ts';
 import type { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 
@@ -22,5 +22,5 @@ function meta(id: string, room: string, seed = 1): CheckpointMeta {
 
 test('checkpoints of the same room and job are listed as one run, the latest checkpoint first', () => {
   const list = [meta('a2', 'AAAAAA'), meta('b1', 'BBBBBB'), meta('a1', 'AAAAAA'), meta('other', 'AAAAAA', 2)];
-  expect(runsOf(list).map((run) => run.map(({ id }) => id))).toEqual([['a2', 'a1'], ['b1'], ['other']]);
+  expect(groupCheckpointsByRun(list).map((run) => run.map(({ id }) => id))).toEqual([['a2', 'a1'], ['b1'], ['other']]);
 });

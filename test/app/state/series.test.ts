@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { append, emptySeries, smooth, truncate, type Series } from '../../../src/app/state/series.ts';
+import {
+  appendToCurve,
+  emptyCurveSeries,
+  smoothCurve,
+  truncateCurve,
+  type CurveSeries,
+} from '../../../src/app/state/series.ts';
 
-function grow(count: number, max: number): Series {
-  let series = emptySeries;
-  for (let step = 0; step < count; step++) series = append(series, { step, at: step * 10, value: step }, max);
+function grow(count: number, max: number): CurveSeries {
+  let series = emptyCurveSeries;
+  for (let step = 0; step < count; step++) series = appendToCurve(series, { step, at: step * 10, value: step }, max);
   return series;
 }
 
@@ -21,7 +27,7 @@ describe('append', () => {
   });
 
   test('replaces the sample of a repeated step, and removes the samples of later steps', () => {
-    const series = append(grow(10, 64), { step: 4, at: 1, value: 40 }, 64);
+    const series = appendToCurve(grow(10, 64), { step: 4, at: 1, value: 40 }, 64);
     expect(series.points.map((point) => point.step)).toEqual([0, 1, 2, 3, 4]);
     expect(series.points.at(-1)!.value).toBe(40);
   });
@@ -29,22 +35,22 @@ describe('append', () => {
 
 test('truncate removes exactly the samples from the given step on', () => {
   const series = grow(10, 64);
-  expect(truncate(series, 10)).toBe(series);
-  expect(truncate(series, 3).points).toHaveLength(3);
+  expect(truncateCurve(series, 10)).toBe(series);
+  expect(truncateCurve(series, 3).points).toHaveLength(3);
 });
 
 describe('smooth', () => {
   test('does not change values if the weight is 0 or all values are equal', () => {
-    expect(smooth([1, 5, 2], 0)).toEqual([1, 5, 2]);
-    for (const value of smooth([3, 3, 3, 3], 0.9)) expect(value).toBeCloseTo(3);
+    expect(smoothCurve([1, 5, 2], 0)).toEqual([1, 5, 2]);
+    for (const value of smoothCurve([3, 3, 3, 3], 0.9)) expect(value).toBeCloseTo(3);
   });
 
   test('does not lag behind a straight line', () => {
     const line = Array.from({ length: 101 }, (_, i) => i);
-    expect(smooth(line, 0.8)[50]).toBeCloseTo(50);
+    expect(smoothCurve(line, 0.8)[50]).toBeCloseTo(50);
   });
 
   test('skips NaN and infinity', () => {
-    expect(smooth([1, Number.NaN, 1], 0.5).every((value) => value === 1)).toBe(true);
+    expect(smoothCurve([1, Number.NaN, 1], 0.5).every((value) => value === 1)).toBe(true);
   });
 });

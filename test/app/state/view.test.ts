@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { ownStepsOf } from '../../../src/collectives/plans/planSteps.ts';
-import { initialView, reduce, withoutRun, type View } from '../../../src/app/state/view.ts';
+import { planStepNumbersOfRank } from '../../../src/collectives/plans/planSteps.ts';
+import { initialTabView, reduceTabView, tabViewWithoutRun, type TabView } from '../../../src/app/state/view.ts';
 import { LANE_STEPS } from '../../../src/app/state/runTelemetry.ts';
 import { RECENT_STEPS } from '../../../src/app/state/runProgress.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
@@ -40,13 +40,13 @@ const GENERATION: EngineEvent = {
   job: DEFAULT_JOB,
 };
 
-function fold(...events: EngineEvent[]): View {
-  return events.reduce(reduce, initialView);
+function fold(...events: EngineEvent[]): TabView {
+  return events.reduce(reduceTabView, initialTabView);
 }
 
 /** Returns a trace of rank 1 of 3 with the first steps of its plan. */
 function trace(step: number, hops: number, algorithm: AllReduceName = 'ring'): EventOf<'trace'> {
-  const planSteps = ownStepsOf(algorithm, 3, 1).slice(0, hops);
+  const planSteps = planStepNumbersOfRank(algorithm, 3, 1).slice(0, hops);
   const all = planSteps.map((planStep): HopEvent => ({ planStep, sentAt: planStep, receivedAt: planStep + 1 }));
   return { type: 'trace', step, bucket: 0, bytes: 1, algorithm, startedAt: 0, hops: all };
 }
@@ -184,7 +184,7 @@ describe('the run', () => {
     const view = fold(GENERATION, stepEvent(0), stepEvent(1), { ...GENERATION, generation: 2 });
     expect(view.run!.recent).toEqual([]);
     expect(view.run!.last).toMatchObject({ step: 1 });
-    expect(reduce(view, stepEvent(2)).run!.recent).toHaveLength(1);
+    expect(reduceTabView(view, stepEvent(2)).run!.recent).toHaveLength(1);
   });
 
   test('continues in a new generation after a failure of this tab, and the failure is cleared', () => {
@@ -221,7 +221,7 @@ describe('the run', () => {
     const finished: EngineEvent = { type: 'finished', result: RESULT };
     const done = fold(GENERATION, stepEvent(0), finished);
     expect(done.run!.result).toBe(RESULT);
-    const again = reduce(done, { ...GENERATION, generation: 2, run: 2 });
+    const again = reduceTabView(done, { ...GENERATION, generation: 2, run: 2 });
     expect(again.run!.result).toBeNull();
     expect(again.run!.losses.points).toHaveLength(0);
   });
@@ -236,9 +236,9 @@ describe('the run', () => {
   test('has the latest confusion matrix until an earlier step is repeated or another run begins', () => {
     const view = fold(GENERATION, stepEvent(0), counted(0), stepEvent(1), counted(1));
     expect(view.run!.confusion).toMatchObject({ step: 1, classes: ['cats', 'dogs'], counts: [[1, 0], [1, 2]] }); // prettier-ignore
-    expect(reduce(view, { ...GENERATION, generation: 2 }).run!.confusion).toMatchObject({ step: 1 });
-    expect(reduce(view, stepEvent(0)).run!.confusion).toBeNull();
-    expect(reduce(view, { ...GENERATION, generation: 2, run: 2 }).run!.confusion).toBeNull();
+    expect(reduceTabView(view, { ...GENERATION, generation: 2 }).run!.confusion).toMatchObject({ step: 1 });
+    expect(reduceTabView(view, stepEvent(0)).run!.confusion).toBeNull();
+    expect(reduceTabView(view, { ...GENERATION, generation: 2, run: 2 }).run!.confusion).toBeNull();
   });
 
   test('ignores an evaluation without accuracy and metrics', () => {
@@ -298,12 +298,12 @@ describe('the run', () => {
   test('is removed together with the shown failure when the user closes the failure', () => {
     const view = fold(ADMITTED, ROOM, GENERATION, { type: 'failed', name: 'TimeoutError', message: 'x', fatal: false });
     const shown = view.run!.number;
-    expect(withoutRun(view, shown)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
+    expect(tabViewWithoutRun(view, shown)).toMatchObject({ run: null, failure: null, member: MEMBERS[1]!.member });
   });
 
   test('keeps a run that began while the user was closing the previous run', () => {
     const view = fold(ADMITTED, ROOM, GENERATION);
-    expect(withoutRun(view, view.run!.number - 1)).toBe(view);
+    expect(tabViewWithoutRun(view, view.run!.number - 1)).toBe(view);
   });
 });
 
@@ -321,27 +321,27 @@ test('a flight recording is available after a failure until the next generation'
   };
   const view = fold(ADMITTED, GENERATION, { type: 'recording', recording }, failed(true));
   expect(view.recording).toBe(recording);
-  expect(reduce(view, { ...GENERATION, generation: 2 }).recording).toBeNull();
+  expect(reduceTabView(view, { ...GENERATION, generation: 2 }).recording).toBeNull();
 });
 
 test('the first step ends the warm-up', () => {
   const warm = fold(GENERATION, { type: 'warmup', stage: 'compiling', message: 'compiling' });
   expect(warm.warmup).toBe('compiling');
-  expect(reduce(warm, stepEvent(0)).warmup).toBeNull();
+  expect(reduceTabView(warm, stepEvent(0)).warmup).toBeNull();
 });
 
 test('the progress of compiling shaders ends with the next stage of the warm-up', () => {
   const compiling = { type: 'warmup', stage: 'compiling', message: 'compiling' } as const;
   const half = fold(GENERATION, compiling, { ...compiling, shaders: { compiled: 2, total: 4 } });
   expect(half.shaders).toEqual({ compiled: 2, total: 4 });
-  expect(reduce(half, { type: 'warmup', stage: 'data', message: 'loading' }).shaders).toBeNull();
+  expect(reduceTabView(half, { type: 'warmup', stage: 'data', message: 'loading' }).shaders).toBeNull();
 });
 
 test('reduce changes neither the event nor the previous run', () => {
   const event = Object.freeze(stepEvent(0));
   const before = fold(GENERATION);
   Object.freeze(before.run);
-  expect(() => reduce(before, event)).not.toThrow();
+  expect(() => reduceTabView(before, event)).not.toThrow();
 });
 
 test('a new generation shows the previous statistics of its remaining members until it has its own, and computes no rates from the previous ones', () => {
@@ -359,11 +359,11 @@ test('a new generation shows the previous statistics of its remaining members un
   });
   const next = { ...GENERATION, generation: 2, rank: 0, worldSize: 2, members: MEMBERS.slice(1) } as EngineEvent;
   const events = [ROOM, GENERATION, stepEvent(0), ranksEvent(3, [0, 1, 2]), next];
-  const { run } = events.reduce(reduce, initialView);
+  const { run } = events.reduce(reduceTabView, initialTabView);
   expect(run!.statistics!.ranks.map(({ rank, computeMs }) => [rank, computeMs])).toEqual([
     [0, 2],
     [1, 3],
   ]);
-  const later = [...events, ranksEvent(6, [0, 1])].reduce(reduce, initialView);
+  const later = [...events, ranksEvent(6, [0, 1])].reduce(reduceTabView, initialTabView);
   expect(later.run).toMatchObject({ statistics: { step: 6 }, earlierStatistics: null });
 });

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
 import { openAppDevice } from '../../../src/engine/device/appDevice.ts';
-import { nameOf } from '../../../src/engine/device/device.ts';
+import { adapterDisplayName } from '../../../src/engine/device/device.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 // The paths that Vite creates for a browser do not work in Node.
@@ -57,8 +57,8 @@ test('a tab without WebAssembly computes in JavaScript and says what is missing'
 
 test('the name of an adapter says that it computes in software, even if the browser gives no name', () => {
   const unnamed = { description: '', vendor: '', architecture: '', isFallbackAdapter: false };
-  expect(nameOf(unnamed)).toBe('WebGPU');
-  expect(nameOf({ ...unnamed, isFallbackAdapter: true })).toBe('WebGPU (software)');
+  expect(adapterDisplayName(unnamed)).toBe('WebGPU');
+  expect(adapterDisplayName({ ...unnamed, isFallbackAdapter: true })).toBe('WebGPU (software)');
   const named = { ...unnamed, vendor: 'google', architecture: 'swiftshader', isFallbackAdapter: true };
-  expect(nameOf(named)).toBe('google swiftshader');
+  expect(adapterDisplayName(named)).toBe('google swiftshader');
 });

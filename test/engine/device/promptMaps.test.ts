@@ -1,6 +1,6 @@
 /** Maps of GPU buffers in browsers that resolve them at once, on a timer, or late. Virtual time. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { makeMapsPrompt } from '../../../src/engine/device/promptMaps.ts';
+import { speedUpMapAsync } from '../../../src/engine/device/promptMaps.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { ManualClock } from '../../manualClock.ts';
 
@@ -101,7 +101,7 @@ class FakeGpu {
 const prompt = (gpu: FakeGpu): Promise<boolean> => {
   const after = gpu.clock.after.bind(gpu.clock);
   gpu.clock.after = (ms, fn) => after(Math.max(ms, 4), fn);
-  return gpu.pass(makeMapsPrompt(gpu.device, gpu.clock));
+  return gpu.pass(speedUpMapAsync(gpu.device, gpu.clock));
 };
 
 test('submissions let a slow browser map a buffer within a few milliseconds, and end with the map', async () => {

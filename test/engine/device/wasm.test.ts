@@ -1,10 +1,10 @@
 /** The WebAssembly backend, for tabs without a GPU, computes the same as the other backends. */
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { openWasm, startThread } from '../../../src/engine/device/wasm.ts';
+import { openWasmBackend, startThread } from '../../../src/engine/device/wasm.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
-import { embed } from '../../../src/gpu/kernels/embedding.ts';
+import { embedTokens } from '../../../src/gpu/kernels/embedding.ts';
 import { writeVariables } from '../../../src/parallel/backward/flatten.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import type { ThreadStart } from '../../../src/wasm/threads.ts';
@@ -19,7 +19,7 @@ vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm.wasm?url', () => f
 vi.mock('@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm?url', () => files.simd);
 
 beforeAll(async () => {
-  expect(await openWasm()).not.toBeNull();
+  expect(await openWasmBackend()).not.toBeNull();
 });
 afterAll(() => tf.setBackend('cpu'));
 
@@ -90,7 +90,7 @@ test('the wasm backend looks up embeddings and adds their gradients like the cpu
     // Tokens occur several times, and three of them have no row in the table.
     const tokens = tf.tensor2d([0, 6, 6, -1, 2, 2, 2, 2, 7, 5, 2 ** 31 - 1, 0], [3, 4], 'int32');
     const at = [table, positions].map(({ values, shape }) => tf.tensor(values, shape));
-    const embedded = (...all: tf.Tensor[]): tf.Tensor => embed(tokens, all[0]!, all[1]!);
+    const embedded = (...all: tf.Tensor[]): tf.Tensor => embedTokens(tokens, all[0]!, all[1]!);
     return [embedded(...at), ...tf.grads(embedded)(at, tf.tensor(dy.values, dy.shape))];
   };
   const [actual, expected] = await onBoth(compute);
@@ -144,7 +144,7 @@ test('the wasm backend embeds tokens without another tensor as large as the voca
   const { numBytes } = tf.memory();
   const table = tf.zeros([4096, 2]);
   const most = tf.tidy(() => {
-    embed(tf.zeros([1, 64], 'int32'), table, tf.zeros([64, 2]));
+    embedTokens(tf.zeros([1, 64], 'int32'), table, tf.zeros([64, 2]));
     return tf.memory().numBytes - numBytes;
   });
   table.dispose();

@@ -2,7 +2,7 @@
 import { expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
-import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
 import { wholeFiles, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
@@ -20,7 +20,7 @@ const OF_OPENING = Array.from(ORDER.slices.subarray(0, OPENING));
 const TOTAL = SLICES * SLICE_BYTES;
 
 class Rank {
-  readonly shared: SharedFiles;
+  readonly shared: SharedFileSlices;
   readonly distribution: FileDistribution;
   /** Slices in the order of their arrival. */
   readonly put: number[] = [];
@@ -29,7 +29,7 @@ class Rank {
   /** How often this rank has opened the files to determine the order. */
   opened = 0;
 
-  constructor(name: string, shared: SharedFiles) {
+  constructor(name: string, shared: SharedFileSlices) {
     this.name = name;
     this.shared = shared;
     this.distribution = new FileDistribution({
@@ -57,10 +57,10 @@ class Rank {
 }
 
 async function host(): Promise<Rank> {
-  return new Rank('host', await SharedFiles.chosen([fileOf('pets.zip', TOTAL)], () => {}));
+  return new Rank('host', await SharedFileSlices.chosen([fileOf('pets.zip', TOTAL)], () => {}));
 }
 
-const guest = (name: string, { shared }: Rank): Rank => new Rank(name, SharedFiles.awaited(shared.manifest));
+const guest = (name: string, { shared }: Rank): Rank => new Rank(name, SharedFileSlices.awaited(shared.manifest));
 
 let generation = 0;
 
@@ -239,7 +239,7 @@ test('a slice that arrives damaged three times while the run trains ends the run
 
 test('a file that changes on the host while the run trains ends the run on all ranks, after they have received its other slices', async () => {
   const { file, change } = changingFile('pets.zip', TOTAL);
-  const first = new Rank('host', await SharedFiles.chosen([file], () => {}));
+  const first = new Rank('host', await SharedFileSlices.chosen([file], () => {}));
   const ann = guest('ann', first);
   // The beginning of the file cannot be read any more.
   expect(OF_OPENING).not.toContain(0);

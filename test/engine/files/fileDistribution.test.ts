@@ -1,11 +1,11 @@
 /** The files of one rank are distributed to all ranks over memory links. */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
 import { wholeFiles, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
-import { FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../../src/protocol/frame.ts';
+import { FRAME_HEADER_BYTES, FrameKind, OpCode, readFrameHeader } from '../../../src/protocol/frame.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import type { Link } from '../../../src/transport/link.ts';
@@ -18,14 +18,14 @@ import { changingFile, contentOf, fileOf } from './testFiles.ts';
 
 interface Rank {
   readonly name: string;
-  readonly shared: SharedFiles;
+  readonly shared: SharedFileSlices;
   readonly spreading: FileDistribution;
   readonly events: EventOf<'distribution'>[];
 }
 
 function rankOf(
   name: string,
-  shared: SharedFiles,
+  shared: SharedFileSlices,
   clock: Clock = systemClock,
   orderOf: (count: number) => SliceOrder = wholeFiles,
 ): Rank {
@@ -41,8 +41,10 @@ function rankOf(
 
 /** Creates ranks. The first rank has the files, and the other ranks have nothing. */
 async function ranksWith(files: readonly File[], n: number): Promise<Rank[]> {
-  const source = await SharedFiles.chosen(files, () => {});
-  const others = Array.from({ length: n - 1 }, (_, i) => rankOf(`m${i + 1}`, SharedFiles.awaited(source.manifest)));
+  const source = await SharedFileSlices.chosen(files, () => {});
+  const others = Array.from({ length: n - 1 }, (_, i) =>
+    rankOf(`m${i + 1}`, SharedFileSlices.awaited(source.manifest)),
+  );
   return [rankOf('host', source), ...others];
 }
 
@@ -62,7 +64,7 @@ interface Fault {
 }
 
 const isOfSlice = (frame: ArrayBuffer): boolean => {
-  const { kind, op, count } = readHeader(frame);
+  const { kind, op, count } = readFrameHeader(frame);
   return kind === FrameKind.DATA && op === OpCode.SEND && count > 0 && frame.byteLength > FRAME_HEADER_BYTES;
 };
 
@@ -170,7 +172,7 @@ describe('files of one rank', () => {
     const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
     await runGeneration(ranks);
     expect((await runGeneration(ranks)).sliceBytes).toBe(0);
-    const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
+    const joiner = rankOf('joiner', SharedFileSlices.awaited(ranks[0]!.shared.manifest));
     // This also works if the host has left.
     const grown = [ranks[1]!, joiner, ranks[2]!];
     const { errors, sliceBytes } = await runGeneration(grown);
@@ -205,7 +207,7 @@ describe('when ranks leave,', () => {
       const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
       const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
       expect(errors.every((error) => error !== null)).toBe(true);
-      const joiner = rankOf('joiner', SharedFiles.awaited(ranks[0]!.shared.manifest));
+      const joiner = rankOf('joiner', SharedFileSlices.awaited(ranks[0]!.shared.manifest));
       const rest = [ranks[0]!, ranks[1]!, ranks[3]!, joiner];
       const had = rest.reduce((sum, { shared }) => sum + shared.heldBytes, 0);
       expect(had).toBeGreaterThan(ranks[0]!.shared.totalBytes);
@@ -270,10 +272,10 @@ test('a file that changed after it was chosen is named, and its unchanged slices
 });
 
 test('the distribution ends with a timeout on every rank if one rank hangs', async () => {
-  const source = await SharedFiles.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
+  const source = await SharedFileSlices.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
   source.read = () => new Promise(() => {});
   const clock = new ManualClock();
-  const ranks = [rankOf('host', source, clock), rankOf('guest', SharedFiles.awaited(source.manifest), clock)];
+  const ranks = [rankOf('host', source, clock), rankOf('guest', SharedFileSlices.awaited(source.manifest), clock)];
   const over = new AbortController();
   const run = runGeneration(ranks).finally(() => over.abort());
   while (!over.signal.aborted) {

@@ -1,5 +1,5 @@
 /** Memory links that hold back slices of distributed files, as slow lines do. */
-import { FRAME_HEADER_BYTES, FrameKind, OpCode, readHeader } from '../../../src/protocol/frame.ts';
+import { FRAME_HEADER_BYTES, FrameKind, OpCode, readFrameHeader } from '../../../src/protocol/frame.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { wrap } from '../membership/links.ts';
@@ -46,7 +46,7 @@ export function gatedLinks(
     gates.push(gate);
     return wrap(link, {
       send: (frame) => {
-        const { kind, op, count, group, seq } = readHeader(frame);
+        const { kind, op, count, group, seq } = readFrameHeader(frame);
         const isSlice = kind === FrameKind.DATA && op === OpCode.SEND && count > 0;
         if (!isSlice || frame.byteLength === FRAME_HEADER_BYTES) return link.send(frame);
         onslice(frame);

@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
-import { readOrigin } from '../../../src/engine/model/origin.ts';
+import { readRunOrigin } from '../../../src/engine/model/origin.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
@@ -63,7 +63,7 @@ async function exported(training: Run, format: WeightsFormat): Promise<File> {
 }
 
 async function weightsOf(file: File): Promise<WeightsFile> {
-  const origin = await readOrigin(file);
+  const origin = await readRunOrigin(file);
   if (origin.kind !== 'weights') throw new Error(origin.kind);
   return origin.weights;
 }
@@ -211,7 +211,7 @@ test('a checkpoint can be resumed on its own data, and is rejected on other data
   const run = { snapshot: () => training.snapshot(), about, member: 'm' };
   const event = await exportModel({ type: 'export', id: 1, format: 'checkpoint', which: 'last' }, null, run);
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
-  const origin = await readOrigin(new File([event.file.content], event.file.name));
+  const origin = await readRunOrigin(new File([event.file.content], event.file.name));
   if (origin.kind !== 'checkpoint') throw new Error(origin.kind);
   const goOn = (file: File) => prepareTraining({ job: TABLE, worldSize: 1, files: [file], from: origin.state });
   const next = await goOn(buyers);
@@ -236,7 +236,7 @@ test('a weights file without facts is accepted, and one with invalid facts is re
   expect(silent.facts).toBeNull();
   (await prepare(TABLE, buyers, silent)).dispose();
   const spoilt = writeSafetensors(tensors, { ...others, 'peergrad.facts': '{"kind": "table"}' });
-  await expect(readOrigin(new File([spoilt], 'spoilt.safetensors'))).rejects.toThrow(
+  await expect(readRunOrigin(new File([spoilt], 'spoilt.safetensors'))).rejects.toThrow(
     /^spoilt\.safetensors is damaged: its peergrad\.facts is invalid \(columns: /,
   );
 });

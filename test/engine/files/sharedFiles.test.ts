@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
 import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { changingFile, contentOf, fileOf } from './testFiles.ts';
 
-const chosen = (...files: File[]): Promise<SharedFiles> => SharedFiles.chosen(files, () => {});
+const chosen = (...files: File[]): Promise<SharedFileSlices> => SharedFileSlices.chosen(files, () => {});
 
 test('chosen files are read once, and cut into slices', async () => {
   const read: number[] = [];
   const files = [fileOf('a', 2 * SLICE_BYTES + 3), fileOf('empty', 0), fileOf('b', 1)];
-  const shared = await SharedFiles.chosen(files, (bytes) => read.push(bytes));
+  const shared = await SharedFileSlices.chosen(files, (bytes) => read.push(bytes));
   expect(shared.count).toBe(4);
   expect([0, 1, 2, 3].map((slice) => shared.bytesOf(slice))).toEqual([SLICE_BYTES, SLICE_BYTES, 3, 1]);
   expect(read.at(-1)).toBe(2 * SLICE_BYTES + 4);
@@ -30,7 +30,7 @@ test('two files have equal manifests only if their names and bytes are equal', a
 
 test('a received slice is kept only if its hash is right', async () => {
   const source = await chosen(fileOf('a', SLICE_BYTES + 7));
-  const shared = SharedFiles.awaited(source.manifest);
+  const shared = SharedFileSlices.awaited(source.manifest);
   shared.setDigests(source.digests!);
   const [first, last] = [(await source.read(0))!, (await source.read(1))!];
   expect(shared.put(0, last)).toBe(false);
@@ -49,7 +49,7 @@ test('a received slice is kept only if its hash is right', async () => {
 
 test('slice hashes that do not match the manifest are rejected', async () => {
   const source = await chosen(fileOf('a', 10), fileOf('b', 10, 2));
-  const shared = SharedFiles.awaited(source.manifest);
+  const shared = SharedFileSlices.awaited(source.manifest);
   const half = source.digests!.length / 2;
   expect(() => shared.setDigests(source.digests!.slice(half) + source.digests!.slice(0, half))).toThrow(/slices of a /);
   expect(() => shared.setDigests('')).toThrow(DataError);
@@ -73,14 +73,18 @@ test('too many files, files with equal names, and too long names are rejected', 
   await expect(chosen(fileOf('a'.repeat(201), 1))).rejects.toThrow(/longer than 200/);
 });
 
-const fileAt = (shared: SharedFiles, at: number) => shared.stored()[at]!.place.file;
+const fileAt = (shared: SharedFileSlices, at: number) => shared.stored()[at]!.place.file;
 
 describe('a part of a file', () => {
   const SIZE = 3 * SLICE_BYTES + 100;
 
-  async function pair(): Promise<{ source: SharedFiles; shared: SharedFiles; give: (slice: number) => Promise<void> }> {
+  async function pair(): Promise<{
+    source: SharedFileSlices;
+    shared: SharedFileSlices;
+    give: (slice: number) => Promise<void>;
+  }> {
     const source = await chosen(fileOf('a', SLICE_BYTES + 1), fileOf('b', SIZE, 2));
-    const shared = SharedFiles.awaited(source.manifest);
+    const shared = SharedFileSlices.awaited(source.manifest);
     shared.setDigests(source.digests!);
     shared.begin();
     const give = async (slice: number): Promise<void> => void shared.put(slice, (await source.read(slice))!);

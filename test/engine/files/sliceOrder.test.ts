@@ -1,7 +1,7 @@
 /** The order in which a run needs slices of distributed files. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
 import { sliceOrder, wholeFiles } from '../../../src/engine/files/sliceOrder.ts';
 import { loadData, type Dataset } from '../../../src/jobs/index.ts';
 import { sharedRange, type StoredFile } from '../../../src/jobs/storedFile.ts';
@@ -19,7 +19,7 @@ const SIDE = 8;
 const BATCH = 4;
 const WORLD = 2;
 
-const jobOn = (shared: SharedFiles, fields: Record<string, unknown> = {}): JobSpec =>
+const jobOn = (shared: SharedFileSlices, fields: Record<string, unknown> = {}): JobSpec =>
   parseJob({
     ...{ job: 'images', model: 'mlp', side: SIDE, channels: 1, batchSize: BATCH, epochs: 2 },
     data: { kind: 'shared', files: shared.manifest },
@@ -27,13 +27,13 @@ const jobOn = (shared: SharedFiles, fields: Record<string, unknown> = {}): JobSp
   });
 
 /** Returns a zip file of pictures of 100 kB, which are in two folders. */
-async function pets(): Promise<SharedFiles> {
+async function pets(): Promise<SharedFileSlices> {
   const names = Array.from({ length: 120 }, (_, i) => `pets/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`);
   const zip = zipFile(Object.fromEntries(names.map((name) => [name, randomBytes(100_000)])));
-  return SharedFiles.chosen([new File([zip], 'pets.zip')], () => {});
+  return SharedFileSlices.chosen([new File([zip], 'pets.zip')], () => {});
 }
 
-function folders(): Promise<SharedFiles> {
+function folders(): Promise<SharedFileSlices> {
   const names = Array.from({ length: 60 }, (_, i) => `${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`);
   return chosen(...names.map((name) => new File([randomBytes(SLICE_BYTES + 1)], name)));
 }
@@ -42,11 +42,11 @@ async function read(data: Dataset, indices: readonly number[]): Promise<void> {
   await data.read(indices, new Float32Array(indices.length * SIDE ** 2), new Int32Array(indices.length));
 }
 
-const chosen = (...files: File[]): Promise<SharedFiles> => SharedFiles.chosen(files, () => {});
+const chosen = (...files: File[]): Promise<SharedFileSlices> => SharedFileSlices.chosen(files, () => {});
 
 /** Returns the same files on another rank, which has only some slices. */
-async function partOf(source: SharedFiles, slices: Iterable<number>): Promise<SharedFiles> {
-  const shared = SharedFiles.awaited(source.manifest);
+async function partOf(source: SharedFileSlices, slices: Iterable<number>): Promise<SharedFileSlices> {
+  const shared = SharedFileSlices.awaited(source.manifest);
   shared.setDigests(source.digests!);
   shared.begin();
   for (const slice of slices) shared.put(slice, (await source.read(slice))!);
@@ -55,7 +55,7 @@ async function partOf(source: SharedFiles, slices: Iterable<number>): Promise<Sh
 
 /** Returns the slices of the next step's samples, each once, without those that are known. */
 function slicesOfSteps(
-  source: SharedFiles,
+  source: SharedFileSlices,
   job: JobSpec,
   train: Dataset,
   stored: StoredFile[],

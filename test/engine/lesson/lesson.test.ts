@@ -4,10 +4,15 @@
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { LessonRun } from '../../../src/engine/lesson/lesson.ts';
-import { lineBytes, movesAt, stepCount } from '../../../src/engine/lesson/lessonRound.ts';
+import { busiestDirectionBytes, lessonMovesAt, roundStepCount } from '../../../src/engine/lesson/lessonRound.ts';
 import type { EventOf } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
-import { numbersOf, type LessonMode, type LessonOrder, type LessonState } from '../../../src/protocol/lesson.ts';
+import {
+  lessonNumbersPerRank,
+  type LessonMode,
+  type LessonOrder,
+  type LessonState,
+} from '../../../src/protocol/lesson.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { PeerGoneError, PeergradError } from '../../../src/util/errors.ts';
@@ -125,7 +130,7 @@ function expected(mode: LessonMode, own: readonly number[][], steps: number): nu
   const held = own.map((list) => [...list]);
   for (let step = 0; step < steps; step++) {
     const before = held.map((list) => [...list]);
-    for (const { from, to, start, end, adds } of movesAt(mode, own.length, step)) {
+    for (const { from, to, start, end, adds } of lessonMovesAt(mode, own.length, step)) {
       for (let i = start; i < end; i++) held[to]![i] = before[from]![i]! + (adds ? held[to]![i]! : 0);
     }
   }
@@ -144,23 +149,24 @@ describe.each([2, 3, 5, 8])('%i ranks', (n) => {
       await all(pupils, () => true);
       expect(pupils[0]!.state.leader).toBe(n - 1);
       lead(pupils, { type: 'begin', mode });
-      for (let step = 0; step <= stepCount(mode, n); step++) {
+      for (let step = 0; step <= roundStepCount(mode, n); step++) {
         if (step > 0) lead(pupils, { type: 'steps', count: 1 });
         const states = await all(pupils, ({ round }, { isMoving }) => {
           return round.mode === mode && round.steps.length === step && !isMoving;
         });
         for (const state of states) expect(state).toEqual(states[0]);
         const { round } = states[0]!;
-        expect(round.own.map((list) => list.length)).toEqual(Array(n).fill(numbersOf(n)));
+        expect(round.own.map((list) => list.length)).toEqual(Array(n).fill(lessonNumbersPerRank(n)));
         expect(round.held).toEqual(expected(mode, round.own, step));
       }
       const { round, measured } = pupils[0]!.state;
       for (const list of round.held) expect(list).toEqual(sums(round.own));
-      const bytes = 4 * numbersOf(n) * 2 * (n - 1);
-      if (mode === 'parameter-server') expect(lineBytes(round)[0]).toBe(bytes);
+      const bytes = 4 * lessonNumbersPerRank(n) * 2 * (n - 1);
+      if (mode === 'parameter-server') expect(busiestDirectionBytes(round)[0]).toBe(bytes);
       // If all chunks have the same size, the bytes are equal to the theoretical number.
-      else if (numbersOf(n) % n === 0) expect(lineBytes(round)).toEqual(Array(n).fill(bytes / n));
-      expect(measured[mode]).toEqual({ n, bytes: Math.max(...lineBytes(round)) });
+      else if (lessonNumbersPerRank(n) % n === 0)
+        expect(busiestDirectionBytes(round)).toEqual(Array(n).fill(bytes / n));
+      expect(measured[mode]).toEqual({ n, bytes: Math.max(...busiestDirectionBytes(round)) });
     },
   );
 });

@@ -4,15 +4,15 @@ import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import { GenerationLink, LINKING_TIMEOUT_MS, ON_DEMAND_TIMES } from '../../../src/engine/membership/generationLink.ts';
 import type { PeerConnector, TabConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
-import type { Hello } from '../../../src/transport/handshake.ts';
+import type { HelloMessage } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
-const alice: Hello = { room: 'K7F3QX', generation: 3, member: 'alice-id', rank: 0 };
-const bob: Hello = { room: 'K7F3QX', generation: 3, member: 'bob-id-1', rank: 1 };
+const alice: HelloMessage = { room: 'K7F3QX', generation: 3, member: 'alice-id', rank: 0 };
+const bob: HelloMessage = { room: 'K7F3QX', generation: 3, member: 'bob-id-1', rank: 1 };
 
 /** Lets pending promises and microtasks settle. */
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
@@ -45,7 +45,7 @@ interface PairOptions {
 function pair(opens: (attempt: number) => boolean, options: PairOptions = {}) {
   const { broker, relayOnly = false, generation = alice.generation } = options;
   const { pools = { alice: new LinkPool(() => {}), bob: new LinkPool(() => {}) } } = options;
-  const [self, peer] = [alice, bob].map((hello) => ({ ...hello, generation })) as [Hello, Hello];
+  const [self, peer] = [alice, bob].map((hello) => ({ ...hello, generation })) as [HelloMessage, HelloMessage];
   const clock = new ManualClock();
   const attempts: { alice: Attempt[]; bob: Attempt[] } = { alice: [], bob: [] };
   const connector =

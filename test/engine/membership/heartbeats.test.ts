@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { ThreadWatch } from '../../../src/engine/membership/heartbeats.ts';
-import { activityOf } from '../../../src/engine/membership/generation.ts';
+import { activityOfRanks } from '../../../src/engine/membership/generation.ts';
 import type { Pulse, RosterEntry } from '../../../src/protocol/room.ts';
-import { verdictOn } from '../../../src/util/activity.ts';
+import { pulseVerdict } from '../../../src/util/activity.ts';
 
 const INTERVAL_MS = 2_000;
 const REPORT = { task: 'step 3', progress: 7, ms: 0, limitMs: 60_000, awaits: [], bytes: 0, lateMs: 0 };
@@ -17,9 +17,9 @@ test('a thread is silent after two unanswered questions, and hangs after its tim
     [true, 4_000],
     [true, 6_000],
   ]);
-  expect(pulses.findIndex((pulse) => verdictOn(pulse) === 'hangs')).toBe(31);
+  expect(pulses.findIndex((pulse) => pulseVerdict(pulse) === 'hangs')).toBe(31);
   thread.heard();
-  expect(verdictOn(thread.pulse(INTERVAL_MS))).toBe('works');
+  expect(pulseVerdict(thread.pulse(INTERVAL_MS))).toBe('works');
 });
 
 test('a thread is not silent after its machine has slept, because only unanswered questions count, not time', () => {
@@ -40,13 +40,16 @@ test('activityOf describes in sentences the activity of the ranks that an op wai
     ['Bo', { ...pulse, isSilent: true, ms: 95_000 }],
     ['Cy', { ...pulse, ms: 30_000 }],
   ]);
-  expect(activityOf([0, 1, 2, 3], members, pulses)).toEqual({
+  expect(activityOfRanks([0, 1, 2, 3], members, pulses)).toEqual({
     areWorking: false,
     text:
       'Rank 0 (Ada) answers, but computes nothing. Rank 1 (Bo) has computed "step 3" for 95 s without an answer. ' +
       'Rank 2 (Cy) has been in "step 3" for 30 s. Rank 3 (Di) is not known to the server.',
   });
-  expect(activityOf([2], members, pulses).areWorking).toBe(true);
+  expect(activityOfRanks([2], members, pulses).areWorking).toBe(true);
   pulses.set('Di', { ...pulse, task: '', awaits: ['Cy'] });
-  expect(activityOf([3], members, pulses)).toEqual({ areWorking: true, text: 'Rank 3 (Di) waits for rank 2 (Cy).' });
+  expect(activityOfRanks([3], members, pulses)).toEqual({
+    areWorking: true,
+    text: 'Rank 3 (Di) waits for rank 2 (Cy).',
+  });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { LinkPool, type ConnectionKind } from '../../../src/engine/membership/linkPool.ts';
-import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
+import { createFrame, emptyFrameHeader, FrameKind } from '../../../src/protocol/frame.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { SharedLink } from '../../../src/transport/sharedLink.ts';
 
@@ -11,7 +11,7 @@ test('the traffic of a pool never decreases, because it includes replaced, dropp
     const [mine, theirs] = createMemoryLinkPair();
     const link = new SharedLink(mine);
     pool.put(member, link);
-    await link.view(generation).send(createFrame(emptyHeader(FrameKind.DATA, generation), 68));
+    await link.view(generation).send(createFrame(emptyFrameHeader(FrameKind.DATA, generation), 68));
     return { sent: pool.traffic.sent, other: new SharedLink(theirs) };
   };
   const first = await connect('Ada', 1);
@@ -101,7 +101,7 @@ describe('a connection that is kept for the next generation', () => {
 
   test('counts in the traffic', async () => {
     const { pool, first, kept } = poolWith('served');
-    for (const { link } of [first, kept]) await link.view(1).send(createFrame(emptyHeader(FrameKind.DATA, 1), 68));
+    for (const { link } of [first, kept]) await link.view(1).send(createFrame(emptyFrameHeader(FrameKind.DATA, 1), 68));
     const sent = [pool.traffic.sent];
     pool.take('Ada');
     sent.push(pool.traffic.sent);

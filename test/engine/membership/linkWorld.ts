@@ -1,11 +1,11 @@
 /** Two ends of a link that can connect by WebRTC and through the server. */
-import { GenerationLink, HEAD_START_MS } from '../../../src/engine/membership/generationLink.ts';
+import { GenerationLink, DIRECT_HEAD_START_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { PeerConnector, ServerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import type { IceServer } from '../../../src/protocol/control.ts';
-import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
+import { createFrame, emptyFrameHeader, FrameKind } from '../../../src/protocol/frame.ts';
 import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
-import type { Hello } from '../../../src/transport/handshake.ts';
+import type { HelloMessage } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import type { PeerAttempt } from '../../../src/transport/peerLink.ts';
@@ -120,7 +120,7 @@ export class World {
     const { generation = GENERATION, isServed = false, relayOnly = false, iceServers = [] } = this.#options;
     const { isFixed = false, isDelayed = () => false } = this.#options;
     const { hasWebRtc = true, hasServer = true, hasPorts = false, signals = { arrive: true }, blocked } = this.#options;
-    const hello = (name: Name): Hello => {
+    const hello = (name: Name): HelloMessage => {
       return { room: 'K7F3QX', generation, member: MEMBERS[name], rank: name === 'alice' ? 0 : 1 };
     };
     const connect: PeerConnector = ({ initiator, onsignal }) => {
@@ -209,7 +209,7 @@ export async function begin(options: WorldOptions = {}): Promise<World & { linke
   const linked = Promise.all([world.links.alice.link(), world.links.bob.link()]);
   linked.catch(() => {});
   await settle();
-  if (options.isServed) await world.pass(HEAD_START_MS);
+  if (options.isServed) await world.pass(DIRECT_HEAD_START_MS);
   return Object.assign(world, { linked });
 }
 
@@ -217,7 +217,7 @@ export async function begin(options: WorldOptions = {}): Promise<World & { linke
 export async function reaches(from: Link, to: Link, generation = GENERATION): Promise<boolean> {
   let arrived = false;
   to.onframe = () => (arrived = true);
-  from.send(createFrame(emptyHeader(FrameKind.DATA, generation), 4)).catch(() => {});
+  from.send(createFrame(emptyFrameHeader(FrameKind.DATA, generation), 4)).catch(() => {});
   await settle();
   return arrived;
 }

@@ -6,7 +6,7 @@ import {
   type RelayReply,
   type RelayRequest,
 } from '../../../src/engine/membership/peerRelay.ts';
-import { UNKNOWN_WAY } from '../../../src/transport/link.ts';
+import { UNKNOWN_LINK_DESCRIPTION } from '../../../src/transport/link.ts';
 import type { RequestTabPort } from '../../../src/transport/broker.ts';
 import type { PeerConnection } from '../../../src/transport/peerLink.ts';
 
@@ -30,10 +30,10 @@ test('a question about a link is answered even if its connection closes before t
   const description = link.describe();
   expect(asked.at(-1)).toEqual({ type: 'peer-describe', id: 1 });
   relay.receive({ type: 'peer-gone', id: 1, message: 'it was closed.' });
-  expect(await description).toEqual({ ...UNKNOWN_WAY, connections: 1 });
+  expect(await description).toEqual({ ...UNKNOWN_LINK_DESCRIPTION, connections: 1 });
   // The link is closed a moment later, because frames may still arrive.
   expect(link.state).toBe('open');
-  expect(await link.describe()).toEqual({ ...UNKNOWN_WAY, connections: 1 });
+  expect(await link.describe()).toEqual({ ...UNKNOWN_LINK_DESCRIPTION, connections: 1 });
 });
 
 test('a page answers a question about a link even if the statistics of the connection fail', async () => {
@@ -49,7 +49,9 @@ test('a page answers a question about a link even if the statistics of the conne
   );
   host.receive({ type: 'peer-connect', id: 1, initiator: true, iceServers: [] });
   host.receive({ type: 'peer-describe', id: 1 });
-  await expect.poll(() => replies.at(-1)).toEqual({ type: 'peer-description', id: 1, description: UNKNOWN_WAY });
+  await expect
+    .poll(() => replies.at(-1))
+    .toEqual({ type: 'peer-description', id: 1, description: UNKNOWN_LINK_DESCRIPTION });
 });
 
 test('a worker learns from its page that a connection has stalled', async () => {
@@ -58,7 +60,7 @@ test('a worker learns from its page that a connection has stalled', async () => 
   link.onstall = (isStalled) => stalls.push(isStalled);
   const connection: PeerConnection = {
     ...{ channel: createChannel(), onclose: null, onchannel: null, signal: () => {}, close: () => {} },
-    describe: () => Promise.resolve(UNKNOWN_WAY),
+    describe: () => Promise.resolve(UNKNOWN_LINK_DESCRIPTION),
   };
   const host = new PeerHost(
     () => connection,

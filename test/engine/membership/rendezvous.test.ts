@@ -3,7 +3,7 @@
  * the other ranks.
  */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HEAD_START_MS, SERVER_AFTER_MS } from '../../../src/engine/membership/generationLink.ts';
+import { DIRECT_HEAD_START_MS, SERVER_ATTEMPT_DELAY_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { PeerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import type { StateReport } from '../../../src/engine/membership/membership.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
@@ -11,21 +11,21 @@ import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
 import {
   PROTOCOL_VERSION,
   type ClientMessage,
-  type Refusal,
+  type RefusalCode,
   type ServerLinkMode,
   type ServerMessage,
 } from '../../../src/protocol/control.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
-import { createFrame, emptyHeader, FrameKind } from '../../../src/protocol/frame.ts';
-import { handshake, type Hello } from '../../../src/transport/handshake.ts';
+import { createFrame, emptyFrameHeader, FrameKind } from '../../../src/protocol/frame.ts';
+import { performHandshake, type HelloMessage } from '../../../src/transport/handshake.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
 import { DeltaEncoder } from '../../../signaling/deltaEncoder.ts';
 import { ManualClock } from '../../manualClock.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 
 const MEMBER = 'member-0000';
 const JOIN = { type: 'join', version: PROTOCOL_VERSION, name: 'Ada', room: 'K7F3QX' } as const;
@@ -91,7 +91,7 @@ class FakeSocket extends EventTarget {
     });
   }
 
-  refuses(code: Refusal): void {
+  refuses(code: RefusalCode): void {
     this.says({ type: 'refused', code, message: `Refused: ${code}.` });
   }
 }
@@ -138,7 +138,7 @@ function never(): never {
 async function begin(options: Partial<RendezvousOptions> = {}): Promise<FakeSocket> {
   rendezvous = new Rendezvous({
     ...{ server: 'http://server', hello: JOIN, connectPeer: never, connectTab: never },
-    ...{ clock: { now, after: (ms, fn) => clock.after(ms, fn) }, today: now, activity: new Activity(clock) },
+    ...{ clock: { now, after: (ms, fn) => clock.after(ms, fn) }, today: now, activity: new ThreadActivity(clock) },
     ...{ random: () => 0, openSocket: () => new FakeSocket(), browserId: () => Promise.resolve('b'.repeat(16)) },
     ...{ onadmitted: () => {}, onroom: () => {}, onstate: () => {}, onended: () => {}, onrefused: () => {} },
     ...{ enter: never, train: never, scopeOf: () => 'run' as const },
@@ -381,7 +381,7 @@ describe('a rank whose training fails', () => {
       if (message.type !== 'signal' || message.signal.type !== 'offer') continue;
       const [mine, theirs] = createMemoryLinkPair();
       attempts[Number(message.signal.sdp)]!.resolve(mine);
-      const helloOf = (rank: number): Hello => ({
+      const helloOf = (rank: number): HelloMessage => ({
         room: 'K7F3QX',
         generation: GENERATION,
         member: RING[rank]!.member,
@@ -389,7 +389,7 @@ describe('a rank whose training fails', () => {
       });
       const peer = RING.findIndex(({ member }) => member === message.to);
       ends.push([message.to, theirs]);
-      await handshake(theirs, helloOf(peer), helloOf(RANK), { timeoutMs: 1000, clock });
+      await performHandshake(theirs, helloOf(peer), helloOf(RANK), { timeoutMs: 1000, clock });
     }
     await settle();
     socket.says({ type: 'sync', generation: GENERATION });
@@ -444,10 +444,10 @@ describe('a rank whose training fails', () => {
     socket.says({ type: 'prepare', generation: next, run: 1, members, job, relayed: [], separated: [], served: [] });
     await settle();
     for (const [peer, theirs] of ends) {
-      const helloOf = (member: string): Hello => {
+      const helloOf = (member: string): HelloMessage => {
         return { room: 'K7F3QX', generation: next, member, rank: members.findIndex((one) => one.member === member) };
       };
-      await handshake(theirs, helloOf(peer), helloOf(MEMBER), { timeoutMs: 1000, clock });
+      await performHandshake(theirs, helloOf(peer), helloOf(MEMBER), { timeoutMs: 1000, clock });
     }
     await settle();
     socket.says({ type: 'sync', generation: next });
@@ -501,10 +501,10 @@ describe('a rank whose links go through the server', () => {
   };
   /** The other end's handshake. */
   const greet = async (theirs: Link, member: string, generation: number): Promise<void> => {
-    const helloOf = (id: string): Hello => {
+    const helloOf = (id: string): HelloMessage => {
       return { room: 'K7F3QX', generation, member: id, rank: RING.findIndex((one) => one.member === id) };
     };
-    await handshake(theirs, helloOf(member), helloOf(MEMBER), { timeoutMs: 1000, clock });
+    await performHandshake(theirs, helloOf(member), helloOf(MEMBER), { timeoutMs: 1000, clock });
   };
   /** Opens all attempts through the server. Resolves with their other ends. */
   const openServed = async (generation: number): Promise<Link[]> => {
@@ -546,7 +546,7 @@ describe('a rank whose links go through the server', () => {
         pairs.map(([a, b]) => [a, b]),
       );
       await settle();
-      clock.advance(HEAD_START_MS);
+      clock.advance(DIRECT_HEAD_START_MS);
       await settle();
       expect(served.map(({ peer }) => peer)).toEqual(begun);
       expect(direct).toHaveLength(2);
@@ -568,7 +568,7 @@ describe('a rank whose links go through the server', () => {
     const signal = { type: 'answer', sdp: '' } as const;
     socket.says({ type: 'signal', generation: GENERATION, from: 'member-2222', attempt: 0, signal });
     await settle();
-    clock.advance(SERVER_AFTER_MS);
+    clock.advance(SERVER_ATTEMPT_DELAY_MS);
     await settle();
     socket.says({ type: 'pulses', pulses: [] });
     await settle();
@@ -582,7 +582,7 @@ describe('a rank whose links go through the server', () => {
       const members: [RosterEntry, RosterEntry] = [RING[RANK]!, { ...RING[3]!, browser: 1 }];
       socket.says({ type: 'feed', generation: GENERATION, run: 1, members, relayed: false, served: isServed });
       await settle();
-      clock.advance(HEAD_START_MS);
+      clock.advance(DIRECT_HEAD_START_MS);
       await settle();
       expect(served.map(({ peer }) => peer)).toEqual(isServed ? ['member-3333'] : []);
     },
@@ -595,13 +595,13 @@ describe('a rank whose links go through the server', () => {
       [1, 3].map((rank) => [MEMBER, RING[rank]!.member]),
     );
     await settle();
-    clock.advance(HEAD_START_MS);
+    clock.advance(DIRECT_HEAD_START_MS);
     await settle();
     const replaced = await openServed(GENERATION);
     const kept = direct.map((link) => {
       const [mine, theirs] = createMemoryLinkPair();
       link.resolve(mine);
-      void theirs.send(createFrame(emptyHeader(FrameKind.HELLO, GENERATION), 0));
+      void theirs.send(createFrame(emptyFrameHeader(FrameKind.HELLO, GENERATION), 0));
       return theirs;
     });
     await settle();

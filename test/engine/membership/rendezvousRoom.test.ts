@@ -15,7 +15,7 @@ import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { asError, DataError, PeergradError } from '../../../src/util/errors.ts';
 import { SignalingWorld, type Port } from '../signalingWorld.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 
 const ELASTIC = { min: 1, max: 8 };
 const START: StateReport = { step: 0, stateHash: 'start' };
@@ -56,7 +56,7 @@ class Member {
         throw new Error('Tabs of this world are of different browsers.');
       },
       clock: world.clock,
-      activity: new Activity(world.clock),
+      activity: new ThreadActivity(world.clock),
       today: () => world.clock.now(),
       random: () => 0.5,
       openSocket: this.port.openSocket,

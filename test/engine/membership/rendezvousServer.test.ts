@@ -8,7 +8,7 @@ import { PROTOCOL_VERSION, type ServerMessage } from '../../../src/protocol/cont
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { startSignaling } from '../../../signaling/index.ts';
 import { ManualClock } from '../../manualClock.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const SECRET = 'a secret of the server';
@@ -38,7 +38,7 @@ function host(server: string, clock: ManualClock) {
   };
   const options: RendezvousOptions = {
     ...{ server, clock, today: () => clock.now(), random: () => 0, browserId: () => Promise.resolve('b'.repeat(16)) },
-    activity: new Activity(clock),
+    activity: new ThreadActivity(clock),
     openSocket: (url) => new WebSocket(url) as SignalingSocket,
     hello: { type: 'create', version: PROTOCOL_VERSION, name: 'Ada', job: DEFAULT_JOB, startAt: null, nodes: null },
     ...{ connectPeer: never('links'), connectTab: never('links') },

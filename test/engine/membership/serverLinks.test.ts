@@ -6,11 +6,11 @@ import { describe, expect, test } from 'vitest';
 import {
   LINKING_TIMEOUT_MS,
   RETRY_DIRECT_MS,
-  HEAD_START_MS,
-  SERVER_AFTER_MS,
-  SERVER_AFTER_RELAY_MS,
+  DIRECT_HEAD_START_MS,
+  SERVER_ATTEMPT_DELAY_MS,
+  SERVER_ATTEMPT_DELAY_WITH_TURN_MS,
 } from '../../../src/engine/membership/generationLink.ts';
-import { createFrame, emptyHeader, FrameKind, generationOf } from '../../../src/protocol/frame.ts';
+import { createFrame, emptyFrameHeader, FrameKind, generationOfFrame } from '../../../src/protocol/frame.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import {
   begin,
@@ -30,7 +30,7 @@ import {
 describe('GenerationLink with a server', () => {
   test('begins an attempt through the server 3 s after the other end has answered', async () => {
     const world = await begin();
-    await world.pass(SERVER_AFTER_MS - 1);
+    await world.pass(SERVER_ATTEMPT_DELAY_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server'), world.ends.direct.alice[0]!.isAborted]).toEqual([0, 1, false]);
@@ -38,11 +38,11 @@ describe('GenerationLink with a server', () => {
   });
 
   test.each([
-    ['without a TURN server', {}, SERVER_AFTER_MS],
-    ['with a TURN server', { iceServers: [TURN] }, SERVER_AFTER_RELAY_MS],
+    ['without a TURN server', {}, SERVER_ATTEMPT_DELAY_MS],
+    ['with a TURN server', { iceServers: [TURN] }, SERVER_ATTEMPT_DELAY_WITH_TURN_MS],
   ])('begins it 3 s later if an end computes or loads then, %s', async (_, options, ms) => {
     const world = await begin({ ...options, isDelayed: () => true });
-    await world.pass(ms + SERVER_AFTER_MS - 1);
+    await world.pass(ms + SERVER_ATTEMPT_DELAY_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server')]).toEqual([0, 1]);
@@ -55,15 +55,15 @@ describe('GenerationLink with a server', () => {
         return false;
       },
     });
-    await world.pass(SERVER_AFTER_MS);
-    await world.pass(SERVER_AFTER_MS);
+    await world.pass(SERVER_ATTEMPT_DELAY_MS);
+    await world.pass(SERVER_ATTEMPT_DELAY_MS);
     expect([world.begun('server'), world.links.alice.isServed]).toEqual([0, false]);
   });
 
   test('begins the attempt through the server only after a failed direct attempt if the other end does not answer', async () => {
     const signals = { arrive: false };
     const world = await begin({ signals });
-    await world.pass(SERVER_AFTER_MS);
+    await world.pass(SERVER_ATTEMPT_DELAY_MS);
     const before = world.begun('server');
     await world.pass(3_000);
     expect([before, world.begun('server')]).toEqual([0, 1]);
@@ -97,7 +97,7 @@ describe('GenerationLink with a server', () => {
 
   test('waits 8 s with a TURN server in a fixed world, too', async () => {
     const world = await begin({ isFixed: true, iceServers: [TURN] });
-    await world.pass(SERVER_AFTER_RELAY_MS - 1);
+    await world.pass(SERVER_ATTEMPT_DELAY_WITH_TURN_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server')]).toEqual([0, 1]);
@@ -108,7 +108,7 @@ describe('GenerationLink with a server', () => {
     ['relays only', { relayOnly: true }],
   ])('waits 8 s with %s, although the first direct attempt has failed', async (_, options) => {
     const world = await begin(options);
-    await world.pass(SERVER_AFTER_RELAY_MS - 1);
+    await world.pass(SERVER_ATTEMPT_DELAY_WITH_TURN_MS - 1);
     const before = world.begun('server');
     await world.pass(1);
     expect([before, world.begun('server'), world.begun('direct')]).toEqual([0, 1, 2]);
@@ -117,7 +117,7 @@ describe('GenerationLink with a server', () => {
   test('begins the attempt through the server a second after the direct attempt if the pair has needed the server before', async () => {
     const world = new World({ isServed: true });
     for (const link of [world.links.alice, world.links.bob]) link.link().catch(() => {});
-    await world.pass(HEAD_START_MS - 1);
+    await world.pass(DIRECT_HEAD_START_MS - 1);
     const before = [world.begun('direct'), world.begun('server')];
     await world.pass(1);
     expect([before, [world.begun('direct'), world.begun('server')]]).toEqual([
@@ -170,7 +170,7 @@ describe('GenerationLink with a server', () => {
     const world = await begin({ isServed: true });
     world.open('direct', 'alice');
     // The direct connection never opens at the other end.
-    await world.pass(6_000 - HEAD_START_MS);
+    await world.pass(6_000 - DIRECT_HEAD_START_MS);
     expect([world.begun('direct'), world.begun('server')]).toEqual([1, 2]);
     world.open('server', 'alice');
     world.open('server', 'bob');
@@ -196,7 +196,7 @@ describe('GenerationLink with a server', () => {
     world.fail('server', 'alice', 'The server has no capacity left.');
     await world.pass(250);
     expect([world.begun('direct'), world.begun('server')]).toEqual([2, 2]);
-    await world.pass(LINKING_TIMEOUT_MS - HEAD_START_MS - 500);
+    await world.pass(LINKING_TIMEOUT_MS - DIRECT_HEAD_START_MS - 500);
     world.fail('server', 'alice', 'The server has no capacity left.');
     await world.pass(500);
     expect(await failed).toMatch(
@@ -230,7 +230,7 @@ describe('GenerationLink with a server', () => {
       const world = new World({ isServed: true });
       const second = first === 'alice' ? 'bob' : 'alice';
       const linked = Promise.all([world.links[first].link(true), world.links[second].link(true)]);
-      await world.pass(HEAD_START_MS);
+      await world.pass(DIRECT_HEAD_START_MS);
       const roles = (['direct', 'server'] as const).map((kind) =>
         (['alice', 'bob'] as const).map((name) => world.ends[kind][name].at(-1)!.initiator),
       );
@@ -370,7 +370,7 @@ async function train(world: World & { links2: [Link, Link] }) {
     const { wire } = world.ends.server[name][0]!;
     const send = wire.send.bind(wire);
     wire.send = async (frame) => {
-      if (held === null || generationOf(frame) === GENERATION) return send(frame);
+      if (held === null || generationOfFrame(frame) === GENERATION) return send(frame);
       held.push(() => void send(frame));
     };
   }
@@ -379,7 +379,7 @@ async function train(world: World & { links2: [Link, Link] }) {
   linked.catch(() => {});
   const passSeconds = async (seconds: number): Promise<void> => {
     for (let rest = seconds; rest > 0; rest--) {
-      await world.links2[0].send(createFrame(emptyHeader(FrameKind.DATA, GENERATION), 8192));
+      await world.links2[0].send(createFrame(emptyFrameHeader(FrameKind.DATA, GENERATION), 8192));
       await later.pass(1_000);
     }
   };
@@ -464,7 +464,7 @@ async function linkFrom(
   const { alice, bob } = world.links;
   const linked = Promise.all([alice.link(initiator === 'alice'), bob.link(initiator === 'bob')]);
   await settle(2);
-  world.clock.advance(HEAD_START_MS);
+  world.clock.advance(DIRECT_HEAD_START_MS);
   await settle(2);
   return { world, linked };
 }

@@ -8,7 +8,7 @@ import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
 import type { SignalingSocket } from '../../../src/engine/membership/signalingClient.ts';
 import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
-import { Activity, pulseOf } from '../../../src/util/activity.ts';
+import { ThreadActivity, pulseFromActivity } from '../../../src/util/activity.ts';
 import { DEFAULT_LIMITS } from '../../../signaling/limits.ts';
 import { SilenceTimer } from '../../../signaling/silenceTimer.ts';
 import { ManualClock } from '../../manualClock.ts';
@@ -72,7 +72,7 @@ function play({ rate, queued, serverEnds = Infinity, tabEnds = Infinity }: Scene
   const seconds = (): number => Math.round(clock.now() / 1000);
   const [up, down] = [new Line(rate), new Line(rate)];
   const ends: { tab: number | null; server: number | null } = { tab: null, server: null };
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   // A link has 200 kB more to send, beyond what the line has accepted.
   activity.traffic = () => ({ unsent: queued.up && 200_000, sent: up.carried, received: down.carried });
   const silence = new SilenceTimer(clock, DEFAULT_LIMITS, () => (ends.server ??= seconds()));
@@ -87,7 +87,7 @@ function play({ rate, queued, serverEnds = Infinity, tabEnds = Infinity }: Scene
         if (seconds() < serverEnds) down.put(MESSAGE_BYTES, () => heartbeats.answered());
       });
     },
-    pulse: () => pulseOf(activity.report),
+    pulse: () => pulseFromActivity(activity.report),
     bytes: () => activity.report.bytes,
     onlost: () => (ends.tab ??= seconds()),
   });
@@ -194,7 +194,7 @@ test.each([
   const { clock } = world;
   const [up, down] = [new Line(6_250), new Line(6_250)];
   const port = world.plug();
-  const activity = new Activity(clock);
+  const activity = new ThreadActivity(clock);
   const seen: string[] = [];
   const tab = new Rendezvous({
     ...{ server: 'http://192.0.2.1', clock, today: () => clock.now(), random: () => 0, activity },

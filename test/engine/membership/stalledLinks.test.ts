@@ -1,6 +1,6 @@
 /** A direct connection over which nothing arrives any more, while the server can be reached. */
 import { describe, expect, test } from 'vitest';
-import { HEAD_START_MS, LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
+import { DIRECT_HEAD_START_MS, LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { begin, GENERATION, MEMBERS, reaches, settle, World, type Name } from './linkWorld.ts';
 
@@ -151,7 +151,7 @@ describe('A direct connection that has stalled', () => {
     await cut(world, ['alice']);
     for (const name of NAMES) world.links[name].close();
     const later = await begin({ pools: world.pools, generation: GENERATION + 1 });
-    await later.pass(HEAD_START_MS);
+    await later.pass(DIRECT_HEAD_START_MS);
     await openServer(later);
     const links = await later.linked;
     expect([later.begun('direct'), later.begun('server'), await reaches(...links, GENERATION + 1)]).toEqual([

@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { exportModel, type OpenRun } from '../../../src/engine/model/modelFiles.ts';
-import { readOrigin } from '../../../src/engine/model/origin.ts';
+import { readRunOrigin } from '../../../src/engine/model/origin.ts';
 import { Run } from '../../../src/engine/run/run.ts';
 import { openWeights, type WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
@@ -15,7 +15,7 @@ import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.t
 import { systemClock } from '../../../src/util/clock.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 
 // The tests train whole runs on the CPU.
 vi.setConfig({ testTimeout: 60_000 });
@@ -34,7 +34,7 @@ async function prepare(
     if (event.type === 'step') onstep(training);
   };
   const training: Run = await Run.prepare({
-    activity: new Activity(systemClock),
+    activity: new ThreadActivity(systemClock),
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
     ...{ clock: systemClock, emit, from: null, weights, carryOver: null },
     isHidden: () => false,
@@ -68,7 +68,7 @@ async function exported(format: ModelFormat, training: Run, which: 'last' | 'bes
 const asFile = ({ content, name }: ModelFile): File => new File([content], name);
 
 async function weightsFrom(file: File): Promise<WeightsFile> {
-  const origin = await readOrigin(file);
+  const origin = await readRunOrigin(file);
   if (origin.kind !== 'weights') throw new Error(origin.kind);
   return origin.weights;
 }
@@ -148,7 +148,7 @@ describe('a checkpoint', () => {
     const state = await training.snapshot();
     const file = await exported('checkpoint', training);
     expect(file).toMatchObject({ step: 3, name: 'peergrad-digits-mlp-step-3.peergrad' });
-    const origin = await readOrigin(asFile(file));
+    const origin = await readRunOrigin(asFile(file));
     expect(origin).toEqual({
       kind: 'checkpoint',
       meta: expect.objectContaining({
@@ -194,8 +194,8 @@ test('an export without a model or a run fails with a message that says when it 
 
 test('a file that is neither a checkpoint nor weights is rejected by name', async () => {
   const text = new File(['Twelve bytes and a few'], 'notes.txt');
-  await expect(readOrigin(text)).rejects.toThrow(DataError);
-  await expect(readOrigin(text)).rejects.toThrow(
+  await expect(readRunOrigin(text)).rejects.toThrow(DataError);
+  await expect(readRunOrigin(text)).rejects.toThrow(
     /^notes\.txt is not a supported file of weights\. Choose a \.safetensors/,
   );
 });

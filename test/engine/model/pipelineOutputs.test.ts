@@ -1,8 +1,8 @@
 /** Files and texts of runs with a pipeline, against those of a rank that has the whole model. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { aboutModel } from '../../../src/engine/model/aboutModel.ts';
-import { readTensors, setWeights } from '../../../src/engine/model/modelWeights.ts';
+import { modelWeightsMetadata } from '../../../src/engine/model/aboutModel.ts';
+import { readTensors, setModelWeights } from '../../../src/engine/model/modelWeights.ts';
 import { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import type { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
 import { openSafetensors } from '../../../src/formats/weights/safetensors.ts';
@@ -33,9 +33,9 @@ const bytesOf = async ({ file, problem }: EventOf<'exported'>): Promise<Uint8Arr
 async function wholeFile(job: JobSpec, bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
   const task = await wholeTask(job);
   const { queryModel } = task;
-  await setWeights(queryModel.jobModel, await openWeights('saved', new Blob([bytes])));
+  await setModelWeights(queryModel.jobModel, await openWeights('saved', new Blob([bytes])));
   const { about: saved } = await openSafetensors('saved', new Blob([bytes]));
-  const about = aboutModel({
+  const about = modelWeightsMetadata({
     job,
     steps: Number(saved['peergrad.step']),
     stateHash: saved['peergrad.stateHash']!,
@@ -113,7 +113,7 @@ test.each([
   );
   const whole = jobOf({ ...plain, batchSize: 2 * n });
   const wholeTasks = await wholeTask(whole);
-  await setWeights(wholeTasks.queryModel.jobModel, weights);
+  await setModelWeights(wholeTasks.queryModel.jobModel, weights);
   const [expected] = await runWorld(1, (group) => trainWhole(group, whole, wholeTasks));
   wholeTasks.dispose();
   for (const [step, loss] of ranks[0]!.result.losses.entries()) {
@@ -169,7 +169,7 @@ test.each([1, 2, 4])(
     expect(events.filter(({ type }) => type === 'sample')).toHaveLength(3);
     const task = await wholeTask(job);
     const author = task.queryModel as TextGenerator;
-    await setWeights(author.jobModel, await openWeights('saved', (await save(ranks[0]!.outputs)).file!.content));
+    await setModelWeights(author.jobModel, await openWeights('saved', (await save(ranks[0]!.outputs)).file!.content));
     expect(result.samples!.at(-1)!.text).toBe(await author.sample());
     expect(result.bigramLoss).toBe(author.bigramLoss);
     // The prompt was asked for in the last step, so it was answered with the final weights.

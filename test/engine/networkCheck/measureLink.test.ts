@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { answerLink, measureLink } from '../../../src/engine/networkCheck/measureLink.ts';
-import { emptyHeader, encodeJsonFrame, FrameKind } from '../../../src/protocol/frame.ts';
+import { emptyFrameHeader, encodeJsonFrame, FrameKind } from '../../../src/protocol/frame.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { systemClock, type Clock } from '../../../src/util/clock.ts';
 
@@ -37,6 +37,6 @@ test('both ends reject if the link closes', async () => {
 test('a result that is not a speed is rejected', async () => {
   const [a, b] = createMemoryLinkPair();
   const answered = answerLink(b);
-  await a.send(encodeJsonFrame(emptyHeader(FrameKind.FLOOD, 0), { bytesPerSecond: 'fast' }));
+  await a.send(encodeJsonFrame(emptyFrameHeader(FrameKind.FLOOD, 0), { bytesPerSecond: 'fast' }));
   await expect(answered).rejects.toThrow(/bytesPerSecond|roundTripMs|Invalid/);
 });

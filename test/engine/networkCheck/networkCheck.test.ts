@@ -2,10 +2,10 @@
 import { webcrypto } from 'node:crypto';
 import { afterEach, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { adviceOn } from '../../../src/app/network/advice.ts';
+import { networkAdviceFor } from '../../../src/app/network/advice.ts';
 import { NetworkCheck, type NetworkCheckOptions } from '../../../src/engine/networkCheck/networkCheck.ts';
 import type { SignalingSocket } from '../../../src/engine/membership/signalingClient.ts';
-import { CHECK_ROOM, type NetworkReport } from '../../../src/protocol/networkCheck.ts';
+import { NETWORK_CHECK_ROOM, type NetworkReport } from '../../../src/protocol/networkCheck.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../../src/transport/peerLink.ts';
@@ -92,7 +92,7 @@ function tab({ url }: SignalingServer, options: Partial<NetworkCheckOptions> = {
   });
   ended.push(() => check.close());
   const latest = (): NetworkReport => reports.at(-1)!;
-  return { check, report: latest, advice: () => adviceOn(latest()) };
+  return { check, report: latest, advice: () => networkAdviceFor(latest()) };
 }
 
 type Tab = ReturnType<typeof tab>;
@@ -257,7 +257,7 @@ test('members of the room of network checks can only exchange signals', async ()
   const ada = tab(server, { name: 'ada' });
   await openAll(ada);
   const guest = new TestMember(server);
-  await guest.join(CHECK_ROOM, 'guest');
+  await guest.join(NETWORK_CHECK_ROOM, 'guest');
   const { hostKey } = await guest.next('admitted');
   expect(hostKey).toBe(null);
   ada.check.close();

@@ -4,15 +4,15 @@ import * as tf from '@tensorflow/tfjs';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import type { PipelineModel, PipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
-import { classMetrics } from '../../../src/jobs/index.ts';
+import { classificationMetrics } from '../../../src/jobs/index.ts';
 import type { ModelLayer } from '../../../src/jobs/models/modelLayer.ts';
-import { openMemoryStorage } from '../../../src/parallel/pipeline/mirrorStorage.ts';
+import { openStageMirrorInMemory } from '../../../src/parallel/pipeline/mirrorStorage.ts';
 import type { LayerPass } from '../../../src/parallel/pipeline/pipelineLayer.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import type { Member } from '../worlds.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 
 export const LAYERS = 5;
 
@@ -22,8 +22,8 @@ export const ENVIRONMENT = {
   device: { backend: 'cpu', adapter: 'test' },
   checkDevice: () => {},
   isHidden: () => false,
-  activity: new Activity(systemClock),
-  openMirrorStorage: openMemoryStorage,
+  activity: new ThreadActivity(systemClock),
+  openMirrorStorage: openStageMirrorInMemory,
   /** Writes no files and texts. */
   outputs: {
     waiting: 0,
@@ -87,7 +87,7 @@ function createTask(samples: number, ring: boolean, built: BuiltLayers, contents
   return {
     contents,
     ...{ trainSamples: samples, testSamples: 3, classifies: true, classes: undefined },
-    ...{ score: classMetrics(parseJob({})), text: null, facts: null },
+    ...{ score: classificationMetrics(parseJob({})), text: null, facts: null },
     dataHash: () => Promise.resolve('00'.repeat(8)),
     dataAdvice: 'count again',
     createModel: () => createModel(samples, ring, built),

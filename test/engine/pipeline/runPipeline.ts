@@ -15,7 +15,7 @@ import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import type { JobSpec } from '../../../src/spec/job.ts';
-import type { Activity } from '../../../src/util/activity.ts';
+import type { ThreadActivity } from '../../../src/util/activity.ts';
 import { ENVIRONMENT } from './countingPipeline.ts';
 
 export const TEXT = plainText(writeFables().slice(0, 3000));
@@ -24,7 +24,7 @@ interface RankOptions {
   weights?: WeightsFile | null;
   /** Receives this rank's events. `outputs` answers queries. */
   onevent?: (event: EngineEvent, outputs: PipelineOutputs) => void;
-  activity?: Activity;
+  activity?: ThreadActivity;
   task?: PipelineTask;
 }
 

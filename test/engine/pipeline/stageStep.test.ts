@@ -3,14 +3,14 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import { samplesPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
-import { createCorpus, networkMemory, networkSize, type Dataset } from '../../../src/jobs/index.ts';
+import { createCorpus, gptNetworkMemory, gptNetworkSize, type Dataset } from '../../../src/jobs/index.ts';
 import { GlobalCursor } from '../../../src/parallel/data/cursor.ts';
 import { oneForwardOneBackward } from '../../../src/parallel/pipeline/schedules.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
-import { isPipeline } from '../../../src/spec/pipeline.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { isPipelineJob } from '../../../src/spec/pipeline.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { TEXT, trainStage, trainWhole, wholeTask } from './runPipeline.ts';
@@ -26,7 +26,7 @@ async function run(
   const job = parseJob(fields);
   const tensors = tf.memory().numTensors;
   const results = await runWorld(n, async (group) => {
-    if (isPipeline(job)) {
+    if (isPipelineJob(job)) {
       const { result, outputs } = await trainStage(group, job, { onevent: (event) => emit(group.rank, event) });
       outputs.dispose();
       return result;
@@ -88,7 +88,7 @@ test('a rank names its step as its activity during each forward or backward pass
     maxSteps: 2,
   });
   const tasks = await runWorld(2, async (group) => {
-    const activity = new Activity(systemClock);
+    const activity = new ThreadActivity(systemClock);
     const seen: string[] = [];
     activity.listeners.add(({ task }) => seen.push(task));
     (await trainStage(group, job, { activity })).outputs.dispose();
@@ -255,7 +255,7 @@ test('the memory of a rank includes the activations that it keeps for backward p
   const [kept] = await run(1, plan);
   const [recomputed] = await run(1, { ...plan, recompute: true });
   const [keptBytes, recomputedBytes] = [kept, recomputed].map((result) => result!.memoryBytesPerRank[0]! - numBytes);
-  const layers = networkMemory(networkSize(gpt, (await createCorpus(TEXT, gpt)).tokenizer.size));
+  const layers = gptNetworkMemory(gptNetworkSize(gpt, (await createCorpus(TEXT, gpt)).tokenizer.size));
   const weights = layers.reduce((sum, layer) => sum + layer.weights, 0);
   const activations = layers.reduce((sum, layer) => sum + layer.activations + layer.composed, 0);
   const outputs = layers.length * gpt.context * gpt.width;

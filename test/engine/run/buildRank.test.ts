@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { dataSource } from '../../../src/engine/run/buildRank.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 test('the progress of loading data has a rate, for each kind of progress and each reading', () => {
@@ -10,7 +10,7 @@ test('the progress of loading data has a rate, for each kind of progress and eac
   const events: EngineEvent[] = [];
   const options = {
     ...{ job: parseJob({}), files: [], shared: null, baseUrl: '' },
-    ...{ clock, activity: new Activity(clock), emit: (event: EngineEvent) => void events.push(event) },
+    ...{ clock, activity: new ThreadActivity(clock), emit: (event: EngineEvent) => void events.push(event) },
   };
   const { onprogress } = dataSource(options);
   for (const [unit, done] of [

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { Spectator } from '../../../src/engine/spectators/spectator.ts';
 import { SpectatorFeed } from '../../../src/engine/spectators/spectatorFeed.ts';
-import { initialView, reduce } from '../../../src/app/state/view.ts';
+import { initialTabView, reduceTabView } from '../../../src/app/state/view.ts';
 import { samplesPerSecond, timeLeft } from '../../../src/app/state/derive.ts';
 import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../../../src/protocol/confusion.ts';
 import { MAX_UPDATE_LENGTH } from '../../../src/protocol/control.ts';
@@ -258,7 +258,7 @@ describe('a spectator', () => {
     clock.advance(1_000);
     const { events, spectator } = watching();
     for (const update of digests) spectator.receive(update);
-    const { run } = events.reduce(reduce, initialView);
+    const { run } = events.reduce(reduceTabView, initialTabView);
     // Each step has 100 samples and takes 50 ms.
     expect(samplesPerSecond(run!)).toBeCloseTo(2000, 0);
     expect(timeLeft(run!, 200)).toBeCloseTo(100 * 50, 0);

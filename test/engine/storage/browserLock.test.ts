@@ -1,6 +1,6 @@
 /** Locks between tabs of one browser. The simulated lock manager grants locks as browsers do. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { whileAlone } from '../../../src/engine/storage/browserLock.ts';
+import { runUnlessOtherTabDoes } from '../../../src/engine/storage/browserLock.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 
 /** Names of granted locks. */
@@ -28,16 +28,16 @@ afterEach(() => vi.unstubAllGlobals());
 test('only one of several tasks with the same name runs, and the others are skipped without waiting', async () => {
   const ended = deferred();
   const ran: string[] = [];
-  const first = whileAlone('a', async () => {
+  const first = runUnlessOtherTabDoes('a', async () => {
     ran.push('first');
     await ended.promise;
   });
-  await whileAlone('a', async () => void ran.push('second'));
-  await whileAlone('b', async () => void ran.push('other'));
+  await runUnlessOtherTabDoes('a', async () => void ran.push('second'));
+  await runUnlessOtherTabDoes('b', async () => void ran.push('other'));
   expect(ran).toEqual(['first', 'other']);
   ended.resolve();
   await first;
-  await whileAlone('a', async () => void ran.push('third'));
+  await runUnlessOtherTabDoes('a', async () => void ran.push('third'));
   expect(ran).toEqual(['first', 'other', 'third']);
 });
 
@@ -47,7 +47,7 @@ test('a task that fails runs once, rejects, and releases the lock', async () => 
     runs++;
     throw new Error('full');
   };
-  await expect(whileAlone('a', fail)).rejects.toThrow('full');
+  await expect(runUnlessOtherTabDoes('a', fail)).rejects.toThrow('full');
   expect([runs, held]).toEqual([1, new Set()]);
 });
 
@@ -57,6 +57,6 @@ test.each([
 ])('all tasks run if the browser %s', async (_, navigator) => {
   vi.stubGlobal('navigator', navigator);
   let runs = 0;
-  await Promise.all([1, 2].map(() => whileAlone('a', async () => void runs++)));
+  await Promise.all([1, 2].map(() => runUnlessOtherTabDoes('a', async () => void runs++)));
   expect(runs).toBe(2);
 });

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
-import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
+import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { RunState } from '../../../src/engine/storage/runState.ts';
 import { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
 import type { StateArray } from '../../../src/formats/stateFile.ts';
@@ -32,11 +32,11 @@ async function stateAfterTraining(): Promise<{ state: RunState; hash: string }> 
 
 test('a state is restored unchanged, and the hash of the checkpoint is the state hash that ranks compare', async () => {
   const { state, hash } = await stateAfterTraining();
-  const checkpoint = toCheckpoint(state, ABOUT);
+  const checkpoint = runStateToCheckpoint(state, ABOUT);
   expect(checkpoint.meta).toMatchObject({ ...ABOUT, step: 3, position: { epoch: 0, offset: 24 }, stateHash: hash });
   expect(checkpoint.meta.losses).toHaveLength(3);
   expect(v.parse(CheckpointMeta, checkpoint.meta)).toEqual(checkpoint.meta);
-  expect(fromCheckpoint(checkpoint)).toEqual({
+  expect(runStateFromCheckpoint(checkpoint)).toEqual({
     ...state,
     progress: { ...state.progress, appliedIn: 0, previousAppliedIn: 0 },
   });
@@ -44,7 +44,8 @@ test('a state is restored unchanged, and the hash of the checkpoint is the state
 
 test('arrays that do not form a state are rejected', async () => {
   const { state } = await stateAfterTraining();
-  const { meta, arrays } = toCheckpoint(state, ABOUT);
+  const { meta, arrays } = runStateToCheckpoint(state, ABOUT);
   const wrong: StateArray[][] = [[], arrays.slice(1), [...arrays, new Uint8Array(1)]];
-  for (const each of wrong) expect(() => fromCheckpoint({ meta, arrays: each })).toThrow(/another version of peergrad/);
+  for (const each of wrong)
+    expect(() => runStateFromCheckpoint({ meta, arrays: each })).toThrow(/another version of peergrad/);
 });

@@ -1,7 +1,7 @@
 /** Confusion matrices, in worlds over memory links, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { testHeldOut } from '../../../src/engine/tasks/evaluation.ts';
+import { evaluateHeldOutSamples } from '../../../src/engine/tasks/evaluation.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
 import { SyntheticDigits } from '../../../src/jobs/digits/digits.ts';
@@ -32,7 +32,7 @@ describe.each([1, 3])('the confusion matrix on %i ranks', (n) => {
     const all = await runWorld(n, async (group) => {
       const task = await createJobTask(job, { train: new SyntheticDigits(1, 'train'), test: some }, n);
       expect(HELD_OUT % task.testBatch).not.toBe(0);
-      const { confusion, accuracy } = (await testHeldOut(group, task, HELD_OUT))!;
+      const { confusion, accuracy } = (await evaluateHeldOutSamples(group, task, HELD_OUT))!;
       const byHand = zeros(10);
       const [inputs, labels] = [new Float32Array(HELD_OUT * sampleLength(some)), new Int32Array(HELD_OUT)];
       await some.read(
@@ -49,7 +49,7 @@ describe.each([1, 3])('the confusion matrix on %i ranks', (n) => {
       for (const [i, label] of labels.entries()) byHand[label]![answers[i]!]! += 1;
       expect(confusion).toEqual({ classes: DIGITS, counts: byHand });
       expect(accuracy).toBe(byHand.reduce((sum, row, i) => sum + row[i]!, 0) / HELD_OUT);
-      expect((await testHeldOut(group, task, 500))!.confusion).toBeUndefined();
+      expect((await evaluateHeldOutSamples(group, task, 500))!.confusion).toBeUndefined();
       task.dispose();
       return confusion!;
     });
@@ -72,7 +72,7 @@ describe.each([1, 3])('the confusion matrix on %i ranks', (n) => {
       model.setWeights([tf.tensor2d(weights), tf.zeros([3])]);
       const samples = { xs: tf.tensor2d(data), ys: tf.oneHot(labels, 3).cast('float32') };
       const task = createTensorTask(model, samples, { loss: 'softmaxCrossEntropy', validation: samples });
-      const { confusion } = (await testHeldOut(group, task, 25))!;
+      const { confusion } = (await evaluateHeldOutSamples(group, task, 25))!;
       expect(confusion).toEqual({ classes: ['0', '1', '2'], counts: byHand });
     });
   });
@@ -103,7 +103,7 @@ describe('the confusion matrix of a run', () => {
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
     expect(task.classes).toBeUndefined();
     await runWorld(1, async (group) => {
-      expect(await testHeldOut(group, task, 4)).not.toHaveProperty('confusion');
+      expect(await evaluateHeldOutSamples(group, task, 4)).not.toHaveProperty('confusion');
     });
   });
 

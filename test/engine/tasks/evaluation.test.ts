@@ -1,10 +1,10 @@
 import { evaluationBatch } from '../../../src/engine/tasks/jobTask.ts';
 import { expect, test } from 'vitest';
 import {
-  dutiesAfter,
-  HeldOutTests,
+  dueEvaluationAfter,
+  HeldOutEvaluations,
   INTERMEDIATE_SAMPLES,
-  testHeldOut,
+  evaluateHeldOutSamples,
   testInterval,
   type HeldOutTask,
 } from '../../../src/engine/tasks/evaluation.ts';
@@ -28,7 +28,7 @@ test('evaluations happen after the first step and then at regular steps, the ear
   const plan = { hashEvery: 1000, patience: null };
   const progress = { appliedIn: 0, previousAppliedIn: 0, losses: [], trainedMs: 0, verdicts: [] };
   const after = (step: number, patience: number | null = null) =>
-    dutiesAfter(
+    dueEvaluationAfter(
       { ...progress, step, position: { epoch: 0, offset: step, parts: 1 }, evaluateEvery: 40 },
       { ...plan, patience },
       false,
@@ -79,7 +79,7 @@ test.each([
   'an evaluation of %s classes by %i ranks has samples of all classes (%i: %i)',
   async (order, n, size, count) => {
     const evaluated: number[] = [];
-    await runWorld(n, (group) => testHeldOut(group, heldOutTask(size, evaluated), count));
+    await runWorld(n, (group) => evaluateHeldOutSamples(group, heldOutTask(size, evaluated), count));
     expect(new Set(evaluated).size).toBe(count);
     expect(new Set(evaluated.map((sample) => ORDERS[order](sample, size))).size).toBe(10);
   },
@@ -93,7 +93,7 @@ test('the samples of the next batches are expected while a batch is evaluated', 
     ahead: 100,
     expectHeldOut: (next) => void expected.push([...next]),
   };
-  await runWorld(1, (group) => testHeldOut(group, task, 180));
+  await runWorld(1, (group) => evaluateHeldOutSamples(group, task, 180));
   const following = (from: number): number[] => evaluated.slice(from, from + 64 + 100);
   expect(expected).toEqual([following(0), following(64), following(128)]);
 });
@@ -101,7 +101,7 @@ test('the samples of the next batches are expected while a batch is evaluated', 
 test('ranks with samples of their own evaluate the same fraction of them', async () => {
   const evaluated = [[], []] as [number[], number[]];
   await runWorld(2, (group) =>
-    testHeldOut(
+    evaluateHeldOutSamples(
       group,
       heldOutTask([900, 300][group.rank]!, evaluated[group.rank]!, { isShard: true }),
       120,
@@ -120,7 +120,7 @@ test('a forward pass evaluates fewer large pictures, so that their inputs need a
 test('an evaluation whose samples are all unusable has no loss and no accuracy, and a note says so', async () => {
   const events: EngineEvent[] = [];
   const progress = { ...startOfRun(), step: 8 };
-  const tests = new HeldOutTests({
+  const tests = new HeldOutEvaluations({
     task: heldOutTask(40, [], { leavesOut: true }),
     plan: parsePlan({ patience: 2 }),
     yielder: new Yielder(systemClock, 200),

@@ -7,7 +7,7 @@ import { ReplicaStep } from '../../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
-import { countAmongFirst, createCorpus, Network, paddedVocabulary } from '../../../src/jobs/index.ts';
+import { countAmongFirst, createCorpus, GptNetwork, paddedVocabulary } from '../../../src/jobs/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import type { GptModel } from '../../../src/spec/gpt.ts';
@@ -117,7 +117,7 @@ test('top-3 accuracy is equal to a count by hand, and ignores padding', async ()
   const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
   const { layers, heads, width, context } = job.gpt;
-  const network = new Network(
+  const network = new GptNetwork(
     { layers, heads, width, context, vocabulary: paddedVocabulary(corpus.tokenizer.size) },
     job.seed,
   );

@@ -1,9 +1,9 @@
 /** Queries to a model, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
-import { imageOf } from '../../../src/app/inspection/drawing.ts';
+import { imageOfDrawing } from '../../../src/app/inspection/drawing.ts';
 import { Mesh } from '../../../src/collectives/mesh.ts';
-import { answer, LearnedModel } from '../../../src/engine/tasks/inspection.ts';
+import { answerModelQuery, QueriedModel } from '../../../src/engine/tasks/inspection.ts';
 import { Run } from '../../../src/engine/run/run.ts';
 import { buildModel, loadData } from '../../../src/jobs/index.ts';
 import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
@@ -13,7 +13,7 @@ import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { outliers } from '../../outliers.ts';
 import { train } from '../train.ts';
-import { Activity } from '../../../src/util/activity.ts';
+import { ThreadActivity } from '../../../src/util/activity.ts';
 
 // The tests train whole runs on the CPU, and inspect all held-out images.
 vi.setConfig({ testTimeout: 60_000 });
@@ -29,12 +29,12 @@ async function untrained(model: 'mlp' | 'cnn') {
   const job = parseJob({ model });
   const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
   const built = buildModel(job, heldOut);
-  const learned = await LearnedModel.create(built, heldOut, job);
+  const learned = await QueriedModel.create(built, heldOut, job);
   return { built, heldOut, answerer: { model: learned, progress } };
 }
 
-async function inspect(answerer: Parameters<typeof answer>[1]): Promise<ModelInspection> {
-  const event = await answer({ type: 'inspect' }, answerer);
+async function inspect(answerer: Parameters<typeof answerModelQuery>[1]): Promise<ModelInspection> {
+  const event = await answerModelQuery({ type: 'inspect' }, answerer);
   if (event.type !== 'inspection' || event.inspection === null) throw new Error('It did not answer.');
   return event.inspection;
 }
@@ -82,7 +82,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to a model (%s)', (model) => {
     const { built, heldOut, answerer } = await untrained(model);
     const pixels = new Float32Array(IMAGE_SIDE ** 2);
     await heldOut.read([3], pixels, new Int32Array(1));
-    const event = await answer({ type: 'predict', id: 5, pixels }, answerer);
+    const event = await answerModelQuery({ type: 'predict', id: 5, pixels }, answerer);
     const own = tf.tidy(() => tf.softmax(built.logits(tf.tensor(pixels, [1, 28, 28, 1]))).dataSync());
     expect(event).toEqual({ type: 'prediction', id: 5, answer: { probabilities: Array.from(own), steps: 7 } });
     answerer.model.dispose();
@@ -101,15 +101,15 @@ test('all inspections use the same images, with one example of each digit', asyn
 test('a query has no answer if there is no model, or if the model has NaN weights or is disposed of', async () => {
   const predict = { type: 'predict', id: 1, pixels: new Float32Array(784) } as const;
   const none = { type: 'prediction', id: 1, answer: null };
-  expect(await answer(predict, null)).toEqual(none);
-  expect(await answer({ type: 'inspect' }, null)).toEqual({ type: 'inspection', inspection: null });
+  expect(await answerModelQuery(predict, null)).toEqual(none);
+  expect(await answerModelQuery({ type: 'inspect' }, null)).toEqual({ type: 'inspection', inspection: null });
   const { built, answerer } = await untrained('mlp');
   const [kernel] = built.variables;
   kernel!.assign(tf.fill(kernel!.shape, NaN));
-  expect(await answer(predict, answerer)).toEqual(none);
-  expect(await answer({ type: 'inspect' }, answerer)).toEqual({ type: 'inspection', inspection: null });
+  expect(await answerModelQuery(predict, answerer)).toEqual(none);
+  expect(await answerModelQuery({ type: 'inspect' }, answerer)).toEqual({ type: 'inspection', inspection: null });
   answerer.model.dispose();
-  expect(await answer(predict, answerer)).toEqual(none);
+  expect(await answerModelQuery(predict, answerer)).toEqual(none);
 });
 
 /** Trains a run of one rank. Like a page's queries, `onstep` is not awaited. */
@@ -121,7 +121,7 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
     if (event.type === 'step') onstep(training!, event.step);
   };
   training = await Run.prepare({
-    activity: new Activity(systemClock),
+    activity: new ThreadActivity(systemClock),
     ...{ job, run: 1, worldSize: 1, files: [], shared: null, baseUrl: 'http://localhost/' },
     ...{ clock: systemClock, emit, from: null, weights: null, carryOver: null },
     isHidden: () => false,
@@ -137,10 +137,10 @@ async function trainAlone(fields: Record<string, unknown>, onstep: (training: Ru
 
 describe('queries', () => {
   test('during and after a run are answered with the weights of exactly one step, and answers improve with training', async () => {
-    const one = imageOf([[0.5, 0.1, 0.48, 0.9]], 'box')!;
+    const one = imageOfDrawing([[0.5, 0.1, 0.48, 0.9]], 'box')!;
     const during: Promise<EngineEvent>[] = [];
     const { training, result } = await trainAlone({ maxSteps: 40, hashEvery: 10 }, (now, step) => {
-      if (step === 1) during.push(answer({ type: 'inspect' }, now.answerer));
+      if (step === 1) during.push(answerModelQuery({ type: 'inspect' }, now.answerer));
     });
     const [first] = await Promise.all(during);
     expect(first).toMatchObject({ type: 'inspection', inspection: { steps: 2 } });
@@ -152,7 +152,7 @@ describe('queries', () => {
     const last = await inspect(answerer);
     expect(last).toMatchObject({ steps: 40, stateHash: result.stateHash[0] });
     expect(last.wrong).toBeLessThan((first as { inspection: ModelInspection }).inspection.wrong);
-    const event = await answer({ type: 'predict', id: 1, pixels: one }, answerer);
+    const event = await answerModelQuery({ type: 'predict', id: 1, pixels: one }, answerer);
     expect(event.type === 'prediction' && event.answer?.probabilities[1]).toBeGreaterThan(0.5);
     answerer.model.dispose();
   });
@@ -164,7 +164,7 @@ describe('queries', () => {
     let asking: Promise<unknown> = Promise.resolve();
     const { training, result } = await trainAlone(fields, (now) => {
       asking = asking.then(() => {
-        const asked = answer({ type: 'inspect' }, now.answerer);
+        const asked = answerModelQuery({ type: 'inspect' }, now.answerer);
         answers.push(asked);
         return asked;
       });
@@ -181,7 +181,7 @@ describe('queries', () => {
     await inspect(answerer);
     const before = tf.memory().numTensors;
     await inspect(answerer);
-    await answer({ type: 'predict', id: 1, pixels: new Float32Array(784) }, answerer);
+    await answerModelQuery({ type: 'predict', id: 1, pixels: new Float32Array(784) }, answerer);
     expect(tf.memory().numTensors).toBe(before);
     const { numTensors } = tf.memory();
     answerer.model.dispose();

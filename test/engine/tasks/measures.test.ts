@@ -4,14 +4,14 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { testHeldOut } from '../../../src/engine/tasks/evaluation.ts';
+import { evaluateHeldOutSamples } from '../../../src/engine/tasks/evaluation.ts';
 import { createJobTask, type JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
 import { countAmongFirst, countCorrect } from '../../../src/jobs/models/classificationCounts.ts';
 import { lossSumOf } from '../../../src/jobs/models/loss.ts';
-import { amountMetrics, amountSums } from '../../../src/jobs/models/heldOutMetrics.ts';
+import { regressionMetrics, regressionSums } from '../../../src/jobs/models/heldOutMetrics.ts';
 import { parseJob } from '../../../src/spec/job.ts';
-import { AMOUNT_LOSSES, type AmountLoss } from '../../../src/spec/measures.ts';
+import { REGRESSION_LOSS_NAMES, type RegressionLossName } from '../../../src/spec/measures.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { createMember, planOf, runGeneration } from '../worlds.ts';
@@ -37,7 +37,7 @@ const amounts = (size: number): Dataset => ({
 const jobOf = (fields: Record<string, unknown>) =>
   parseJob({ job: 'table', data: { kind: 'files' }, hidden: 3, ...fields });
 
-describe.each<[AmountLoss, (distance: number) => number]>([
+describe.each<[RegressionLossName, (distance: number) => number]>([
   ['mean-squared-error', (d) => d ** 2],
   ['mean-absolute-error', Math.abs],
   ['huber', (d) => (Math.abs(d) <= 1 ? d ** 2 / 2 : Math.abs(d) - 0.5)],
@@ -87,7 +87,7 @@ describe.each<[AmountLoss, (distance: number) => number]>([
 });
 
 test('AMOUNT_LOSSES has only the losses that are tested above', () => {
-  expect(AMOUNT_LOSSES).toEqual(['mean-squared-error', 'mean-absolute-error', 'huber']);
+  expect(REGRESSION_LOSS_NAMES).toEqual(['mean-squared-error', 'mean-absolute-error', 'huber']);
 });
 
 const HELD_OUT = 601;
@@ -99,7 +99,7 @@ async function told(create: (n: number) => Promise<JobTask>) {
   for (const n of [1, 3]) {
     const results = await runWorld(n, async (group) => {
       const task = await create(n);
-      const tested = (await testHeldOut(group, task, HELD_OUT))!;
+      const tested = (await evaluateHeldOutSamples(group, task, HELD_OUT))!;
       task.dispose();
       return tested;
     });
@@ -139,12 +139,12 @@ test('errors and R² of a regression are exact over all ranks, for every loss', 
 });
 
 test('R² of equal labels is 0, or 1 if all predictions are exact, and never infinite', () => {
-  const sums = amountSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
-  const score = amountMetrics({ metrics: ['r2'] }, 1);
+  const sums = regressionSums([1, 2, 3], [0.3, 0.3, 0.3], [1, 1, 1]);
+  const score = regressionMetrics({ metrics: ['r2'] }, 1);
   expect(score.toMetrics(sums, 3)).toEqual({ r2: 0 });
   for (const amount of [0.3, 0]) {
     const all = [amount, amount, amount];
-    expect(score.toMetrics(amountSums(all, all, [1, 1, 1]), 3)).toEqual({ r2: 1 });
+    expect(score.toMetrics(regressionSums(all, all, [1, 1, 1]), 3)).toEqual({ r2: 1 });
   }
 });
 

@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
-import { readOrigin, type Origin } from '../../../src/engine/model/origin.ts';
+import { readRunOrigin, type RunOrigin } from '../../../src/engine/model/origin.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
@@ -32,7 +32,7 @@ const jobOf = (gpt: Partial<JobSpec['gpt']> = {}): JobSpec =>
     gpt: { ...DEFAULT_JOB.gpt, width: 8, context: 8, ...gpt },
   });
 
-function prepare(job: JobSpec, text: string, origin: Origin | null = null): Promise<Run> {
+function prepare(job: JobSpec, text: string, origin: RunOrigin | null = null): Promise<Run> {
   return prepareTraining({
     ...{ job, worldSize: 1, files: [new File([text], 'a.txt')] },
     from: origin?.kind === 'checkpoint' ? origin.state : null,
@@ -64,7 +64,7 @@ test.each([
   async (format, gpt) => {
     const job = jobOf(gpt);
     const { file, vocabulary } = await trained(job, format);
-    const origin = await readOrigin(file);
+    const origin = await readRunOrigin(file);
     const longer = { ...job, maxSteps: 4 };
     // Ranks without the file have only the text, whether they join at the beginning or later.
     const [host, guest] = [await prepare(longer, SECOND, origin), await prepare(longer, SECOND)];
@@ -85,7 +85,7 @@ test.each([
 test("a text with unknown characters is rejected, and so is a vocabulary that differs from the job's", async () => {
   const job = jobOf();
   const { file } = await trained(job, 'safetensors');
-  const origin = await readOrigin(file);
+  const origin = await readRunOrigin(file);
   await expect(prepare(job, `${SECOND}Zebras, wow! `, origin)).rejects.toThrow(
     'The text has 5 characters for which the resumed model has no tokens ("!", "Z", "b", "r", "w"). Remove them',
   );
@@ -104,7 +104,7 @@ test.each([
   const { file } = await trained(jobOf(), 'safetensors');
   const { tensors, about } = readSafetensors(file.name, new Uint8Array(await file.arrayBuffer()));
   const bytes = writeSafetensors(tensors, { ...about, 'peergrad.vocabulary': vocabulary });
-  const reading = readOrigin(new File([bytes], 'spoilt.safetensors'));
+  const reading = readRunOrigin(new File([bytes], 'spoilt.safetensors'));
   await expect(reading).rejects.toThrow(DataError);
   await expect(reading).rejects.toThrow(sentence);
 });

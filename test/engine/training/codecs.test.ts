@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { loadData } from '../../../src/jobs/index.ts';
-import { CODEC_NAMES, isElastic, parseJob, STRATEGIES } from '../../../src/spec/job.ts';
+import { CODEC_NAMES, isElasticJob, parseJob, STRATEGIES } from '../../../src/spec/job.ts';
 import { parsePlan } from '../../../src/spec/plan.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { relative, train } from '../train.ts';
@@ -133,7 +133,7 @@ describe('when ranks join and leave', () => {
   );
 
   test.each(['int8', 'powersgd'])('all ranks have the same model at the end with %s', async (codec) => {
-    expect(isElastic(parseJob({ codec }))).toBe(true);
+    expect(isElasticJob(parseJob({ codec }))).toBe(true);
     const job = parseJob({ codec, batchSize: 4, maxSteps: 8, hashEvery: 2, hidden: 16 });
     const data = await loadData(job, { baseUrl: 'http://localhost/' });
     const cut = { ...data.test, size: 16, read: data.test.read.bind(data.test) };

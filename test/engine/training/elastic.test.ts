@@ -6,12 +6,12 @@ import { ENTERING_MS, LINKING_MS, SYNCING_MS } from '../../../signaling/room/ind
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { LINKING_TIMEOUT_MS } from '../../../src/engine/membership/generationLink.ts';
-import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
 import { SYNCING_TIMEOUT_MS } from '../../../src/engine/run/run.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import { SyncBatchNormalization } from '../../../src/parallel/backward/syncBatchNorm.ts';
-import { DEFAULT_JOB, isElastic, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
+import { DEFAULT_JOB, isElasticJob, parseJob, STRATEGY_NAMES } from '../../../src/spec/job.ts';
 import {
   DataError,
   DeviceError,
@@ -59,7 +59,7 @@ function shardCounters(): Promise<Member[]> {
     sizes.map((trainSamples, i) => {
       const task = createCountingTask({ samples: 16 });
       const placesOf = (indices: Uint32Array): Uint32Array => indices.map((index) => starts[i]! + index);
-      const withBatch: Task['withBatch'] = (indices, ...rest) => task.withBatch(placesOf(indices), ...rest);
+      const withBatch: TrainingTask['withBatch'] = (indices, ...rest) => task.withBatch(placesOf(indices), ...rest);
       return createMember(`m${i}`, { ...task, isShard: true, trainSamples, withBatch }, SHARD_FIELDS);
     }),
   );
@@ -493,7 +493,7 @@ describe('entering a generation', () => {
     dispose([...members, other]);
   });
 
-  test.each(STRATEGY_NAMES.filter((strategy) => !isElastic({ strategy })))(
+  test.each(STRATEGY_NAMES.filter((strategy) => !isElasticJob({ strategy })))(
     'is refused for the second time in a run with the strategy %s',
     async (strategy) => {
       const members = await counters(2, { strategy });

@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
+import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, isLoss, runGeneration, type Member } from '../worlds.ts';
@@ -106,7 +106,7 @@ describe.each(STRATEGIES)('%s', (strategy) => {
     await runGeneration(first, { until });
     const job = parseJob({ ...COUNTING_PLAN, strategy });
     const about = { id: 'c', room: 'K7F3QX', job, savedAt: 0, worldSize: 2 };
-    const saved = fromCheckpoint(toCheckpoint(await first[0]!.rank.snapshot(), about));
+    const saved = runStateFromCheckpoint(runStateToCheckpoint(await first[0]!.rank.snapshot(), about));
     expect(saved.progress.step % SYNC_EVERY).toBe(0);
     const second = await Promise.all(
       ['c', 'd'].map((name) =>

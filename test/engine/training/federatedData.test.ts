@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { exportModel } from '../../../src/engine/model/modelFiles.ts';
-import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
+import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
@@ -81,7 +81,7 @@ test('a resumed run keeps its facts, whichever ranks take part', async () => {
   const before = [await prepare(rows(0, 40), job), await prepare(rows(0, 40).replaceAll(/low|high/g, 'huge'), job)];
   await inGeneration(before, 1, job, (training) => training.train());
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 2 };
-  const from = fromCheckpoint(structuredClone(toCheckpoint(await before[0]!.snapshot(), about)));
+  const from = runStateFromCheckpoint(structuredClone(runStateToCheckpoint(await before[0]!.snapshot(), about)));
   const longer = { ...job, maxSteps: 5 };
   const alone: Run = await prepare(rows(0, 40), longer, { from });
   const [end] = await inGeneration([alone], 1, longer, (training) => training.train());
@@ -136,7 +136,7 @@ test('ranks agree on facts again if a rank returns before the first step, but no
     expect(end).toMatchObject({ step: 3, stateHash: (ends[0] as { stateHash: string }).stateHash });
   const about = { id: 'a', room: 'b', job, savedAt: 0, worldSize: 3 };
   const longer = { ...job, maxSteps: 4 };
-  const from = fromCheckpoint(structuredClone(toCheckpoint(await others[1]!.snapshot(), about)));
+  const from = runStateFromCheckpoint(structuredClone(runStateToCheckpoint(await others[1]!.snapshot(), about)));
   // The stranger has taken part in a world of its own before it meets the heir.
   const stranger = await prepare(rows(20, 40), longer);
   await inGeneration([stranger], 4, longer, () => null);

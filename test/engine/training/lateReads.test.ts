@@ -1,7 +1,7 @@
 /** Files that ranks read while they train. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import type { FileContents } from '../../../src/jobs/index.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 const SAMPLES = 24;
 
 /** Returns a task that reads a file for each sample. `crcOf` returns the checksum of a file. */
-function readingTask(crcOf: (file: number) => number, stated: Uint32Array | null = null): Task {
+function readingTask(crcOf: (file: number) => number, stated: Uint32Array | null = null): TrainingTask {
   const task = createCountingTask({ samples: SAMPLES });
   const crcs = new Map<number, number>();
   const contents: FileContents = { stated, crcs, nameOf: (file) => `cats/${file}.png` };
@@ -29,7 +29,7 @@ function readingTask(crcOf: (file: number) => number, stated: Uint32Array | null
 
 test.each([1, 2])('%i ranks are told the samples of an evaluation before the steps that precede it', async (n) => {
   const calls: unknown[] = [];
-  const watched = (): Task => {
+  const watched = (): TrainingTask => {
     const task = { ...createCountingTask({ samples: SAMPLES }), testSamples: 40, testBatch: 5 };
     return {
       ...task,
@@ -61,7 +61,7 @@ test.each([1, 2])('%i ranks are told the samples of an evaluation before the ste
     expect(call).toEqual(['expect', ...evaluations.flat().slice(0, 12)]);
 });
 
-async function train(tasks: readonly Task[], fields = {}): Promise<unknown[]> {
+async function train(tasks: readonly TrainingTask[], fields = {}): Promise<unknown[]> {
   const plan = { ...COUNTING_PLAN, epochs: 3, ...fields };
   const members = await Promise.all(tasks.map((task, i) => createMember(`rank ${i}`, task, plan)));
   const { results } = await runGeneration(members);
@@ -99,7 +99,7 @@ test.each([1, 2, 3])(
   async (n) => {
     const taken: number[][] = [];
     const expected: number[][] = [];
-    const watched = (): Task => {
+    const watched = (): TrainingTask => {
       const task = createCountingTask({ samples: SAMPLES });
       return {
         ...task,

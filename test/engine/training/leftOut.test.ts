@@ -6,7 +6,7 @@ import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { parseJob } from '../../../src/spec/job.ts';
-import { isPipeline } from '../../../src/spec/pipeline.ts';
+import { isPipelineJob } from '../../../src/spec/pipeline.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { trainStage, trainWhole } from '../pipeline/runPipeline.ts';
 
@@ -34,7 +34,7 @@ async function train(fields: Record<string, unknown>, broken: readonly number[])
   const job = parseJob({ job: 'digits', model: 'mlp', hidden: 8, batchSize: 3, epochs: 1, ...fields });
   return runWorld(2, async (group) => {
     const files = filesOf(broken.includes(group.rank));
-    if (isPipeline(job)) {
+    if (isPipelineJob(job)) {
       const task = samplesPipelineTask(job, { train: files, test: files });
       const { result, outputs } = await trainStage(group, job, { task });
       outputs.dispose();

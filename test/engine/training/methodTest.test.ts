@@ -4,7 +4,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Trainer } from '../../../src/library/trainer.ts';
 import { RunResultSchema } from '../../../src/protocol/runResult.ts';
-import { METHOD_NAMES } from '../../../src/spec/methods.ts';
+import { LEARNING_METHOD_NAMES } from '../../../src/spec/methods.ts';
 import * as v from 'valibot';
 import { systemClock } from '../../../src/util/clock.ts';
 import { train } from '../train.ts';
@@ -24,7 +24,7 @@ describe('a comparison of methods', () => {
       },
     );
     const [first] = results;
-    expect(first!.methods!.costs.map(({ method }) => method)).toEqual([...METHOD_NAMES]);
+    expect(first!.methods!.costs.map(({ method }) => method)).toEqual([...LEARNING_METHOD_NAMES]);
     expect(first!.methods!.latencyMs).toBeGreaterThan(0);
     expect(first!.methods!.bytesPerMs).toBeGreaterThan(0);
     for (const result of results) {

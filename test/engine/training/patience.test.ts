@@ -1,7 +1,7 @@
 /** Runs with early stopping, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration, type Member } from '../worlds.ts';
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
  * Every step adds 1 to the sum of all weights, so the task's evaluation can compute the number of
  * steps. The loss is lowest after `best` steps.
  */
-function taskWithBest(best: number): Task {
+function taskWithBest(best: number): TrainingTask {
   const task = createCountingTask({ samples: SAMPLES });
   const [first, second] = task.model as tf.Variable[];
   return {
@@ -114,7 +114,7 @@ test('ranks that repeat an evaluation with different rounding errors continue wi
   const losses = [1e-16, 1e-16, 1e-16, 1];
   const make = (i: number): Promise<Member> => {
     const task = createCountingTask({ samples: SAMPLES });
-    const evaluate: Task['evaluate'] = (indices) =>
+    const evaluate: TrainingTask['evaluate'] = (indices) =>
       Promise.resolve({ lossSum: indices.reduce((sum, index) => sum + losses[index]!, 0), correct: 0 });
     return createMember(`m${i}`, { ...task, testSamples: losses.length, evaluate }, { ...PLAN, patience: 3 });
   };

@@ -1,7 +1,7 @@
 /** Runs that look for a learning rate, on TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import { Trainer } from '../../../src/library/trainer.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
  * A task whose loss becomes NaN. A weight grows with the learning rates. The loss falls until the
  * weight is above 0.5, and is then NaN. A buffer counts the passes.
  */
-function taskThatBreaks(): Task {
+function taskThatBreaks(): TrainingTask {
   const weight = tf.variable(tf.scalar(0));
   const passes = tf.variable(tf.scalar(0), false);
   return {

@@ -1,8 +1,8 @@
 /** Runs with a sharded optimizer, compared with runs whose ranks have the whole optimizer. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { fromCheckpoint, toCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
-import type { Task } from '../../../src/engine/tasks/task.ts';
+import { runStateFromCheckpoint, runStateToCheckpoint } from '../../../src/engine/storage/runCheckpoint.ts';
+import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import type { RunState } from '../../../src/engine/storage/runState.ts';
 import { MIRROR_EVERY } from '../../../src/parallel/zero/shardedOptimizer.ts';
 import { parseJob } from '../../../src/spec/job.ts';
@@ -228,9 +228,11 @@ describe('a run with a sharded optimizer', () => {
       const own = await members[0]!.rank.snapshot();
       expect(own.replica.shards !== undefined).toBe(shardOptimizer);
       if (shardOptimizer)
-        expect(() => toCheckpoint(own, about)).toThrow("This rank has only its shard of the optimizer's averages");
+        expect(() => runStateToCheckpoint(own, about)).toThrow(
+          "This rank has only its shard of the optimizer's averages",
+        );
       dispose(members);
-      return toCheckpoint((await states[0])!, about);
+      return runStateToCheckpoint((await states[0])!, about);
     };
     const whole = await savedBy(false, true);
     const [sharded, requested] = [await savedBy(true, true), await savedBy(true, false)];
@@ -244,8 +246,8 @@ describe('a run with a sharded optimizer', () => {
       [whole, true],
     ] as const) {
       const plan = { ...COUNTING_PLAN, ...fields, shardOptimizer };
-      const task = (): Task => createCountingTask({ samples: SAMPLES });
-      const first = await createMember('first', task(), plan, { from: { ...fromCheckpoint(from) } });
+      const task = (): TrainingTask => createCountingTask({ samples: SAMPLES });
+      const first = await createMember('first', task(), plan, { from: { ...runStateFromCheckpoint(from) } });
       const second = await createMember('second', task(), plan);
       const { entered, results } = await runGeneration([second, first]);
       for (const one of entered) expect(one!.step).toBe(4);

@@ -1,7 +1,7 @@
 /** Runs in which every rank has samples of its own. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import {
   COUNTING_PLAN,
   createCountingTask,
@@ -20,7 +20,7 @@ beforeAll(async () => {
  * Creates a task with some samples of `all`. Only one rank has these samples, which start at
  * `first`.
  */
-function shardOf(all: number, first: number, samples: number): Task {
+function shardOf(all: number, first: number, samples: number): TrainingTask {
   const whole = createCountingTask({ samples: all });
   return {
     ...whole,
@@ -107,7 +107,7 @@ describe('ranks with their own samples', () => {
   });
 
   test('learn from an error which rank has no samples', async () => {
-    const divergent: Task = {
+    const divergent: TrainingTask = {
       ...shardOf(8, 4, 4),
       dataHash: () => Promise.resolve('ff'.repeat(8)),
       dataAdvice: 'look at it',

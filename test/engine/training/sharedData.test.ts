@@ -1,7 +1,7 @@
 /** Training on files that one rank distributes. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test, vi } from 'vitest';
-import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
@@ -15,24 +15,24 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-const jobOn = (shared: SharedFiles): JobSpec =>
+const jobOn = (shared: SharedFileSlices): JobSpec =>
   parseJob({ job: 'mnist', hidden: 4, batchSize: 4, maxSteps: 2, data: { kind: 'shared', files: shared.manifest } });
 
-const prepare = (job: JobSpec, shared: SharedFiles): Promise<Run> => prepareTraining({ job, shared });
+const prepare = (job: JobSpec, shared: SharedFileSlices): Promise<Run> => prepareTraining({ job, shared });
 
 test('all ranks train on the files of one rank, including ranks that join later', async () => {
   const files = [
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
   ];
-  const shared = await SharedFiles.chosen(files, () => {});
+  const shared = await SharedFileSlices.chosen(files, () => {});
   const job = jobOn(shared);
-  const [host, guest] = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
+  const [host, guest] = [await prepare(job, shared), await prepare(job, SharedFileSlices.awaited(shared.manifest))];
   expect(guest.hasState).toBe(false);
   // Without data, there is no model yet that could answer queries.
   expect(guest.answerer).toBeNull();
   expect(await inGeneration([host, guest], 1, job, ({ hasState }) => hasState)).toEqual([true, true]);
-  const joiner = await prepare(job, SharedFiles.awaited(shared.manifest));
+  const joiner = await prepare(job, SharedFileSlices.awaited(shared.manifest));
   const ends = await inGeneration([guest, joiner, host], 2, job, (training) => training.train());
   for (const end of ends)
     expect(end).toMatchObject({ step: 2, stateHash: (ends[0] as { stateHash: string }).stateHash });
@@ -40,7 +40,7 @@ test('all ranks train on the files of one rank, including ranks that join later'
 });
 
 test('the request for a snapshot before the model is built is rejected, and does not start to build the model', async () => {
-  const shared = SharedFiles.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
+  const shared = SharedFileSlices.awaited([{ name: 't10k-images-idx3-ubyte', size: 1, hash: '0'.repeat(16) }]);
   const emit = vi.fn();
   const read = vi.fn();
   const none = { entries: [], notes: [], vocabulary: null, facts: null };
@@ -53,9 +53,9 @@ test('the request for a snapshot before the model is built is rejected, and does
 });
 
 test('every rank reports files that do not contain data for the job', async () => {
-  const shared = await SharedFiles.chosen([new File(['abc'], 't10k-images-idx3-ubyte')], () => {});
+  const shared = await SharedFileSlices.chosen([new File(['abc'], 't10k-images-idx3-ubyte')], () => {});
   const job = jobOn(shared);
-  const trainings = [await prepare(job, shared), await prepare(job, SharedFiles.awaited(shared.manifest))];
+  const trainings = [await prepare(job, shared), await prepare(job, SharedFileSlices.awaited(shared.manifest))];
   const errors = await inGeneration(trainings, 1, job, () => null);
   for (const error of errors)
     expect((error as Error).message).toMatch(/t10k-images-idx3-ubyte was found, but its labels/);
@@ -66,7 +66,7 @@ test('a rank that still prepares its data does not delay the end of a generation
   const read = deferred();
   const images = new File([imagesFile(40)], 't10k-images-idx3-ubyte');
   const files = [images, new File([labelsFile(40)], 't10k-labels-idx1-ubyte')];
-  const shared = await SharedFiles.chosen(files, () => {});
+  const shared = await SharedFileSlices.chosen(files, () => {});
   shared.files = () => files;
   const bytes = images.arrayBuffer.bind(images);
   images.arrayBuffer = () => read.promise.then(bytes);

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { SharedFiles } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
 import { sliceOrder } from '../../../src/engine/files/sliceOrder.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
@@ -47,13 +47,13 @@ beforeAll(async () => {
 });
 afterAll(() => void vi.unstubAllGlobals());
 
-async function pets(): Promise<SharedFiles> {
+async function pets(): Promise<SharedFileSlices> {
   const names = Array.from({ length: PICTURES }, (_, i) => `pets/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`);
   const zip = zipFile(Object.fromEntries(names.map((name) => [name, randomBytes(100_000)])));
-  return SharedFiles.chosen([new File([zip], 'pets.zip')], () => {});
+  return SharedFileSlices.chosen([new File([zip], 'pets.zip')], () => {});
 }
 
-const jobOn = (shared: SharedFiles): JobSpec =>
+const jobOn = (shared: SharedFileSlices): JobSpec =>
   parseJob({
     ...{ job: 'images', model: 'mlp', hidden: 4, side: SIDE, channels: 1, batchSize: 2, epochs: 2, hashEvery: 8 },
     data: { kind: 'shared', files: shared.manifest },
@@ -61,14 +61,14 @@ const jobOn = (shared: SharedFiles): JobSpec =>
 
 interface Tab {
   run: Run;
-  shared: SharedFiles;
+  shared: SharedFileSlices;
   /** Samples and epochs of the steps that this rank has taken. */
   events: EngineEvent[];
 }
 
 async function tabOf(
   job: JobSpec,
-  shared: SharedFiles,
+  shared: SharedFileSlices,
   onevent: (event: EngineEvent) => void = () => {},
   worldSize = 2,
 ): Promise<Tab> {
@@ -83,7 +83,7 @@ async function tabOf(
 const resultsOf = (ends: readonly unknown[]) => ends as { step: number; stateHash: string }[];
 
 /** Trains two ranks that both have all files. */
-async function trainOnWhole(job: JobSpec, files: SharedFiles): Promise<{ step: number; stateHash: string }> {
+async function trainOnWhole(job: JobSpec, files: SharedFileSlices): Promise<{ step: number; stateHash: string }> {
   const tabs = [await tabOf(job, files), await tabOf(job, files)];
   const ends = await inGeneration(
     tabs.map(({ run }) => run),
@@ -100,7 +100,7 @@ test('the first step is taken before all files have arrived, and the run has the
   const job = jobOn(files);
   const { opening } = await sliceOrder(files, job, 2);
   const { createPair, open } = gatedLinks(opening + 12);
-  const guestFiles = SharedFiles.awaited(files.manifest);
+  const guestFiles = SharedFileSlices.awaited(files.manifest);
   const host = await tabOf(job, files);
   const early: boolean[] = [];
   const guest = await tabOf(job, guestFiles, ({ type }) => {
@@ -126,9 +126,9 @@ test('if the host is lost in the middle, the other ranks report what is missing'
   const stepped = deferred();
   const host = await tabOf(job, files, () => {}, 3);
   const guests = [
-    await tabOf(job, SharedFiles.awaited(files.manifest), ({ type }) => type === 'step' && stepped.resolve()),
+    await tabOf(job, SharedFileSlices.awaited(files.manifest), ({ type }) => type === 'step' && stepped.resolve()),
   ];
-  guests.push(await tabOf(job, SharedFiles.awaited(files.manifest)));
+  guests.push(await tabOf(job, SharedFileSlices.awaited(files.manifest)));
   const trained: Promise<unknown>[] = [];
   const errors = await inGeneration(
     [host, ...guests].map(({ run }) => run),
@@ -166,7 +166,7 @@ test('a rank that joins in the middle trains with the others, which take each sa
   const host = await tabOf(job, files);
   const guest = await tabOf(
     job,
-    SharedFiles.awaited(files.manifest),
+    SharedFileSlices.awaited(files.manifest),
     ({ type }) => type === 'step' && stepped.resolve(),
   );
   const trained: Promise<unknown>[] = [];
@@ -184,7 +184,7 @@ test('a rank that joins in the middle trains with the others, which take each sa
   );
   await Promise.all(trained);
   expect(guest.shared.isWhole).toBe(false);
-  const newcomer = await tabOf(job, SharedFiles.awaited(files.manifest));
+  const newcomer = await tabOf(job, SharedFileSlices.awaited(files.manifest));
   const tabs = [host, newcomer, guest];
   const ends = resultsOf(
     await inGeneration(

@@ -1,11 +1,11 @@
 /**
  * Runs whose ranks have different speeds. Each rank has a clock that only its own passes advance.
  */
-import type { Device } from '../../../src/protocol/room.ts';
+import type { ReportedDevice } from '../../../src/protocol/room.ts';
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
-import type { Task } from '../../../src/engine/tasks/task.ts';
+import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
 import { loadData } from '../../../src/jobs/index.ts';
 import type { EventOf } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
@@ -44,15 +44,15 @@ type MsPerSample = (step: number) => number;
 const PASS_SAMPLES = 4;
 
 async function timed(
-  task: Task,
+  task: TrainingTask,
   fields: Record<string, unknown>,
   msPerSample: MsPerSample,
   passSamples = 0,
-  backend: Device['backend'] = 'cpu',
+  backend: ReportedDevice['backend'] = 'cpu',
 ): Promise<Timed> {
   const passes: Timed['passes'] = [];
   let now = 0;
-  const withBatch: Task['withBatch'] = async (indices, use, at, size) => {
+  const withBatch: TrainingTask['withBatch'] = async (indices, use, at, size) => {
     const { step } = at;
     passes.push({ step, samples: indices.length, size });
     now += (passSamples + indices.length) * msPerSample(step);

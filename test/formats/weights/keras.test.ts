@@ -1,10 +1,10 @@
 /** Tests of Keras files with other number types, state that is no weight, and nested models. */
 import type { Group } from 'h5wasm';
 import { describe, expect, test } from 'vitest';
-import { fitNames } from '../../../src/formats/weights/fitWeights.ts';
+import { matchWeightNames } from '../../../src/formats/weights/fitWeights.ts';
 import { readKeras } from '../../../src/formats/weights/keras.ts';
 import { kerasPaths } from '../../../src/formats/weights/kerasPaths.ts';
-import type { Topology } from '../../../src/formats/weights/namedTensor.ts';
+import type { KerasTopology } from '../../../src/formats/weights/namedTensor.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import { errorOf } from '../../errorOf.ts';
 
@@ -55,13 +55,13 @@ function retyped(bytes: Uint8Array<ArrayBuffer>, type: readonly number[]): Uint8
 const open = (bytes: Uint8Array<ArrayBuffer>, name = 'mine.weights.h5') => openWeights(name, new Blob([bytes]));
 
 const KERNEL = 'layers/dense/vars/0';
-const dense: Topology = {
+const dense: KerasTopology = {
   class_name: 'Sequential',
   config: { layers: [{ class_name: 'Dense', config: { name: 'dense1' } }] },
 };
 const target = { names: ['dense1/kernel'], shapes: [[2]], topology: dense };
 
-const layer = (kind: string, name: string, layers?: Topology['config']['layers']) => ({
+const layer = (kind: string, name: string, layers?: KerasTopology['config']['layers']) => ({
   class_name: kind,
   config: { name, ...(layers && { layers }) },
 });
@@ -105,7 +105,7 @@ describe('number types', () => {
 
   test('integer weights are rejected by name if a model needs them', async () => {
     const file = await open(await hdf5({ [KERNEL]: Int8Array.of(1, 2), 'layers/dense/vars/1': Float32Array.of(1) }));
-    expect(() => fitNames(file, target)).toThrow(
+    expect(() => matchWeightNames(file, target)).toThrow(
       /"dense1\/kernel" \(layers\/dense\/vars\/0\) of type int8, but weights must be one of float16, .* Save the model/,
     );
   });
@@ -124,7 +124,7 @@ describe('state in a file that is not a weight', () => {
       }),
     );
     const kind = 'weights-left-out';
-    expect([fitNames(file, target), file.notes]).toEqual([
+    expect([matchWeightNames(file, target), file.notes]).toEqual([
       [KERNEL],
       [
         { kind, count: 1, name: 'layers/dropout/seed_generator/vars/0', example: 'uint32' },
@@ -146,7 +146,7 @@ describe('state in a file that is not a weight', () => {
           [`${vars}/2`]: Int32Array.of(0),
         }),
       );
-      expect([fitNames(file, target), file.notes]).toEqual([
+      expect([matchWeightNames(file, target), file.notes]).toEqual([
         [KERNEL],
         [
           { kind: 'weights-left-out', count: 1, name: `${vars}/2`, example: 'int32' },

@@ -9,13 +9,13 @@ import fc from 'fast-check';
 import { unzipSync } from 'fflate';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
-import { fitNames, readWeights } from '../../../src/formats/weights/fitWeights.ts';
-import { digestsOf, withDigests } from '../../../src/formats/weights/namedTensor.ts';
+import { matchWeightNames, readMatchedWeights } from '../../../src/formats/weights/fitWeights.ts';
+import { digestsOfTensors, withTensorDigests } from '../../../src/formats/weights/namedTensor.ts';
 import {
   encodeWeights,
   openWeights,
   type NamedTensor,
-  type Topology,
+  type KerasTopology,
 } from '../../../src/formats/weights/weightsFile.ts';
 import {
   inFileOrder,
@@ -52,7 +52,7 @@ const SMALL = [
 ];
 
 /** Returns the topology of a Sequential model with dense layers of these names. */
-const dense = (...names: string[]): Topology => ({
+const dense = (...names: string[]): KerasTopology => ({
   class_name: 'Sequential',
   config: { layers: names.map((name) => ({ class_name: 'Dense', config: { name } })) },
 });
@@ -112,7 +112,7 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     const again = build(name, 2);
     expect(outputsOf(again)).not.toEqual(expected);
     const file = await openWeights('model', new Blob([bytes]));
-    const values = await all(readWeights(file, { ...again, shapes: shapesOf(again) }));
+    const values = await all(readMatchedWeights(file, { ...again, shapes: shapesOf(again) }));
     for (const [i, variable] of again.variables.entries()) variable.assign(tf.tensor(values[i]!, variable.shape));
     expect(outputsOf(again)).toEqual(expected);
     expect(file.format).toBe(format);
@@ -143,15 +143,15 @@ describe.each(WEIGHTS_FORMATS)('the format %s', (format) => {
     const others = { ...build('cnn', 1), shapes: shapesOf(model) };
     const bytes = await encodeWeights(format, tensorsOf(model), model.topology, {});
     const file = await openWeights('mine', new Blob([bytes]));
-    expect(() => fitNames(file, others)).toThrow(
+    expect(() => matchWeightNames(file, others)).toThrow(
       /^mine does not contain "conv1\/kernel".* The file contains .*\. Choose the model/,
     );
     const shapes = shapesOf(model).map((shape) => (shape.length === 1 ? shape : [...shape].reverse()));
-    expect(() => fitNames(file, { ...model, shapes })).toThrow(
+    expect(() => matchWeightNames(file, { ...model, shapes })).toThrow(
       /mine has "dense1\/kernel".* of shape \[784, 5\], but in this model its shape is \[5, 784\]/,
     );
     const less = { names: model.names.slice(0, 3), shapes: shapesOf(model), topology: model.topology };
-    expect(() => fitNames(file, less)).toThrow(/mine contains ".+", but this model has no such variable/);
+    expect(() => matchWeightNames(file, less)).toThrow(/mine contains ".+", but this model has no such variable/);
     model.dispose();
     others.dispose();
   });
@@ -205,7 +205,7 @@ describe('safetensors', () => {
   });
 
   test('writes the same bytes whether tensors are written one by one or all together', async () => {
-    const about = withDigests({ 'made by': 'stages' }, digestsOf(SMALL));
+    const about = withTensorDigests({ 'made by': 'stages' }, digestsOfTensors(SMALL));
     const file = await streamed(inFileOrder(SMALL), about);
     expect(new Uint8Array(await file.arrayBuffer())).toEqual(writeSafetensors(SMALL, about));
   });
@@ -234,7 +234,7 @@ describe('safetensors', () => {
   });
 
   test('reads a single tensor without reading bytes of other tensors', async () => {
-    const bytes = writeSafetensors(SMALL, withDigests({}, digestsOf(SMALL)));
+    const bytes = writeSafetensors(SMALL, withTensorDigests({}, digestsOfTensors(SMALL)));
     const kernel = SMALL[0]!;
     // Bytes of another tensor are damaged, which a reader of this tensor must not see.
     const at = Buffer.from(bytes).indexOf(Buffer.from(SMALL[1]!.values.buffer));
@@ -367,7 +367,7 @@ describe('tfjs', () => {
 
 describe('keras', () => {
   const layers = [['Conv2D', 'conv1'] as const, ['Flatten', 'flatten'] as const, ['Dense', 'dense1'] as const];
-  const topology: Topology = {
+  const topology: KerasTopology = {
     class_name: 'Sequential',
     config: {
       layers: [...layers, ['Dense', 'dense2'] as const].map(([kind, name]) => ({ class_name: kind, config: { name } })),
@@ -378,7 +378,7 @@ describe('keras', () => {
     const names = ['conv1', 'dense1', 'dense2'].flatMap((layer) => [`${layer}/kernel`, `${layer}/bias`]);
     const shapes = [[3, 3, 1, 2], [2], [8, 3], [3], [3, 2], [2]];
     const file = await openWeights('keras.weights.h5', new Blob([fixture('keras.weights.h5')]));
-    const values = await all(readWeights(file, { names, shapes, topology }));
+    const values = await all(readMatchedWeights(file, { names, shapes, topology }));
     for (const [i, shape] of shapes.entries()) {
       const size = shape.reduce((product, side) => product * side, 1);
       expect(values[i]).toEqual(Float32Array.from({ length: size }, (_, at) => at / 8 - i));

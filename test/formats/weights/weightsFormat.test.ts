@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { strToU8, zipSync } from 'fflate';
 import { describe, expect, test } from 'vitest';
-import { fitNames } from '../../../src/formats/weights/fitWeights.ts';
+import { matchWeightNames } from '../../../src/formats/weights/fitWeights.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
@@ -182,7 +182,7 @@ describe('safetensors', () => {
 
   test('a transposed weight is rejected with advice', async () => {
     const file = await open('x', safetensors([['w', 'F16', [1, 2], [0, 0, 0, 0]]]));
-    const fit = (shape: number[]) => () => fitNames(file, { names: ['w'], shapes: [shape], topology: null });
+    const fit = (shape: number[]) => () => matchWeightNames(file, { names: ['w'], shapes: [shape], topology: null });
     expect(fit([2, 1])).toThrow('of shape [1, 2], but in this model its shape is [2, 1]. PyTorch stores such weights');
     expect(fit([2, 2])).toThrow('its shape is [2, 2]. Choose the model and width');
   });
@@ -196,7 +196,8 @@ describe('safetensors', () => {
         ['steps', dtype, [], bytes],
       ]);
       const file = await open('x', tensors);
-      const fit = (name: string, shape: number[]) => fitNames(file, { names: [name], shapes: [shape], topology: null });
+      const fit = (name: string, shape: number[]) =>
+        matchWeightNames(file, { names: [name], shapes: [shape], topology: null });
       expect(file.notes).toEqual([{ kind: 'weights-left-out', count: 1, name: 'steps', example: dtype }]);
       expect(fit('w', [1])).toEqual(['w']);
       expect(() => fit('steps', [])).toThrow(

@@ -1,19 +1,19 @@
 /** Layers as the jobs apply them, compared with TensorFlow.js's own layers. */
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, expect, test } from 'vitest';
-import { applyLayer } from '../../../src/jobs/models/applyLayer.ts';
-import { useKernels } from '../../../src/gpu/kernels/index.ts';
+import { applyLayerForTraining } from '../../../src/jobs/models/applyLayer.ts';
+import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { expectEqualsCpu, uniform, type Op } from './compare.ts';
 import { dispatchesOf } from './dispatches.ts';
 
 afterEach(() => {
-  useKernels('own');
+  chooseWebGpuKernels('own');
 });
 
 type Apply = (layer: tf.layers.Layer, x: tf.Tensor) => tf.Tensor;
 
-const own: Apply = (layer, x) => applyLayer(layer, [x]);
+const own: Apply = (layer, x) => applyLayerForTraining(layer, [x]);
 const stock: Apply = (layer, x) => layer.apply(x) as tf.Tensor;
 
 /** Returns `apply` as an op of x and the layer's weights, which replace those of the layer. */
@@ -75,7 +75,7 @@ test.each([
   };
   const expected = await resultsOf(full, stock);
   for (const kernels of ['own', 'stock'] as const) {
-    useKernels(kernels);
+    chooseWebGpuKernels(kernels);
     for (const [i, value] of (await resultsOf(layer, own)).entries()) expect(value).toBeCloseTo(expected[i]!, 4);
   }
   tf.dispose([input, dy, ...[full, layer].flatMap(({ weights }) => weights.map((weight) => weight.read()))]);

@@ -1,6 +1,6 @@
 import type * as tf from '@tensorflow/tfjs';
 import { test } from 'vitest';
-import { embed } from '../../../src/gpu/kernels/embedding.ts';
+import { embedTokens } from '../../../src/gpu/kernels/embedding.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
 import {
   expectEqualBits,
@@ -12,11 +12,11 @@ import {
   type Op,
 } from './compare.ts';
 
-const plain: Op = (tokens, table, positions) => embed(tokens as tf.Tensor2D, table, positions);
+const plain: Op = (tokens, table, positions) => embedTokens(tokens as tf.Tensor2D, table, positions);
 
 /** With a mask that has no gradient. On WebGPU, a cast alone leaves integers in the buffer. */
 const masked: Op = (tokens, table, positions, mask) =>
-  embed(tokens as tf.Tensor2D, table, positions, mask.cast('float32').mul(0.5));
+  embedTokens(tokens as tf.Tensor2D, table, positions, mask.cast('float32').mul(0.5));
 
 function sample(rng: Rng, batch: number, context: number, vocabulary: number, width: number): Input[] {
   return [

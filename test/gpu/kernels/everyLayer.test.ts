@@ -1,10 +1,10 @@
 /** WebGPU computes every layer that a job or a program may have as the CPU backend does. */
 import { afterEach, expect, test } from 'vitest';
-import { useKernels } from '../../../src/gpu/kernels/index.ts';
+import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
 import { differencesOf, jobCases, stockCases } from '../../layerCases.ts';
 
 afterEach(() => {
-  useKernels('own');
+  chooseWebGpuKernels('own');
 });
 
 test.each([...jobCases, ...stockCases])('%s with all options has the results of the CPU backend', async (_, cases) => {
@@ -17,7 +17,7 @@ const withOwnKernels = jobCases.filter(([name]) => ['Dense', 'Conv2D', 'LayerNor
 test.each(withOwnKernels)(
   '%s with all options has the results of the CPU backend if stock kernels are chosen',
   async (_, cases) => {
-    useKernels('stock');
+    chooseWebGpuKernels('stock');
     expect(await differencesOf(cases, 'webgpu')).toEqual([]);
   },
 );

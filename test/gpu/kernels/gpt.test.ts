@@ -4,11 +4,11 @@ import { expect, test } from 'vitest';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
 import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { networkLayers } from '../../../src/jobs/gpt/layers.ts';
-import { networkMemory } from '../../../src/jobs/gpt/shapes.ts';
+import { gptNetworkLayers } from '../../../src/jobs/gpt/layers.ts';
+import { gptNetworkMemory } from '../../../src/jobs/gpt/shapes.ts';
 import { plainText } from '../../../src/jobs/gpt/text.ts';
 import { disposeTape, recordTape } from '../../../src/parallel/backward/tape.ts';
-import { PRESETS, type PresetName } from '../../../src/spec/gpt.ts';
+import { GPT_PRESETS, type GptPresetName } from '../../../src/spec/gpt.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { dispatchesOf } from './dispatches.ts';
 
@@ -18,8 +18,8 @@ const TEXT = plainText(writeFables().slice(0, 3000));
  * Short contexts and narrow heads, for the tests' time: their shaders compile fast. With dropout,
  * all tests run the same shaders.
  */
-async function taskOf(preset: PresetName) {
-  const { model } = PRESETS[preset];
+async function taskOf(preset: GptPresetName) {
+  const { model } = GPT_PRESETS[preset];
   const job = parseJob({
     job: 'gpt',
     gpt: { ...model, prompt: '', context: 16, heads: model.width / 4, dropout: 0.1 },
@@ -87,9 +87,9 @@ test('the losses of gpt tiny equal those of the CPU backend in 20 steps', async 
 test('each layer keeps exactly as many elements for its backward pass as networkMemory returns', () => {
   const before = tf.memory().numTensors;
   const size = { layers: 2, heads: 2, width: 16, context: 16, vocabulary: 12 };
-  const layers = networkLayers(size, 1);
+  const layers = gptNetworkLayers(size, 1);
   expect(tf.memory().numTensors).toBe(before);
-  const memory = networkMemory(size);
+  const memory = gptNetworkMemory(size);
   expect(memory.map(({ name }) => name)).toEqual(layers.map(({ name }) => name));
   let x: tf.Tensor = tf.zeros([3, 16], 'int32');
   for (const [i, layer] of layers.entries()) {

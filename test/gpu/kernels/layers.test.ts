@@ -2,8 +2,8 @@ import * as tf from '@tensorflow/tfjs';
 import { afterEach, expect, test } from 'vitest';
 import { lossSumOf } from '../../../src/jobs/models/loss.ts';
 import { buildModel } from '../../../src/jobs/models/models.ts';
-import { useKernels } from '../../../src/gpu/kernels/index.ts';
-import type { KernelChoice, ModelName } from '../../../src/spec/names.ts';
+import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
+import type { KernelChoice, BuiltInModelName } from '../../../src/spec/names.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { integers, uniform } from './compare.ts';
 import { dispatchesOf } from './dispatches.ts';
@@ -13,11 +13,11 @@ const SIDE = 12;
 const DATA = { inputShape: [SIDE, SIDE, 1], classes: 10 } as const;
 
 afterEach(() => {
-  useKernels('own');
+  chooseWebGpuKernels('own');
 });
 
 /** A model with the gradients of its loss for one batch of fixed samples. */
-function trainingOf(name: ModelName) {
+function trainingOf(name: BuiltInModelName) {
   const model = buildModel({ model: name, hidden: 16, seed: 1 }, DATA);
   const rng = createRng(1);
   const x = tf.tensor(uniform(rng, BATCH, SIDE, SIDE, 1).values, [BATCH, SIDE, SIDE, 1]);
@@ -33,8 +33,8 @@ function trainingOf(name: ModelName) {
   };
 }
 
-async function lossesOf(name: ModelName, kernels: KernelChoice): Promise<number[]> {
-  useKernels(kernels);
+async function lossesOf(name: BuiltInModelName, kernels: KernelChoice): Promise<number[]> {
+  chooseWebGpuKernels(kernels);
   const before = tf.memory().numTensors;
   const { gradients, dispose } = trainingOf(name);
   const optimizer = tf.train.sgd(0.05);
@@ -65,7 +65,7 @@ test.each([
 ] as const)('the gradients of %s take fewer dispatches than with the stock kernels', (name, expected) => {
   const { gradients, dispose } = trainingOf(name);
   const count = (kernels: KernelChoice): number => {
-    useKernels(kernels);
+    chooseWebGpuKernels(kernels);
     return dispatchesOf(gradients);
   };
   expect({ own: count('own'), stock: count('stock') }).toEqual(expected);

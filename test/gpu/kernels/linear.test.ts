@@ -1,14 +1,14 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { linear, type LinearOptions } from '../../../src/gpu/kernels/linear.ts';
-import type { Activation } from '../../../src/gpu/kernels/matMul/epilogue.ts';
+import type { MatMulActivation } from '../../../src/gpu/kernels/matMul/epilogue.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input, type Op } from './compare.ts';
 
 /** The parts of a layer that a test uses. */
 interface Parts {
   bias: boolean;
-  activation?: Activation;
+  activation?: MatMulActivation;
   mask: boolean;
   residual: boolean;
   transposeWeights: boolean;

@@ -1,11 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
-import { useKernels } from '../../../src/gpu/kernels/index.ts';
-import { multiply } from '../../../src/gpu/kernels/matMul/product.ts';
+import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
+import { runMatMul } from '../../../src/gpu/kernels/matMul/product.ts';
 import { fromHalf, toHalf } from '../../../src/util/float16.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
 import { webgpuBackend } from '../../../src/gpu/backend.ts';
-import { spread } from '../../../src/gpu/program.ts';
+import { spreadWorkgroups } from '../../../src/gpu/program.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Input } from './compare.ts';
 import { dispatchesOf } from './dispatches.ts';
 
@@ -156,7 +156,7 @@ test('one dispatch computes a batch of more products than a single dimension of 
   const small = { maxComputeWorkgroupsPerDimension: 4 };
   Object.defineProperty(device, 'limits', { value: small, configurable: true });
   try {
-    expect(spread(webgpuBackend()!, 11)).toEqual([4, 3, 1]);
+    expect(spreadWorkgroups(webgpuBackend()!, 11)).toEqual([4, 3, 1]);
     expect(dispatchesOf(() => tf.matMul(a, b))).toBe(1);
     const product = tf.matMul(a, b);
     expect([...(await product.data())]).toEqual(Array.from({ length: 11 }, (_, i) => 4 * i + 1));
@@ -168,11 +168,11 @@ test('one dispatch computes a batch of more products than a single dimension of 
 });
 
 test('useKernels brings back the stock kernel of products', async () => {
-  useKernels('stock');
+  chooseWebGpuKernels('stock');
   // The stock kernel throws for this many products.
   const [a, b] = [tf.ones([66_000, 1, 2]), tf.ones([66_000, 2, 1])];
   expect(() => tf.matMul(a, b)).toThrow();
-  useKernels('own');
+  chooseWebGpuKernels('own');
   tf.dispose([a, b]);
 });
 
@@ -190,7 +190,7 @@ async function halfProduct(a: tf.Tensor2D, b: tf.Tensor2D): Promise<Float32Array
     epilogue: {},
     isHalf: true,
   };
-  const result = tf.engine().makeTensorFromTensorInfo(multiply(webgpuBackend()!, product, [rows, columns]));
+  const result = tf.engine().makeTensorFromTensorInfo(runMatMul(webgpuBackend()!, product, [rows, columns]));
   const values = (await result.data<'float32'>()).slice();
   tf.dispose([a, b, result]);
   return values;

@@ -1,10 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
-import { useKernels } from '../../../src/gpu/kernels/index.ts';
+import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
 import { rmsNorm, rmsNormResidual } from '../../../src/gpu/kernels/rmsNorm.ts';
 import { createRng } from '../../../src/util/rng.ts';
 import { webgpuBackend } from '../../../src/gpu/backend.ts';
-import { commandCounts } from '../../../src/gpu/commands.ts';
+import { gpuCommandCountsOf } from '../../../src/gpu/commands.ts';
 import { expectEqualBits, expectEqualsCpu, expectFiniteDifferences, uniform, type Op } from './compare.ts';
 
 const EPSILON = 1e-5;
@@ -51,14 +51,14 @@ test('rmsNorm takes one dispatch, and more with stock kernels', () => {
   const x = tf.ones([7, 130]);
   const scale = tf.ones([130]);
   const dispatches = (): number => {
-    const counts = commandCounts(webgpuBackend()!.device)!;
+    const counts = gpuCommandCountsOf(webgpuBackend()!.device)!;
     const before = counts.dispatches;
     rmsNorm(x, scale, 1e-5).dispose();
     return counts.dispatches - before;
   };
   expect(dispatches()).toBe(1);
-  useKernels('stock');
+  chooseWebGpuKernels('stock');
   expect(dispatches()).toBeGreaterThan(1);
-  useKernels('own');
+  chooseWebGpuKernels('own');
   tf.dispose([x, scale]);
 });

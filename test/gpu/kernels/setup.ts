@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { create, globals } from 'webgpu';
 import { afterEach, beforeAll } from 'vitest';
-import { openDevice } from '../../../src/engine/device/device.ts';
+import { openFastestDevice } from '../../../src/engine/device/device.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { webgpuBackend } from '../../../src/gpu/backend.ts';
 
@@ -19,7 +19,7 @@ const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json';
  */
 const DAWN_OPTIONS = ['enable-dawn-features=disable_workgroup_init'];
 
-let opening: ReturnType<typeof openDevice> | null = null;
+let opening: ReturnType<typeof openFastestDevice> | null = null;
 
 beforeAll(async () => {
   opening ??= open();
@@ -33,10 +33,10 @@ afterEach(async () => {
   (await opening)?.check();
 });
 
-function open(): ReturnType<typeof openDevice> {
+function open(): ReturnType<typeof openFastestDevice> {
   if (existsSync(SWIFTSHADER)) process.env['VK_DRIVER_FILES'] ??= SWIFTSHADER;
   const navigator = { gpu: create(DAWN_OPTIONS), userAgent: 'node' };
   // TensorFlow.js uses WebGPU only on a page or in a worker.
   Object.assign(globalThis, globals, { navigator, isSecureContext: true, WorkerGlobalScope: Object });
-  return openDevice(systemClock, () => Promise.resolve(null));
+  return openFastestDevice(systemClock, () => Promise.resolve(null));
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { SyntheticDigits } from '../../../src/jobs/digits/digits.ts';
-import { Raster, smoothLine } from '../../../src/jobs/digits/pen.ts';
-import { STYLES } from '../../../src/jobs/digits/handwriting.ts';
+import { InkRaster, smoothLine } from '../../../src/jobs/digits/pen.ts';
+import { HANDWRITING_STYLES } from '../../../src/jobs/digits/handwriting.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { hashState } from '../../../src/util/hash.ts';
 
@@ -67,8 +67,8 @@ describe('synthetic digits', () => {
   });
 
   test('have strokes with all points in the box of the digit', () => {
-    expect(STYLES).toHaveLength(10);
-    for (const stroke of STYLES.flat(2)) {
+    expect(HANDWRITING_STYLES).toHaveLength(10);
+    for (const stroke of HANDWRITING_STYLES.flat(2)) {
       expect(stroke.length % 2).toBe(0);
       expect(stroke.length).toBeGreaterThanOrEqual(6);
       expect(stroke.every((value, k) => value >= 0 && value <= (k % 2 === 0 ? 0.7 : 1))).toBe(true);
@@ -88,7 +88,7 @@ describe('the pen', () => {
   });
 
   test('gives full ink inside a line, half at its edge and none outside, and clear removes all ink', () => {
-    const raster = new Raster(8);
+    const raster = new InkRaster(8);
     raster.draw([-5, 4, 20, 4], 1, 1);
     expect([1, 2, 3, 4, 5, 6].map((y) => raster.coverage(y * 8 + 4))).toEqual([0, 0, 1, 1, 0, 0]);
     raster.draw([4, -9, 6, -9], 1, 1);

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BytePairs } from '../../../src/jobs/gpt/bytePairs.ts';
+import { BytePairTokenizer } from '../../../src/jobs/gpt/bytePairs.ts';
 import { codePointsOf } from '../../../src/jobs/gpt/text.ts';
-import { Words } from '../../../src/jobs/gpt/words.ts';
+import { WordCounts } from '../../../src/jobs/gpt/words.ts';
 import { systemClock, type Clock } from '../../../src/util/clock.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
-function wordsOf(text: string): Words {
-  const words = new Words();
+function wordsOf(text: string): WordCounts {
+  const words = new WordCounts();
   words.add(codePointsOf(text));
   words.end();
   return words;
@@ -21,7 +21,7 @@ function merged(tokens: readonly number[], left: number, right: number, token: n
 }
 
 /** Learns pairs, and counts all pairs of all words again for each of them. */
-function learnSlowly(words: Words, vocabulary: number): [number, number][] {
+function learnSlowly(words: WordCounts, vocabulary: number): [number, number][] {
   const all = words.counts.map((count, i) => ({ count, tokens: Array.from(words.bytesOf(i)) }));
   const pairs: [number, number][] = [];
   while (256 + pairs.length < vocabulary) {
@@ -55,7 +55,7 @@ describe('byte pairs', () => {
     await fc.assert(
       fc.asyncProperty(text, fc.integer({ min: 257, max: 300 }), async (characters, vocabulary) => {
         const words = wordsOf(characters.join(''));
-        const learned = await BytePairs.of(words, vocabulary);
+        const learned = await BytePairTokenizer.of(words, vocabulary);
         const pairs = learnSlowly(words, vocabulary);
         expect(learned.vocabulary).toEqual({ tokens: 'byte-pairs', pairs });
         const expected = [...words.numbers()].flatMap((numbers) =>
@@ -79,7 +79,7 @@ describe('byte pairs', () => {
         return systemClock.after(ms, callback);
       },
     };
-    const pairs = await BytePairs.of(words, 400, clock);
+    const pairs = await BytePairTokenizer.of(words, 400, clock);
     const learning = stretches;
     await pairs.encodeWords(words, clock);
     expect([learning > 0, stretches > learning]).toEqual([true, true]);

@@ -1,8 +1,8 @@
 /** Compares corpora with those that follow from the whole text as a string. */
 import { describe, expect, test } from 'vitest';
 import { createCorpus, type Corpus } from '../../../src/jobs/gpt/corpus.ts';
-import { plainText, textOf, type Text } from '../../../src/jobs/gpt/text.ts';
-import { Words } from '../../../src/jobs/gpt/words.ts';
+import { plainText, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
+import { WordCounts } from '../../../src/jobs/gpt/words.ts';
 import type { LoadProgress } from '../../../src/protocol/events.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -58,8 +58,11 @@ function expectCharacters(corpus: Corpus, text: string, vocabulary?: string): vo
   expect(corpus.bigramLoss).toBe(bigramLoss(train, heldOut, different.length));
 }
 
-const textFrom = (parts: readonly (string | Uint8Array<ArrayBuffer>)[], options: Parameters<typeof textOf>[1]): Text =>
-  textOf(
+const textFrom = (
+  parts: readonly (string | Uint8Array<ArrayBuffer>)[],
+  options: Parameters<typeof textOfFiles>[1],
+): Text =>
+  textOfFiles(
     parts.map((part, i) => new File([part], `${i}.txt`)),
     options,
   );
@@ -148,7 +151,7 @@ describe('a corpus of byte pairs', () => {
 
   test('has words that end where a regular expression finds whitespace', () => {
     const wrong = Array.from({ length: 0x10000 }, (_, code) => code).filter((code) => {
-      const words = new Words();
+      const words = new WordCounts();
       words.add(Uint32Array.of(0x61, code, 0x61));
       words.end();
       const [numbers] = words.numbers();
@@ -170,12 +173,12 @@ describe('a corpus of byte pairs', () => {
 test('reading reports the bytes of all files, and ends when it is aborted', async () => {
   const files = [new File(['abc '.repeat(100)], 'a.txt'), new File(['xyz '.repeat(100)], 'b.txt')];
   const reports: LoadProgress[] = [];
-  const text = textOf(files, { pieceBytes: 200 });
+  const text = textOfFiles(files, { pieceBytes: 200 });
   await createCorpus(text, model('characters'), null, (loading) => reports.push(loading));
   expect(reports.map(({ done }) => done)).toEqual([200, 400, 601, 801]);
   expect(reports.at(-1)).toEqual({ unit: 'bytes read', done: 801, total: 801 });
   const controller = new AbortController();
-  const aborted = textOf(files, { pieceBytes: 200, signal: controller.signal });
+  const aborted = textOfFiles(files, { pieceBytes: 200, signal: controller.signal });
   const reading = createCorpus(aborted, model('characters'), null, () => controller.abort());
   await expect(reading).rejects.toThrow(controller.signal.reason);
 });

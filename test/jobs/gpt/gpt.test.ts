@@ -1,39 +1,39 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { BytePairs } from '../../../src/jobs/gpt/bytePairs.ts';
+import { BytePairTokenizer } from '../../../src/jobs/gpt/bytePairs.ts';
 import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
 import { FABLES_LENGTH, writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { loadText } from '../../../src/jobs/gpt/loadText.ts';
-import { codePointsOf, plainText, stringOf, textOf, type Text } from '../../../src/jobs/gpt/text.ts';
-import { Network } from '../../../src/jobs/gpt/network.ts';
-import type { NetworkSize } from '../../../src/jobs/gpt/shapes.ts';
+import { codePointsOf, plainText, stringOfCodePoints, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
+import { GptNetwork } from '../../../src/jobs/gpt/network.ts';
+import type { GptNetworkSize } from '../../../src/jobs/gpt/shapes.ts';
 import { CharacterCounts } from '../../../src/jobs/gpt/characterCounts.ts';
-import { CharacterReader, Characters } from '../../../src/jobs/gpt/characters.ts';
-import { Words } from '../../../src/jobs/gpt/words.ts';
-import { forwardOf, sampleTokens } from '../../../src/jobs/gpt/tokenSampler.ts';
+import { CharacterTokenReader, CharacterTokenizer } from '../../../src/jobs/gpt/characters.ts';
+import { WordCounts } from '../../../src/jobs/gpt/words.ts';
+import { createTokenForward, sampleTokens } from '../../../src/jobs/gpt/tokenSampler.ts';
 import type { LoadProgress } from '../../../src/protocol/events.ts';
-import { PRESETS } from '../../../src/spec/gpt.ts';
+import { GPT_PRESETS } from '../../../src/spec/gpt.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 beforeAll(() => tf.setBackend('cpu'));
 
-const SIZE: NetworkSize = { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11 };
+const SIZE: GptNetworkSize = { layers: 2, heads: 2, width: 8, context: 6, vocabulary: 11 };
 
-async function wordsOf(text: Text): Promise<Words> {
-  const words = new Words();
+async function wordsOf(text: Text): Promise<WordCounts> {
+  const words = new WordCounts();
   for await (const piece of text.pieces()) words.add(piece);
   words.end();
   return words;
 }
 
-const learn = async (text: string, vocabulary: number): Promise<BytePairs> =>
-  BytePairs.of(await wordsOf(plainText(text)), vocabulary);
+const learn = async (text: string, vocabulary: number): Promise<BytePairTokenizer> =>
+  BytePairTokenizer.of(await wordsOf(plainText(text)), vocabulary);
 
 async function characterTokens(text: Text): Promise<number[]> {
   const counts = new CharacterCounts();
-  const reader = new CharacterReader(counts, text.bytes);
+  const reader = new CharacterTokenReader(counts, text.bytes);
   for await (const piece of text.pieces()) reader.add(piece, counts.add(piece));
   return [...(await reader.finish(null)).tokens];
 }
@@ -43,18 +43,18 @@ const load = async (url: string, onprogress: (loading: LoadProgress) => void = (
 
 async function read(text: Text): Promise<string> {
   let all = '';
-  for await (const piece of text.pieces()) all += stringOf(piece);
+  for await (const piece of text.pieces()) all += stringOfCodePoints(piece);
   return all;
 }
 
 const file = (name: string, bytes: string | Uint8Array<ArrayBuffer>) => new File([bytes], name);
 
-function tokensOf(batch: number, { context, vocabulary }: NetworkSize, seed = 1): Int32Array {
+function tokensOf(batch: number, { context, vocabulary }: GptNetworkSize, seed = 1): Int32Array {
   const rng = createRng(seed);
   return Int32Array.from({ length: batch * context }, () => rng.below(vocabulary));
 }
 
-async function logitsOf(network: Network, tokens: Int32Array): Promise<Float32Array> {
+async function logitsOf(network: GptNetwork, tokens: Int32Array): Promise<Float32Array> {
   const { context } = network.size;
   const logits = tf.tidy(() => network.logits(tf.tensor2d(tokens, [tokens.length / context, context], 'int32')));
   const values = await logits.data<'float32'>();
@@ -63,8 +63,8 @@ async function logitsOf(network: Network, tokens: Int32Array): Promise<Float32Ar
 }
 
 /** Returns a network whose logits clearly depend on tokens and positions, and its weights. */
-function loudNetwork(): { network: Network; weights: Float32Array } {
-  const network = new Network(SIZE, 3);
+function loudNetwork(): { network: GptNetwork; weights: Float32Array } {
+  const network = new GptNetwork(SIZE, 3);
   for (const variable of network.variables.slice(0, 2)) tf.tidy(() => variable.assign(variable.mul(40)));
   const weights = Float32Array.from(network.variables.flatMap((variable) => [...variable.dataSync()]));
   return { network, weights };
@@ -75,7 +75,7 @@ const be = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16();
 describe('tokenizers', () => {
   test('restore a text from its tokens, including characters of two code units', () => {
     const text = 'Zwölf Boxkämpfer jagen 🦊, na und?\n';
-    const characters = new Characters(text);
+    const characters = new CharacterTokenizer(text);
     expect(characters.decode(characters.encode(text))).toBe(text);
     expect(characters.size).toBe(new Set(text).size);
     // Characters without a token are left out.
@@ -84,7 +84,7 @@ describe('tokenizers', () => {
 
   test('reject a text with more different characters than a model supports', () => {
     const text = Array.from({ length: 5000 }, (_, i) => String.fromCodePoint(0x4e00 + i)).join('');
-    expect(() => new Characters(text)).toThrow(/5000 different characters.*Choose byte pairs/);
+    expect(() => new CharacterTokenizer(text)).toThrow(/5000 different characters.*Choose byte pairs/);
   });
 
   test('learn the most frequent byte pair first, and can restore any text', async () => {
@@ -110,14 +110,14 @@ describe('tokenizers', () => {
     const text = fc.array(character, { maxLength: 60 }).map((all) => all.join(''));
     await fc.assert(
       fc.asyncProperty(text, fc.integer({ min: 4, max: 9 }), async (whole, pieceBytes) => {
-        const cut = textOf([file('a.txt', whole)], { pieceBytes });
+        const cut = textOfFiles([file('a.txt', whole)], { pieceBytes });
         const asRead = whole.replace(/^\uFEFF/, '');
         expect(await read(cut)).toBe(asRead);
         const pairs = await learn(asRead, 270);
         const words = await wordsOf(cut);
-        expect((await BytePairs.of(words, 270)).encode(asRead)).toEqual(pairs.encode(asRead));
+        expect((await BytePairTokenizer.of(words, 270)).encode(asRead)).toEqual(pairs.encode(asRead));
         expect(await pairs.encodeWords(words)).toEqual(pairs.encode(asRead));
-        expect(await characterTokens(cut)).toEqual([...new Characters(asRead).encode(asRead)]);
+        expect(await characterTokens(cut)).toEqual([...new CharacterTokenizer(asRead).encode(asRead)]);
       }),
       { numRuns: 60 },
     );
@@ -157,19 +157,19 @@ describe('the training text', () => {
     const bytes = Uint8Array.of(...new TextEncoder().encode('ä and '), 0xff, 0x41);
     // The error must be the same for pieces of any size.
     for (const pieceBytes of [4, 5, 6, 7, 8, 9, 1024]) {
-      const reading = read(textOf([file('notes.txt', bytes)], { pieceBytes }));
+      const reading = read(textOfFiles([file('notes.txt', bytes)], { pieceBytes }));
       await expect(reading).rejects.toThrow(/notes.txt is not UTF-8 text: byte 7 \(255\)/);
     }
-    const cut = read(textOf([file('cut.txt', Uint8Array.of(0x41, 0xc3))]));
+    const cut = read(textOfFiles([file('cut.txt', Uint8Array.of(0x41, 0xc3))]));
     await expect(cut).rejects.toThrow(/cut.txt is not UTF-8 text: byte 1 \(195\)/);
   });
 
   test('may have a stated encoding; a character may begin in one piece and end in the next', async () => {
     const bytes = Uint8Array.of(0x41, 0xd1, 0xd5, 0xc9, 0xab, 0x42);
     for (const pieceBytes of [1, 2, 3, 1024]) {
-      expect(await read(textOf([file('a.txt', bytes)], { encoding: 'gb18030', pieceBytes }))).toBe('A颜色B');
+      expect(await read(textOfFiles([file('a.txt', bytes)], { encoding: 'gb18030', pieceBytes }))).toBe('A颜色B');
     }
-    await expect(read(textOf([file('a.txt', bytes)]))).rejects.toThrow('It may be gb18030 (Chinese)');
+    await expect(read(textOfFiles([file('a.txt', bytes)]))).rejects.toThrow('It may be gb18030 (Chinese)');
   });
 
   test('must be among the files, and cannot be synthetic', async () => {
@@ -217,7 +217,7 @@ describe('the training text', () => {
     ['big-endian UTF-16 without a mark', be(base)],
   ])('may be %s, and a note says so', async (_, bytes) => {
     for (const pieceBytes of [7, 4096]) {
-      const text = textOf([file('a.txt', Uint8Array.from(bytes))], { pieceBytes });
+      const text = textOfFiles([file('a.txt', Uint8Array.from(bytes))], { pieceBytes });
       expect(await read(text)).toBe(base);
       expect(text.notes).toEqual([{ kind: 'utf-16', count: 1, name: '', example: 'a.txt' }]);
     }
@@ -230,7 +230,7 @@ describe('the training text', () => {
     ['a gzip file', Uint8Array.of(0x1f, 0x8b, 8)],
   ])('is rejected by name if it is %s, and left out if there are other texts', async (format, start) => {
     const document = new File([start, base], 'a.txt');
-    await expect(read(textOf([document]))).rejects.toThrow(`a.txt is ${format}, not plain text. Export its text`);
+    await expect(read(textOfFiles([document]))).rejects.toThrow(`a.txt is ${format}, not plain text. Export its text`);
     const files = [new File([start, base], 'a.doc'), new File([base], 'b.txt')];
     const text = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
     expect(await read(text)).toBe(base);
@@ -238,11 +238,11 @@ describe('the training text', () => {
   });
 
   test('may be an HTML page, and a note names it; UTF-32 is rejected', async () => {
-    const page = textOf([file('a.html', Buffer.from(`\ufeff<!DOCTYPE html>${base}`))]);
+    const page = textOfFiles([file('a.html', Buffer.from(`\ufeff<!DOCTYPE html>${base}`))]);
     await read(page);
     expect(page.notes).toEqual([{ kind: 'markup', count: 1, name: '', example: 'a.html' }]);
     const wide = Uint8Array.from(`\xff\xfe\0\0a\0\0\0b\0\0\0`, (letter) => letter.charCodeAt(0));
-    await expect(read(textOf([file('a.txt', wide)]))).rejects.toThrow('a.txt is damaged UTF-16 text near byte 0');
+    await expect(read(textOfFiles([file('a.txt', wide)]))).rejects.toThrow('a.txt is damaged UTF-16 text near byte 0');
   });
 
   test('of a folder excludes hidden files and files that are not text, with notes, and is rejected if a .txt file is damaged', async () => {
@@ -293,15 +293,15 @@ describe('the training text', () => {
 });
 
 describe('the network of the job gpt', () => {
-  let network: Network;
+  let network: GptNetwork;
   beforeAll(() => {
-    network = new Network(SIZE, 7);
+    network = new GptNetwork(SIZE, 7);
   });
   afterAll(() => network.dispose());
 
   test('has presets with the expected numbers of parameters', () => {
     const parameters = (['tiny', 'small', 'medium', 'large'] as const).map((name) => {
-      const { layers, width, context } = PRESETS[name].model;
+      const { layers, width, context } = GPT_PRESETS[name].model;
       return (68 + context + 1) * width + layers * (12 * width * width + 2 * width);
     });
     expect(parameters).toEqual([55_744, 1_009_536, 4_772_096, 10_746_240]);
@@ -361,7 +361,7 @@ describe('the network of the job gpt', () => {
   });
 
   test('has the same initial weights on every machine, and different weights for a different seed', () => {
-    const [own, same, other] = [network, new Network(SIZE, 7), new Network(SIZE, 8)].map((one) =>
+    const [own, same, other] = [network, new GptNetwork(SIZE, 7), new GptNetwork(SIZE, 8)].map((one) =>
       one.variables.flatMap((variable) => [...variable.dataSync()]),
     );
     expect(same).toEqual(own);
@@ -390,7 +390,7 @@ describe('sampling', () => {
     const { network, weights } = loudNetwork();
     const { context, vocabulary } = SIZE;
     const written: number[] = [];
-    const forward = forwardOf(SIZE, SIZE.vocabulary, weights);
+    const forward = createTokenForward(SIZE, SIZE.vocabulary, weights);
     const tokens = sampleTokens(forward, SIZE, [3, 1], { temperature: 0, seed: 1 });
     // The tokens in the window when the next token is sampled. A full window drops its first half.
     let view = [3, 1];
@@ -411,7 +411,7 @@ describe('sampling', () => {
   test('gives the same text for the same seed, and more varied texts at higher temperatures', async () => {
     const { network, weights } = loudNetwork();
     const write = async (temperature: number, seed: number): Promise<number[]> => {
-      const forward = forwardOf(SIZE, SIZE.vocabulary, weights);
+      const forward = createTokenForward(SIZE, SIZE.vocabulary, weights);
       const tokens = sampleTokens(forward, SIZE, [0], { temperature, seed });
       const written: number[] = [];
       while (written.length < 200) written.push((await tokens.next()).value);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { augmentation } from '../../../src/jobs/images/augment.ts';
+import { createAugmentation } from '../../../src/jobs/images/augment.ts';
 import { AUGMENT_NAMES, type AugmentName } from '../../../src/spec/names.ts';
 
 type Shape = readonly [number, number, number];
@@ -14,7 +14,7 @@ function changed(
   { indices = SAMPLES, seed = 1, epoch = 0 } = {},
 ): number[][] {
   const inputs = Float32Array.from(indices.flatMap(() => picture));
-  augmentation([...names], shape, seed)(inputs, indices, epoch);
+  createAugmentation([...names], shape, seed)(inputs, indices, epoch);
   return indices.map((_, i) => Array.from(inputs.subarray(i * picture.length, (i + 1) * picture.length)));
 }
 
@@ -94,8 +94,8 @@ test('the draws of a change depend neither on the other changes nor on the order
 
 test('without changes, inputs stay as they are; numbers after the samples always stay as they are', () => {
   const inputs = Float32Array.from([...ROW, ...ROW]);
-  augmentation(null, [1, 8, 1], 1)(inputs, [0, 1], 0);
+  createAugmentation(null, [1, 8, 1], 1)(inputs, [0, 1], 0);
   expect(Array.from(inputs)).toEqual([...ROW, ...ROW]);
-  augmentation([...AUGMENT_NAMES], [1, 8, 1], 1)(inputs, [4], 0);
+  createAugmentation([...AUGMENT_NAMES], [1, 8, 1], 1)(inputs, [4], 0);
   expect(Array.from(inputs.subarray(8))).toEqual(ROW);
 });

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { isFast, PictureStore } from '../../../src/jobs/images/pictureStore.ts';
+import { isPictureStoreFast, PictureStore } from '../../../src/jobs/images/pictureStore.ts';
 import type { SyncAccessHandle } from '../../../src/util/privateFiles.ts';
 
 const BYTES = 12;
@@ -153,7 +153,7 @@ test.each([
     time += ms;
     return 0;
   };
-  expect(isFast({ read }, () => time)).toBe(isUsed);
+  expect(isPictureStoreFast({ read }, () => time)).toBe(isUsed);
 });
 
 test.each([0.1, 1, 50 / 3, 100])('a clock that advances by %d ms at once gives the same decision', (tick) => {
@@ -165,7 +165,7 @@ test.each([0.1, 1, 50 / 3, 100])('a clock that advances by %d ms at once gives t
           time += ms;
           return 0;
         };
-        return isFast({ read }, () => Math.floor(time / tick) * tick);
+        return isPictureStoreFast({ read }, () => Math.floor(time / tick) * tick);
       }),
     );
   expect([0.02, 0.3, 0.8, 2].map((ms) => [...decisions(ms)])).toEqual([[true], [true], [false], [false]]);
@@ -177,5 +177,5 @@ test('a file is used although other work delays most of its accesses', () => {
     time += accesses++ === 5 ? 0.1 : 20;
     return 0;
   };
-  expect(isFast({ read }, () => time)).toBe(true);
+  expect(isPictureStoreFast({ read }, () => time)).toBe(true);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { classFolders } from '../../../src/jobs/images/pictureFolders.ts';
-import { Pictures } from '../../../src/jobs/images/pictures.ts';
+import { PictureFiles } from '../../../src/jobs/images/pictures.ts';
 import type { PictureRequest, ReadPicture } from '../../../src/jobs/images/readPictures.ts';
 import { storedFile, type FilePlace } from '../../../src/jobs/storedFile.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
@@ -19,7 +19,7 @@ function picturesOf(
   size = { side: SIDE, channels: 1 as 1 | 3 },
   bytes = 1,
   placeOf?: (i: number) => FilePlace,
-): { pictures: Pictures } & Reads {
+): { pictures: PictureFiles } & Reads {
   const files = Array.from({ length: count }, (_, i) => ({
     ...storedFile(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)),
     size: bytes,
@@ -29,7 +29,7 @@ function picturesOf(
   const folders = classFolders('The folder', found, { seed: 1, isShard: false });
   const asked: number[][] = [];
   const answers: { result: Deferred<ReadPicture[]>; request: PictureRequest }[] = [];
-  const pictures = new Pictures(folders, size, (request) => {
+  const pictures = new PictureFiles(folders, size, (request) => {
     asked.push(request.files.map(({ at }) => at));
     const result = deferred<ReadPicture[]>();
     answers.push({ result, request });

@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { buildModel } from '../../../src/jobs/index.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
-import { rowsOf, Topology } from '../../../src/spec/topology.ts';
+import { layerRowsOf, ModelTopology } from '../../../src/spec/topology.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 import { hashState } from '../../../src/util/hash.ts';
 import { loadLayersModel } from '../loadLayersModel.ts';
@@ -49,8 +49,8 @@ function everyLayer(): tf.Sequential {
   });
 }
 
-function topologyOf(model: tf.Sequential): Topology {
-  return v.parse(Topology, model.toJSON(null, false));
+function topologyOf(model: tf.Sequential): ModelTopology {
+  return v.parse(ModelTopology, model.toJSON(null, false));
 }
 
 function jobWith(model: unknown, fields: Record<string, unknown> = {}): JobSpec {
@@ -73,14 +73,14 @@ function rowJob(units: number, last: object = {}): JobSpec {
 
 test('each layer has the output shape and the number of weights that it has in TensorFlow.js', () => {
   const model = everyLayer();
-  expect(rowsOf(topologyOf(model)).map(({ shape, parameters }) => ({ shape, parameters }))).toEqual(
+  expect(layerRowsOf(topologyOf(model)).map(({ shape, parameters }) => ({ shape, parameters }))).toEqual(
     model.layers.map((layer) => ({ shape: layer.outputShape.slice(1), parameters: layer.countParams() })),
   );
 });
 
 test('a topology does not change when it is parsed a second time', () => {
   const once = topologyOf(everyLayer());
-  expect(JSON.stringify(v.parse(Topology, structuredClone(once)))).toBe(JSON.stringify(once));
+  expect(JSON.stringify(v.parse(ModelTopology, structuredClone(once)))).toBe(JSON.stringify(once));
 });
 
 test('every weight of every layer has a gradient', () => {

@@ -8,12 +8,12 @@ import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
-import { readWeights } from '../../../src/formats/weights/fitWeights.ts';
+import { readMatchedWeights } from '../../../src/formats/weights/fitWeights.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { readJobFile, writeJobFile } from '../../../src/spec/jobFile.ts';
-import { rowsOf, Topology } from '../../../src/spec/topology.ts';
+import { layerRowsOf, ModelTopology } from '../../../src/spec/topology.ts';
 import { CUSTOM_MODEL_JOB } from './customModelJob.ts';
 import { loadLayersModel } from '../loadLayersModel.ts';
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 
 const fixture = (name: string): Buffer => readFileSync(path.join(import.meta.dirname, '../../formats/weights', name));
-const topologyOf = (model: unknown): Topology => v.parse(Topology, model);
+const topologyOf = (model: unknown): ModelTopology => v.parse(ModelTopology, model);
 
 /** Returns a model with two branches that are added, concatenated and multiplied. */
 function branching(): tf.LayersModel {
@@ -58,7 +58,10 @@ test('a graph from TensorFlow.js has the outputs and shapes that it has in Tenso
   const x = tf.randomUniform([3, 28, 28, 1], 0, 1, 'float32', 7);
   const off = tf.max(tf.abs(tf.sub(theirs.predict(x) as tf.Tensor, ours.logits(x)))).dataSync()[0];
   expect(off).toBe(0);
-  const rows = rowsOf(job.model as Topology).map(({ name, shape, parameters }) => [name, { shape, parameters }]);
+  const rows = layerRowsOf(job.model as ModelTopology).map(({ name, shape, parameters }) => [
+    name,
+    { shape, parameters },
+  ]);
   expect(Object.fromEntries(rows)).toEqual(
     Object.fromEntries(
       theirs.layers.map((layer) => [
@@ -96,7 +99,7 @@ test('a graph from Keras 3 has the outputs that it has in Keras', async () => {
     new Blob([new Uint8Array(fixture('functional.weights.h5'))]),
   );
   const shapes = model.variables.map(({ shape }) => shape);
-  const values = readWeights(weights, { names: model.names, shapes, topology: model.topology });
+  const values = readMatchedWeights(weights, { names: model.names, shapes, topology: model.topology });
   for (const variable of model.variables) {
     variable.assign(tf.tensor((await values.next()).value as Float32Array, variable.shape));
   }

@@ -1,18 +1,18 @@
 /** Numbers and missing values as people, spreadsheets, databases and other programs write them. */
 import { describe, expect, test } from 'vitest';
-import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
-import { isMarker } from '../../../src/formats/missing.ts';
-import { amountOf, numberOf } from '../../../src/formats/numbers.ts';
-import { agreeOn, openShard } from '../../../src/jobs/index.ts';
-import { sentencesOf } from '../../../src/spec/preview.ts';
+import { OpenedTable, type TableJob } from '../../../src/jobs/table/table.ts';
+import { isMissingValueMarker } from '../../../src/formats/missing.ts';
+import { parseNumberWithUnit, parseNumberField } from '../../../src/formats/numbers.ts';
+import { agreeOnShardFacts, openShard } from '../../../src/jobs/index.ts';
+import { sentencesOfNotes } from '../../../src/spec/preview.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 
 /** Opens a table with the separator `|`, a column `a` of these fields, and a target. */
-const open = (rows: number, field: (i: number) => string, job: Partial<TableJob> = {}): Promise<Table> => {
+const open = (rows: number, field: (i: number) => string, job: Partial<TableJob> = {}): Promise<OpenedTable> => {
   const lines = Array.from({ length: rows }, (_, i) => `${field(i)}|${i % 2}`);
-  return Table.open(new File([`a|y\n${lines.join('\n')}\n`], 'a.csv'), { ...JOB, ...job });
+  return OpenedTable.open(new File([`a|y\n${lines.join('\n')}\n`], 'a.csv'), { ...JOB, ...job });
 };
 
 describe('a number', () => {
@@ -60,7 +60,7 @@ describe('a number', () => {
     ['१२३', 123, ''],
     ['\ufeff5', 5, ''],
   ])('is read from %s', (field, number, unit) => {
-    expect([numberOf(field, 'point'), amountOf(field)?.unit]).toEqual([number, unit]);
+    expect([parseNumberField(field, 'point'), parseNumberWithUnit(field)?.unit]).toEqual([number, unit]);
   });
 
   test.each([
@@ -71,13 +71,13 @@ describe('a number', () => {
     ['٣٫٥', 3.5],
     ['５，５', 5.5],
   ])('with a decimal comma is read from %s', (field, number) => {
-    expect(numberOf(field, 'comma')).toBe(number);
+    expect(parseNumberField(field, 'comma')).toBe(number);
   });
 
   test.each(['A4', 'Q1', '5-10', '3+', '<5', '2020-01-15', '12:30', '192.168.1.1', '2x105', "5'11", '5 kg 3 g', '(5'])(
     'is not read from %s',
     (field) => {
-      expect(amountOf(field)).toBeNull();
+      expect(parseNumberWithUnit(field)).toBeNull();
     },
   );
 });
@@ -155,7 +155,7 @@ describe('a column of numbers', () => {
 
   test('may be the target, with units and grouped digits', async () => {
     const rows = Array.from({ length: 60 }, (_, i) => `${i};${i % 2 ? '9' : '10'} ${100 + i},70 €`);
-    const opened = await Table.open(new File([`a;prix\n${rows.join('\n')}\n`], 'a.csv'), JOB);
+    const opened = await OpenedTable.open(new File([`a;prix\n${rows.join('\n')}\n`], 'a.csv'), JOB);
     expect([opened.preview.task, opened.problem()]).toEqual(['regression', null]);
   });
 
@@ -186,7 +186,7 @@ describe('a column of numbers', () => {
       return new File([`a,y\n${rows.join('\n')}\n`], 'a.csv');
     });
     const shards = await Promise.all(files.map((file) => openShard(job, [file])));
-    const { divergent } = agreeOn(
+    const { divergent } = agreeOnShardFacts(
       shards.map(({ facts }) => facts),
       null,
       job,
@@ -216,13 +216,13 @@ describe('a missing number', () => {
       'n.d.|k.A.|k. A.|s/d|unknown|Unbekannt|?|??|-|--|—|…|...|keine Angabe|ohne Angabe|trifft nicht zu|not available|pending|below LOD|－|無し|没有|н/д|无|未知|不明|brak danych|inconnu|$ -',
     ],
   ])('is recognized as written by %s', (_, fields) => {
-    expect(fields.split('|').filter((field) => !isMarker(field))).toEqual([]);
+    expect(fields.split('|').filter((field) => !isMissingValueMarker(field))).toEqual([]);
   });
 
   test('is not recognized in a number, a name, or a sign with a meaning such as + or %', () => {
-    expect(['0', '-99', '5', '1st', '#1', 'yes', 'no', 'Berlin', '+', '*', 'A', 'male', '%'].filter(isMarker)).toEqual(
-      [],
-    );
+    expect(
+      ['0', '-99', '5', '1st', '#1', 'yes', 'no', 'Berlin', '+', '*', 'A', 'male', '%'].filter(isMissingValueMarker),
+    ).toEqual([]);
   });
 
   test.each([2, 9, 11, 60, 95])(
@@ -244,14 +244,14 @@ describe('a column to predict', () => {
     ['is a class: numbers that occur often', 60, (i: number) => String(100 * (i % 3)), 'classification'],
   ])('%s', async (_, rows, field, task) => {
     const lines = Array.from({ length: rows }, (__, i) => `${i},${field(i)}`);
-    const opened = await Table.open(new File([`a,y\n${lines.join('\n')}\n`], 'a.csv'), JOB);
+    const opened = await OpenedTable.open(new File([`a,y\n${lines.join('\n')}\n`], 'a.csv'), JOB);
     expect([opened.preview.task, opened.problem()]).toEqual([task, null]);
   });
 });
 
 test('a column to predict is rejected if each of its classes has only one row', async () => {
   const lines = Array.from({ length: 30 }, (_, i) => `${i},No. ${i}\n`);
-  const opened = await Table.open(new File([`a,y\n${lines.join('')}`], 'a.csv'), JOB);
+  const opened = await OpenedTable.open(new File([`a,y\n${lines.join('')}`], 'a.csv'), JOB);
   const message = 'a.csv, column "y": each of the 30 classes has a single sample';
   expect(opened.problem()?.message).toContain(message);
   await expect(opened.load()).rejects.toThrow(message);
@@ -260,14 +260,16 @@ test('a column to predict is rejected if each of its classes has only one row', 
 test('a column without values is left out, with its most frequent marker and the number of rows', async () => {
   const words = ['не доступно', 'n.v.t.', 'не доступно', ''];
   const opened = await open(40, (i) => words[i % 4]!, { target: 'y' });
-  expect(sentencesOf(opened.preview.notes)).toEqual(['1 column is left out (no values): a (“не доступно”, 40 rows).']);
+  expect(sentencesOfNotes(opened.preview.notes)).toEqual([
+    '1 column is left out (no values): a (“не доступно”, 40 rows).',
+  ]);
 });
 
 test('reading a large table reports the bytes read', async () => {
   const lines = Array.from({ length: 100_000 }, (_, i) => `${i} kg,${i % 7},some more text to read\n`);
   const file = new File([`a,y,z\n${lines.join('')}`], 'a.csv');
   const done: number[] = [];
-  await Table.open(file, { ...JOB, target: 'y' }, (progress) => done.push(progress.done));
+  await OpenedTable.open(file, { ...JOB, target: 'y' }, (progress) => done.push(progress.done));
   const chunks = Math.ceil(file.size / 2 ** 19);
   expect(done).toEqual(Array.from({ length: chunks }, (_, i) => Math.min((i + 1) * 2 ** 19, file.size)));
 });
@@ -281,7 +283,7 @@ test('a number that is too large to be squared is rejected', async () => {
 
 const rowsOf = (row: (i: number) => string): string => Array.from({ length: 20 }, (_, i) => `${row(i)}\n`).join('');
 const read = async (text: string): Promise<unknown> => {
-  const opened = await Table.open(new File([text], 'a.csv'), JOB);
+  const opened = await OpenedTable.open(new File([text], 'a.csv'), JOB);
   const { train } = await opened.load();
   const inputs = new Float32Array(train.size);
   const all = Uint32Array.from({ length: train.size }, (_, i) => i);
@@ -296,7 +298,7 @@ test.each([
 ])('a table in UTF-16 (%s) can be read, and a note says so', async (_, isBig, isMarked) => {
   const text = `größe\ty\r\n${rowsOf((i) => `${i},5\t${'uv'[i % 2]}`)}`;
   const bytes = Buffer.from(`${isMarked ? '\ufeff' : ''}${text}`, 'utf16le');
-  const { preview } = await Table.open(new File([isBig ? bytes.swap16() : bytes], 'a.csv'), JOB);
+  const { preview } = await OpenedTable.open(new File([isBig ? bytes.swap16() : bytes], 'a.csv'), JOB);
   expect(preview).toMatchObject({
     rows: 20,
     columns: [
@@ -317,10 +319,10 @@ test.each([
   async (encoding, name, bytes) => {
     const rest = Buffer.from(`;y\r\n${rowsOf((i) => `${i},5;${'uv'[i % 2]}`)}`);
     const file = new File([Uint8Array.from(bytes), rest], 'a.csv');
-    const { preview } = await Table.open(file, { ...JOB, encoding });
+    const { preview } = await OpenedTable.open(file, { ...JOB, encoding });
     expect(preview.columns.map((column) => column.name)).toEqual([name, 'y']);
     expect(preview.rows).toBe(20);
-    await expect(Table.open(file, JOB)).rejects.toThrow(
+    await expect(OpenedTable.open(file, JOB)).rejects.toThrow(
       new RegExp(`a.csv, line 1: the text is not UTF-8\\. .* --encoding\\. It may be .*${encoding}`),
     );
   },
@@ -329,11 +331,11 @@ test.each([
 test('bytes that do not belong to the stated encoding are rejected, and byte order marks of UTF-8 and UTF-16 take precedence', async () => {
   const text = `größe,y\n${rowsOf((i) => `${i},${i % 2}`)}`;
   const job = { ...JOB, encoding: 'shift_jis' } as const;
-  await expect(Table.open(new File([Uint8Array.of(0x80, 0xff, 0x2c)], 'a.csv'), job)).rejects.toThrow(
+  await expect(OpenedTable.open(new File([Uint8Array.of(0x80, 0xff, 0x2c)], 'a.csv'), job)).rejects.toThrow(
     'a.csv is not text in shift_jis. Choose another encoding by the job field "encoding" or --encoding',
   );
   for (const marked of [Buffer.from(`\ufeff${text}`), Buffer.from(`\ufeff${text}`, 'utf16le')]) {
-    const { preview } = await Table.open(new File([marked], 'a.csv'), job);
+    const { preview } = await OpenedTable.open(new File([marked], 'a.csv'), job);
     expect(preview.columns[0]!.name).toBe('größe');
   }
 });

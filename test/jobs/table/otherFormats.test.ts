@@ -4,18 +4,18 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { zipFile } from '../../formats/zipFiles.ts';
-import { sentencesOf } from '../../../src/spec/preview.ts';
-import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
+import { sentencesOfNotes } from '../../../src/spec/preview.ts';
+import { OpenedTable, type TableJob } from '../../../src/jobs/table/table.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 
-async function open(name: string, bytes?: Uint8Array<ArrayBuffer>): Promise<Table> {
+async function open(name: string, bytes?: Uint8Array<ArrayBuffer>): Promise<OpenedTable> {
   const file = bytes ?? (await readFile(new URL(`../../formats/tables/${name}`, import.meta.url)));
-  return Table.open(new File([file], name), JOB);
+  return OpenedTable.open(new File([file], name), JOB);
 }
 
 /** Returns the preview, and all samples. */
-async function contentOf(table: Table) {
+async function contentOf(table: OpenedTable) {
   const parts = Object.values(await table.load());
   const samples = await Promise.all(
     parts.map(async (data) => {
@@ -53,7 +53,7 @@ test('the first sheet of a workbook has the same values as its CSV file, and a n
   const csv = await contentOf(await open('table.csv'));
   const book = await open('table.xlsx');
   expect(await contentOf(book)).toEqual(csv);
-  expect(sentencesOf(book.preview.notes)).toContain('Only the sheet “Data” is read. Others are left out: Notes.');
+  expect(sentencesOfNotes(book.preview.notes)).toContain('Only the sheet “Data” is read. Others are left out: Notes.');
 });
 
 test('a workbook with a password, and a zip file that is not a workbook, are rejected with advice', async () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { amountOf, valueOf } from '../../../src/formats/numbers.ts';
-import { NUMBER, PackedRows } from '../../../src/jobs/table/packedRows.ts';
-import { Table } from '../../../src/jobs/table/table.ts';
+import { parseNumberWithUnit, numberWithoutUnit } from '../../../src/formats/numbers.ts';
+import { NUMBER_CELL_CODE, PackedRows } from '../../../src/jobs/table/packedRows.ts';
+import { OpenedTable } from '../../../src/jobs/table/table.ts';
 
 const number = fc.oneof(
   fc.integer({ min: -200, max: 200 }),
@@ -22,8 +22,8 @@ test('packed rows have the same numbers and codes as before packing, in memory a
       const rows = 5000;
       const packed = new PackedRows('a.csv', columns.length, isKept ? undefined : 30_000);
       const cell = (i: number, row: number): [code: number, number: number] => {
-        const code = row % 97 === i ? 2 + (row % 300) : NUMBER;
-        return [code, code === NUMBER ? columns[i]![row % columns[i]!.length]! : 0];
+        const code = row % 97 === i ? 2 + (row % 300) : NUMBER_CELL_CODE;
+        return [code, code === NUMBER_CELL_CODE ? columns[i]![row % columns[i]!.length]! : 0];
       };
       for (let row = 0; row < rows; row++) {
         for (const [i, { codes, point, comma }] of packed.cells.entries()) {
@@ -41,7 +41,7 @@ test('packed rows have the same numbers and codes as before packing, in memory a
       const wanted = [...asked, ...all].map((row) => columns.map((_, i) => cell(i, row)));
       const found: [number, number][][] = [];
       const keep = ({ codes, numbers }: { codes: Uint16Array; numbers: Float64Array }): void => {
-        found.push(Array.from(codes, (code, i) => [code, code === NUMBER ? numbers[i]! : 0]));
+        found.push(Array.from(codes, (code, i) => [code, code === NUMBER_CELL_CODE ? numbers[i]! : 0]));
       };
       await packed.read(asked, (_, row) => keep(row));
       await packed.scan(all, keep);
@@ -64,13 +64,13 @@ test('numbers of a long column are those of their texts, in any notation', async
   await fc.assert(
     fc.asyncProperty(fc.array(field, { minLength: 1, maxLength: 30 }), async (fields) => {
       const ok = fields.filter((one) => {
-        const amount = amountOf(one.trim());
-        return amount !== null && Math.abs(valueOf(amount, 'point') ?? Infinity) < 1e120;
+        const amount = parseNumberWithUnit(one.trim());
+        return amount !== null && Math.abs(numberWithoutUnit(amount, 'point') ?? Infinity) < 1e120;
       });
       // The first rows have so many different values that the others are read as numbers.
       const before = Array.from({ length: 150 }, (_, i) => `${i}.25`);
       const text = [...before, ...ok].map((one) => `"${one}",1.5`).join('\n');
-      const table = await Table.open(new File([`x,y\n${text}`], 'a.csv'), {
+      const table = await OpenedTable.open(new File([`x,y\n${text}`], 'a.csv'), {
         target: 'x',
         task: 'regression',
         loss: null,
@@ -86,7 +86,7 @@ test('numbers of a long column are those of their texts, in any notation', async
         labels,
       );
       const deviation = Math.sqrt(moments.squares / moments.count);
-      const values = [...before, ...ok].map((one) => valueOf(amountOf(one.trim())!, 'point')!);
+      const values = [...before, ...ok].map((one) => numberWithoutUnit(parseNumberWithUnit(one.trim())!, 'point')!);
       const known = new Set(values.map((value) => Math.fround((value - moments.mean) / deviation)));
       expect(train.size).toBe(values.length - Math.floor(values.length / 5));
       expect([...labels].filter((label) => !known.has(label))).toEqual([]);

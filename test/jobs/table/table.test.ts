@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { sampleLength, type Dataset } from '../../../src/jobs/dataset.ts';
-import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
+import { OpenedTable, type TableJob } from '../../../src/jobs/table/table.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 
-const open = (text: string, job: Partial<TableJob> = {}): Promise<Table> =>
-  Table.open(new File([text], 'a.csv'), { ...JOB, ...job });
+const open = (text: string, job: Partial<TableJob> = {}): Promise<OpenedTable> =>
+  OpenedTable.open(new File([text], 'a.csv'), { ...JOB, ...job });
 
 async function all(data: Dataset): Promise<{ inputs: number[][]; labels: number[] }> {
   const width = sampleLength(data);

@@ -1,15 +1,15 @@
 /** Tests of tables as they occur in practice: missing values, notations of numbers, headers. */
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../../src/jobs/dataset.ts';
-import { agreeOn, openShard } from '../../../src/jobs/index.ts';
+import { agreeOnShardFacts, openShard } from '../../../src/jobs/index.ts';
 import { trainTestSplit } from '../../../src/jobs/trainTestSplit.ts';
-import { Table, type TableJob } from '../../../src/jobs/table/table.ts';
+import { OpenedTable, type TableJob } from '../../../src/jobs/table/table.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 
 const JOB: TableJob = { target: null, task: null, loss: null, metrics: null, seed: 1 };
 
-const open = (text: string, job: Partial<TableJob> = {}): Promise<Table> =>
-  Table.open(new File([text], 'a.csv'), { ...JOB, ...job });
+const open = (text: string, job: Partial<TableJob> = {}): Promise<OpenedTable> =>
+  OpenedTable.open(new File([text], 'a.csv'), { ...JOB, ...job });
 
 /** Returns a table with a header and rows. */
 const table = (header: string, rows: number, row: (i: number) => string): string =>
@@ -91,7 +91,7 @@ describe('a missing value', () => {
       table('a,b,class', 20, (i) => `${i},${i},+`),
     ];
     const shards = await shardsOf(texts);
-    const { facts, divergent } = agreeOn(
+    const { facts, divergent } = agreeOnShardFacts(
       shards.map((shard) => shard.facts),
       null,
       federated,
@@ -115,7 +115,7 @@ describe('a missing value', () => {
     ];
     const shards = await shardsOf(texts);
     const all = shards.map((shard) => shard.facts);
-    expect(agreeOn(all, null, federated).divergent).toEqual([
+    expect(agreeOnShardFacts(all, null, federated).divergent).toEqual([
       { rank: 2, why: 'its column "b" contains words, but for the other ranks it contains numbers' },
     ]);
   });
@@ -243,7 +243,7 @@ describe('numbers', () => {
       table('a;y', 20, (i) => `${i}.5;${i % 2}`),
     ]);
     const agreedBy = (...shards: (typeof comma)[]) =>
-      agreeOn(
+      agreeOnShardFacts(
         shards.map((shard) => shard!.facts),
         null,
         federated,
@@ -257,7 +257,7 @@ describe('numbers', () => {
     // The other tabs have only integers. A tab that joins later reads its numbers with its own
     // decimal mark.
     const { facts: wholes } = agreedBy(whole, whole);
-    expect(agreeOn([comma!.facts], wholes, federated).divergent).toEqual([]);
+    expect(agreeOnShardFacts([comma!.facts], wholes, federated).divergent).toEqual([]);
     const { train } = await comma!.load(wholes);
     const inputs = new Float32Array(train.size);
     await train.read(
@@ -293,7 +293,7 @@ describe('a header', () => {
       ['size,kind', 'size,kind', '5,a'].map((first) => table(first, 20, (i) => `${i},${'ab'[i % 2]}`)),
     );
     const all = shards.map((shard) => shard.facts);
-    expect(agreeOn(all, null, federated).divergent).toEqual([
+    expect(agreeOnShardFacts(all, null, federated).divergent).toEqual([
       { rank: 2, why: 'its columns are column 1, column 2, but those of the other ranks are size, kind' },
     ]);
   });

@@ -13,7 +13,7 @@ import {
   TimeoutError,
   UsageError,
 } from '../../../src/index.ts';
-import type { ReplicaEnd } from '../../../src/library/dataParallel/messages.ts';
+import type { ReplicaPort } from '../../../src/library/dataParallel/messages.ts';
 import { serveReplica } from '../../../src/library/dataParallel/serveReplica.ts';
 import { errorOf } from '../../errorOf.ts';
 import { meanSquare, mlp, normalized, relativeDifference, samplesOf, weightsOf } from '../../parallel/models.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 /** Serves a replica in this process; `check` is its device's. */
-function openHere(check: () => void = () => {}): ReplicaEnd {
+function openHere(check: () => void = () => {}): ReplicaPort {
   const { port1, port2 } = new MessageChannel();
   serveReplica(port1, () => Promise.resolve({ check }));
   return port2;
@@ -36,7 +36,7 @@ const keep = <M extends tf.LayersModel>(model: M): M => {
   return model;
 };
 async function open(model: tf.LayersModel, replicas: number, check?: (replica: number) => void): Promise<DataParallel> {
-  const openReplica = (replica: number): ReplicaEnd => openHere(() => check?.(replica));
+  const openReplica = (replica: number): ReplicaPort => openHere(() => check?.(replica));
   const parallel = await DataParallel.create(model, { replicas, openReplica });
   opened.push(parallel);
   return parallel;
@@ -118,7 +118,7 @@ describe('training', () => {
   test('sends parameters again if they changed while they were sent', async () => {
     const model = oneLayer();
     let onreplicate: (() => void) | null = null;
-    const openReplica = (): ReplicaEnd => {
+    const openReplica = (): ReplicaPort => {
       const end = openHere() as MessagePort;
       const post = end.postMessage.bind(end);
       end.postMessage = (message: { type: string }) => {

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
 import type { DistributedModel } from '../../../src/library/distribute/distributedModel.ts';
-import { sketchOf, contrast } from '../../../src/library/distribute/sketches.ts';
+import { sketchOfTensor, sketchDifference } from '../../../src/library/distribute/sketches.ts';
 import { MismatchError } from '../../../src/util/errors.ts';
 import { permutation } from '../../../src/util/rng.ts';
 import { errorsOf } from './errorsOf.ts';
@@ -124,9 +124,9 @@ test('a sketch reads large tensors in parts, and distinguishes missing values fr
   swapped.set(values.subarray(0, 2), 1000);
   swapped.set(values.subarray(1000, 1002), 0);
   const [rows, others] = [tf.tensor2d(values, shape), tf.tensor2d(swapped, shape)];
-  expect(contrast(await sketchOf(rows), await sketchOf(others))).toBe('order');
+  expect(sketchDifference(await sketchOfTensor(rows), await sketchOfTensor(others))).toBe('order');
   const [missing, zeros] = [tf.tensor1d([1, NaN, 0]), tf.tensor1d([1, 0, 0])];
-  expect(contrast(await sketchOf(missing), await sketchOf(zeros))).toBe('values');
+  expect(sketchDifference(await sketchOfTensor(missing), await sketchOfTensor(zeros))).toBe('values');
   tf.dispose([rows, others, missing, zeros]);
 });
 
@@ -139,14 +139,14 @@ test.each([
     tf.stack([tf.tensor1d(large), tf.tensor1d(small)], 1) as tf.Tensor2D;
   const tables = [[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.401], [0.1, 0.3, 0.2, 0.4], [0.1, 0.2, 0.3, 0.4 + 1e-8]]; // prettier-ignore
   const all = tf.tidy(() => tables.map(tableOf));
-  const [same, ...others] = await Promise.all(all.map(sketchOf));
-  expect(others.map((other) => contrast(same!, other))).toEqual(['values', 'order', null]);
+  const [same, ...others] = await Promise.all(all.map(sketchOfTensor));
+  expect(others.map((other) => sketchDifference(same!, other))).toEqual(['values', 'order', null]);
   tf.dispose(all);
 });
 
 test('a sketch distinguishes doubled values from the original ones, but not rounding errors from zeros', async () => {
   const all = [[1, 0], [2, 0], [1, 1e-9]].map((row) => tf.tensor2d([row, row.map((value) => 3 * value)])); // prettier-ignore
-  const [one, two, rounded] = await Promise.all(all.map(sketchOf));
-  expect([contrast(one!, two!), contrast(one!, rounded!)]).toEqual(['values', null]);
+  const [one, two, rounded] = await Promise.all(all.map(sketchOfTensor));
+  expect([sketchDifference(one!, two!), sketchDifference(one!, rounded!)]).toEqual(['values', null]);
   tf.dispose(all);
 });

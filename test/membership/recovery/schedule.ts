@@ -10,8 +10,8 @@ import { ReplicatedDataAssigner } from '../../../src/engine/training/data/replic
 import type { SampleAssigner } from '../../../src/engine/training/data/sampleAssigner.ts';
 import { currentGradients } from '../../../src/parallel/recovery/sampleReassignment.ts';
 import { isRunOver, recordStep } from '../../../src/parallel/recovery/progress.ts';
-import { recover } from '../../../src/parallel/recovery/recover.ts';
-import { messageOf } from '../../../src/util/errors.ts';
+import { recoverElectedState } from '../../../src/parallel/recovery/recover.ts';
+import { errorMessageOf } from '../../../src/util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../../src/util/rng.ts';
 import { Violation } from '../violation.ts';
 import { Collectives, gone, Group, MOST_TABS, type Trace } from './collectives.ts';
@@ -156,7 +156,7 @@ class Schedule implements TabOwner {
     );
     const failure = ends.find((end) => end !== gone);
     if (failure instanceof Violation) throw failure;
-    if (failure) throw new Violation('R4', messageOf(failure));
+    if (failure) throw new Violation('R4', errorMessageOf(failure));
   }
 
   /** Enters a generation in the same way as the training loop and the strategy. */
@@ -179,7 +179,7 @@ class Schedule implements TabOwner {
     if (this.#hasBuffers) tab.drop();
     tab.arrived = tab.history;
     const received = states(await group.allGatherObject(tab.reconnectState()));
-    const arrivals = await recover(group, received, replica(tab.replicaIn(collectives), tab), tab.progress);
+    const arrivals = await recoverElectedState(group, received, replica(tab.replicaIn(collectives), tab), tab.progress);
     tab.isFresh = false;
     const { position } = tab.progress;
     tab.assignment = isRunOver(tab.progress, BOUNDS)

@@ -5,7 +5,7 @@ import type {
   StepAssignment,
 } from '../../../src/engine/training/data/sampleAssigner.ts';
 import type { RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
-import { startOfRun, type Progress } from '../../../src/parallel/recovery/progress.ts';
+import { startOfRun, type TrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import type { StateTransfer } from '../../../src/parallel/recovery/recover.ts';
 import type { PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { Violation } from '../violation.ts';
@@ -27,7 +27,7 @@ export class Tab implements GradientStore {
   readonly slot: number;
   readonly samples: number;
   isFresh = true;
-  progress: Progress = startOfRun();
+  progress: TrainingProgress = startOfRun();
   history: History;
   keepsGradient = false;
   kept: Sum | null = null;

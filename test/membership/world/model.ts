@@ -8,7 +8,7 @@ import {
   type MembershipState,
 } from '../../../src/engine/membership/membership.ts';
 import type { ClientMessage, ServerMessage } from '../../../src/protocol/control.ts';
-import type { Nodes } from '../../../src/protocol/room.ts';
+import type { NodeCountRange } from '../../../src/protocol/room.ts';
 import type { SampleAssigner, StepAssignment } from '../../../src/engine/training/data/sampleAssigner.ts';
 import { Replica, takeOver } from '../replica.ts';
 
@@ -38,7 +38,7 @@ export interface WorldOptions {
   /** Maximum number of clients at the same time. */
   slots: number;
   /** `null` means a fixed world. */
-  nodes: Nodes | null;
+  nodes: NodeCountRange | null;
   startAt: number | null;
   hasRelay: boolean;
 }

@@ -5,11 +5,11 @@
  * every step. Every action returns whether it was possible.
  */
 import { reconnectStateOf } from '../../../src/engine/membership/membership.ts';
-import type { Device } from '../../../src/protocol/room.ts';
+import type { ReportedDevice } from '../../../src/protocol/room.ts';
 import { Clients } from './clients.ts';
 import { hangUp, type Client, type ToClient, type ToServer } from './model.ts';
 
-const DEVICE: Device = { backend: 'cpu', adapter: 'model' };
+const DEVICE: ReportedDevice = { backend: 'cpu', adapter: 'model' };
 
 export class World extends Clients {
   /** Whether a fault occurred that would be repaired only when the connection ends. */

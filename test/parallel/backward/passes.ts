@@ -1,7 +1,7 @@
 /** Models with batch normalization, and passes through them by one rank and by several. */
 import * as tf from '@tensorflow/tfjs';
 import { expect } from 'vitest';
-import { gradientsOf, type Gradients, type Variable } from '../../../src/parallel/backward/flatten.ts';
+import { gradientsOf, type ComputedGradients, type Variable } from '../../../src/parallel/backward/flatten.ts';
 import { gradientsOfPass } from '../../../src/parallel/backward/pass.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 
@@ -157,7 +157,7 @@ export function passOfOne(model: tf.LayersModel, { inputs, targets }: ReturnType
 
 export function outcomeOf(
   model: tf.LayersModel,
-  { value, gradients }: Gradients,
+  { value, gradients }: ComputedGradients,
   count: number,
   outputs: number[] = [],
 ): Outcome {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { chooseCodec, isBeyondDoubt, type MeasuredSteps } from '../../../src/parallel/costs/codecChoice.ts';
+import { chooseCodec, isCodecChoiceCertain, type MeasuredSteps } from '../../../src/parallel/costs/codecChoice.ts';
 
 /** A gradient of one megabyte. */
 const GRADIENTS = {
@@ -63,7 +63,7 @@ test.each([
   [false, exposed(1000, 800), 'the time is between those for two codecs'],
   [false, { ownMs: 1000, communicateMs: 900, exposedMs: 10 }, 'overlapped communication may become exposed'],
 ])('isBeyondDoubt is %s for %o: %s', (isBeyond, steps, _why) => {
-  expect(isBeyondDoubt(4, GRADIENTS, steps)).toBe(isBeyond);
+  expect(isCodecChoiceCertain(4, GRADIENTS, steps)).toBe(isBeyond);
 });
 
 test('the choice of a codec depends only on the times', () => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { measureLinks } from '../../../src/parallel/costs/measureLinks.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
-import { UNKNOWN_WAY, type Link, type LinkDescription } from '../../../src/transport/link.ts';
+import { UNKNOWN_LINK_DESCRIPTION, type Link, type LinkDescription } from '../../../src/transport/link.ts';
 import { BaseLink } from '../../../src/transport/linkEnd.ts';
 import { VirtualClock } from '../../virtualClock.ts';
 
@@ -21,7 +21,7 @@ class LineLink extends BaseLink {
   }
 
   describe(): Promise<LinkDescription> {
-    return Promise.resolve(UNKNOWN_WAY);
+    return Promise.resolve(UNKNOWN_LINK_DESCRIPTION);
   }
 
   protected transmit(frame: ArrayBuffer): void {

@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { encodedGradients } from '../../../src/parallel/costs/exchangeCosts.ts';
-import { chooseMethods, methodCosts, type Measured } from '../../../src/parallel/costs/methodCosts.ts';
-import { METHOD_NAMES } from '../../../src/spec/methods.ts';
+import { chooseMethods, methodCosts, type MeasuredMethodCosts } from '../../../src/parallel/costs/methodCosts.ts';
+import { LEARNING_METHOD_NAMES } from '../../../src/spec/methods.ts';
 
 /** Four ranks and a model of 800 kB, whose steps take 20 ms. */
 const ROOM = {
@@ -12,11 +12,12 @@ const ROOM = {
   ownMs: 20,
   busyMs: 0,
 };
-const LAN: Measured = { ...ROOM, ownMs: 200, latencyMs: 2, bytesPerMs: 100_000 };
+const LAN: MeasuredMethodCosts = { ...ROOM, ownMs: 200, latencyMs: 2, bytesPerMs: 100_000 };
 /** 15 Mbit/s and 30 ms of round trip, so that the six hops of an all-reduce take 90 ms. */
-const HOME: Measured = { ...ROOM, latencyMs: 90, bytesPerMs: 1900 };
+const HOME: MeasuredMethodCosts = { ...ROOM, latencyMs: 90, bytesPerMs: 1900 };
 
-const costOf = (measured: Measured, name: string) => methodCosts(measured).find(({ method }) => method === name)!;
+const costOf = (measured: MeasuredMethodCosts, name: string) =>
+  methodCosts(measured).find(({ method }) => method === name)!;
 
 test('an all-reduce costs its latency and the time of 2(n-1)/n of its bytes', () => {
   const { stepMs, bytesPerStep } = costOf(HOME, 'ddp');
@@ -52,7 +53,7 @@ test('times are given as multiples of the shortest time, which is 1', () => {
   for (const measured of [LAN, HOME]) {
     const times = methodCosts(measured).map(({ timeToGoal }) => timeToGoal);
     expect(Math.min(...times)).toBe(1);
-    expect(times).toHaveLength(METHOD_NAMES.length);
+    expect(times).toHaveLength(LEARNING_METHOD_NAMES.length);
   }
 });
 

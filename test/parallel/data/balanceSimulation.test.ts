@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PassTimer, QUARTERS_PER_BATCH } from '../../../src/parallel/data/passTimes.ts';
-import { decideShares, equalShares, passesOf, type Shares } from '../../../src/parallel/data/workShares.ts';
+import { decideShares, equalShares, passSizesFor, type ShareDecision } from '../../../src/parallel/data/workShares.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 const BATCH = 32;
@@ -24,7 +24,7 @@ interface Change {
 
 interface Simulated {
   /** Shares of each step, with the reason. */
-  history: Shares[];
+  history: ShareDecision[];
   /** Milliseconds of the slowest rank without noise, after all changes. */
   lastMs: number;
   equalMs: number;
@@ -32,7 +32,7 @@ interface Simulated {
 
 /** Returns the sizes of a share's passes. */
 function sizesOf(share: number): number[] {
-  return passesOf((share * BATCH) / QUARTERS_PER_BATCH, BATCH);
+  return passSizesFor((share * BATCH) / QUARTERS_PER_BATCH, BATCH);
 }
 
 function simulate(
@@ -42,7 +42,7 @@ function simulate(
 ): Simulated {
   const rng = createRng(seed);
   const timers = devices.map(() => new PassTimer());
-  const history: Shares[] = [];
+  const history: ShareDecision[] = [];
   let shares = equalShares(devices.length, 'unknown');
   const factorOf = (rank: number, step: number): number =>
     changes.findLast((change) => change.rank === rank && change.step <= step)?.factor ?? 1;

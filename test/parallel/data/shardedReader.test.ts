@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readShard, READ_TIMEOUT_MS } from '../../../src/parallel/data/shardedReader.ts';
+import { readShard, READ_SHARD_TIMEOUT_MS } from '../../../src/parallel/data/shardedReader.ts';
 import { DataError, TimeoutError, UsageError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
@@ -116,7 +116,7 @@ describe('readShard', () => {
     const silent = new ReadableStream<Uint8Array>({ cancel: () => void (isCancelled = true) });
     const reading = all(readShard(silent, { ...ALONE, clock }));
     const outcome = expect(reading).rejects.toThrow(TimeoutError);
-    clock.advance(READ_TIMEOUT_MS);
+    clock.advance(READ_SHARD_TIMEOUT_MS);
     await outcome;
     expect(isCancelled).toBe(true);
   });

@@ -5,10 +5,10 @@ import {
   decideShares,
   equalShares,
   LASTING_CONFIRMATIONS,
-  partOf,
-  passesOf,
+  windowPartOfRank,
+  passSizesFor,
   possibleSpeeds,
-  type Shares,
+  type ShareDecision,
 } from '../../../src/parallel/data/workShares.ts';
 
 const BATCH = 32;
@@ -25,7 +25,7 @@ function decided(
   speeds: readonly (number | null)[],
   times = LASTING_CONFIRMATIONS,
   from = equalShares(speeds.length, 'unknown'),
-): Shares {
+): ShareDecision {
   let shares = from;
   for (let i = 0; i < times; i++) shares = decideShares(shares, timesAt(speeds));
   return shares;
@@ -167,10 +167,10 @@ describe('the parts of a window', () => {
           const size = Math.floor((part * total * batch) / QUARTERS_PER_BATCH);
           let at = 0;
           for (const [rank, share] of given.entries()) {
-            const { start, end } = partOf(size, given, rank);
+            const { start, end } = windowPartOfRank(size, given, rank);
             expect(start).toBe(at);
             expect(end - start).toBeLessThanOrEqual(Math.ceil((share * batch) / QUARTERS_PER_BATCH));
-            const passes = passesOf(end - start, batch);
+            const passes = passSizesFor(end - start, batch);
             expect(passes.reduce((sum, pass) => sum + pass, 0)).toBeGreaterThanOrEqual(end - start);
             at = end;
           }
@@ -181,12 +181,12 @@ describe('the parts of a window', () => {
   });
 
   test('are computed in the fewest passes, of two possible sizes', () => {
-    expect(passesOf(32, 32)).toEqual([32]);
-    expect(passesOf(40, 32)).toEqual([8, 32]);
-    expect(passesOf(8, 32)).toEqual([8]);
-    expect(passesOf(63, 32)).toEqual([32, 32]);
-    expect(passesOf(0, 32)).toEqual([8]);
-    expect(passesOf(30, 30)).toEqual([30]);
-    expect(passesOf(38, 30)).toEqual([8, 30]);
+    expect(passSizesFor(32, 32)).toEqual([32]);
+    expect(passSizesFor(40, 32)).toEqual([8, 32]);
+    expect(passSizesFor(8, 32)).toEqual([8]);
+    expect(passSizesFor(63, 32)).toEqual([32, 32]);
+    expect(passSizesFor(0, 32)).toEqual([8]);
+    expect(passSizesFor(30, 30)).toEqual([30]);
+    expect(passSizesFor(38, 30)).toEqual([8, 30]);
   });
 });

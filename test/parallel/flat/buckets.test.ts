@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { assignBuckets, createLayout, rangesOf, rearrange } from '../../../src/parallel/flat/buckets.ts';
+import { assignBuckets, createLayout, rangesOfSlots, rearrangeParameters } from '../../../src/parallel/flat/buckets.ts';
 
 const f32 = (elements: number) => ({ bytes: elements * 4, dtype: 'float32' });
 const f64 = (elements: number) => ({ bytes: elements * 8, dtype: 'float64' });
@@ -65,16 +65,16 @@ describe('rearrange', () => {
   test('moves every parameter to its new position', () => {
     const sizes = [2, 1, 3];
     const flat = Float32Array.of(31, 32, 33, 20, 10, 11);
-    rearrange(flat, createLayout(sizes), createLayout(sizes, { order: [1, 2, 0] }));
+    rearrangeParameters(flat, createLayout(sizes), createLayout(sizes, { order: [1, 2, 0] }));
     expect(flat).toEqual(Float32Array.of(20, 31, 32, 33, 10, 11));
-    rearrange(flat, createLayout(sizes, { order: [1, 2, 0] }), createLayout(sizes));
+    rearrangeParameters(flat, createLayout(sizes, { order: [1, 2, 0] }), createLayout(sizes));
     expect(flat).toEqual(Float32Array.of(31, 32, 33, 20, 10, 11));
   });
 });
 
 describe('rangesOf', () => {
   const { slots } = createLayout([1, 2, 3, 4]);
-  const of = (...parameters: number[]) => rangesOf(slots, ({ parameter }) => parameters.includes(parameter));
+  const of = (...parameters: number[]) => rangesOfSlots(slots, ({ parameter }) => parameters.includes(parameter));
 
   test('merges adjacent ranges', () => {
     expect(of(0, 1, 2, 3)).toEqual([{ start: 0, end: 10 }]);

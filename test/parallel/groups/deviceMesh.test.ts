@@ -1,7 +1,7 @@
 /** The groups of a mesh of ranks. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { initDeviceMesh, linesOf } from '../../../src/parallel/groups/deviceMesh.ts';
+import { initDeviceMesh, groupsAlongDimension } from '../../../src/parallel/groups/deviceMesh.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 
 test('a mesh has a group for each line of ranks in each dimension', async () => {
@@ -38,7 +38,7 @@ test('the lines of each dimension contain every rank once', () => {
       const shape = Object.fromEntries(sizes.map((size, i) => [`dim${i}`, size]));
       const total = sizes.reduce((product, size) => product * size, 1);
       for (const [i, size] of sizes.entries()) {
-        const lines = linesOf(shape, `dim${i}`);
+        const lines = groupsAlongDimension(shape, `dim${i}`);
         expect(lines.every((line) => line.length === size)).toBe(true);
         expect(lines.flat().sort((a, b) => a - b)).toEqual(Array.from({ length: total }, (_, rank) => rank));
       }

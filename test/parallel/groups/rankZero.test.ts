@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { rankZeroFirst, rankZeroOnly } from '../../../src/parallel/groups/rankZero.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { deferred } from '../../../src/util/deferred.ts';
-import { AbortError, messageOf, PeergradError, TimeoutError } from '../../../src/util/errors.ts';
+import { AbortError, errorMessageOf, PeergradError, TimeoutError } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 
 /** Result or error of a rank's call. */
@@ -36,7 +36,7 @@ describe('rankZeroOnly', () => {
         }),
       ),
     );
-    expect(outcomes.map((outcome) => outcome && messageOf(outcome))).toEqual(['no space left', undefined]);
+    expect(outcomes.map((outcome) => outcome && errorMessageOf(outcome))).toEqual(['no space left', undefined]);
   });
 });
 
@@ -75,7 +75,7 @@ describe('rankZeroFirst', () => {
       expect(outcomes[0]).toBe(failure);
       for (const outcome of outcomes.slice(1)) {
         expect(outcome).toBeInstanceOf(PeergradError);
-        expect(messageOf(outcome)).toContain(message.slice(0, 500));
+        expect(errorMessageOf(outcome)).toContain(message.slice(0, 500));
       }
     },
   );
@@ -89,7 +89,7 @@ describe('rankZeroFirst', () => {
           if (group.rank === 0) throw new Error('the disk is full');
         }),
       );
-      return `${group.rank} of ${world.rank}: ${messageOf(outcome)}`;
+      return `${group.rank} of ${world.rank}: ${errorMessageOf(outcome)}`;
     });
     expect(results.filter(Boolean)).toHaveLength(2);
     for (const result of results) if (result !== null) expect(result).toContain('the disk is full');
@@ -144,6 +144,6 @@ test('a signal of rankZeroFirst ends the call on every rank, even while the func
   });
   for (const outcome of outcomes) {
     expect(outcome).toBeInstanceOf(AbortError);
-    expect(messageOf(outcome)).toContain('the signal of rank 0 ended rankZeroFirst: The download takes too long.');
+    expect(errorMessageOf(outcome)).toContain('the signal of rank 0 ended rankZeroFirst: The download takes too long.');
   }
 });

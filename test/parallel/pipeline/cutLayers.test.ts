@@ -1,7 +1,7 @@
 /** The cut of layers into stages against all possible cuts. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutLayers, loadOf, type CutOptions, type LayerCost } from '../../../src/parallel/pipeline/cutLayers.ts';
+import { cutLayers, loadOfRanks, type CutOptions, type LayerCost } from '../../../src/parallel/pipeline/cutLayers.ts';
 
 const layersOf = (costs: readonly number[], bytes: readonly number[] = costs): LayerCost[] =>
   costs.map((cost, i) => ({ name: `layer${i}`, cost, bytes: bytes[i]! }));
@@ -33,7 +33,7 @@ function largest(
   key: 'cost' | 'bytes',
   options: CutOptions,
 ): number {
-  return Math.max(...loadOf(layers, cut, options).map((load) => load[key]));
+  return Math.max(...loadOfRanks(layers, cut, options).map((load) => load[key]));
 }
 
 test('cutLayers minimizes the cost of the slowest rank and, among such cuts, the bytes of the rank with the most bytes', () => {

@@ -6,7 +6,7 @@ import {
   idleShare,
   oneForwardOneBackward,
   rankOfStage,
-  takesTime,
+  stageTakesTime,
   timePlan,
   type PipelinePlan,
   type StagePass,
@@ -69,7 +69,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
       const early: object[] = [];
       for (let microBatch = 0; microBatch < plan.microBatches; microBatch++) {
         for (let stage = 1; stage < plan.stages; stage++) {
-          const isOneTickLater = takesTime(plan, stage - 1) ? 1 : 0;
+          const isOneTickLater = stageTakesTime(plan, stage - 1) ? 1 : 0;
           const [forward, before] = [stage, stage - 1].map((each) => tickOf('forward', each, microBatch));
           if (!(forward! >= before! + isOneTickLater)) early.push({ microBatch, stage, forward, before });
           const [backward, after] = [stage - 1, stage].map((each) => tickOf('backward', each, microBatch));
@@ -86,7 +86,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
   test('computes at most one pass per rank and tick, not counting the first stage of a ring', () => {
     everyPlan((plan) => {
       for (const own of plan.passes) {
-        const ticks = own.filter(({ stage }) => takesTime(plan, stage)).map(({ tick }) => tick);
+        const ticks = own.filter(({ stage }) => stageTakesTime(plan, stage)).map(({ tick }) => tick);
         expect(ticks).toEqual([...new Set(ticks)].sort((a, b) => a - b));
       }
     });
@@ -104,9 +104,9 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
 
   test('takes one unit of time per tick if passes of the first stage of a ring take no time and all others one unit', () => {
     everyPlan((plan) => {
-      const timed = timePlan(plan, ({ stage }) => (takesTime(plan, stage) ? 1 : 0)).flat();
+      const timed = timePlan(plan, ({ stage }) => (stageTakesTime(plan, stage) ? 1 : 0)).flat();
       const isOnTime = ({ stage, tick, start }: (typeof timed)[number]): boolean =>
-        takesTime(plan, stage) ? start === tick : start <= tick + 1;
+        stageTakesTime(plan, stage) ? start === tick : start <= tick + 1;
       expect(timed.filter((pass) => !isOnTime(pass))).toEqual([]);
     });
   });
@@ -141,7 +141,7 @@ test('stage s of S stages keeps the activations of at most S - s micro-batches w
     fc.property(...sizes, fc.boolean(), (ranks, microBatches, ring) => {
       const plan = oneForwardOneBackward(ranks, microBatches, { ring });
       for (const [stage, kept] of mostInFlight(plan).entries()) {
-        const most = takesTime(plan, stage) ? plan.stages - stage : 2 * ranks;
+        const most = stageTakesTime(plan, stage) ? plan.stages - stage : 2 * ranks;
         expect(kept).toBeLessThanOrEqual(Math.min(most, microBatches));
       }
     }),

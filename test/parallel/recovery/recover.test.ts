@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { recover, type StateTransfer } from '../../../src/parallel/recovery/recover.ts';
+import { recoverElectedState, type StateTransfer } from '../../../src/parallel/recovery/recover.ts';
 import type { PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
@@ -36,7 +36,7 @@ async function catchUpWith(result: string, gather: () => Promise<string>): Promi
         state = loaded;
       },
     };
-    await recover(group, [behind, ahead], replica, startOfRun()).catch(() => {});
+    await recoverElectedState(group, [behind, ahead], replica, startOfRun()).catch(() => {});
   });
   return { done, state };
 }

@@ -1,16 +1,16 @@
 /** A feeder and a newcomer over a modelled line, in virtual time. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { recordStep, startOfRun, type Progress } from '../../../src/parallel/recovery/progress.ts';
+import { recordStep, startOfRun, type TrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import {
-  nextMove,
+  nextNewcomerMove,
   StateFeed,
   type FedReplica,
-  type Lag,
+  type NewcomerLag,
   type ReachedState,
   type StepUpdate,
 } from '../../../src/parallel/recovery/stateFeed.ts';
-import type { Receiving } from '../../../src/protocol/events.ts';
+import type { StateReceiveProgress } from '../../../src/protocol/events.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
@@ -28,7 +28,7 @@ const STATE_BYTES = 12 * SIZE;
 class Rank implements FedReplica<null> {
   readonly stateBytes = STATE_BYTES;
   values = new Float32Array(3 * SIZE);
-  now: Progress = startOfRun();
+  now: TrainingProgress = startOfRun();
   /** Number of copies made of the state. */
   copies = 0;
   loads = 0;
@@ -43,7 +43,7 @@ class Rank implements FedReplica<null> {
     return hashState([this.values]);
   }
 
-  progress(): Progress {
+  progress(): TrainingProgress {
     return this.now;
   }
 
@@ -65,7 +65,7 @@ class Rank implements FedReplica<null> {
     this.values = arrays[0]!;
   }
 
-  repeat({ gradient }: { gradient: Float32Array }, progress: Progress): void {
+  repeat({ gradient }: { gradient: Float32Array }, progress: TrainingProgress): void {
     this.repeats += 1;
     for (let i = 0; i < this.values.length; i++) this.values[i]! += gradient[i % SIZE]!;
     this.now = progress;
@@ -83,7 +83,7 @@ class World {
   readonly clock = new ManualClock();
   readonly feeder: Rank;
   readonly newcomer = new Rank();
-  readonly reports: Receiving[] = [];
+  readonly reports: StateReceiveProgress[] = [];
   /** When the ranks of the run need not wait any longer, in milliseconds. */
   nearAt: number | null = null;
   /** Resolves when the feeder's part in the feed has ended. */
@@ -245,7 +245,7 @@ describe('a newcomer that is fed during training', () => {
 });
 
 /** A line of 0.25 MB/s and a model of 10 M parameters: 480 s for a state, 160 s for a gradient. */
-const SLOW: Lag = {
+const SLOW: NewcomerLag = {
   behind: 40,
   canRepeat: false,
   stateBytes: 120e6,
@@ -281,7 +281,7 @@ describe('the next move of a newcomer', () => {
       { updateBytes: null, everyMs: 500_000 },
       { move: 'state' },
     ],
-  ] satisfies [string, Partial<Lag>, unknown][])('that %s (%o) is %o', (_, lag, move) => {
-    expect(nextMove({ ...SLOW, ...lag })).toEqual(move);
+  ] satisfies [string, Partial<NewcomerLag>, unknown][])('that %s (%o) is %o', (_, lag, move) => {
+    expect(nextNewcomerMove({ ...SLOW, ...lag })).toEqual(move);
   });
 });

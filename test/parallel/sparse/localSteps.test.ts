@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { LocalSteps } from '../../../src/parallel/strategies/localSteps.ts';
 import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { SparseMean } from '../../../src/parallel/strategies/sparseMean.ts';
+import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createLocalSteps } from '../localSteps.ts';
 
@@ -33,7 +33,7 @@ async function train(
     const target = tf.range(0, SIZE).mul(group.rank + 1);
     const strategy = await createLocalSteps([parameters], {
       ...{ learningRate: 0.1, outerLearningRate: 1, syncEvery: 2 },
-      createMean: (size) => new SparseMean(size, ENTRIES),
+      createMean: (size) => new SparseOuterMean(size, ENTRIES),
     });
     await strategy.attach(group, startOfRun(), null);
     const loss = () => tf.tidy(() => parameters.sub(target).square().sum().asScalar());

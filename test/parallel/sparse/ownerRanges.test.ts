@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { meanByOwners, sentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
 import { keptShares } from '../../../src/parallel/sparse/normClipping.ts';
 import { PAYLOAD_SHARE } from '../../../src/parallel/sparse/sparsePayload.ts';
-import { SparseMean } from '../../../src/parallel/strategies/sparseMean.ts';
+import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { decodeLargest, encodeLargest } from '../../../src/parallel/sparse/sparsePayload.ts';
-import { normOf } from '../../../src/parallel/sparse/vectors.ts';
+import { l2NormOf } from '../../../src/parallel/sparse/vectors.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
@@ -26,7 +26,7 @@ describe('owners of ranges', () => {
     const payloads = Array.from({ length: worldSize }, (_, rank) =>
       decodeLargest(encodeLargest(gradientOf(rank), ENTRIES), SIZE, ENTRIES, rank),
     );
-    const kept = keptShares(payloads.map((values) => ({ weight: 1 / worldSize, norm: normOf([values]) })));
+    const kept = keptShares(payloads.map((values) => ({ weight: 1 / worldSize, norm: l2NormOf([values]) })));
     const exact = Float32Array.from({ length: SIZE }, (_, i) =>
       payloads.reduce((sum, values, rank) => sum + (kept[rank]! / worldSize) * values[i]!, 0),
     );
@@ -69,7 +69,7 @@ describe('owners of ranges', () => {
     const sent = await runWorld(worldSize, async (group) => {
       const rng = createRng(group.rank + 1);
       const values = Float32Array.from({ length: size }, () => rng.next() - 0.5);
-      await new SparseMean(size).average(group, values, 0, 1 / worldSize);
+      await new SparseOuterMean(size).average(group, values, 0, 1 / worldSize);
       return { bytes: group.bytesSent, norm: Math.hypot(...values.subarray(0, 4096)) };
     });
     const gathered = (worldSize - 1) * PAYLOAD_SHARE * size * 4;

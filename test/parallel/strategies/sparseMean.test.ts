@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { SparseMean } from '../../../src/parallel/strategies/sparseMean.ts';
+import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
@@ -13,7 +13,7 @@ const gradientOf = (rank: number): Float32Array => {
 describe('a sparse mean', () => {
   test('has the same bits on every rank', async () => {
     const means = await runWorld(3, async (group) => {
-      const mean = new SparseMean(SIZE);
+      const mean = new SparseOuterMean(SIZE);
       const values = gradientOf(group.rank);
       await mean.average(group, values, 0, [0.5, 0.25, 0.25][group.rank]!);
       return Array.from(values);
@@ -25,7 +25,7 @@ describe('a sparse mean', () => {
   test('sends the remaining entries in later exchanges, and loses nothing', async () => {
     const rounds = 60;
     const [result] = await runWorld(1, async (group) => {
-      const mean = new SparseMean(SIZE, 400);
+      const mean = new SparseOuterMean(SIZE, 400);
       const sum = new Float32Array(SIZE);
       for (let round = 0; round < rounds; round++) {
         const values = mean.unsent.map((unsent) => unsent + 1);
@@ -42,7 +42,7 @@ describe('a sparse mean', () => {
 
   test('ignores a rank without samples, and this rank sends its values later', async () => {
     const ranks = await runWorld(2, async (group) => {
-      const mean = new SparseMean(SIZE);
+      const mean = new SparseOuterMean(SIZE);
       const values = gradientOf(group.rank);
       await mean.average(group, values, 0, [1, 0][group.rank]!);
       const unsent = mean.unsent.slice();
@@ -52,7 +52,7 @@ describe('a sparse mean', () => {
     });
     const [alone] = await runWorld(1, async (group) => {
       const values = gradientOf(0);
-      await new SparseMean(SIZE).average(group, values, 0, 1);
+      await new SparseOuterMean(SIZE).average(group, values, 0, 1);
       return values;
     });
     expect(ranks.map(({ mean }) => mean)).toEqual([alone, alone]);
@@ -63,12 +63,12 @@ describe('a sparse mean', () => {
   test('limits a rank whose values are far larger than those of others', async () => {
     const norms = await runWorld(3, async (group) => {
       const values = gradientOf(group.rank).map((value) => (group.rank === 2 ? 1000 * value : value));
-      await new SparseMean(SIZE).average(group, values, 0, 1 / 3);
+      await new SparseOuterMean(SIZE).average(group, values, 0, 1 / 3);
       return Math.hypot(...values);
     });
     const alone = await runWorld(1, async (group) => {
       const values = gradientOf(0);
-      await new SparseMean(SIZE).average(group, values, 0, 1);
+      await new SparseOuterMean(SIZE).average(group, values, 0, 1);
       return Math.hypot(...values);
     });
     expect(norms[0]).toBeLessThan(alone[0]! * 1.1);
@@ -78,13 +78,13 @@ describe('a sparse mean', () => {
     const weights = [0.9, 0.1];
     const all = [gradientOf(0), gradientOf(1).map((value) => value / 20)];
     const ranks = await runWorld(2, async (group) => {
-      const mean = new SparseMean(SIZE);
+      const mean = new SparseOuterMean(SIZE);
       const values = all[group.rank]!.slice();
       await mean.average(group, values, 0, weights[group.rank]!);
       return { mean: values, unsent: mean.unsent };
     });
     const alone = all[0]!.slice();
-    await runWorld(1, (group) => new SparseMean(SIZE).average(group, alone, 0, 1));
+    await runWorld(1, (group) => new SparseOuterMean(SIZE).average(group, alone, 0, 1));
     expect(Math.hypot(...ranks[0]!.mean)).toBeGreaterThan(0.8 * Math.hypot(...alone));
     for (let i = 0; i < SIZE; i += 7) {
       const left = ranks.reduce((sum, { unsent }, rank) => sum + weights[rank]! * unsent[i]!, 0);
@@ -95,7 +95,7 @@ describe('a sparse mean', () => {
 
   test('ignores values that are not finite, and drops them', async () => {
     const ranks = await runWorld(2, async (group) => {
-      const mean = new SparseMean(SIZE);
+      const mean = new SparseOuterMean(SIZE);
       const values = gradientOf(group.rank);
       if (group.rank === 1) values.set([NaN, Infinity, -Infinity]);
       await mean.average(group, values, 0, 0.5);

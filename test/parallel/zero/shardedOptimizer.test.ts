@@ -4,11 +4,11 @@ import { beforeAll, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
-import { recordStep, startOfRun, type Progress } from '../../../src/parallel/recovery/progress.ts';
+import { recordStep, startOfRun, type TrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import { Ddp, type DdpState } from '../../../src/parallel/strategies/index.ts';
 import { BucketShards } from '../../../src/parallel/ddp/bucketShards.ts';
 import { createLayout } from '../../../src/parallel/flat/buckets.ts';
-import { redistribute, type HeldShard } from '../../../src/parallel/zero/redistribution.ts';
+import { redistributeShards, type HeldShard } from '../../../src/parallel/zero/redistribution.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -21,7 +21,7 @@ const alone = (): ProcessGroup =>
 
 interface Member {
   strategy: Ddp;
-  progress: Progress;
+  progress: TrainingProgress;
   notes: string[];
   dispose(): void;
 }
@@ -211,7 +211,7 @@ test('each element of new shards has the newest averages, all from one rank', ()
         return { place: { worldSize: earlier, rank: rng.below(earlier) }, age: rng.below(3) };
       }),
     );
-    const { moves, missing, stale, oldest } = redistribute(held, (place) => shards.rangesOf(place));
+    const { moves, missing, stale, oldest } = redistributeShards(held, (place) => shards.rangesOf(place));
     const covers = (place: HeldShard['place'], i: number): boolean =>
       shards.rangesOf(place).some(({ start, end }) => start <= i && i < end);
     let [none, behind, most] = [0, 0, 0];

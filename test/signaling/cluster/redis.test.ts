@@ -8,7 +8,7 @@ import { Credentials } from '../../../signaling/credentials.ts';
 import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import type { RosterEntry, ReconnectState } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
-import { messageOf } from '../../../src/util/errors.ts';
+import { errorMessageOf } from '../../../src/util/errors.ts';
 import { ManualClock } from '../../manualClock.ts';
 import { CPU, create, enter, rooms, testServers, type TestMember } from '../helpers.ts';
 import { hasRedis, RedisServer } from './redisServer.ts';
@@ -428,7 +428,7 @@ describe('a server that shares its rooms', () => {
       ['redis://:hidden@127.0.0.1:1', /^The connection to Redis at 127\.0\.0\.1:1 failed/],
       ['http://hidden', /^REDIS_URL is not a Redis URL such as/],
     ] as const) {
-      const message = await startSignaling({ redisUrl }).then(() => '', messageOf);
+      const message = await startSignaling({ redisUrl }).then(() => '', errorMessageOf);
       expect(message).toMatch(sentence);
       expect(message).not.toContain('hidden');
     }

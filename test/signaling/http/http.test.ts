@@ -1,6 +1,6 @@
 import { listFiles } from '../../../src/jobs/fileSource.ts';
 import { readFiles } from '../../../src/jobs/storedFile.ts';
-import { readRanges } from '../../../src/jobs/webRanges.ts';
+import { readWebRanges } from '../../../src/jobs/webRanges.ts';
 import { hashOfList, type DataFileEntry } from '../../../src/spec/dataFiles.ts';
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
@@ -210,7 +210,7 @@ describe('the HTTP server', () => {
       const whole = await fetch(`${pets.url}/data/index.bin`, { headers: { range } });
       expect([whole.status, (await whole.arrayBuffer()).byteLength]).toEqual([200, 26]);
     }
-    const parts = await readRanges(`${pets.url}/data/index.bin`, [
+    const parts = await readWebRanges(`${pets.url}/data/index.bin`, [
       { start: 19, end: 26 },
       { start: 0, end: 2 },
       { start: 7, end: 19 },

@@ -1,7 +1,7 @@
 /** Ends of links through the server, with real WebSockets. */
 import { WebSocket } from 'ws';
 import { parseControl, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
-import { LinkAnswer, SERVER_LINK_PATH, type LinkOpening } from '../../../src/protocol/serverLink.ts';
+import { ServerLinkAnswer, SERVER_LINK_PATH, type ServerLinkOpening } from '../../../src/protocol/serverLink.ts';
 import type { SignalingServer } from '../../../signaling/index.ts';
 
 export const CHANNEL = 'c'.repeat(32);
@@ -25,7 +25,7 @@ export class LinkClient {
     this.socket.on('message', (data: Buffer, isBinary) => {
       if (isBinary) this.frames.push(data.toString());
       else {
-        const answer = parseControl(LinkAnswer, data.toString());
+        const answer = parseControl(ServerLinkAnswer, data.toString());
         this.answers.push(answer.type === 'paired' ? answer.type : answer.message);
       }
       this.#wake();
@@ -52,7 +52,7 @@ export class LinkClient {
     this.socket.send(data);
   }
 
-  async open(opening: Omit<LinkOpening, 'version' | 'channel'> & Partial<LinkOpening>): Promise<void> {
+  async open(opening: Omit<ServerLinkOpening, 'version' | 'channel'> & Partial<ServerLinkOpening>): Promise<void> {
     await this.send(JSON.stringify({ version: PROTOCOL_VERSION, channel: CHANNEL, ...opening }));
   }
 

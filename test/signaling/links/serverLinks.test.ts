@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { MAX_FRAME_BYTES } from '../../../src/protocol/frame.ts';
-import { SERVER_LINK_PATH, type LinkOpening } from '../../../src/protocol/serverLink.ts';
+import { SERVER_LINK_PATH, type ServerLinkOpening } from '../../../src/protocol/serverLink.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { Credentials } from '../../../signaling/credentials.ts';
 import { startSignaling, type SignalingOptions, type SignalingServer } from '../../../signaling/index.ts';
@@ -155,7 +155,7 @@ test('a run whose links all go through the server says so when one cannot be ope
 });
 
 describe('a link is refused', () => {
-  const refusals: [why: string, change: Partial<LinkOpening>, message: RegExp, reason: string][] = [
+  const refusals: [why: string, change: Partial<ServerLinkOpening>, message: RegExp, reason: string][] = [
     ['a forged token', { token: 'x'.repeat(40) }, /^The token of this link is not valid/, 'bad-token'],
     ['the other member', { member: 'somebody-else' }, /^The token of this link is not valid/, 'bad-token'],
     ['a later generation', { generation: 7 }, /are not ranks of the latest generation/, 'not-allowed'],

@@ -1,6 +1,6 @@
 /** Events and states of elastic rooms for tests of the room's state machine. */
 import { restore, type RoomEvent, type RoomOptions } from '../../../signaling/room/index.ts';
-import { settingsOf, type ReconnectState } from '../../../src/protocol/room.ts';
+import { roomSettingsOf, type ReconnectState } from '../../../src/protocol/room.ts';
 import { Play } from './play.ts';
 
 /** Options of a room whose ranks may join and leave during a run. */
@@ -16,7 +16,7 @@ export const missed = (member: string): RoomEvent => ({ type: 'missed', member }
  */
 export const back = (play: Play, member: string, reconnectState: Partial<ReconnectState> = {}): RoomEvent => {
   const { run, generation } = play.state;
-  const settings = settingsOf(play.state);
+  const settings = roomSettingsOf(play.state);
   return {
     type: 'reconnect',
     member,
@@ -43,7 +43,7 @@ export const breakLink = (play: Play, member: string, peer: string): Play =>
 /** Returns the room of a restarted server after members of `before` have returned one by one. */
 export function restored(before: Play, ...returns: RoomEvent[]): Play {
   const play = new Play();
-  play.state = restore(settingsOf(before.state), { capacity: 4 }, 1000);
+  play.state = restore(roomSettingsOf(before.state), { capacity: 4 }, 1000);
   return play.do(...returns);
 }
 

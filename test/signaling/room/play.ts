@@ -1,6 +1,6 @@
 /** Passes events to a room's state machine, without a server. */
 import { expect } from 'vitest';
-import type { Device } from '../../../src/protocol/room.ts';
+import type { ReportedDevice } from '../../../src/protocol/room.ts';
 import type { ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import {
@@ -12,7 +12,7 @@ import {
   type RoomState,
 } from '../../../signaling/room/index.ts';
 
-export const DEVICE: Device = { backend: 'webgpu', adapter: 'test' };
+export const DEVICE: ReportedDevice = { backend: 'webgpu', adapter: 'test' };
 export const NAMES = ['Ada', 'Bo', 'Cy', 'Di', 'Ed'];
 
 type Of<Type extends RoomEvent['type']> = Extract<RoomEvent, { type: Type }>;

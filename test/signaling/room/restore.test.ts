@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { RESTORE_MS, type RoomEvent } from '../../../signaling/room/index.ts';
 import { MAX_REMOVED, withRemoved } from '../../../signaling/room/state.ts';
-import { settingsOf } from '../../../src/protocol/room.ts';
+import { roomSettingsOf } from '../../../src/protocol/room.ts';
 import { OPEN, grow, left, away, missed, back, open, restored, active, steady } from './elasticRoom.ts';
 import { join, Play, ready } from './play.ts';
 
@@ -194,7 +194,7 @@ describe('after a restart of the server,', () => {
     const knows = (member: string): RoomEvent =>
       back(before, member, {
         active: active(before),
-        settings: { ...settingsOf(before.state), removed },
+        settings: { ...roomSettingsOf(before.state), removed },
       });
     const missedIt = open(3);
     for (const order of [

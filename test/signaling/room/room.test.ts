@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { settingsOf } from '../../../src/protocol/room.ts';
+import { roomSettingsOf } from '../../../src/protocol/room.ts';
 import { DEFAULT_JOB, type JobSpec } from '../../../src/spec/job.ts';
 import { LINKING_MS, SYNCING_MS } from '../../../signaling/room/index.ts';
 import { DEVICE, join, NAMES, Play, ready } from './play.ts';
@@ -218,7 +218,7 @@ describe('a room', () => {
     const play = new Play({ startAt: 2 }).do(join('Ada', { rank: 0 }), join('Bo', { rank: 1 }));
     play.do({ type: 'away', member: 'Ada' }, join('Cy', { rank: 0 }));
     expect(play.received('Bo', 'room').hosts).toEqual(['Bo']);
-    const settings = settingsOf(play.state);
+    const settings = roomSettingsOf(play.state);
     const reconnectState = { settings, run: 0, isRunOn: false, generation: 0, active: null };
     play.do({ type: 'reconnect', member: 'Ada', name: 'Ada', rank: 0, holdsKey: false, reconnectState });
     expect(play.effects).toContainEqual({ type: 'admit', member: 'Ada' });

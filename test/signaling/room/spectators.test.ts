@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { restore, type RoomEvent } from '../../../signaling/room/index.ts';
-import { settingsOf } from '../../../src/protocol/room.ts';
+import { roomSettingsOf } from '../../../src/protocol/room.ts';
 import { left, OPEN } from './elasticRoom.ts';
 import { join, Play, ready } from './play.ts';
 
@@ -74,7 +74,7 @@ describe('a spectator', () => {
 
   test('can reconnect, even to a restarted server, which ignores the run that the spectator reports', () => {
     const play = Play.running(1, OPEN).do(watch('Wu', true));
-    const settings = settingsOf(play.state);
+    const settings = roomSettingsOf(play.state);
     const reconnectState = { settings, run: 1, isRunOn: true, generation: 7, active: null };
     const back: RoomEvent = {
       type: 'reconnect',

@@ -3,7 +3,7 @@
  * the keyboard only.
  */
 import { expect, test, vi } from 'vitest';
-import { movesAt, stepCount } from '../../../src/engine/lesson/lessonRound.ts';
+import { lessonMovesAt, roundStepCount } from '../../../src/engine/lesson/lessonRound.ts';
 import type { LessonMode } from '../../../src/protocol/lesson.ts';
 import { type Tab, worldOfFile } from '../harness/world.ts';
 
@@ -24,13 +24,13 @@ async function screen({ page }: Tab): Promise<number[][]> {
 
 /** Resolves once the tab's screen shows `taken` steps of a round in `mode`. */
 async function reaches(tab: Tab, mode: LessonMode, taken: number, n: number): Promise<void> {
-  await tab.page.getByText(`step ${taken} of ${stepCount(mode, n)}`).waitFor();
+  await tab.page.getByText(`step ${taken} of ${roundStepCount(mode, n)}`).waitFor();
 }
 
 function after(mode: LessonMode, own: readonly number[][], steps: number): number[][] {
   const held = own.map((list) => [...list]);
   for (let step = 0; step < steps; step++) {
-    for (const { from, to, start, end, adds } of movesAt(mode, own.length, step)) {
+    for (const { from, to, start, end, adds } of lessonMovesAt(mode, own.length, step)) {
       for (let i = start; i < end; i++) held[to]![i] = held[from]![i]! + (adds ? held[to]![i]! : 0);
     }
   }
@@ -61,7 +61,7 @@ test('three tabs add up typed numbers step by step on the ring, with a server, a
       await others[0]!.page.getByRole('heading', { name: 'The obvious way' }).waitFor();
       await button(ann, 'parameter server').click();
     }
-    for (let step = 1; step <= stepCount(mode, 3); step++) {
+    for (let step = 1; step <= roundStepCount(mode, 3); step++) {
       await button(ann, 'Next step').click();
       for (const tab of tabs) {
         await reaches(tab, mode, step, 3);

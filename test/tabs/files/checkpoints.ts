@@ -2,44 +2,51 @@
  * A page for tests: defines functions on `window` that save, load and damage checkpoints in this
  * browser, in the private file system or in IndexedDB.
  */
-import { openBlobStore, preferredMedium, type Medium } from '../../../src/engine/storage/blobStore.ts';
+import {
+  openBlobStore,
+  preferredBlobStoreMedium,
+  type BlobStoreMedium,
+} from '../../../src/engine/storage/blobStore.ts';
 import { Checkpoints, type CheckpointList } from '../../../src/engine/storage/checkpoints.ts';
 import type { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
 import type { StateArray } from '../../../src/formats/stateFile.ts';
 
 export interface Saving {
-  medium: Medium;
+  medium: BlobStoreMedium;
   meta: CheckpointMeta;
   arrays: StateArray[];
 }
 
 declare global {
   interface Window {
-    preferredMedium: typeof preferredMedium;
+    preferredMedium: typeof preferredBlobStoreMedium;
     /**
      * Saves the numbers `first`, `first` + 1, ... (`count` of them) as three arrays, from a worker.
      * Resolves with 'saved', or with the text of the error.
      */
-    save: (medium: Medium, meta: CheckpointMeta, first: number, count: number) => Promise<string>;
-    list: (medium: Medium) => Promise<CheckpointList>;
+    save: (medium: BlobStoreMedium, meta: CheckpointMeta, first: number, count: number) => Promise<string>;
+    list: (medium: BlobStoreMedium) => Promise<CheckpointList>;
     /**
      * Resolves with the saved arrays and the names of their types, or with the text of the error.
      */
-    load: (medium: Medium, id: string) => Promise<{ meta: CheckpointMeta; arrays: [string, number[]][] } | string>;
-    remove: (medium: Medium, id: string) => Promise<void>;
+    load: (
+      medium: BlobStoreMedium,
+      id: string,
+    ) => Promise<{ meta: CheckpointMeta; arrays: [string, number[]][] } | string>;
+    remove: (medium: BlobStoreMedium, id: string) => Promise<void>;
     /**
      * Truncates a stored checkpoint to its first `kept` bytes and inverts the byte at `changed`.
      * Creates the checkpoint if it does not exist.
      */
-    spoil: (medium: Medium, id: string, kept: number, changed?: number) => Promise<void>;
+    spoil: (medium: BlobStoreMedium, id: string, kept: number, changed?: number) => Promise<void>;
     /** Resolves with the size of a stored checkpoint in bytes. */
-    sizeOf: (medium: Medium, id: string) => Promise<number>;
+    sizeOf: (medium: BlobStoreMedium, id: string) => Promise<number>;
   }
 }
 
 const worker = new Worker(new URL('./checkpointsWorker.ts', import.meta.url), { type: 'module' });
 
-window.preferredMedium = preferredMedium;
+window.preferredMedium = preferredBlobStoreMedium;
 
 window.save = (medium, meta, first, count) => {
   const numbers = Array.from({ length: count }, (_, i) => first + i);

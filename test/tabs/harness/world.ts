@@ -8,7 +8,7 @@ import { DIST } from '../../../launcher/build.ts';
 import { launchBrowser, type LaunchOptions } from '../../../launcher/browser/browser.ts';
 import { BINDING, eventsOf, reportScript } from '../../../launcher/browser/pageEvents.ts';
 import { startSignaling, type SignalingServer } from '../../../signaling/index.ts';
-import type { Nodes } from '../../../src/protocol/room.ts';
+import type { NodeCountRange } from '../../../src/protocol/room.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { EventLog, PATIENCE_MS } from './eventLog.ts';
 
@@ -74,7 +74,7 @@ export class World {
    * Opens a room whose run starts automatically when `worldSize` ranks have joined. With `nodes`
    * the run is elastic; by default its world size is fixed.
    */
-  createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number, nodes: Nodes | null = null): string {
+  createRoom(fields: Parameters<typeof parseJob>[0], worldSize: number, nodes: NodeCountRange | null = null): string {
     return this.server.createRoom({ job: parseJob(fields), startAt: worldSize, nodes });
   }
 

@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import { destroyProcessGroup, initProcessGroup } from '../../../src/index.ts';
-import { gradientsOf, type Gradients, type Variable } from '../../../src/parallel/backward/flatten.ts';
+import { gradientsOf, type ComputedGradients, type Variable } from '../../../src/parallel/backward/flatten.ts';
 import { gradientsOfPass } from '../../../src/parallel/backward/pass.ts';
 import { convertSyncBatchNorm } from '../../../src/parallel/backward/syncBatchNorm.ts';
 
@@ -65,7 +65,7 @@ async function flatOf(tensors: readonly tf.Tensor[]): Promise<Float32Array> {
 /** Trains a model. `pass` returns the gradients for the samples of a step. */
 async function train(
   model: tf.LayersModel,
-  pass: (step: number, inputs: tf.Tensor, targets: tf.Tensor, variables: Variable[]) => Promise<Gradients>,
+  pass: (step: number, inputs: tf.Tensor, targets: tf.Tensor, variables: Variable[]) => Promise<ComputedGradients>,
   reduce: (gradient: Float32Array) => PromiseLike<unknown>,
 ): Promise<Trained> {
   const variables = model.trainableWeights.map((weight) => weight.read() as Variable);

@@ -9,7 +9,7 @@ import {
 } from '../../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
 import type { PeerAttempt } from '../../../src/transport/peerLink.ts';
-import { messageOf } from '../../../src/util/errors.ts';
+import { errorMessageOf } from '../../../src/util/errors.ts';
 import { runEnd, type End } from './linkEnd.ts';
 
 /** Messages from the page to the worker. */
@@ -34,6 +34,6 @@ globalThis.addEventListener('message', ({ data }: MessageEvent<ToLinkWorker>) =>
   attempt = relay.connect({ initiator: data.end === 'alice', iceServers: [], onsignal });
   runEnd(data.name, data.end, attempt.link, data.connections).then(
     () => post({ type: 'done', failure: null }),
-    (error: unknown) => post({ type: 'done', failure: messageOf(error) }),
+    (error: unknown) => post({ type: 'done', failure: errorMessageOf(error) }),
   );
 });

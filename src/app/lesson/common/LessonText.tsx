@@ -1,14 +1,14 @@
 /** Shows the text of a lesson, one page at a time. Buttons and arrow keys turn the pages. */
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { messages } from '../../locales/index.ts';
-import type { Thought } from '../../locales/en/lesson.tsx';
+import { uiMessages } from '../../locales/index.ts';
+import type { LessonPageText } from '../../locales/en/lesson.tsx';
 
 /** Elements that use the arrow keys themselves: input fields, grids, and areas that scroll. */
 const USES_ARROWS = 'input, select, textarea, dialog, [role="grid"], [role="region"]';
 
 interface Props {
-  thought: Thought;
+  thought: LessonPageText;
   /** Index of the current page, and the number of pages. */
   page: number;
   pages: number;
@@ -20,7 +20,7 @@ interface Props {
 }
 
 export function LessonText({ thought: { title, text, task }, page, pages, onpage, ending, children }: Props) {
-  const { lesson } = messages.value;
+  const { lesson } = uiMessages.value;
   // A key may be pressed as soon as the text is visible. So the key handler is added before the
   // page is painted, and reads the latest properties from this ref.
   const shown = useRef({ page, pages, onpage });

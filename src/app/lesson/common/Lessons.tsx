@@ -1,10 +1,10 @@
 /** The list of lessons. */
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 
 const LESSONS = ['lesson', 'pipeline'] as const;
 
 export function Lessons({ current }: { current: (typeof LESSONS)[number] }) {
-  const { lessons } = messages.value.lesson;
+  const { lessons } = uiMessages.value.lesson;
   return (
     <nav class="lessons small" aria-label={lessons.title}>
       {LESSONS.map((name) => (

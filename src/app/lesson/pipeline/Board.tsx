@@ -5,8 +5,8 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type { PipelinePlan } from '../../../parallel/pipeline/schedules.ts';
 import { RankMark } from '../../components/RankMark.tsx';
-import { messages } from '../../locales/index.ts';
-import { keptIn, passAt } from './board.ts';
+import { uiMessages } from '../../locales/index.ts';
+import { keptActivationsByStage, passAtTick } from './board.ts';
 
 interface Props {
   caption: string;
@@ -21,7 +21,7 @@ interface Props {
 }
 
 export function Board({ caption, plan, columns, hasKept, chooses }: Props) {
-  const { board } = messages.value.pipelineLesson;
+  const { board } = uiMessages.value.pipelineLesson;
   const ticks = Array.from({ length: columns }, (_, tick) => tick);
   const scroller = useRef<HTMLDivElement>(null);
   const seen = useRef(plan.ticks);
@@ -76,7 +76,7 @@ export function Board({ caption, plan, columns, hasKept, chooses }: Props) {
 }
 
 function Square({ plan, rank, tick, isAsked }: { plan: PipelinePlan; rank: number; tick: number; isAsked: boolean }) {
-  const { board } = messages.value.pipelineLesson;
+  const { board } = uiMessages.value.pipelineLesson;
   if (tick === plan.ticks && isAsked)
     return (
       <td class="square asked">
@@ -85,7 +85,7 @@ function Square({ plan, rank, tick, isAsked }: { plan: PipelinePlan; rank: numbe
       </td>
     );
   if (tick >= plan.ticks) return <td class="square" />;
-  const pass = passAt(plan, rank, tick);
+  const pass = passAtTick(plan, rank, tick);
   return (
     <td class={`square ${pass?.kind ?? 'waits'}`}>
       <span class="away">{pass === null ? board.waits : board[pass.kind]} </span>
@@ -99,12 +99,12 @@ function Square({ plan, rank, tick, isAsked }: { plan: PipelinePlan; rank: numbe
  * to the largest number that the stage has kept at the same time.
  */
 function Kept({ plan }: { plan: PipelinePlan }) {
-  const { kept } = messages.value.pipelineLesson;
+  const { kept } = uiMessages.value.pipelineLesson;
   return (
     <div class="kept">
       <p class="small dim">{kept.title}</p>
       <ul class="plain">
-        {keptIn(plan).map(({ now, most }, stage) => (
+        {keptActivationsByStage(plan).map(({ now, most }, stage) => (
           <li key={stage} style={{ '--slots': plan.microBatches }}>
             <span class="away">{kept.label(stage, now.length, most)}</span>
             <span class="kept-mark" aria-hidden="true">

@@ -1,8 +1,8 @@
 /** The meaning of the squares. */
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 
 export function Legend() {
-  const { board } = messages.value.pipelineLesson;
+  const { board } = uiMessages.value.pipelineLesson;
   return (
     <p class="small dim pipeline-legend">
       {(['forward', 'backward', 'waits'] as const).map((kind) => (

@@ -1,9 +1,9 @@
 /** The layers of a model, cut into stages. */
 import { chunkRange } from '../../../collectives/plans/ringPlan.ts';
 import { RankMark } from '../../components/RankMark.tsx';
-import { identityOf } from '../../components/rankIdentity.ts';
+import { rankIdentityOf } from '../../components/rankIdentity.ts';
 import { formatBytes } from '../../locales/format.ts';
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 
 interface Props {
   stages: number;
@@ -13,7 +13,7 @@ interface Props {
 }
 
 export function ModelCut({ stages, layers, bytes }: Props) {
-  const { cut } = messages.value.pipelineLesson;
+  const { cut } = uiMessages.value.pipelineLesson;
   const part = formatBytes(bytes / stages);
   return (
     <figure class="model-cut" aria-label={cut.title}>
@@ -22,7 +22,7 @@ export function ModelCut({ stages, layers, bytes }: Props) {
         {countFrom(0, stages).map((stage) => {
           const { start, end } = chunkRange(layers, stages, stage);
           return (
-            <li key={stage} style={{ flexGrow: end - start, '--own': `var(--rank-${identityOf(stage).colour})` }}>
+            <li key={stage} style={{ flexGrow: end - start, '--own': `var(--rank-${rankIdentityOf(stage).colour})` }}>
               <span class="away">{cut.stage(stage, start + 1, end, part)}</span>
               <span class="model-layers" aria-hidden="true">
                 {countFrom(start, end).map((layer) => (

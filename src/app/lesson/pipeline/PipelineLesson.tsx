@@ -2,18 +2,25 @@
  * The lesson about pipelines, for one tab. All stages are simulated, and the settings are in the
  * address of the page.
  */
-import { networkSize, shapesOf } from '../../../jobs/gpt/shapes.ts';
-import { PRESETS } from '../../../spec/gpt.ts';
+import { gptNetworkSize, gptWeightShapes } from '../../../jobs/gpt/shapes.ts';
+import { GPT_PRESETS } from '../../../spec/gpt.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../../spec/pipeline.ts';
-import { sizeOf } from '../../../util/shape.ts';
+import { elementCountOf } from '../../../util/shape.ts';
 import { Term } from '../../components/Term.tsx';
 import { formatBytes, formatCount, formatShare } from '../../locales/format.ts';
-import { messages } from '../../locales/index.ts';
-import { keepInAddress, route } from '../../state/address.ts';
-import { numberIn } from '../../state/route.ts';
+import { uiMessages } from '../../locales/index.ts';
+import { keepInAddress, pageRoute } from '../../state/address.ts';
+import { integerFromQuery } from '../../state/route.ts';
 import { Lessons } from '../common/Lessons.tsx';
 import { LessonText } from '../common/LessonText.tsx';
-import { MICRO_BATCHES, planFor, STAGES, type PipelineSize, bubbleShare, squaresOf } from './board.ts';
+import {
+  MICRO_BATCH_COUNTS,
+  pipelinePlanFor,
+  STAGE_COUNTS,
+  type PipelineSize,
+  bubbleShare,
+  countPlanSquares,
+} from './board.ts';
 import { ModelCut } from './ModelCut.tsx';
 import { Sizes } from './Sizes.tsx';
 import { Ticks } from './Ticks.tsx';
@@ -21,20 +28,23 @@ import { Travel } from './Travel.tsx';
 import { YourTurn } from './YourTurn.tsx';
 import { Board } from './Board.tsx';
 import { Legend } from './Legend.tsx';
-import { PIPELINE_PAGES, type PipelinePage } from './pages.ts';
+import { PIPELINE_LESSON_PAGES, type PipelineLessonPageId } from './pages.ts';
 
-const GPT2 = PRESETS.gpt2.model;
-const WEIGHTS = shapesOf(networkSize(GPT2, GPT2.vocabulary)).reduce((sum, shape) => sum + sizeOf(shape), 0);
+const GPT2 = GPT_PRESETS.gpt2.model;
+const WEIGHTS = gptWeightShapes(gptNetworkSize(GPT2, GPT2.vocabulary)).reduce(
+  (sum, shape) => sum + elementCountOf(shape),
+  0,
+);
 
 export function PipelineLesson() {
-  const { pipelineLesson } = messages.value;
-  const { query } = route.value;
-  const page = numberIn(query, 'page', [1, 1, PIPELINE_PAGES.length]) - 1;
+  const { pipelineLesson } = uiMessages.value;
+  const { query } = pageRoute.value;
+  const page = integerFromQuery(query, 'page', [1, 1, PIPELINE_LESSON_PAGES.length]) - 1;
   const size: PipelineSize = {
-    stages: numberIn(query, 'stages', STAGES),
-    microBatches: numberIn(query, 'microBatches', MICRO_BATCHES),
+    stages: integerFromQuery(query, 'stages', STAGE_COUNTS),
+    microBatches: integerFromQuery(query, 'microBatches', MICRO_BATCH_COUNTS),
   };
-  const name = PIPELINE_PAGES[page]!;
+  const name = PIPELINE_LESSON_PAGES[page]!;
   const bytes = WEIGHTS * STATE_BYTES_PER_WEIGHT;
   return (
     <main class="lesson wrap">
@@ -51,7 +61,7 @@ export function PipelineLesson() {
             term: (term, text) => <Term of={term}>{text}</Term>,
           })}
           page={page}
-          pages={PIPELINE_PAGES.length}
+          pages={PIPELINE_LESSON_PAGES.length}
           onpage={(next) => keepInAddress({ page: String(next + 1) })}
           ending={
             <div class="row">
@@ -77,20 +87,20 @@ export function PipelineLesson() {
  * The part of the screen that the page explains. If the number of stages or micro-batches changes,
  * the part starts from its beginning.
  */
-function Part({ name, size, bytes }: { name: PipelinePage; size: PipelineSize; bytes: number }) {
+function Part({ name, size, bytes }: { name: PipelineLessonPageId; size: PipelineSize; bytes: number }) {
   switch (name) {
     case 'why':
       return <ModelCut stages={size.stages} layers={GPT2.layers} bytes={bytes} />;
     case 'one':
-      return <Ticks plans={{ gpipe: planFor('gpipe', { ...size, microBatches: 1 }) }} />;
+      return <Ticks plans={{ gpipe: pipelinePlanFor('gpipe', { ...size, microBatches: 1 }) }} />;
     case 'micro':
-      return <Ticks plans={{ gpipe: planFor('gpipe', size) }} />;
+      return <Ticks plans={{ gpipe: pipelinePlanFor('gpipe', size) }} />;
     case 'bubble':
       return <Bubble size={size} />;
     case 'turn':
       return <YourTurn size={size} />;
     case 'compare':
-      return <Ticks plans={{ gpipe: planFor('gpipe', size), '1f1b': planFor('1f1b', size) }} />;
+      return <Ticks plans={{ gpipe: pipelinePlanFor('gpipe', size), '1f1b': pipelinePlanFor('1f1b', size) }} />;
     case 'training':
       return <Travel size={size} />;
     default:
@@ -99,9 +109,9 @@ function Part({ name, size, bytes }: { name: PipelinePage; size: PipelineSize; b
 }
 
 function Bubble({ size }: { size: PipelineSize }) {
-  const { bubble, schedules } = messages.value.pipelineLesson;
-  const plan = planFor('gpipe', size);
-  const { all, waiting } = squaresOf(plan);
+  const { bubble, schedules } = uiMessages.value.pipelineLesson;
+  const plan = pipelinePlanFor('gpipe', size);
+  const { all, waiting } = countPlanSquares(plan);
   const { stages, microBatches } = size;
   return (
     <section class="pipeline-part" aria-label={bubble.title}>

@@ -1,8 +1,8 @@
 /** The numbers of stages and of micro-batches. They are in the address of the page. */
 import { NumberSelect } from '../../components/IndexSelect.tsx';
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 import { keepInAddress } from '../../state/address.ts';
-import { MICRO_BATCHES, STAGES, type PipelineSize } from './board.ts';
+import { MICRO_BATCH_COUNTS, STAGE_COUNTS, type PipelineSize } from './board.ts';
 
 interface Props {
   size: PipelineSize;
@@ -14,22 +14,22 @@ interface Props {
 }
 
 export function Sizes({ size: { stages, microBatches }, isBatchWhole }: Props) {
-  const { sizes } = messages.value.pipelineLesson;
+  const { sizes } = uiMessages.value.pipelineLesson;
   return (
     <div class="row pipeline-sizes" role="group" aria-label={sizes.title}>
       <NumberSelect
         label={sizes.stages}
         value={stages}
-        least={STAGES[0]}
-        most={STAGES[2]}
+        least={STAGE_COUNTS[0]}
+        most={STAGE_COUNTS[2]}
         onpick={(value) => keepInAddress({ stages: String(value) })}
       />
       {!isBatchWhole && (
         <NumberSelect
           label={sizes.microBatches}
           value={microBatches}
-          least={MICRO_BATCHES[0]}
-          most={MICRO_BATCHES[2]}
+          least={MICRO_BATCH_COUNTS[0]}
+          most={MICRO_BATCH_COUNTS[2]}
           onpick={(value) => keepInAddress({ microBatches: String(value) })}
         />
       )}

@@ -2,15 +2,15 @@
 import { useSignal } from '@preact/signals';
 import type { PipelinePlan } from '../../../parallel/pipeline/schedules.ts';
 import { formatShare } from '../../locales/format.ts';
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 import { Board } from './Board.tsx';
-import { passAt, planUntil, squaresOf, type LessonSchedule } from './board.ts';
+import { passAtTick, pipelinePlanUntil, countPlanSquares, type PipelineScheduleName } from './board.ts';
 import { Legend } from './Legend.tsx';
 
-export function Ticks({ plans }: { plans: Partial<Record<LessonSchedule, PipelinePlan>> }) {
-  const { pipelineLesson } = messages.value;
+export function Ticks({ plans }: { plans: Partial<Record<PipelineScheduleName, PipelinePlan>> }) {
+  const { pipelineLesson } = uiMessages.value;
   const { ticks, schedules } = pipelineLesson;
-  const shown = Object.entries(plans) as [LessonSchedule, PipelinePlan][];
+  const shown = Object.entries(plans) as [PipelineScheduleName, PipelinePlan][];
   const isCompared = shown.length > 1;
   const last = Math.max(...shown.map(([, plan]) => plan.ticks));
   const tick = useSignal(0);
@@ -30,7 +30,7 @@ export function Ticks({ plans }: { plans: Partial<Record<LessonSchedule, Pipelin
       </div>
       <Legend />
       {shown.map(([schedule, plan]) => {
-        const soFar = planUntil(plan, Math.min(now, plan.ticks));
+        const soFar = pipelinePlanUntil(plan, Math.min(now, plan.ticks));
         return (
           <div key={schedule} class="pipeline-plan">
             {isCompared && <h2>{schedules[schedule]}</h2>}
@@ -53,13 +53,13 @@ export function Ticks({ plans }: { plans: Partial<Record<LessonSchedule, Pipelin
 
   /** Describes a tick for screen readers. */
   function didIn(plan: PipelinePlan, at: number): string {
-    const passes = plan.passes.flatMap((_, stage) => passAt(plan, stage, at) ?? []);
+    const passes = plan.passes.flatMap((_, stage) => passAtTick(plan, stage, at) ?? []);
     return ticks.did(passes.map(({ stage, kind, microBatch }) => ticks.pass(stage, kind, microBatch + 1)));
   }
 }
 
 function Count({ plan, of }: { plan: PipelinePlan; of: number }) {
-  const { count } = messages.value.pipelineLesson.board;
-  const { all, waiting } = squaresOf(plan);
+  const { count } = uiMessages.value.pipelineLesson.board;
+  const { all, waiting } = countPlanSquares(plan);
   return <p class="small number">{count(plan.ticks, of, waiting, all, formatShare(waiting / all))}</p>;
 }

@@ -6,8 +6,8 @@ import { useSignal } from '@preact/signals';
 import { timePlan, type StagePass, type TimedPass } from '../../../parallel/pipeline/schedules.ts';
 import { RankMark } from '../../components/RankMark.tsx';
 import { formatShare } from '../../locales/format.ts';
-import { messages } from '../../locales/index.ts';
-import { bubbleShare, endOf, planFor, waitingShare, type PipelineSize } from './board.ts';
+import { uiMessages } from '../../locales/index.ts';
+import { bubbleShare, endOfLastPass, pipelinePlanFor, waitingShare, type PipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
 
 /** Duration of each kind of pass. The unit is the duration of a forward pass. */
@@ -15,9 +15,9 @@ const DURATIONS = { forward: 1, backward: 2 } as const;
 const TRAVELS = { most: 2, step: 0.25 } as const;
 
 export function Travel({ size }: { size: PipelineSize }) {
-  const { travel } = messages.value.pipelineLesson;
+  const { travel } = uiMessages.value.pipelineLesson;
   const time = useSignal(0);
-  const plan = planFor('1f1b', size);
+  const plan = pipelinePlanFor('1f1b', size);
   const timed = (travels: number): TimedPass[][] =>
     timePlan(
       plan,
@@ -25,7 +25,7 @@ export function Travel({ size }: { size: PipelineSize }) {
       () => travels,
     );
   const lanes = timed(time.value);
-  const end = endOf(lanes);
+  const end = endOfLastPass(lanes);
   const at = (from: number): string => `${((from / end) * 100).toFixed(2)}%`;
   return (
     <section class="pipeline-part" aria-label={travel.title}>

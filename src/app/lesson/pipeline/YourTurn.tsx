@@ -4,19 +4,28 @@
  */
 import { IndexSelect } from '../../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 import { Board } from './Board.tsx';
-import { keptIn, planFor, type PipelineSize } from './board.ts';
+import { keptActivationsByStage, pipelinePlanFor, type PipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
-import { nextPassOf1F1B, decide, isFinished, passOf, startTurn, usuallyKept, type Choice, type Turn } from './turn.ts';
+import {
+  nextPassOf1F1B,
+  applyYourTurnChoice,
+  isYourTurnFinished,
+  nextPassOfKind,
+  startYourTurn,
+  usuallyKept,
+  type YourTurnChoice,
+  type YourTurnState,
+} from './turn.ts';
 
 export function YourTurn({ size }: { size: PipelineSize }) {
-  const { turn: labels, schedules } = messages.value.pipelineLesson;
-  const turn = useSignal(startTurn(size, 0));
+  const { turn: labels, schedules } = uiMessages.value.pipelineLesson;
+  const turn = useSignal(startYourTurn(size, 0));
   const { stage, plan } = turn.value;
-  const finished = isFinished(turn.value);
-  const choose = (choice: Choice): void => {
-    turn.value = decide(turn.value, choice);
+  const finished = isYourTurnFinished(turn.value);
+  const choose = (choice: YourTurnChoice): void => {
+    turn.value = applyYourTurnChoice(turn.value, choice);
   };
   return (
     <section class="pipeline-part" aria-label={labels.title}>
@@ -26,9 +35,9 @@ export function YourTurn({ size }: { size: PipelineSize }) {
           label={labels.which}
           options={Array.from({ length: size.stages }, (_, one) => labels.stage(one))}
           index={stage}
-          onpick={(index) => (turn.value = startTurn(size, index))}
+          onpick={(index) => (turn.value = startYourTurn(size, index))}
         />
-        <button type="button" disabled={plan.ticks === 0} onClick={() => (turn.value = startTurn(size, stage))}>
+        <button type="button" disabled={plan.ticks === 0} onClick={() => (turn.value = startYourTurn(size, stage))}>
           {labels.again}
         </button>
       </div>
@@ -36,7 +45,7 @@ export function YourTurn({ size }: { size: PipelineSize }) {
         <div class="row" role="group" aria-label={labels.decide(stage, plan.ticks + 1)}>
           <p class="turn-question">{labels.decide(stage, plan.ticks + 1)}</p>
           {(['forward', 'backward'] as const).map((kind) => {
-            const pass = passOf(turn.value, kind);
+            const pass = nextPassOfKind(turn.value, kind);
             return (
               <button key={kind} type="button" onClick={() => choose(kind)}>
                 {labels[kind](pass === null ? null : pass.microBatch + 1)}
@@ -56,7 +65,7 @@ export function YourTurn({ size }: { size: PipelineSize }) {
       <Board
         caption={schedules['1f1b']}
         plan={plan}
-        columns={Math.max(planFor('1f1b', size).ticks, plan.ticks + (finished ? 0 : 1))}
+        columns={Math.max(pipelinePlanFor('1f1b', size).ticks, plan.ticks + (finished ? 0 : 1))}
         hasKept
         chooses={finished ? null : stage}
       />
@@ -77,10 +86,10 @@ const TONES = {
   early: 'wait',
   more: 'wait',
   idle: 'wait',
-} as const satisfies Record<Turn['verdict']['kind'], string>;
+} as const satisfies Record<YourTurnState['verdict']['kind'], string>;
 const ICONS = { good: '✓', wait: '!', wrong: '✗', dim: '' } as const;
 
-function VerdictText({ turn }: { turn: Turn }) {
+function VerdictText({ turn }: { turn: YourTurnState }) {
   const tone = TONES[turn.verdict.kind];
   return (
     <p class={`verdict ${tone}`} role="status">
@@ -89,10 +98,10 @@ function VerdictText({ turn }: { turn: Turn }) {
   );
 }
 
-function textOf(turn: Turn): string {
-  const { verdicts } = messages.value.pipelineLesson.turn;
+function textOf(turn: YourTurnState): string {
+  const { verdicts } = uiMessages.value.pipelineLesson.turn;
   const { verdict, plan, stage } = turn;
-  const kept = keptIn(plan)[stage]!.now.length;
+  const kept = keptActivationsByStage(plan)[stage]!.now.length;
   switch (verdict.kind) {
     case 'ready':
     case 'bubble':
@@ -122,10 +131,10 @@ function textOf(turn: Turn): string {
 }
 
 /** Compares the finished step with both schedules. */
-function Result({ turn: { plan, stage }, size }: { turn: Turn; size: PipelineSize }) {
-  const { turn: labels } = messages.value.pipelineLesson;
-  const [gpipe, usual] = (['gpipe', '1f1b'] as const).map((schedule) => planFor(schedule, size));
-  const most = (one: typeof plan): number => keptIn(one)[stage]!.most;
+function Result({ turn: { plan, stage }, size }: { turn: YourTurnState; size: PipelineSize }) {
+  const { turn: labels } = uiMessages.value.pipelineLesson;
+  const [gpipe, usual] = (['gpipe', '1f1b'] as const).map((schedule) => pipelinePlanFor(schedule, size));
+  const most = (one: typeof plan): number => keptActivationsByStage(one)[stage]!.most;
   return (
     <p role="status">
       <strong>{labels.finished(plan.ticks, most(plan))}</strong>{' '}

@@ -10,34 +10,34 @@ import {
   type StagePass,
   type TimedPass,
 } from '../../../parallel/pipeline/schedules.ts';
-import type { PIPELINE_SCHEDULES } from '../../../spec/pipeline.ts';
+import type { PIPELINE_SCHEDULE_NAMES } from '../../../spec/pipeline.ts';
 
 /** Minimum, default and maximum of each setting of the lesson. */
-export const STAGES = [2, 3, 5] as const;
-export const MICRO_BATCHES = [1, 4, 8] as const;
+export const STAGE_COUNTS = [2, 3, 5] as const;
+export const MICRO_BATCH_COUNTS = [1, 4, 8] as const;
 
 export interface PipelineSize {
   stages: number;
   microBatches: number;
 }
 
-export type LessonSchedule = (typeof PIPELINE_SCHEDULES)[number];
+export type PipelineScheduleName = (typeof PIPELINE_SCHEDULE_NAMES)[number];
 
-export function planFor(schedule: LessonSchedule, { stages, microBatches }: PipelineSize): PipelinePlan {
+export function pipelinePlanFor(schedule: PipelineScheduleName, { stages, microBatches }: PipelineSize): PipelinePlan {
   return (schedule === 'gpipe' ? gpipe : oneForwardOneBackward)(stages, microBatches);
 }
 
 /** Returns the part of the plan before `tick`. */
-export function planUntil(plan: PipelinePlan, tick: number): PipelinePlan {
+export function pipelinePlanUntil(plan: PipelinePlan, tick: number): PipelinePlan {
   return { ...plan, passes: plan.passes.map((own) => own.filter((pass) => pass.tick < tick)), ticks: tick };
 }
 
-export function passAt({ passes }: PipelinePlan, rank: number, tick: number): StagePass | null {
+export function passAtTick({ passes }: PipelinePlan, rank: number, tick: number): StagePass | null {
   return passes[rank]!.find((pass) => pass.tick === tick) ?? null;
 }
 
 /** Returns how many passes of each kind the stages have computed. */
-export function computedIn({ passes }: PipelinePlan): ComputedPasses {
+export function countComputedPasses({ passes }: PipelinePlan): ComputedPasses {
   const count = (kind: StagePass['kind']): number[] =>
     passes.map((own) => own.filter((pass) => pass.kind === kind).length);
   return { forward: count('forward'), backward: count('backward') };
@@ -51,7 +51,7 @@ export interface KeptActivations {
 }
 
 /** Returns the micro-batches whose activations each stage keeps until their backward pass. */
-export function keptIn({ passes }: PipelinePlan): KeptActivations[] {
+export function keptActivationsByStage({ passes }: PipelinePlan): KeptActivations[] {
   return passes.map((own) => {
     let now: number[] = [];
     let most = 0;
@@ -67,7 +67,7 @@ export function keptIn({ passes }: PipelinePlan): KeptActivations[] {
  * Returns the number of squares in the grid of a plan, and the number of squares in which a rank
  * waits.
  */
-export function squaresOf({ passes, ranks, ticks }: PipelinePlan): { all: number; waiting: number } {
+export function countPlanSquares({ passes, ranks, ticks }: PipelinePlan): { all: number; waiting: number } {
   const all = ranks * ticks;
   return { all, waiting: all - passes.reduce((sum, own) => sum + own.length, 0) };
 }
@@ -78,7 +78,7 @@ export function bubbleShare({ stages, microBatches }: PipelineSize): number {
 }
 
 /** Returns the time at which the last pass ends. */
-export function endOf(timed: readonly (readonly TimedPass[])[]): number {
+export function endOfLastPass(timed: readonly (readonly TimedPass[])[]): number {
   return Math.max(...timed.flat().map((pass) => pass.end));
 }
 

@@ -1,4 +1,4 @@
 /** The pages of the lesson about pipelines, in order. Their texts are in `locales/`. */
-export const PIPELINE_PAGES = ['why', 'one', 'micro', 'bubble', 'turn', 'compare', 'training'] as const;
+export const PIPELINE_LESSON_PAGES = ['why', 'one', 'micro', 'bubble', 'turn', 'compare', 'training'] as const;
 
-export type PipelinePage = (typeof PIPELINE_PAGES)[number];
+export type PipelineLessonPageId = (typeof PIPELINE_LESSON_PAGES)[number];

@@ -1,5 +1,5 @@
 /** Texts of the charts: curves, and the marks on them. */
-import { list, upperFirst } from '../../../util/text.ts';
+import { listInWords, upperFirst } from '../../../util/text.ts';
 
 export const charts = {
   axis: 'Horizontal axis',
@@ -40,7 +40,7 @@ export const charts = {
   atTime: (time: string) => `at ${time}`,
   someValues: (name: string) => `${name}, some of the values`,
   lastStep: 'The latest step of each rank',
-  list: (names: readonly string[]) => list(names),
+  list: (names: readonly string[]) => listInWords(names),
   joined: (who: string) => `${who} joined`,
   returned: (who: string) => `${who} is back`,
   left: (who: string) => `${who} left`,

@@ -34,4 +34,4 @@ export const en = {
   inspection,
   generation,
 };
-export type Messages = typeof en;
+export type UiMessages = typeof en;

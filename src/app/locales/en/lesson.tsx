@@ -1,17 +1,17 @@
 /** Texts of the lesson. */
 import type { ComponentChildren } from 'preact';
-import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
-import { list } from '../../../util/text.ts';
+import { formatRank, namesOfRanks, countWithNoun, startWithRank } from '../format.ts';
+import { listInWords } from '../../../util/text.ts';
 
 /** The text of a page: title, explanation, task. */
-export interface Thought {
+export interface LessonPageText {
   title: string;
   text: ComponentChildren;
   task?: ComponentChildren;
 }
 
 /** Facts about the numbers of the lesson, which the texts quote. */
-export interface ThoughtFacts {
+export interface LessonPageFacts {
   n: number;
   /** Numbers of each rank. */
   k: number;
@@ -20,7 +20,7 @@ export interface ThoughtFacts {
   chunks: string;
 }
 
-const tabs = (n: number): string => plural(n, 'tab');
+const tabs = (n: number): string => countWithNoun(n, 'tab');
 
 export const lesson = {
   heading: 'The lesson',
@@ -36,12 +36,12 @@ export const lesson = {
   leading: 'You lead: when you turn the page, it turns for everybody.',
 
   thoughts: {
-    numbers: ({ k }: ThoughtFacts): Thought => ({
+    numbers: ({ k }: LessonPageFacts): LessonPageText => ({
       title: `${k} numbers each`,
       text: `Every tab holds ${k} small numbers of its own. In training they would be a gradient: thousands of numbers that say how a model should change.`,
       task: 'Change yours if you like.',
     }),
-    goal: ({ n, firstSum }: ThoughtFacts): Thought => ({
+    goal: ({ n, firstSum }: LessonPageFacts): LessonPageText => ({
       title: 'Everybody needs the sums',
       text: (
         <>
@@ -51,46 +51,46 @@ export const lesson = {
       ),
       task: 'How would you do it if you could only pass notes?',
     }),
-    chunks: ({ n, chunks }: ThoughtFacts): Thought => ({
+    chunks: ({ n, chunks }: LessonPageFacts): LessonPageText => ({
       title: 'Cut it into chunks',
       text: `The tabs form a ring, and each sends to its right neighbour only. A row is cut into as many chunks as there are tabs, ${n} here: ${chunks}. While one tab works on A, the next works on B: nobody is idle.`,
     }),
-    reduceScatter: ({ n }: ThoughtFacts): Thought => ({
+    reduceScatter: ({ n }: LessonPageFacts): LessonPageText => ({
       title: 'First round: add up',
-      text: `In each step every tab passes one chunk to the right and adds its own numbers to the chunk from the left. After ${plural(n - 1, 'step')} each tab has one finished sum. This is called reduce-scatter.`,
+      text: `In each step every tab passes one chunk to the right and adds its own numbers to the chunk from the left. After ${countWithNoun(n - 1, 'step')} each tab has one finished sum. This is called reduce-scatter.`,
       task: 'Take the steps one by one and follow one chunk.',
     }),
-    allGather: ({ n }: ThoughtFacts): Thought => ({
+    allGather: ({ n }: LessonPageFacts): LessonPageText => ({
       title: 'Second round: copy',
-      text: `The finished sums go round the ring once more. Nobody adds now; everybody keeps a copy. After ${plural(n - 1, 'more step')}, all rows are the same. This is called all-gather, and it completes the all-reduce.`,
+      text: `The finished sums go round the ring once more. Nobody adds now; everybody keeps a copy. After ${countWithNoun(n - 1, 'more step')}, all rows are the same. This is called all-gather, and it completes the all-reduce.`,
       task: 'Continue until every row holds the same sums.',
     }),
-    bytes: ({ n, k }: ThoughtFacts): Thought => ({
+    bytes: ({ n, k }: LessonPageFacts): LessonPageText => ({
       title: 'Count the bytes',
-      text: `A number has 4 bytes. In each of the ${plural(2 * (n - 1), 'step')}, every link carries one chunk. In all steps together, one link carries 2 × ${k} × ${n - 1} ÷ ${n} numbers, which is less than two rows. ${k % n === 0 ? 'No link carries more than another' : 'All links carry about the same (numbers cannot be split)'}.`,
+      text: `A number has 4 bytes. In each of the ${countWithNoun(2 * (n - 1), 'step')}, every link carries one chunk. In all steps together, one link carries 2 × ${k} × ${n - 1} ÷ ${n} numbers, which is less than two rows. ${k % n === 0 ? 'No link carries more than another' : 'All links carry about the same (numbers cannot be split)'}.`,
       task: 'A link sends and receives at the same time. So for each step, only the larger of the two amounts is counted.',
     }),
-    server: ({ n, k }: ThoughtFacts): Thought => ({
+    server: ({ n, k }: LessonPageFacts): LessonPageText => ({
       title: 'The obvious way',
       text: `All tabs send their rows to rank 0, which adds them up and sends the sums back. This is called a parameter server. It takes only two steps, but ${n - 1} rows of ${k} numbers arrive over the link of rank 0, and ${n - 1} rows leave over it.`,
       task: 'Choose “parameter server”, take its two steps, and look at the links.',
     }),
-    compare: (): Thought => ({
+    compare: (): LessonPageText => ({
       title: 'More tabs',
       text: 'With N tabs that hold K numbers each, the busiest link carries 2K(N−1) numbers with a parameter server and 2K(N−1)/N numbers on the ring. On the ring this is less than two rows, whatever N is.',
       task: 'Move the slider. Which method would you choose for sixteen laptops?',
     }),
-    slow: (): Thought => ({
+    slow: (): LessonPageText => ({
       title: 'Break it: a slow link',
       text: 'One link needs several seconds for each chunk. First, only the tab at the end of this link waits. In the next step, the tab after it waits too. The stall travels one rank per step, until the whole ring runs at the pace of its slowest link.',
       task: 'Slow a link down, press “All steps”, and read the timeline.',
     }),
-    drop: (): Thought => ({
+    drop: (): LessonPageText => ({
       title: 'Break it: somebody leaves',
       text: 'A tab is closed, or a battery is empty. The two neighbours of the gap connect, so the ring is closed again. The round starts again with the remaining numbers.',
       task: 'Take one or two steps, then remove a rank.',
     }),
-    training: (): Thought => ({
+    training: (): LessonPageText => ({
       title: 'This is how tabs train',
       text: 'In training, the numbers are a gradient: 11 274 numbers for the smallest model here. In every training step, the tabs do what you have just done. This takes a fraction of a second, or one to two seconds if thirty tabs share a Wi-Fi. Then all tabs update their models with the same sums. That is data-parallel training (DDP).',
     }),
@@ -108,8 +108,8 @@ export const lesson = {
   ring: {
     title: 'The ring',
     label: (n: number, done: number, of: number) =>
-      `${plural(n, 'rank')} in a ring; ${done} of ${plural(of, 'step')} taken.`,
-    star: (n: number) => `${plural(n, 'rank')}: all send to rank 0, and rank 0 sends to all.`,
+      `${countWithNoun(n, 'rank')} in a ring; ${done} of ${countWithNoun(of, 'step')} taken.`,
+    star: (n: number) => `${countWithNoun(n, 'rank')}: all send to rank 0, and rank 0 sends to all.`,
     slow: (seconds: number) => `slow: ${seconds} s`,
     simulated: 'simulated',
   },
@@ -164,7 +164,7 @@ export const lesson = {
     cell: (rank: number, place: string, text: string, ranks: readonly number[]) =>
       ranks.length === 1
         ? `${startWithRank(rank)}, ${place}: ${text}, its own number.`
-        : `${startWithRank(rank)}, ${place}: ${text}, with numbers from ${list(namesOfRanks(ranks) ?? [`ranks ${list(ranks)}`])}.`,
+        : `${startWithRank(rank)}, ${place}: ${text}, with numbers from ${listInWords(namesOfRanks(ranks) ?? [`ranks ${listInWords(ranks)}`])}.`,
     hint: 'Point at a number, or move to it with the arrow keys, to see the numbers in its sum.',
     some: (n: number) => `Only you and your neighbours are shown. There are ${n} ranks.`,
   },
@@ -186,9 +186,9 @@ export const lesson = {
     equal: (bytes: string) => `Every link carried ${bytes}.`,
     none: 'Nothing yet.',
     formula: (n: number, k: number) =>
-      `Measured in this round with ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
+      `Measured in this round with ${countWithNoun(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
     formulaSolo: (n: number, k: number) =>
-      `Counted in this round with ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
+      `Counted in this round with ${countWithNoun(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
   },
 
   compare: {
@@ -234,8 +234,8 @@ export const lesson = {
 
   change: {
     left: (who: readonly string[], remain: number) =>
-      `${list(who)} left. The ring now links ${who.length === 1 ? 'its' : 'their'} neighbours, and ${plural(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
-    joined: (who: readonly string[]) => `${list(who)} joined.`,
+      `${listInWords(who)} left. The ring now links ${who.length === 1 ? 'its' : 'their'} neighbours, and ${countWithNoun(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
+    joined: (who: readonly string[]) => `${listInWords(who)} joined.`,
     rank: (rank: number, name: string) => startWithRank(rank, name),
     restarted: 'The round starts again.',
     later: 'New tabs will take part in the next round.',

@@ -1,7 +1,7 @@
 /** The page that checks the network. */
-import type { Advice, CheckResult } from '../../../protocol/networkCheck.ts';
+import type { NetworkAdvice, NetworkCheckResult } from '../../../protocol/networkCheck.ts';
 
-type Verdict = CheckResult<never, never, never>['verdict'];
+type Verdict = NetworkCheckResult<never, never, never>['verdict'];
 
 const verdicts: Record<Verdict, string> = {
   running: 'checking …',
@@ -11,7 +11,7 @@ const verdicts: Record<Verdict, string> = {
 };
 
 /** @param rate rate of the slowest link through the server, such as `12 MB/s`. */
-const advice: Record<Advice, (rate: string) => string> = {
+const advice: Record<NetworkAdvice, (rate: string) => string> = {
   wait: () => 'Checking …',
   unreachable: () =>
     'The page loads, but its WebSocket does not connect, so tabs cannot enter a room. Ask the administrator to allow WebSockets to this server, or use https.',

@@ -3,12 +3,12 @@
  * count from 1.
  */
 import type { ComponentChildren } from 'preact';
-import { plural } from '../format.ts';
-import type { Thought } from './lesson.tsx';
+import { countWithNoun } from '../format.ts';
+import type { LessonPageText } from './lesson.tsx';
 import type { terms } from './terms.tsx';
 
 /** The numbers that the texts quote. */
-export interface PipelineFacts {
+export interface PipelineLessonFacts {
   stages: number;
   microBatches: number;
   /**
@@ -24,14 +24,14 @@ export interface PipelineFacts {
 
 type PassName = 'forward' | 'backward';
 
-const batches = (n: number): string => plural(n, 'micro-batch', 'micro-batches');
+const batches = (n: number): string => countWithNoun(n, 'micro-batch', 'micro-batches');
 
 export const pipelineLesson = {
   heading: 'A pipeline by hand',
   simulated: 'simulated: all of these stages are in this tab',
 
   thoughts: {
-    why: ({ stages, weights, whole, part, term }: PipelineFacts): Thought => ({
+    why: ({ stages, weights, whole, part, term }: PipelineLessonFacts): LessonPageText => ({
       title: 'Too large for one tab',
       text: (
         <>
@@ -42,12 +42,12 @@ export const pipelineLesson = {
       ),
       task: 'Change the number of stages.',
     }),
-    one: (): Thought => ({
+    one: (): LessonPageText => ({
       title: 'One works, the others wait',
       text: 'A batch of samples goes forward through all stages. Then its gradient goes backward through them. A stage cannot begin before its neighbour has finished. So in each tick, one stage works and the others wait.',
       task: 'Take all ticks, one by one. Hatched squares are waits.',
     }),
-    micro: ({ microBatches, term }: PipelineFacts): Thought => ({
+    micro: ({ microBatches, term }: PipelineLessonFacts): LessonPageText => ({
       title: 'Cut the batch',
       text: (
         <>
@@ -58,7 +58,7 @@ export const pipelineLesson = {
       ),
       task: 'Take the ticks. When does a stage wait?',
     }),
-    bubble: ({ term }: PipelineFacts): Thought => ({
+    bubble: ({ term }: PipelineLessonFacts): LessonPageText => ({
       title: 'Count the bubble',
       text: (
         <>
@@ -68,7 +68,7 @@ export const pipelineLesson = {
       ),
       task: 'With three stages, how many micro-batches make a bubble of 20 %?',
     }),
-    turn: ({ term }: PipelineFacts): Thought => ({
+    turn: ({ term }: PipelineLessonFacts): LessonPageText => ({
       title: 'Your turn',
       text: (
         <>
@@ -79,12 +79,12 @@ export const pipelineLesson = {
       ),
       task: 'Finish the step in as few ticks as possible, and keep few activations.',
     }),
-    compare: ({ stages, microBatches }: PipelineFacts): Thought => ({
+    compare: ({ stages, microBatches }: PipelineLessonFacts): LessonPageText => ({
       title: 'Same time, less memory',
       text: `1F1B means one forward, one backward. It takes as long as GPipe. But with GPipe, every stage keeps all ${batches(microBatches)} (M). With 1F1B, stage s of S stages keeps at most S−s, so stage 0 keeps ${Math.min(stages, microBatches)}, however large M is.`,
       task: 'Take the ticks and watch what the stages keep.',
     }),
-    training: (): Thought => ({
+    training: (): LessonPageText => ({
       title: 'This is how tabs train',
       text: 'In real tabs a backward pass takes about twice as long as a forward pass; the bubble stays the same. Results need time to travel from browser to browser, and stages wait for them. With more micro-batches, stages wait less.',
       task: 'Let the results travel longer, and compare the waiting times.',
@@ -127,7 +127,7 @@ export const pipelineLesson = {
     count: (ticks: number, of: number, waiting: number, squares: number, share: string) =>
       ticks === 0
         ? `tick 0 of ${of}`
-        : `tick ${ticks} of ${of} · ${waiting} of ${plural(squares, 'square')} waiting: ${share}`,
+        : `tick ${ticks} of ${of} · ${waiting} of ${countWithNoun(squares, 'square')} waiting: ${share}`,
   },
 
   kept: {
@@ -155,9 +155,9 @@ export const pipelineLesson = {
     advice: 'Do as 1F1B',
     again: 'Restart',
     finished: (ticks: number, most: number) =>
-      `Finished in ${plural(ticks, 'tick')}, with at most ${batches(most)} kept.`,
+      `Finished in ${countWithNoun(ticks, 'tick')}, with at most ${batches(most)} kept.`,
     others: (ticks: number, gpipe: number, usual: number) =>
-      `GPipe and 1F1B need ${plural(ticks, 'tick')}; your stage keeps at most ${gpipe} with GPipe and ${usual} with 1F1B.`,
+      `GPipe and 1F1B need ${countWithNoun(ticks, 'tick')}; your stage keeps at most ${gpipe} with GPipe and ${usual} with 1F1B.`,
     verdicts: {
       ready: 'No pass has been computed yet.',
       done: {

@@ -1,8 +1,8 @@
 /** The ring, the grid and their player. */
 import type { ComponentChildren } from 'preact';
 import type { AllReduceName } from '../../../spec/algorithms.ts';
-import { list, upperFirst } from '../../../util/text.ts';
-import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
+import { listInWords, upperFirst } from '../../../util/text.ts';
+import { formatRank, namesOfRanks, countWithNoun, startWithRank } from '../format.ts';
 
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
@@ -109,7 +109,7 @@ export const ring = {
   ownText: (isRun: boolean, chunks: number) =>
     chunks === 1
       ? `Every ${each(isRun)} has computed a gradient from its own share of the samples. The gradient stays in one piece.`
-      : `Every ${each(isRun)} has computed a gradient from its own share of the samples and cut it into ${plural(chunks, 'chunk')}.`,
+      : `Every ${each(isRun)} has computed a gradient from its own share of the samples and cut it into ${countWithNoun(chunks, 'chunk')}.`,
   phases,
   phaseText: (phase: keyof typeof phases, isRun: boolean) =>
     `${upperFirst(phases[phase].title)}: ${phases[phase].text(each(isRun))}`,
@@ -135,10 +135,10 @@ export const ring = {
   cell: (rank: number, chunks: string) => `${startWithRank(rank)}, ${chunks}`,
   travelling: (chunks: string) => `${upperFirst(chunks)}, on the way`,
   sendsNothing: (rank: number) => `${startWithRank(rank)} sends nothing in this step.`,
-  holdsAll: (n: number) => `the finished sum of all ${plural(n, 'rank')}`,
+  holdsAll: (n: number) => `the finished sum of all ${countWithNoun(n, 'rank')}`,
   holdsOwn: (rank: number) => `the numbers of ${formatRank(rank)} only`,
   holdsSome: (ranks: readonly number[]) =>
-    `the partial sum of ${list(namesOfRanks(ranks) ?? [`ranks ${list(ranks)}`])}`,
+    `the partial sum of ${listInWords(namesOfRanks(ranks) ?? [`ranks ${listInWords(ranks)}`])}`,
   holdsMany: (first: number, last: number, count: number, n: number) =>
     `the partial sum of ${count} of ${n} ranks, from ${formatRank(first)} round the ring to ${formatRank(last)}`,
   holdsCount: (count: number, n: number) => `the partial sum of ${count} of ${n} ranks`,
@@ -161,7 +161,7 @@ export const ring = {
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
     left === null && arrived === null
       ? `Times are from ${formatRank(clock)}, which did not measure this step.`
-      : `${startWithRank(clock)} cannot measure this hop. It is drawn at the times that this rank measured in the step: ${list(
+      : `${startWithRank(clock)} cannot measure this hop. It is drawn at the times that this rank measured in the step: ${listInWords(
           [
             ...(left === null ? [] : [`its own transfer left after ${left}`]),
             ...(arrived === null ? [] : [`the transfer to it arrived after ${arrived}`]),
@@ -170,7 +170,7 @@ export const ring = {
   noTimes: 'Times are simulated, not measured.',
   hint: 'Each row is a rank, and each column is a chunk. The slots of a cell show whose numbers are in its sum. Point at a cell to follow its chunk.',
   grid: (n: number, chunks: number) =>
-    `Chunks of every rank: ${n} ranks by ${plural(chunks, 'chunk')}. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
+    `Chunks of every rank: ${n} ranks by ${countWithNoun(chunks, 'chunk')}. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
   onEdges: 'Chunks on their way. Arrow keys move between them, and Escape leaves the picture.',
   edge: (chunks: string, from: number, to: number) =>
     `${upperFirst(chunks)}, from ${formatRank(from)} to ${formatRank(to)}`,

@@ -1,9 +1,9 @@
 /** Texts for a run: its numbers, ranks and result, its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import { formatBytes, formatMs, formatRank, plural, startWithRank } from '../format.ts';
-import { NOTICE_SENTENCES } from '../../../protocol/notices.ts';
-import { list, upperFirst } from '../../../util/text.ts';
+import { formatBytes, formatMs, formatRank, countWithNoun, startWithRank } from '../format.ts';
+import { ENGLISH_NOTICE_SENTENCES } from '../../../protocol/notices.ts';
+import { listInWords, upperFirst } from '../../../util/text.ts';
 import { CODECS } from '../../../spec/codecs.ts';
 import { strategies } from './job.tsx';
 
@@ -27,8 +27,8 @@ export const run = {
   backToLobby: 'Back to the lobby',
   frontPage: 'The front page',
   /** The run was ended before its last step. */
-  ended: (steps: number) => `Ended after ${plural(steps, 'step')}`,
-  notices: NOTICE_SENTENCES,
+  ended: (steps: number) => `Ended after ${countWithNoun(steps, 'step')}`,
+  notices: ENGLISH_NOTICE_SENTENCES,
   alone: 'This tab is alone, so it has nothing to exchange.',
   aloneShown: (allReduce: ComponentChildren) => (
     <>This tab is alone, so it has nothing to exchange. With more tabs, an {allReduce} is shown here.</>
@@ -64,7 +64,7 @@ export const run = {
   notAgreeing: (ranks: readonly number[], of: number) => {
     if (ranks.length === 0) return 'not all';
     if (ranks.length === 1) return `not ${formatRank(ranks[0]!)}`;
-    return ranks.length === 2 ? `not ${list(ranks)}` : `not ${ranks.length} of ${of}`;
+    return ranks.length === 2 ? `not ${listInWords(ranks)}` : `not ${ranks.length} of ${of}`;
   },
   overlapped: (share: string) => `${share} overlapped`,
   /**
@@ -144,25 +144,25 @@ export const run = {
   /** Below the main metric; errors are in the unit of the target. */
   measured: {
     accuracy: (steps: number, time: string) =>
-      `of the held-out samples are classified correctly, after ${plural(steps, 'step')} in ${time}.`,
+      `of the held-out samples are classified correctly, after ${countWithNoun(steps, 'step')} in ${time}.`,
     'top-3': (steps: number, time: string) =>
-      `of the held-out samples have their class among the top 3 predictions, after ${plural(steps, 'step')} in ${time}.`,
+      `of the held-out samples have their class among the top 3 predictions, after ${countWithNoun(steps, 'step')} in ${time}.`,
     rmse: (steps: number, time: string) =>
-      `is the root mean square error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
+      `is the root mean square error on held-out samples, after ${countWithNoun(steps, 'step')} in ${time}.`,
     mae: (steps: number, time: string) =>
-      `is the mean absolute error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
+      `is the mean absolute error on held-out samples, after ${countWithNoun(steps, 'step')} in ${time}.`,
     r2: (steps: number, time: string) =>
-      `is R²: how much of the variance of held-out amounts the model explains, after ${plural(steps, 'step')} in ${time}.`,
+      `is R²: how much of the variance of held-out amounts the model explains, after ${countWithNoun(steps, 'step')} in ${time}.`,
   },
   /** Result of a learning-rate range test. */
   rateTest: {
     found: (steps: number, time: string) =>
-      `is a good learning rate. The rate rose over ${plural(steps, 'step')} in ${time}, and the loss fell steepest at this rate. The test did not change the model.`,
+      `is a good learning rate. The rate rose over ${countWithNoun(steps, 'step')} in ${time}, and the loss fell steepest at this rate. The test did not change the model.`,
     none: 'No rate found',
     flat: (steps: number) =>
-      `No learning rate in ${plural(steps, 'step')} lowered the loss clearly. Use larger batches or more steps, and check that the labels match the data.`,
+      `No learning rate in ${countWithNoun(steps, 'step')} lowered the loss clearly. Use larger batches or more steps, and check that the labels match the data.`,
     short: (steps: number) =>
-      `The test ended too early, after ${plural(steps, 'step')}, because the loss rose immediately or the time limit was reached. Allow more time or use other data.`,
+      `The test ended too early, after ${countWithNoun(steps, 'step')}, because the loss rose immediately or the time limit was reached. Allow more time or use other data.`,
   },
   useRate: (rate: string) => `Use ${rate}`,
   bestTest: 'lowest held-out loss',
@@ -175,7 +175,7 @@ export const run = {
   theory: (bytes: string, more: string) => `${more} compared with an ideal ring (${bytes})`,
   ringWouldSend: (bytes: string) => `a ring would send ${bytes}`,
   finalState: 'final state',
-  apart: (ranks: readonly number[]) => `rank ${list(ranks)} divergent`,
+  apart: (ranks: readonly number[]) => `rank ${listInWords(ranks)} divergent`,
   changeJob: 'Change the job',
   hostMayStart: 'The host may start again.',
 
@@ -199,7 +199,7 @@ export const run = {
   further: 'Zoom out (−)',
   step: (step: number) => `step ${step}`,
   timelineLabel: (n: number) =>
-    `Timeline of the last steps of ${plural(n, 'rank')}. The arrow keys move between segments. The plus and minus keys zoom. A table of the latest step follows.`,
+    `Timeline of the last steps of ${countWithNoun(n, 'rank')}. The arrow keys move between segments. The plus and minus keys zoom. A table of the latest step follows.`,
   timelineHelp:
     'The upper half of a lane is computation, and the lower half is communication. Point at a segment for details. Drag to move; pinch or press + and − to zoom.',
   whoDoes: (rank: number, name: string, does: string) => `${startWithRank(rank, name)}: ${does}`,
@@ -282,7 +282,7 @@ export const run = {
     which: 'Weights of',
     whichOf: { last: 'the last step', best: 'the best evaluation of this tab' },
     missedBest: (saved: number, best: number) =>
-      `This tab missed the best evaluation, which was after ${plural(best, 'step')}. The saved model is the one after ${plural(saved, 'step')}.`,
+      `This tab missed the best evaluation, which was after ${countWithNoun(best, 'step')}. The saved model is the one after ${countWithNoun(saved, 'step')}.`,
     checkpoint: 'Save checkpoint',
     checkpointAbout: 'Weights, optimizer state and data position: everything needed to continue in any number of tabs',
   },
@@ -327,16 +327,16 @@ export const run = {
     algorithm: 'algorithm',
     took: 'time',
     filesMissing: (ranks: readonly number[]) =>
-      `${ranks.length === 1 ? 'The recording of rank' : 'The recordings of ranks'} ${list(ranks)} ${ranks.length === 1 ? 'is' : 'are'} missing. Add the missing ${ranks.length === 1 ? 'file' : 'files'}.`,
+      `${ranks.length === 1 ? 'The recording of rank' : 'The recordings of ranks'} ${listInWords(ranks)} ${ranks.length === 1 ? 'is' : 'are'} missing. Add the missing ${ranks.length === 1 ? 'file' : 'files'}.`,
     allThere: 'Every recorded rank took part in every collective, and all collectives completed.',
     onlyOne: 'Only one recording is open, so it is unknown what the other ranks did.',
     missing: (ranks: readonly number[], call: string, waiting: readonly number[]) =>
-      `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${list(ranks)} never entered ${call}` +
+      `${ranks.length === 1 ? 'Rank' : 'Ranks'} ${listInWords(ranks)} never entered ${call}` +
       (waiting.length === 0
         ? '.'
-        : `, for which ${waiting.length === 1 ? 'rank' : 'ranks'} ${list(waiting)} ${waiting.length === 1 ? 'waits' : 'wait'}.`),
+        : `, for which ${waiting.length === 1 ? 'rank' : 'ranks'} ${listInWords(waiting)} ${waiting.length === 1 ? 'waits' : 'wait'}.`),
     stuck: (ranks: readonly number[], call: string) =>
-      `${call} did not complete on ${ranks.length === 1 ? 'rank' : 'ranks'} ${list(ranks)}, although every recorded rank entered it.`,
+      `${call} did not complete on ${ranks.length === 1 ? 'rank' : 'ranks'} ${listInWords(ranks)}, although every recorded rank entered it.`,
     differs: (seq: number, calls: readonly string[]) =>
       `Ranks called different collectives as no. ${seq}: ${calls.join('; ')}.`,
     states: {

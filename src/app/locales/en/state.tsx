@@ -1,8 +1,8 @@
 /** The state of a tab in words: one word, then the reason. */
-import { formatRank, plural } from '../format.ts';
-import { list } from '../../../util/text.ts';
+import { formatRank, countWithNoun } from '../format.ts';
+import { listInWords } from '../../../util/text.ts';
 
-const ranks = (of: readonly number[]): string => list(of.map((rank) => formatRank(rank)));
+const ranks = (of: readonly number[]): string => listInWords(of.map((rank) => formatRank(rank)));
 
 export const state = {
   finished: 'finished',
@@ -13,7 +13,7 @@ export const state = {
     server: ': the signaling server cannot be reached; reconnecting',
     next: ' for the next start: the run began without this tab',
     ready: ' to get ready',
-    tabs: (more: number) => ` for ${plural(more, 'more tab')}`,
+    tabs: (more: number) => ` for ${countWithNoun(more, 'more tab')}`,
     resume: ' for the host to resume',
     place: ' for a place in the run',
     run: ' to join the run',
@@ -34,7 +34,7 @@ export const state = {
   connectingTo: (peers: readonly { rank: number; isRelayed: boolean }[]) =>
     peers.length === 0
       ? ''
-      : ` to ${list(peers.map(({ rank, isRelayed }) => `${formatRank(rank)}${isRelayed ? ' over a relay' : ''}`))}`,
+      : ` to ${listInWords(peers.map(({ rank, isRelayed }) => `${formatRank(rank)}${isRelayed ? ' over a relay' : ''}`))}`,
   syncing: 'syncing',
   syncingAbout: ': all ranks must start from the same state',
   /** The content that is being distributed. */
@@ -47,7 +47,7 @@ export const state = {
     '; the signaling server cannot be reached: no tab can join, and if one leaves, training waits for the server',
   trainingOthersJoin: '; the next ring is being connected, because the members or their order changed',
   paused: 'paused',
-  pausedFor: (more: number) => `: waiting for ${plural(more, 'more tab')}`,
+  pausedFor: (more: number) => `: waiting for ${countWithNoun(more, 'more tab')}`,
   pausedByHost: ' by the host',
   watching: 'watching',
   watchingNothing: ': no run yet',

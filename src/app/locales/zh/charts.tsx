@@ -1,6 +1,6 @@
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 
-export const charts: Messages['charts'] = {
+export const charts: UiMessages['charts'] = {
   axis: '横轴',
   step: '步数',
   time: '时间',

@@ -1,6 +1,6 @@
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 
-export const home: Messages['home'] = {
+export const home: UiMessages['home'] = {
   title: '用许多标签页训练一个模型。',
   lead: (allReduce) => (
     <>

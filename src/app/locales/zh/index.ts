@@ -1,5 +1,5 @@
 /** 简体中文。 */
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 import { charts } from './charts.tsx';
 import { home } from './home.tsx';
 import { job } from './job.tsx';
@@ -17,7 +17,7 @@ import { state } from './state.tsx';
 import { terms } from './terms.tsx';
 import { generation } from './generation.tsx';
 
-export const zh: Messages = {
+export const zh: UiMessages = {
   shell,
   terms,
   home,

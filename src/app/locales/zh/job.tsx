@@ -1,13 +1,13 @@
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
-import { CODECS, STRATEGIES, type JobSpec, type PlannedCodec, type StrategyName } from '../../../spec/job.ts';
-import { methodOf } from '../../../spec/methods.ts';
+import { CODECS, STRATEGIES, type JobSpec, type JobCodecChoice, type StrategyName } from '../../../spec/job.ts';
+import { learningMethodByName } from '../../../spec/methods.ts';
 import type { AugmentName } from '../../../spec/names.ts';
 import { upperFirst } from '../../../util/text.ts';
 import { formatCount } from '../format.ts';
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 import type { StrategyTexts } from '../en/job.tsx';
 
-const nameOf = (codec: PlannedCodec): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
+const nameOf = (codec: JobCodecChoice): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
 
 const often = (steps: number | null): string =>
   steps === null ? '隔一段时间' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
@@ -85,7 +85,7 @@ const describeAugment = ({ augment }: JobSpec): string =>
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
   `${layers} 层、每层 ${width} 个通道、${heads} 个头，一次看 ${context} 个${tokens === 'characters' ? '字符' : '字节对'}`;
 
-export const job: Messages['job'] = {
+export const job: UiMessages['job'] = {
   job: '任务',
   jobs: {
     digits: 'digits（在此生成的数字）',
@@ -240,7 +240,7 @@ export const job: Messages['job'] = {
   },
   methods: {
     name: (method: string): string => {
-      const { strategy, codec } = methodOf(method);
+      const { strategy, codec } = learningMethodByName(method);
       return `${upperFirst(strategies[strategy].name)}${codec === 'fp32' ? '' : `，${CODECS[codec].title}`}`;
     },
     method: '方法',

@@ -1,6 +1,6 @@
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 
-export const join: Messages['join'] = {
+export const join: UiMessages['join'] = {
   joining: '你正在加入',
   yourName: '你的名字',
   join: '加入',

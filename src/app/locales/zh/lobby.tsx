@@ -1,7 +1,7 @@
 import { formatBytes, formatClock, formatCount, formatMs } from '../format.ts';
 import type { AugmentName } from '../../../spec/names.ts';
-import { type DataNote, firstNotes, quoted, totalOf } from '../../../spec/preview.ts';
-import type { Messages } from '../en/index.ts';
+import { type DataNote, firstNotes, quotedField, totalNoteCount } from '../../../spec/preview.ts';
+import type { UiMessages } from '../en/index.ts';
 import { augments } from './job.tsx';
 
 function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
@@ -14,18 +14,18 @@ function inFolder({ name, count, example }: DataNote): string {
 }
 
 function withExampleIn({ name, count, example }: DataNote): string {
-  return `${name}（${quoted(example)}，${formatCount(count)} 行）`;
+  return `${name}（${quotedField(example)}，${formatCount(count)} 行）`;
 }
 
 function inRows({ name, count, example }: DataNote): string {
-  return `${name} 中的${quoted(example)}（${formatCount(count)} 行）`;
+  return `${name} 中的${quotedField(example)}（${formatCount(count)} 行）`;
 }
 
 function withExample({ name, example }: DataNote): string {
-  return example === '' ? name : `${name}（${quoted(example)}）`;
+  return example === '' ? name : `${name}（${quotedField(example)}）`;
 }
 
-export const lobby: Messages['lobby'] = {
+export const lobby: UiMessages['lobby'] = {
   invite: '邀请',
   joinWith: '用这个房间码加入',
   copy: '复制链接',
@@ -145,11 +145,11 @@ export const lobby: Messages['lobby'] = {
     firstRows: '前几行',
     notes: {
       'no-header': () => '第一行是数据，不是列名，各列按序号命名。',
-      'row-names': ([note]) => `第一行没有每行第一项（例如${quoted(note!.example)}）的列名，所以不使用这一项。`,
+      'row-names': ([note]) => `第一行没有每行第一项（例如${quotedField(note!.example)}）的列名，所以不使用这一项。`,
       'rows-unlabelled': (notes) =>
-        `有 ${formatCount(totalOf(notes))} 行没有要预测的值，不使用：${named(
+        `有 ${formatCount(totalNoteCount(notes))} 行没有要预测的值，不使用：${named(
           notes,
-          ({ example, count }) => `${example === '' ? '空白' : quoted(example)} ${formatCount(count)} 行`,
+          ({ example, count }) => `${example === '' ? '空白' : quotedField(example)} ${formatCount(count)} 行`,
         )}。`,
       'column-of-text': (notes) => `有 ${notes.length} 列不同的文字太多，不使用：${named(notes, withExample)}。`,
       'column-empty': (notes) =>
@@ -165,37 +165,37 @@ export const lobby: Messages['lobby'] = {
       'unit-missing': (notes) => `没有单位的值与有单位的值同样读取：${named(notes, withExampleIn)}。`,
       notation: (notes) => `以下数值改写后读取：${named(notes, withExample)}。`,
       'class-above': (notes) =>
-        `图片的类别是 ${named(notes, ({ name, example }) => `${quoted(name)} 的上一级文件夹名（如 ${example}）`)}。`,
+        `图片的类别是 ${named(notes, ({ name, example }) => `${quotedField(name)} 的上一级文件夹名（如 ${example}）`)}。`,
       'folders-merged': (notes) =>
-        `同名的文件夹合为一个类别：${named(notes, ({ name, count, example }) => `${quoted(name)}（${formatCount(count)} 个文件夹，如 ${example}）`)}。`,
+        `同名的文件夹合为一个类别：${named(notes, ({ name, count, example }) => `${quotedField(name)}（${formatCount(count)} 个文件夹，如 ${example}）`)}。`,
       'files-ignored': (notes) =>
-        `${formatCount(totalOf(notes))} 个文件不是本任务读取的类型，不使用：${named(notes, inFolder)}。`,
+        `${formatCount(totalNoteCount(notes))} 个文件不是本任务读取的类型，不使用：${named(notes, inFolder)}。`,
       'folder-hidden': (notes) =>
-        `${formatCount(totalOf(notes))} 个文件在隐藏的文件夹中，不使用：${named(notes, inFolder)}。如需使用，请重命名文件夹。`,
+        `${formatCount(totalNoteCount(notes))} 个文件在隐藏的文件夹中，不使用：${named(notes, inFolder)}。如需使用，请重命名文件夹。`,
       'names-guessed': (notes) =>
-        `zip 文件中有 ${formatCount(totalOf(notes))} 个名称不是 UTF-8，按以下编码读取：${named(notes, withExample)}。如果不对，请用 UTF-8 名称重新打包，或重命名文件夹。`,
+        `zip 文件中有 ${formatCount(totalNoteCount(notes))} 个名称不是 UTF-8，按以下编码读取：${named(notes, withExample)}。如果不对，请用 UTF-8 名称重新打包，或重命名文件夹。`,
       'pictures-undecoded': (notes) =>
-        `${formatCount(totalOf(notes))} 张图片已损坏，或此浏览器不能解码其格式，不使用：${named(notes, inFolder)}。请替换或转换。`,
+        `${formatCount(totalNoteCount(notes))} 张图片已损坏，或此浏览器不能解码其格式，不使用：${named(notes, inFolder)}。请替换或转换。`,
       'folder-left-out': (notes) =>
         `以下图片所在的文件夹不是类别，不参与训练：${named(
           notes,
           ({ name, count }) => `${name === '' ? '文件夹之外' : `${name} 中`}的 ${count} 张图片`,
         )}。`,
       'class-not-held-out': (notes) =>
-        `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quoted(name)}（${formatCount(count)} 个样本）`)}。`,
+        `有 ${notes.length} 个类别没有留作测试的样本，不评估：${named(notes, ({ name, count }) => `${quotedField(name)}（${formatCount(count)} 个样本）`)}。`,
       augmented: (notes) =>
         `训练图片在每一轮中都会随机改变：${named(notes, ({ name }) => augments[name as AugmentName])}。页面的预览中是例子。留作测试的图片不变。`,
-      'sheets-left-out': ([note]) => `只读取工作表 ${quoted(note!.name)}，不读取：${note!.example}。`,
-      'utf-16': (notes) => `${totalOf(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
+      'sheets-left-out': ([note]) => `只读取工作表 ${quotedField(note!.name)}，不读取：${note!.example}。`,
+      'utf-16': (notes) => `${totalNoteCount(notes)} 个文本按 UTF-16 读取：${named(notes, ({ example }) => example)}。`,
       markup: (notes) =>
-        `${totalOf(notes)} 个文本是 HTML 或 XML，模型也会学习其中的标签：${named(notes, ({ example }) => example)}。如不需要，请导出纯文本。`,
+        `${totalNoteCount(notes)} 个文本是 HTML 或 XML，模型也会学习其中的标签：${named(notes, ({ example }) => example)}。如不需要，请导出纯文本。`,
       'weights-left-out': (notes) =>
-        `权重文件中有 ${formatCount(totalOf(notes))} 个数组不是层的权重，不使用：${named(
+        `权重文件中有 ${formatCount(totalNoteCount(notes))} 个数组不是层的权重，不使用：${named(
           notes,
           ({ name, count, example }) => `${name}（${example === '' ? `${formatCount(count)} 个` : example}）`,
         )}。`,
       'weights-rounded': (notes) =>
-        `${formatCount(totalOf(notes))} 个权重数组从 float64 舍入为 float32：${named(notes, ({ name }) => name)}。`,
+        `${formatCount(totalNoteCount(notes))} 个权重数组从 float64 舍入为 float32：${named(notes, ({ name }) => name)}。`,
       'weights-normalization': (notes) =>
         `文件中的模型用均值和方差对输入做标准化，而本次训练不做：${named(notes, ({ name }) => name)}。请用同样的方式对样本做标准化。`,
     },

@@ -1,9 +1,9 @@
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 
 const kinds = { forward: '前向', backward: '反向' };
 const ranks = (values: readonly number[]): string => values.join('、');
 
-export const pipeline: Messages['pipeline'] = {
+export const pipeline: UiMessages['pipeline'] = {
   title: '流水线',
   kinds,
   schedules: { '1f1b': '1F1B', gpipe: 'GPipe' },

@@ -1,8 +1,8 @@
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 
 const KINDS = { forward: '前向', backward: '反向' } as const;
 
-export const pipelineLesson: Messages['pipelineLesson'] = {
+export const pipelineLesson: UiMessages['pipelineLesson'] = {
   heading: '动手做流水线',
   simulated: '模拟：所有这些段都在这个标签页里',
 

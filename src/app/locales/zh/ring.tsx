@@ -1,11 +1,11 @@
 import type { AllReduceName } from '../../../spec/algorithms.ts';
 import { formatRank, namesOfRanks } from '../format.ts';
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 
 const each = (isRun: boolean): string => (isRun ? '每个 rank ' : '每个标签页');
 const all = (ranks: readonly string[]): string => `${ranks.slice(0, -1).join('、')} 和 ${ranks.at(-1)}`;
 
-const phases: Messages['ring']['phases'] = {
+const phases: UiMessages['ring']['phases'] = {
   'reduce-scatter': {
     title: '归约散播',
     text: (who) => `各块相加。${who}把一块传给右边，再把自己的数加到收到的那块上。`,
@@ -35,7 +35,7 @@ const pictures: Record<AllReduceName, (n: number) => string> = {
   doubling: (n) => `${n} 个 rank 两两加倍`,
 };
 
-export const ring: Messages['ring'] = {
+export const ring: UiMessages['ring'] = {
   restart: '回到开头',
   back: '后退一步',
   play: '播放',

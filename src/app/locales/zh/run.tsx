@@ -1,5 +1,5 @@
 import { formatBytes, formatMs, formatRank } from '../format.ts';
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 import type { Notice } from '../../../protocol/notices.ts';
 import { CODECS } from '../../../spec/codecs.ts';
 import { strategies } from './job.tsx';
@@ -27,7 +27,7 @@ function quotedTask(task: string): string {
   return task === '' ? '' : `“${task}”`;
 }
 
-export const run: Messages['run'] = {
+export const run: UiMessages['run'] = {
   simulated: (ranks) =>
     `模拟：这 ${ranks} 个 rank 并不存在。时间由全归约的计划和模拟的网络算出，损失和准确率由公式算出。`,
   simulatedRing: (note, problem) => `${note}${problem}这些 rank 用环。`,

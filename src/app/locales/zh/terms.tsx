@@ -1,6 +1,6 @@
-import type { Messages } from '../en/index.ts';
+import type { UiMessages } from '../en/index.ts';
 
-export const terms: Messages['terms'] = {
+export const terms: UiMessages['terms'] = {
   rank: {
     word: '编号（rank）',
     means:

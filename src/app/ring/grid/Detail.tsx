@@ -8,11 +8,17 @@ import type { PlanTransfer } from '../../../collectives/plans/planSteps.ts';
 import { formatBytes, formatMs } from '../../locales/format.ts';
 import { RankMark } from '../../components/RankMark.tsx';
 import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
-import { messages } from '../../locales/index.ts';
-import type { Frame } from '../frameAt.ts';
-import { chunksOf, holderOf, moveOf, narratePicked, shownStep } from '../narrate.ts';
-import { sumsOf } from '../numbers.ts';
-import type { Picked, Player, Stage } from '../player/player.ts';
+import { uiMessages } from '../../locales/index.ts';
+import type { RingFrame } from '../frameAt.ts';
+import {
+  describeChunks,
+  holderOfPickedChunk,
+  transferOfPickedChunk,
+  narratePickedChunk,
+  shownStep,
+} from '../narrate.ts';
+import { formatChunkSums } from '../numbers.ts';
+import type { PickedChunk, RingPlayer, PlayedRound } from '../player/player.ts';
 
 /**
  * The bytes of a chunk are computed for elements of four bytes, the size of a float32. If a codec
@@ -26,7 +32,7 @@ const BYTES_PER_ELEMENT = 4;
 const MOST_SUMS = 4;
 
 interface Props {
-  player: Player;
+  player: RingPlayer;
   /** The rank that measured the times; `null` if they are simulated. */
   clock: number | null;
 }
@@ -44,7 +50,7 @@ export function Detail({ player, clock }: Props) {
   return (
     <div class="chunk-detail small">
       {picked === null || stage === null || frame === null ? (
-        <p class="dim">{messages.value.ring.hint}</p>
+        <p class="dim">{uiMessages.value.ring.hint}</p>
       ) : (
         <Facts picked={picked} stage={stage} frame={frame} clock={clock} />
       )}
@@ -52,11 +58,21 @@ export function Detail({ player, clock }: Props) {
   );
 }
 
-function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; frame: Frame; clock: number | null }) {
-  const { ring } = messages.value;
+function Facts({
+  picked,
+  stage,
+  frame,
+  clock,
+}: {
+  picked: PickedChunk;
+  stage: PlayedRound;
+  frame: RingFrame;
+  clock: number | null;
+}) {
+  const { ring } = uiMessages.value;
   const { trace, numbers } = stage;
   const { plan } = frame;
-  const move = moveOf(frame, picked);
+  const move = transferOfPickedChunk(frame, picked);
   const { first, count } = picked.sender === null || move === null ? { first: picked.chunk, count: 1 } : move;
   const { chunk } = picked;
   const elements = Math.floor(trace.bytes / BYTES_PER_ELEMENT);
@@ -64,7 +80,10 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
   const { end } = chunkRange(elements, plan.chunks, first + count - 1);
   const { planStep } = shownStep(frame);
   const place = plan.steps.findIndex((one) => one.planStep === planStep);
-  const sums = numbers === undefined ? [] : sumsOf(frame.cells[holderOf(frame, picked)]![chunk]!, numbers, chunk);
+  const sums =
+    numbers === undefined
+      ? []
+      : formatChunkSums(frame.cells[holderOfPickedChunk(frame, picked)]![chunk]!, numbers, chunk);
   return (
     <>
       {sums.length > 0 && (
@@ -75,11 +94,11 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
           {sums.length > MOST_SUMS && '…'}
         </p>
       )}
-      <p>{narratePicked(frame, picked, undefined)}</p>
+      <p>{narratePickedChunk(frame, picked, undefined)}</p>
       {move !== null && (
         <p>
           {ring.chunk(
-            chunksOf({ first, count }, plan.chunks),
+            describeChunks({ first, count }, plan.chunks),
             trace.bytes > 0 ? formatBytes((end - start) * BYTES_PER_ELEMENT) : null,
           )}{' '}
           {ring.moves(
@@ -98,7 +117,7 @@ function Facts({ picked, stage, frame, clock }: { picked: Picked; stage: Stage; 
 
 /** Describes when the chunk left or arrived, if the measuring rank `clock` knows these times. */
 function timesOf(trace: RecordedTrace, planStep: number, { from, to }: PlanTransfer, clock: number): string {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   const hop = trace.hops.find((one) => one.planStep === planStep);
   const since = (at: number | null | undefined): string | null =>
     at === null || at === undefined ? null : formatMs(at - trace.startedAt);

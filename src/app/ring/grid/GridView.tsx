@@ -11,27 +11,27 @@ import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
 import { RankMark } from '../../components/RankMark.tsx';
 import { useSize } from '../../components/useSize.ts';
 import { smallText, theme, zoom } from '../../browser/theme.ts';
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 import { Detail } from './Detail.tsx';
-import { drawGrid, drawReceiving, filledBy, readPalette, type Picture } from './drawGrid.ts';
+import { drawGrid, drawReceiving, filledBy, readGridPalette, type GridPicture } from './drawGrid.ts';
 import { chunkName } from '../frameAt.ts';
-import { narratePicked } from '../narrate.ts';
-import { extentOf } from '../numbers.ts';
-import type { Player } from '../player/player.ts';
-import { usePlan } from '../player/usePlan.ts';
-import { useHighlight, type Highlight } from '../useHighlight.ts';
+import { narratePickedChunk } from '../narrate.ts';
+import { rankVectorsExtentOf } from '../numbers.ts';
+import type { RingPlayer } from '../player/player.ts';
+import { usePlayedPlan } from '../player/usePlan.ts';
+import { useChunkHighlight, type ChunkHighlight } from '../useHighlight.ts';
 
 interface Props {
   names: readonly string[];
-  player: Player;
+  player: RingPlayer;
   /** The rank that measured the times; `null` if they are simulated. */
   clock: number | null;
 }
 
 export function GridView({ names, player, clock }: Props) {
   const n = names.length;
-  const chunks = usePlan(player)?.chunks ?? n;
-  const lit = useHighlight(player, n);
+  const chunks = usePlayedPlan(player)?.chunks ?? n;
+  const lit = useChunkHighlight(player, n);
   const hasNumbers = useComputed(() => player.stage.value?.numbers !== undefined).value;
   const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
   return (
@@ -72,12 +72,12 @@ function isNamed(i: number, n: number, lit: number | null): boolean {
   return i === lit || (i % every === 0 && (lit === null || Math.abs(i - lit) >= every / 2));
 }
 
-function Column({ chunk, chunks, lit }: { chunk: number; chunks: number; lit: Highlight | null }) {
+function Column({ chunk, chunks, lit }: { chunk: number; chunks: number; lit: ChunkHighlight | null }) {
   const isLit = lit !== null && chunk >= lit.first && chunk < lit.first + lit.count;
   return <span class={isLit ? 'lit' : ''}>{isNamed(chunk, chunks, lit?.first ?? null) ? chunkName(chunk) : ''}</span>;
 }
 
-function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: Highlight | null }) {
+function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; lit: ChunkHighlight | null }) {
   const named = lit === null ? null : (lit.rank ?? lit.to);
   const isLit = n <= 16 ? lit !== null && [lit.from, lit.to, lit.rank].includes(rank) : named === rank;
   return (
@@ -96,8 +96,8 @@ function Row({ rank, n, name, lit }: { rank: number; n: number; name: string; li
 interface CellsProps {
   n: number;
   chunks: number;
-  player: Player;
-  lit: Highlight | null;
+  player: RingPlayer;
+  lit: ChunkHighlight | null;
   height: number;
 }
 
@@ -141,7 +141,7 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
       style={{ height: `${height}px` }}
       tabIndex={0}
       role="grid"
-      aria-label={messages.value.ring.grid(n, chunks)}
+      aria-label={uiMessages.value.ring.grid(n, chunks)}
       aria-rowcount={n}
       aria-colcount={chunks}
       aria-activedescendant={`${id}-${at.rank}-${at.chunk}`}
@@ -167,13 +167,13 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
   );
 }
 
-function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank: number; chunk: number }) {
+function CellText({ player, n, rank, chunk }: { player: RingPlayer; n: number; rank: number; chunk: number }) {
   const text = useComputed(() => {
     const now = player.frame.value;
     if (now?.plan.n !== n || chunk >= now.plan.chunks) {
-      return messages.value.ring.cell(rank, messages.value.ring.oneChunk(chunkName(chunk)));
+      return uiMessages.value.ring.cell(rank, uiMessages.value.ring.oneChunk(chunkName(chunk)));
     }
-    return narratePicked(now, { rank, chunk, sender: null }, player.stage.value?.numbers);
+    return narratePickedChunk(now, { rank, chunk, sender: null }, player.stage.value?.numbers);
   });
   return <>{text}</>;
 }
@@ -182,7 +182,7 @@ function CellText({ player, n, rank, chunk }: { player: Player; n: number; rank:
  * The overlay of the canvas. It highlights the columns of the picked chunks, the cells that they
  * travel between, and the picked cell.
  */
-function Lights({ n, chunks, lit }: { n: number; chunks: number; lit: Highlight }) {
+function Lights({ n, chunks, lit }: { n: number; chunks: number; lit: ChunkHighlight }) {
   const { first, count, from, to, rank } = lit;
   const across = (i: number): string => `${(100 * i) / chunks}%`;
   const down = (i: number): string => `${(100 * i) / n}%`;
@@ -203,19 +203,22 @@ function Lights({ n, chunks, lit }: { n: number; chunks: number; lit: Highlight 
  */
 function usePainted(
   canvas: { readonly current: HTMLCanvasElement | null },
-  player: Player,
-  { n, chunks, width, height }: Pick<Picture, 'n' | 'chunks' | 'width' | 'height'>,
+  player: RingPlayer,
+  { n, chunks, width, height }: Pick<GridPicture, 'n' | 'chunks' | 'width' | 'height'>,
 ): void {
   const colours = theme.value;
   const textSize = smallText.value;
   const numbers = useComputed(() => player.stage.value?.numbers).value;
-  const shown = useMemo(() => (numbers === undefined ? null : { own: numbers, extent: extentOf(numbers) }), [numbers]);
+  const shown = useMemo(
+    () => (numbers === undefined ? null : { own: numbers, extent: rankVectorsExtentOf(numbers) }),
+    [numbers],
+  );
   useEffect(() => {
     const element = canvas.current;
     const context = sizedContext(element, width, height);
     if (element === null || context === null) return undefined;
     const scale = devicePixelRatio;
-    const palette = readPalette(element);
+    const palette = readGridPalette(element);
     const family = getComputedStyle(element).fontFamily;
     let painted: { completed: number; filled: number } | null = null;
     return effect(() => {

@@ -1,8 +1,8 @@
 /** Paints the cells of the grid on a canvas. */
-import { coloursOf } from '../../components/canvas.ts';
-import { identityOf, SHAPES } from '../../components/rankIdentity.ts';
-import type { Frame, Parts } from '../frameAt.ts';
-import { currentValues, formatValue, type Extent, type Numbers } from '../numbers.ts';
+import { styleColoursOf } from '../../components/canvas.ts';
+import { rankIdentityOf, RANK_SHAPES } from '../../components/rankIdentity.ts';
+import type { RingFrame, SummedRanks } from '../frameAt.ts';
+import { currentChunkValues, formatValue, type RankVectorsExtent, type RankVectors } from '../numbers.ts';
 
 /**
  * With more ranks than this, a slot for each rank would be too thin to show a colour. Bars then
@@ -22,7 +22,7 @@ const FILLING = 0.25;
  */
 const MOST_TINT = 0.5;
 
-export interface Palette {
+export interface GridPalette {
   ink: string;
   dim: string;
   cell: string;
@@ -33,19 +33,19 @@ export interface Palette {
 }
 
 /** Returns the colours of the style sheet in the current theme. */
-export function readPalette(element: Element): Palette {
-  const colour = coloursOf(element);
+export function readGridPalette(element: Element): GridPalette {
+  const colour = styleColoursOf(element);
   return {
     ink: colour('--ink'),
     dim: colour('--dim'),
     cell: colour('--cell'),
     less: colour('--less'),
     more: colour('--more'),
-    ranks: SHAPES.map((_, i) => colour(`--rank-${i}`)),
+    ranks: RANK_SHAPES.map((_, i) => colour(`--rank-${i}`)),
   };
 }
 
-export interface Picture {
+export interface GridPicture {
   /** `n` is the number of ranks (rows), and `chunks` is the number of chunks (columns). */
   n: number;
   chunks: number;
@@ -54,15 +54,15 @@ export interface Picture {
   /** Device pixels per CSS pixel. */
   scale: number;
   /** The frame to paint. It is `null` if no frame is known yet; the cells are then empty. */
-  frame: Frame | null;
-  numbers: { own: Numbers; extent: Extent } | null;
-  palette: Palette;
+  frame: RingFrame | null;
+  numbers: { own: RankVectors; extent: RankVectorsExtent } | null;
+  palette: GridPalette;
   /** Size and family of the font. */
   textSize: number;
   family: string;
 }
 
-export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): void {
+export function drawGrid(context: CanvasRenderingContext2D, picture: GridPicture): void {
   context.clearRect(0, 0, picture.width, picture.height);
   for (let rank = 0; rank < picture.n; rank++) {
     for (let chunk = 0; chunk < picture.chunks; chunk++) drawCell(context, picture, rank, chunk, null);
@@ -74,7 +74,7 @@ export function drawGrid(context: CanvasRenderingContext2D, picture: Picture): v
  * Paints the cells that receive chunks in step `index` of the plan. No other cell changes during
  * the step.
  */
-export function drawReceiving(context: CanvasRenderingContext2D, picture: Picture, index: number): void {
+export function drawReceiving(context: CanvasRenderingContext2D, picture: GridPicture, index: number): void {
   const { frame } = picture;
   const step = frame?.plan.steps[index];
   if (frame === null || step === undefined) return;
@@ -92,7 +92,7 @@ export function filledBy(progress: number): number {
 }
 
 interface Arrival {
-  parts: Parts;
+  parts: SummedRanks;
   /** 0 .. 1 */
   filled: number;
 }
@@ -106,7 +106,7 @@ interface Box {
 
 function drawCell(
   context: CanvasRenderingContext2D,
-  picture: Picture,
+  picture: GridPicture,
   rank: number,
   chunk: number,
   arrival: Arrival | null,
@@ -140,9 +140,9 @@ function drawCell(
 /** Draws a slot for each rank. It is coloured if the numbers of the rank are in the sum. */
 function drawSlots(
   context: CanvasRenderingContext2D,
-  picture: Picture,
+  picture: GridPicture,
   box: Box,
-  parts: Parts,
+  parts: SummedRanks,
   arrival: Arrival | null,
 ): void {
   const { n, palette, textSize } = picture;
@@ -157,7 +157,7 @@ function drawSlots(
     const comes = arrival?.parts.includes(one) === true;
     if (!isIn && !comes) continue;
     const height = box.height * (isIn ? 1 : arrival!.filled);
-    fill(context, palette.ranks[identityOf(one).colour]!, {
+    fill(context, palette.ranks[rankIdentityOf(one).colour]!, {
       x: slots.x + one * width,
       y: box.y + (box.height - height) / 2,
       width,
@@ -174,9 +174,9 @@ function drawSlots(
 /** Draws bars over the ranks in the sum. The bar of a finished sum is darker. */
 function drawBar(
   context: CanvasRenderingContext2D,
-  { n, chunks, width, palette }: Picture,
+  { n, chunks, width, palette }: GridPicture,
   box: Box,
-  parts: Parts,
+  parts: SummedRanks,
   arrival: Arrival | null,
 ): void {
   if (width / chunks < LEAST_BAR) {
@@ -186,7 +186,7 @@ function drawBar(
     return;
   }
   const unit = box.width / n;
-  const bars = (ranks: Parts, height: number): void => {
+  const bars = (ranks: SummedRanks, height: number): void => {
     const y = box.y + (box.height - height) / 2;
     const colour = ranks.length === n ? palette.ink : palette.dim;
     for (const [first, count] of runsOf(ranks)) {
@@ -198,7 +198,7 @@ function drawBar(
 }
 
 /** Groups ranks with consecutive numbers. Returns the first rank and the size of each group. */
-function runsOf(ranks: Parts): [first: number, count: number][] {
+function runsOf(ranks: SummedRanks): [first: number, count: number][] {
   const runs: [number, number][] = [];
   for (const rank of ranks.toSorted((a, b) => a - b)) {
     const last = runs.at(-1);
@@ -212,10 +212,16 @@ function runsOf(ranks: Parts): [first: number, count: number][] {
  * Draws the numbers on a background whose colour shows their sign and size. A line of slots below
  * the numbers shows the ranks in the sum.
  */
-function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: Box, parts: Parts, chunk: number): void {
+function drawNumbers(
+  context: CanvasRenderingContext2D,
+  picture: GridPicture,
+  box: Box,
+  parts: SummedRanks,
+  chunk: number,
+): void {
   const { n, palette, textSize } = picture;
   const { own, extent } = picture.numbers!;
-  const values = currentValues(parts, own, chunk);
+  const values = currentChunkValues(parts, own, chunk);
   values.forEach((value, i) => {
     context.globalAlpha = extent.largest > 0 ? (MOST_TINT * Math.abs(value)) / extent.largest : 0;
     const width = box.width / values.length;
@@ -228,7 +234,7 @@ function drawNumbers(context: CanvasRenderingContext2D, picture: Picture, box: B
     if (!parts.includes(one)) continue;
     const x = box.x + one * width + 0.5;
     const y = box.y + box.height - strip;
-    fill(context, palette.ranks[identityOf(one).colour]!, { x, y, width: width - 1, height: strip });
+    fill(context, palette.ranks[rankIdentityOf(one).colour]!, { x, y, width: width - 1, height: strip });
   }
   const each = box.width / Math.max(1, values.length);
   context.font = `600 ${textSize}px ${picture.family}`;

@@ -1,8 +1,8 @@
 /** The controls of a player: restart, step, play, pause, position and speed. */
 import type { ComponentChildren } from 'preact';
-import { messages } from '../../locales/index.ts';
+import { uiMessages } from '../../locales/index.ts';
 import type { Playback } from './playback.ts';
-import { DOUBLINGS, nextSpeed, speedText } from './speed.ts';
+import { MAX_SPEED_DOUBLINGS, nextPlaybackSpeed, formatPlaybackSpeed } from './speed.ts';
 
 /** The number of steps of the position slider. */
 const SCRUB = 1000;
@@ -29,7 +29,7 @@ interface Props {
 }
 
 export function PlaybackBar({ player, phases, turns, done, note }: Props) {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   const empty = player.pacing.value === null;
   const playing = player.playing.value;
   const play = playing ? ring.pause : ring.play;
@@ -84,7 +84,7 @@ function Press({ name, hint, disabled, onpress, icon, main = false }: PressProps
       class={main ? 'icon play' : 'icon'}
       disabled={disabled}
       aria-label={name}
-      title={messages.value.ring.withKey(name, hint)}
+      title={uiMessages.value.ring.withKey(name, hint)}
       onClick={onpress}
     >
       <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden="true">
@@ -101,18 +101,18 @@ function Ticks({ player, turns }: { player: Playback; turns: readonly number[] }
   return (
     <div class="ticks" aria-hidden="true">
       {[...shown].map((i) => (
-        <i key={i} class={turns.includes(i) ? 'turn' : ''} style={{ left: percent(ends[i]!) }} />
+        <i key={i} class={turns.includes(i) ? 'turn' : ''} style={{ left: formatCssPercent(ends[i]!) }} />
       ))}
     </div>
   );
 }
 
-export function percent(share: number): string {
+export function formatCssPercent(share: number): string {
   return `${(share * 100).toFixed(2)}%`;
 }
 
 function Handle({ player, disabled, done }: { player: Playback; disabled: boolean; done: string }) {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   return (
     <input
       type="range"
@@ -138,9 +138,9 @@ function Handle({ player, disabled, done }: { player: Playback; disabled: boolea
  * doubles or halves the speed.
  */
 function Speed({ player, disabled }: { player: Playback; disabled: boolean }) {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   const speed = player.speed.value;
-  const text = speedText(speed);
+  const text = formatPlaybackSpeed(speed);
   return (
     <label class="speed small" title={ring.withKey(ring.speed, '[ ]')}>
       <span class="away">{ring.speed}</span>
@@ -148,8 +148,8 @@ function Speed({ player, disabled }: { player: Playback; disabled: boolean }) {
         <input
           type="range"
           aria-valuetext={text}
-          min={-DOUBLINGS}
-          max={DOUBLINGS}
+          min={-MAX_SPEED_DOUBLINGS}
+          max={MAX_SPEED_DOUBLINGS}
           step={SPEED_STEP}
           disabled={disabled}
           value={Math.log2(speed)}
@@ -162,7 +162,7 @@ function Speed({ player, disabled }: { player: Playback; disabled: boolean }) {
             const up = event.key === 'ArrowRight' || event.key === 'ArrowUp';
             if (!up && event.key !== 'ArrowLeft' && event.key !== 'ArrowDown') return;
             event.preventDefault();
-            player.speed.value = nextSpeed(speed, up ? 1 : -1);
+            player.speed.value = nextPlaybackSpeed(speed, up ? 1 : -1);
           }}
         />
       </div>

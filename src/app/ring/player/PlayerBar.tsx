@@ -5,22 +5,22 @@
 import { useComputed } from '@preact/signals';
 import type { PlanStep } from '../../../collectives/plans/planSteps.ts';
 import { formatCount, formatMs } from '../../locales/format.ts';
-import { messages } from '../../locales/index.ts';
-import { percent, PlaybackBar } from './PlaybackBar.tsx';
-import type { Player } from './player.ts';
-import { usePlan } from './usePlan.ts';
+import { uiMessages } from '../../locales/index.ts';
+import { formatCssPercent, PlaybackBar } from './PlaybackBar.tsx';
+import type { RingPlayer } from './player.ts';
+import { usePlayedPlan } from './usePlan.ts';
 
 interface Props {
-  player: Player;
+  player: RingPlayer;
   /** Whether the times are simulated, not measured. */
   simulated?: boolean;
 }
 
 export function PlayerBar({ player, simulated = false }: Props) {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   const done = useComputed(() => player.frame.value?.completed ?? 0);
   const ends = player.pacing.value?.ends ?? [];
-  const { steps = [], algorithm = 'ring' } = usePlan(player) ?? {};
+  const { steps = [], algorithm = 'ring' } = usePlayedPlan(player) ?? {};
   /** The last step of each phase except the last phase. */
   const turns = steps.flatMap(({ phase }, i) => (i + 1 < steps.length && steps[i + 1]!.phase !== phase ? [i] : []));
   return (
@@ -36,7 +36,7 @@ export function PlayerBar({ player, simulated = false }: Props) {
 
 /** The two phases of a ring, with an explanation. */
 function RingPhases() {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   return (
     <div class="phases small dim" aria-hidden="true">
       <span>
@@ -51,7 +51,7 @@ function RingPhases() {
 
 /** The phases of an algorithm, each over its steps. */
 function Phases({ steps, ends }: { steps: readonly PlanStep[]; ends: readonly number[] }) {
-  const { ring } = messages.value;
+  const { ring } = uiMessages.value;
   return (
     <div class="phases placed small" aria-hidden="true">
       {steps.flatMap(({ phase, hop, hops }, i) => {
@@ -59,7 +59,7 @@ function Phases({ steps, ends }: { steps: readonly PlanStep[]; ends: readonly nu
         const start = ends[i - 1] ?? 0;
         const width = (ends[i + hops - 1] ?? 1) - start;
         return [
-          <span key={phase} class="ellipsis" style={{ width: percent(width) }}>
+          <span key={phase} class="ellipsis" style={{ width: formatCssPercent(width) }}>
             {ring.phases[phase].title}
           </span>,
         ];
@@ -68,8 +68,8 @@ function Phases({ steps, ends }: { steps: readonly PlanStep[]; ends: readonly nu
   );
 }
 
-function Slowdown({ player }: { player: Player }) {
-  const { ring } = messages.value;
+function Slowdown({ player }: { player: RingPlayer }) {
+  const { ring } = uiMessages.value;
   const pacing = player.pacing.value;
   if (pacing === null) return <>{ring.nothing}</>;
   const slower = pacing.slowdown / player.speed.value;

@@ -13,7 +13,7 @@ export interface StepTimeline {
   arrives: readonly number[];
 }
 
-export interface Pacing {
+export interface PlaybackPacing {
   /** Milliseconds to play the whole round at speed 1. */
   duration: number;
   /**
@@ -42,7 +42,7 @@ const LONGEST_ROUND_MS = 20_000;
 /** The shortest time to play a step, as a share of the average step. */
 const LEAST_SHARE = 0.5;
 
-export function planPacing(timeline: StepTimeline): Pacing {
+export function planPlaybackPacing(timeline: StepTimeline): PlaybackPacing {
   const { arrives, duration } = timeline;
   const steps = Math.max(1, arrives.length);
   const round = clamp(STEP_MS * steps, SHORTEST_ROUND_MS, LONGEST_ROUND_MS);
@@ -64,7 +64,7 @@ export function planPacing(timeline: StepTimeline): Pacing {
  * Returns the time in the trace, in milliseconds since the all-reduce began, for a position between
  * 0 and 1.
  */
-export function timeAt({ ends, timeline }: Pacing, position: number): number {
+export function traceTimeAt({ ends, timeline }: PlaybackPacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return timeline.duration;
   const start = ends[step - 1] ?? 0;
@@ -77,7 +77,7 @@ export function timeAt({ ends, timeline }: Pacing, position: number): number {
  * Returns the position (0 to 1) after `steps` steps. With `steps` = 2.5, two steps and half of the
  * third are done.
  */
-export function positionOf({ ends }: Pacing, steps: number): number {
+export function playbackPositionAfter({ ends }: PlaybackPacing, steps: number): number {
   const whole = clamp(Math.floor(steps), 0, ends.length);
   const start = ends[whole - 1] ?? 0;
   return start + ((ends[whole] ?? start) - start) * (steps - whole);
@@ -85,9 +85,9 @@ export function positionOf({ ends }: Pacing, steps: number): number {
 
 /**
  * Returns the number of steps that are done at `position`, including a fraction of the current
- * step. This is the inverse of {@link positionOf}.
+ * step. This is the inverse of {@link playbackPositionAfter}.
  */
-export function stepsAt({ ends }: Pacing, position: number): number {
+export function stepsDoneAtPosition({ ends }: PlaybackPacing, position: number): number {
   const step = ends.findIndex((end) => position < end);
   if (step < 0) return ends.length;
   const start = ends[step - 1] ?? 0;
@@ -98,7 +98,7 @@ export function stepsAt({ ends }: Pacing, position: number): number {
  * Returns the positions where the player can stop: the start of the round, the middle of each
  * flight, and the end of the round.
  */
-function stops({ ends, timeline: { leaves, arrives } }: Pacing): number[] {
+function stops({ ends, timeline: { leaves, arrives } }: PlaybackPacing): number[] {
   const middles = ends.map((end, step) => {
     const start = ends[step - 1] ?? 0;
     const from = arrives[step - 1] ?? 0;
@@ -109,7 +109,7 @@ function stops({ ends, timeline: { leaves, arrives } }: Pacing): number[] {
   return [0, ...middles, 1];
 }
 
-export function nextStop(pacing: Pacing, position: number, direction: 1 | -1): number {
+export function nextStop(pacing: PlaybackPacing, position: number, direction: 1 | -1): number {
   const all = stops(pacing);
   const far = 1e-6;
   if (direction > 0) return all.find((stop) => stop > position + far) ?? 1;
@@ -120,7 +120,7 @@ export function nextStop(pacing: Pacing, position: number, direction: 1 | -1): n
  * Returns the position to show to users who prefer reduced motion. It is the middle of the flight
  * in the current step, so the picture jumps once in each step. At the ends, it is 0 or 1.
  */
-export function snap(pacing: Pacing, position: number): number {
+export function snappedPosition(pacing: PlaybackPacing, position: number): number {
   if (position >= 1) return 1;
   const step = pacing.ends.findIndex((end) => end > position);
   return position <= 0 || step < 0 ? 0 : stops(pacing)[step + 1]!;

@@ -4,11 +4,20 @@
  */
 import { clamp } from '../../../util/clamp.ts';
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
-import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt, type Pacing, type StepTimeline } from './pacing.ts';
+import {
+  nextStop,
+  planPlaybackPacing,
+  playbackPositionAfter,
+  snappedPosition,
+  stepsDoneAtPosition,
+  traceTimeAt,
+  type PlaybackPacing,
+  type StepTimeline,
+} from './pacing.ts';
 
 export interface Playback {
   /** `null` if there is nothing to play. */
-  readonly pacing: ReadonlySignal<Pacing | null>;
+  readonly pacing: ReadonlySignal<PlaybackPacing | null>;
   /** The position, from 0 to 1. It advances evenly while the player plays. */
   readonly position: ReadonlySignal<number>;
   /** The time at the position, in the unit of the timeline. */
@@ -59,7 +68,7 @@ export interface PlayerOptions {
 }
 
 /** The stages that are played. */
-export interface Played<Stage> {
+export interface PlayedStages<Stage> {
   /** The stage on the screen; `null` before the first stage. */
   stage: Signal<Stage | null>;
   /** Times of the steps of the stage on the screen. */
@@ -81,7 +90,7 @@ export interface Played<Stage> {
  */
 export function createPlayback<Stage>(
   newest: ReadonlySignal<Stage | null>,
-  { stage, timeline, isSameRound, isSamePlan, onstale }: Played<Stage>,
+  { stage, timeline, isSameRound, isSamePlan, onstale }: PlayedStages<Stage>,
   options: PlayerOptions,
 ): Playback {
   const playing = signal(false);
@@ -91,13 +100,13 @@ export function createPlayback<Stage>(
    * the picture stands still before and after a round. `position` is this value limited to 0 .. 1.
    */
   const place = signal(0);
-  const pacing = computed(() => (timeline.value === null ? null : planPacing(timeline.value)));
+  const pacing = computed(() => (timeline.value === null ? null : planPlaybackPacing(timeline.value)));
   const position = computed(() => {
     const running = clamp(place.value, 0, 1);
     if (pacing.value === null) return 0;
-    return playing.value && options.reducedMotion.value ? snap(pacing.value, running) : running;
+    return playing.value && options.reducedMotion.value ? snappedPosition(pacing.value, running) : running;
   });
-  const time = computed(() => (pacing.value === null ? 0 : timeAt(pacing.value, position.value)));
+  const time = computed(() => (pacing.value === null ? 0 : traceTimeAt(pacing.value, position.value)));
 
   /** Whether the user wants to play. This choice is kept while there is nothing to play. */
   let wanted = options.autoplay;
@@ -115,7 +124,7 @@ export function createPlayback<Stage>(
     const pace = pacing.peek();
     if (pace === null) return;
     const next = place.peek() + passed / pace.duration;
-    const end = goal === null ? 1 + HOLD_AFTER_MS / pace.duration : positionOf(pace, goal);
+    const end = goal === null ? 1 + HOLD_AFTER_MS / pace.duration : playbackPositionAfter(pace, goal);
     if (next < end) place.value = next;
     else if (goal === null) begin(newest.peek());
     else seek(end);
@@ -128,10 +137,10 @@ export function createPlayback<Stage>(
   /** Replaces the round by a newer version, at the same position. */
   const replace = (next: Stage): void =>
     batch(() => {
-      const done = stepsAt(pacing.peek()!, place.peek());
+      const done = stepsDoneAtPosition(pacing.peek()!, place.peek());
       const isWithin = place.peek() >= 0 && place.peek() <= 1;
       stage.value = next;
-      if (isWithin) place.value = positionOf(pacing.peek()!, done);
+      if (isWithin) place.value = playbackPositionAfter(pacing.peek()!, done);
     });
   const run = (): void => {
     if (playing.peek() || stage.peek() === null) return;
@@ -202,7 +211,7 @@ export function createPlayback<Stage>(
     showStep: (steps) => {
       const pace = pacing.peek();
       if (pace === null) return;
-      const to = positionOf(pace, steps);
+      const to = playbackPositionAfter(pace, steps);
       const isJump = options.reducedMotion.peek() || position.peek() >= to;
       rest();
       if (isJump) seek(to);

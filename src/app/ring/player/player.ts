@@ -6,19 +6,19 @@
 import { computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import {
   cellsAfter,
-  completedAt,
-  frameOf,
-  timelineOf,
-  type Frame,
+  completedStepsAt,
+  ringFrameFromTimeline,
+  traceTimelineOf,
+  type RingFrame,
   type KnownCells,
-  type Timeline,
+  type TraceTimeline,
 } from '../frameAt.ts';
 import { allReduceSteps } from '../../../collectives/plans/planSteps.ts';
 import { createPlayback, type Playback, type PlayerOptions } from './playback.ts';
 import type { RecordedTrace } from '../../../protocol/stepTrace.ts';
 
 /** A trace of one round, which the player plays. */
-export interface Stage {
+export interface PlayedRound {
   trace: RecordedTrace;
   n: number;
   /**
@@ -29,7 +29,7 @@ export interface Stage {
 }
 
 /** The chunk that the user points at in the ring or in the grid. */
-export interface Picked {
+export interface PickedChunk {
   chunk: number;
   /** The rank whose copy is picked; `null` if the travelling chunk is picked. */
   rank: number | null;
@@ -41,12 +41,12 @@ export interface Picked {
   sender: number | null;
 }
 
-export interface Player extends Playback {
-  readonly stage: ReadonlySignal<Stage | null>;
-  readonly timeline: ReadonlySignal<Timeline | null>;
-  readonly frame: ReadonlySignal<Frame | null>;
+export interface RingPlayer extends Playback {
+  readonly stage: ReadonlySignal<PlayedRound | null>;
+  readonly timeline: ReadonlySignal<TraceTimeline | null>;
+  readonly frame: ReadonlySignal<RingFrame | null>;
   /** The chunk selected with the pointer or the keys. The views set it. */
-  readonly picked: Signal<Picked | null>;
+  readonly picked: Signal<PickedChunk | null>;
 }
 
 /**
@@ -54,9 +54,9 @@ export interface Player extends Playback {
  *   if it is a newer version of this round (same step, bucket, world size and algorithm), or if its
  *   world size or algorithm differs.
  */
-export function createPlayer(newest: ReadonlySignal<Stage | null>, options: PlayerOptions): Player {
-  const stage = signal<Stage | null>(null);
-  const picked = signal<Picked | null>(null);
+export function createRingPlayer(newest: ReadonlySignal<PlayedRound | null>, options: PlayerOptions): RingPlayer {
+  const stage = signal<PlayedRound | null>(null);
+  const picked = signal<PickedChunk | null>(null);
   /** Identifies the plan, which depends on the algorithm and the world size only. */
   const played = computed(() => (stage.value === null ? null : `${stage.value.trace.algorithm} ${stage.value.n}`));
   const plan = computed(() => {
@@ -65,12 +65,12 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
     return allReduceSteps(trace.algorithm, n);
   });
   const timeline = computed(() =>
-    stage.value === null || plan.value === null ? null : timelineOf(stage.value.trace, plan.value),
+    stage.value === null || plan.value === null ? null : traceTimelineOf(stage.value.trace, plan.value),
   );
   const onstale = (): void => void (picked.value = null);
   const playback = createPlayback(newest, { stage, timeline, isSameRound, isSamePlan, onstale }, options);
   const { time } = playback;
-  const completed = computed(() => (timeline.value === null ? 0 : completedAt(timeline.value, time.value)));
+  const completed = computed(() => (timeline.value === null ? 0 : completedStepsAt(timeline.value, time.value)));
   // The cells are computed separately from `frame`, because they change only once in each step.
   let known: KnownCells | null = null;
   const cells = computed(() => {
@@ -85,15 +85,15 @@ export function createPlayer(newest: ReadonlySignal<Stage | null>, options: Play
   const frame = computed(() =>
     timeline.value === null || plan.value === null
       ? null
-      : frameOf(timeline.value, plan.value, time.value, cells.value),
+      : ringFrameFromTimeline(timeline.value, plan.value, time.value, cells.value),
   );
   return { ...playback, stage, timeline, frame, picked };
 }
 
-function isSameRound(a: Stage, b: Stage): boolean {
+function isSameRound(a: PlayedRound, b: PlayedRound): boolean {
   return isSamePlan(a, b) && a.trace.step === b.trace.step && a.trace.bucket === b.trace.bucket;
 }
 
-function isSamePlan(a: Stage, b: Stage): boolean {
+function isSamePlan(a: PlayedRound, b: PlayedRound): boolean {
   return a.n === b.n && a.trace.algorithm === b.trace.algorithm;
 }

@@ -4,7 +4,7 @@ import { clamp } from '../../../util/clamp.ts';
 /**
  * Speeds are limited to the range from 2 ** -DOUBLINGS to 2 ** DOUBLINGS; 1 is the default speed.
  */
-export const DOUBLINGS = 3;
+export const MAX_SPEED_DOUBLINGS = 3;
 
 const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 0.5: '½' };
 
@@ -12,17 +12,17 @@ const FRACTIONS: Readonly<Record<number, string>> = { 0.125: '⅛', 0.25: '¼', 
  * Returns the speed in the query of an address, limited to the supported range. Returns 1 if the
  * query has no speed, or if its speed is not a positive number.
  */
-export function speedIn(query: URLSearchParams): number {
+export function playbackSpeedFromQuery(query: URLSearchParams): number {
   const speed = Number(query.get('speed') ?? 1);
   return speed > 0 ? within(speed) : 1;
 }
 
 /** Returns the text of a speed for an address; `null` for the default speed. */
-export function speedForAddress(speed: number): string | null {
+export function playbackSpeedForAddress(speed: number): string | null {
   return speed === 1 ? null : String(Number(speed.toPrecision(3)));
 }
 
-export function nextSpeed(speed: number, direction: 1 | -1): number {
+export function nextPlaybackSpeed(speed: number, direction: 1 | -1): number {
   const doublings = Math.log2(speed);
   // A speed that is almost a power of two is treated as this power of two.
   const next = direction > 0 ? Math.floor(doublings + 1e-6) + 1 : Math.ceil(doublings - 1e-6) - 1;
@@ -30,10 +30,10 @@ export function nextSpeed(speed: number, direction: 1 | -1): number {
 }
 
 /** Returns a speed as text: `½×`, `1.4×`, `8×`. */
-export function speedText(speed: number): string {
+export function formatPlaybackSpeed(speed: number): string {
   return `${FRACTIONS[speed] ?? Number(speed.toPrecision(2))}×`;
 }
 
 function within(speed: number): number {
-  return clamp(speed, 2 ** -DOUBLINGS, 2 ** DOUBLINGS);
+  return clamp(speed, 2 ** -MAX_SPEED_DOUBLINGS, 2 ** MAX_SPEED_DOUBLINGS);
 }

@@ -1,7 +1,7 @@
 /** A hook that stores settings of a picture in the address of the page. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { keepInAddress, route } from '../../state/address.ts';
+import { keepInAddress, pageRoute } from '../../state/address.ts';
 
 /**
  * A setting is stored when it has not changed for this many milliseconds. Browsers refuse an
@@ -16,7 +16,7 @@ export function useInAddress(settings: ReadonlySignal<Readonly<Record<string, st
       const wanted = settings.value;
       clearTimeout(timer);
       timer = setTimeout(() => {
-        const { query } = route.peek();
+        const { query } = pageRoute.peek();
         if (Object.entries(wanted).some(([name, text]) => query.get(name) !== text)) keepInAddress(wanted);
       }, SETTLED_MS);
     });

@@ -3,15 +3,15 @@ import { computed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { AllReduceSteps, PlanStep } from '../../../collectives/plans/planSteps.ts';
 import { shownStep } from '../narrate.ts';
-import type { Player } from './player.ts';
+import type { RingPlayer } from './player.ts';
 
 /** Returns the plan that the player plays; `null` if there is nothing to play. */
-export function usePlan(player: Player | null): AllReduceSteps | null {
+export function usePlayedPlan(player: RingPlayer | null): AllReduceSteps | null {
   return useMemo(() => computed(() => player?.frame.value?.plan ?? null), [player]).value;
 }
 
 /** Returns the step of the plan that the player shows; `null` if there is nothing to play. */
-export function useShownStep(player: Player | null): PlanStep | null {
+export function usePlayedStep(player: RingPlayer | null): PlanStep | null {
   return useMemo(
     () =>
       computed(() => {

@@ -2,11 +2,11 @@
 import { useComputed, useSignal, type ReadonlySignal } from '@preact/signals';
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 import { reducedMotion } from '../../browser/env.ts';
-import { route } from '../../state/address.ts';
+import { pageRoute } from '../../state/address.ts';
 import { computesOnCpu } from '../../state/publishedView.ts';
 import type { Playback, PlayerOptions } from './playback.ts';
-import { createPlayer, type Player, type Stage } from './player.ts';
-import { nextSpeed, speedForAddress, speedIn } from './speed.ts';
+import { createRingPlayer, type RingPlayer, type PlayedRound } from './player.ts';
+import { nextPlaybackSpeed, playbackSpeedForAddress, playbackSpeedFromQuery } from './speed.ts';
 import { useInAddress } from './useInAddress.ts';
 
 interface Options {
@@ -16,8 +16,8 @@ interface Options {
 }
 
 /** @param newest the newest trace. It must be the same object until there is a new trace. */
-export function usePlayer(newest: Stage | null, options: Options): Player {
-  return usePlayback(newest, createPlayer, options);
+export function useRingPlayer(newest: PlayedRound | null, options: Options): RingPlayer {
+  return usePlayback(newest, createRingPlayer, options);
 }
 
 /** @param newest what is played next. It must be the same object until it changes. */
@@ -34,11 +34,11 @@ export function usePlayback<Played, P extends Playback>(
   useLayoutEffect(() => {
     source.value = newest;
   }, [source, newest]);
-  const asked = speedIn(route.value.query);
+  const asked = playbackSpeedFromQuery(pageRoute.value.query);
   useLayoutEffect(() => {
     player.speed.value = asked;
   }, [player, asked]);
-  useInAddress(useComputed(() => ({ speed: speedForAddress(player.speed.value) })));
+  useInAddress(useComputed(() => ({ speed: playbackSpeedForAddress(player.speed.value) })));
   // A user may press a key as soon as the page is painted. Therefore the key handler is installed
   // in a layout effect, which runs before that.
   useLayoutEffect(() => {
@@ -76,11 +76,11 @@ function press(player: Playback, key: string): boolean {
       return true;
     case '[':
     case '-':
-      player.speed.value = nextSpeed(player.speed.peek(), -1);
+      player.speed.value = nextPlaybackSpeed(player.speed.peek(), -1);
       return true;
     case ']':
     case '+':
-      player.speed.value = nextSpeed(player.speed.peek(), 1);
+      player.speed.value = nextPlaybackSpeed(player.speed.peek(), 1);
       return true;
     default:
       return false;

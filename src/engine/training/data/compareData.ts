@@ -3,7 +3,7 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { divergentRanks, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
 import { nameRanks } from '../../../util/text.ts';
-import type { Task } from '../../tasks/task.ts';
+import type { TrainingTask } from '../../tasks/task.ts';
 
 interface ComparedData {
   /** The number of training samples on each rank. */
@@ -34,7 +34,7 @@ export async function compareData(
     testSamples,
     isShard = false,
     dataAdvice,
-  }: Pick<Task, 'trainSamples' | 'testSamples' | 'isShard' | 'dataAdvice'>,
+  }: Pick<TrainingTask, 'trainSamples' | 'testSamples' | 'isShard' | 'dataAdvice'>,
   { dataHash, isFresh }: { dataHash: string; isFresh: boolean },
 ): Promise<ComparedData> {
   const all = await group.allGatherObject({ dataHash, isFresh, train: trainSamples, test: testSamples });

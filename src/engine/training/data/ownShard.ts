@@ -4,11 +4,11 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { LoadDataOptions } from '../../../jobs/fileSource.ts';
-import { agreeOn, openShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
+import { agreeOnShardFacts, openShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 import type { ShardFacts } from '../../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../../spec/vocabulary.ts';
-import type { Progress } from '../../../parallel/recovery/progress.ts';
+import type { TrainingProgress } from '../../../parallel/recovery/progress.ts';
 import { latestStates, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
 import { hashState } from '../../../util/hash.ts';
@@ -71,13 +71,13 @@ export class OwnShard {
    *   other ranks reject with PeergradError, with `context.divergent`. If the data of all ranks
    *   together cannot be used for training, all ranks reject with DataError.
    */
-  async agree(group: ProcessGroup, reached: Pick<Progress, 'step' | 'appliedIn'> | null): Promise<boolean> {
+  async agree(group: ProcessGroup, reached: Pick<TrainingProgress, 'step' | 'appliedIn'> | null): Promise<boolean> {
     const { facts } = await this.open();
     const state = reached && this.#agreed && { ...reached, agreed: JSON.stringify(this.#agreed) };
     const reports = await group.allGatherObject({ facts, state, tokens: this.#tokens });
     const ahead = latestStates(reports.map((report) => report.state));
     const elected = majority(ahead.map((rank) => reports[rank]!.state!.agreed));
-    const agreement = agreeOn(
+    const agreement = agreeOnShardFacts(
       reports.map((report) => report.facts),
       elected === undefined ? null : (JSON.parse(elected) as ShardFacts),
       this.#job,

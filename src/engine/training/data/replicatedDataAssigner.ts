@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
-import { partOf, passesOf } from '../../../parallel/data/workShares.ts';
+import { windowPartOfRank, passSizesFor } from '../../../parallel/data/workShares.ts';
 import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import {
   takeAhead,
@@ -47,7 +47,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     const positions = this.#shareOf(Uint32Array.from(window.indices.keys()), shares);
     return this.#assignmentOf(
       { window, assignedIn: this.#group.generation, positions },
-      shares === null ? [this.#batchSize] : passesOf(positions.length, this.#batchSize),
+      shares === null ? [this.#batchSize] : passSizesFor(positions.length, this.#batchSize),
     );
   }
 
@@ -62,7 +62,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
   #shareOf(all: Uint32Array, shares: readonly number[] | null): Uint32Array {
     const { rank, worldSize } = this.#group;
     if (shares === null) return splitWindow(all, rank, worldSize);
-    const { start, end } = partOf(all.length, shares, rank);
+    const { start, end } = windowPartOfRank(all.length, shares, rank);
     return all.subarray(start, end);
   }
 

@@ -4,7 +4,7 @@ import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { currentGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { AttachedRank, ElasticStrategy } from '../../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
-import type { Task } from '../../tasks/task.ts';
+import type { TrainingTask } from '../../tasks/task.ts';
 import { compareData } from './compareData.ts';
 import { ContentComparison } from './compareContents.ts';
 import { PartitionedDataAssigner } from './partitionedDataAssigner.ts';
@@ -21,7 +21,7 @@ interface EntryNote {
 
 export class RunSamples {
   readonly #plan: TrainingPlan;
-  readonly #task: Task;
+  readonly #task: TrainingTask;
   readonly #dataHash: string;
   readonly #comparison: ContentComparison | null;
   #assigner: SampleAssigner | null = null;
@@ -29,7 +29,7 @@ export class RunSamples {
   /** This rank's part of the next step, after it was assigned. */
   #assignment: StepAssignment | null = null;
 
-  constructor(plan: TrainingPlan, task: Task, dataHash: string) {
+  constructor(plan: TrainingPlan, task: TrainingTask, dataHash: string) {
     this.#plan = plan;
     this.#task = task;
     this.#dataHash = dataHash;

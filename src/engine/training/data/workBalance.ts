@@ -6,10 +6,10 @@
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { variablesOf } from '../../../parallel/backward/flatten.ts';
 import { PassTimer, possibleRatio, QUARTERS_PER_BATCH } from '../../../parallel/data/passTimes.ts';
-import { decideShares, equalShares, possibleSpeeds, type Shares } from '../../../parallel/data/workShares.ts';
+import { decideShares, equalShares, possibleSpeeds, type ShareDecision } from '../../../parallel/data/workShares.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
-import type { Task } from '../../tasks/task.ts';
+import type { TrainingTask } from '../../tasks/task.ts';
 import type { RunStrategy } from '../runStrategy.ts';
 
 /**
@@ -34,7 +34,7 @@ export interface OwnPass {
 
 interface BalancedRun {
   plan: TrainingPlan;
-  task: Task;
+  task: TrainingTask;
   strategy: RunStrategy;
 }
 
@@ -50,7 +50,7 @@ export class WorkBalance {
   #timer = new PassTimer();
   #group: ProcessGroup | null = null;
   #stepsInWorld = 0;
-  #decided: Shares = equalShares(1, 'equal');
+  #decided: ShareDecision = equalShares(1, 'equal');
   #emitted: EventOf<'shares'> | null = null;
 
   constructor(options: WorkBalanceOptions) {

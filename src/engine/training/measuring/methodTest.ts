@@ -10,11 +10,11 @@ import { chooseMethods, methodCosts } from '../../../parallel/costs/methodCosts.
 import type { RunBounds } from '../../../parallel/recovery/progress.ts';
 import { encodedGradients } from '../../../parallel/costs/exchangeCosts.ts';
 import { POWER_SGD_RANK } from '../../../parallel/strategies/gradientTransport.ts';
-import type { Device } from '../../../protocol/room.ts';
+import type { ReportedDevice } from '../../../protocol/room.ts';
 import type { MethodComparison } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { Clock } from '../../../util/clock.ts';
-import type { Task } from '../../tasks/task.ts';
+import type { TrainingTask } from '../../tasks/task.ts';
 import type { RunStats } from '../telemetry/runStats.ts';
 
 /**
@@ -35,8 +35,8 @@ export const METHOD_TEST_BOUNDS: RunBounds = { epochs: Infinity, maxSteps: STEPS
 interface MethodTestOptions {
   plan: TrainingPlan;
   clock: Clock;
-  task: Pick<Task, 'isLanguageModel'>;
-  device: Pick<Device, 'backend'>;
+  task: Pick<TrainingTask, 'isLanguageModel'>;
+  device: Pick<ReportedDevice, 'backend'>;
 }
 
 export class MethodTest {

@@ -3,7 +3,7 @@
  * compares how long chunks travel over each link, as ranks report in their telemetry. The server is
  * told about a slow link, and can choose another ring order.
  */
-import { rightOf } from '../../../collectives/plans/ringPlan.ts';
+import { rightNeighbourOf } from '../../../collectives/plans/ringPlan.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import { findStragglers } from '../../../telemetry/stragglers.ts';
 
@@ -51,6 +51,8 @@ export class SlowLinkDetector {
       (finding) => finding.kind === 'link' && finding.from === rank,
     );
     this.#times = found && found.ratio >= RATIO && !this.#isBusy ? this.#times + 1 : 0;
-    return this.#times === LASTING ? { generation, peer: members[rightOf(rank, members.length)]!.member } : null;
+    return this.#times === LASTING
+      ? { generation, peer: members[rightNeighbourOf(rank, members.length)]!.member }
+      : null;
   }
 }

@@ -4,15 +4,15 @@
  * influence the computation.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import { rightOf } from '../../../collectives/plans/ringPlan.ts';
+import { rightNeighbourOf } from '../../../collectives/plans/ringPlan.ts';
 import type { StepReport } from '../../../parallel/strategies/index.ts';
 import type { EdgeReport, EngineEvent, RankTelemetry } from '../../../protocol/events.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
 import type { GpuCommands, StepLane, StepTimes, RecordedTrace } from '../../../protocol/stepTrace.ts';
 import type { FlightRecording } from '../../../protocol/flightRecording.ts';
-import { ClockComparison, type Span } from '../../../telemetry/clocks.ts';
+import { ClockComparison, type CollectiveSpan } from '../../../telemetry/clocks.ts';
 import { median } from '../../../util/statistics.ts';
-import { exposedWait, laneOf, SENT_SEGMENTS, type PipelineTimes } from '../../../telemetry/stepLane.ts';
+import { exposedWait, stepLaneOf, SENT_SEGMENTS, type PipelineTimes } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
 import { exchangeTelemetry, EXCHANGED_STEPS, type RankReport } from './telemetryExchange.ts';
 
@@ -45,7 +45,7 @@ export class StepTelemetry {
    * When this world's latest exchange began and ended. Before the first exchange, these are the
    * times of a barrier.
    */
-  #span: Span | null = null;
+  #span: CollectiveSpan | null = null;
   #edge: RankReport['right'] = null;
   /** For each step since the latest exchange: how long this rank waited, in milliseconds. */
   #waits: number[] = [];
@@ -82,7 +82,7 @@ export class StepTelemetry {
       if (!trace?.hops.length) return [];
       return [{ step, bucket, bytes: bucketBytes[bucket]!, ...trace, hops: [...trace.hops] }];
     });
-    const lane = laneOf({ ...measured, traces });
+    const lane = stepLaneOf({ ...measured, traces });
     this.#lanes = [...this.#lanes, lane].slice(-KEPT);
     this.#traces = [...this.#traces, ...recorded].slice(-KEPT);
     this.#newLanes = [...this.#newLanes, lane].slice(-EXCHANGED_STEPS);
@@ -147,7 +147,7 @@ export class StepTelemetry {
     return { traces: this.#traces, lanes: this.#lanes, clocks: this.#clocks };
   }
 
-  async #barrier(): Promise<Span> {
+  async #barrier(): Promise<CollectiveSpan> {
     const begin = this.#clock.now();
     await this.#group!.barrier();
     return { begin, end: this.#clock.now() };
@@ -180,7 +180,7 @@ export class StepTelemetry {
   async #lookAtEdge(): Promise<void> {
     const group = this.#group!;
     if (group.worldSize < 2) return;
-    const link = await group.describeLink(rightOf(group.rank, group.worldSize)).catch(() => null);
+    const link = await group.describeLink(rightNeighbourOf(group.rank, group.worldSize)).catch(() => null);
     if (group !== this.#group || link === null) return;
     const { route, roundTripMs, connections, bytesSent, bytesReceived } = link;
     this.#edge = { route, roundTripMs, connections, bytesSent, bytesReceived };
@@ -196,7 +196,7 @@ function transitOf(
   clocks: readonly { offsetMs: number }[],
   rank: number,
 ): EdgeReport['transitMs'] {
-  const right = rightOf(rank, reports.length);
+  const right = rightNeighbourOf(rank, reports.length);
   const sent = reports[rank]!.chunks;
   const received = reports[right]!.chunks;
   if (sent === null || received === null) return null;

@@ -6,7 +6,7 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { EdgeReport } from '../../../protocol/events.ts';
 import { LINK_ROUTES, type RankStatistics } from '../../../protocol/runEvents.ts';
 import type { StepLane } from '../../../protocol/stepTrace.ts';
-import type { Span } from '../../../telemetry/clocks.ts';
+import type { CollectiveSpan } from '../../../telemetry/clocks.ts';
 import { packLanes, unpackLanes } from '../../../telemetry/stepLane.ts';
 
 const FIELDS = [
@@ -49,7 +49,7 @@ export interface OwnTelemetry {
    */
   chunks: { sentAt: number; receivedAt: number } | null;
   /** Begin and end of a collective that all ranks have completed, to compare clocks. */
-  span: Span;
+  span: CollectiveSpan;
   lanes: readonly StepLane[];
 }
 

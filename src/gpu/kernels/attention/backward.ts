@@ -7,30 +7,30 @@
  * P is computed again from the scores and the logarithm of the sum of their exponentials.
  */
 import {
-  addProduct,
-  declareSums,
-  GRADIENT,
-  KEYS,
-  multiplyRows,
-  prologue,
-  QUERIES,
-  store,
-  TILE,
-  VALUES,
-  type Tiles,
+  addProductCode,
+  declareSumsCode,
+  GRADIENT_ROWS,
+  KEY_ROWS,
+  multiplyRowsCode,
+  attentionPrologueCode,
+  QUERY_ROWS,
+  storeRowsCode,
+  ATTENTION_TILE_ROWS,
+  VALUE_ROWS,
+  type AttentionTiles,
 } from './tiles.ts';
 
-const OWN = `tile * ${TILE}u`;
-const OTHER = `other * ${TILE}u`;
+const OWN = `tile * ${ATTENTION_TILE_ROWS}u`;
+const OTHER = `other * ${ATTENTION_TILE_ROWS}u`;
 
 /**
  * Reads qkv, dy and statistics. Writes dQ: each workgroup owns a tile of queries, and visits all
  * keys before the tile's end.
  */
-export const queriesGradientCode = (tiles: Tiles): string => `
+export const queriesGradientCode = (tiles: AttentionTiles): string => `
 ${tiles.declarations}
 fn main() {
-  ${prologue('tiles - 1u - nth')}
+  ${attentionPrologueCode('tiles - 1u - nth')}
   var logSum = vec4<f32>();
   var product = vec4<f32>();
   for (var i = 0u; i < 4u; i++) {
@@ -38,21 +38,21 @@ fn main() {
     logSum[i] = own.x;
     product[i] = own.y;
   }
-  ${declareSums('dq', tiles)}
+  ${declareSumsCode('dq', tiles)}
   for (var other = 0u; other <= tile; other++) {
     var dp = mat4x4<f32>();
-    ${multiplyRows('dp', [GRADIENT, OWN], [VALUES, OTHER], tiles)}
+    ${multiplyRowsCode('dp', [GRADIENT_ROWS, OWN], [VALUE_ROWS, OTHER], tiles)}
     var s = mat4x4<f32>();
-    ${multiplyRows('s', [QUERIES, OWN], [KEYS, OTHER], tiles)}
+    ${multiplyRowsCode('s', [QUERY_ROWS, OWN], [KEY_ROWS, OTHER], tiles)}
     for (var j = 0u; j < 4u; j++) {
       let visible = visibleScores(s[j], ownRows, vec4<u32>(${OTHER} + column + j * 8u));
       s[j] = exp(visible - logSum) * (dp[j] - product);
     }
     workgroupBarrier();
     storeScores(row, column, s);
-    ${addProduct('dq', KEYS, OTHER, tiles)}
+    ${addProductCode('dq', KEY_ROWS, OTHER, tiles)}
   }
-  ${store('dq', { start: 'queriesAt', stride: 'qkvStride' }, 'SCALE', tiles)}
+  ${storeRowsCode('dq', { start: 'queriesAt', stride: 'qkvStride' }, 'SCALE', tiles)}
 }
 `;
 
@@ -60,15 +60,15 @@ fn main() {
  * Reads qkv, dy and statistics. Writes dK and dV: each workgroup owns a tile of keys, and visits
  * all queries from the tile's start. The first tiles visit the most queries, so they start first.
  */
-export const keysGradientCode = (tiles: Tiles): string => `
+export const keysGradientCode = (tiles: AttentionTiles): string => `
 ${tiles.declarations}
 fn main() {
-  ${prologue('nth')}
-  ${declareSums('dk', tiles)}
-  ${declareSums('dv', tiles)}
+  ${attentionPrologueCode('nth')}
+  ${declareSumsCode('dk', tiles)}
+  ${declareSumsCode('dv', tiles)}
   for (var other = tile; other < tiles; other++) {
     var s = mat4x4<f32>();
-    ${multiplyRows('s', [KEYS, OWN], [QUERIES, OTHER], tiles)}
+    ${multiplyRowsCode('s', [KEY_ROWS, OWN], [QUERY_ROWS, OTHER], tiles)}
     var products = vec4<f32>();
     for (var j = 0u; j < 4u; j++) {
       let query = ${OTHER} + column + j * 8u;
@@ -80,15 +80,15 @@ fn main() {
     }
     workgroupBarrier();
     storeScores(row, column, s);
-    ${addProduct('dv', GRADIENT, OTHER, tiles)}
+    ${addProductCode('dv', GRADIENT_ROWS, OTHER, tiles)}
     var dp = mat4x4<f32>();
-    ${multiplyRows('dp', [VALUES, OWN], [GRADIENT, OTHER], tiles)}
+    ${multiplyRowsCode('dp', [VALUE_ROWS, OWN], [GRADIENT_ROWS, OTHER], tiles)}
     for (var j = 0u; j < 4u; j++) { s[j] *= dp[j] - products[j]; }
     workgroupBarrier();
     storeScores(row, column, s);
-    ${addProduct('dk', QUERIES, OTHER, tiles)}
+    ${addProductCode('dk', QUERY_ROWS, OTHER, tiles)}
   }
-  ${store('dk', { start: 'keysAt', stride: 'qkvStride' }, 'SCALE', tiles)}
-  ${store('dv', { start: 'valuesAt', stride: 'qkvStride' }, '1.0', tiles)}
+  ${storeRowsCode('dk', { start: 'keysAt', stride: 'qkvStride' }, 'SCALE', tiles)}
+  ${storeRowsCode('dv', { start: 'valuesAt', stride: 'qkvStride' }, '1.0', tiles)}
 }
 `;

@@ -7,11 +7,17 @@
  * computes this logarithm again, together with the row sums of dY * Y.
  */
 import * as tf from '@tensorflow/tfjs';
-import { runProgram, spread, type Components, type Program } from '../../program.ts';
+import { runGpuProgram, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../../program.ts';
 import { hasKernel, type KernelArguments, type TrainingOp } from '../registry.ts';
 import { keysGradientCode, queriesGradientCode } from './backward.ts';
 import { forwardCode, statisticsCode } from './forward.ts';
-import { MAX_DEPTH, THREADS, TILE, tilesOf, type Tiles } from './tiles.ts';
+import {
+  MAX_DEPTH,
+  ATTENTION_TILE_THREADS,
+  ATTENTION_TILE_ROWS,
+  attentionTilesOf,
+  type AttentionTiles,
+} from './tiles.ts';
 
 /** Score of masked positions. -Infinity would become NaN when it is subtracted from itself. */
 const MASKED = -1e9;
@@ -54,10 +60,10 @@ function composed(qkv: tf.Tensor3D, heads: number, mask: tf.Tensor): tf.Tensor3D
   return taken.transpose([0, 2, 1, 3]).reshape([-1, context, heads * depth]);
 }
 
-interface Run extends Pick<Program, 'outputComponents'> {
+interface Run extends Pick<GpuProgram, 'outputComponents'> {
   name: string;
-  code: (tiles: Tiles) => string;
-  inputs: Record<string, { tensor: tf.TensorInfo; components: Components }>;
+  code: (tiles: AttentionTiles) => string;
+  inputs: Record<string, { tensor: tf.TensorInfo; components: ComponentCount }>;
   shape: readonly number[];
   /** Tensor that receives the result; by default a new tensor of `shape`. */
   output?: tf.TensorInfo;
@@ -71,7 +77,7 @@ function run(
   const heads = attrs['heads'] as number;
   const [batch, context, packed] = qkv!.shape as [number, number, number];
   const depth = packed / (3 * heads);
-  const program: Program = {
+  const program: GpuProgram = {
     key: `${name}${depth}`,
     inputs: Object.fromEntries(Object.entries(inputs).map(([input, { components }]) => [input, components])),
     outputComponents,
@@ -80,12 +86,12 @@ function run(
       context: { type: 'i32', value: context },
       heads: { type: 'i32', value: heads },
     },
-    workgroupSize: [THREADS, 1, 1],
-    dispatch: spread(backend, Math.ceil(context / TILE) * batch * heads),
-    code: code(tilesOf(depth)),
+    workgroupSize: [ATTENTION_TILE_THREADS, 1, 1],
+    dispatch: spreadWorkgroups(backend, Math.ceil(context / ATTENTION_TILE_ROWS) * batch * heads),
+    code: code(attentionTilesOf(depth)),
   };
   const tensors = Object.values(inputs).map(({ tensor }) => tensor);
-  return runProgram(backend, program, tensors, shape, output);
+  return runGpuProgram(backend, program, tensors, shape, output);
 }
 
 function forward(args: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {

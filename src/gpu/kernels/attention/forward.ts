@@ -1,34 +1,34 @@
 /** Programs of causal attention that compute the result, or statistics of its rows. */
 import {
-  addProduct,
-  declareSums,
-  eachChunk,
-  KEYS,
-  multiplyRows,
-  prologue,
-  QUERIES,
-  store,
-  TILE,
-  VALUES,
-  type Tiles,
+  addProductCode,
+  declareSumsCode,
+  codeForEachChunk,
+  KEY_ROWS,
+  multiplyRowsCode,
+  attentionPrologueCode,
+  QUERY_ROWS,
+  storeRowsCode,
+  ATTENTION_TILE_ROWS,
+  VALUE_ROWS,
+  type AttentionTiles,
 } from './tiles.ts';
 
 /**
  * Later tiles of queries visit more keys. They start first, so that no long workgroup runs last and
  * alone.
  */
-const LATEST_FIRST = prologue('tiles - 1u - nth');
+const LATEST_FIRST = attentionPrologueCode('tiles - 1u - nth');
 
 /**
  * Code that sets `s` to exp(score - largest) for the 4 queries and the 4 keys of a tile that belong
  * to the thread. `largest` is the largest score of each query so far. `sum` is the sum of these
  * exponentials over all tiles so far; each of the 8 threads of a row has a part of the sum.
  */
-const onlineSoftmax = (tiles: Tiles): string => `
+const onlineSoftmax = (tiles: AttentionTiles): string => `
     var s = mat4x4<f32>();
-    ${multiplyRows('s', [QUERIES, `tile * ${TILE}u`], [KEYS, `other * ${TILE}u`], tiles)}
+    ${multiplyRowsCode('s', [QUERY_ROWS, `tile * ${ATTENTION_TILE_ROWS}u`], [KEY_ROWS, `other * ${ATTENTION_TILE_ROWS}u`], tiles)}
     for (var j = 0u; j < 4u; j++) {
-      s[j] = visibleScores(s[j], ownRows, vec4<u32>(other * ${TILE}u + column + j * 8u));
+      s[j] = visibleScores(s[j], ownRows, vec4<u32>(other * ${ATTENTION_TILE_ROWS}u + column + j * 8u));
     }
     let before = largest;
     largest = rowMax(row, column, max(before, max(max(s[0], s[1]), max(s[2], s[3]))));
@@ -37,25 +37,25 @@ const onlineSoftmax = (tiles: Tiles): string => `
     sum = sum * shrink + ((s[0] + s[1]) + (s[2] + s[3]));`;
 
 /** Reads qkv, writes y. */
-export const forwardCode = (tiles: Tiles): string => `
+export const forwardCode = (tiles: AttentionTiles): string => `
 ${tiles.declarations}
 fn main() {
   ${LATEST_FIRST}
   var largest = vec4<f32>(LOWEST);
   var sum = vec4<f32>(0.0);
-  ${declareSums('y', tiles)}
+  ${declareSumsCode('y', tiles)}
   for (var other = 0u; other <= tile; other++) {
     ${onlineSoftmax(tiles)}
     storeScores(row, column, s);
-    ${eachChunk(
+    ${codeForEachChunk(
       tiles.chunks,
       (chunk) => `
     for (var i = 0u; i < 4u; i++) { y${chunk}[i] *= shrink[i]; }`,
     )}
-    ${addProduct('y', VALUES, `other * ${TILE}u`, tiles)}
+    ${addProductCode('y', VALUE_ROWS, `other * ${ATTENTION_TILE_ROWS}u`, tiles)}
   }
   let total = rowSum(row, column, sum);
-  ${store('y', { start: 'outputAt', stride: 'width4' }, '(1.0 / total[i])', tiles)}
+  ${storeRowsCode('y', { start: 'outputAt', stride: 'width4' }, '(1.0 / total[i])', tiles)}
 }
 `;
 
@@ -64,7 +64,7 @@ fn main() {
  * of exp(score), and the dot product of y and dy, which is the sum of the products of probabilities
  * and their gradients.
  */
-export const statisticsCode = (tiles: Tiles): string => `
+export const statisticsCode = (tiles: AttentionTiles): string => `
 ${tiles.declarations}
 fn main() {
   ${LATEST_FIRST}

@@ -12,16 +12,16 @@
  */
 
 /** Rows of a tile. */
-export const TILE = 32;
+export const ATTENTION_TILE_ROWS = 32;
 /** Side of the square of threads. */
 const SIDE = 8;
-export const THREADS = SIDE * SIDE;
+export const ATTENTION_TILE_THREADS = SIDE * SIDE;
 /** Largest number of vec4 of a row that are in workgroup memory at the same time. */
 const MAX_CHUNK = 8;
 /** The largest number of channels of a head. */
 export const MAX_DEPTH = 128;
 
-export interface Tiles {
+export interface AttentionTiles {
   /** Number of chunks of a row. */
   readonly chunks: number;
   /** Declarations that precede `main`. */
@@ -29,7 +29,7 @@ export interface Tiles {
 }
 
 /** @param depth a multiple of 4 */
-export function tilesOf(depth: number): Tiles {
+export function attentionTilesOf(depth: number): AttentionTiles {
   const depth4 = depth / 4;
   const chunks = Math.ceil(depth4 / MAX_CHUNK);
   const chunk = Math.ceil(depth4 / chunks);
@@ -44,9 +44,9 @@ const SCALE = f32(${1 / Math.sqrt(depth)});
 // The score of invisible keys. WGSL may assume that no value is infinite.
 const LOWEST = -1e30f;
 // Channels of the left tile; or scores, where an element is 4 rows of one column.
-var<workgroup> left: array<vec4<f32>, ${TILE * Math.max(stride, SIDE + 1)}>;
-var<workgroup> right: array<vec4<f32>, ${TILE * stride}>;
-var<workgroup> partial: array<vec4<f32>, ${THREADS}>;
+var<workgroup> left: array<vec4<f32>, ${ATTENTION_TILE_ROWS * Math.max(stride, SIDE + 1)}>;
+var<workgroup> right: array<vec4<f32>, ${ATTENTION_TILE_ROWS * stride}>;
+var<workgroup> partial: array<vec4<f32>, ${ATTENTION_TILE_THREADS}>;
 var<workgroup> task: u32;
 
 fn flatWorkgroup() -> u32 { return workgroupId.y * numWorkgroups.x + workgroupId.x; }
@@ -103,7 +103,7 @@ fn multiplyTiles(row: u32, column: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
 fn multiplyScores(row: u32, column: u32, sums: mat4x4<f32>) -> mat4x4<f32> {
   var s = sums;
   if (column < CHUNK) {
-    for (var i = 0u; i < ${TILE}u; i++) {
+    for (var i = 0u; i < ${ATTENTION_TILE_ROWS}u; i++) {
       let p = left[i * ${SIDE + 1}u + row / 4u];
       let v = right[i * STRIDE + column];
       s += mat4x4<f32>(v * p.x, v * p.y, v * p.z, v * p.w);
@@ -125,11 +125,11 @@ fn visibleScores(s: vec4<f32>, queries: vec4<u32>, keys: vec4<u32>) -> vec4<f32>
  *
  * @param order WGSL expression for the index of the workgroup's tile. It may use `tiles` and `nth`.
  */
-export const prologue = (order: string): string => `
+export const attentionPrologueCode = (order: string): string => `
   let context = u32(uniforms.context);
   let heads = u32(uniforms.heads);
   let sequences = u32(uniforms.batch) * heads;
-  let tiles = (context + ${TILE - 1}u) / ${TILE}u;
+  let tiles = (context + ${ATTENTION_TILE_ROWS - 1}u) / ${ATTENTION_TILE_ROWS}u;
   let index = taskIndex();
   let nth = index / sequences;
   let sequence = index % sequences;
@@ -143,17 +143,17 @@ export const prologue = (order: string): string => `
   let outputAt = sequence / heads * context * width4 + sequence % heads * DEPTH4;
   let row = localIndex / ${SIDE}u * 4u;
   let column = localIndex % ${SIDE}u;
-  let ownRows = tile * ${TILE}u + row + vec4<u32>(0u, 1u, 2u, 3u);
+  let ownRows = tile * ${ATTENTION_TILE_ROWS}u + row + vec4<u32>(0u, 1u, 2u, 3u);
 `;
 
-export const QUERIES: Rows = { buffer: 'qkv', start: 'queriesAt', stride: 'qkvStride' };
-export const KEYS: Rows = { buffer: 'qkv', start: 'keysAt', stride: 'qkvStride' };
-export const VALUES: Rows = { buffer: 'qkv', start: 'valuesAt', stride: 'qkvStride' };
+export const QUERY_ROWS: TiledRows = { buffer: 'qkv', start: 'queriesAt', stride: 'qkvStride' };
+export const KEY_ROWS: TiledRows = { buffer: 'qkv', start: 'keysAt', stride: 'qkvStride' };
+export const VALUE_ROWS: TiledRows = { buffer: 'qkv', start: 'valuesAt', stride: 'qkvStride' };
 /** Rows of the result's gradient. */
-export const GRADIENT: Rows = { buffer: 'dy', start: 'outputAt', stride: 'width4' };
+export const GRADIENT_ROWS: TiledRows = { buffer: 'dy', start: 'outputAt', stride: 'width4' };
 
 /** A matrix in memory whose rows are loaded or stored in tiles. All numbers count vec4. */
-export interface Rows {
+export interface TiledRows {
   /** WGSL name of the buffer. */
   buffer: string;
   /** Expressions: where row 0 starts, and the distance between rows. */
@@ -168,9 +168,14 @@ export interface Rows {
  * @param first expression: first row of the tile
  * @param chunk expression
  */
-export function load(target: 'left' | 'right', { buffer, start, stride }: Rows, first: string, chunk: string): string {
+export function loadRowsCode(
+  target: 'left' | 'right',
+  { buffer, start, stride }: TiledRows,
+  first: string,
+  chunk: string,
+): string {
   return `
-  for (var i = localIndex; i < ${TILE}u * CHUNK; i += ${THREADS}u) {
+  for (var i = localIndex; i < ${ATTENTION_TILE_ROWS}u * CHUNK; i += ${ATTENTION_TILE_THREADS}u) {
     let channel = ${chunk} * CHUNK + i % CHUNK;
     let at = ${start} + min(${first} + i / CHUNK, context - 1u) * ${stride} + channel;
     ${target}[i / CHUNK * STRIDE + i % CHUNK] = select(vec4<f32>(0.0), ${buffer}[at], channel < DEPTH4);
@@ -183,17 +188,17 @@ export function load(target: 'left' | 'right', { buffer, start, stride }: Rows, 
  *
  * @param rowsFirst expression: first row of the tile of `rows`
  */
-export function multiplyRows(
+export function multiplyRowsCode(
   sums: string,
-  [rows, rowsFirst]: readonly [Rows, string],
-  [columns, columnsFirst]: readonly [Rows, string],
-  { chunks }: Tiles,
+  [rows, rowsFirst]: readonly [TiledRows, string],
+  [columns, columnsFirst]: readonly [TiledRows, string],
+  { chunks }: AttentionTiles,
 ): string {
   return `
   for (var chunk = 0u; chunk < ${chunks}u; chunk++) {
     workgroupBarrier();
-    ${load('left', rows, rowsFirst, 'chunk')}
-    ${load('right', columns, columnsFirst, 'chunk')}
+    ${loadRowsCode('left', rows, rowsFirst, 'chunk')}
+    ${loadRowsCode('right', columns, columnsFirst, 'chunk')}
     workgroupBarrier();
     ${sums} = multiplyTiles(row, column, ${sums});
   }`;
@@ -203,20 +208,20 @@ export function multiplyRows(
  * Returns code that adds the product of the stored scores and a matrix to the accumulators `name0`,
  * `name1`, ..., one for each chunk.
  */
-export function addProduct(name: string, matrix: Rows, first: string, { chunks }: Tiles): string {
-  return eachChunk(
+export function addProductCode(name: string, matrix: TiledRows, first: string, { chunks }: AttentionTiles): string {
+  return codeForEachChunk(
     chunks,
     (chunk) => `
   workgroupBarrier();
-  ${load('right', matrix, first, `${chunk}u`)}
+  ${loadRowsCode('right', matrix, first, `${chunk}u`)}
   workgroupBarrier();
   ${name}${chunk} = multiplyScores(row, column, ${name}${chunk});`,
   );
 }
 
 /** Returns code that declares the accumulators `name0`, `name1`, ... */
-export function declareSums(name: string, { chunks }: Tiles): string {
-  return eachChunk(chunks, (chunk) => `var ${name}${chunk} = mat4x4<f32>();\n`);
+export function declareSumsCode(name: string, { chunks }: AttentionTiles): string {
+  return codeForEachChunk(chunks, (chunk) => `var ${name}${chunk} = mat4x4<f32>();\n`);
 }
 
 /**
@@ -224,13 +229,13 @@ export function declareSums(name: string, { chunks }: Tiles): string {
  *
  * @param factor WGSL expression. It may use `i`, the index among the thread's rows.
  */
-export function store(
+export function storeRowsCode(
   name: string,
-  { start, stride }: Omit<Rows, 'buffer'>,
+  { start, stride }: Omit<TiledRows, 'buffer'>,
   factor: string,
-  { chunks }: Tiles,
+  { chunks }: AttentionTiles,
 ): string {
-  return eachChunk(
+  return codeForEachChunk(
     chunks,
     (chunk) => `
   if (column < CHUNK && ${chunk}u * CHUNK + column < DEPTH4) {
@@ -243,6 +248,6 @@ export function store(
   );
 }
 
-export function eachChunk(chunks: number, code: (chunk: number) => string): string {
+export function codeForEachChunk(chunks: number, code: (chunk: number) => string): string {
   return Array.from({ length: chunks }, (_, chunk) => code(chunk)).join('');
 }

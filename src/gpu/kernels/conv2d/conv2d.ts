@@ -1,19 +1,19 @@
 /** Two-dimensional convolution for training, and kernels for TensorFlow.js's convolution ops. */
 import * as tf from '@tensorflow/tfjs';
-import { columnSum, sumColumns } from '../columnSum.ts';
-import { usesOwnKernels, type KernelArguments, type Replacement, type TrainingOp } from '../registry.ts';
+import { columnSum, columnSumKernel } from '../columnSum.ts';
+import { usesOwnKernels, type KernelArguments, type KernelReplacement, type TrainingOp } from '../registry.ts';
 import { filterGradientSums } from './filterGradient.ts';
-import { forward, type Activation } from './forward.ts';
-import { geometryOf, type Geometry } from './geometry.ts';
-import { inputGradient } from './inputGradient.ts';
-import { sizeOf } from '../../../util/shape.ts';
+import { runConvolution, type ConvolutionActivation } from './forward.ts';
+import { convolutionGeometryOf, type ConvolutionGeometry } from './geometry.ts';
+import { runInputGradient } from './inputGradient.ts';
+import { elementCountOf } from '../../../util/shape.ts';
 
 export interface Conv2dOptions {
   strides: [height: number, width: number];
   pad: 'same' | 'valid';
   /** float32 [output channels] */
   bias?: tf.Tensor;
-  activation?: Activation;
+  activation?: ConvolutionActivation;
 }
 
 /**
@@ -33,16 +33,21 @@ export function conv2d(x: tf.Tensor4D, filter: tf.Tensor4D, options: Conv2dOptio
 type Arguments = KernelArguments<tf.NamedAttrMap>;
 
 /** The op's attributes are validated by TensorFlow.js, or fixed by {@link conv2d}. */
-function geometryFor(x: readonly number[], filter: readonly number[], attrs: tf.NamedAttrMap): Geometry {
-  return geometryOf(x, filter, attrs)!;
+function geometryFor(x: readonly number[], filter: readonly number[], attrs: tf.NamedAttrMap): ConvolutionGeometry {
+  return convolutionGeometryOf(x, filter, attrs)!;
 }
 
 const convolutionOp: TrainingOp = {
   kernelName: 'Convolution',
   run: ({ inputs, attrs, backend }: Arguments) => {
     const [x, filter] = [inputs['x']!, inputs['filter']!];
-    const activation = attrs['activation'] as Activation;
-    return forward(backend, geometryFor(x.shape, filter.shape, attrs), { x, filter, bias: inputs['bias'], activation });
+    const activation = attrs['activation'] as ConvolutionActivation;
+    return runConvolution(backend, geometryFor(x.shape, filter.shape, attrs), {
+      x,
+      filter,
+      bias: inputs['bias'],
+      activation,
+    });
   },
   gradient: {
     inputsToSave: ['x', 'filter'],
@@ -88,7 +93,7 @@ const inputGradientOp: TrainingOp = {
   run: ({ inputs, attrs, backend }: Arguments) => {
     const [dy, filter, y] = [inputs['dy']!, inputs['filter']!, inputs['y']];
     const geometry = geometryFor(attrs['inputShape'] as number[], filter.shape, attrs);
-    return inputGradient(backend, geometry, { dy, filter, y });
+    return runInputGradient(backend, geometry, { dy, filter, y });
   },
 };
 
@@ -98,7 +103,7 @@ export const convolutionOps: readonly TrainingOp[] = [convolutionOp, filterSumsO
  * TensorFlow.js's kernels for small convolutions copy patches to a matrix, and then multiply with
  * atomic additions, whose results differ between runs.
  */
-export const conv2dReplacements: readonly Replacement[] = [
+export const conv2dReplacements: readonly KernelReplacement[] = [
   { kernelName: 'Conv2D', run: (args) => runForward(args, 'linear') },
   {
     kernelName: 'FusedConv2D',
@@ -116,7 +121,7 @@ export const conv2dReplacements: readonly Replacement[] = [
     run: ({ inputs, attrs, backend }) => {
       const [dy, filter] = [inputs['dy']!, inputs['filter']!];
       const geometry = servedGeometry(inputs, attrs['inputShape'] as number[], filter.shape, attrs);
-      return geometry && inputGradient(backend, geometry, { dy, filter, y: undefined });
+      return geometry && runInputGradient(backend, geometry, { dy, filter, y: undefined });
     },
   },
   {
@@ -127,7 +132,7 @@ export const conv2dReplacements: readonly Replacement[] = [
       const geometry = servedGeometry(inputs, x.shape, filterShape, attrs);
       if (!geometry) return null;
       const sums = filterGradientSums(backend, geometry, { x, dy, y: undefined, hasBias: false });
-      const gradient = sumColumns(backend, sums, { count: sizeOf(filterShape) });
+      const gradient = columnSumKernel(backend, sums, { count: elementCountOf(filterShape) });
       backend.disposeData(sums.dataId);
       return { ...gradient, shape: filterShape };
     },
@@ -140,14 +145,16 @@ function servedGeometry(
   x: readonly number[],
   filter: readonly number[],
   attrs: tf.NamedAttrMap,
-): Geometry | null {
+): ConvolutionGeometry | null {
   // An optional input may be undefined.
   const given = Object.values(inputs as Record<string, tf.TensorInfo | undefined>);
-  return given.every((input) => input === undefined || input.dtype === 'float32') ? geometryOf(x, filter, attrs) : null;
+  return given.every((input) => input === undefined || input.dtype === 'float32')
+    ? convolutionGeometryOf(x, filter, attrs)
+    : null;
 }
 
-function runForward({ inputs, attrs, backend }: Arguments, activation: Activation): tf.TensorInfo | null {
+function runForward({ inputs, attrs, backend }: Arguments, activation: ConvolutionActivation): tf.TensorInfo | null {
   const [x, filter] = [inputs['x']!, inputs['filter']!];
   const geometry = servedGeometry(inputs, x.shape, filter.shape, attrs);
-  return geometry && forward(backend, geometry, { x, filter, bias: inputs['bias'], activation });
+  return geometry && runConvolution(backend, geometry, { x, filter, bias: inputs['bias'], activation });
 }

@@ -6,17 +6,23 @@
  * TensorFlow.js computes each element in one thread.
  */
 import type * as tf from '@tensorflow/tfjs';
-import type { Backend } from '../../backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
+import type { WebGpuBackend } from '../../backend.ts';
+import {
+  FLAT_WORKGROUP,
+  runGpuProgram,
+  spreadWorkgroups,
+  type ComponentCount,
+  type GpuProgram,
+} from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 import {
   channelReader,
   patchCode,
   patchSizeOf,
-  positionsOf,
+  patchCountOf,
   tileColumnsOf,
-  uniformsOf,
-  type Geometry,
+  convolutionUniformsOf,
+  type ConvolutionGeometry,
 } from './geometry.ts';
 
 /** Positions in workgroup memory. */
@@ -28,7 +34,7 @@ const LEAST_POSITIONS = 128;
 /** Largest number of splits that the kernel columnSum adds in one dispatch. */
 const MOST_SPLITS = 128;
 
-export interface FilterGradient {
+export interface FilterGradientOperands {
   x: tf.TensorInfo;
   dy: tf.TensorInfo;
   /** The results of ReLU, if this is the activation: dy counts only where they are positive. */
@@ -41,8 +47,8 @@ export interface FilterGradient {
 function codeOf(
   rows: number,
   columns: number,
-  x: Components,
-  dy: Components,
+  x: ComponentCount,
+  dy: ComponentCount,
   isMasked: boolean,
   hasBias: boolean,
 ): string {
@@ -105,14 +111,14 @@ fn main() {
  * sum over splits. With `hasBias`, the last columns are those of the bias.
  */
 export function filterGradientSums(
-  backend: Backend,
-  geometry: Geometry,
-  { x, dy, y, hasBias }: FilterGradient,
+  backend: WebGpuBackend,
+  geometry: ConvolutionGeometry,
+  { x, dy, y, hasBias }: FilterGradientOperands,
 ): tf.TensorInfo {
   const { inShape, outShape } = geometry;
   const [, , , channels] = outShape;
   const patchSize = patchSizeOf(geometry);
-  const positions = positionsOf(geometry);
+  const positions = patchCountOf(geometry);
   const [rows, columns] = [patchSize <= 32 ? 32 : 64, tileColumnsOf(channels)];
   const tiles = Math.ceil(patchSize / rows) * Math.ceil(channels / columns);
   const wanted = Math.min(Math.ceil(WORKGROUPS / tiles), Math.ceil(positions / LEAST_POSITIONS), MOST_SPLITS);
@@ -120,13 +126,13 @@ export function filterGradientSums(
   const splits = Math.ceil(positions / positionsPerSplit);
   const sums = (patchSize + (hasBias ? 1 : 0)) * channels;
   const [xComponents, components] = [loadWidthOf(inShape[3]), loadWidthOf(channels)];
-  const program: Program = {
+  const program: GpuProgram = {
     key: `conv2dFilterGradient${rows}_${columns}_${xComponents}_${components}_${y !== undefined}_${hasBias}`,
     inputs: { x: xComponents, dy: components, ...(y && { y: components }) },
-    uniforms: uniformsOf(geometry, { positions, patchSize, positionsPerSplit, splits, sums }),
+    uniforms: convolutionUniformsOf(geometry, { positions, patchSize, positionsPerSplit, splits, sums }),
     workgroupSize: [(rows * columns) / 16, 1, 1],
-    dispatch: spread(backend, splits * tiles),
+    dispatch: spreadWorkgroups(backend, splits * tiles),
     code: codeOf(rows, columns, xComponents, components, y !== undefined, hasBias),
   };
-  return runProgram(backend, program, y ? [x, dy, y] : [x, dy], [splits, sums]);
+  return runGpuProgram(backend, program, y ? [x, dy, y] : [x, dy], [splits, sums]);
 }

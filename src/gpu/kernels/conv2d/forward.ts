@@ -4,20 +4,26 @@
  * "cuDNN: Efficient Primitives for Deep Learning", 2014).
  */
 import type * as tf from '@tensorflow/tfjs';
-import type { Backend } from '../../backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
+import type { WebGpuBackend } from '../../backend.ts';
+import {
+  FLAT_WORKGROUP,
+  runGpuProgram,
+  spreadWorkgroups,
+  type ComponentCount,
+  type GpuProgram,
+} from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 import {
   channelReader,
   patchCode,
   patchSizeOf,
-  positionsOf,
+  patchCountOf,
   tileColumnsOf,
-  uniformsOf,
-  type Geometry,
+  convolutionUniformsOf,
+  type ConvolutionGeometry,
 } from './geometry.ts';
 
-export type Activation = 'linear' | 'relu';
+export type ConvolutionActivation = 'linear' | 'relu';
 
 /** Positions of a tile. A thread computes 4 positions of 4 channels. */
 const TILE_ROWS = 64;
@@ -25,12 +31,12 @@ const THREAD_ROWS = TILE_ROWS / 4;
 /** Elements of patches in workgroup memory. */
 const TILE_INNER = 16;
 
-export interface Forward {
+export interface ConvolutionOperands {
   x: tf.TensorInfo;
   filter: tf.TensorInfo;
   /** [output channels] */
   bias: tf.TensorInfo | undefined;
-  activation: Activation;
+  activation: ConvolutionActivation;
 }
 
 /**
@@ -38,7 +44,13 @@ export interface Forward {
  * `x` and stores it as a vec4, and that threads of a warp read consecutive vec4. For the second
  * reason, a thread's positions are THREAD_ROWS apart.
  */
-function codeOf(columns: number, x: Components, weights: Components, hasBias: boolean, activation: Activation): string {
+function codeOf(
+  columns: number,
+  x: ComponentCount,
+  weights: ComponentCount,
+  hasBias: boolean,
+  activation: ConvolutionActivation,
+): string {
   const vectors = columns / 4;
   const threads = THREAD_ROWS * vectors;
   const perThread = [0, 1, 2, 3];
@@ -104,21 +116,25 @@ fn main() {
 }
 
 /** Returns the activations, [batch, height, width, output channels]. */
-export function forward(backend: Backend, geometry: Geometry, { x, filter, bias, activation }: Forward): tf.TensorInfo {
+export function runConvolution(
+  backend: WebGpuBackend,
+  geometry: ConvolutionGeometry,
+  { x, filter, bias, activation }: ConvolutionOperands,
+): tf.TensorInfo {
   const { inShape, outShape } = geometry;
   const [, , , channels] = outShape;
   const columns = tileColumnsOf(channels);
   const xComponents = loadWidthOf(inShape[3]);
   const components = loadWidthOf(channels);
-  const positions = positionsOf(geometry);
-  const program: Program = {
+  const positions = patchCountOf(geometry);
+  const program: GpuProgram = {
     key: `conv2d${columns}_${xComponents}_${components}_${bias !== undefined}_${activation}`,
     inputs: { x: xComponents, weights: components, ...(bias && { bias: components }) },
     outputComponents: components,
-    uniforms: uniformsOf(geometry, { positions, patchSize: patchSizeOf(geometry) }),
+    uniforms: convolutionUniformsOf(geometry, { positions, patchSize: patchSizeOf(geometry) }),
     workgroupSize: [(THREAD_ROWS * columns) / 4, 1, 1],
-    dispatch: spread(backend, Math.ceil(positions / TILE_ROWS) * Math.ceil(channels / columns)),
+    dispatch: spreadWorkgroups(backend, Math.ceil(positions / TILE_ROWS) * Math.ceil(channels / columns)),
     code: codeOf(columns, xComponents, components, bias !== undefined, activation),
   };
-  return runProgram(backend, program, bias ? [x, filter, bias] : [x, filter], outShape);
+  return runGpuProgram(backend, program, bias ? [x, filter, bias] : [x, filter], outShape);
 }

@@ -1,7 +1,7 @@
 /** Shapes of a two-dimensional convolution, and the WGSL code that reads its patches. */
 import * as tf from '@tensorflow/tfjs';
-import { sizeOf } from '../../../util/shape.ts';
-import type { Components, Program } from '../../program.ts';
+import { elementCountOf } from '../../../util/shape.ts';
+import type { ComponentCount, GpuProgram } from '../../program.ts';
 
 /** Attributes of the convolution ops of TensorFlow.js. Not every op has all of them. */
 export interface ConvolutionAttributes extends tf.NamedAttrMap {
@@ -10,7 +10,7 @@ export interface ConvolutionAttributes extends tf.NamedAttrMap {
 }
 
 /** A tensor of images has the layout NHWC, [batch, height, width, channels]. */
-export interface Geometry {
+export interface ConvolutionGeometry {
   readonly batch: number;
   readonly inShape: readonly [number, number, number, number];
   /** [height, width, input channels, output channels] */
@@ -24,11 +24,11 @@ export interface Geometry {
 /**
  * Returns `null` for layouts other than NHWC, dilated convolutions and results without elements.
  */
-export function geometryOf(
+export function convolutionGeometryOf(
   inShape: readonly number[],
   filterShape: readonly number[],
   attrs: tf.NamedAttrMap,
-): Geometry | null {
+): ConvolutionGeometry | null {
   const { strides, pad } = attrs as ConvolutionAttributes;
   const dilations = (attrs['dilations'] ?? 1) as number | [number, number];
   if ((attrs['dataFormat'] ?? 'NHWC') !== 'NHWC' || [dilations].flat().some((dilation) => dilation !== 1)) return null;
@@ -40,7 +40,7 @@ export function geometryOf(
     pad,
     attrs['dimRoundingMode'] as 'floor' | 'round' | 'ceil' | undefined,
   );
-  if (sizeOf(info.outShape) === 0 || sizeOf(info.inShape) === 0) return null;
+  if (elementCountOf(info.outShape) === 0 || elementCountOf(info.inShape) === 0) return null;
   return {
     batch: info.batchSize,
     inShape: info.inShape,
@@ -52,7 +52,10 @@ export function geometryOf(
 }
 
 /** Uniforms of all kernels of this folder. */
-export function uniformsOf(geometry: Geometry, more: Record<string, number> = {}): NonNullable<Program['uniforms']> {
+export function convolutionUniformsOf(
+  geometry: ConvolutionGeometry,
+  more: Record<string, number> = {},
+): NonNullable<GpuProgram['uniforms']> {
   const { batch, inShape, filterShape, outShape, strides, padding } = geometry;
   const values = {
     images: batch,
@@ -74,12 +77,12 @@ export function uniformsOf(geometry: Geometry, more: Record<string, number> = {}
 }
 
 /** Number of patches, which is the number of output positions in all images. */
-export function positionsOf({ outShape: [batch, height, width] }: Geometry): number {
+export function patchCountOf({ outShape: [batch, height, width] }: ConvolutionGeometry): number {
   return batch * height * width;
 }
 
 /** Number of elements of a patch. */
-export function patchSizeOf({ filterShape: [height, width, channels] }: Geometry): number {
+export function patchSizeOf({ filterShape: [height, width, channels] }: ConvolutionGeometry): number {
   return height * width * channels;
 }
 
@@ -100,7 +103,7 @@ export function tileColumnsOf(columns: number): number {
  *
  * @param components number of components of an element of `x`
  */
-export function patchCode(components: Components): string {
+export function patchCode(components: ComponentCount): string {
   return `
 /** Row of images in x; row and offset of the patch's first element in the image. */
 fn originOf(position: i32) -> vec3<i32> {
@@ -167,7 +170,12 @@ fn readPatch(origin: vec3<i32>, index: PatchIndex) -> vec4<f32> {
  * @param mask the result of ReLU, a matrix like `input`. Where it is not positive, the function
  *   returns 0, the derivative of ReLU.
  */
-export function channelReader(name: string, input: string, components: Components, mask: string | null = null): string {
+export function channelReader(
+  name: string,
+  input: string,
+  components: ComponentCount,
+  mask: string | null = null,
+): string {
   const zero = components === 4 ? 'vec4<f32>(0.0)' : '0.0';
   const element = (at: string): string =>
     mask === null ? `${input}[${at}]` : `select(${zero}, ${input}[${at}], ${mask}[${at}] > ${zero})`;

@@ -6,10 +6,16 @@
  * multiplies by zeros for the taps that a pixel does not meet.
  */
 import type * as tf from '@tensorflow/tfjs';
-import type { Backend } from '../../backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
+import type { WebGpuBackend } from '../../backend.ts';
+import {
+  FLAT_WORKGROUP,
+  runGpuProgram,
+  spreadWorkgroups,
+  type ComponentCount,
+  type GpuProgram,
+} from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
-import { channelReader, tileColumnsOf, uniformsOf, type Geometry } from './geometry.ts';
+import { channelReader, tileColumnsOf, convolutionUniformsOf, type ConvolutionGeometry } from './geometry.ts';
 
 /** Pixels of a tile. A thread computes 4 pixels of 4 channels. */
 const TILE_ROWS = 64;
@@ -17,7 +23,7 @@ const THREAD_ROWS = TILE_ROWS / 4;
 /** Vectors of 4 channels of dy in workgroup memory, for each pixel. */
 const TILE_INNER = 4;
 
-export interface InputGradient {
+export interface InputGradientOperands {
   dy: tf.TensorInfo;
   filter: tf.TensorInfo;
   /** The results of ReLU, if this is the activation: dy counts only where they are positive. */
@@ -29,7 +35,7 @@ export interface InputGradient {
  * neither dy nor the filter is transposed. Rows and columns of a thread lie apart, so that threads
  * of a warp read consecutive vec4.
  */
-function codeOf(columns: number, components: Components, isMasked: boolean): string {
+function codeOf(columns: number, components: ComponentCount, isMasked: boolean): string {
   const threadColumns = columns / 4;
   const threads = THREAD_ROWS * threadColumns;
   const perThread = [0, 1, 2, 3];
@@ -144,7 +150,11 @@ fn main() {
 }
 
 /** Returns the gradient of the input, [batch, height, width, input channels]. */
-export function inputGradient(backend: Backend, geometry: Geometry, { dy, filter, y }: InputGradient): tf.TensorInfo {
+export function runInputGradient(
+  backend: WebGpuBackend,
+  geometry: ConvolutionGeometry,
+  { dy, filter, y }: InputGradientOperands,
+): tf.TensorInfo {
   const { inShape, outShape, strides } = geometry;
   const [batch, height, width, channels] = inShape;
   const columns = tileColumnsOf(channels);
@@ -152,13 +162,13 @@ export function inputGradient(backend: Backend, geometry: Geometry, { dy, filter
   const pixels = batch * Math.ceil(height / strides[0]) * Math.ceil(width / strides[1]);
   const tiles = Math.ceil(pixels / TILE_ROWS) * Math.ceil(channels / columns);
   const components = loadWidthOf(outShape[3]);
-  const program: Program = {
+  const program: GpuProgram = {
     key: `conv2dInputGradient${columns}_${components}_${y !== undefined}`,
     inputs: { dy: components, weights: components, ...(y && { y: components }) },
-    uniforms: uniformsOf(geometry, { tiles }),
+    uniforms: convolutionUniformsOf(geometry, { tiles }),
     workgroupSize: [THREAD_ROWS * (columns / 4), 1, 1],
-    dispatch: spread(backend, tiles * strides[0] * strides[1]),
+    dispatch: spreadWorkgroups(backend, tiles * strides[0] * strides[1]),
     code: codeOf(columns, components, y !== undefined),
   };
-  return runProgram(backend, program, y ? [dy, filter, y] : [dy, filter], inShape);
+  return runGpuProgram(backend, program, y ? [dy, filter, y] : [dy, filter], inShape);
 }

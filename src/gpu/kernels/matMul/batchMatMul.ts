@@ -1,10 +1,10 @@
 /** The kernels of `tf.matMul` and of `tf.fused.matMul`. */
 import type { TensorInfo } from '@tensorflow/tfjs';
-import { sizeOf } from '../../../util/shape.ts';
+import { elementCountOf } from '../../../util/shape.ts';
 import { usesHalfPrecision } from '../halfPrecision.ts';
-import type { KernelArguments, Replacement } from '../registry.ts';
-import type { Epilogue } from './epilogue.ts';
-import { multiply } from './product.ts';
+import type { KernelArguments, KernelReplacement } from '../registry.ts';
+import type { MatMulEpilogue } from './epilogue.ts';
+import { runMatMul } from './product.ts';
 
 type Shape = readonly number[];
 
@@ -13,8 +13,8 @@ type Shape = readonly number[];
  * leading dimensions of the larger one, otherwise null.
  */
 function batchShape(a: Shape, b: Shape): Shape | null {
-  const [long, short] = sizeOf(a) >= sizeOf(b) ? [a, b] : [b, a];
-  const repeated = short.slice(short.findIndex((side) => side !== 1)).filter(() => sizeOf(short) > 1);
+  const [long, short] = elementCountOf(a) >= elementCountOf(b) ? [a, b] : [b, a];
+  const repeated = short.slice(short.findIndex((side) => side !== 1)).filter(() => elementCountOf(short) > 1);
   const rank = Math.max(a.length, b.length);
   const result = [...Array<number>(rank - long.length).fill(1), ...long];
   const isSuffix = repeated.every((side, i) => side === result[rank - repeated.length + i]);
@@ -30,28 +30,29 @@ function run({ inputs, attrs, backend }: KernelArguments<Record<string, unknown>
   const [rows, inner] = transposeA ? [aColumns, aRows] : [aRows, aColumns];
   const columns = b.shape.at(transposeB ? -2 : -1)!;
   const batch = batchShape(aBatch, bBatch);
-  const epilogue: Epilogue = {};
+  const epilogue: MatMulEpilogue = {};
   if (activation === 'relu') epilogue.apply = 'relu';
   else if (activation && activation !== 'linear') return null;
   if (bias) {
-    if (bias.dtype !== 'float32' || bias.shape.at(-1) !== columns || sizeOf(bias.shape) !== columns) return null;
+    if (bias.dtype !== 'float32' || bias.shape.at(-1) !== columns || elementCountOf(bias.shape) !== columns)
+      return null;
     epilogue.bias = bias;
   }
-  if (batch === null || rows * inner * columns * sizeOf(batch) === 0) return null;
+  if (batch === null || rows * inner * columns * elementCountOf(batch) === 0) return null;
   const product = {
-    a: { tensor: a, isTransposed: transposeA === true, batches: sizeOf(aBatch) },
-    b: { tensor: b, isTransposed: transposeB === true, batches: sizeOf(bBatch) },
-    batches: sizeOf(batch),
+    a: { tensor: a, isTransposed: transposeA === true, batches: elementCountOf(aBatch) },
+    b: { tensor: b, isTransposed: transposeB === true, batches: elementCountOf(bBatch) },
+    batches: elementCountOf(batch),
     rows,
     columns,
     inner,
     epilogue,
     isHalf: usesHalfPrecision(),
   };
-  return multiply(backend, product, [...batch, rows, columns]);
+  return runMatMul(backend, product, [...batch, rows, columns]);
 }
 
-export const matMulReplacements: readonly Replacement[] = ['BatchMatMul', '_FusedMatMul'].map((kernelName) => ({
+export const matMulReplacements: readonly KernelReplacement[] = ['BatchMatMul', '_FusedMatMul'].map((kernelName) => ({
   kernelName,
   run,
 }));

@@ -1,13 +1,13 @@
 /** Operations on the elements of a matrix product before they are stored. */
 import type { TensorInfo } from '@tensorflow/tfjs';
-import type { Components, Program } from '../../program.ts';
+import type { ComponentCount, GpuProgram } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 
 /**
  * A matrix by which another matrix is multiplied, element by element. Both have the same number of
  * columns.
  */
-export interface Factor {
+export interface ElementwiseFactor {
   tensor: TensorInfo;
   /** Number of consecutive rows of the other matrix that share a row of this matrix. */
   sharedBy: number;
@@ -19,40 +19,46 @@ export interface Factor {
 }
 
 /** `gelu`: the approximation by tanh, as in GPT-2; `geluErf`: without this approximation. */
-export type Activation = 'relu' | 'gelu' | 'geluErf';
+export type MatMulActivation = 'relu' | 'gelu' | 'geluErf';
 
 /** Functions of an element. */
-export type ElementFunction = Activation | `${Activation}Derivative`;
+export type ElementFunction = MatMulActivation | `${MatMulActivation}Derivative`;
 
 /** `apply(product + bias) * factors + residual`. */
-export interface Epilogue {
+export interface MatMulEpilogue {
   /** One element for each column. */
   bias?: TensorInfo | undefined;
   apply?: ElementFunction | undefined;
-  factors?: readonly Omit<Factor, 'isGate'>[];
+  factors?: readonly Omit<ElementwiseFactor, 'isGate'>[];
   /** Is added last; has as many elements as the result. */
   residual?: TensorInfo | undefined;
 }
 
 /** WGSL for an epilogue, with the inputs and uniforms that it needs. */
-export interface EpilogueCode {
+export interface MatMulEpilogueCode {
   key: string;
-  inputs: Record<string, Components>;
+  inputs: Record<string, ComponentCount>;
   tensors: TensorInfo[];
-  uniforms: NonNullable<Program['uniforms']>;
+  uniforms: NonNullable<GpuProgram['uniforms']>;
   /** Defines `finish(value, row, column)` for 4 elements of a row. */
   code: string;
 }
 
 /** WGSL expression for 4 elements of `name` from index `at` on. */
-export function four(name: string, at: string, components: Components): string {
+export function fourElementsCode(name: string, at: string, components: ComponentCount): string {
   if (components === 4) return `${name}[(${at}) / 4]`;
   return `vec4<f32>(${[0, 1, 2, 3].map((i) => `${name}[${at} + ${i}]`).join(', ')})`;
 }
 
 /** WGSL expression for the elements `value` multiplied by those of the factor `name`. */
-export function multiplied(value: string, name: string, at: string, isGate: boolean, components: Components): string {
-  const factor = four(name, at, components);
+export function multipliedElementsCode(
+  value: string,
+  name: string,
+  at: string,
+  isGate: boolean,
+  components: ComponentCount,
+): string {
+  const factor = fourElementsCode(name, at, components);
   return isGate ? `select(vec4<f32>(), ${value}, ${factor} > vec4<f32>())` : `${value} * ${factor}`;
 }
 
@@ -99,9 +105,12 @@ fn apply(x: vec4<f32>) -> vec4<f32> {
 };
 
 /** @param columns number of columns of the result. The code reads it from the uniform `columns`. */
-export function epilogueCode({ bias, apply, factors = [], residual }: Epilogue, columns: number): EpilogueCode {
+export function matMulEpilogueCode(
+  { bias, apply, factors = [], residual }: MatMulEpilogue,
+  columns: number,
+): MatMulEpilogueCode {
   const components = loadWidthOf(columns);
-  const inputs: EpilogueCode['inputs'] = {};
+  const inputs: MatMulEpilogueCode['inputs'] = {};
   const tensors: TensorInfo[] = [];
   const uniforms: Record<string, { type: 'i32'; value: number }> = {};
   const lines: string[] = [];
@@ -110,15 +119,16 @@ export function epilogueCode({ bias, apply, factors = [], residual }: Epilogue, 
     tensors.push(tensor);
     lines.push(line);
   };
-  if (bias) add('bias', bias, `v += ${four('bias', 'column', components)};`);
+  if (bias) add('bias', bias, `v += ${fourElementsCode('bias', 'column', components)};`);
   if (apply) lines.push('v = apply(v);');
   for (const [i, { tensor, sharedBy }] of factors.entries()) {
     const name = `factor${i}`;
     uniforms[`${name}SharedBy`] = { type: 'i32', value: sharedBy };
     const at = `row / uniforms.${name}SharedBy * uniforms.columns + column`;
-    add(name, tensor, `v *= ${four(name, at, components)};`);
+    add(name, tensor, `v *= ${fourElementsCode(name, at, components)};`);
   }
-  if (residual) add('residual', residual, `v += ${four('residual', 'row * uniforms.columns + column', components)};`);
+  if (residual)
+    add('residual', residual, `v += ${fourElementsCode('residual', 'row * uniforms.columns + column', components)};`);
   return {
     key: [components, bias ? 'bias' : '', apply ?? '', factors.length, residual ? 'residual' : ''].join('-'),
     inputs,

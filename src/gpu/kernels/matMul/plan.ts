@@ -7,7 +7,7 @@
  * The part of the result that a workgroup computes. Each thread computes `threadRows` x 4 elements.
  * In each iteration, the workgroup loads `outer` x `inner` elements of both matrices.
  */
-export interface Tile {
+export interface MatMulTile {
   /** Number of rows of the tile, and also of its columns. */
   outer: number;
   inner: number;
@@ -21,8 +21,8 @@ export interface Tile {
  * 32 x 32 x 16. They run on GPUs of NVIDIA, AMD, Intel and Apple. The larger tile loads half as
  * much from memory per multiplication; the smaller tile gives four times as many workgroups.
  */
-export const LARGE: Tile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
-export const SMALL: Tile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
+export const LARGE_TILE: MatMulTile = { outer: 64, inner: 16, threadRows: 8, threads: 128 };
+export const SMALL_TILE: MatMulTile = { outer: 32, inner: 16, threadRows: 4, threads: 64 };
 
 /** Number of workgroups that keep most GPUs busy. */
 const BUSY = 64;
@@ -33,15 +33,15 @@ const BUSY = 64;
 const SHORTEST_PART = 512;
 const MOST_PARTS = 16;
 
-export interface Lengths {
+export interface MatMulLengths {
   batches: number;
   rows: number;
   columns: number;
   inner: number;
 }
 
-export interface Plan {
-  tile: Tile;
+export interface MatMulPlan {
+  tile: MatMulTile;
   /**
    * Number of parts of the inner length that are computed by different workgroups (split-K). A
    * second dispatch sums them in a fixed order. The gradient of a layer's weights has a long inner
@@ -52,10 +52,10 @@ export interface Plan {
   partLength: number;
 }
 
-export function planOf({ batches, rows, columns, inner }: Lengths): Plan {
-  const workgroups = ({ outer }: Tile): number => batches * Math.ceil(rows / outer) * Math.ceil(columns / outer);
-  const fitsLarge = rows > SMALL.outer && columns > SMALL.outer && workgroups(LARGE) >= BUSY;
-  const tile = fitsLarge ? LARGE : SMALL;
+export function matMulPlanOf({ batches, rows, columns, inner }: MatMulLengths): MatMulPlan {
+  const workgroups = ({ outer }: MatMulTile): number => batches * Math.ceil(rows / outer) * Math.ceil(columns / outer);
+  const fitsLarge = rows > SMALL_TILE.outer && columns > SMALL_TILE.outer && workgroups(LARGE_TILE) >= BUSY;
+  const tile = fitsLarge ? LARGE_TILE : SMALL_TILE;
   const wanted = Math.min(MOST_PARTS, Math.floor(inner / SHORTEST_PART), Math.floor(BUSY / workgroups(tile)));
   const partLength = tile.inner * Math.ceil(inner / Math.max(1, wanted) / tile.inner);
   return { tile, parts: Math.ceil(inner / partLength), partLength };

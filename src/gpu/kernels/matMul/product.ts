@@ -8,28 +8,40 @@
  * vec4. A matrix that is stored the other way is transposed in blocks of 4 x 4 while it is loaded.
  */
 import type { TensorInfo } from '@tensorflow/tfjs';
-import type { Backend } from '../../backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread, type Components, type Program } from '../../program.ts';
+import type { WebGpuBackend } from '../../backend.ts';
+import {
+  FLAT_WORKGROUP,
+  runGpuProgram,
+  spreadWorkgroups,
+  type ComponentCount,
+  type GpuProgram,
+} from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
-import { epilogueCode, four, multiplied, type Epilogue, type Factor } from './epilogue.ts';
-import { planOf, type Lengths, type Plan, type Tile } from './plan.ts';
+import {
+  matMulEpilogueCode,
+  fourElementsCode,
+  multipliedElementsCode,
+  type MatMulEpilogue,
+  type ElementwiseFactor,
+} from './epilogue.ts';
+import { matMulPlanOf, type MatMulLengths, type MatMulPlan, type MatMulTile } from './plan.ts';
 import { sumParts } from './sumParts.ts';
 
 /** A matrix, or several as [batches, ...], in row-major order. */
-export interface Operand {
+export interface MatMulOperand {
   tensor: TensorInfo;
   /** Whether it is stored transposed: A as [inner, rows], B as [columns, inner]. */
   isTransposed: boolean;
   /** Number of matrices; batch i uses matrix i modulo this number. */
   batches: number;
   /** Multiplies the matrix in the layout in which it is stored. */
-  factor?: Factor | undefined;
+  factor?: ElementwiseFactor | undefined;
 }
 
-export interface Product extends Lengths {
-  a: Operand;
-  b: Operand;
-  epilogue: Epilogue;
+export interface MatMulProduct extends MatMulLengths {
+  a: MatMulOperand;
+  b: MatMulOperand;
+  epilogue: MatMulEpilogue;
   /**
    * Whether both matrices are rounded to float16. An element above 65 504 becomes infinite, so that
    * loss scaling notices it. Products and sums stay in float32, as in tensor cores: the product of
@@ -44,8 +56,8 @@ export interface Product extends Lengths {
  *
  * @returns a new tensor of `shape`, which has `batches * rows * columns` elements.
  */
-export function multiply(backend: Backend, product: Product, shape: readonly number[]): TensorInfo {
-  const plan = planOf(product);
+export function runMatMul(backend: WebGpuBackend, product: MatMulProduct, shape: readonly number[]): TensorInfo {
+  const plan = matMulPlanOf(product);
   if (plan.parts === 1) return runTiles(backend, product, plan, shape);
   const { batches, rows, columns } = product;
   const parts = runTiles(backend, { ...product, epilogue: {} }, plan, [plan.parts, batches, rows, columns]);
@@ -54,23 +66,28 @@ export function multiply(backend: Backend, product: Product, shape: readonly num
   return result;
 }
 
-function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonly number[]): TensorInfo {
+function runTiles(
+  backend: WebGpuBackend,
+  product: MatMulProduct,
+  plan: MatMulPlan,
+  shape: readonly number[],
+): TensorInfo {
   const { a, b, batches, rows, columns, inner, isHalf } = product;
   const { tile, parts, partLength } = plan;
-  const epilogue = epilogueCode(product.epilogue, columns);
+  const epilogue = matMulEpilogueCode(product.epilogue, columns);
   const left = loader('a', a, a.isTransposed ? [inner, rows] : [rows, inner]);
   const right = loader('b', b, b.isTransposed ? [columns, inner] : [inner, columns]);
   const tilesDown = Math.ceil(rows / tile.outer);
   const tilesAcross = Math.ceil(columns / tile.outer);
   const workgroups = parts * batches * tilesDown * tilesAcross;
   const ints = { rows, columns, inner, batches, tilesDown, tilesAcross, workgroups, partLength };
-  const program: Program = {
+  const program: GpuProgram = {
     key: ['product', isHalf ? 'f16' : 'f32', tile.outer, left.key, right.key, epilogue.key].join('_'),
     inputs: { ...left.inputs, ...right.inputs, ...epilogue.inputs },
     outputComponents: loadWidthOf(columns),
     uniforms: { ...int32(ints), ...left.uniforms, ...right.uniforms, ...epilogue.uniforms },
     workgroupSize: [tile.threads, 1, 1],
-    dispatch: spread(backend, workgroups),
+    dispatch: spreadWorkgroups(backend, workgroups),
     code: [
       FLAT_WORKGROUP,
       left.code,
@@ -79,18 +96,18 @@ function runTiles(backend: Backend, product: Product, plan: Plan, shape: readonl
       mainCode(tile, a.isTransposed, b.isTransposed, isHalf),
     ].join('\n'),
   };
-  return runProgram(backend, program, [...left.tensors, ...right.tensors, ...epilogue.tensors], shape);
+  return runGpuProgram(backend, program, [...left.tensors, ...right.tensors, ...epilogue.tensors], shape);
 }
 
-function int32(values: Record<string, number>): NonNullable<Program['uniforms']> {
+function int32(values: Record<string, number>): NonNullable<GpuProgram['uniforms']> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { type: 'i32', value }]));
 }
 
 interface Loader {
   key: string;
-  inputs: Record<string, Components>;
+  inputs: Record<string, ComponentCount>;
   tensors: TensorInfo[];
-  uniforms: NonNullable<Program['uniforms']>;
+  uniforms: NonNullable<GpuProgram['uniforms']>;
   /**
    * Defines `load_x(first, row, column)` for 4 elements of a stored row; 0 outside the matrix.
    * `first` is the number of rows that precede this matrix in the tensor.
@@ -100,16 +117,16 @@ interface Loader {
 
 function loader(
   name: 'a' | 'b',
-  { tensor, isTransposed, factor, batches }: Operand,
+  { tensor, isTransposed, factor, batches }: MatMulOperand,
   [height, width]: [number, number],
 ): Loader {
   const components = loadWidthOf(width);
   const size = { [`${name}Height`]: height, [`${name}Width`]: width, [`${name}Batches`]: batches };
   const uniforms = int32(factor ? { ...size, [`${name}SharedBy`]: factor.sharedBy } : size);
-  let values = four(name, 'at', components);
+  let values = fourElementsCode(name, 'at', components);
   if (factor) {
     const at = `row / uniforms.${name}SharedBy * uniforms.${name}Width + column`;
-    values = multiplied(values, `${name}Factor`, at, factor.isGate === true, components);
+    values = multipliedElementsCode(values, `${name}Factor`, at, factor.isGate === true, components);
   }
   const gate = factor?.isGate ? 'gate' : 'factor';
   return {
@@ -133,7 +150,7 @@ fn load_${name}(first: i32, row: i32, column: i32) -> vec4<f32> {
  * WGSL that stores a block of 4 x 4 elements in the tile of `name`, inner dimension first. It has
  * loops instead of repeated code: drivers compile loops in less time, and then unroll them.
  */
-function storeBlock(name: 'a' | 'b', tile: Tile, isInnerFirst: boolean, thread: string): string {
+function storeBlock(name: 'a' | 'b', tile: MatMulTile, isInnerFirst: boolean, thread: string): string {
   const across = tile.outer / 4;
   return `
     let block = ${thread};
@@ -175,7 +192,7 @@ fn toFour(v: vec4<f32>) -> Four {
 fn fromFour(v: Four) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 `;
 
-function mainCode(tile: Tile, isTransposedA: boolean, isTransposedB: boolean, isHalf: boolean): string {
+function mainCode(tile: MatMulTile, isTransposedA: boolean, isTransposedB: boolean, isHalf: boolean): string {
   const across = tile.outer / 4;
   const blocks = across * (tile.inner / 4);
   // The rows of a thread are groups of 4 that lie this many groups apart, so that the vec4s that

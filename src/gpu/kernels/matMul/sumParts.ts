@@ -3,11 +3,11 @@
  * order.
  */
 import type { TensorInfo } from '@tensorflow/tfjs';
-import { sizeOf } from '../../../util/shape.ts';
-import type { Backend } from '../../backend.ts';
-import { FLAT_WORKGROUP, runProgram, spread } from '../../program.ts';
+import { elementCountOf } from '../../../util/shape.ts';
+import type { WebGpuBackend } from '../../backend.ts';
+import { FLAT_WORKGROUP, runGpuProgram, spreadWorkgroups } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
-import { epilogueCode, four, type Epilogue } from './epilogue.ts';
+import { matMulEpilogueCode, fourElementsCode, type MatMulEpilogue } from './epilogue.ts';
 
 const THREADS = 64;
 
@@ -17,15 +17,15 @@ const THREADS = 64;
  * @returns a new tensor of `shape`
  */
 export function sumParts(
-  backend: Backend,
+  backend: WebGpuBackend,
   parts: TensorInfo,
   columns: number,
-  epilogue: Epilogue,
+  epilogue: MatMulEpilogue,
   shape: readonly number[],
 ): TensorInfo {
   const components = loadWidthOf(columns);
-  const { key, inputs, tensors, uniforms, code } = epilogueCode(epilogue, columns);
-  const size = sizeOf(shape);
+  const { key, inputs, tensors, uniforms, code } = matMulEpilogueCode(epilogue, columns);
+  const size = elementCountOf(shape);
   const across = Math.ceil(columns / 4);
   const program = {
     key: `sumParts_${key}`,
@@ -40,7 +40,7 @@ export function sumParts(
       ...uniforms,
     },
     workgroupSize: [THREADS, 1, 1],
-    dispatch: spread(backend, Math.ceil(((size / columns) * across) / THREADS)),
+    dispatch: spreadWorkgroups(backend, Math.ceil(((size / columns) * across) / THREADS)),
     code: `
 ${FLAT_WORKGROUP}
 ${code}
@@ -52,11 +52,11 @@ fn main() {
   var sum = vec4<f32>();
   for (var part = 0; part < uniforms.count; part++) {
     let at = part * uniforms.size + row * uniforms.columns + column;
-    sum += ${four('parts', 'at', components)};
+    sum += ${fourElementsCode('parts', 'at', components)};
   }
   store(sum, row, column);
 }
 `,
   } as const;
-  return runProgram(backend, program, [parts, ...tensors], shape);
+  return runGpuProgram(backend, program, [parts, ...tensors], shape);
 }

@@ -1,26 +1,33 @@
 import { signal } from '@preact/signals';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { frameAt, timelineOf } from '../../../../src/app/ring/frameAt.ts';
+import { ringFrameAt, traceTimelineOf } from '../../../../src/app/ring/frameAt.ts';
 import type { PlayerOptions } from '../../../../src/app/ring/player/playback.ts';
-import { createPlayer, type Player, type Stage } from '../../../../src/app/ring/player/player.ts';
+import { createRingPlayer, type RingPlayer, type PlayedRound } from '../../../../src/app/ring/player/player.ts';
 import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
-import { nextStop, planPacing, positionOf, snap, stepsAt, timeAt } from '../../../../src/app/ring/player/pacing.ts';
+import {
+  nextStop,
+  planPlaybackPacing,
+  playbackPositionAfter,
+  snappedPosition,
+  stepsDoneAtPosition,
+  traceTimeAt,
+} from '../../../../src/app/ring/player/pacing.ts';
 import { allReduceSteps } from '../../../../src/collectives/plans/planSteps.ts';
-import { ALL_REDUCE_NAMES, whyAlgorithmDoesNotFit, type AllReduceName } from '../../../../src/spec/algorithms.ts';
+import { ALL_REDUCE_NAMES, whyAlgorithmCannotRun, type AllReduceName } from '../../../../src/spec/algorithms.ts';
 
 /**
  * A trace of two ranks and two ring steps. Chunks are on their way from 0.6 to 3.6 ms and from 4.6
  * to 7.6 ms.
  */
-const LINE = planPacing(timelineOf(simulatedTrace(2, 'ring'), allReduceSteps('ring', 2)));
+const LINE = planPlaybackPacing(traceTimelineOf(simulatedTrace(2, 'ring'), allReduceSteps('ring', 2)));
 const no = signal(false);
 
 function options(autoplay: boolean): PlayerOptions {
   return { autoplay, reducedMotion: no, thrifty: no };
 }
 
-function stageOf(n: number, step = 0, algorithm: AllReduceName = 'ring'): Stage {
+function stageOf(n: number, step = 0, algorithm: AllReduceName = 'ring'): PlayedRound {
   return { n, trace: { ...simulatedTrace(n, algorithm), step } };
 }
 
@@ -56,18 +63,18 @@ describe('stepping through a round', () => {
     let place = 0;
     for (let i = 0; i < 4; i++) {
       place = nextStop(LINE, place, 1);
-      times.push(Number(timeAt(LINE, place).toFixed(3)));
+      times.push(Number(traceTimeAt(LINE, place).toFixed(3)));
     }
     expect(times).toEqual([0, 2.1, 6.1, 7.6, 7.6]);
-    expect(timeAt(LINE, nextStop(LINE, 0.6, -1))).toBeCloseTo(2.1);
+    expect(traceTimeAt(LINE, nextStop(LINE, 0.6, -1))).toBeCloseTo(2.1);
     expect(nextStop(LINE, 0, -1)).toBe(0);
   });
 
   test('shows only a few still pictures if the user wants less motion', () => {
-    expect(snap(LINE, 0)).toBe(0);
-    expect(snap(LINE, 0.1)).toBe(snap(LINE, 0.4));
-    expect(timeAt(LINE, snap(LINE, 0.6))).toBeCloseTo(6.1);
-    expect(snap(LINE, 1)).toBe(1);
+    expect(snappedPosition(LINE, 0)).toBe(0);
+    expect(snappedPosition(LINE, 0.1)).toBe(snappedPosition(LINE, 0.4));
+    expect(traceTimeAt(LINE, snappedPosition(LINE, 0.6))).toBeCloseTo(6.1);
+    expect(snappedPosition(LINE, 1)).toBe(1);
   });
 });
 
@@ -79,18 +86,18 @@ describe('pacing', () => {
   });
 
   test('stretches a ring step that would be too short to be seen, and marks the round as stretched', () => {
-    const quick = planPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
+    const quick = planPlaybackPacing({ leaves: [0, 0.1], arrives: [0.1, 50], duration: 50 });
     expect(quick.stretched).toBe(true);
     expect(quick.ends[0]! * quick.duration).toBeCloseTo(1000);
-    expect(timeAt(quick, quick.ends[0]! / 2)).toBeCloseTo(0.05);
-    expect(timeAt(quick, 1)).toBe(50);
+    expect(traceTimeAt(quick, quick.ends[0]! / 2)).toBeCloseTo(0.05);
+    expect(traceTimeAt(quick, 1)).toBe(50);
   });
 });
 
 describe('the player', () => {
   test('starts to play when the first trace arrives, and shows a later trace after the end of the round', () => {
-    const newest = signal<Stage | null>(null);
-    const player = createPlayer(newest, options(true));
+    const newest = signal<PlayedRound | null>(null);
+    const player = createRingPlayer(newest, options(true));
     expect(player.playing.value).toBe(false);
     newest.value = stageOf(2, 1);
     expect(player.playing.value).toBe(true);
@@ -104,7 +111,7 @@ describe('the player', () => {
   });
 
   test('stops at the position that the user chooses', () => {
-    const player = createPlayer(signal<Stage | null>(stageOf(3)), options(true));
+    const player = createRingPlayer(signal<PlayedRound | null>(stageOf(3)), options(true));
     player.seek(0.5);
     advance(1000);
     expect(player.position.value).toBe(0.5);
@@ -113,8 +120,8 @@ describe('the player', () => {
   });
 
   test('immediately shows the ranks of a new world size, and stops when there is no longer a trace', () => {
-    const newest = signal<Stage | null>(stageOf(3));
-    const player = createPlayer(newest, options(true));
+    const newest = signal<PlayedRound | null>(stageOf(3));
+    const player = createRingPlayer(newest, options(true));
     newest.value = stageOf(4);
     expect(player.frame.value!.cells).toHaveLength(4);
     newest.value = null;
@@ -124,8 +131,8 @@ describe('the player', () => {
   });
 
   test('shows each new trace until the user presses a button of the player, and then keeps the shown trace', () => {
-    const newest = signal<Stage | null>(stageOf(3, 1));
-    const player = createPlayer(newest, options(false));
+    const newest = signal<PlayedRound | null>(stageOf(3, 1));
+    const player = createRingPlayer(newest, options(false));
     newest.value = stageOf(3, 2);
     expect(player.stage.value!.trace.step).toBe(2);
     player.stepBy(1);
@@ -135,8 +142,8 @@ describe('the player', () => {
   });
 
   test('plays again in the next run, unless the user has paused', () => {
-    const newest = signal<Stage | null>(stageOf(3));
-    const player = createPlayer(newest, options(true));
+    const newest = signal<PlayedRound | null>(stageOf(3));
+    const player = createRingPlayer(newest, options(true));
     newest.value = null;
     newest.value = stageOf(3, 5);
     expect(player.playing.value).toBe(true);
@@ -150,17 +157,17 @@ describe('the player', () => {
 
 describe('a position in a round', () => {
   test('is converted to a number of ring steps and back', () => {
-    expect([0, 1, 2].map((steps) => positionOf(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
+    expect([0, 1, 2].map((steps) => playbackPositionAfter(LINE, steps))).toEqual([0, LINE.ends[0], 1]);
     fc.assert(
       fc.property(fc.double({ min: 0, max: 2, noNaN: true }), (steps) => {
-        expect(stepsAt(LINE, positionOf(LINE, steps))).toBeCloseTo(steps, 9);
+        expect(stepsDoneAtPosition(LINE, playbackPositionAfter(LINE, steps))).toBeCloseTo(steps, 9);
       }),
     );
   });
 });
 
-function startOf(n: number, fields: Partial<PlayerOptions> = {}): Player {
-  return createPlayer(signal<Stage | null>(stageOf(n)), { ...options(false), ...fields });
+function startOf(n: number, fields: Partial<PlayerOptions> = {}): RingPlayer {
+  return createRingPlayer(signal<PlayedRound | null>(stageOf(n)), { ...options(false), ...fields });
 }
 
 describe('showing a ring step', () => {
@@ -202,8 +209,11 @@ describe('showing a ring step', () => {
 
 test('the player stays at its ring step when the trace of this round gets more hops', () => {
   const first = stageOf(3);
-  const newest = signal<Stage | null>({ ...first, trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) } });
-  const player = createPlayer(newest, options(false));
+  const newest = signal<PlayedRound | null>({
+    ...first,
+    trace: { ...first.trace, hops: first.trace.hops.slice(0, 2) },
+  });
+  const player = createRingPlayer(newest, options(false));
   player.showStep(2);
   advance(20_000);
   newest.value = { ...first, numbers: [[1], [2], [3]] };
@@ -225,15 +235,15 @@ test.each(ALL_REDUCE_NAMES)(
       fc.record({ kind: fc.constant('speed' as const), speed: fc.constantFrom(0.125, 0.5, 1, 3, 8) }),
       fc.record({ kind: fc.constantFrom('toggle' as const, 'restart' as const) }),
     );
-    const sizes = [2, 3, 4, 5, 6, 8, 9].filter((n) => whyAlgorithmDoesNotFit(algorithm, n) === null);
+    const sizes = [2, 3, 4, 5, 6, 8, 9].filter((n) => whyAlgorithmCannotRun(algorithm, n) === null);
     const worlds = fc.record({ n: fc.constantFrom(...sizes), reduced: fc.boolean() });
     fc.assert(
       fc.property(worlds, fc.array(action, { maxLength: 25 }), ({ n, reduced }, actions) => {
         const stage = stageOf(n, 0, algorithm);
         const { steps } = allReduceSteps(algorithm, n);
         const reducedMotion = signal(reduced);
-        const player = createPlayer(signal<Stage | null>(stage), { ...options(true), reducedMotion });
-        const scrubbed = createPlayer(signal<Stage | null>(stage), options(false));
+        const player = createRingPlayer(signal<PlayedRound | null>(stage), { ...options(true), reducedMotion });
+        const scrubbed = createRingPlayer(signal<PlayedRound | null>(stage), options(false));
         for (const one of actions) {
           if (one.kind === 'pass') advance(one.ms);
           else if (one.kind === 'seek') player.seek(one.to);
@@ -244,8 +254,8 @@ test.each(ALL_REDUCE_NAMES)(
           const place = player.position.value;
           scrubbed.seek(place);
           expect(player.frame.value).toEqual(scrubbed.frame.value);
-          const plan = planPacing(timelineOf(stage.trace, allReduceSteps(algorithm, n)));
-          expect(player.frame.value).toEqual(frameAt(stage.trace, n, timeAt(plan, place)));
+          const plan = planPlaybackPacing(traceTimelineOf(stage.trace, allReduceSteps(algorithm, n)));
+          expect(player.frame.value).toEqual(ringFrameAt(stage.trace, n, traceTimeAt(plan, place)));
         }
         // The picture does not change.
         const seen = player.frame.value;
