@@ -44,10 +44,11 @@ export function namesOrNullSchema<const Names extends readonly string[]>(names: 
 type FieldTable = Readonly<Record<string, FieldDeclaration>>;
 type Schemas<Fields extends FieldTable> = { -readonly [Name in keyof Fields]: Fields[Name]['schema'] };
 
-export function declareField<
-  const Schema extends v.GenericSchema,
-  const Option extends FieldOption | undefined = undefined,
->(schema: Schema, defaultValue: v.InferOutput<Schema>, option?: Option): FieldDeclaration<Schema, Option> {
+export function field<const Schema extends v.GenericSchema, const Option extends FieldOption | undefined = undefined>(
+  schema: Schema,
+  defaultValue: v.InferOutput<Schema>,
+  option?: Option,
+): FieldDeclaration<Schema, Option> {
   return { schema, defaultValue, option: option as Option };
 }
 

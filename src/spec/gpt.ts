@@ -3,7 +3,7 @@
  * for people; a job contains only the numbers.
  */
 import * as v from 'valibot';
-import { declareField, strictFieldsSchema, schemasOfFields } from './fields.ts';
+import { field, strictFieldsSchema, schemasOfFields } from './fields.ts';
 
 /**
  * Kinds of tokens. `characters`: one token per character of the text. `byte-pairs`: one token per
@@ -50,19 +50,19 @@ const TINY = {
 };
 
 export const GPT_FIELDS = {
-  layers: declareField(count(1, MAX_LAYERS), TINY.layers),
+  layers: field(count(1, MAX_LAYERS), TINY.layers),
   /** Attention heads per layer. Each head has `width / heads` channels. */
-  heads: declareField(count(1, 64), TINY.heads),
+  heads: field(count(1, 64), TINY.heads),
   /** Channels. */
-  width: declareField(count(8, MAX_WIDTH), TINY.width),
+  width: field(count(8, MAX_WIDTH), TINY.width),
   /**
    * Tokens in the context window. A sample has this many tokens; the label of each token is the
    * next token.
    */
-  context: declareField(count(4, MAX_CONTEXT), TINY.context),
+  context: field(count(4, MAX_CONTEXT), TINY.context),
   /** Dropout rate in training. */
-  dropout: declareField(v.pipe(v.number(), v.minValue(0), v.maxValue(0.9)), TINY.dropout),
-  tokens: declareField(v.picklist(TOKEN_KINDS), TINY.tokens, {
+  dropout: field(v.pipe(v.number(), v.minValue(0), v.maxValue(0.9)), TINY.dropout),
+  tokens: field(v.picklist(TOKEN_KINDS), TINY.tokens, {
     value: 'kind',
     help: 'kind of tokens of the job gpt (default: characters)',
   }),
@@ -70,12 +70,12 @@ export const GPT_FIELDS = {
    * Number of byte-pair tokens. The model's token matrix has this many rows, even if the text has
    * fewer pairs. With `characters`, the text determines the number of tokens.
    */
-  vocabulary: declareField(count(MIN_BYTE_PAIRS, MAX_VOCABULARY_TOKENS), TINY.vocabulary, {
+  vocabulary: field(count(MIN_BYTE_PAIRS, MAX_VOCABULARY_TOKENS), TINY.vocabulary, {
     value: 'n',
     help: 'number of byte-pair tokens',
   }),
   /** The start of the texts that are generated during training. */
-  prompt: declareField(v.pipe(v.string(), v.maxLength(MAX_PROMPT_LENGTH)), '\n', {
+  prompt: field(v.pipe(v.string(), v.maxLength(MAX_PROMPT_LENGTH)), '\n', {
     value: 'text',
     help: 'first characters of the texts that the job gpt generates',
   }),

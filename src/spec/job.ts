@@ -7,7 +7,7 @@ import { UsageError } from '../util/errors.ts';
 import {
   crossFieldCheck,
   defaultValuesOf,
-  declareField,
+  field,
   strictFieldsSchema,
   namesOrNullSchema,
   firstSchemaProblem,
@@ -74,17 +74,17 @@ export const MAX_IMAGE_SIDE = 256;
 /** Fields about people's own files. Jobs without such files ignore these fields. */
 const FILE_FIELDS = {
   /** `table`: the column to predict; `null`: the last column. */
-  target: declareField(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
+  target: field(v.nullable(v.pipe(v.string(), v.minLength(1), v.maxLength(200))), null, {
     value: 'column',
     help: 'the column to predict (table; default: the last column)',
   }),
   /** `table`: the task; `null`: the task that the column's values suggest. */
-  task: declareField(v.nullable(v.picklist(TASK_NAMES)), null, {
+  task: field(v.nullable(v.picklist(TASK_NAMES)), null, {
     value: 'name',
     help: 'task (table; default: suggested by the values of the column)',
   }),
   /** `table` and `gpt`: the encoding of the files. */
-  encoding: declareField(v.picklist(TEXT_ENCODINGS), 'utf-8', {
+  encoding: field(v.picklist(TEXT_ENCODINGS), 'utf-8', {
     value: 'name',
     help: 'encoding of files (table, gpt); UTF-16 is recognized',
   }),
@@ -92,11 +92,11 @@ const FILE_FIELDS = {
    * `images`: pictures are scaled to `side` x `side` pixels with 1 (grey) or 3 channels. Arrays of
    * numbers are not scaled.
    */
-  side: declareField(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
+  side: field(v.pipe(v.number(), v.integer(), v.minValue(8), v.maxValue(MAX_IMAGE_SIDE)), 32, {
     value: 'pixels',
     help: 'side to which pictures are scaled, pixels (images)',
   }),
-  channels: declareField(v.picklist([1, 3]), 3, {
+  channels: field(v.picklist([1, 3]), 3, {
     value: 'n',
     help: 'channels of pictures: 1 for grey, 3 for colour (images)',
   }),
@@ -104,30 +104,27 @@ const FILE_FIELDS = {
 
 /** Every field of a job. Job files and the command line's help use the same order. */
 export const JOB_FIELD_DECLARATIONS = {
-  job: declareField(v.picklist(JOB_NAMES), 'digits', { value: 'name', help: 'what to train' }),
+  job: field(v.picklist(JOB_NAMES), 'digits', { value: 'name', help: 'what to train' }),
   /** The name of a built-in model, or a topology of layers. */
-  model: declareField(
+  model: field(
     v.lazy((model) => (typeof model === 'object' && model !== null ? ModelTopology : v.picklist(BUILT_IN_MODEL_NAMES))),
     'mlp',
     { value: 'name', help: 'which model', choices: BUILT_IN_MODEL_NAMES },
   ),
   /** Units of the mlp's hidden layer. */
-  hidden: declareField(positiveIntegerSchema(MAX_HIDDEN_WIDTH), 64, {
-    value: 'n',
-    help: "units of the mlp's hidden layer",
-  }),
-  gpt: declareField(GptModel, defaultValuesOf(GPT_FIELDS)),
+  hidden: field(positiveIntegerSchema(MAX_HIDDEN_WIDTH), 64, { value: 'n', help: "units of the mlp's hidden layer" }),
+  gpt: field(GptModel, defaultValuesOf(GPT_FIELDS)),
   ...PLAN_FIELDS,
   ...PIPELINE_FIELDS,
   ...LOSS_AND_METRICS_FIELDS,
-  data: declareField(DataSource, { kind: 'synthetic' }),
+  data: field(DataSource, { kind: 'synthetic' }),
   ...FILE_FIELDS,
   /** Random changes of training pictures; `null`: none. */
-  augment: declareField(namesOrNullSchema(AUGMENT_NAMES, 'name at least one change, or use null for none'), null, {
+  augment: field(namesOrNullSchema(AUGMENT_NAMES, 'name at least one change, or use null for none'), null, {
     value: 'names',
     help: `random changes of training pictures, separated by commas (digits, mnist, images: ${AUGMENT_NAMES.join(', ')})`,
   }),
-  transport: declareField(v.picklist(TRANSPORT_NAMES), 'auto', {
+  transport: field(v.picklist(TRANSPORT_NAMES), 'auto', {
     value: 'name',
     help: 'how tabs of one browser are linked; auto: by message ports; webrtc: like tabs of different machines',
   }),

@@ -1,6 +1,6 @@
 /** Losses and metrics of jobs. */
 import * as v from 'valibot';
-import { declareField, namesOrNullSchema, type FieldProblem } from './fields.ts';
+import { field, namesOrNullSchema, type FieldProblem } from './fields.ts';
 
 /** Tasks: predicting a class, or predicting an amount. */
 export const TASK_NAMES = ['classification', 'regression'] as const;
@@ -53,7 +53,7 @@ export function metricEntries(metrics: MetricValues): [MetricName, number][] {
 
 export const LOSS_AND_METRICS_FIELDS = {
   /** The loss function; `null`: the task's default. */
-  loss: declareField(v.nullable(v.picklist(LOSS_NAMES)), null, {
+  loss: field(v.nullable(v.picklist(LOSS_NAMES)), null, {
     value: 'name',
     help: 'loss function (default: depends on the task)',
   }),
@@ -61,14 +61,10 @@ export const LOSS_AND_METRICS_FIELDS = {
    * Metrics of held-out samples; `null`: accuracy for classes, `rmse` for amounts. Accuracy is
    * always reported for classes.
    */
-  metrics: declareField(
-    namesOrNullSchema(METRIC_NAMES, 'name at least one metric, or use null for the default'),
-    null,
-    {
-      value: 'names',
-      help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
-    },
-  ),
+  metrics: field(namesOrNullSchema(METRIC_NAMES, 'name at least one metric, or use null for the default'), null, {
+    value: 'names',
+    help: `metrics of held-out samples, separated by commas (${METRIC_NAMES.join(', ')}; default: depends on the task)`,
+  }),
 };
 
 export type LossAndMetrics = {

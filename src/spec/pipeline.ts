@@ -1,6 +1,6 @@
 /** The settings of pipelines: models whose layers are on several ranks. */
 import * as v from 'valibot';
-import { declareField } from './fields.ts';
+import { field } from './fields.ts';
 import { positiveIntegerSchema } from './plan.ts';
 import { hasWholeModel, listStrategiesWithSetting, type StrategyName } from './strategies.ts';
 
@@ -23,21 +23,21 @@ export const TAB_BYTES = 1.5e9;
 
 export const PIPELINE_FIELDS = {
   /** Number of stages of a replica of the model; 1 if every rank has the whole model. */
-  stages: declareField(positiveIntegerSchema(MAX_STAGES), 1, {
+  stages: field(positiveIntegerSchema(MAX_STAGES), 1, {
     value: 'n',
     help: `cut the model into this many stages, one for each tab (${listStrategiesWithSetting('stages')}; default: 2)`,
   }),
   /** Micro-batches of a step of one replica; `null`: see {@link microBatchesOf}. */
-  microBatches: declareField(v.nullable(positiveIntegerSchema(MAX_MICRO_BATCHES)), null, {
+  microBatches: field(v.nullable(positiveIntegerSchema(MAX_MICRO_BATCHES)), null, {
     value: 'n',
     help: `micro-batches of a step (${listStrategiesWithSetting('microBatches')}; default: 4 for each stage)`,
   }),
-  pipelineSchedule: declareField(v.picklist(PIPELINE_SCHEDULE_NAMES), '1f1b', {
+  pipelineSchedule: field(v.picklist(PIPELINE_SCHEDULE_NAMES), '1f1b', {
     value: 'name',
     help: `schedule of the stages (${listStrategiesWithSetting('pipelineSchedule')})`,
   }),
   /** Activation checkpointing. */
-  recompute: declareField(v.boolean(), false, {
+  recompute: field(v.boolean(), false, {
     value: 'on|off',
     help: `compute activations again in the backward pass, to save memory (${listStrategiesWithSetting('recompute')})`,
   }),

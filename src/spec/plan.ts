@@ -13,7 +13,7 @@ import {
 import {
   crossFieldCheck,
   defaultValuesOf,
-  declareField,
+  field,
   firstSchemaProblem,
   schemasOfFields,
   fieldProblemSentence,
@@ -50,22 +50,18 @@ export const MAX_MINUTES = 7 * 24 * 60;
 
 /** The fields that define how any model is trained. */
 export const PLAN_FIELDS = {
-  optimizer: declareField(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'optimizer' }),
-  learningRate: declareField(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
+  optimizer: field(v.picklist(OPTIMIZER_NAMES), 'adam', { value: 'name', help: 'optimizer' }),
+  learningRate: field(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10)), 0.002, {
     name: 'lr',
     value: 'rate',
     help: 'learning rate',
   }),
   /** Samples per rank and step. */
-  batchSize: declareField(positiveIntegerSchema(4096), 32, {
-    name: 'batch',
-    value: 'n',
-    help: 'samples per tab and step',
-  }),
+  batchSize: field(positiveIntegerSchema(4096), 32, { name: 'batch', value: 'n', help: 'samples per tab and step' }),
   /** Epochs: passes over the training data. */
-  epochs: declareField(positiveIntegerSchema(1000), 1, { value: 'n', help: 'passes over the training data' }),
+  epochs: field(positiveIntegerSchema(1000), 1, { value: 'n', help: 'passes over the training data' }),
   /** The largest number of steps of the run; `null`: no limit. */
-  maxSteps: declareField(v.nullable(positiveIntegerSchema(10_000_000)), null, {
+  maxSteps: field(v.nullable(positiveIntegerSchema(10_000_000)), null, {
     name: 'steps',
     value: 'n',
     help: 'stop after this many steps',
@@ -74,7 +70,7 @@ export const PLAN_FIELDS = {
    * Limit of the training time in minutes, by rank 0's clock. The run stops after the first step
    * that begins later than this.
    */
-  maxMinutes: declareField(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
+  maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
     name: 'minutes',
     value: 'n',
     help: 'stop after this many minutes of training',
@@ -84,30 +80,30 @@ export const PLAN_FIELDS = {
    * lower held-out loss. The best model is kept in addition to the final one. `null`: no early
    * stopping.
    */
-  patience: declareField(v.nullable(positiveIntegerSchema(1000)), null, {
+  patience: field(v.nullable(positiveIntegerSchema(1000)), null, {
     value: 'n',
     help: 'stop after this many evaluations without a lower held-out loss, and save the best model with --out',
   }),
-  schedule: declareField(v.picklist(RATE_SCHEDULE_NAMES), 'constant', {
+  schedule: field(v.picklist(RATE_SCHEDULE_NAMES), 'constant', {
     value: 'name',
     help: 'schedule of the learning rate (default: cosine for gpt, otherwise constant)',
   }),
   /** Number of steps at the start in which the learning rate rises to its full value. */
-  warmupSteps: declareField(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
+  warmupSteps: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 0, {
     value: 'n',
     help: 'steps of linear learning-rate warm-up',
   }),
   /** Gradient clipping: a gradient with a larger L2 norm is scaled down to this norm. */
-  clipNorm: declareField(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
+  clipNorm: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0))), null, {
     value: 'length',
     help: 'clip gradients to this L2 norm',
   }),
   /** Weight decay; `null`: the optimizer's default. */
-  weightDecay: declareField(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
+  weightDecay: field(v.nullable(v.pipe(v.number(), v.minValue(0), v.maxValue(10))), null, {
     value: 'share',
     help: "weight decay (default: the optimizer's)",
   }),
-  seed: declareField(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)), 1, {
+  seed: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff)), 1, {
     value: 'n',
     help: 'seed of initial parameters and shuffles',
   }),
@@ -115,37 +111,34 @@ export const PLAN_FIELDS = {
    * Number of steps between two comparisons of state hashes, in which ranks also exchange
    * statistics.
    */
-  hashEvery: declareField(positiveIntegerSchema(1_000_000), 20, {
+  hashEvery: field(positiveIntegerSchema(1_000_000), 20, {
     value: 'n',
     help: 'steps between two comparisons of the states of all ranks',
   }),
-  strategy: declareField(v.picklist(STRATEGY_NAMES), 'ddp', {
-    value: 'name',
-    help: 'strategy by which ranks learn together',
-  }),
+  strategy: field(v.picklist(STRATEGY_NAMES), 'ddp', { value: 'name', help: 'strategy by which ranks learn together' }),
   /**
    * Steps between two synchronizations, for strategies that synchronize only from time to time;
    * `null`: the strategy's default.
    */
-  syncEvery: declareField(v.nullable(positiveIntegerSchema(1_000_000)), null, {
+  syncEvery: field(v.nullable(positiveIntegerSchema(1_000_000)), null, {
     value: 'n',
     help: `steps between two synchronizations (${listStrategiesWithSetting('syncEvery')})`,
   }),
   /**
    * Learning rate of the outer optimizer, for the DiLoCo family; `null`: the strategy's default.
    */
-  outerLearningRate: declareField(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10))), null, {
+  outerLearningRate: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(10))), null, {
     name: 'outer-lr',
     value: 'rate',
     help: `learning rate of the outer optimizer (${listStrategiesWithSetting('outerLearningRate')}; default: the strategy's)`,
   }),
   /** The largest number of steps by which a rank may be ahead of the slowest rank. */
-  staleness: declareField(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
+  staleness: field(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000)), 4, {
     value: 'n',
     help: `largest number of steps by which a rank may be ahead of the slowest (${listStrategiesWithSetting('staleness')})`,
   }),
   /** Algorithm of all-reduces; strategies without all-reduces ignore it. */
-  algorithm: declareField(v.picklist(ALGORITHM_NAMES), 'auto', {
+  algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
     value: 'name',
     help: `algorithm of the all-reduce (${strategiesWith(({ hasAllReduces }) => hasAllReduces)}); auto: chosen by a cost model`,
   }),
@@ -153,16 +146,16 @@ export const PLAN_FIELDS = {
    * How a step's samples are divided among ranks. Only `ddp` with data that all ranks have divides
    * them by speed; see `WorkBalance`.
    */
-  balance: declareField(v.picklist(BALANCE_NAMES), 'speed', {
+  balance: field(v.picklist(BALANCE_NAMES), 'speed', {
     value: 'name',
     help: 'how samples of a step are divided among ranks (ddp): by measured speed, or equal',
   }),
-  precision: declareField(v.picklist(PRECISION_NAMES), 'full', {
+  precision: field(v.picklist(PRECISION_NAMES), 'full', {
     value: 'name',
     help: 'precision of matrix products: full (float32), or mixed (float16 with float32 sums, on GPUs that support it)',
   }),
   /** Encoding of the gradients that ranks exchange. */
-  codec: declareField(v.picklist(CODEC_CHOICES), 'fp32', {
+  codec: field(v.picklist(CODEC_CHOICES), 'fp32', {
     value: 'name',
     help: `encoding of gradients (${CODECS_BY_STRATEGY}); auto: chosen from the speed of links`,
   }),
@@ -170,17 +163,17 @@ export const PLAN_FIELDS = {
    * Error feedback: whether a rank adds the rounding error of its encoded gradient to the next
    * gradient.
    */
-  errorFeedback: declareField(v.boolean(), true, {
+  errorFeedback: field(v.boolean(), true, {
     value: 'on|off',
     help: 'add the rounding error of a codec to the next gradient',
   }),
   /** The measurement that replaces training; `null`: the run trains the model. */
-  measure: declareField(v.nullable(v.picklist(RUN_MEASUREMENT_NAMES)), null, {
+  measure: field(v.nullable(v.picklist(RUN_MEASUREMENT_NAMES)), null, {
     value: 'name',
     help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${strategiesSupporting('measure')})`,
   }),
   /** ZeRO stage 1: each rank has the optimizer's averages of a shard of the parameters. */
-  shardOptimizer: declareField(v.boolean(), false, {
+  shardOptimizer: field(v.boolean(), false, {
     value: 'on|off',
     help: `divide the optimizer's averages among the ranks, to save memory (${strategiesSupporting('shardOptimizer')})`,
   }),

@@ -49,7 +49,7 @@ const INSERTED: readonly [file: string, before: string, text: string][] = [
 /** The entry of the table of codecs. */
 const ENTRY: readonly [string, RegExp, string] = [
   'src/collectives/codecs.ts',
-  /const CODECS: Record<CodecName, Codec \| null> = {/,
+  /const CODECS: Record<CollectiveCodecName, Codec \| null> = {/,
   '$& shorter,',
 ];
 

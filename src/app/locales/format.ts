@@ -98,7 +98,7 @@ export function formatRatio(ratio: number): string {
 }
 
 /** A count with its noun: `1 rank`, `3 ranks`. */
-export function countWithNoun(count: number, one: string, many: string = `${one}s`): string {
+export function plural(count: number, one: string, many: string = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 

@@ -112,7 +112,7 @@ export async function differentiatePass<Outputs extends Tensor | Tensor[]>(
       gradientsOfPass(model, pass, parameters, scale * factor, group),
     );
   }
-  await joinPassWithoutSamples({ model, parameters }, group);
+  await passWithoutSamples({ model, parameters }, group);
   return null;
 }
 
@@ -220,7 +220,7 @@ export function checkMetrics(computed: ComputedGradients | null, expected: numbe
  * Runs a pass without samples: takes part only in the collectives of the other ranks' passes
  * through a model.
  */
-export async function joinPassWithoutSamples(
+export async function passWithoutSamples(
   { model, parameters }: Pick<ModelVariables, 'model' | 'parameters'>,
   group: ProcessGroup,
 ): Promise<void> {

@@ -1,8 +1,7 @@
 /**
  * `DistributedDataParallel`: one model with a replica on every rank; averaged gradients keep the
  * replicas equal. It works as torch.nn.parallel.DistributedDataParallel
- * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html), with
- * these differences:
+ * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html). But
  *
  * - gradients are averaged over samples by default, not over ranks, so N ranks train like one rank,
  *   whatever their batch sizes are;
@@ -14,8 +13,6 @@
  * - buckets are rebuilt in the first backward, not after the first step (see `agreeOnOrder`);
  * - buffers are broadcast after the gradients, not before the next forward pass: replicas are equal
  *   after every step, not only after every forward pass.
- *
- * The file is long because about half of its lines document the API of one class.
  */
 import { checkAlgorithm } from '../../collectives/argumentChecks.ts';
 import { codecByName } from '../../collectives/codecs.ts';
@@ -45,15 +42,9 @@ import {
 } from '../backward/flatten.ts';
 import { JoinContext, type JoinOptions, type JoinStatus } from './join.ts';
 import { ModelBuffers } from './modelBuffers.ts';
-import {
-  joinPassWithoutSamples,
-  checkMetrics,
-  differentiatePass,
-  type Pass,
-  type PassOptions,
-} from '../backward/pass.ts';
+import { checkMetrics, differentiatePass, passWithoutSamples, type Pass, type PassOptions } from '../backward/pass.ts';
 import { Reducer } from './reducer.ts';
-import type { LocalPass, UntimedReduction, Reduction } from './reduction.ts';
+import type { LocalPass, OpenReduction, Reduction } from './reduction.ts';
 import { StaticGraph } from './staticGraph.ts';
 import { verifyModel } from './verifyModel.ts';
 
@@ -415,7 +406,7 @@ export class DistributedDataParallel {
       for (;;) {
         const status = await this.#exchangeStatus(false);
         if (!status?.active.length) break;
-        await joinPassWithoutSamples(this.#variables, this.group);
+        await passWithoutSamples(this.#variables, this.group);
         if (status.synchronizes) await this.#synchronize(null, status);
       }
     } finally {
@@ -511,10 +502,9 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sets the parameters of all ranks to those of the model of rank `src`. Call it on every rank
-   * after one rank has set weights: {@link backward} and {@link step} reject weights that DDP did
-   * not write, because the next step would undo them. The state of the optimizer is not changed.
-   * (Horovod: `hvd.broadcast_parameters`)
+   * Sets the parameters of all ranks to those of the model of rank `src`; the optimizer keeps its
+   * state. Call it on every rank after one rank has set weights: {@link backward} and {@link step}
+   * reject weights that DDP did not write (Horovod: `hvd.broadcast_parameters`).
    */
   async broadcastParameters(src: number): Promise<void> {
     const isSource = this.group.ranks[this.group.rank] === src;
@@ -547,7 +537,7 @@ export class DistributedDataParallel {
     return this.#join.exchangeStatus({ isActive, contributes, synchronizes: !this.#isLocal });
   }
 
-  async #accumulate(local: LocalPass | null): Promise<UntimedReduction> {
+  async #accumulate(local: LocalPass | null): Promise<OpenReduction> {
     const none = { traces: [], metrics: [], communicate: 0, exposed: 0 };
     if (!local) return { ...none, loss: 0, samples: 0, readback: 0, computedAt: this.#clock.now() };
     const { loss, computedAt } = await this.#reducer.accumulate(local);
@@ -565,7 +555,7 @@ export class DistributedDataParallel {
     local: LocalPass | null,
     status: JoinStatus | null,
     totalSamples?: number,
-  ): Promise<UntimedReduction> {
+  ): Promise<OpenReduction> {
     const { average, broadcastBuffers } = this.#options;
     const { worldSize } = this.group;
     const ranks = this.#join?.divideByInitialWorldSize === false ? (status?.contributors ?? worldSize) : worldSize;

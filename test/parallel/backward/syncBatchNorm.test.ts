@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { gradientsOf } from '../../../src/parallel/backward/flatten.ts';
 import { DistributedDataParallel } from '../../../src/parallel/ddp/distributedDataParallel.ts';
-import { joinPassWithoutSamples, gradientsOfPass } from '../../../src/parallel/backward/pass.ts';
+import { passWithoutSamples, gradientsOfPass } from '../../../src/parallel/backward/pass.ts';
 import { convertSyncBatchNorm, SyncBatchNormalization } from '../../../src/parallel/backward/syncBatchNorm.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { UsageError } from '../../../src/util/errors.ts';
@@ -443,7 +443,7 @@ describe('a pass that is a function', () => {
 test('a rank without samples creates no tensor if the model has no SyncBatchNormalization', async () => {
   const model = build('two dimensions');
   const made = vi.spyOn(tf.engine(), 'makeTensor');
-  await runWorld(2, (group) => joinPassWithoutSamples({ model, parameters: trainables(model) }, group));
+  await runWorld(2, (group) => passWithoutSamples({ model, parameters: trainables(model) }, group));
   expect(made).not.toHaveBeenCalled();
   made.mockRestore();
 });

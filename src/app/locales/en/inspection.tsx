@@ -1,6 +1,6 @@
 /** Texts for the inspection of the model. */
 import type { ComponentChildren } from 'preact';
-import { formatCount, countWithNoun } from '../format.ts';
+import { formatCount, plural } from '../format.ts';
 
 export const inspection = {
   title: 'What the model has learned',
@@ -8,13 +8,13 @@ export const inspection = {
   all: (n: number, steps: number, state: ComponentChildren) => (
     <>
       {n === 1 ? 'This tab’s model answers' : `${n === 2 ? 'Both' : `All ${n}`} ranks hold the same model`}. It has
-      trained for {countWithNoun(steps, 'step')} ({state}).
+      trained for {plural(steps, 'step')} ({state}).
     </>
   ),
   own: (rank: number, steps: number, state: ComponentChildren) => (
     <>
       Between two exchanges, every rank has its own model. Here, the model of rank {rank} answers. It has trained for{' '}
-      {countWithNoun(steps, 'step')} ({state}).
+      {plural(steps, 'step')} ({state}).
     </>
   ),
   state: 'state',
@@ -23,7 +23,7 @@ export const inspection = {
 
   draw: 'Draw a digit',
   pad: (strokes: number) =>
-    `Drawing pad, ${strokes === 0 ? 'empty' : countWithNoun(strokes, 'stroke')}. Arrow keys move the pen, Space puts it down or lifts it, and Delete clears the pad.`,
+    `Drawing pad, ${strokes === 0 ? 'empty' : plural(strokes, 'stroke')}. Arrow keys move the pen, Space puts it down or lifts it, and Delete clears the pad.`,
   padImage: (label: number) =>
     `A held-out image of the digit ${label}. Draw over it to start again. Delete clears the pad.`,
   hint: 'Draw with a finger or the mouse. With a keyboard, arrow keys move the pen, and Space puts it down or lifts it.',

@@ -1,5 +1,5 @@
 /** Texts for jobs, strategies and their settings. */
-import { formatCount, countWithNoun } from '../format.ts';
+import { formatCount, plural } from '../format.ts';
 import { upperFirst } from '../../../util/text.ts';
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
 import {
@@ -102,7 +102,7 @@ const describeAugment = ({ augment }: JobSpec): string =>
 
 /** The size of a language model: `2 layers of 64 channels, 4 heads, 64 characters at a time`. */
 const describeGpt = ({ layers, width, heads, context, tokens }: JobSpec['gpt']): string =>
-  `${countWithNoun(layers, 'layer')} of ${width} channels, ${countWithNoun(heads, 'head')}, ${context} ${tokens === 'characters' ? tokens : 'byte pairs'} at a time`;
+  `${plural(layers, 'layer')} of ${width} channels, ${plural(heads, 'head')}, ${context} ${tokens === 'characters' ? tokens : 'byte pairs'} at a time`;
 
 export const job = {
   job: 'Job',
@@ -122,7 +122,7 @@ export const job = {
     layer: 'Layer',
     gives: 'Output',
     parameters: 'Weights',
-    sum: (layers: number, parameters: string) => `${countWithNoun(layers, 'layer')}, ${parameters} weights to train:`,
+    sum: (layers: number, parameters: string) => `${plural(layers, 'layer')}, ${parameters} weights to train:`,
   },
   purpose: 'Purpose',
   purposes: { train: 'train a model', 'learning-rate': 'find a learning rate', methods: 'compare strategies' },
@@ -255,11 +255,11 @@ export const job = {
   describe: (spec: JobSpec) => {
     if (spec.job === 'lesson') return 'Every tab has a few small numbers; an all-reduce adds them up, step by step';
     const steps = spec.maxSteps === null ? '' : `, at most ${formatCount(spec.maxSteps)} steps`;
-    const timed = spec.maxMinutes === null ? steps : `${steps}, at most ${countWithNoun(spec.maxMinutes, 'minute')}`;
+    const timed = spec.maxMinutes === null ? steps : `${steps}, at most ${plural(spec.maxMinutes, 'minute')}`;
     const length =
       spec.patience === null
         ? timed
-        : `${timed}, or until ${countWithNoun(spec.patience, 'evaluation')} in a row ${spec.patience === 1 ? 'shows' : 'show'} no improvement`;
+        : `${timed}, or until ${plural(spec.patience, 'evaluation')} in a row ${spec.patience === 1 ? 'shows' : 'show'} no improvement`;
     const size = spec.job === 'gpt' ? `${describeGpt(spec.gpt)}; ` : '';
     const codec = spec.codec === 'fp32' ? '' : `, gradients sent in ${nameOf(spec.codec)}`;
     const optimizer = `${optimizers[spec.optimizer]}${spec.shardOptimizer ? ' (averages divided among tabs)' : ''}`;
@@ -268,15 +268,15 @@ export const job = {
         ? `finds a learning rate${timed.replace(',', ' in')}, ${spec.batchSize} samples per step and tab, ${optimizer}`
         : spec.measure === 'methods'
           ? `a few steps, ${spec.batchSize} samples per step and tab`
-          : `${countWithNoun(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and tab, ${optimizer} at ${spec.learningRate}`;
+          : `${plural(spec.epochs, 'epoch')}${length}, ${spec.batchSize} samples per step and tab, ${optimizer} at ${spec.learningRate}`;
     return `${upperFirst(`${size}${job.describeStrategy(spec)}`)}${codec}; ${plan}${describeLoss(spec)}${spec.data.kind === 'federated' ? '; each tab trains on its own files' : ''}${describeAugment(spec)}${spec.transport === 'webrtc' ? '; tabs of one browser linked by WebRTC, too' : ''}`;
   },
   /** The strategy in a phrase: `local SGD, an exchange every 8 steps`. */
   describeStrategy: ({ measure, strategy, syncEvery, staleness, stages }: JobSpec): string => {
     const { settings, exchanges } = STRATEGIES[strategy];
     if (measure === 'methods') return 'compares strategies';
-    const divided = settings.includes('stages') ? ` of ${countWithNoun(stages, 'stage')}` : '';
-    const ahead = settings.includes('staleness') ? `, at most ${countWithNoun(staleness, 'step')} ahead` : '';
+    const divided = settings.includes('stages') ? ` of ${plural(stages, 'stage')}` : '';
+    const ahead = settings.includes('staleness') ? `, at most ${plural(staleness, 'step')} ahead` : '';
     const exchange = exchanges === 'server' ? 'waits for all' : 'an exchange';
     const period = syncEvery === null || !settings.includes('syncEvery') ? '' : `, ${exchange} ${often(syncEvery)}`;
     return `${strategies[strategy].name}${divided}${ahead}${period}`;
@@ -294,7 +294,7 @@ export const job = {
     use: 'Use',
     useMethod: (name: string) => `Use ${name}`,
     about: (tabs: number) =>
-      `Expected with ${countWithNoun(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest time. * These methods do not learn exactly as DDP does, and need more steps for the same goal.`,
+      `Expected with ${plural(tabs, 'tab')}: time of a step, bytes that a tab sends per step, and time to a goal as a multiple of the shortest time. * These methods do not learn exactly as DDP does, and need more steps for the same goal.`,
     unchanged: (name: string) => `Of the methods without *, ${name} is best.`,
     found: (step: string, latency: string, rate: string | null) =>
       `should reach a goal soonest. A step takes ${step} without communication, a small all-reduce takes ${latency}${rate === null ? '' : `, and each tab sends ${rate} per second`}. The model is unchanged.`,

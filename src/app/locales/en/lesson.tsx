@@ -1,6 +1,6 @@
 /** Texts of the lesson. */
 import type { ComponentChildren } from 'preact';
-import { formatRank, namesOfRanks, countWithNoun, startWithRank } from '../format.ts';
+import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
 import { listInWords } from '../../../util/text.ts';
 
 /** The text of a page: title, explanation, task. */
@@ -20,7 +20,7 @@ export interface LessonPageFacts {
   chunks: string;
 }
 
-const tabs = (n: number): string => countWithNoun(n, 'tab');
+const tabs = (n: number): string => plural(n, 'tab');
 
 export const lesson = {
   heading: 'The lesson',
@@ -57,17 +57,17 @@ export const lesson = {
     }),
     reduceScatter: ({ n }: LessonPageFacts): LessonPageText => ({
       title: 'First round: add up',
-      text: `In each step every tab passes one chunk to the right and adds its own numbers to the chunk from the left. After ${countWithNoun(n - 1, 'step')} each tab has one finished sum. This is called reduce-scatter.`,
+      text: `In each step every tab passes one chunk to the right and adds its own numbers to the chunk from the left. After ${plural(n - 1, 'step')} each tab has one finished sum. This is called reduce-scatter.`,
       task: 'Take the steps one by one and follow one chunk.',
     }),
     allGather: ({ n }: LessonPageFacts): LessonPageText => ({
       title: 'Second round: copy',
-      text: `The finished sums go round the ring once more. Nobody adds now; everybody keeps a copy. After ${countWithNoun(n - 1, 'more step')}, all rows are the same. This is called all-gather, and it completes the all-reduce.`,
+      text: `The finished sums go round the ring once more. Nobody adds now; everybody keeps a copy. After ${plural(n - 1, 'more step')}, all rows are the same. This is called all-gather, and it completes the all-reduce.`,
       task: 'Continue until every row holds the same sums.',
     }),
     bytes: ({ n, k }: LessonPageFacts): LessonPageText => ({
       title: 'Count the bytes',
-      text: `A number has 4 bytes. In each of the ${countWithNoun(2 * (n - 1), 'step')}, every link carries one chunk. In all steps together, one link carries 2 × ${k} × ${n - 1} ÷ ${n} numbers, which is less than two rows. ${k % n === 0 ? 'No link carries more than another' : 'All links carry about the same (numbers cannot be split)'}.`,
+      text: `A number has 4 bytes. In each of the ${plural(2 * (n - 1), 'step')}, every link carries one chunk. In all steps together, one link carries 2 × ${k} × ${n - 1} ÷ ${n} numbers, which is less than two rows. ${k % n === 0 ? 'No link carries more than another' : 'All links carry about the same (numbers cannot be split)'}.`,
       task: 'A link sends and receives at the same time. So for each step, only the larger of the two amounts is counted.',
     }),
     server: ({ n, k }: LessonPageFacts): LessonPageText => ({
@@ -108,8 +108,8 @@ export const lesson = {
   ring: {
     title: 'The ring',
     label: (n: number, done: number, of: number) =>
-      `${countWithNoun(n, 'rank')} in a ring; ${done} of ${countWithNoun(of, 'step')} taken.`,
-    star: (n: number) => `${countWithNoun(n, 'rank')}: all send to rank 0, and rank 0 sends to all.`,
+      `${plural(n, 'rank')} in a ring; ${done} of ${plural(of, 'step')} taken.`,
+    star: (n: number) => `${plural(n, 'rank')}: all send to rank 0, and rank 0 sends to all.`,
     slow: (seconds: number) => `slow: ${seconds} s`,
     simulated: 'simulated',
   },
@@ -186,9 +186,9 @@ export const lesson = {
     equal: (bytes: string) => `Every link carried ${bytes}.`,
     none: 'Nothing yet.',
     formula: (n: number, k: number) =>
-      `Measured in this round with ${countWithNoun(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
+      `Measured in this round with ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
     formulaSolo: (n: number, k: number) =>
-      `Counted in this round with ${countWithNoun(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
+      `Counted in this round with ${plural(n, 'rank')}, ${k} numbers each, 4 bytes per number.`,
   },
 
   compare: {
@@ -234,7 +234,7 @@ export const lesson = {
 
   change: {
     left: (who: readonly string[], remain: number) =>
-      `${listInWords(who)} left. The ring now links ${who.length === 1 ? 'its' : 'their'} neighbours, and ${countWithNoun(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
+      `${listInWords(who)} left. The ring now links ${who.length === 1 ? 'its' : 'their'} neighbours, and ${plural(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
     joined: (who: readonly string[]) => `${listInWords(who)} joined.`,
     rank: (rank: number, name: string) => startWithRank(rank, name),
     restarted: 'The round starts again.',

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import type { LoadProgress } from '../../../protocol/events.ts';
 import { ENGLISH_DATA_NOTE_SENTENCES } from '../../../spec/preview.ts';
 import type { TaskName } from '../../../spec/measures.ts';
-import { formatBytes, formatClock, formatCount, formatMs, countWithNoun } from '../format.ts';
+import { formatBytes, formatClock, formatCount, formatMs, plural } from '../format.ts';
 import { listInWords } from '../../../util/text.ts';
 
 export const lobby = {
@@ -31,7 +31,7 @@ export const lobby = {
   host: 'host',
   roles: (roles: readonly string[]) => ` (${roles.join(', ')})`,
   preview: 'Preview',
-  previewLabel: (ranks: number) => `${countWithNoun(ranks, 'rank')}.`,
+  previewLabel: (ranks: number) => `${plural(ranks, 'rank')}.`,
   jobWith: (job: ComponentChildren, model: ComponentChildren) => (
     <>
       {job} <span class="dim">with</span> {model}
@@ -42,7 +42,7 @@ export const lobby = {
   start: 'Start',
   waitingForHost: 'Waiting for the host to start.',
   automatic: (at: number, missing: number) =>
-    `The run starts automatically when ${countWithNoun(at, 'tab')} ${at === 1 ? 'is' : 'are'} ready${missing > 0 ? ` (${missing} more needed)` : ''}.`,
+    `The run starts automatically when ${plural(at, 'tab')} ${at === 1 ? 'is' : 'are'} ready${missing > 0 ? ` (${missing} more needed)` : ''}.`,
   /** While shaders are compiled for this tab's GPU. */
   shaders: 'Compiled shaders',
   receiving: 'Received model',
@@ -51,7 +51,7 @@ export const lobby = {
     (rate === null ? '' : `, ${formatBytes(rate)}/s, ${formatClock(((total - bytes) / rate) * 1000)} left`),
   waits: (needs: number, left: number) =>
     `Receiving the model takes ${formatClock(needs * 1000)}, but the run changes the model sooner than that. The other tabs continue to train, and this tab joins in about ` +
-    `${countWithNoun(Math.ceil(left / 60), 'minute')}.`,
+    `${plural(Math.ceil(left / 60), 'minute')}.`,
   loading: 'Loaded data',
   loadedOf: ({ unit, done, total, rate }: LoadProgress) =>
     `${formatBytes(done)} of ${formatBytes(total)} ${unit === 'bytes' ? 'received' : 'read'}` +
@@ -63,7 +63,7 @@ export const lobby = {
     unfit: 'These files cannot be used: see the error above.',
     warming: 'This tab is still getting ready.',
     tooFew: (min: number, ready: number) =>
-      `A run needs at least ${countWithNoun(min, 'tab')}; ${ready} ${ready === 1 ? 'is' : 'are'} ready.`,
+      `A run needs at least ${plural(min, 'tab')}; ${ready} ${ready === 1 ? 'is' : 'are'} ready.`,
     algorithm: (problem: string) => `${problem} Choose another algorithm, or wait for more tabs.`,
   },
   /** The algorithm `auto` compared with the ring, by the cost model. */
@@ -115,7 +115,7 @@ export const lobby = {
     soon: 'You will join in a moment.',
     connecting: 'Connecting. This tab will train in a moment.',
     preparing: 'This tab is getting ready. It will then train.',
-    paused: (more: number) => `The run is paused. It resumes when ${countWithNoun(more, 'more tab')} can take part.`,
+    paused: (more: number) => `The run is paused. It resumes when ${plural(more, 'more tab')} can take part.`,
     pausedByHost: 'The host has paused the run. You will join when it resumes.',
   },
   files: {
@@ -136,8 +136,8 @@ export const lobby = {
     stay: 'The files stay in this tab; every tab needs the same ones.',
     own: 'The files stay in this tab, and only this tab trains on them. Other tabs receive only gradients and some facts about the data: the names of classes, the characters of a text, and, for each column of a table, its name, frequent words, mean and deviation.',
     reading: 'Reading the files …',
-    count: (files: number) => countWithNoun(files, 'file'),
-    rows: (rows: number, columns: number) => `${countWithNoun(rows, 'row')} and ${countWithNoun(columns, 'column')}.`,
+    count: (files: number) => plural(files, 'file'),
+    rows: (rows: number, columns: number) => `${plural(rows, 'row')} and ${plural(columns, 'column')}.`,
     firstRows: 'The first rows',
     notes: ENGLISH_DATA_NOTE_SENTENCES,
     decimalComma: 'with a decimal comma',
@@ -151,11 +151,11 @@ export const lobby = {
       </>
     ),
     characters: (characters: number, vocabulary: number) =>
-      `${countWithNoun(characters, 'character')}; the vocabulary has ${countWithNoun(vocabulary, 'token')}.`,
+      `${plural(characters, 'character')}; the vocabulary has ${plural(vocabulary, 'token')}.`,
     samples: (samples: number, heldOut: number) =>
-      `${countWithNoun(samples, 'sample')}, of which ${formatCount(heldOut)} are held out for tests.`,
+      `${plural(samples, 'sample')}, of which ${formatCount(heldOut)} are held out for tests.`,
     shape: (height: number, width: number, channels: number) =>
-      height * width === 1 ? `${countWithNoun(channels, 'number')} each.` : `${height} × ${width} × ${channels} each.`,
+      height * width === 1 ? `${plural(channels, 'number')} each.` : `${height} × ${width} × ${channels} each.`,
     classes: 'Classes',
     more: (classes: number) => `and ${classes} more`,
     pictures: 'Some of the pictures',

@@ -1,7 +1,7 @@
 /** Texts for pipelines: the picture, the plan, and the memory of tabs. */
 import type { PassKind, StagePass } from '../../../parallel/pipeline/schedules.ts';
 import { listInWords } from '../../../util/text.ts';
-import { countWithNoun } from '../format.ts';
+import { plural } from '../format.ts';
 
 const kinds: Record<PassKind, string> = { forward: 'forward pass', backward: 'backward pass' };
 const schedules = { '1f1b': '1F1B', gpipe: 'GPipe' };
@@ -12,16 +12,16 @@ export const pipeline = {
   schedules,
   sentences: (sentences: readonly string[]) => sentences.join(' '),
   picture: (ranks: number, replicas: number, microBatches: number, schedule: string, ring: boolean, names: string) =>
-    `A pipeline of ${countWithNoun(ranks, 'rank')}, ${countWithNoun(microBatches, 'micro-batch', 'micro-batches')}, schedule ${schedule}. ` +
+    `A pipeline of ${plural(ranks, 'rank')}, ${plural(microBatches, 'micro-batch', 'micro-batches')}, schedule ${schedule}. ` +
     (ring ? 'The first rank has the first and the last stage. ' : '') +
     (replicas > 1 ? `${replicas} replicas do the same with other samples. ` : '') +
     `Ranks: ${names}.`,
   legend:
     'Each box is a micro-batch: a part of the samples of a step. It passes through all stages, and then its gradient returns. Until the gradient returns, ranks keep the activations of the micro-batch.',
   moreReplicas: (count: number) =>
-    `${countWithNoun(count, 'more replica')} ${count === 1 ? 'does' : 'do'} the same at the same time, with other samples.`,
+    `${plural(count, 'more replica')} ${count === 1 ? 'does' : 'do'} the same at the same time, with other samples.`,
   stages: (stages: readonly number[]) => `${stages.length === 1 ? 'stage' : 'stages'} ${listInWords(stages)}`,
-  layers: (count: number) => countWithNoun(count, 'layer'),
+  layers: (count: number) => plural(count, 'layer'),
   keeps: (count: number) => `keeps ${count}`,
   noStage: 'no stage',
   noStageHere: 'This tab has no stage and waits, because the number of tabs is not a multiple of the number of stages.',
@@ -34,7 +34,7 @@ export const pipeline = {
   busy: (busy: number, ranks: number) =>
     busy === ranks
       ? 'All ranks compute.'
-      : `${busy} of ${countWithNoun(ranks, 'rank')} ${busy === 1 ? 'computes' : 'compute'}.`,
+      : `${busy} of ${plural(ranks, 'rank')} ${busy === 1 ? 'computes' : 'compute'}.`,
   end: 'All gradients are known. Every rank updates its own layers.',
   done: (tick: number, ticks: number) => `${tick} of ${ticks} ticks`,
   fills: 'fills',
@@ -45,8 +45,7 @@ export const pipeline = {
 
   // The plan as a grid.
   plan: 'Plan of a step',
-  planLabel: (ranks: number, ticks: number) =>
-    `The plan: ${countWithNoun(ranks, 'rank')}, ${countWithNoun(ticks, 'tick')}`,
+  planLabel: (ranks: number, ticks: number) => `The plan: ${plural(ranks, 'rank')}, ${plural(ticks, 'tick')}`,
   planNote: (share: string, ring: boolean) =>
     `Each row is a rank, and each column is a tick. In an empty cell, the rank waits. If all passes take the same time, a rank waits ${share} of the time.` +
     (ring ? ' Passes of stage 0 are not shown: they only look up embeddings, and take almost no time.' : ''),
@@ -72,7 +71,7 @@ export const pipeline = {
   // The result.
   division: 'pipeline',
   divided: (stages: number, replicas: number, microBatches: number) =>
-    `${countWithNoun(stages, 'stage')}${replicas > 1 ? ` × ${replicas} replicas` : ''}, ${countWithNoun(microBatches, 'micro-batch', 'micro-batches')}`,
+    `${plural(stages, 'stage')}${replicas > 1 ? ` × ${replicas} replicas` : ''}, ${plural(microBatches, 'micro-batch', 'micro-batches')}`,
   waited: 'ranks waited',
   planOf: (share: string) => `${share} by the plan`,
   memoryPerRank: 'memory of a tab',
@@ -103,17 +102,17 @@ export const pipeline = {
 
   // The lobby.
   needsTabs: (stages: number, tabs: number) =>
-    `A pipeline of ${countWithNoun(stages, 'stage')} needs ${countWithNoun(stages, 'tab')}; ${countWithNoun(tabs, 'tab')} ${tabs === 1 ? 'is' : 'are'} ready.`,
+    `A pipeline of ${plural(stages, 'stage')} needs ${plural(stages, 'tab')}; ${plural(tabs, 'tab')} ${tabs === 1 ? 'is' : 'are'} ready.`,
   missing: (missing: number, stages: number) =>
-    `${countWithNoun(missing, 'tab')} ${missing === 1 ? 'is' : 'are'} missing. A run that starts now has ${countWithNoun(stages, 'stage')}.`,
+    `${plural(missing, 'tab')} ${missing === 1 ? 'is' : 'are'} missing. A run that starts now has ${plural(stages, 'stage')}.`,
   fewerStages: (needs: string) => `Then a tab needs up to about ${needs}.`,
   cannotStart: (most: string) =>
     `A run cannot start, because a tab may hold at most ${most} of weights, gradients and averages.`,
   enough: (stages: number, replicas: number) =>
     replicas === 1
-      ? `There are enough tabs for ${countWithNoun(stages, 'stage')}.`
-      : `There are enough tabs for ${replicas} replicas of ${countWithNoun(stages, 'stage')}.`,
-  leftOver: (tabs: number) => `${countWithNoun(tabs, 'tab')} will only wait, without a stage.`,
+      ? `There are enough tabs for ${plural(stages, 'stage')}.`
+      : `There are enough tabs for ${replicas} replicas of ${plural(stages, 'stage')}.`,
+  leftOver: (tabs: number) => `${plural(tabs, 'tab')} will only wait, without a stage.`,
   plannedLayers: 'Planned stages',
   measuredLater: 'The layers are timed when the run starts, so the division into stages may change.',
   alone: 'With one tab there is no pipeline: this tab would hold the whole model.',

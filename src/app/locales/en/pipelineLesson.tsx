@@ -3,7 +3,7 @@
  * count from 1.
  */
 import type { ComponentChildren } from 'preact';
-import { countWithNoun } from '../format.ts';
+import { plural } from '../format.ts';
 import type { LessonPageText } from './lesson.tsx';
 import type { terms } from './terms.tsx';
 
@@ -24,7 +24,7 @@ export interface PipelineLessonFacts {
 
 type PassName = 'forward' | 'backward';
 
-const batches = (n: number): string => countWithNoun(n, 'micro-batch', 'micro-batches');
+const batches = (n: number): string => plural(n, 'micro-batch', 'micro-batches');
 
 export const pipelineLesson = {
   heading: 'A pipeline by hand',
@@ -127,7 +127,7 @@ export const pipelineLesson = {
     count: (ticks: number, of: number, waiting: number, squares: number, share: string) =>
       ticks === 0
         ? `tick 0 of ${of}`
-        : `tick ${ticks} of ${of} · ${waiting} of ${countWithNoun(squares, 'square')} waiting: ${share}`,
+        : `tick ${ticks} of ${of} · ${waiting} of ${plural(squares, 'square')} waiting: ${share}`,
   },
 
   kept: {
@@ -155,9 +155,9 @@ export const pipelineLesson = {
     advice: 'Do as 1F1B',
     again: 'Restart',
     finished: (ticks: number, most: number) =>
-      `Finished in ${countWithNoun(ticks, 'tick')}, with at most ${batches(most)} kept.`,
+      `Finished in ${plural(ticks, 'tick')}, with at most ${batches(most)} kept.`,
     others: (ticks: number, gpipe: number, usual: number) =>
-      `GPipe and 1F1B need ${countWithNoun(ticks, 'tick')}; your stage keeps at most ${gpipe} with GPipe and ${usual} with 1F1B.`,
+      `GPipe and 1F1B need ${plural(ticks, 'tick')}; your stage keeps at most ${gpipe} with GPipe and ${usual} with 1F1B.`,
     verdicts: {
       ready: 'No pass has been computed yet.',
       done: {

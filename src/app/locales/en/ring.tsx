@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import type { AllReduceName } from '../../../spec/algorithms.ts';
 import { listInWords, upperFirst } from '../../../util/text.ts';
-import { formatRank, namesOfRanks, countWithNoun, startWithRank } from '../format.ts';
+import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
 
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
@@ -109,7 +109,7 @@ export const ring = {
   ownText: (isRun: boolean, chunks: number) =>
     chunks === 1
       ? `Every ${each(isRun)} has computed a gradient from its own share of the samples. The gradient stays in one piece.`
-      : `Every ${each(isRun)} has computed a gradient from its own share of the samples and cut it into ${countWithNoun(chunks, 'chunk')}.`,
+      : `Every ${each(isRun)} has computed a gradient from its own share of the samples and cut it into ${plural(chunks, 'chunk')}.`,
   phases,
   phaseText: (phase: keyof typeof phases, isRun: boolean) =>
     `${upperFirst(phases[phase].title)}: ${phases[phase].text(each(isRun))}`,
@@ -135,7 +135,7 @@ export const ring = {
   cell: (rank: number, chunks: string) => `${startWithRank(rank)}, ${chunks}`,
   travelling: (chunks: string) => `${upperFirst(chunks)}, on the way`,
   sendsNothing: (rank: number) => `${startWithRank(rank)} sends nothing in this step.`,
-  holdsAll: (n: number) => `the finished sum of all ${countWithNoun(n, 'rank')}`,
+  holdsAll: (n: number) => `the finished sum of all ${plural(n, 'rank')}`,
   holdsOwn: (rank: number) => `the numbers of ${formatRank(rank)} only`,
   holdsSome: (ranks: readonly number[]) =>
     `the partial sum of ${listInWords(namesOfRanks(ranks) ?? [`ranks ${listInWords(ranks)}`])}`,
@@ -170,7 +170,7 @@ export const ring = {
   noTimes: 'Times are simulated, not measured.',
   hint: 'Each row is a rank, and each column is a chunk. The slots of a cell show whose numbers are in its sum. Point at a cell to follow its chunk.',
   grid: (n: number, chunks: number) =>
-    `Chunks of every rank: ${n} ranks by ${countWithNoun(chunks, 'chunk')}. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
+    `Chunks of every rank: ${n} ranks by ${plural(chunks, 'chunk')}. Arrow keys move between cells, and Escape leaves the grid. The caption of the player describes the step.`,
   onEdges: 'Chunks on their way. Arrow keys move between them, and Escape leaves the picture.',
   edge: (chunks: string, from: number, to: number) =>
     `${upperFirst(chunks)}, from ${formatRank(from)} to ${formatRank(to)}`,

@@ -1,7 +1,7 @@
 /** Texts for a run: its numbers, ranks and result, its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import { formatBytes, formatMs, formatRank, countWithNoun, startWithRank } from '../format.ts';
+import { formatBytes, formatMs, formatRank, plural, startWithRank } from '../format.ts';
 import { ENGLISH_NOTICE_SENTENCES } from '../../../protocol/notices.ts';
 import { listInWords, upperFirst } from '../../../util/text.ts';
 import { CODECS } from '../../../spec/codecs.ts';
@@ -27,7 +27,7 @@ export const run = {
   backToLobby: 'Back to the lobby',
   frontPage: 'The front page',
   /** The run was ended before its last step. */
-  ended: (steps: number) => `Ended after ${countWithNoun(steps, 'step')}`,
+  ended: (steps: number) => `Ended after ${plural(steps, 'step')}`,
   notices: ENGLISH_NOTICE_SENTENCES,
   alone: 'This tab is alone, so it has nothing to exchange.',
   aloneShown: (allReduce: ComponentChildren) => (
@@ -144,25 +144,25 @@ export const run = {
   /** Below the main metric; errors are in the unit of the target. */
   measured: {
     accuracy: (steps: number, time: string) =>
-      `of the held-out samples are classified correctly, after ${countWithNoun(steps, 'step')} in ${time}.`,
+      `of the held-out samples are classified correctly, after ${plural(steps, 'step')} in ${time}.`,
     'top-3': (steps: number, time: string) =>
-      `of the held-out samples have their class among the top 3 predictions, after ${countWithNoun(steps, 'step')} in ${time}.`,
+      `of the held-out samples have their class among the top 3 predictions, after ${plural(steps, 'step')} in ${time}.`,
     rmse: (steps: number, time: string) =>
-      `is the root mean square error on held-out samples, after ${countWithNoun(steps, 'step')} in ${time}.`,
+      `is the root mean square error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     mae: (steps: number, time: string) =>
-      `is the mean absolute error on held-out samples, after ${countWithNoun(steps, 'step')} in ${time}.`,
+      `is the mean absolute error on held-out samples, after ${plural(steps, 'step')} in ${time}.`,
     r2: (steps: number, time: string) =>
-      `is R²: how much of the variance of held-out amounts the model explains, after ${countWithNoun(steps, 'step')} in ${time}.`,
+      `is R²: how much of the variance of held-out amounts the model explains, after ${plural(steps, 'step')} in ${time}.`,
   },
   /** Result of a learning-rate range test. */
   rateTest: {
     found: (steps: number, time: string) =>
-      `is a good learning rate. The rate rose over ${countWithNoun(steps, 'step')} in ${time}, and the loss fell steepest at this rate. The test did not change the model.`,
+      `is a good learning rate. The rate rose over ${plural(steps, 'step')} in ${time}, and the loss fell steepest at this rate. The test did not change the model.`,
     none: 'No rate found',
     flat: (steps: number) =>
-      `No learning rate in ${countWithNoun(steps, 'step')} lowered the loss clearly. Use larger batches or more steps, and check that the labels match the data.`,
+      `No learning rate in ${plural(steps, 'step')} lowered the loss clearly. Use larger batches or more steps, and check that the labels match the data.`,
     short: (steps: number) =>
-      `The test ended too early, after ${countWithNoun(steps, 'step')}, because the loss rose immediately or the time limit was reached. Allow more time or use other data.`,
+      `The test ended too early, after ${plural(steps, 'step')}, because the loss rose immediately or the time limit was reached. Allow more time or use other data.`,
   },
   useRate: (rate: string) => `Use ${rate}`,
   bestTest: 'lowest held-out loss',
@@ -199,7 +199,7 @@ export const run = {
   further: 'Zoom out (−)',
   step: (step: number) => `step ${step}`,
   timelineLabel: (n: number) =>
-    `Timeline of the last steps of ${countWithNoun(n, 'rank')}. The arrow keys move between segments. The plus and minus keys zoom. A table of the latest step follows.`,
+    `Timeline of the last steps of ${plural(n, 'rank')}. The arrow keys move between segments. The plus and minus keys zoom. A table of the latest step follows.`,
   timelineHelp:
     'The upper half of a lane is computation, and the lower half is communication. Point at a segment for details. Drag to move; pinch or press + and − to zoom.',
   whoDoes: (rank: number, name: string, does: string) => `${startWithRank(rank, name)}: ${does}`,
@@ -282,7 +282,7 @@ export const run = {
     which: 'Weights of',
     whichOf: { last: 'the last step', best: 'the best evaluation of this tab' },
     missedBest: (saved: number, best: number) =>
-      `This tab missed the best evaluation, which was after ${countWithNoun(best, 'step')}. The saved model is the one after ${countWithNoun(saved, 'step')}.`,
+      `This tab missed the best evaluation, which was after ${plural(best, 'step')}. The saved model is the one after ${plural(saved, 'step')}.`,
     checkpoint: 'Save checkpoint',
     checkpointAbout: 'Weights, optimizer state and data position: everything needed to continue in any number of tabs',
   },

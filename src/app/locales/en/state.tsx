@@ -1,5 +1,5 @@
 /** The state of a tab in words: one word, then the reason. */
-import { formatRank, countWithNoun } from '../format.ts';
+import { formatRank, plural } from '../format.ts';
 import { listInWords } from '../../../util/text.ts';
 
 const ranks = (of: readonly number[]): string => listInWords(of.map((rank) => formatRank(rank)));
@@ -13,7 +13,7 @@ export const state = {
     server: ': the signaling server cannot be reached; reconnecting',
     next: ' for the next start: the run began without this tab',
     ready: ' to get ready',
-    tabs: (more: number) => ` for ${countWithNoun(more, 'more tab')}`,
+    tabs: (more: number) => ` for ${plural(more, 'more tab')}`,
     resume: ' for the host to resume',
     place: ' for a place in the run',
     run: ' to join the run',
@@ -47,7 +47,7 @@ export const state = {
     '; the signaling server cannot be reached: no tab can join, and if one leaves, training waits for the server',
   trainingOthersJoin: '; the next ring is being connected, because the members or their order changed',
   paused: 'paused',
-  pausedFor: (more: number) => `: waiting for ${countWithNoun(more, 'more tab')}`,
+  pausedFor: (more: number) => `: waiting for ${plural(more, 'more tab')}`,
   pausedByHost: ' by the host',
   watching: 'watching',
   watchingNothing: ': no run yet',
