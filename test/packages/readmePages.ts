@@ -54,7 +54,7 @@ export async function writePages(folder: string, port: string): Promise<void> {
   const withElement = applyHunks(lines, element!);
   const withServer = withElement.replace(
     'worldSize: 4,',
-    `worldSizeSchema: 4, ${await inDocuments(/`(server: 'http.*?)`/, port)},`,
+    `worldSize: 4, ${await inDocuments(/`(server: 'http.*?)`/, port)},`,
   );
   await mkdir(folder);
   await writeFile(path.join(folder, 'vite.config.js'), await inDocuments(/`(export default .*?)`/, port));

@@ -163,7 +163,7 @@ test('two tabs train on a zip file of pictures with a folder for each class, and
     bad: { 'pictures.zip': zip(pictures).subarray(0, 300) },
     sentence: 'pictures.zip ends too early, at byte 300',
     good: { 'pictures.zip': zip({ ...pictures, 'red/0.png': Buffer.from('no picture') }) },
-    seen: '1 picture is left out: damaged',
+    seen: '1 picture is left out (damaged',
   });
   expect(result).toMatchObject({ worldSize: 2, steps: 40, accuracy: 1, confusion: { classes: ['blue', 'red'] } });
   expect(result!.confusion!.counts.flat().reduce((sum, count) => sum + count)).toBe(4);
