@@ -69,7 +69,7 @@ const FLOAT_MANTISSA_BITS = 23;
 const LARGEST_HALF_EXPONENT = 14;
 
 /**
- * Sends half the bytes: values become IEEE binary16, with 11 bits of mantissa. All values of a
+ * Sends half the bytes: values become IEEE binary16, with 11 significant bits. All values of a
  * segment are scaled by one power of two, whose exponent is sent first, as an int16. So the
  * segment's largest value neither overflows nor becomes subnormal, at any magnitude. Values that
  * are more than 2^29 times smaller than the largest value become subnormal halves.

@@ -31,7 +31,6 @@ export interface CodecFacts {
   /**
    * Whether the values that stages of a pipeline exchange can be encoded with this codec. Its
    * errors must be small, because pipelines have no error feedback.
-   * `src/parallel/pipeline/boundary.ts` must support the codec.
    */
   fitsPipelines: boolean;
 }

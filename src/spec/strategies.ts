@@ -275,7 +275,7 @@ export function supportsFeature(strategy: StrategyName, feature: JobFeature): bo
   return STRATEGIES[strategy].excludes[feature] === undefined;
 }
 
-/** The codecs of all strategies, in words: `ddp: all; diloco: fp32, fp16; others: fp32`. */
+/** The codecs of all strategies in words: `ddp: all; pipeline: fp32, fp16; others: fp32`. */
 export const CODECS_BY_STRATEGY = codecsInWords();
 
 function codecsInWords(): string {

@@ -7,11 +7,9 @@ import { describe, expect, test } from 'vitest';
 import { codecByName, INT8_BLOCK, type Codec } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { UsageError } from '../../src/util/errors.ts';
+import { ENCODED_CODECS } from './encodedCodecs.ts';
 
-const CODECS: [string, Codec][] = [
-  ['fp16', codecByName('fp16')!],
-  ['int8', codecByName('int8')!],
-];
+const CODECS: [string, Codec][] = ENCODED_CODECS.map((name) => [name, codecByName(name)!]);
 
 function encode(codec: Codec, values: Float32Array, residual: Float32Array | null = null): ArrayBuffer {
   const frame = new ArrayBuffer(FRAME_HEADER_BYTES + codec.bytesOf(values.length));
@@ -151,6 +149,6 @@ test('int8 replaces a block with a NaN or infinite value by NaN, and changes no 
   }
 });
 
-test('codecOf rejects unknown codecs', () => {
+test('codecByName rejects unknown codecs', () => {
   expect(() => codecByName('int4' as 'int8')).toThrow(UsageError);
 });

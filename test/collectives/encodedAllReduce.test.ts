@@ -12,8 +12,7 @@ import { MismatchError, UsageError } from '../../src/util/errors.ts';
 import { createRng, mixSeed } from '../../src/util/rng.ts';
 import { errorOf } from '../errorOf.ts';
 import { outliers } from '../outliers.ts';
-
-const ENCODED: CollectiveCodecName[] = ['fp16', 'int8'];
+import { ENCODED_CODECS } from './encodedCodecs.ts';
 
 /** Many small values and few large ones, like a gradient. */
 function gradientOf(rank: number, length: number, step = 0): Float32Array {
@@ -37,7 +36,7 @@ const reduceIn = (n: number, length: number, options: AllReduceOptions, world = 
 /** Largest error of one hop, relative to the sum so far. The values of the sum are at most n. */
 const LOSS_PER_HOP: Record<CollectiveCodecName, number> = { fp32: 1e-7, fp16: 2 ** -11, int8: 0.51 / 127 };
 
-describe.each(ENCODED)('an all-reduce with codec %s', (codec) => {
+describe.each(ENCODED_CODECS)('an all-reduce with codec %s', (codec) => {
   test.each([2, 3, 4, 5, 6, 7, 8, 9])(
     'ends with the same bits on all of %i ranks, close to the exact sum',
     async (n) => {

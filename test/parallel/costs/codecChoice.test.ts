@@ -62,7 +62,7 @@ test.each([
   [false, exposed(1000, 200), 'a codec would pay if communication took twice as long'],
   [false, exposed(1000, 800), 'the time is between those for two codecs'],
   [false, { ownMs: 1000, communicateMs: 900, exposedMs: 10 }, 'overlapped communication may become exposed'],
-])('isBeyondDoubt is %s for %o: %s', (isBeyond, steps, _why) => {
+])('isCodecChoiceCertain is %s for %o: %s', (isBeyond, steps, _why) => {
   expect(isCodecChoiceCertain(4, GRADIENTS, steps)).toBe(isBeyond);
 });
 
