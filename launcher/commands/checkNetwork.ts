@@ -65,7 +65,7 @@ async function checkInTabs(browser: Browser, page: string, io: Io): Promise<Netw
     const one = await profile.newPage();
     pages.push(one);
     watchPage(one, {
-      ondeath: (message) => done.reject(new PeergradError(`The page of the checks: ${message}.`)),
+      ondeath: (message) => done.reject(new PeergradError(`The page that checks the network failed: ${message}.`)),
       onerror: (message) => io.err(message),
     });
     await loadPage(one, `${page}#network?lang=en&name=${encodeURIComponent(tab)}`);

@@ -215,8 +215,9 @@ export function withRoutes(state: RoomState, member: string, served: readonly st
 }
 
 /**
- * Records that two ranks, which may link through the server, have a direct connection. They do not
- * change to it if it broke a short time ago, or if they have already changed too often.
+ * Records that two ranks have a direct connection now. If they are linked through the server, they
+ * change to the direct connection, unless an earlier one broke a short time ago or they have
+ * already changed too often.
  */
 export function withDirect(state: RoomState, pair: readonly [string, string]): RoomState {
   const { relayed, unlinked, unrelayed, kept, upgrades, faults } = state;

@@ -46,7 +46,10 @@ export function canRecordGpuCommands(backend: WebGpuBackend): boolean {
   return recorders.has(backend.device);
 }
 
-/** Runs `main` and records the commands of the backend's device, which must be observed. */
+/**
+ * Runs `main` and records the commands that it gives to the backend's device. The device must be
+ * prepared (see {@link prepareGpuForRecording}).
+ */
 export function recordGpuCommands<T>(
   backend: WebGpuBackend,
   main: (recorder: GpuCommandRecorder) => T,

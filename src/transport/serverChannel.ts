@@ -182,7 +182,8 @@ export class ServerChannel implements FrameChannel {
     // Messages may still arrive while a socket closes.
     if (this.#state === 'closed') return;
     if (!(data instanceof ArrayBuffer)) return this.#receiveAnswer(String(data));
-    if (!this.#isPaired) return this.#end(new ProtocolError('The server sent a frame before it had joined the link.'));
+    if (!this.#isPaired)
+      return this.#end(new ProtocolError('The server sent a frame before it had connected the two ends of the link.'));
     this.#onarrival();
     this.#arrivedBytes += data.byteLength;
     if (this.#arrivedBytes > MAX_ARRIVED_BYTES) {

@@ -269,8 +269,8 @@ describe('connecting through the server', () => {
 
   test.each([
     ['a text that is not an answer', 'hello', /unknown answer/],
-    ['a frame', new ArrayBuffer(50), /before it had joined/],
-  ])('rejects if the server sends %s before it has joined the ends', async (_what, data, message) => {
+    ['a frame', new ArrayBuffer(50), /before it had connected/],
+  ])('rejects if the server sends %s before it has connected the ends', async (_what, data, message) => {
     const relay = new LinkRelay();
     relay.open = (socket) => socket.receive(data);
     expect((await errorOf(attemptOf(true, relay.openSocket, {}).link)).message).toMatch(message);

@@ -93,9 +93,9 @@ export function peerAbortError(
   // no rank.
   const rank = abort.rank === undefined || abort.rank === context.rank ? from : abort.rank;
   const ErrorClass = abortErrorClass(abort);
-  // After an inquiry, this rank has the reports of the ranks, and it accuses the ranks that are
-  // missing according to the reports. It ignores the missing ranks in the message, because the
-  // sender could blame any rank.
+  // After an inquiry, this rank has the reports of all ranks, and accuses those that the reports
+  // show to be missing. It ignores the list of missing ranks in the received message, because the
+  // sender of that list could blame any rank.
   const reports = ErrorClass === TimeoutError && seq !== undefined ? reportsOf(seq) : null;
   const where = reports === null ? { rank, missing } : { missing: diagnoseHang(reports).missing };
   return new ErrorClass(message, { ...context, ...where, op, seq });

@@ -5,7 +5,7 @@ import { DataError } from '../../util/errors.ts';
 import type { CharacterCounts } from './characterCounts.ts';
 import { BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
 
-/** One token for each character (code point) of a text, in code point order. */
+/** A vocabulary of the different characters (code points) of a text, in code point order. */
 export class CharacterTokenizer implements Tokenizer {
   readonly #characters: readonly string[];
   readonly #tokens: ReadonlyMap<string, number>;

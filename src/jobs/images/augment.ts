@@ -150,7 +150,7 @@ export function checkAugment(names: JobSpec['augment'], { name, shape, type, row
   }
   if (names.includes('colour') && type !== 'u1') {
     throw new DataError(
-      `${name} has type ${type}, but colour changes pixels of 0 to 255. Remove colour from augment, or save the array as uint8.`,
+      `${name} has type ${type}, but the augmentation "colour" needs pixels of 0 to 255. Remove "colour" from the field augment, or save the array as uint8.`,
     );
   }
 }

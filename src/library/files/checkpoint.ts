@@ -183,8 +183,8 @@ function flatOptimizerOf({ flat }: StorableModel, optimizer: Optimizer | Tensorf
   if (flat) return flat.flatOptimizer(optimizer);
   if ('apply' in optimizer) return optimizer;
   throw new UsageError(
-    `The state of ${optimizer.getClassName()} cannot be read without loss. Wrap the model in DistributedDataParallel or ` +
-      'DataParallel, or train with the result of optimizerOf.',
+    `The state of ${optimizer.getClassName()} cannot be read exactly. Wrap the model in DistributedDataParallel or ` +
+      'DataParallel, or train with the optimizer that optimizerOf returns.',
   );
 }
 

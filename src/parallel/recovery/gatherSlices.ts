@@ -24,9 +24,9 @@ type Values = Float32Array<ArrayBuffer>;
 
 /** A state as ranks send it. */
 export interface StateParts<Head> {
-  /** The small part. One rank sends it for all ranks that have the state. */
+  /** The small part of the state. One rank sends it for all ranks that have the state. */
   head: Head;
-  /** The large part. An array has the same length on all ranks. */
+  /** The large part of the state. Each array has the same length on all ranks. */
   arrays: Values[];
 }
 

@@ -86,7 +86,7 @@ interface Request {
   /** Id of the copy of which the newcomer already has slices; `null` if it has none. */
   holds: string | null;
 }
-/** Describes the state or the update that follows an answer. */
+/** Describes the data that a feeder sends after its answer: a whole state, or one update. */
 interface Offer {
   id: string;
   bytes: number;

@@ -36,8 +36,9 @@ export interface ShardRedistribution {
   moves: AveragesMove[];
   /** Number of elements whose averages no rank holds. */
   missing: number;
-  /** Number of elements whose averages are behind, and by how many steps at most. */
+  /** Number of elements whose averages lack steps. */
   stale: number;
+  /** Largest number of steps that averages lack. */
   oldest: number;
 }
 

@@ -37,7 +37,11 @@ test('each check has a row with its result, its speed and what it means', () => 
   expect(networkCheckRowsOf(report).map(({ name, result, note }) => [name, result, note.split('. ')[0]])).toEqual([
     ['Page', 'works', 'Plain http: tabs cannot use WebGPU, and links through the server are not encrypted'],
     ['WebSocket to the server', 'works, round trip 3.2 ms', ''],
-    ['Local addresses', 'works', 'The browser hides them behind names, which need multicast between devices.'],
+    [
+      'Local addresses',
+      'works',
+      'The browser hides addresses behind names, and devices find these names only by multicast.',
+    ],
     ['STUN', 'not tried', 'The signaling server names no such server'],
     ['TURN', 'fails', 'The server does not answer this device'],
     ['Data channel to Chrome, Mac', 'fails', 'The two devices cannot reach each other directly'],

@@ -330,7 +330,7 @@ test('the first step ends the warm-up', () => {
   expect(reduceTabView(warm, stepEvent(0)).warmup).toBeNull();
 });
 
-test('the progress of compiling shaders ends with the next stage of the warm-up', () => {
+test('the page stops showing the progress of shaders when the next stage of the warm-up begins', () => {
   const compiling = { type: 'warmup', stage: 'compiling', message: 'compiling' } as const;
   const half = fold(GENERATION, compiling, { ...compiling, shaders: { compiled: 2, total: 4 } });
   expect(half.shaders).toEqual({ compiled: 2, total: 4 });

@@ -330,7 +330,7 @@ describe('arrays in npz files', () => {
     const opened = await load(npz({ 'x.npy': floats, 'y.npy': y }), { augment: ['flip'] });
     expect(opened.preview.notes).toMatchObject([{ kind: 'augmented', name: 'flip' }]);
     await expect(load(npz({ 'x.npy': floats, 'y.npy': y }), { augment: ['colour'] })).rejects.toThrow(
-      'x.npy has type f4, but colour changes pixels of 0 to 255. Remove colour from augment, or save the array as uint8.',
+      'x.npy has type f4, but the augmentation "colour" needs pixels of 0 to 255. Remove "colour" from the field augment, or save the array as uint8.',
     );
     const rows = npyFile([10, 16], upTo(160), { type: 'u1', order: '|' });
     await expect(load(npz({ 'x.npy': rows, 'y.npy': y }), { augment: ['flip'] })).rejects.toThrow(

@@ -71,7 +71,7 @@ describe('a newcomer that asks for a feeder', () => {
     expect(play.effects).toEqual([]);
   });
 
-  test('joins when it is ready, in a generation with a higher number than that of its feed', () => {
+  test('joins once it is ready, in a generation after its feed', () => {
     const play = asked();
     const { generation } = play.received('Di', 'feed');
     play.do(grow, ready('Di'));

@@ -126,7 +126,7 @@ describe.each(['opfs', 'indexeddb'] as const)('checkpoints in %s', (medium) => {
     expect(await idsOf()).toEqual(['at-3', 'at-2', 'early', 'other-job', 'other-room']);
   });
 
-  test('can be saved by two tabs at the same time', async () => {
+  test('of one run can be saved by two tabs at the same time', async () => {
     const other = await page.openTab(context);
     const saved = await Promise.all([
       save(metaOf('mine'), { count: 5_000 }),

@@ -72,7 +72,7 @@ export const network = {
     refused: 'The server answers, but refuses this page.',
   },
   addresses: {
-    names: 'The browser hides them behind names, which need multicast between devices.',
+    names: 'The browser hides addresses behind names, and devices find these names only by multicast.',
     addresses: 'The browser gives its real addresses.',
     'no-webrtc': noWebRtc,
     none: 'The browser gives no address. A VPN or a privacy extension may hide it.',

@@ -54,9 +54,9 @@ export interface SampleAssigner {
    */
   retainedGradient(gradient: GradientStore): RetainedGradient | null;
   /**
-   * Reassigns the samples of the step at `position`. Ranks may retain gradients of this step:
-   * `retainedGradients` has an item for each rank. If this rank's gradient cannot be used, it is
-   * dropped.
+   * Divides the samples of the step at `position` among the ranks again. `retainedGradients[r]` is
+   * the gradient of this step that rank r still has, or `null`. If the step cannot use this rank's
+   * retained gradient, the gradient is dropped.
    */
   reassign(
     position: CursorPosition,
