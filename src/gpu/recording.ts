@@ -21,7 +21,7 @@ export type RecordedCommand =
     }
   /** `bytes` were written to the start of `buffer`. */
   | { kind: 'write'; buffer: GPUBuffer; bytes: Uint8Array }
-  /** A mark that the caller set between two commands; see {@link CommandRecorder.mark}. */
+  /** A mark that the caller set between two commands; see {@link GpuCommandRecorder.mark}. */
   | { kind: 'mark'; value: number };
 
 export class GpuCommandRecorder {

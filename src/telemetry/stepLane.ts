@@ -12,7 +12,7 @@ import type {
 } from '../protocol/stepTrace.ts';
 import { STEP_SEGMENT_KINDS } from '../spec/names.ts';
 
-/** The trace of a bucket's all-reduce: `OpTrace` of collectives/work.ts. */
+/** The trace of a bucket's all-reduce: `AllReduceTrace` of collectives/work.ts. */
 interface BucketTrace {
   startedAt: number;
   hops: readonly HopEvent[];

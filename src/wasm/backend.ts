@@ -47,7 +47,7 @@ export function tensorPlaceOf(backend: WasmBackend, { dataId }: Pick<tf.TensorIn
 
 const ELEMENT_BYTES: Readonly<Record<string, number>> = { float32: 4, int32: 4, bool: 1 };
 
-export function tensorBytesOf({ shape, dtype }: Pick<tf.TensorInfo, 'shape' | 'dtype'>): number {
+export function tensorByteLength({ shape, dtype }: Pick<tf.TensorInfo, 'shape' | 'dtype'>): number {
   return tf.util.sizeFromShape(shape) * ELEMENT_BYTES[dtype]!;
 }
 

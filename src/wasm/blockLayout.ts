@@ -1,5 +1,5 @@
 /** Gives the tensors of a replay places in one block of memory, whose parts are reused. */
-import { tensorBytesOf } from './backend.ts';
+import { tensorByteLength } from './backend.ts';
 import type { RecordedTensor, WasmEvent } from './recording.ts';
 
 /** Offsets of tensors, by their numbers, from the start of a block of memory. */
@@ -39,7 +39,7 @@ export function tensorBlockLayoutOf(
     offsets.set(id, offset);
     memories.set(id, { offset, length });
   };
-  for (const one of before) add(one.id, tensorBytesOf(one));
+  for (const one of before) add(one.id, tensorByteLength(one));
   for (const event of events) {
     if (event.kind === 'create') add(event.id, event.bytes);
     else if (event.kind === 'free') {

@@ -47,7 +47,7 @@ const KERNELS: Readonly<Record<string, Kernel>> = {
   Sum: sumRows,
 };
 
-/** Registers the kernels. The browser must be able to run them: see {@link canCompute}. */
+/** Registers the kernels. The browser must be able to run them: see {@link canRunWasmModule}. */
 export function registerWasmKernels(): void {
   for (const [kernelName, run] of Object.entries(KERNELS)) {
     const stock = tf.getKernel(kernelName, 'wasm') as tf.KernelConfig | undefined;

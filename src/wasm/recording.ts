@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import {
   ALLOCATE,
   allocateWasmMemory,
-  tensorBytesOf,
+  tensorByteLength,
   freeWasmMemory,
   isOwnWasmTensorId,
   newWasmTensorId,
@@ -145,7 +145,7 @@ class WasmRecorder {
     this.#renamed.push(renamed);
     this.#known.add(renamed.id);
     const { memoryOffset } = tensorPlaceOf(this.#backend, info);
-    const values = this.#backend.wasm.HEAPU8.slice(memoryOffset, memoryOffset + tensorBytesOf(info));
+    const values = this.#backend.wasm.HEAPU8.slice(memoryOffset, memoryOffset + tensorByteLength(info));
     this.constants.push({ ...this.#recorded(info), values });
   }
 

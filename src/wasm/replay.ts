@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { PassReplay } from '../gpu/passRecorder.ts';
 import {
   allocateWasmMemory,
-  tensorBytesOf,
+  tensorByteLength,
   forgetCopies,
   freeWasmMemory,
   newWasmTensorId,
@@ -98,7 +98,7 @@ export class WasmReplay implements PassReplay {
     for (const [i, input] of inputs.entries()) {
       const { id } = this.#pinned.inputs[i]!;
       const [from, to] = [tensorPlaceOf(backend, input).memoryOffset, offsets.get(id)!];
-      backend.wasm.HEAPU8.copyWithin(to, from, from + tensorBytesOf(input));
+      backend.wasm.HEAPU8.copyWithin(to, from, from + tensorByteLength(input));
       forgetCopies(backend, { id, memoryOffset: to }, input.size);
     }
     for (const parameter of this.#pinned.parameters) forgetCopies(backend, parameter, parameter.size);
@@ -149,7 +149,7 @@ export class WasmReplay implements PassReplay {
     const results = [run({ inputs: infos as tf.NamedTensorInfoMap, attrs, backend })].flat();
     for (const [i, { dataId }] of results.entries()) {
       const [from, to] = [tensorPlaceOf(backend, { dataId }).memoryOffset, this.#offsets.get(outputs[i]!.id)!];
-      backend.wasm.HEAPU8.copyWithin(to, from, from + tensorBytesOf(outputs[i]!));
+      backend.wasm.HEAPU8.copyWithin(to, from, from + tensorByteLength(outputs[i]!));
       backend.disposeData(dataId);
     }
   }

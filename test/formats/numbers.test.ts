@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { parseNumberWithUnit, NumberReader, isUnitlessNumber, parseNumberField } from '../../src/formats/numbers.ts';
 import { isMissingValueMarker } from '../../src/formats/missing.ts';
 
-describe('isNumber and numberOf', () => {
+describe('isUnitlessNumber and parseNumberField', () => {
   test.each<[field: string, point: number | null, comma: number | null]>([
     ['5', 5, 5],
     [' -5 ', -5, -5],

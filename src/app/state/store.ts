@@ -13,7 +13,7 @@ import { downloadJson } from '../../util/download.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
 import { afterPress } from '../browser/press.ts';
-import { runOriginOfLauncher, offerToLauncher } from './launcherFiles.ts';
+import { originFileOfLauncher, offerToLauncher } from './launcherFiles.ts';
 import { cancelModelExport, receiveModelFile } from './modelExport.ts';
 import { setModelAnswer } from './modelAnswers.ts';
 import { localStorageValue } from '../browser/remembered.ts';
@@ -103,7 +103,7 @@ export function createRoom(
 
 /** Joins with the settings in the address, and with the file of the launcher, if any. */
 export async function joinRoomFromAddress(room: string): Promise<void> {
-  const origin = await runOriginOfLauncher();
+  const origin = await originFileOfLauncher();
   joinRoom(room, origin === null ? {} : { origin });
 }
 

@@ -3,7 +3,7 @@
  * states.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { splitWindow } from '../../parallel/data/cursor.ts';
+import { windowShareOfRank } from '../../parallel/data/cursor.ts';
 import { recordEvaluation, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { ConfusionMatrix } from '../../protocol/confusion.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -187,7 +187,7 @@ export function heldOutIndicesOfRank(
   // turns.
   const indices = heldOutSampleOrder(task.testSamples).subarray(0, count).sort();
   const { index, of } = task.share ?? { index: group.rank, of: group.worldSize };
-  return task.isShard ? indices : splitWindow(indices, index, of);
+  return task.isShard ? indices : windowShareOfRank(indices, index, of);
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * The job `gpt` as a {@link Task}. Its samples are windows of a text, and its loss measures how
- * well the model predicts the next token.
+ * The job `gpt` as a {@link TrainingTask}. Its samples are windows of a text, and its loss measures
+ * how well the model predicts the next token.
  */
 import * as tf from '@tensorflow/tfjs';
 import { classificationMetrics, dropoutPlaces, GptNetwork, gptNetworkSize, type Corpus } from '../../jobs/index.ts';

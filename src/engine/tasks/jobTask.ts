@@ -28,7 +28,7 @@ const EVALUATION_BATCH = 256;
 const EVALUATION_BYTES = 16 * 2 ** 20;
 
 /** Returns the number of held-out samples in one forward pass, for a rank with `share` samples. */
-export function evaluationBatch(data: Pick<Dataset, 'inputShape'>, share: number): number {
+export function evaluationBatchSize(data: Pick<Dataset, 'inputShape'>, share: number): number {
   const inMemory = Math.floor(EVALUATION_BYTES / (sampleLength(data) * Float32Array.BYTES_PER_ELEMENT));
   return Math.max(1, Math.min(EVALUATION_BATCH, share, inMemory));
 }
@@ -83,7 +83,7 @@ export async function createJobTask(
   // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
   // as the share, because a larger batch could consist mainly of padding.
   const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
-  const testBatch = new SampleBatch(test, evaluationBatch(test, share));
+  const testBatch = new SampleBatch(test, evaluationBatchSize(test, share));
   return {
     queryModel,
     model: model.variables,

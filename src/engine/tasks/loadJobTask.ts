@@ -1,4 +1,4 @@
-/** Loads a built-in job's data and model as a {@link Task}. */
+/** Loads a built-in job's data and model as a {@link TrainingTask}. */
 import { loadCorpus, loadData } from '../../jobs/index.ts';
 import { type LoadDataOptions } from '../../jobs/fileSource.ts';
 import type { JobSpec } from '../../spec/job.ts';

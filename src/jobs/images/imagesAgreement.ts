@@ -49,7 +49,7 @@ export function keyOfImagesFacts({ shape, isNumbered, moments }: ImagesFacts): s
 /**
  * Merges facts with the same {@link keyOfImagesFacts}. The result does not depend on their order.
  * If no tab has training samples of a class, the run does not have this class. Then {@link
- * whyImagesDoNotFit} rejects tabs with held-out samples of this class.
+ * whyImagesDifferFromFacts} rejects tabs with held-out samples of this class.
  */
 export function mergeImagesFacts(parts: readonly ImagesFacts[]): ImagesFacts {
   const { shape, isNumbered } = parts[0]!;

@@ -136,7 +136,7 @@ export async function readModelValues({ flat, parameters, variables, names }: St
 /**
  * Sets all variables. Drops the gradients, because they were computed from the old weights.
  *
- * @param values the values of each variable, which {@link fitWeights} has checked.
+ * @param values the values of each variable, which {@link matchWeights} has checked.
  */
 export function writeModelValues(
   { flat, parameters, variables }: StorableModel,

@@ -127,7 +127,7 @@ describe('a lesson in a single tab', () => {
   });
 });
 
-test('describeStep names the numbers that a rank has sent, received and added in its latest step', () => {
+test('describeLessonStep names the numbers that a rank has sent, received and added in its latest step', () => {
   const solo = createSimulatedLesson(3, 1);
   [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
   [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));

@@ -34,7 +34,7 @@ test.each<[Partial<MachineFacts>, string[]]>([
   expect(findSlowTabReasons({ ...FAST, ...facts })).toEqual(reasons);
 });
 
-test('hasSavedFrames is true for 30 regular frames per second, and false for the irregular frames of a busy machine', () => {
+test('looksLikeLowPowerMode is true for 30 regular frames per second, and false for the irregular frames of a busy machine', () => {
   expect(looksLikeLowPowerMode([])).toBe(false);
   expect(looksLikeLowPowerMode(frames(() => 16.7))).toBe(false);
   expect(looksLikeLowPowerMode(frames((i) => (i % 2 === 0 ? 33.4 : 33.2)))).toBe(true);

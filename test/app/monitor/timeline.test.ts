@@ -92,7 +92,7 @@ describe('a segment of a timeline', () => {
   });
 });
 
-test('totalsOf adds up the times of a step for each kind of segment', () => {
+test('segmentTotalsMs adds up the times of a step for each kind of segment', () => {
   expect(segmentTotalsMs(lane(0, 0))).toMatchObject({ compute: 10, wait: 5, send: 0 });
 });
 

@@ -34,7 +34,7 @@ const TRACE: RecordedTrace = {
 const ring = (n: number) => allReduceSteps('ring', n);
 const worlds = fc.integer({ min: 2, max: 17 });
 
-describe('timelineOf', () => {
+describe('traceTimelineOf', () => {
   test('returns times relative to the start of the all-reduce', () => {
     expect(traceTimelineOf(TRACE, ring(3))).toEqual({
       leaves: [1, 11, 21, 31],
@@ -86,7 +86,7 @@ describe('timelineOf', () => {
   });
 });
 
-describe('frameAt', () => {
+describe('ringFrameAt', () => {
   test('shows, during a ring step, exactly the chunks that the plan sends in this ring step', () => {
     const frame = ringFrameAt(TRACE, 3, 5.5);
     expect(frame.completed).toBe(0);

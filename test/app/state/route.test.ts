@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { hiddenPartsFromQuery, parsePageRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
 
-describe('parseRoute', () => {
+describe('parsePageRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('returns the home page for "%s"', (hash) => {
     expect(parsePageRoute(hash)).toMatchObject({ page: 'home', room: null, wrongCode: null });
   });

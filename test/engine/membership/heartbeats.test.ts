@@ -30,7 +30,7 @@ test('a thread is not silent after its machine has slept, because only unanswere
   expect(thread.pulse(INTERVAL_MS).isSilent).toBe(false);
 });
 
-test('activityOf describes in sentences the activity of the ranks that an op waits for', () => {
+test('activityOfRanks describes in sentences the activity of the ranks that an op waits for', () => {
   const members = ['Ada', 'Bo', 'Cy', 'Di'].map((name): RosterEntry => {
     return { member: name, name, device: null, browser: 0, rank: null };
   });

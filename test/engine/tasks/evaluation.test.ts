@@ -1,4 +1,4 @@
-import { evaluationBatch } from '../../../src/engine/tasks/jobTask.ts';
+import { evaluationBatchSize } from '../../../src/engine/tasks/jobTask.ts';
 import { expect, test } from 'vitest';
 import {
   dueEvaluationAfter,
@@ -114,7 +114,7 @@ test('ranks with samples of their own evaluate the same fraction of them', async
 
 test('a forward pass evaluates fewer large pictures, so that their inputs need at most 16 MiB', () => {
   const sides = [32, 224, 2048];
-  expect(sides.map((side) => evaluationBatch({ inputShape: [side, side, 3] }, 250))).toEqual([250, 27, 1]);
+  expect(sides.map((side) => evaluationBatchSize({ inputShape: [side, side, 3] }, 250))).toEqual([250, 27, 1]);
 });
 
 test('an evaluation whose samples are all unusable has no loss and no accuracy, and a note says so', async () => {

@@ -167,7 +167,7 @@ test('one dispatch computes a batch of more products than a single dimension of 
   }
 });
 
-test('useKernels brings back the stock kernel of products', async () => {
+test('chooseWebGpuKernels brings back the stock kernel of products', async () => {
   chooseWebGpuKernels('stock');
   // The stock kernel throws for this many products.
   const [a, b] = [tf.ones([66_000, 1, 2]), tf.ones([66_000, 2, 1])];

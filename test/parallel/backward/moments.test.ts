@@ -9,7 +9,7 @@ function momentsOf(values: readonly number[]): ChannelMoments {
   return { count, mean: Float32Array.of(mean), variance: Float32Array.of(squares / Math.max(1, count)) };
 }
 
-describe('mergeMoments', () => {
+describe('mergeChannelMoments', () => {
   test('returns the moments of all elements, however they are divided into parts', () => {
     const parts = [[1, 3], [], [10], [-3, 5]];
     expect(mergeChannelMoments(parts.map(momentsOf))).toEqual(momentsOf(parts.flat()));

@@ -72,7 +72,7 @@ describe('rearrange', () => {
   });
 });
 
-describe('rangesOf', () => {
+describe('rangesOfSlots', () => {
   const { slots } = createLayout([1, 2, 3, 4]);
   const of = (...parameters: number[]) => rangesOfSlots(slots, ({ parameter }) => parameters.includes(parameter));
 

@@ -3,7 +3,12 @@
  * rank has not finished.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import { splitWindow, GlobalCursor, type CursorPosition, type SampleWindow } from '../../../parallel/data/cursor.ts';
+import {
+  windowShareOfRank,
+  GlobalCursor,
+  type CursorPosition,
+  type SampleWindow,
+} from '../../../parallel/data/cursor.ts';
 import { windowPartOfRank, passSizesFor } from '../../../parallel/data/workShares.ts';
 import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import {
@@ -61,7 +66,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
   /** Returns this rank's elements of a window. */
   #shareOf(all: Uint32Array, shares: readonly number[] | null): Uint32Array {
     const { rank, worldSize } = this.#group;
-    if (shares === null) return splitWindow(all, rank, worldSize);
+    if (shares === null) return windowShareOfRank(all, rank, worldSize);
     const { start, end } = windowPartOfRank(all.length, shares, rank);
     return all.subarray(start, end);
   }
