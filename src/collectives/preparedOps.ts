@@ -48,7 +48,7 @@ interface InPlaceOptions extends AlgorithmChoice, Pick<AllReduceOptions, 'op' | 
   amount?: string | undefined;
 }
 
-export function allReduceOp<T extends TypedArray>(
+export function prepareAllReduce<T extends TypedArray>(
   { ranks, served }: CallerInGroup,
   tensor: T,
   options: AllReduceOptions,
@@ -82,7 +82,7 @@ export function allReduceOp<T extends TypedArray>(
   };
 }
 
-export function reduceOp<T extends TypedArray>(
+export function prepareReduce<T extends TypedArray>(
   caller: CallerInGroup,
   tensor: T,
   dst: number,
@@ -102,7 +102,7 @@ export function reduceOp<T extends TypedArray>(
   });
 }
 
-export function broadcastOp<T extends TypedArray>(
+export function prepareBroadcast<T extends TypedArray>(
   caller: CallerInGroup,
   tensor: T,
   src: number,
@@ -121,7 +121,7 @@ export function broadcastOp<T extends TypedArray>(
   });
 }
 
-export function allGatherOp<T extends TypedArray>(
+export function prepareAllGather<T extends TypedArray>(
   caller: CallerInGroup,
   tensor: T,
   options: SizesOptions,
@@ -144,7 +144,7 @@ export function allGatherOp<T extends TypedArray>(
   };
 }
 
-export function gatherOp<T extends TypedArray>(
+export function prepareGather<T extends TypedArray>(
   caller: CallerInGroup,
   tensor: T,
   dst: number,
@@ -172,7 +172,7 @@ export function gatherOp<T extends TypedArray>(
   };
 }
 
-export function scatterOp<T extends TypedArray>(
+export function prepareScatter<T extends TypedArray>(
   caller: CallerInGroup,
   tensor: T,
   src: number,
@@ -203,7 +203,7 @@ export function scatterOp<T extends TypedArray>(
   };
 }
 
-export function reduceScatterOp<T extends TypedArray>(
+export function prepareReduceScatter<T extends TypedArray>(
   caller: CallerInGroup,
   tensor: T,
   options: ReduceScatterOptions,
@@ -237,7 +237,7 @@ export function reduceScatterOp<T extends TypedArray>(
   };
 }
 
-export function allToAllOp<T extends TypedArray>(
+export function prepareAllToAll<T extends TypedArray>(
   caller: CallerInGroup,
   tensor: T,
   options: AllToAllOptions,
@@ -265,7 +265,7 @@ export function allToAllOp<T extends TypedArray>(
   };
 }
 
-export function barrierOp({ ranks, served }: CallerInGroup): PreparedOp<void> {
+export function prepareBarrier({ ranks, served }: CallerInGroup): PreparedOp<void> {
   // A barrier is an all-reduce of one byte, because an all-reduce cannot end on any rank before all
   // ranks have called it.
   const tensor = new Uint8Array(1);

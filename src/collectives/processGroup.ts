@@ -49,15 +49,15 @@ import type {
   WaitOptions,
 } from './options.ts';
 import {
-  allGatherOp,
-  allReduceOp,
-  allToAllOp,
-  barrierOp,
-  broadcastOp,
-  gatherOp,
-  reduceOp,
-  reduceScatterOp,
-  scatterOp,
+  prepareAllGather,
+  prepareAllReduce,
+  prepareAllToAll,
+  prepareBarrier,
+  prepareBroadcast,
+  prepareGather,
+  prepareReduce,
+  prepareReduceScatter,
+  prepareScatter,
   type PreparedOp,
 } from './preparedOps.ts';
 import { issueAbortable, checkSignal, failOnAbort, Work, type AbortableGroup } from './work.ts';
@@ -194,7 +194,7 @@ export class ProcessGroup {
    * the algorithm.
    */
   allReduce<T extends TypedArray>(tensor: T, options: AllReduceOptions = {}): Work<T> {
-    return this.#issue(allReduceOp(this.#caller, tensor, { algorithm: this.algorithm, ...options }), options);
+    return this.#issue(prepareAllReduce(this.#caller, tensor, { algorithm: this.algorithm, ...options }), options);
   }
 
   /**
@@ -202,17 +202,17 @@ export class ProcessGroup {
    * have undefined contents.
    */
   reduce<T extends TypedArray>(tensor: T, dst: number, options: ReduceOptions & RootedOptions = {}): Work<T> {
-    return this.#issue(reduceOp(this.#caller, tensor, dst, options), options);
+    return this.#issue(prepareReduce(this.#caller, tensor, dst, options), options);
   }
 
   /** Copies rank `src`'s `tensor` into every rank's `tensor` of the same length. */
   broadcast<T extends TypedArray>(tensor: T, src: number, options: OpOptions & RootedOptions = {}): Work<T> {
-    return this.#issue(broadcastOp(this.#caller, tensor, src, options), options);
+    return this.#issue(prepareBroadcast(this.#caller, tensor, src, options), options);
   }
 
   /** Gathers every rank's `tensor`; resolves with one array per rank, in rank order. */
   allGather<T extends TypedArray>(tensor: T, options: SizesOptions = {}): Work<T[]> {
-    return this.#issue(allGatherOp(this.#caller, tensor, options), options);
+    return this.#issue(prepareAllGather(this.#caller, tensor, options), options);
   }
 
   /**
@@ -220,7 +220,7 @@ export class ProcessGroup {
    * and with `null` elsewhere.
    */
   gather<T extends TypedArray>(tensor: T, dst: number, options: SizesOptions = {}): Work<T[] | null> {
-    return this.#issue(gatherOp(this.#caller, tensor, dst, options), options);
+    return this.#issue(prepareGather(this.#caller, tensor, dst, options), options);
   }
 
   /**
@@ -230,7 +230,7 @@ export class ProcessGroup {
    * if another rank passes parts.
    */
   scatter<T extends TypedArray>(tensor: T, src: number, parts: readonly T[] | null, options: OpOptions = {}): Work<T> {
-    return this.#issue(scatterOp(this.#caller, tensor, src, parts, options), options);
+    return this.#issue(prepareScatter(this.#caller, tensor, src, parts, options), options);
   }
 
   /**
@@ -241,7 +241,7 @@ export class ProcessGroup {
    * the tensor's length must be a multiple of the world size.
    */
   reduceScatter<T extends TypedArray>(tensor: T, options: ReduceScatterOptions = {}): Work<T> {
-    return this.#issue(reduceScatterOp(this.#caller, tensor, options), options);
+    return this.#issue(prepareReduceScatter(this.#caller, tensor, options), options);
   }
 
   /**
@@ -249,12 +249,12 @@ export class ProcessGroup {
    * (torch: all_to_all_single).
    */
   allToAll<T extends TypedArray>(tensor: T, options: AllToAllOptions = {}): Work<T> {
-    return this.#issue(allToAllOp(this.#caller, tensor, options), options);
+    return this.#issue(prepareAllToAll(this.#caller, tensor, options), options);
   }
 
   /** Resolves once every rank has called `barrier`. */
   barrier(options: WaitOptions = {}): Work<void> {
-    return this.#issue(barrierOp(this.#caller), options);
+    return this.#issue(prepareBarrier(this.#caller), options);
   }
 
   /**
@@ -274,7 +274,7 @@ export class ProcessGroup {
   /** {@link allReduce} of several tensors together, one op per dtype; in place. */
   allReduceCoalesced<T extends readonly TypedArray[]>(tensors: T, options: AllReduceOptions = {}): Work<T> {
     return runCoalesced(tensors, options, this.clock, (flat, own) => {
-      const op = allReduceOp(this.#caller, flat, { algorithm: this.algorithm, ...own });
+      const op = prepareAllReduce(this.#caller, flat, { algorithm: this.algorithm, ...own });
       return () => this.#issue(op, own);
     });
   }

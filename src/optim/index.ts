@@ -5,8 +5,8 @@ import type { ElementRange } from '../util/range.ts';
 import { copyState, type Optimizer, type OptimizerOptions, type OptimizerState } from './optimizer.ts';
 import {
   checkedOptimizerSetting,
-  TENSORFLOW_OPTIMIZERS,
-  TORCH_OPTIMIZERS,
+  TENSORFLOW_UPDATE_RULES,
+  TORCH_UPDATE_RULES,
   type OptimizerConfig,
   type OptimizerLibrary,
 } from './rules.ts';
@@ -28,9 +28,9 @@ export { divideVector } from './vectors.ts';
  * ```
  */
 export function createOptimizer(name: OptimizerName, options: OptimizerOptions, size: number): Optimizer {
-  if (Object.hasOwn(TORCH_OPTIMIZERS.rules, name))
-    return new RuleOptimizer(TORCH_OPTIMIZERS, name, { ...options }, size);
-  throw new UsageError(`There is no optimizer "${name}": use ${Object.keys(TORCH_OPTIMIZERS.rules).join(', ')}.`);
+  if (Object.hasOwn(TORCH_UPDATE_RULES.rules, name))
+    return new RuleOptimizer(TORCH_UPDATE_RULES, name, { ...options }, size);
+  throw new UsageError(`There is no optimizer "${name}": use ${Object.keys(TORCH_UPDATE_RULES.rules).join(', ')}.`);
 }
 
 /**
@@ -41,12 +41,12 @@ export function createOptimizer(name: OptimizerName, options: OptimizerOptions, 
  * @throws UsageError for a setting out of its range or an invalid size.
  */
 export function createTensorflowRule(className: string, config: OptimizerConfig, size: number): Optimizer | null {
-  return isTensorflowRule(className) ? new RuleOptimizer(TENSORFLOW_OPTIMIZERS, className, config, size) : null;
+  return isTensorflowRule(className) ? new RuleOptimizer(TENSORFLOW_UPDATE_RULES, className, config, size) : null;
 }
 
 /** Whether one of TensorFlow.js's optimizers has this class name. */
 export function isTensorflowRule(className: string): boolean {
-  return Object.hasOwn(TENSORFLOW_OPTIMIZERS.rules, className);
+  return Object.hasOwn(TENSORFLOW_UPDATE_RULES.rules, className);
 }
 
 /** An optimizer: one of the update rules in `rules.ts`, with its state. */

@@ -118,7 +118,7 @@ const ADAM: UpdateRule = {
 };
 
 /** Rules and defaults of PyTorch, in float64. DiLoCo's outer optimizer is `nesterov`. */
-export const TORCH_OPTIMIZERS: OptimizerLibrary<OptimizerName> = {
+export const TORCH_UPDATE_RULES: OptimizerLibrary<OptimizerName> = {
   stateName: (name) => name,
   round: (value) => value,
   countsAhead: false,
@@ -143,7 +143,7 @@ const BETAS = { ...RATE, beta1: share(), beta2: share(), epsilon: amount() };
  * and Adam's steps would show the difference. Unlike PyTorch's rules, these accept a learning rate
  * of 0, as at the start of a warm-up. The defaults are those of `getConfig`.
  */
-export const TENSORFLOW_OPTIMIZERS: OptimizerLibrary<string> = {
+export const TENSORFLOW_UPDATE_RULES: OptimizerLibrary<string> = {
   stateName: (name) => `tf.${name.toLowerCase()}`,
   round: Math.fround,
   countsAhead: true,
