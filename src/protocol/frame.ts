@@ -135,8 +135,8 @@ export interface FrameHeader {
   offset: number;
   /**
    * Number of elements in the op's whole tensor; for an all-to-all, in the transfer. Ranks compare
-   * this number and `op`, `dtype`, `prepareReduce`, `algorithm`, `root` and `tag`, to detect that
-   * they issued different ops.
+   * this number and `op`, `dtype`, `reduceOp`, `algorithm`, `root` and `tag`, to detect that they
+   * issued different ops.
    */
   count: number;
 }
