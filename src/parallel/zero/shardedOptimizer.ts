@@ -274,7 +274,7 @@ function piecesOf({ optimizer, shards }: SavedOptimizer): readonly ShardPiece[] 
   return shards ?? (optimizer.slots.length > 0 ? [{ place: WHOLE_SHARD, age: 0, slots: optimizer.slots }] : []);
 }
 
-/** Returns a function that calls `pieceRangesOf` only once for each place. */
+/** Returns a function that calls `rangesOf` only once for each place. */
 function remembered(
   rangesOf: (place: ShardPlace) => readonly ElementRange[],
 ): (place: ShardPlace) => readonly ElementRange[] {
