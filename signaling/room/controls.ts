@@ -142,8 +142,8 @@ export function resume(state: RoomState): Step {
 }
 
 /**
- * Sends `pause` again if the room was already paused before `step`, because the reason for the
- * pause has changed.
+ * Sends `pause` again if the room was already paused before `step`: the step has changed the reason
+ * for the pause.
  */
 function repeatPause({ phase }: RoomState, step: Step): Step {
   return phase === 'PAUSED' ? andThen(step, sendPause) : step;

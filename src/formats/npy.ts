@@ -63,7 +63,7 @@ async function readHeader(file: PartialFile): Promise<Header> {
   const wrong = MAGIC.findIndex((byte, i) => head[i] !== byte);
   if (wrong !== -1) {
     throw new DataError(
-      `${name} is not npy: byte ${wrong} is ${head[wrong] ?? 'missing'}, but npy files have ${MAGIC[wrong]} there. Save the array with ` +
+      `${name} is not an npy file: byte ${wrong} is ${head[wrong] ?? 'missing'}, but npy files have ${MAGIC[wrong]} there. Save the array with ` +
         'numpy.save or numpy.savez.',
     );
   }

@@ -61,7 +61,7 @@ describe('an npy file', () => {
   const withHeader = (from: string, to: string): Uint8Array<ArrayBuffer> =>
     new Uint8Array(Buffer.from(Buffer.from(good).toString('latin1').replace(from, to), 'latin1'));
   test.each([
-    ['an empty file', new Uint8Array(0), 'x.npy is not npy: byte 0 is missing, but npy files have 147 there'],
+    ['an empty file', new Uint8Array(0), 'x.npy is not an npy file: byte 0 is missing, but npy files have 147 there'],
     ['a file that is not npy', changed(3, 0x4e), 'byte 3 is 78, but npy files have 77 there'],
     ['an unknown version', changed(6, 9), 'has npy version 9 at byte 6'],
     ['an unterminated header', changed(9, 0xff), 'damaged at byte 8: its header would have 65398 bytes'],

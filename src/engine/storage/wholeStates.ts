@@ -41,8 +41,8 @@ export class WholeStates {
     const cancel = clock.after(WAIT_MS, () =>
       request.reject(
         new PeergradError(
-          `The state was not saved, because ranks have not compared their states for ${WAIT_MS / 1000} s, and each rank has only its ` +
-            "shard of the optimizer's averages. Save again while the run trains, or choose a smaller hashEvery.",
+          "The state was not saved. Each rank has only its shard of the optimizer's averages, and ranks gather the shards when they " +
+            `compare states, which did not happen for ${WAIT_MS / 1000} s. Save again while the run trains, or choose a smaller hashEvery.`,
         ),
       ),
     );

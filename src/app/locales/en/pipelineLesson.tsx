@@ -166,7 +166,7 @@ export const pipelineLesson = {
       },
       needsForward: (microBatch: number, from: number) =>
         `Not yet: stage ${from} has not finished forward ${microBatch}, and you need its result.`,
-      needsOwn: (microBatch: number) => `Not yet: a backward pass needs your own forward ${microBatch} first.`,
+      needsOwn: (microBatch: number) => `Not yet: a backward pass needs your own forward pass ${microBatch} first.`,
       needsBackward: (microBatch: number, from: number) =>
         `Not yet: stage ${from} has not finished backward ${microBatch}, and you need its gradient.`,
       forward: (microBatch: number, kept: number) => `Good: forward ${microBatch}. You now keep ${kept}.`,
@@ -187,7 +187,7 @@ export const pipelineLesson = {
     time: 'A result travels for',
     /** The unit is the duration of a forward pass. */
     passes: (time: string) => `${time} × forward`,
-    row: (stage: number, share: string) => `Stage ${stage} waits for ${share} of the time.`,
+    row: (stage: number, share: string) => `Stage ${stage} is idle ${share} of the time.`,
     share: (share: string, still: string) =>
       `The stages wait for ${share} of the time. If results needed no time to travel, it would be ${still}.`,
   },
