@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { BENCHMARKS } from '../bench/command/all.ts';
 import { runBench } from '../bench/command/cli.ts';
 import { runCli } from '../launcher/cli.ts';
-import { CODECS, CODEC_CHOICES } from '../src/spec/codecs.ts';
+import { CODECS, CODEC_SETTINGS } from '../src/spec/codecs.ts';
 import { SampleFacts } from '../src/spec/dataFacts.ts';
 import { STRATEGIES, type StrategyFacts } from '../src/spec/strategies.ts';
 import { runTools } from '../tools/cli.ts';
@@ -297,7 +297,7 @@ const outerOf = ({ local }: StrategyFacts): string => {
   return [name, learningRate, ...(momentum === undefined ? [] : [momentum])].join(', ');
 };
 const codecsOf = ({ codecs }: StrategyFacts): string =>
-  codecs.length === CODEC_CHOICES.length ? 'all' : codecs.join(', ');
+  codecs.length === CODEC_SETTINGS.length ? 'all' : codecs.join(', ');
 
 /** Returns the name in the first cell of each row. */
 const firstNamesOf = (rows: string[][]): string[] => rows.map(([first]) => /`([\w-]+)`/.exec(first!)![1]!);

@@ -27,7 +27,7 @@ import { HangDiagnostics, type HangReports } from './diagnostics/hangDiagnostics
 import { MonitoredBarrier } from './diagnostics/monitoredBarrier.ts';
 import { concludeDeadline } from './diagnostics/deadlineVerdict.ts';
 import { abortMessage, GroupMessage } from './groupMessages.ts';
-import { InFlightOp, type IssuedOp, type OpExecutor } from './inFlightOp.ts';
+import { InFlightOp, type OpDescription, type OpExecutor } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import { PointToPoint } from './pointToPoint.ts';
@@ -184,7 +184,7 @@ export class Executor implements OpExecutor {
     };
   }
 
-  issue<T>(issue: IssuedOp<T>): Work<T> {
+  issue<T>(issue: OpDescription<T>): Work<T> {
     const { mesh, clock } = this.options;
     const isReserved = this.#current !== null;
     const seq = this.#current ?? this.#nextSeq++;

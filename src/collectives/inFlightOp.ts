@@ -37,7 +37,7 @@ import type { AllReduceTrace, Work } from './work.ts';
 export const EAGER_BYTES = 256 * 1024;
 
 /** The description of a collective that the process group issues. */
-export interface IssuedOp<T> extends CollectiveArrays {
+export interface OpDescription<T> extends CollectiveArrays {
   plan: Planner;
   /** Text for the descriptor's count in error messages. */
   amount?: string | undefined;
@@ -92,7 +92,7 @@ export class InFlightOp {
   movedAt: number | null = null;
   /** Whether the caller's tensor has its values. */
   hasInput: boolean;
-  readonly #issue: IssuedOp<unknown>;
+  readonly #issue: OpDescription<unknown>;
   readonly #work: Work<unknown>;
   readonly #group: OpExecutor;
   readonly #descriptor: OpDescriptor;
@@ -127,7 +127,7 @@ export class InFlightOp {
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
-  constructor(issue: IssuedOp<unknown>, seq: number, call: string, work: Work<unknown>, group: OpExecutor) {
+  constructor(issue: OpDescription<unknown>, seq: number, call: string, work: Work<unknown>, group: OpExecutor) {
     const { descriptor, dtype, source, target, timeoutMs } = issue;
     const { mesh, ranks, clock, segmentElements, activityOf } = group.options;
     const { progress, recorder, generation } = mesh;

@@ -22,7 +22,7 @@ import {
 import { splitAtDisplacements } from './coalesce.ts';
 import { sizesText, digestOfSizes, partSizesText, shapeTag, shapeText } from './diagnostics/descriptor.ts';
 import { copyInto, dtypeOf, emptyLike, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
-import type { IssuedOp } from './inFlightOp.ts';
+import type { OpDescription } from './inFlightOp.ts';
 import type {
   AllReduceOptions,
   AllToAllOptions,
@@ -40,7 +40,7 @@ import { scaleFloats } from './reduce.ts';
  * An op without the options of waits. Preparing it must not change the caller's arrays, because the
  * call may be rejected.
  */
-export type PreparedOp<T> = Omit<IssuedOp<T>, 'timeoutMs' | 'after'>;
+export type PreparedOp<T> = Omit<OpDescription<T>, 'timeoutMs' | 'after'>;
 
 interface InPlaceOptions extends AlgorithmChoice, Pick<AllReduceOptions, 'op' | 'factor'> {
   root?: number;

@@ -10,7 +10,7 @@
  * MismatchError or PeerGoneError. A TimeoutError names the missing ranks. A MismatchError names the
  * call of each rank.
  */
-import type { ServedPairs, ServerForwarding } from '../protocol/control.ts';
+import type { ServedPairs, ServerLine } from '../protocol/control.ts';
 import type { FlightRecording } from '../protocol/flightRecording.ts';
 import type { LinkCounters, LinkDescription } from '../transport/link.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
@@ -148,7 +148,7 @@ export class ProcessGroup {
   }
 
   /** How the server forwards frames, as this rank knows it. */
-  get serverLine(): ServerForwarding | null {
+  get serverLine(): ServerLine | null {
     return this.#mesh.serverLine;
   }
 

@@ -210,7 +210,7 @@ function guess(name: string, head: Uint8Array, isWhole: boolean, start: CsvStart
       const { records, error } = recordsIn(name, head, separator, isWhole, start);
       const lines = records.slice(0, GUESS_LINES).map(({ fields }) => fields);
       const fields = lines.flat();
-      // The first line may have one field less or more than other lines; see `Shape`.
+      // The first line may have one field less or more than other lines; see `CsvShape`.
       const usual = (lines[1] ?? lines[0])?.length ?? 0;
       const isOff = Math.abs((lines[0]?.length ?? 0) - usual) === 1;
       const same = (as: number): number => lines.filter(({ length }) => length > 1 && length === as).length;

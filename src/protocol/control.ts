@@ -282,7 +282,7 @@ export const ServedPairs = v.strictObject({
 });
 export type ServedPairs = v.InferOutput<typeof ServedPairs>;
 /** How the server forwards frames. */
-export type ServerForwarding = Omit<ServedPairs, 'pairs'>;
+export type ServerLine = Omit<ServedPairs, 'pairs'>;
 
 const RunOutcome = v.picklist(['finished', 'stopped', 'failed']);
 export type RunOutcome = v.InferOutput<typeof RunOutcome>;

@@ -19,7 +19,7 @@ import {
 import { GpuCommands, RecordedTrace, StepTimes } from './stepTrace.ts';
 import { JobSpec } from '../spec/job.ts';
 import { MetricValues } from '../spec/measures.ts';
-import { SENDING_ALGORITHM_NAMES } from '../spec/algorithms.ts';
+import { RUN_ALGORITHM_NAMES } from '../spec/algorithms.ts';
 import { WORK_SHARE_REASONS } from '../spec/names.ts';
 import { PIPELINE_SCHEDULE_NAMES } from '../spec/pipeline.ts';
 
@@ -165,7 +165,7 @@ export const HashesEvent = v.object({
 export const AlgorithmEvent = v.object({
   type: v.literal('algorithm'),
   step: countSchema,
-  algorithm: v.picklist(SENDING_ALGORITHM_NAMES),
+  algorithm: v.picklist(RUN_ALGORITHM_NAMES),
 });
 
 /**

@@ -5,7 +5,7 @@ import { countSchema, finiteSchema, hashSchema, perRankSchema, textSchema, world
 import { ReportedDevice } from './room.ts';
 import { MAX_PROMPT_LENGTH } from '../spec/gpt.ts';
 import { MetricValues } from '../spec/measures.ts';
-import { SENDING_ALGORITHM_NAMES } from '../spec/algorithms.ts';
+import { RUN_ALGORITHM_NAMES } from '../spec/algorithms.ts';
 import { LEARNING_METHOD_NAMES } from '../spec/methods.ts';
 import { CODEC_NAMES } from '../spec/codecs.ts';
 import { STRATEGY_NAMES } from '../spec/strategies.ts';
@@ -121,7 +121,7 @@ export const RunResultSchema = v.object({
    * The algorithm that sent the most bytes of gradients in the last world in which this rank took a
    * step. `none`: this rank was alone in that world, or has not taken any step.
    */
-  algorithm: v.picklist(SENDING_ALGORITHM_NAMES),
+  algorithm: v.picklist(RUN_ALGORITHM_NAMES),
   /** The codec at the end of the run. If the ranks chose it, `choice` says why. */
   codec: v.picklist(CODEC_NAMES),
   choice: v.optional(CodecChoice),

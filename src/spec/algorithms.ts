@@ -11,8 +11,8 @@ export type AlgorithmName = (typeof ALGORITHM_NAMES)[number];
  * Algorithms by which a run may send gradients or parameters. Parameter servers use `tree` and
  * `direct`. `none`: a world of one rank sends nothing.
  */
-export const SENDING_ALGORITHM_NAMES = [...ALL_REDUCE_NAMES, 'tree', 'direct', 'none'] as const;
-export type RunAlgorithm = (typeof SENDING_ALGORITHM_NAMES)[number];
+export const RUN_ALGORITHM_NAMES = [...ALL_REDUCE_NAMES, 'tree', 'direct', 'none'] as const;
+export type RunAlgorithm = (typeof RUN_ALGORITHM_NAMES)[number];
 
 /**
  * Returns the group size of the two-level all-reduce: the divisor of n that is closest to the

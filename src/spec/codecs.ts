@@ -67,7 +67,7 @@ export type CollectiveCodecName = {
 export const CODEC_NAMES = Object.keys(CODECS) as JobCodecName[];
 
 /** Whether all-reduces implement the codec. */
-export function isCollectiveCodec(codec: JobCodecChoice): codec is CollectiveCodecName {
+export function isCollectiveCodec(codec: CodecSetting): codec is CollectiveCodecName {
   return codec !== 'auto' && CODECS[codec].encodes !== 'gradient';
 }
 
@@ -80,5 +80,5 @@ export const PIPELINE_CODECS = CODEC_NAMES.filter((name) => CODECS[name].fitsPip
  * The codecs that a job can name. With `auto`, the ranks measure their first steps and then choose
  * one of {@link CODEC_NAMES} together.
  */
-export type JobCodecChoice = JobCodecName | 'auto';
-export const CODEC_CHOICES: readonly JobCodecChoice[] = [...CODEC_NAMES, 'auto'];
+export type CodecSetting = JobCodecName | 'auto';
+export const CODEC_SETTINGS: readonly CodecSetting[] = [...CODEC_NAMES, 'auto'];

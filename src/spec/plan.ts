@@ -7,8 +7,8 @@ import {
   CODECS,
   COLLECTIVE_CODECS,
   isCollectiveCodec,
-  CODEC_CHOICES,
-  type JobCodecChoice,
+  CODEC_SETTINGS,
+  type CodecSetting,
 } from './codecs.ts';
 import {
   crossFieldCheck,
@@ -155,7 +155,7 @@ export const PLAN_FIELDS = {
     help: 'precision of matrix products: full (float32), or mixed (float16 with float32 sums, on GPUs that support it)',
   }),
   /** Encoding of the gradients that ranks exchange. */
-  codec: field(v.picklist(CODEC_CHOICES), 'fp32', {
+  codec: field(v.picklist(CODEC_SETTINGS), 'fp32', {
     value: 'name',
     help: `encoding of gradients (${CODECS_BY_STRATEGY}); auto: chosen from the speed of links`,
   }),
@@ -269,12 +269,12 @@ function shardProblem({ codec, algorithm }: TrainingPlan): string | null {
  * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
  * such a codec, because a run may choose one.
  */
-export function encodesHops(codec: JobCodecChoice): boolean {
+export function encodesHops(codec: CodecSetting): boolean {
   return codec === 'auto' || CODECS[codec].encodes === 'hop';
 }
 
 /** Returns whether every all-reduce of the plan can encode its values. */
-export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: JobCodecChoice }): boolean {
+export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: CodecSetting }): boolean {
   return whyAlgorithmCannotRun(algorithm, 1, encodesHops(codec)) === null;
 }
 

@@ -3,7 +3,7 @@
  * about a strategy in its row. Its name and its texts are in `src/app/locales`, its class in
  * `src/parallel/strategies`, and the costs of its exchanges in `src/parallel/costs`.
  */
-import { COLLECTIVE_CODECS, PIPELINE_CODECS, CODEC_CHOICES, type JobCodecName, type JobCodecChoice } from './codecs.ts';
+import { COLLECTIVE_CODECS, PIPELINE_CODECS, CODEC_SETTINGS, type JobCodecName, type CodecSetting } from './codecs.ts';
 import type { OptimizerName } from './names.ts';
 
 /** Kinds of models that need different numbers of steps. */
@@ -84,7 +84,7 @@ export interface StrategyFacts {
    * Codecs for the values that ranks exchange. Strategies that send parameters have `fp32` only,
    * because rounding errors of parameters would persist. Differences of parameters can be rounded.
    */
-  codecs: readonly JobCodecChoice[];
+  codecs: readonly CodecSetting[];
   settings: readonly StrategySetting[];
   /** The features of a job that the strategy does not support, with the reason. */
   excludes: Readonly<Partial<Record<JobFeature, string>>>;
@@ -164,7 +164,7 @@ const ROWS = {
     isElastic: true,
     hasCheckpoints: true,
     hasAllReduces: true,
-    codecs: CODEC_CHOICES,
+    codecs: CODEC_SETTINGS,
     settings: [],
     excludes: {},
     stages: 1,
@@ -282,7 +282,7 @@ function codecsInWords(): string {
   const lists = new Map<string, StrategyName[]>();
   for (const name of STRATEGY_NAMES) {
     const { codecs } = STRATEGIES[name];
-    const list = codecs.length === CODEC_CHOICES.length ? 'all' : codecs.join(', ');
+    const list = codecs.length === CODEC_SETTINGS.length ? 'all' : codecs.join(', ');
     lists.set(list, [...(lists.get(list) ?? []), name]);
   }
   const named = [...lists].filter(([list]) => list !== 'fp32').map(([list, names]) => `${names.join(', ')}: ${list}`);

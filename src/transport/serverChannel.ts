@@ -248,7 +248,7 @@ export class ServerChannel implements FrameChannel {
   }
 
   #errorOf(code: number, reason: string): Error | null {
-    // If an open link is closed normally, no reason is needed. If a link does not open, one is.
+    // A normal close is no error, unless the link has not opened and the server gives a reason.
     if (NORMAL_CODES.includes(code) && (this.#state === 'open' || reason === '')) return null;
     if (reason !== '') return new PeerGoneError(`The server closed the link: ${reason}`);
     return new PeerGoneError(

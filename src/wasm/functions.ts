@@ -7,7 +7,7 @@ import { allocateWasmMemory, wasmBackend, type WasmBackend } from './backend.ts'
 import { CALL_DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
 import { instantiateWasmModule, type AllFunctions, type FunctionName, type ModuleFunctions } from './instance.ts';
 import { MODULE } from './moduleBytes.ts';
-import { runRecordedFunction, type TensorPointer } from './recording.ts';
+import { callAndRecord, type TensorPointer } from './recording.ts';
 import { withSharedMemory } from './sharedMemory.ts';
 import { MAX_WASM_THREADS, WasmThreads } from './threads.ts';
 
@@ -104,11 +104,11 @@ export function openWasmThreads(
   return threads;
 }
 
-/** Calls a function; see {@link runRecordedFunction}. */
+/** Calls a function; see {@link callAndRecord}. */
 export function callWasmFunction(
   backend: WasmBackend,
   name: FunctionName,
   args: readonly (number | tf.TensorInfo | TensorPointer)[],
 ): void {
-  runRecordedFunction(backend, wasmFunctionsOf(backend).run[name], args);
+  callAndRecord(backend, wasmFunctionsOf(backend).run[name], args);
 }

@@ -5,7 +5,7 @@
 import { codecByName } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, ReduceOp } from '../../src/protocol/frame.ts';
 import { assignBuckets } from '../../src/parallel/flat/buckets.ts';
-import { windowShareOfRank, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
+import { equalPartOfWindow, GlobalCursor, type CursorPosition } from '../../src/parallel/data/cursor.ts';
 import { DistributedSampler } from '../../src/parallel/data/distributedSampler.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { fromHalf, toHalf } from '../../src/util/float16.ts';
@@ -105,7 +105,7 @@ export const PARALLEL_CASES: readonly ConformanceCase[] = [
       /** Returns the samples of every rank in the window at `position`, and the next position. */
       const shares = (position: CursorPosition, ranks: number) => {
         const { indices, next } = cursor.windowAt(position, batch * ranks);
-        return { samples: range(ranks).map((rank) => [...windowShareOfRank(indices, rank, ranks)]), next };
+        return { samples: range(ranks).map((rank) => [...equalPartOfWindow(indices, rank, ranks)]), next };
       };
       // Two ranks take two batches of 2: these 8 samples are committed. Two more batches are lost.
       const first = shares({ epoch: 0, offset: 0 }, 2);

@@ -149,7 +149,7 @@ test.each([
     { A: { ...awaiting('B'), isSilent: true, ms: 95_000 }, B: WORKS },
     false,
   ],
-] as const)('isBehindWork is %s', (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
+] as const)('isWorkingOrAwaitsWork is %s', (_, pulses: Partial<Record<string, Pulse>>, isBehind) => {
   expect(isWorkingOrAwaitsWork('A', (member) => pulses[member])).toBe(isBehind);
 });
 

@@ -35,7 +35,7 @@ export function Text({ controls, page, onpage, ending }: Props) {
             lesson.leading
           ) : (
             <>
-              {lesson.hostIsAt(state.page + 1)}{' '}
+              {lesson.classIsAt(state.page + 1)}{' '}
               <button type="button" class="small-button" onClick={() => onpage(state.page)}>
                 {lesson.goThere}
               </button>

@@ -10,7 +10,7 @@ import { Dialog } from '../components/Dialog.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { hiddenPageParts, pageRoute } from '../state/address.ts';
 import { tabView } from '../state/publishedView.ts';
-import { roomLink, appearanceFromQuery, type HideablePagePart } from '../state/route.ts';
+import { roomLink, viewSettingsFromQuery, type HideablePagePart } from '../state/route.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 
 interface Props {
@@ -31,7 +31,7 @@ export function Invitation({ room, isLocked, hides, buttons, children }: Props) 
   }, [isLocal]);
   const [origin = location.origin, ...more] = isLocal ? otherOrigins.value : [];
   // The link leaves out the theme and the size, because they are settings of this screen.
-  const { lang = null } = appearanceFromQuery(pageRoute.value.query);
+  const { lang = null } = viewSettingsFromQuery(pageRoute.value.query);
   const settings = { lang, hide: [...hides].join(',') || null };
   const link = roomLink({ origin, pathname: location.pathname }, room, settings);
   return (

@@ -4,7 +4,7 @@ import {
   hiddenPartsFromQuery,
   parsePageRoute,
   roomHash,
-  appearanceFromQuery,
+  viewSettingsFromQuery,
   withQuery,
   type PageRoute,
 } from './route.ts';
@@ -28,6 +28,6 @@ export function showRoomInAddress(room: string): void {
   // An address that is already a link of this room stays as it is, because with its setting `auto`,
   // a reload joins again.
   if (pageRoute.peek().room === room) return;
-  history.replaceState(null, '', withQuery(roomHash(room), appearanceFromQuery(pageRoute.peek().query)));
+  history.replaceState(null, '', withQuery(roomHash(room), viewSettingsFromQuery(pageRoute.peek().query)));
   pageRoute.value = parsePageRoute(location.hash);
 }

@@ -14,7 +14,7 @@ import {
   STRATEGY_SETTINGS,
   supportsFeature,
   type JobSpec,
-  type JobCodecChoice,
+  type CodecSetting,
   type StrategyName,
 } from '../../spec/job.ts';
 import { learningMethodByName } from '../../spec/methods.ts';
@@ -142,11 +142,11 @@ export function strategyNamesForForm(): Record<StrategyName, string> {
 }
 
 /** Returns the names of the codecs that the job can have. */
-export function codecNamesForForm({ strategy }: JobSpec): Record<JobCodecChoice, string> {
+export function codecNamesForForm({ strategy }: JobSpec): Record<CodecSetting, string> {
   const { autoCodec } = uiMessages.value.job;
   return Object.fromEntries(
     STRATEGIES[strategy].codecs.map((codec) => [codec, codec === 'auto' ? autoCodec.option : optionOf(CODECS[codec])]),
-  ) as Record<JobCodecChoice, string>;
+  ) as Record<CodecSetting, string>;
 }
 
 function optionOf({ title, share }: CodecFacts): string {

@@ -82,7 +82,7 @@ const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 /** Settings that links to every page may have. */
 export const PAGE_SETTINGS: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
 
-export function appearanceFromQuery(query: URLSearchParams): Record<string, string> {
+export function viewSettingsFromQuery(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
     VIEW_SETTINGS.flatMap((name) => {
       const value = query.get(name);

@@ -93,8 +93,8 @@ export function peerAbortError(
   // no rank.
   const rank = abort.rank === undefined || abort.rank === context.rank ? from : abort.rank;
   const ErrorClass = abortErrorClass(abort);
-  // After an inquiry, this rank has the reports of all ranks, and accuses those that the reports
-  // show to be missing. It ignores the list of missing ranks in the received message, because the
+  // After an inquiry, this rank has the ranks' reports, and accuses those that the reports show to
+  // be missing. It ignores the list of missing ranks in the received message, because the
   // sender of that list could blame any rank.
   const reports = ErrorClass === TimeoutError && seq !== undefined ? reportsOf(seq) : null;
   const where = reports === null ? { rank, missing } : { missing: diagnoseHang(reports).missing };

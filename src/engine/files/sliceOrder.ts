@@ -11,7 +11,7 @@ import { startOfRun, type TrainingProgress } from '../../parallel/recovery/progr
 import type { JobSpec } from '../../spec/job.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
 import { DataError } from '../../util/errors.ts';
-import { dueEvaluationAfter, heldOutSampleOrder, testInterval } from '../tasks/evaluation.ts';
+import { stepDutiesAfter, heldOutSampleOrder, testInterval } from '../tasks/evaluation.ts';
 import type { SharedFileSlices } from './sharedFiles.ts';
 
 export interface SliceOrder {
@@ -95,7 +95,7 @@ function* restOfEpoch(
   let tested = 0;
   for (let { step, position } = from; ; step++) {
     // Before its first step, a continued run evaluates its state, if an evaluation is due.
-    const { samples } = dueEvaluationAfter({ ...from, step, position, evaluateEvery }, plan, step >= last);
+    const { samples } = stepDutiesAfter({ ...from, step, position, evaluateEvery }, plan, step >= last);
     for (; tested < Math.min(samples, totals.test); tested++) yield ['test', heldOut[tested]!];
     if (step >= last || position.epoch > from.position.epoch) return;
     const { indices, next } = cursor.windowAt(position, window);

@@ -7,8 +7,8 @@ import type { JobSpec } from '../../spec/job.ts';
 import { modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
 import { errorMessageOf, UsageError } from '../../util/errors.ts';
 import { TextGenerator } from '../tasks/textGenerator.ts';
-import type { QueryableModel } from '../tasks/inspection.ts';
-import { runStateToCheckpoint, type RunCheckpointAbout } from '../storage/runCheckpoint.ts';
+import type { QueryAnswerer } from '../tasks/inspection.ts';
+import { runStateToCheckpoint, type RunCheckpointMetadata } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../storage/runState.ts';
 import { modelWeightsMetadata } from './aboutModel.ts';
 import { readTensors } from './modelWeights.ts';
@@ -21,7 +21,7 @@ export interface ModelCopy {
 }
 
 /** A model that was trained in a job, or is being trained. */
-export interface TrainedModel extends QueryableModel {
+export interface TrainedModel extends QueryAnswerer {
   job: JobSpec;
   /**
    * The weights with the best evaluation result. `null` if the job does not keep them, or if this
@@ -33,7 +33,7 @@ export interface TrainedModel extends QueryableModel {
 /** A run that can be continued. */
 export interface OpenRun {
   snapshot(): Promise<RunState>;
-  about: Omit<RunCheckpointAbout, 'id'>;
+  about: Omit<RunCheckpointMetadata, 'id'>;
   /** This tab's member id. It is part of the checkpoint's name. */
   member: string;
 }
@@ -95,7 +95,7 @@ async function weightsFile(
 }
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
-export async function copyModel({ model, progress }: QueryableModel): Promise<ModelCopy> {
+export async function copyModel({ model, progress }: QueryAnswerer): Promise<ModelCopy> {
   // `readTensors` starts to read before the first await, so the weights belong to exactly this
   // state.
   const { steps, stateHash } = progress();

@@ -10,7 +10,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { layersOfStage } from '../../parallel/pipeline/cutLayers.ts';
 import { moveLayers, planMoves, type LayerMove } from '../../parallel/pipeline/layerMoves.ts';
-import { reportPieceProgress, type LayerSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
+import { withPieceProgress, type LayerSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
 import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
@@ -183,7 +183,7 @@ export class HeldStages {
     try {
       const sourceOf = (layer: number): LayerSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
       const load = (layer: number, read: ReadPiece): Promise<void> =>
-        stage!.stage.load(layer, reportPieceProgress(read, onprogress), scalars!);
+        stage!.stage.load(layer, withPieceProgress(read, onprogress), scalars!);
       const isInitial = scalars === null && !(await initialize());
       if (scalars !== null) await moveLayers(group, moves, sourceOf, load);
       if (stage && createMirror) next.mirror = await createMirror(stage, isInitial);

@@ -1,6 +1,6 @@
 /** The places of a world's ranks: which replica and which stage each of them has. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { windowShareOfRank } from '../../parallel/data/cursor.ts';
+import { equalPartOfWindow } from '../../parallel/data/cursor.ts';
 import { gpipe, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import { groupsAlongDimension } from '../../parallel/groups/deviceMesh.ts';
 import type { GroupBytes } from '../training/telemetry/runStats.ts';
@@ -97,7 +97,7 @@ export class PipelineGrid {
 
   /** Returns the samples of this rank's replica. */
   shareOf(indices: Uint32Array): Uint32Array {
-    return windowShareOfRank(indices, this.replica ?? 0, this.replicas);
+    return equalPartOfWindow(indices, this.replica ?? 0, this.replicas);
   }
 
   /** Returns the bytes that this rank has sent and received in the world and in its groups. */

@@ -28,7 +28,7 @@ import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { SampleBatch } from '../tasks/batch.ts';
 import { evaluateHidden, lossParts } from '../tasks/gptScores.ts';
 import { gptMasks, windowFields } from '../tasks/gptTask.ts';
-import { createJobLossAndMetrics } from '../tasks/jobScores.ts';
+import { createJobScores } from '../tasks/jobScores.ts';
 import { dropoutMasks, sampleFields } from '../tasks/jobTask.ts';
 import type { EvaluatedBatch, StepOfEpoch, TaskData } from '../tasks/task.ts';
 import { TokenWindowBatch } from '../tasks/windowBatch.ts';
@@ -62,7 +62,7 @@ export interface MicroBatch {
   readonly leftOut?: readonly number[];
   /** Gives weight 0 to the samples in `rows`, which a rank of this replica cannot use. */
   leaveOut?(rows: readonly number[]): void;
-  /** See `Task.evaluate`. */
+  /** See `TrainingTask.evaluate`. */
   evaluate(output: tf.Tensor, weights: tf.Variable | null): Promise<EvaluatedBatch>;
   /** Frees everything except the inputs. */
   dispose(): void;
@@ -101,7 +101,7 @@ export async function loadPipelineTask(
 }
 
 export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
-  const scores = createJobLossAndMetrics(job, test);
+  const scores = createJobScores(job, test);
   const { dropout } = layerChain(job, train);
   const augment = createAugmentation(job.augment, train.inputShape, job.seed);
   return {

@@ -23,7 +23,7 @@ import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
 import { StageStep } from '../pipeline/stageStep.ts';
 import { openStageMirrorStorage } from '../storage/mirrorFile.ts';
 import type { RunState } from '../storage/runState.ts';
-import type { QueryableModel } from '../tasks/inspection.ts';
+import type { QueryAnswerer } from '../tasks/inspection.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
 import { taskWithActivityReports } from '../tasks/namingTask.ts';
@@ -82,7 +82,7 @@ export interface BuiltRank {
   /** `null` if ranks hold stages of the model. */
   task: JobTask | null;
   /** Answers queries about the whole model; `null` if ranks hold stages of it. */
-  answerer: QueryableModel | null;
+  answerer: QueryAnswerer | null;
   /** Writes texts with a language model; `null` for other models. */
   texts: SampleTexts | null;
   /** Texts and files of a model whose layers are on several ranks; `null` for other models. */
@@ -125,7 +125,7 @@ async function buildReplica(options: BuildOptions): Promise<BuiltRank> {
     }
     const author = queryModel instanceof TextGenerator ? queryModel : null;
     const texts = author && endsWithModel(job) ? textsOf(author, options) : null;
-    const answerer: QueryableModel = {
+    const answerer: QueryAnswerer = {
       model: queryModel,
       progress: () => ({ steps: loop.steps, stateHash: rank.stateHash() }),
     };

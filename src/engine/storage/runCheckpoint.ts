@@ -7,7 +7,7 @@ import { hashState } from '../../util/hash.ts';
 import type { RunState } from './runState.ts';
 
 /** The metadata of a checkpoint that the run's state does not contain. */
-export type RunCheckpointAbout = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
+export type RunCheckpointMetadata = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 'savedAt' | 'worldSize'>;
 
 /**
  * Returns the state as a checkpoint. Its arrays are, in this order: the order of the parameters,
@@ -18,7 +18,7 @@ export type RunCheckpointAbout = Pick<CheckpointMeta, 'id' | 'room' | 'job' | 's
  */
 export function runStateToCheckpoint(
   { progress, replica, agreed, vocabulary }: RunState,
-  about: RunCheckpointAbout,
+  about: RunCheckpointMetadata,
 ): Checkpoint {
   const { step, position, losses, evaluateEvery, trainedMs, verdicts } = progress;
   const { order, parameters, buffers, optimizer } = replica;

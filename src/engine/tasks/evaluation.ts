@@ -3,7 +3,7 @@
  * states.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { windowShareOfRank } from '../../parallel/data/cursor.ts';
+import { equalPartOfWindow } from '../../parallel/data/cursor.ts';
 import { recordEvaluation, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { ConfusionMatrix } from '../../protocol/confusion.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
@@ -39,14 +39,14 @@ const TIMED_STEPS = 400;
  */
 const LEAST_SAMPLES = 32;
 
-export interface DueEvaluation {
+export interface StepDuties {
   /** The number of held-out samples to evaluate. */
   samples: number;
   /** Whether ranks must compare their states. */
   comparison: boolean;
 }
 
-export const NO_DUE_EVALUATION: DueEvaluation = { samples: 0, comparison: false };
+export const NO_STEP_DUTIES: StepDuties = { samples: 0, comparison: false };
 
 /**
  * Returns the duties after the latest step. Without `patience`, there are early evaluations after
@@ -54,12 +54,12 @@ export const NO_DUE_EVALUATION: DueEvaluation = { samples: 0, comparison: false 
  * Early evaluations use fewer samples, so that evaluation always takes a small part of the time.
  * The number of samples grows with the steps, from at least {@link LEAST_SAMPLES}.
  */
-export function dueEvaluationAfter(
+export function stepDutiesAfter(
   { step, position, evaluateEvery }: TrainingProgress,
   { hashEvery, patience }: Pick<TrainingPlan, 'hashEvery' | 'patience'>,
   isOver: boolean,
-): DueEvaluation {
-  if (step === 0) return NO_DUE_EVALUATION;
+): StepDuties {
+  if (step === 0) return NO_STEP_DUTIES;
   const endsEpoch = position.offset === 0;
   // With `patience`, every evaluation uses all samples, because losses over different numbers of
   // samples cannot be compared.
@@ -91,7 +91,7 @@ export function testInterval(
   return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(steps / perRun)));
 }
 
-export function mergeDueEvaluations(a: DueEvaluation, b: DueEvaluation): DueEvaluation {
+export function mergeStepDuties(a: StepDuties, b: StepDuties): StepDuties {
   return { samples: Math.max(a.samples, b.samples), comparison: a.comparison || b.comparison };
 }
 
@@ -187,7 +187,7 @@ export function heldOutIndicesOfRank(
   // turns.
   const indices = heldOutSampleOrder(task.testSamples).subarray(0, count).sort();
   const { index, of } = task.share ?? { index: group.rank, of: group.worldSize };
-  return task.isShard ? indices : windowShareOfRank(indices, index, of);
+  return task.isShard ? indices : equalPartOfWindow(indices, index, of);
 }
 
 /**

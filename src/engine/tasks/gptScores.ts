@@ -14,7 +14,7 @@ import type { TokenWindowTensors } from './windowBatch.ts';
 const MOST_LOGITS = 8 * 2 ** 20;
 
 /**
- * Returns what `Task.evaluate` returns, for the logits of a batch of windows.
+ * Returns what `TrainingTask.evaluate` returns, for the logits of a batch of windows.
  *
  * @param logits float32 [positions, vocabulary]
  */
@@ -39,8 +39,8 @@ export async function evaluateLogits(
 }
 
 /**
- * Returns what `Task.evaluate` returns, from the output of the network's last layer. Only the
- * logits of some positions exist at a time.
+ * Returns what `TrainingTask.evaluate` returns, from the output of the network's last layer. Only
+ * the logits of some positions exist at a time.
  *
  * @param hidden float32 [size, context, width]
  * @param embedding float32 [vocabulary, width]

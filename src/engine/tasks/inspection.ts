@@ -34,8 +34,8 @@ const EXAMINATION = 1;
 type Findings = Omit<ModelInspection, 'steps' | 'stateHash'>;
 
 /** A model that can answer queries, and its current training state. */
-export interface QueryableModel {
-  model: QueriedModel | TextGenerator;
+export interface QueryAnswerer {
+  model: InspectedModel | TextGenerator;
   progress: () => Pick<ModelInspection, 'steps' | 'stateHash'>;
 }
 
@@ -45,13 +45,13 @@ export interface QueryableModel {
  */
 export async function answerModelQuery(
   question: Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' }>,
-  answerer: QueryableModel | null,
+  answerer: QueryAnswerer | null,
 ): Promise<EngineEvent> {
   // The state is read first, and there is no await before the pass, so the pass uses the weights of
   // this state.
   const progress = answerer?.progress();
   const author = answerer?.model instanceof TextGenerator ? answerer.model : null;
-  const classifier = answerer?.model instanceof QueriedModel ? answerer.model : null;
+  const classifier = answerer?.model instanceof InspectedModel ? answerer.model : null;
   if (question.type === 'generate') {
     const text = (await author?.write(question).catch(() => null)) ?? null;
     return {
@@ -70,7 +70,7 @@ export async function answerModelQuery(
 }
 
 /** A model that answers queries. Queries must not overlap. */
-export class QueriedModel {
+export class InspectedModel {
   readonly jobModel: JobModel;
   /** The meaning of the model's inputs and outputs. `null` if the job already defines it. */
   readonly facts: SampleFacts | null;
@@ -98,7 +98,7 @@ export class QueriedModel {
    * @param heldOut the held-out samples. Inspections choose images from them if they are images of
    *   digits.
    */
-  static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<QueriedModel> {
+  static async create(model: JobModel, heldOut: Dataset, job: Pick<JobSpec, 'job' | 'seed'>): Promise<InspectedModel> {
     const asked = learnsDigits(job.job) ? ASKED : 0;
     const chosen = permutation(heldOut.size, mixSeed(job.seed, CHOICE_WORD)).subarray(0, asked);
     const inputs = new Float32Array(sampleLength(heldOut));
@@ -108,7 +108,7 @@ export class QueriedModel {
       await heldOut.read([index], inputs, labels);
       images.push({ pixels: Uint8Array.from(inputs, (ink) => Math.round(255 * ink)), label: labels[0]! });
     }
-    return new QueriedModel(model, heldOut, images);
+    return new InspectedModel(model, heldOut, images);
   }
 
   /**

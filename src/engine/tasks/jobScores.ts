@@ -18,14 +18,16 @@ import { lossNameOfJob } from '../../spec/measures.ts';
 import type { SampleBatch, BatchTensors } from './batch.ts';
 import type { EvaluatedBatch } from './task.ts';
 
-export interface JobLossAndMetrics {
+export interface JobScores {
   readonly classifies: boolean;
-  /** See `Task.classes`. */
+  /** See `TrainingTask.classes`. */
   readonly classes: readonly string[] | undefined;
   readonly metrics: HeldOutMetrics;
   /** Returns the summed loss of a batch. */
   loss(logits: tf.Tensor2D, batch: Pick<BatchTensors, 'labels' | 'weights'>): tf.Scalar;
-  /** Returns what `Task.evaluate` returns, for the batch whose samples are in `batch` now. */
+  /**
+   * Returns what `TrainingTask.evaluate` returns, for the batch whose samples are in `batch` now.
+   */
   evaluate(
     logits: tf.Tensor2D,
     tensors: Pick<BatchTensors, 'labels' | 'weights'>,
@@ -33,7 +35,7 @@ export interface JobLossAndMetrics {
   ): Promise<EvaluatedBatch>;
 }
 
-export function createJobLossAndMetrics(job: JobSpec, { labelUnit, classes, classNames }: Dataset): JobLossAndMetrics {
+export function createJobScores(job: JobSpec, { labelUnit, classes, classNames }: Dataset): JobScores {
   const names = labelUnit === undefined ? confusionClassNames(classes, classNames) : undefined;
   const lossSum = lossSumOf(lossNameOfJob(job, labelUnit === undefined ? 'classification' : 'regression'));
   const metrics = labelUnit === undefined ? classificationMetrics(job) : regressionMetrics(job, labelUnit);

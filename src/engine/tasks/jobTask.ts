@@ -12,8 +12,8 @@ import type { TextGenerator } from './textGenerator.ts';
 import { SampleBatch } from './batch.ts';
 import { dropoutMask, withMasks } from './dropout.ts';
 import { INTERMEDIATE_SAMPLES } from './evaluation.ts';
-import { QueriedModel } from './inspection.ts';
-import { createJobLossAndMetrics, type JobLossAndMetrics } from './jobScores.ts';
+import { InspectedModel } from './inspection.ts';
+import { createJobScores, type JobScores } from './jobScores.ts';
 import type { TrainingTask, TaskData } from './task.ts';
 
 /**
@@ -54,7 +54,7 @@ export interface JobTask extends TrainingTask {
    * The model that answers queries. It is disposed of together with the task, unless it is still
    * needed after the run.
    */
-  readonly queryModel: QueriedModel | TextGenerator;
+  readonly queryModel: InspectedModel | TextGenerator;
 }
 
 /**
@@ -70,8 +70,8 @@ export async function createJobTask(
   shard?: ShardTask,
 ): Promise<JobTask> {
   const model = buildModel(job, train);
-  const queryModel = await QueriedModel.create(model, test, job);
-  const scores = createJobLossAndMetrics(job, test);
+  const queryModel = await InspectedModel.create(model, test, job);
+  const scores = createJobScores(job, test);
   const trainBatches = new Map<number, SampleBatch>();
   const trainBatchOf = (size: number): SampleBatch => {
     const batch = trainBatches.get(size) ?? new SampleBatch(train, size);
@@ -139,7 +139,7 @@ export function comparedFields(
 /** The fields of a task that follow from its samples, however its model is divided over ranks. */
 export function sampleFields(
   { train, test }: { train: Dataset; test: Dataset },
-  scores: JobLossAndMetrics,
+  scores: JobScores,
   shard?: ShardTask,
 ): TaskData {
   return {

@@ -11,7 +11,7 @@ import type { Clock } from '../../util/clock.ts';
 export class LearningRateSchedule {
   /**
    * The training time at the latest measurement, in milliseconds of rank 0's clock. When the next
-   * step is applied, this becomes `Progress.trainedMs`.
+   * step is applied, this becomes `TrainingProgress.trainedMs`.
    */
   trainedMs = 0;
   readonly #plan: TrainingPlan;

@@ -25,7 +25,7 @@ interface RunDutiesOptions {
   keepBest?: () => Promise<void>;
 }
 
-export class RunEvaluationDuties {
+export class RunDuties {
   readonly comparison: StateComparison;
   readonly #rank: RankStep;
   readonly #plan: TrainingPlan;

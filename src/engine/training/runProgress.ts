@@ -12,11 +12,11 @@ import {
 } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import {
-  dueEvaluationAfter,
-  mergeDueEvaluations,
-  NO_DUE_EVALUATION,
+  stepDutiesAfter,
+  mergeStepDuties,
+  NO_STEP_DUTIES,
   testInterval,
-  type DueEvaluation,
+  type StepDuties,
 } from '../tasks/evaluation.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
 import { METHOD_TEST_BOUNDS } from './measuring/methodTest.ts';
@@ -45,7 +45,7 @@ export class RunProgress {
   readonly #plan: TrainingPlan;
   readonly #bounds: RunBounds;
   readonly #rangeTest: RangeTest | null;
-  #due: DueEvaluation = NO_DUE_EVALUATION;
+  #due: StepDuties = NO_STEP_DUTIES;
 
   constructor(plan: TrainingPlan, rangeTest: RangeTest | null) {
     this.#plan = plan;
@@ -66,7 +66,7 @@ export class RunProgress {
   }
 
   /** The duties that remain after the latest step. */
-  get due(): DueEvaluation {
+  get due(): StepDuties {
     return this.#due;
   }
 
@@ -90,7 +90,7 @@ export class RunProgress {
     const last = this.totalSteps(samples);
     for (let i = 1; i <= Math.min(steps, ofEpoch, last - step); i++) {
       const after = { ...this.now, step: step + i, position: { ...position, offset: i === ofEpoch ? 0 : 1 } };
-      const { samples: due } = dueEvaluationAfter(after, this.#plan, step + i === last);
+      const { samples: due } = stepDutiesAfter(after, this.#plan, step + i === last);
       if (due > 0) return due;
     }
     return 0;
@@ -117,19 +117,19 @@ export class RunProgress {
       (rank) => !rank.isFresh && (rank.step === step ? rank.note.isDue : rank.step === step - 1),
     );
     // A rank that joins after the final step needs a result, too.
-    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_DUE_EVALUATION;
+    this.#due = this.isOver || isAnyoneDue ? this.#dutiesNow : NO_STEP_DUTIES;
   }
 
   /** Called when a step is applied; the next step begins at `next`. */
   applied(generation: number, next: CursorPosition, trainedMs: number): void {
     recordStep(this.now, generation, next);
     this.now.trainedMs = trainedMs;
-    this.#due = mergeDueEvaluations(this.#due, this.#dutiesNow);
+    this.#due = mergeStepDuties(this.#due, this.#dutiesNow);
   }
 
   /** Called when all duties are done. */
   fulfilled(): void {
-    this.#due = NO_DUE_EVALUATION;
+    this.#due = NO_STEP_DUTIES;
   }
 
   /** Determines the interval between evaluations, in the first world of a run only. */
@@ -139,8 +139,8 @@ export class RunProgress {
     this.now.evaluateEvery = testInterval(samples.totals, this.#plan, samples.assigner.stepSamples, totalSteps);
   }
 
-  get #dutiesNow(): DueEvaluation {
-    return dueEvaluationAfter(this.now, this.#plan, this.hasNoStepsLeft);
+  get #dutiesNow(): StepDuties {
+    return stepDutiesAfter(this.now, this.#plan, this.hasNoStepsLeft);
   }
 
   get #hasExploded(): boolean {

@@ -18,7 +18,7 @@ import { hashState } from '../../util/hash.ts';
 import { servedPairsOf } from '../membership/transport.ts';
 import { LearningRateSchedule } from './learningRate.ts';
 import type { RankStep } from './rankStep.ts';
-import { RunEvaluationDuties } from './runDuties.ts';
+import { RunDuties } from './runDuties.ts';
 import { countCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
@@ -59,7 +59,7 @@ export class TrainingLoop {
   readonly #rate: LearningRateSchedule;
   readonly #reporter: StepReporter;
   readonly #yielder: Yielder;
-  readonly #duties: RunEvaluationDuties;
+  readonly #duties: RunDuties;
   #world: TrainingWorld | null = null;
   #worlds = 0;
   /** Whether the model is too large for the ranks of this world. */
@@ -74,7 +74,7 @@ export class TrainingLoop {
     this.#reporter = new StepReporter(rank, options);
     this.#yielder = new Yielder(clock, YIELD_MS);
     const { telemetry } = this.#reporter;
-    this.#duties = new RunEvaluationDuties(rank, { ...options, telemetry, yielder: this.#yielder });
+    this.#duties = new RunDuties(rank, { ...options, telemetry, yielder: this.#yielder });
   }
 
   /** The number of applied steps. */

@@ -37,7 +37,7 @@ interface Columns {
 }
 
 /** Like {@link columnSum}, for kernels. */
-export function columnSumKernel(backend: WebGpuBackend, x: tf.TensorInfo, columns: Columns = {}): tf.TensorInfo {
+export function runColumnSum(backend: WebGpuBackend, x: tf.TensorInfo, columns: Columns = {}): tf.TensorInfo {
   const { from = 0, count = x.shape.at(-1)!, factor } = columns;
   // WebGPU cannot bind an empty buffer.
   if (elementCountOf(x.shape) === 0) return backend.makeTensorInfo([count], 'float32', new Float32Array(count));
@@ -129,6 +129,6 @@ export const columnSumOp: TrainingOp = {
   kernelName: 'ColumnSum',
   run: ({ inputs, attrs, backend }: KernelArguments<tf.NamedAttrMap>) => {
     const [from, to] = [attrs['from'] as number, attrs['to'] as number];
-    return columnSumKernel(backend, inputs['x']!, { from, count: to - from });
+    return runColumnSum(backend, inputs['x']!, { from, count: to - from });
   },
 };

@@ -8,7 +8,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { elementCountOf } from '../../util/shape.ts';
 import { webgpuBackend, type WebGpuBackend } from '../backend.ts';
-import { columnSumKernel } from './columnSum.ts';
+import { runColumnSum } from './columnSum.ts';
 import { usesHalfPrecision } from './halfPrecision.ts';
 import type { MatMulActivation, MatMulEpilogue, ElementwiseFactor } from './matMul/epilogue.ts';
 import { runMatMul } from './matMul/product.ts';
@@ -176,7 +176,7 @@ function gradient(dy: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attributes: t
       const lengths = { batches: 1, rows: height, columns: width, inner: rows, isHalf };
       return owned((backend) => runMatMul(backend, { ...operands, ...lengths, epilogue: {} }, weights.shape));
     },
-    bias: () => owned((backend) => columnSumKernel(backend, d.tensor, { factor: d.factor })),
+    bias: () => owned((backend) => runColumnSum(backend, d.tensor, { factor: d.factor })),
     mask: () => {
       const value = runLinear(x, weights, { ...attrs, bias: all.bias }, isHalf);
       return tf.sum(value.mul(dy as tf.Tensor), 1, true);

@@ -9,7 +9,8 @@ export type HandwritingStroke = readonly number[];
 export type HandwritingStyle = readonly HandwritingStroke[];
 
 /**
- * `STYLES[digit]` lists the styles of a digit. Earlier styles are more common (see `pickStyle`).
+ * `HANDWRITING_STYLES[digit]` lists the styles of a digit. Earlier styles are more common (see
+ * `pickStyle`).
  */
 export const HANDWRITING_STYLES: readonly (readonly HandwritingStyle[])[] = [
   // 0: an oval that is closed at the top; an oval that is open to the right; an oval whose end

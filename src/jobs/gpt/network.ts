@@ -29,7 +29,7 @@ export class GptNetwork {
   readonly names: readonly string[];
   /**
    * Variables in the order in which the forward pass uses them. For their shapes, see
-   * {@link shapesOf}.
+   * {@link gptWeightShapes}.
    */
   readonly variables: readonly tf.Variable[];
   readonly #layers: readonly GptNetworkLayer[];

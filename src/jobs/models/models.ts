@@ -190,7 +190,9 @@ function layersOf(name: BuiltInModelName, hidden: number, data: ModelSamples): t
   }
 }
 
-/** `initialize` writes the kernels afterwards, so the cheapest initializer (zeros) is used here. */
+/**
+ * `initializeVariable` writes the kernels later, so the cheapest initializer is used here: zeros.
+ */
 const zeros = { kernelInitializer: 'zeros', biasInitializer: 'zeros' } as const;
 
 function convolution(filters: number) {

@@ -25,8 +25,8 @@ export interface TensorSketch {
 }
 
 /**
- * Sums are regarded as equal if their difference, divided by `Sketch.size`, is at most this number.
- * Rounding of float32 causes about 1e-7.
+ * Sums are regarded as equal if their difference, divided by `TensorSketch.size`, is at most this
+ * number. Rounding of float32 causes about 1e-7.
  */
 const TOLERANCE = 1e-5;
 

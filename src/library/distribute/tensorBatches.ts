@@ -24,7 +24,7 @@ export class TensorBatches implements BatchSource {
   readonly #options: TensorBatchesOptions;
   #order: Uint32Array = new Uint32Array();
 
-  /** @param weights see {@link weightsOf}. */
+  /** @param weights see {@link sampleWeightsPerOutput}. */
   constructor(data: TensorData, weights: readonly SampleWeights[], options: TensorBatchesOptions) {
     const { sizes, batchSize, worldSize } = options;
     this.#data = data;

@@ -114,7 +114,7 @@ export class EpochOrders {
  *
  * @throws UsageError if `rank` is not in 0 .. worldSize-1.
  */
-export function windowShareOfRank(indices: Uint32Array, rank: number, worldSize: number): Uint32Array {
+export function equalPartOfWindow(indices: Uint32Array, rank: number, worldSize: number): Uint32Array {
   checkRank(rank, worldSize);
   const out = new Uint32Array(Math.max(0, Math.ceil((indices.length - rank) / worldSize)));
   for (let i = 0; i < out.length; i++) out[i] = indices[rank + i * worldSize]!;

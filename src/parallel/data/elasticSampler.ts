@@ -1,7 +1,7 @@
 /** `ElasticSampler`: the samples of an epoch that are left, for ranks that join and leave. */
 import { permutation } from '../../util/rng.ts';
 import { checkWholeAtLeast, checkRank } from '../groups/checks.ts';
-import { windowShareOfRank } from './cursor.ts';
+import { equalPartOfWindow } from './cursor.ts';
 
 export interface ElasticSamplerOptions {
   /**
@@ -82,7 +82,7 @@ export class ElasticSampler implements Iterable<number> {
     const order = this.#shuffle
       ? permutation(this.#size, this.#seed + this.#epoch)
       : Uint32Array.from({ length: this.#size }, (_, i) => i);
-    return windowShareOfRank(order.subarray(this.#processed), this.#rank, this.#worldSize);
+    return equalPartOfWindow(order.subarray(this.#processed), this.#rank, this.#worldSize);
   }
 
   [Symbol.iterator](): Iterator<number> {

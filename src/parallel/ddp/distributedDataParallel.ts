@@ -1,7 +1,7 @@
 /**
  * `DistributedDataParallel`: one model with a replica on every rank; averaged gradients keep the
- * replicas equal. It works as torch.nn.parallel.DistributedDataParallel
- * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html). But
+ * replicas equal. It works as torch.nn.parallel.DistributedDataParallel, with these differences
+ * (https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html):
  *
  * - gradients are averaged over samples by default, not over ranks, so N ranks train like one rank,
  *   whatever their batch sizes are;
@@ -502,9 +502,9 @@ export class DistributedDataParallel {
   }
 
   /**
-   * Sets the parameters of all ranks to those of the model of rank `src`; the optimizer keeps its
-   * state. Call it on every rank after one rank has set weights: {@link backward} and {@link step}
-   * reject weights that DDP did not write (Horovod: `hvd.broadcast_parameters`).
+   * Sets the parameters of all ranks to those of the model of rank `src` (Horovod:
+   * `hvd.broadcast_parameters`). Call it on every rank after one rank has set weights: other calls
+   * reject weights that DDP did not write, because a step would undo them. Keeps optimizer states.
    */
   async broadcastParameters(src: number): Promise<void> {
     const isSource = this.group.ranks[this.group.rank] === src;

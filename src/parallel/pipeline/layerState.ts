@@ -82,7 +82,7 @@ export function pieceReceiver(group: ProcessGroup, from: number, tag: number): R
 }
 
 /** Returns a function that calls `read` and then `onprogress`. */
-export function reportPieceProgress(read: ReadPiece, onprogress: () => void): ReadPiece {
+export function withPieceProgress(read: ReadPiece, onprogress: () => void): ReadPiece {
   return async (into) => {
     await read(into);
     onprogress();

@@ -18,7 +18,7 @@ import {
   pieceRangesOf,
   readFlat,
   pieceReceiver,
-  reportPieceProgress,
+  withPieceProgress,
   sendLayerPieces,
   type LayerSource,
   type LayerPieces,
@@ -120,7 +120,7 @@ export class StageMirror implements LayerSource {
         const layers = left.sizes.layers.map((index) => initial[index]!);
         const pieces = initialPieces(layers, createOptimizer);
         try {
-          await mirror.#fill(reportPieceProgress(pieceCopier(pieces), onprogress));
+          await mirror.#fill(withPieceProgress(pieceCopier(pieces), onprogress));
         } finally {
           // Frees the layer that was built last.
           await pieces.return();
@@ -128,7 +128,7 @@ export class StageMirror implements LayerSource {
       } else
         await Promise.all([
           mirror.#send(allPieces(stage)),
-          mirror.#fill(reportPieceProgress(mirror.#receiver(), onprogress)),
+          mirror.#fill(withPieceProgress(mirror.#receiver(), onprogress)),
         ]);
       return mirror;
     } catch (error) {

@@ -6,8 +6,8 @@ import type { StateParts } from './gatherSlices.ts';
 type Values = Float32Array<ArrayBuffer>;
 
 /**
- * State after a step, without the run's {@link Progress}. It is equal on all ranks, except for the
- * averages of a sharded optimizer.
+ * State after a step, without the run's {@link TrainingProgress}. It is equal on all ranks, except
+ * for the averages of a sharded optimizer.
  */
 export interface DdpState extends SavedOptimizer {
   /** For each parameter in the flat arrays: its index in forward order. */

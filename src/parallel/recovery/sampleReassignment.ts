@@ -4,7 +4,7 @@
  * Only samples without a kept gradient are assigned again: they are divided among all ranks. If no
  * rank keeps a gradient, all samples of a new window are divided.
  */
-import { windowShareOfRank, type CursorPosition } from '../data/cursor.ts';
+import { equalPartOfWindow, type CursorPosition } from '../data/cursor.ts';
 
 /** The window of a step: its samples, by their positions in the epoch. */
 export interface StepWindow extends CursorPosition {
@@ -81,7 +81,7 @@ export function assignSamples(
   return {
     window,
     retains: keeps[rank]!,
-    positions: windowShareOfRank(orphans, rank, retainedGradients.length),
+    positions: equalPartOfWindow(orphans, rank, retainedGradients.length),
     microBatches: Math.max(1, Math.ceil(largestPart / batchSize)),
   };
 }

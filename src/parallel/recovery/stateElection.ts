@@ -13,7 +13,7 @@ export interface PeerState {
    * one, or its state is wrong (`StateTransfer.distrust`).
    */
   isFresh: boolean;
-  /** See {@link Progress}. */
+  /** See {@link TrainingProgress}. */
   step: number;
   appliedIn: number;
   previousAppliedIn: number;

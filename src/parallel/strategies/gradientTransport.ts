@@ -3,7 +3,7 @@
  * measured steps. The first steps of a generation use fp32 and are timed, then all ranks choose.
  */
 import type { CodecChoice } from '../../protocol/runResult.ts';
-import { isCollectiveCodec, type JobCodecName, type JobCodecChoice } from '../../spec/codecs.ts';
+import { isCollectiveCodec, type JobCodecName, type CodecSetting } from '../../spec/codecs.ts';
 import type { CodecOptions } from '../../spec/plan.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import type { Variable } from '../backward/flatten.ts';
@@ -46,7 +46,7 @@ const FIRST = 1;
 const TIMED = 3;
 
 export interface TransportOptions extends CodecOptions {
-  codec: JobCodecChoice;
+  codec: CodecSetting;
 }
 
 export class GradientTransport {

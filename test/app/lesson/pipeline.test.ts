@@ -4,11 +4,11 @@ import {
   bubbleShare,
   endOfLastPass,
   keptActivationsByStage,
-  MICRO_BATCH_COUNTS,
-  pipelinePlanFor,
+  MICRO_BATCH_BOUNDS,
+  lessonPipelinePlan,
   pipelinePlanUntil,
   countPlanSquares,
-  STAGE_COUNTS,
+  STAGE_BOUNDS,
   waitingShare,
 } from '../../../src/app/lesson/pipeline/board.ts';
 import {
@@ -26,8 +26,8 @@ import { zh } from '../../../src/app/locales/zh/index.ts';
 import { idleShare, passNeededBy, timePlan } from '../../../src/parallel/pipeline/schedules.ts';
 
 const upTo = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i);
-const SIZES = upTo(STAGE_COUNTS[0], STAGE_COUNTS[2]).flatMap((stages) =>
-  upTo(MICRO_BATCH_COUNTS[0], MICRO_BATCH_COUNTS[2]).map((microBatches) => ({ stages, microBatches })),
+const SIZES = upTo(STAGE_BOUNDS[0], STAGE_BOUNDS[2]).flatMap((stages) =>
+  upTo(MICRO_BATCH_BOUNDS[0], MICRO_BATCH_BOUNDS[2]).map((microBatches) => ({ stages, microBatches })),
 );
 const CHOICES = ['forward', 'backward', 'wait'] as const satisfies YourTurnChoice[];
 
@@ -42,7 +42,7 @@ describe('a plan in the lesson', () => {
   test('has the bubble that bubbleShare computes, for both schedules and every size', () => {
     for (const size of SIZES) {
       for (const schedule of ['gpipe', '1f1b'] as const) {
-        const plan = pipelinePlanFor(schedule, size);
+        const plan = lessonPipelinePlan(schedule, size);
         const { all, waiting } = countPlanSquares(plan);
         expect(waiting / all).toBeCloseTo(bubbleShare(size), 12);
         expect(idleShare(plan)).toBeCloseTo(bubbleShare(size), 12);
@@ -52,7 +52,7 @@ describe('a plan in the lesson', () => {
 
   test('has the same bubble if backward passes take twice as long as forward passes, and a larger one if results take time to travel', () => {
     for (const size of SIZES) {
-      const plan = pipelinePlanFor('1f1b', size);
+      const plan = lessonPipelinePlan('1f1b', size);
       const [still, travels] = [0, 0.5].map((time) => timePlan(plan, duration, () => time));
       expect(endOfLastPass(still!)).toBe(3 * (size.microBatches + size.stages - 1));
       expect(waitingShare(still!, endOfLastPass(still!))).toBeCloseTo(bubbleShare(size), 12);
@@ -63,7 +63,7 @@ describe('a plan in the lesson', () => {
   test('keeps all micro-batches on each stage with GPipe; with 1F1B, at most one for each stage from this stage to the last', () => {
     for (const size of SIZES) {
       const most = (schedule: 'gpipe' | '1f1b'): number[] =>
-        keptActivationsByStage(pipelinePlanFor(schedule, size)).map((kept) => kept.most);
+        keptActivationsByStage(lessonPipelinePlan(schedule, size)).map((kept) => kept.most);
       expect(most('gpipe')).toEqual(Array(size.stages).fill(size.microBatches));
       expect(most('1f1b')).toEqual(
         upTo(0, size.stages - 1).map((stage) => Math.min(size.stages - stage, size.microBatches)),
@@ -72,7 +72,7 @@ describe('a plan in the lesson', () => {
   });
 
   test('keeps a micro-batch on a stage from its forward pass to its backward pass', () => {
-    const plan = pipelinePlanFor('1f1b', { stages: 3, microBatches: 4 });
+    const plan = lessonPipelinePlan('1f1b', { stages: 3, microBatches: 4 });
     const kept = (tick: number): number[][] =>
       keptActivationsByStage(pipelinePlanUntil(plan, tick)).map(({ now }) => now);
     expect(kept(0)).toEqual([[], [], []]);
@@ -91,7 +91,7 @@ describe('a person who decides for one stage', () => {
           turn = applyYourTurnChoice(turn, nextPassOf1F1B(turn));
           expect(['forward', 'backward', 'bubble', 'full']).toContain(turn.verdict.kind);
         }
-        expect(turn.plan).toEqual(pipelinePlanFor('1f1b', size));
+        expect(turn.plan).toEqual(lessonPipelinePlan('1f1b', size));
         expect(keptActivationsByStage(turn.plan)[stage]!.most).toBe(usuallyKept(turn));
       }
     }
@@ -131,7 +131,7 @@ describe('a person who decides for one stage', () => {
       turn = tried.verdict.kind === 'impossible' ? applyYourTurnChoice(turn, 'wait') : tried;
     }
     expect(keptActivationsByStage(turn.plan)[0]!.most).toBe(8);
-    expect(turn.plan.ticks).toBe(pipelinePlanFor('gpipe', size).ticks);
+    expect(turn.plan.ticks).toBe(lessonPipelinePlan('gpipe', size).ticks);
   });
 
   test('learns after a wait whether it was part of the bubble or a pass was possible', () => {

@@ -182,7 +182,7 @@ test('the names of chunks are letters', () => {
   expect([0, 1, 25, 26, 27, 63].map(chunkName)).toEqual(['A', 'B', 'Z', 'AA', 'AB', 'BL']);
 });
 
-describe('narrate', () => {
+describe('narrateFrame', () => {
   test('describes what this rank does in a ring step, until the next ring step begins', () => {
     // In ring step 1 of 3 ranks, rank 0 sends chunk B (0 - 1 - 1 = -2, which is 1 modulo 3), and
     // rank 2 sends chunk A to rank 0.

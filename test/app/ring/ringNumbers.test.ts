@@ -45,7 +45,7 @@ describe('the numbers of a chunk', () => {
     expect(chunkValuesOf([0, 1, 2], [[1], [2], [3]], 1).elements).toEqual([]);
   });
 
-  test('never exceed the largest value and the longest text that extentOf returns', () => {
+  test('never exceed the largest value and the longest text that rankVectorsExtentOf returns', () => {
     const vectors = fc.tuple(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 1, max: 9 })).chain(([n, length]) =>
       fc.array(fc.array(fc.integer({ min: -99, max: 99 }), { minLength: length, maxLength: length }), {
         minLength: n,

@@ -13,7 +13,7 @@ function grow(count: number, max: number): CurveSeries {
   return series;
 }
 
-describe('append', () => {
+describe('appendToCurve', () => {
   test('stores every sample while there is space', () => {
     expect(grow(5, 8).points.map((point) => point.value)).toEqual([0, 1, 2, 3, 4]);
   });
@@ -33,13 +33,13 @@ describe('append', () => {
   });
 });
 
-test('truncate removes exactly the samples from the given step on', () => {
+test('truncateCurve removes exactly the samples from the given step on', () => {
   const series = grow(10, 64);
   expect(truncateCurve(series, 10)).toBe(series);
   expect(truncateCurve(series, 3).points).toHaveLength(3);
 });
 
-describe('smooth', () => {
+describe('smoothCurve', () => {
   test('does not change values if the weight is 0 or all values are equal', () => {
     expect(smoothCurve([1, 5, 2], 0)).toEqual([1, 5, 2]);
     for (const value of smoothCurve([3, 3, 3, 3], 0.9)) expect(value).toBeCloseTo(3);

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { imageOfDrawing } from '../../../src/app/inspection/drawing.ts';
 import { Mesh } from '../../../src/collectives/mesh.ts';
-import { answerModelQuery, QueriedModel } from '../../../src/engine/tasks/inspection.ts';
+import { answerModelQuery, InspectedModel } from '../../../src/engine/tasks/inspection.ts';
 import { Run } from '../../../src/engine/run/run.ts';
 import { buildModel, loadData } from '../../../src/jobs/index.ts';
 import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
@@ -29,7 +29,7 @@ async function untrained(model: 'mlp' | 'cnn') {
   const job = parseJob({ model });
   const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
   const built = buildModel(job, heldOut);
-  const learned = await QueriedModel.create(built, heldOut, job);
+  const learned = await InspectedModel.create(built, heldOut, job);
   return { built, heldOut, answerer: { model: learned, progress } };
 }
 

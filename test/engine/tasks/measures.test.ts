@@ -86,7 +86,7 @@ describe.each<[RegressionLossName, (distance: number) => number]>([
   });
 });
 
-test('AMOUNT_LOSSES has only the losses that are tested above', () => {
+test('REGRESSION_LOSS_NAMES has only the losses that are tested above', () => {
   expect(REGRESSION_LOSS_NAMES).toEqual(['mean-squared-error', 'mean-absolute-error', 'huber']);
 });
 

@@ -84,7 +84,7 @@ test('the losses of gpt tiny equal those of the CPU backend in 20 steps', async 
   for (const [step, loss] of own.entries()) expect(Math.abs(loss - expected[step]!), `step ${step}`).toBeLessThan(1e-4);
 });
 
-test('each layer keeps exactly as many elements for its backward pass as networkMemory returns', () => {
+test('each layer keeps exactly as many elements for its backward pass as gptNetworkMemory returns', () => {
   const before = tf.memory().numTensors;
   const size = { layers: 2, heads: 2, width: 16, context: 16, vocabulary: 12 };
   const layers = gptNetworkLayers(size, 1);

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { windowShareOfRank, GlobalCursor, type CursorPosition } from '../../../src/parallel/data/cursor.ts';
+import { equalPartOfWindow, GlobalCursor, type CursorPosition } from '../../../src/parallel/data/cursor.ts';
 import { UsageError } from '../../../src/util/errors.ts';
 
 function upTo(n: number): number[] {
@@ -42,7 +42,7 @@ describe('the global cursor', () => {
         for (let step = 0; position.epoch === 0; step++) {
           const worldSize = worlds[step]!;
           const window = cursor.windowAt(position, worldSize * 3);
-          for (let rank = 0; rank < worldSize; rank++) seen.push(...windowShareOfRank(window.indices, rank, worldSize));
+          for (let rank = 0; rank < worldSize; rank++) seen.push(...equalPartOfWindow(window.indices, rank, worldSize));
           position = window.next;
         }
         expect(position).toEqual({ epoch: 1, offset: 0 });
@@ -57,13 +57,13 @@ describe('the global cursor', () => {
       fc.property(size, world, fc.integer({ min: 1, max: 16 }), fc.nat(300), (datasetSize, n, b, at) => {
         const position = { epoch: 3, offset: at % datasetSize };
         const { indices } = new GlobalCursor({ datasetSize, seed: 2 }).windowAt(position, n * b);
-        const shares = Array.from({ length: n }, (_, rank) => windowShareOfRank(indices, rank, n));
+        const shares = Array.from({ length: n }, (_, rank) => equalPartOfWindow(indices, rank, n));
         const lengths = shares.map((share) => share.length);
         expect(Math.max(...lengths)).toBeLessThanOrEqual(b);
         expect(Math.max(...lengths) - Math.min(...lengths)).toBeLessThanOrEqual(1);
         const merged = Array.from(indices, (_, i) => shares[i % n]![Math.floor(i / n)]);
         expect(merged).toEqual([...indices]);
-        expect([...windowShareOfRank(indices, 0, 1)]).toEqual([...indices]);
+        expect([...equalPartOfWindow(indices, 0, 1)]).toEqual([...indices]);
       }),
     );
   });
@@ -83,7 +83,7 @@ describe('the global cursor', () => {
     const window = new GlobalCursor({ datasetSize: 5, seed: 0 }).windowAt({ epoch: 2, offset: 0 }, 8);
     expect(window).toMatchObject({ epoch: 2, next: { epoch: 3, offset: 0 } });
     expect(window.indices).toHaveLength(5);
-    expect([5, 6, 7].map((rank) => windowShareOfRank(window.indices, rank, 8).length)).toEqual([0, 0, 0]);
+    expect([5, 6, 7].map((rank) => equalPartOfWindow(window.indices, rank, 8).length)).toEqual([0, 0, 0]);
   });
 
   test('returns a window as a copy that may be changed', () => {
@@ -101,6 +101,6 @@ describe('the global cursor', () => {
     expect(() => cursor.windowAt({ epoch: 0, offset: 10 }, 4)).toThrow(UsageError);
     expect(() => cursor.windowAt({ epoch: -1, offset: 0 }, 4)).toThrow(UsageError);
     expect(() => cursor.windowAt({ epoch: 0, offset: 0 }, 0)).toThrow(UsageError);
-    expect(() => windowShareOfRank(new Uint32Array(4), 2, 2)).toThrow(UsageError);
+    expect(() => equalPartOfWindow(new Uint32Array(4), 2, 2)).toThrow(UsageError);
   });
 });

@@ -61,7 +61,7 @@ describe('createLayout', () => {
   });
 });
 
-describe('rearrange', () => {
+describe('rearrangeParameters', () => {
   test('moves every parameter to its new position', () => {
     const sizes = [2, 1, 3];
     const flat = Float32Array.of(31, 32, 33, 20, 10, 11);

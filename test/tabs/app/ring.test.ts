@@ -39,7 +39,7 @@ async function read<Value>(page: Page, expression: string): Promise<Value> {
   return page.evaluate<Value>(expression);
 }
 
-/** Moves the handle of the slider to the place `to`, in thousandths of the round. */
+/** Moves the handle of the slider to the position `to`, in thousandths of the round. */
 async function scrub(page: Page, to: number): Promise<void> {
   await page.getByRole('slider', { name: 'Position in the round' }).fill(String(to));
 }

@@ -14,9 +14,9 @@ import { integerFromQuery } from '../../state/route.ts';
 import { Lessons } from '../common/Lessons.tsx';
 import { LessonText } from '../common/LessonText.tsx';
 import {
-  MICRO_BATCH_COUNTS,
-  pipelinePlanFor,
-  STAGE_COUNTS,
+  MICRO_BATCH_BOUNDS,
+  lessonPipelinePlan,
+  STAGE_BOUNDS,
   type PipelineSize,
   bubbleShare,
   countPlanSquares,
@@ -41,8 +41,8 @@ export function PipelineLesson() {
   const { query } = pageRoute.value;
   const page = integerFromQuery(query, 'page', [1, 1, PIPELINE_LESSON_PAGES.length]) - 1;
   const size: PipelineSize = {
-    stages: integerFromQuery(query, 'stages', STAGE_COUNTS),
-    microBatches: integerFromQuery(query, 'microBatches', MICRO_BATCH_COUNTS),
+    stages: integerFromQuery(query, 'stages', STAGE_BOUNDS),
+    microBatches: integerFromQuery(query, 'microBatches', MICRO_BATCH_BOUNDS),
   };
   const name = PIPELINE_LESSON_PAGES[page]!;
   const bytes = WEIGHTS * STATE_BYTES_PER_WEIGHT;
@@ -92,15 +92,15 @@ function Part({ name, size, bytes }: { name: PipelineLessonPageId; size: Pipelin
     case 'why':
       return <ModelCut stages={size.stages} layers={GPT2.layers} bytes={bytes} />;
     case 'one':
-      return <Ticks plans={{ gpipe: pipelinePlanFor('gpipe', { ...size, microBatches: 1 }) }} />;
+      return <Ticks plans={{ gpipe: lessonPipelinePlan('gpipe', { ...size, microBatches: 1 }) }} />;
     case 'micro':
-      return <Ticks plans={{ gpipe: pipelinePlanFor('gpipe', size) }} />;
+      return <Ticks plans={{ gpipe: lessonPipelinePlan('gpipe', size) }} />;
     case 'bubble':
       return <Bubble size={size} />;
     case 'turn':
       return <YourTurn size={size} />;
     case 'compare':
-      return <Ticks plans={{ gpipe: pipelinePlanFor('gpipe', size), '1f1b': pipelinePlanFor('1f1b', size) }} />;
+      return <Ticks plans={{ gpipe: lessonPipelinePlan('gpipe', size), '1f1b': lessonPipelinePlan('1f1b', size) }} />;
     case 'training':
       return <Travel size={size} />;
     default:
@@ -110,7 +110,7 @@ function Part({ name, size, bytes }: { name: PipelineLessonPageId; size: Pipelin
 
 function Bubble({ size }: { size: PipelineSize }) {
   const { bubble, schedules } = uiMessages.value.pipelineLesson;
-  const plan = pipelinePlanFor('gpipe', size);
+  const plan = lessonPipelinePlan('gpipe', size);
   const { all, waiting } = countPlanSquares(plan);
   const { stages, microBatches } = size;
   return (

@@ -2,7 +2,7 @@
 import { NumberSelect } from '../../components/IndexSelect.tsx';
 import { uiMessages } from '../../locales/index.ts';
 import { keepInAddress } from '../../state/address.ts';
-import { MICRO_BATCH_COUNTS, STAGE_COUNTS, type PipelineSize } from './board.ts';
+import { MICRO_BATCH_BOUNDS, STAGE_BOUNDS, type PipelineSize } from './board.ts';
 
 interface Props {
   size: PipelineSize;
@@ -20,16 +20,16 @@ export function Sizes({ size: { stages, microBatches }, isBatchWhole }: Props) {
       <NumberSelect
         label={sizes.stages}
         value={stages}
-        least={STAGE_COUNTS[0]}
-        most={STAGE_COUNTS[2]}
+        least={STAGE_BOUNDS[0]}
+        most={STAGE_BOUNDS[2]}
         onpick={(value) => keepInAddress({ stages: String(value) })}
       />
       {!isBatchWhole && (
         <NumberSelect
           label={sizes.microBatches}
           value={microBatches}
-          least={MICRO_BATCH_COUNTS[0]}
-          most={MICRO_BATCH_COUNTS[2]}
+          least={MICRO_BATCH_BOUNDS[0]}
+          most={MICRO_BATCH_BOUNDS[2]}
           onpick={(value) => keepInAddress({ microBatches: String(value) })}
         />
       )}

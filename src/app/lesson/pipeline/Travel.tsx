@@ -7,7 +7,7 @@ import { timePlan, type StagePass, type TimedPass } from '../../../parallel/pipe
 import { RankMark } from '../../components/RankMark.tsx';
 import { formatShare } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
-import { bubbleShare, endOfLastPass, pipelinePlanFor, waitingShare, type PipelineSize } from './board.ts';
+import { bubbleShare, endOfLastPass, lessonPipelinePlan, waitingShare, type PipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
 
 /** Duration of each kind of pass. The unit is the duration of a forward pass. */
@@ -17,7 +17,7 @@ const TRAVELS = { most: 2, step: 0.25 } as const;
 export function Travel({ size }: { size: PipelineSize }) {
   const { travel } = uiMessages.value.pipelineLesson;
   const time = useSignal(0);
-  const plan = pipelinePlanFor('1f1b', size);
+  const plan = lessonPipelinePlan('1f1b', size);
   const timed = (travels: number): TimedPass[][] =>
     timePlan(
       plan,

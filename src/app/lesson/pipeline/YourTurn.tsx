@@ -6,7 +6,7 @@ import { IndexSelect } from '../../components/IndexSelect.tsx';
 import { useSignal } from '@preact/signals';
 import { uiMessages } from '../../locales/index.ts';
 import { Board } from './Board.tsx';
-import { keptActivationsByStage, pipelinePlanFor, type PipelineSize } from './board.ts';
+import { keptActivationsByStage, lessonPipelinePlan, type PipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
 import {
   nextPassOf1F1B,
@@ -65,7 +65,7 @@ export function YourTurn({ size }: { size: PipelineSize }) {
       <Board
         caption={schedules['1f1b']}
         plan={plan}
-        columns={Math.max(pipelinePlanFor('1f1b', size).ticks, plan.ticks + (finished ? 0 : 1))}
+        columns={Math.max(lessonPipelinePlan('1f1b', size).ticks, plan.ticks + (finished ? 0 : 1))}
         hasKept
         chooses={finished ? null : stage}
       />
@@ -133,7 +133,7 @@ function textOf(turn: YourTurnState): string {
 /** Compares the finished step with both schedules. */
 function Result({ turn: { plan, stage }, size }: { turn: YourTurnState; size: PipelineSize }) {
   const { turn: labels } = uiMessages.value.pipelineLesson;
-  const [gpipe, usual] = (['gpipe', '1f1b'] as const).map((schedule) => pipelinePlanFor(schedule, size));
+  const [gpipe, usual] = (['gpipe', '1f1b'] as const).map((schedule) => lessonPipelinePlan(schedule, size));
   const most = (one: typeof plan): number => keptActivationsByStage(one)[stage]!.most;
   return (
     <p role="status">

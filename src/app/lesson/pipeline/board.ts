@@ -13,8 +13,8 @@ import {
 import type { PIPELINE_SCHEDULE_NAMES } from '../../../spec/pipeline.ts';
 
 /** Minimum, default and maximum of each setting of the lesson. */
-export const STAGE_COUNTS = [2, 3, 5] as const;
-export const MICRO_BATCH_COUNTS = [1, 4, 8] as const;
+export const STAGE_BOUNDS = [2, 3, 5] as const;
+export const MICRO_BATCH_BOUNDS = [1, 4, 8] as const;
 
 export interface PipelineSize {
   stages: number;
@@ -23,7 +23,10 @@ export interface PipelineSize {
 
 export type PipelineScheduleName = (typeof PIPELINE_SCHEDULE_NAMES)[number];
 
-export function pipelinePlanFor(schedule: PipelineScheduleName, { stages, microBatches }: PipelineSize): PipelinePlan {
+export function lessonPipelinePlan(
+  schedule: PipelineScheduleName,
+  { stages, microBatches }: PipelineSize,
+): PipelinePlan {
   return (schedule === 'gpipe' ? gpipe : oneForwardOneBackward)(stages, microBatches);
 }
 

@@ -13,7 +13,7 @@ import {
 import {
   countComputedPasses,
   keptActivationsByStage,
-  pipelinePlanFor,
+  lessonPipelinePlan,
   pipelinePlanUntil,
   type PipelineSize,
 } from './board.ts';
@@ -47,7 +47,7 @@ export interface YourTurnState {
 }
 
 export function startYourTurn(size: PipelineSize, stage: number): YourTurnState {
-  return { stage, plan: pipelinePlanUntil(pipelinePlanFor('1f1b', size), 0), verdict: { kind: 'ready' } };
+  return { stage, plan: pipelinePlanUntil(lessonPipelinePlan('1f1b', size), 0), verdict: { kind: 'ready' } };
 }
 
 export function isYourTurnFinished({ plan }: Pick<YourTurnState, 'plan'>): boolean {
@@ -62,7 +62,7 @@ export function nextPassOfKind({ plan, stage }: Omit<YourTurnState, 'verdict'>, 
 
 /** Returns the largest number of micro-batches that the person's stage would keep with 1F1B. */
 export function usuallyKept({ plan: { stages, microBatches }, stage }: Omit<YourTurnState, 'verdict'>): number {
-  return keptActivationsByStage(pipelinePlanFor('1f1b', { stages, microBatches }))[stage]!.most;
+  return keptActivationsByStage(lessonPipelinePlan('1f1b', { stages, microBatches }))[stage]!.most;
 }
 
 /** Returns the choice that 1F1B would make. */

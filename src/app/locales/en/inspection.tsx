@@ -68,7 +68,7 @@ export const inspection = {
   pixelsOfUnit: (count: number, units: number) =>
     `Each picture shows one of the ${units} units${count < units ? ` (${count} are shown)` : ''}. The colours show where ink activates the unit and where ink inhibits it.`,
   windowOfUnit: (units: number, side: number) =>
-    `Each picture shows one of the ${units} filters, which slide over the image: the window of ${side} × ${side} pixels that activates this filter most.`,
+    `Each picture shows, for one of the ${units} filters that slide over the image, the window of ${side} × ${side} pixels that activates the filter most.`,
   pictures: (count: number, scale: string) =>
     `${count} pictures of the weights of the first layer. Weights are between −${scale} and ${scale}.`,
   inhibits: 'inhibits',

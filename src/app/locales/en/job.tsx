@@ -8,13 +8,13 @@ import {
   type CollectiveCodecName,
   type JobCodecName,
   type JobSpec,
-  type JobCodecChoice,
+  type CodecSetting,
   type StrategyName,
   type StrategySetting,
 } from '../../../spec/job.ts';
 import { learningMethodByName } from '../../../spec/methods.ts';
 
-const nameOf = (codec: JobCodecChoice): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
+const nameOf = (codec: CodecSetting): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
 
 const often = (steps: number | null): string =>
   steps === null ? 'from time to time' : steps === 1 ? 'after every step' : `every ${steps} steps`;

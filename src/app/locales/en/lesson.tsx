@@ -31,7 +31,7 @@ export const lesson = {
   next: 'Next',
   back: 'Back',
   pages: 'Pages of the lesson',
-  hostIsAt: (page: number) => `The host is now on page ${page} of this lesson.`,
+  classIsAt: (page: number) => `The class is now on page ${page} of this lesson.`,
   goThere: 'Go there',
   leading: 'You lead: when you turn the page, it turns for everybody.',
 

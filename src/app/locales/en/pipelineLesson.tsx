@@ -187,7 +187,7 @@ export const pipelineLesson = {
     time: 'A result travels for',
     /** The unit is the duration of a forward pass. */
     passes: (time: string) => `${time} × forward`,
-    row: (stage: number, share: string) => `Stage ${stage} is idle ${share} of the time.`,
+    row: (stage: number, share: string) => `Stage ${stage} waits ${share} of the time.`,
     share: (share: string, still: string) =>
       `The stages wait for ${share} of the time. If results needed no time to travel, it would be ${still}.`,
   },

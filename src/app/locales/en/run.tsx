@@ -302,7 +302,7 @@ export const run = {
     title: 'Flight recordings',
     lead: 'A recording has the last collectives, steps and chunks of one rank. Open the recordings of several ranks of a run to see who waited for whom.',
     choose: 'Choose recordings',
-    drop: 'Or drop them here: peergrad-flight-rank-*.json. They stay in this tab.',
+    drop: 'Or drop them here: peergrad-flight-rank-*.json. The files stay in this tab.',
     files: 'Recordings',
     wrong: (file: string, what: string) => `${file} cannot be shown: ${what}`,
     notJson: (message: string) => `it is not valid JSON (${message}). Download it again.`,

@@ -1,5 +1,5 @@
 import { ALGORITHM_NAMES } from '../../../spec/algorithms.ts';
-import { CODECS, STRATEGIES, type JobSpec, type JobCodecChoice, type StrategyName } from '../../../spec/job.ts';
+import { CODECS, STRATEGIES, type JobSpec, type CodecSetting, type StrategyName } from '../../../spec/job.ts';
 import { learningMethodByName } from '../../../spec/methods.ts';
 import type { AugmentName } from '../../../spec/names.ts';
 import { upperFirst } from '../../../util/text.ts';
@@ -7,7 +7,7 @@ import { formatCount } from '../format.ts';
 import type { UiMessages } from '../en/index.ts';
 import type { StrategyTexts } from '../en/job.tsx';
 
-const nameOf = (codec: JobCodecChoice): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
+const nameOf = (codec: CodecSetting): string => (codec === 'auto' ? job.autoCodec.name : CODECS[codec].title);
 
 const often = (steps: number | null): string =>
   steps === null ? '隔一段时间' : steps === 1 ? '每一步之后' : `每 ${steps} 步`;
@@ -251,7 +251,7 @@ export const job: UiMessages['job'] = {
     useMethod: (name) => `使用 ${name}`,
     about: (tabs) =>
       `${tabs} 个标签页的预期值：一步用时、每个标签页每步发送的字节，以及达到目标的时间（最短者的几倍）。* 这些方法学到的与 DDP 不完全相同，要多走一些步。`,
-    unchanged: (name) => `其余方法中 ${name} 最好。`,
+    unchanged: (name) => `不带 * 的方法中 ${name} 最好。`,
     found: (step, latency, rate) =>
       `应能最快达到目标。一步不计通信用时 ${step}，一次小的全归约 ${latency}${rate === null ? '' : `，每个标签页每秒发送 ${rate}`}。模型没有改变。`,
   },

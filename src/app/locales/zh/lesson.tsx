@@ -11,7 +11,7 @@ export const lesson: UiMessages['lesson'] = {
   next: '下一页',
   back: '上一页',
   pages: '课堂的各页',
-  hostIsAt: (page) => `全班在第 ${page} 页。`,
+  classIsAt: (page) => `全班在第 ${page} 页。`,
   goThere: '跳到那里',
   leading: '由你带领：全班跟着你翻页。',
 

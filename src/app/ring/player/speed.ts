@@ -2,7 +2,8 @@
 import { clamp } from '../../../util/clamp.ts';
 
 /**
- * Speeds are limited to the range from 2 ** -DOUBLINGS to 2 ** DOUBLINGS; 1 is the default speed.
+ * Speeds are limited to the range from 2 ** -MAX_SPEED_DOUBLINGS to 2 ** MAX_SPEED_DOUBLINGS; 1 is
+ * the default speed.
  */
 export const MAX_SPEED_DOUBLINGS = 3;
 

@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import {
-  windowShareOfRank,
+  equalPartOfWindow,
   GlobalCursor,
   type CursorPosition,
   type SampleWindow,
@@ -66,7 +66,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
   /** Returns this rank's elements of a window. */
   #shareOf(all: Uint32Array, shares: readonly number[] | null): Uint32Array {
     const { rank, worldSize } = this.#group;
-    if (shares === null) return windowShareOfRank(all, rank, worldSize);
+    if (shares === null) return equalPartOfWindow(all, rank, worldSize);
     const { start, end } = windowPartOfRank(all.length, shares, rank);
     return all.subarray(start, end);
   }

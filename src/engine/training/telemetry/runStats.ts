@@ -2,7 +2,7 @@
 import type { RunResult } from '../../../protocol/runResult.ts';
 import type { RankStatistics } from '../../../protocol/runEvents.ts';
 import type { GpuCommands, StepTimes } from '../../../protocol/stepTrace.ts';
-import { SENDING_ALGORITHM_NAMES, type RunAlgorithm } from '../../../spec/algorithms.ts';
+import { RUN_ALGORITHM_NAMES, type RunAlgorithm } from '../../../spec/algorithms.ts';
 import { mean, median, quantile } from '../../../util/statistics.ts';
 
 interface ByteCounts {
@@ -59,7 +59,7 @@ export class RunStats {
    */
   get algorithm(): RunAlgorithm {
     const [most] = [...this.#gradientBytesBy].sort(([, a], [, b]) => b - a);
-    return SENDING_ALGORITHM_NAMES.find((name) => name === most?.[0]) ?? 'none';
+    return RUN_ALGORITHM_NAMES.find((name) => name === most?.[0]) ?? 'none';
   }
 
   took(ms: StepTimes, commands: GpuCommands | null): void {

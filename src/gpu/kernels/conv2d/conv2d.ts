@@ -1,6 +1,6 @@
 /** Two-dimensional convolution for training, and kernels for TensorFlow.js's convolution ops. */
 import * as tf from '@tensorflow/tfjs';
-import { columnSum, columnSumKernel } from '../columnSum.ts';
+import { columnSum, runColumnSum } from '../columnSum.ts';
 import { usesOwnKernels, type KernelArguments, type KernelReplacement, type TrainingOp } from '../registry.ts';
 import { filterGradientSums } from './filterGradient.ts';
 import { runConvolution, type ConvolutionActivation } from './forward.ts';
@@ -132,7 +132,7 @@ export const conv2dReplacements: readonly KernelReplacement[] = [
       const geometry = servedGeometry(inputs, x.shape, filterShape, attrs);
       if (!geometry) return null;
       const sums = filterGradientSums(backend, geometry, { x, dy, y: undefined, hasBias: false });
-      const gradient = columnSumKernel(backend, sums, { count: elementCountOf(filterShape) });
+      const gradient = runColumnSum(backend, sums, { count: elementCountOf(filterShape) });
       backend.disposeData(sums.dataId);
       return { ...gradient, shape: filterShape };
     },
