@@ -5,7 +5,7 @@
  * job needs. During a run, it must also have prepared that run. A tab whose data or state does not
  * match the other ranks is out until its files or the job change.
  */
-import type { ServerMessage } from '../protocol/control.ts';
+import type { RoomMessage } from '../protocol/control.ts';
 import type { ReportedDevice } from '../protocol/room.ts';
 import { isChosenByTabs, type JobSpec } from '../spec/job.ts';
 import { previewInputsOf, hasPreview } from '../spec/preview.ts';
@@ -25,8 +25,6 @@ const MAX_RECOVERIES = 3;
  * out.
  */
 const MAX_DIVERGENCES = 2;
-
-export type LatestRoomMessage = Extract<ServerMessage, { type: 'room' }>;
 
 /** The consequence that an error of this rank has for the other ranks. */
 type Scope = ReturnType<RendezvousOptions['scopeOf']>;
@@ -62,7 +60,7 @@ export interface ReadinessState {
   /** This tab's id in the room; empty before admission. */
   readonly member: string;
   /** The latest message about the room; `null` if the tab is in no room. */
-  readonly room: LatestRoomMessage | null;
+  readonly room: RoomMessage | null;
   readonly isSpectator: boolean;
   readonly files: readonly ChosenFile[];
   readonly inspection: Inspection | null;
@@ -91,7 +89,7 @@ export type ReadinessEvent =
   | { type: 'entered'; isSpectator: boolean }
   /** The server has admitted this tab, possibly again. */
   | { type: 'admitted'; member: string }
-  | { type: 'room'; message: LatestRoomMessage }
+  | { type: 'room'; message: RoomMessage }
   /** The user has chosen files. */
   | { type: 'files'; files: readonly ChosenFile[] }
   | { type: 'inspected'; id: number; isFit: boolean }
@@ -119,7 +117,7 @@ export type ReadinessEffect =
   /** Inspect the chosen files for `job`. */
   | { type: 'inspect'; id: number; job: JobSpec }
   /** Open the device and, during a run, prepare the run. */
-  | { type: 'prepare'; id: number; room: LatestRoomMessage }
+  | { type: 'prepare'; id: number; room: RoomMessage }
   /** Announce to the server that this tab is ready. */
   | { type: 'announce'; device: ReportedDevice; stateOfRun: number | null }
   /** Ask the server for a feeder. */
@@ -259,7 +257,7 @@ function giveUp(state: ReadinessState, error: unknown): ReadinessStep {
   return stay({ ...state, room: null }, [{ type: 'fail', error, isFatal: true }, { type: 'leave' }]);
 }
 
-function onRoom(state: ReadinessState, message: LatestRoomMessage): ReadinessStep {
+function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
   const { room, member, files } = state;
   const effects: ReadinessEffect[] = [];
   // If the room's data or the job's demands on the data have changed, the problem may be solved.
@@ -342,7 +340,7 @@ function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = [
 }
 
 /** Returns whether the room counts `member` as ready. */
-function isCounted(room: LatestRoomMessage | null, member: string): boolean {
+function isCounted(room: RoomMessage | null, member: string): boolean {
   return room?.members.some((one) => one.member === member && one.device !== null) ?? false;
 }
 

@@ -3,7 +3,7 @@
  * each run of the room. It runs in a worker or on the page itself.
  */
 import type { NoticeMessage } from '../protocol/notices.ts';
-import { PROTOCOL_VERSION } from '../protocol/control.ts';
+import { PROTOCOL_VERSION, type RoomMessage } from '../protocol/control.ts';
 import { roomSettingsOf } from '../protocol/room.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import type { EngineEvent } from '../protocol/events.ts';
@@ -27,7 +27,6 @@ import {
   type ReadinessEffect,
   type ReadinessEvent,
   type ReadinessState,
-  type LatestRoomMessage,
 } from './readiness.ts';
 import { Spectator } from './spectators/spectator.ts';
 import { CurrentRun, type CurrentRunOptions } from './run/currentRun.ts';
@@ -210,7 +209,7 @@ export class Session {
     });
   }
 
-  #onRoom(message: LatestRoomMessage): void {
+  #onRoom(message: RoomMessage): void {
     const { phase, hosts, members, spectators, waitingFor, served } = message;
     const links = served && { served };
     this.#options.emit({

@@ -7,8 +7,8 @@ import {
   type ReadinessEffect,
   type ReadinessEvent,
   type ReadinessState,
-  type LatestRoomMessage,
 } from '../../src/engine/readiness.ts';
+import type { RoomMessage } from '../../src/protocol/control.ts';
 import { LoadError } from '../../src/engine/loadCode.ts';
 import type { ReportedDevice } from '../../src/protocol/room.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
@@ -28,7 +28,7 @@ function roomOf({
   job = DIGITS,
   isCounted = false,
   ...more
-}: Partial<LatestRoomMessage> & { isCounted?: boolean } = {}): LatestRoomMessage {
+}: Partial<RoomMessage> & { isCounted?: boolean } = {}): RoomMessage {
   return {
     type: 'room',
     phase: 'FORMING',

@@ -7,13 +7,13 @@ import type { ManifestFile } from '../../spec/fileManifest.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError } from '../../util/errors.ts';
 import { loadCode } from '../loadCode.ts';
-import type { LatestRoomMessage } from '../readiness.ts';
+import type { RoomMessage } from '../../protocol/control.ts';
 import { SharedFileSlices } from './sharedFiles.ts';
 
 interface ChosenFilesOptions {
   emit: (event: EngineEvent) => void;
   /** Returns the room that this tab is in, as the server last described it. */
-  room: () => LatestRoomMessage | null;
+  room: () => RoomMessage | null;
   isHost: () => boolean;
   /** Makes the chosen files the data of the room's job. */
   configure: (job: JobSpec) => void;
@@ -100,12 +100,7 @@ export class ChosenFiles {
    * Makes the files in `shared` the data of the room's job if that is possible now. Returns whether
    * they are the job's data.
    */
-  #adopt(
-    shared: SharedFileSlices,
-    room: LatestRoomMessage,
-    wanted: readonly ManifestFile[],
-    isRequested: boolean,
-  ): boolean {
+  #adopt(shared: SharedFileSlices, room: RoomMessage, wanted: readonly ManifestFile[], isRequested: boolean): boolean {
     const isWanted = shared.isOf(wanted);
     if (!isWanted && !isRequested && !(room.phase === 'FORMING' && this.#options.isHost())) return false;
     if (!isWanted && room.phase !== 'FORMING') {

@@ -3,7 +3,7 @@
  * the next run. After a run has ended, its model still answers queries until the next run replaces
  * it.
  */
-import type { ClientMessage, RunOutcome } from '../../protocol/control.ts';
+import type { ClientMessage, RoomMessage, RunOutcome } from '../../protocol/control.ts';
 import type { ReportedDevice } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
@@ -21,7 +21,6 @@ import { LessonRun } from '../lesson/lesson.ts';
 import { loadCode } from '../loadCode.ts';
 import type { StateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
-import type { LatestRoomMessage } from '../readiness.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
 import { Autosave, type AutosaveOptions } from '../storage/autosave.ts';
@@ -189,7 +188,7 @@ export class CurrentRun {
    * open, because the tab may be in a different room by then.
    */
   async makeReady(
-    { phase, run, job, members }: LatestRoomMessage,
+    { phase, run, job, members }: RoomMessage,
     isCurrent: () => boolean,
   ): Promise<{ device: ReportedDevice; stateOfRun: number | null; isBehind: boolean } | null> {
     const device = job.job === 'lesson' ? LESSON_DEVICE : (await this.#openDevice()).device;

@@ -40,14 +40,6 @@ export interface DistributedEvaluateDatasetArgs extends Common {
 export const DEFAULT_BATCH_SIZE = 32;
 
 /**
- * @throws UsageError if `value` is not a whole number, or is less than `min`.
- */
-export function checkWhole(name: string, value: number, min: number): number {
-  if (Number.isSafeInteger(value) && value >= min) return value;
-  throw new UsageError(`${name} is ${value}; pass a whole number of at least ${min}.`);
-}
-
-/**
  * @throws UsageError if `shuffle` is not a boolean. TensorFlow.js accepts the string `batch`, too,
  *   but it is not implemented here.
  */

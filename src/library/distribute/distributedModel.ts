@@ -3,6 +3,7 @@
  * usage follows that of Horovod with Keras (https://horovod.readthedocs.io/en/stable/keras.html).
  */
 import * as tf from '@tensorflow/tfjs';
+import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { checkSignal, failOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
@@ -14,7 +15,6 @@ import { agreeOnArguments, type RankArguments } from './agreement.ts';
 import {
   checkEnds,
   checkShuffle,
-  checkWhole,
   DEFAULT_BATCH_SIZE,
   type DistributedEvaluateArgs,
   type DistributedEvaluateDatasetArgs,
@@ -139,7 +139,7 @@ export class DistributedModel {
     return this.#call('fit', args, async (place) => {
       const { model, own, isSharded } = place;
       const { rank, worldSize } = this.group;
-      checkWhole('batchSize', batchSize, 1);
+      checkWholeAtLeast('batchSize', batchSize, 1);
       checkShuffle(shuffle);
       const data = new TensorData(model, x, y);
       own.push(data);
@@ -196,7 +196,7 @@ export class DistributedModel {
     return this.#call('fitDataset', args, async (place) => {
       const { model, isSharded } = place;
       checkEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
-      if (batchesPerEpoch !== null) checkWhole('batchesPerEpoch', batchesPerEpoch, 1);
+      if (batchesPerEpoch !== null) checkWholeAtLeast('batchesPerEpoch', batchesPerEpoch, 1);
       const given = isDataset(validationData)
         ? prepareDatasetEvaluation(place, validationData, args.validationBatches, 'validationBatches', 'fitDataset')
         : validationData
@@ -233,7 +233,7 @@ export class DistributedModel {
   async evaluate(x: FitTensors, y: FitTensors, args: DistributedEvaluateArgs = {}): Promise<tf.Scalar | tf.Scalar[]> {
     const { batchSize = DEFAULT_BATCH_SIZE, sampleWeight } = args;
     return this.#evaluate('evaluate', args, async (place) => {
-      checkWhole('batchSize', batchSize, 1);
+      checkWholeAtLeast('batchSize', batchSize, 1);
       const { shared, ...held } = await prepareTensorsEvaluation(place, [x, y], batchSize, sampleWeight);
       return { ...held, shared: { ...shared, batchSize, 'the presence of sampleWeight': Boolean(sampleWeight) } };
     });

@@ -3,7 +3,8 @@ import type * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { SharedArguments, SampleSketches } from './agreement.ts';
-import { checkEnds, checkWhole } from './arguments.ts';
+import { checkEnds } from './arguments.ts';
+import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { CompiledModel, FitTensors } from './compiledModel.ts';
 import { heldOutDatasetEvaluator, heldOutTensorsEvaluator, type EvaluateHeldOut } from './evaluation.ts';
 import type { PageWaits } from './pageWaits.ts';
@@ -107,7 +108,7 @@ export function prepareDatasetEvaluation(
   const { model, group, isSharded, waits } = place;
   const { rank, worldSize } = group;
   checkEnds(dataset, batches, option);
-  const wanted = batches === undefined ? null : checkWhole(option, batches, 1);
+  const wanted = batches === undefined ? null : checkWholeAtLeast(option, batches, 1);
   const limit = wanted === null || isSharded ? wanted : Math.ceil((wanted - rank) / worldSize);
   return {
     heldOut: heldOutDatasetEvaluator(model, datasetShareOf(dataset, place, call), limit, waits),

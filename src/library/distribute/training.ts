@@ -3,7 +3,7 @@ import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { canRunFlat } from '../../parallel/flat/optimizerOf.ts';
 import type { SharedArguments } from './agreement.ts';
-import { checkWhole } from './arguments.ts';
+import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { BatchSource } from './batchSource.ts';
 import { actsBeforeBatches, actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
 import { EpochLoop } from './epochs.ts';
@@ -50,8 +50,8 @@ export function prepareTraining(
   args: TrainingArgs,
   heldOut: EvaluateHeldOut | null,
 ): PreparedTraining {
-  const epochs = checkWhole('epochs', args.epochs ?? 1, 0);
-  const initialEpoch = checkWhole('initialEpoch', args.initialEpoch ?? 0, 0);
+  const epochs = checkWholeAtLeast('epochs', args.epochs ?? 1, 0);
+  const initialEpoch = checkWholeAtLeast('initialEpoch', args.initialEpoch ?? 0, 0);
   const callbacks = createCallbacks(args);
   const { optimizer } = model;
   return {

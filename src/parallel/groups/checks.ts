@@ -12,9 +12,12 @@ export function checkRank(rank: number, worldSize: number): void {
   }
 }
 
-/** @throws UsageError if `value` is below `min` or not a whole number. */
-export function checkWholeAtLeast(name: string, value: number, min: number): void {
-  if (!Number.isSafeInteger(value) || value < min) {
-    throw new UsageError(`${name} is ${value}; pass a whole number of at least ${min}.`);
-  }
+/**
+ * Returns `value`.
+ *
+ * @throws UsageError if `value` is below `min` or not a whole number.
+ */
+export function checkWholeAtLeast(name: string, value: number, min: number): number {
+  if (Number.isSafeInteger(value) && value >= min) return value;
+  throw new UsageError(`${name} is ${value}; pass a whole number of at least ${min}.`);
 }
