@@ -1,7 +1,7 @@
 /** Keeps tabs in a room of another server: opens them, follows them, and reopens lost ones. */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { EngineEvent } from '../src/protocol/events.ts';
-import { isChosenByTabs } from '../src/spec/job.ts';
+import { isDataChosenInTabs } from '../src/spec/job.ts';
 import { systemClock } from '../src/util/clock.ts';
 import { deferred } from '../src/util/deferred.ts';
 import { errorMessageOf, TimeoutError } from '../src/util/errors.ts';
@@ -143,7 +143,7 @@ class BrowserPool {
     let isAsked = false;
     this.#visits.set(page, (event) => {
       this.#log.on(name, event);
-      if (event.type === 'room' && isChosenByTabs(event.job.data) && !isAsked) {
+      if (event.type === 'room' && isDataChosenInTabs(event.job.data) && !isAsked) {
         isAsked = true;
         // If the upload failed, it is tried again at the next `room` event.
         void this.#uploadData(page, name).then((isUploaded) => (isAsked = isUploaded));

@@ -4,7 +4,7 @@
  */
 import { open, rename, rm } from 'node:fs/promises';
 import type { EngineEvent, EventOf } from '../src/protocol/events.ts';
-import type { ModelFormat, WeightsFormat } from '../src/spec/modelFile.ts';
+import type { ModelFileFormat, WeightsFormat } from '../src/spec/modelFile.ts';
 import { deferred, type Deferred } from '../src/util/deferred.ts';
 import type { Clock } from '../src/util/clock.ts';
 import { errorMessageOf, PeergradError, errorReasonOf, TimeoutError } from '../src/util/errors.ts';
@@ -36,7 +36,7 @@ interface ModelWriterOptions extends ModelOutputs {
    */
   release: (step: number) => Promise<void>;
   /** Requests a tab's model. */
-  ask: (tab: string, format: ModelFormat) => Promise<void>;
+  ask: (tab: string, format: ModelFileFormat) => Promise<void>;
   /** Reads the bytes from..to-1 of the file that a tab exported; fewer at the end of the file. */
   read: (tab: string, from: number, to: number) => Promise<Uint8Array>;
   note: (line: string) => void;
@@ -140,7 +140,7 @@ export class ModelWriter {
     });
   }
 
-  async #ask(tab: string, format: ModelFormat): Promise<Exported> {
+  async #ask(tab: string, format: ModelFileFormat): Promise<Exported> {
     const answer = deferred<Exported>();
     this.#options.ask(tab, format).catch((error: unknown) => answer.reject(error));
     return this.#answerOf(tab, answer, answer.resolve);

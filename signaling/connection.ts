@@ -9,7 +9,7 @@ import type { RawData, WebSocket } from 'ws';
 import {
   ClientMessage,
   type IceServer,
-  parseControl,
+  parseControlMessage,
   type RefusalCode,
   type ServerLinkMode,
   type ServerMessage,
@@ -235,7 +235,7 @@ export class Connection implements Peer {
       if (this.#isTooFast()) return;
       if (isBinary) throw new ProtocolError('A control message was binary; it must be text.');
       // By default, ws delivers a message as one Buffer.
-      const message = parseControl(ClientMessage, (data as Buffer).toString('utf8'));
+      const message = parseControlMessage(ClientMessage, (data as Buffer).toString('utf8'));
       metrics.received(message.type);
       if (this.#pending === null) this.#handle(message);
       else this.#pending.push(message);

@@ -3,7 +3,13 @@
  * what has changed since the room that it received last (`src/protocol/deltas.ts`).
  */
 import type { PrepareMessage, RoomMessage, ServerMessage } from '../src/protocol/control.ts';
-import { NO_VERSION, type DeltaList, type PrepareDelta, type RoomDelta, type ListRun } from '../src/protocol/deltas.ts';
+import {
+  NO_VERSION,
+  type DeltaListLayout,
+  type PrepareDelta,
+  type RoomDelta,
+  type ListRun,
+} from '../src/protocol/deltas.ts';
 import type { RosterEntry } from '../src/protocol/room.ts';
 
 /** Stands for the room that a connection knows, if the connection has not received any room yet. */
@@ -105,9 +111,9 @@ function layoutOf<Item>(
   list: readonly Item[],
   id: (item: Item) => string,
   isEqual: (before: Item, after: Item) => boolean = isSame,
-): DeltaList<Item> {
+): DeltaListLayout<Item> {
   const places = new Map(base.map((item, place) => [id(item), place]));
-  const layout: DeltaList<Item> = [];
+  const layout: DeltaListLayout<Item> = [];
   let run: ListRun | null = null;
   for (const item of list) {
     const place = places.get(id(item));
@@ -124,7 +130,7 @@ function layoutOf<Item>(
 }
 
 /** Whether `layout` stands for all items of `base` in the same order: nothing has changed. */
-function isUnchanged<Item>(base: readonly Item[], layout: DeltaList<Item>): boolean {
+function isUnchanged<Item>(base: readonly Item[], layout: DeltaListLayout<Item>): boolean {
   if (base.length === 0) return layout.length === 0;
   const [part] = layout;
   return layout.length === 1 && Array.isArray(part) && part[1] === base.length;

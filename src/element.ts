@@ -11,9 +11,10 @@
  *
  * @module peergrad/element
  */
-import { PeergradRoom, ROOM_TAG } from './library/element/peergradRoom.ts';
+import { PeergradRoom, ROOM_ELEMENT_TAG } from './library/element/peergradRoom.ts';
 
 export { PeergradRoom, type RoomHandlers } from './library/element/peergradRoom.ts';
 
 // Two copies of this module may be on one page. The first defines the element.
-if (globalThis.customElements?.get(ROOM_TAG) === undefined) globalThis.customElements?.define(ROOM_TAG, PeergradRoom);
+if (globalThis.customElements?.get(ROOM_ELEMENT_TAG) === undefined)
+  globalThis.customElements?.define(ROOM_ELEMENT_TAG, PeergradRoom);

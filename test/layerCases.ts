@@ -1,6 +1,6 @@
 /** Layers with all their options, which tests compute on a backend and on the CPU backend. */
 import * as tf from '@tensorflow/tfjs';
-import { buildModel } from '../src/jobs/models/models.ts';
+import { buildJobModel } from '../src/jobs/models/models.ts';
 import * as v from 'valibot';
 import { ModelTopology } from '../src/spec/topology.ts';
 import type { LayerSpec } from '../src/spec/layers.ts';
@@ -104,7 +104,7 @@ export const jobCases: readonly [ClassName, LayerCase[]][] = (Object.keys(JOB_LA
     name: JSON.stringify(config),
     compute: () => {
       const topology = v.parse(ModelTopology, modelWith({ class_name: name, config }));
-      const model = buildModel({ model: topology, hidden: 1, seed: 1 }, { inputShape: INPUT, classes: CLASSES });
+      const model = buildJobModel({ model: topology, hidden: 1, seed: 1 }, { inputShape: INPUT, classes: CLASSES });
       const x = waves([2, ...INPUT]);
       const results = resultsOf(() => model.logits(x), [...model.variables]);
       model.dispose();

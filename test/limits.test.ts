@@ -4,23 +4,23 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { PROCESS_WINDOW_BYTES } from '../signaling/cluster/peerProcess.ts';
 import { DEFAULT_LIMITS as SERVER, MAX_ADDRESSES } from '../signaling/limits.ts';
-import { MIN_COUNTED_BYTES } from '../src/protocol/serverLink.ts';
+import { MIN_COUNTED_MESSAGE_BYTES } from '../src/protocol/serverLink.ts';
 import { MIN_BYTES_PER_SECOND } from '../signaling/links/sharedRate.ts';
-import { MAX_COUNT, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
+import { MAX_OP_ELEMENTS, MAX_TAG } from '../src/collectives/diagnostics/descriptor.ts';
 import { EAGER_BYTES } from '../src/collectives/inFlightOp.ts';
 import {
-  MAX_UNEXPECTED_COLLECTIVES as COLLECTIVES,
-  MAX_UNEXPECTED_MESSAGES as MESSAGES,
+  MAX_UNEXPECTED_COLLECTIVE_BYTES as COLLECTIVES,
+  MAX_UNEXPECTED_MESSAGE_BYTES as MESSAGES,
 } from '../src/collectives/unexpectedMessages.ts';
 import { CHECKPOINTS_KEPT } from '../src/engine/storage/checkpoints.ts';
 import { BUCKET_CAP_BYTES, FIRST_BUCKET_BYTES } from '../src/parallel/flat/buckets.ts';
-import { MIRROR_EVERY } from '../src/parallel/zero/shardedOptimizer.ts';
-import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../src/protocol/confusion.ts';
+import { MIRROR_EVERY_STEPS } from '../src/parallel/zero/shardedOptimizer.ts';
+import { MAX_CLASS_NAME_LENGTH, MAX_CONFUSED_CLASSES } from '../src/protocol/confusion.ts';
 import { MAX_CONTROL_BYTES } from '../src/protocol/control.ts';
 import { MAX_FRAME_BYTES } from '../src/protocol/frame.ts';
 import { MAX_WORLD_SIZE } from '../src/protocol/scalars.ts';
 import { MAX_FILE_NAME_LENGTH, MAX_SHARED_BYTES, MAX_SHARED_FILES } from '../src/spec/fileManifest.ts';
-import { TAB_BYTES } from '../src/spec/pipeline.ts';
+import { TAB_MEMORY_BYTES } from '../src/spec/pipeline.ts';
 import {
   DATA_CHANNEL_WINDOW,
   maxWaitingFrames,
@@ -68,16 +68,16 @@ test.each([
     'unexpected frames of one rank over all groups: of collectives, of messages; more for each further common group, up to three',
     `${mib(COLLECTIVES.oneGroup)}, ${mib(COLLECTIVES.furtherGroup)}; ${mib(MESSAGES.oneGroup)}, ${mib(MESSAGES.furtherGroup)}`,
   ],
-  ["elements of one collective or message, all ranks' parts together", grouped(MAX_COUNT)],
+  ["elements of one collective or message, all ranks' parts together", grouped(MAX_OP_ELEMENTS)],
   ['largest tag of a message', grouped(MAX_TAG)],
   ['first bucket *; further buckets *', `${kib(FIRST_BUCKET_BYTES)}; ${kib(BUCKET_CAP_BYTES)}`],
-  ["steps between two copies of a shard's averages to the next rank", grouped(MIRROR_EVERY)],
+  ["steps between two copies of a shard's averages to the next rank", grouped(MIRROR_EVERY_STEPS)],
   [
     'shared files: total size, number, length of a name',
     `${MAX_SHARED_BYTES / 2 ** 30} GiB, ${MAX_SHARED_FILES}, ${MAX_FILE_NAME_LENGTH} characters`,
   ],
-  ['memory of a tab for weights, gradients and averages, with a pipeline', `${TAB_BYTES / 1e9} GB`],
-  ['classes of a confusion table; characters of their names', `${MAX_CONFUSED_CLASSES}; ${MAX_CLASS_NAME}`],
+  ['memory of a tab for weights, gradients and averages, with a pipeline', `${TAB_MEMORY_BYTES / 1e9} GB`],
+  ['classes of a confusion table; characters of their names', `${MAX_CONFUSED_CLASSES}; ${MAX_CLASS_NAME_LENGTH}`],
   ['checkpoints that a browser keeps of one job in one room', grouped(CHECKPOINTS_KEPT)],
   ['ranks that a heartbeat names as awaited', grouped(MAX_AWAITED_RANKS)],
   [
@@ -109,7 +109,7 @@ test.each([
   ],
   [
     'a message of a link counts as at least, in the rate and while it waits',
-    `${kib(MIN_COUNTED_BYTES)} (\`signaling/links\`)`,
+    `${kib(MIN_COUNTED_MESSAGE_BYTES)} (\`signaling/links\`)`,
   ],
   [
     'bytes that wait for one end of a link before the server stops to read from the other end, until a quarter is left',
@@ -129,7 +129,7 @@ test.each([
   ],
   [
     'frames of all links on their way from one process to another; acknowledged each; a shorter message of a link counts as',
-    `${mib(PROCESS_WINDOW_BYTES)}; ${kib(PROCESS_WINDOW_BYTES / 4)}; ${kib(MIN_COUNTED_BYTES)}`,
+    `${mib(PROCESS_WINDOW_BYTES)}; ${kib(PROCESS_WINDOW_BYTES / 4)}; ${kib(MIN_COUNTED_MESSAGE_BYTES)}`,
   ],
 ])('docs/LIMITS.md has the value in the source for: %s', (what, value) => {
   expect(VALUES.get(what)).toBe(value);

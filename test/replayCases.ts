@@ -7,11 +7,11 @@ import type { TrainingTask } from '../src/engine/tasks/task.ts';
 import type { Dataset } from '../src/jobs/index.ts';
 import { createCorpus } from '../src/jobs/gpt/corpus.ts';
 import { writeFables } from '../src/jobs/gpt/fables.ts';
-import { plainText } from '../src/jobs/gpt/text.ts';
+import { textInMemory } from '../src/jobs/gpt/text.ts';
 import { differentiatePassAlone, type Pass } from '../src/parallel/backward/pass.ts';
 import { TensorReader, variablesOf, writeVariables, type ComputedGradients } from '../src/parallel/backward/flatten.ts';
-import { createLayout } from '../src/parallel/flat/buckets.ts';
-import { declareInputs, PassCaptures, type DeclaredPass } from '../src/parallel/backward/passCaptures.ts';
+import { createFlatLayout } from '../src/parallel/flat/buckets.ts';
+import { declarePassInputs, PassCaptures, type PassWithDeclaredInputs } from '../src/parallel/backward/passCaptures.ts';
 import { GPT_PRESETS } from '../src/spec/gpt.ts';
 import { parseJob } from '../src/spec/job.ts';
 import { createRng } from '../src/util/rng.ts';
@@ -47,7 +47,7 @@ export function mlpTask(): Promise<TrainingTask> {
 async function gptTask(): Promise<TrainingTask> {
   const model = { layers: 1, heads: 1, width: 8, context: 8, dropout: 0.2, prompt: '' };
   const job = parseJob({ job: 'gpt', gpt: { ...GPT_PRESETS.tiny.model, ...model } });
-  return createGptTask(job, await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt));
+  return createGptTask(job, await createCorpus(textInMemory(writeFables().slice(0, 3000)), job.gpt));
 }
 
 /** Reads the loss and all gradients. */
@@ -88,24 +88,24 @@ export class Trainer {
     });
   }
 
-  async step(inspect?: (pass: DeclaredPass, values: Float32Array) => Promise<void>): Promise<void> {
+  async step(inspect?: (pass: PassWithDeclaredInputs, values: Float32Array) => Promise<void>): Promise<void> {
     const indices = Uint32Array.from({ length: BATCH }, (_, i) => (this.#step * BATCH + i) % this.#task.trainSamples);
     const use = async (pass: Pass): Promise<void> => {
-      const { inputs } = pass as DeclaredPass;
-      const counted = declareInputs(inputs, () => {
+      const { inputs } = pass as PassWithDeclaredInputs;
+      const counted = declarePassInputs(inputs, () => {
         this.runs += 1;
-        return (pass as DeclaredPass)();
+        return (pass as PassWithDeclaredInputs)();
       });
       this.early = [];
       const gradients = await this.#captures.gradientsOf(counted, 1, (variable) => this.early.push(variable));
       const values = await read(gradients);
-      await inspect?.(pass as DeclaredPass, values);
+      await inspect?.(pass as PassWithDeclaredInputs, values);
       gradients.dispose();
     };
     await this.#task.withBatch(indices, use, { step: this.#step, epoch: 0 }, BATCH);
     this.#step += 1;
     const { parameters } = variablesOf(this.#task.model);
-    const { slots, size } = createLayout(parameters.map((parameter) => parameter.size));
+    const { slots, size } = createFlatLayout(parameters.map((parameter) => parameter.size));
     const rng = createRng(this.#step);
     const values = Float32Array.from({ length: size }, () => rng.next() / 4 - 0.125);
     writeVariables(parameters, slots, values);
@@ -168,7 +168,7 @@ export function testReplays(whereChanged: string): void {
     const captures = PassCaptures.of(variablesOf([weights]), (reason) => reasons.push(reason))!;
     for (let step = 1; step <= 6; step++) {
       const x = tf.ones([30, 40]);
-      const pass = declareInputs([x], () => tf.sum(tf.mul(tf.matMul(x, weights), step)));
+      const pass = declarePassInputs([x], () => tf.sum(tf.mul(tf.matMul(x, weights), step)));
       const gradients = await captures.gradientsOf(pass, 1);
       expect((await read(gradients))[1]).toBe(30 * step);
       gradients.dispose();
@@ -189,7 +189,7 @@ export function testReplays(whereChanged: string): void {
       return [
         x,
         captures.gradientsOf(
-          declareInputs([x], () => tf.sum(tf.matMul(x, weights))),
+          declarePassInputs([x], () => tf.sum(tf.matMul(x, weights))),
           1,
         ),
       ];

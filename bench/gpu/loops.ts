@@ -10,7 +10,7 @@ import { variablesOf } from '../../src/parallel/backward/flatten.ts';
 import { differentiatePassAlone } from '../../src/parallel/backward/pass.ts';
 import { PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
 import { systemClock } from '../../src/util/clock.ts';
-import { compileAhead } from '../../src/gpu/compile.ts';
+import { compileShadersAhead } from '../../src/gpu/compile.ts';
 import { currentGpuCommandCounts, type GpuCommandCounts } from '../../src/gpu/commands.ts';
 import type { GpuModel, LoopName, StepFigures } from './args.ts';
 import { loadModel, type BenchModel } from './models.ts';
@@ -90,7 +90,7 @@ async function ddpSteps(task: TrainingTask, batch: number, isOwn: boolean): Prom
   const captures = isOwn ? PassCaptures.of(variables, (reason) => (steps.notReplayed = reason)) : null;
   const take: Steps['take'] = async (pass, startedAt) => {
     if (!isCompiled)
-      await compileAhead(() => differentiatePassAlone(pass, variables).dispose(), { clock: systemClock });
+      await compileShadersAhead(() => differentiatePassAlone(pass, variables).dispose(), { clock: systemClock });
     isCompiled = true;
     const yielded = nextTask();
     const reduced = ddp.backward(pass, { samples: batch, reduction: 'sum', totalSamples: batch, captures });

@@ -1,6 +1,6 @@
 /** The models in jax-js: a step is one jitted function, with Adam. */
 import { defaultDevice, init, jit, lax, nn, numpy as np, valueAndGrad } from '@jax-js/jax';
-import { NORM_EPSILON } from '../../src/jobs/gpt/shapes.ts';
+import { RMS_NORM_EPSILON } from '../../src/jobs/gpt/shapes.ts';
 import { fromBase64url } from '../../src/util/base64url.ts';
 import { DeviceError } from '../../src/util/errors.ts';
 import { elementCountOf } from '../../src/util/shape.ts';
@@ -23,7 +23,7 @@ const layers: Forward = (parameters, x) => {
 };
 
 function rmsNorm(x: np.Array, scale: np.Array): np.Array {
-  const root = np.sqrt(np.mean(np.square(x.ref), -1, { keepdims: true }).add(NORM_EPSILON));
+  const root = np.sqrt(np.mean(np.square(x.ref), -1, { keepdims: true }).add(RMS_NORM_EPSILON));
   return x.div(root).mul(scale);
 }
 

@@ -1,6 +1,6 @@
 /** The step of a rank that is alone, as the engine takes it. */
 import { openAppDevice } from '../../src/engine/device/appDevice.ts';
-import { passOptions, warmUp } from '../../src/engine/training/warmUp.ts';
+import { passOptions, warmUpPasses } from '../../src/engine/training/warmUp.ts';
 import { createRunStrategy } from '../../src/engine/training/runStrategy.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
 import { PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
@@ -20,7 +20,7 @@ export async function openPeergrad({ peer, model, backend }: OpenArgs): Promise<
   const captures = PassCaptures.of(variablesOf(task.model), (reason) => (notReplayed = reason));
   let notReplayed: string | null = null;
   const { batch } = MODELS[model];
-  await warmUp({ plan: { ...job, batchSize: batch }, task, device, strategy, gradScaler: null }, { clock });
+  await warmUpPasses({ plan: { ...job, batchSize: batch }, task, device, strategy, gradScaler: null }, { clock });
   let step = 0;
   return {
     problem,

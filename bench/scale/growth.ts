@@ -4,8 +4,8 @@
  */
 import type { NetworkCosts } from '../../src/collectives/plans/costModel.ts';
 import {
-  halvingDoubling,
-  recursiveDoubling,
+  halvingDoublingAllReduce,
+  recursiveDoublingAllReduce,
   ringAllReduce,
   twoLevelAllReduce,
 } from '../../src/collectives/plans/plans.ts';
@@ -16,8 +16,8 @@ import { simulateSchedule, type SimulatedNetwork } from '../../src/simulation/si
 const ALGORITHMS = {
   ring: ringAllReduce,
   'two-level': twoLevelAllReduce,
-  'halving-doubling': halvingDoubling,
-  doubling: recursiveDoubling,
+  'halving-doubling': halvingDoublingAllReduce,
+  doubling: recursiveDoublingAllReduce,
 } as const;
 export type AlgorithmName = keyof typeof ALGORITHMS;
 export const ALGORITHM_NAMES = Object.keys(ALGORITHMS) as AlgorithmName[];

@@ -9,7 +9,7 @@ import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { registerTrainingKernels } from '../../src/engine/device/wasmKernels.ts';
+import { registerWasmTrainingKernels } from '../../src/engine/device/wasmKernels.ts';
 import { loadJobTask } from '../../src/engine/tasks/loadJobTask.ts';
 import { ReplicaStep } from '../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../src/engine/training/trainingLoop.ts';
@@ -37,7 +37,7 @@ export interface TrialResult {
 const backend = createRequire(import.meta.url).resolve('@tensorflow/tfjs-backend-wasm');
 tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
 setWasmPaths(`${path.dirname(backend)}/`);
-registerTrainingKernels();
+registerWasmTrainingKernels();
 await tf.setBackend('wasm');
 
 async function train({ tabs, files: paths, fields }: TrialOrder): Promise<TrialResult> {

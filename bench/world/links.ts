@@ -7,7 +7,7 @@ import { LinkPool } from '../../src/engine/membership/linkPool.ts';
 import type { PeerConnector, TabConnector } from '../../src/engine/membership/generationLinkOptions.ts';
 import type { LinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
-import { connectServer } from '../../src/transport/serverLink.ts';
+import { connectThroughServer } from '../../src/transport/serverLink.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import type { RankSetup } from './rank.ts';
 
@@ -56,7 +56,7 @@ export function linksOfRank(
     pool,
     connectServer:
       served &&
-      ((attempt) => connectServer({ ...attempt, ...served, openSocket: (url) => new WebSocket(url), crypto })),
+      ((attempt) => connectThroughServer({ ...attempt, ...served, openSocket: (url) => new WebSocket(url), crypto })),
     relayed: [],
     served: [],
     serverLine: null,

@@ -2,7 +2,7 @@
  * The page of a rank. It owns the connections, like the engine's page, and runs the experiments
  * that need no worker.
  */
-import { PeerHost } from '../../src/engine/membership/peerRelay.ts';
+import { PeerRelayHost } from '../../src/engine/membership/peerRelay.ts';
 import { requestTabPort } from '../../src/transport/broker.ts';
 import { openPeerConnection } from '../../src/transport/peerLink.ts';
 import { deferred, type Deferred } from '../../src/util/deferred.ts';
@@ -31,7 +31,7 @@ const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'modu
 const post = (message: ToRank, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
 const sendSignal = (to: number, signal: TabSignal): void =>
   void window.peergradToLauncher(JSON.stringify([{ to, signal }]));
-const peers = new PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
+const peers = new PeerRelayHost(openPeerConnection, requestTabPort, (reply, transfer) =>
   post({ type: 'relay', reply }, transfer),
 );
 let setup: RankSetup;

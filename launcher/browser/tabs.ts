@@ -2,8 +2,8 @@
  * Opens the pages of a run in one or more browsers, and forwards their events. Each page is a rank.
  */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { OF_ANIMATION, type EngineEvent } from '../../src/protocol/events.ts';
-import type { ModelFormat } from '../../src/spec/modelFile.ts';
+import { ANIMATION_EVENT_TYPES, type EngineEvent } from '../../src/protocol/events.ts';
+import type { ModelFileFormat } from '../../src/spec/modelFile.ts';
 import { errorMessageOf, PeergradError } from '../../src/util/errors.ts';
 import { VIEWPORT, type LaunchOptions } from './browser.ts';
 import { BINDING, eventsOf, reportScript } from './pageEvents.ts';
@@ -31,7 +31,7 @@ export interface Tabs {
   /** Continues the runs that wait after `step`. */
   release(step: number): Promise<void>;
   /** Requests a tab's model. The engine answers with the event `exported`. */
-  askForModel(tab: string, format: ModelFormat): Promise<void>;
+  askForModel(tab: string, format: ModelFileFormat): Promise<void>;
   /** Reads the bytes from..to-1 of the file that a tab exported; fewer at the end of the file. */
   readModel(tab: string, from: number, to: number): Promise<Uint8Array>;
   screenshot(tab: string, file: string): Promise<void>;
@@ -51,7 +51,7 @@ const LOAD_MS = 120_000;
  * Types of events that pages do not report. Only a page draws them, and reporting so many events
  * would slow down the run.
  */
-const NOT_REPORTED = [...OF_ANIMATION, 'segments'] as const;
+const NOT_REPORTED = [...ANIMATION_EVENT_TYPES, 'segments'] as const;
 
 /**
  * A line of the debug log as a console receives it, with the styles of its parts: `%cSCOPE %c%s%c

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { decodeCheckpoint } from '../../src/formats/checkpoint.ts';
 import {
   DEFAULT_JOB,
-  hasCheckpoints,
+  jobHasCheckpoints,
   isElasticJob,
   endsWithModel,
   jobDisplayName,
@@ -15,7 +15,12 @@ import {
   type JobSpec,
 } from '../../src/spec/job.ts';
 import { isPipelineJob } from '../../src/spec/pipeline.ts';
-import { FILE_ENDINGS, WEIGHTS_FORMATS, weightsFormatOf, weightsFormatsOf } from '../../src/spec/modelFile.ts';
+import {
+  MODEL_FILE_ENDINGS,
+  WEIGHTS_FORMATS,
+  weightsFormatOfPath,
+  weightsFormatsOfJob,
+} from '../../src/spec/modelFile.ts';
 import { noRoomMessage, roomCodeFromText } from '../../src/protocol/roomCode.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { whyPlanCannotRun } from '../../src/spec/plan.ts';
@@ -240,18 +245,18 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
       'This run only measures and does not train the model. Remove --out and --checkpoint, or remove --measure.',
     );
   }
-  const format = out === undefined ? null : weightsFormatOf(out);
-  const formats = weightsFormatsOf(job);
+  const format = out === undefined ? null : weightsFormatOfPath(out);
+  const formats = weightsFormatsOfJob(job);
   if (format !== null && !formats.includes(format)) {
     const why = isPipelineJob(job)
       ? 'no tab of a pipeline has all layers'
       : 'this model is not made of TensorFlow.js layers';
     throw new UsageError(
-      `The model cannot be saved as ${out}, because ${why}. Choose a file name that ends in ${formats.map((one) => FILE_ENDINGS[one]).join(', ')}.`,
+      `The model cannot be saved as ${out}, because ${why}. Choose a file name that ends in ${formats.map((one) => MODEL_FILE_ENDINGS[one]).join(', ')}.`,
     );
   }
   const reason = `not every rank has the whole state. Choose --strategy ${DEFAULT_JOB.strategy}, or remove`;
-  if (checkpoint !== undefined && !hasCheckpoints(job)) {
+  if (checkpoint !== undefined && !jobHasCheckpoints(job)) {
     throw new UsageError(
       `A run with the strategy ${job.strategy} has no checkpoints, because ${reason} --checkpoint. --out saves the final model.`,
     );
@@ -266,9 +271,9 @@ function checkOutputs({ checkpoint, from, out }: TrainOptions, job: JobSpec): vo
 /** @throws UsageError if the file's extension is not a known format. */
 function modelFileOf({ out }: TrainOptions): ModelOutputs['out'] {
   if (out === undefined) return null;
-  const format = weightsFormatOf(out);
+  const format = weightsFormatOfPath(out);
   if (format !== null) return { path: out, format };
-  const endings = WEIGHTS_FORMATS.map((one) => FILE_ENDINGS[one]).join(', ');
+  const endings = WEIGHTS_FORMATS.map((one) => MODEL_FILE_ENDINGS[one]).join(', ');
   throw new UsageError(`The format of ${out} is not known. Choose a file name that ends in one of these: ${endings}.`);
 }
 

@@ -9,8 +9,8 @@ import { MAX_WORLD_SIZE } from '../../src/protocol/scalars.ts';
 import type { NodeCountRange } from '../../src/protocol/room.ts';
 import { readJobFile } from '../../src/spec/jobFile.ts';
 import { errorMessageOf, UsageError } from '../../src/util/errors.ts';
-import { kindOfName } from '../../src/spec/dataFiles.ts';
-import { mnistPairIn } from '../../src/spec/mnistFiles.ts';
+import { fileKindOfName } from '../../src/spec/dataFiles.ts';
+import { hasMnistPair } from '../../src/spec/mnistFiles.ts';
 import { DATA_PATH, listDataFiles } from '../../signaling/http/data.ts';
 
 /** A job field that an option sets. */
@@ -319,7 +319,7 @@ export async function checkData(data: string, job?: string): Promise<string> {
     return checkFiles(data, 'CSV file', NEEDED[job]!);
   }
   const names = job === undefined ? await namesIn(data).catch(() => []) : [];
-  return names.some((name) => kindOfName(name) !== 'idx') ? data : checkDataFolder(data);
+  return names.some((name) => fileKindOfName(name) !== 'idx') ? data : checkDataFolder(data);
 }
 
 /** Returns the names of the files that a job may read. */
@@ -350,7 +350,7 @@ async function checkDataFolder(folder: string): Promise<string> {
   } catch {
     throw new UsageError(`The data folder ${folder} cannot be read. ${expected}.`);
   }
-  if (!mnistPairIn(files))
+  if (!hasMnistPair(files))
     throw new UsageError(`The data folder ${folder} contains no pair of images and labels. ${expected}.`);
   return folder;
 }

@@ -13,11 +13,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import {
-  hashOfList,
-  HEAD_BYTES,
+  hashOfFileList,
+  PICTURE_HEAD_BYTES,
   isDataInHiddenFolder,
   isHiddenFile,
-  kindOfName,
+  fileKindOfName,
   pictureFormat,
   type DataFileEntry,
 } from '../../src/spec/dataFiles.ts';
@@ -51,7 +51,7 @@ export async function listDataFiles(root: string): Promise<DataFileEntry[]> {
 }
 
 function isText({ name }: DataFileEntry): boolean {
-  return kindOfName(name) === 'text';
+  return fileKindOfName(name) === 'text';
 }
 
 async function filesIn(root: string, folder: string): Promise<DataFileEntry[]> {
@@ -84,7 +84,7 @@ async function entryOf(root: string, name: string): Promise<DataFileEntry[]> {
   const { size, modified, isFile } = await statOf(file).catch(() => ({ size: 0, modified: 0, isFile: false }));
   // A link to a folder, or to nothing, is listed by its name alone, so that a run can report it.
   if (!isFile) return [{ name }];
-  const isRead = kindOfName(name) !== null || pictureFormat(name, await headOf(file)) !== null;
+  const isRead = fileKindOfName(name) !== null || pictureFormat(name, await headOf(file)) !== null;
   return [isRead ? { name, size, modified } : { name }];
 }
 
@@ -96,7 +96,7 @@ async function statOf(file: string): Promise<{ size: number; modified: number; i
 async function headOf(file: string): Promise<Uint8Array> {
   const handle = await open(file);
   try {
-    const { buffer, bytesRead } = await handle.read(new Uint8Array(HEAD_BYTES), 0, HEAD_BYTES, 0);
+    const { buffer, bytesRead } = await handle.read(new Uint8Array(PICTURE_HEAD_BYTES), 0, PICTURE_HEAD_BYTES, 0);
     return buffer.subarray(0, bytesRead);
   } finally {
     await handle.close();
@@ -198,7 +198,7 @@ export class DataFiles {
       let total = 0;
       const starts = [...sizes.values()].map((size) => (total += size) - size);
       const list = { entries, sizes, names: [...sizes.keys()], starts, total, isFile };
-      this.#lists.set(hashOfList(entries), list);
+      this.#lists.set(hashOfFileList(entries), list);
       if (this.#lists.size > MAX_LISTS) this.#lists.delete([...this.#lists.keys()][0]!);
       return list;
     });

@@ -6,7 +6,7 @@
  */
 import type { Logger } from 'pino';
 import { type RawData, WebSocket } from 'ws';
-import { parseControl } from '../../src/protocol/control.ts';
+import { parseControlMessage } from '../../src/protocol/control.ts';
 import { ServerLinkOpening, type ServerLinkAnswer } from '../../src/protocol/serverLink.ts';
 import type { Clock } from '../../src/util/clock.ts';
 import { errorMessageOf } from '../../src/util/errors.ts';
@@ -150,7 +150,7 @@ export class ServerLinks {
     if (isBinary) return this.#refuse(end, 'bad-message', 'The first message was binary; it must be text.');
     let opening: ServerLinkOpening;
     try {
-      opening = parseControl(ServerLinkOpening, data.toString('utf8'));
+      opening = parseControlMessage(ServerLinkOpening, data.toString('utf8'));
     } catch (error) {
       return this.#refuse(end, 'bad-message', `${errorMessageOf(error)} Reload the page.`);
     }

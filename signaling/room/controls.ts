@@ -4,7 +4,7 @@
  */
 import type { RosterEntry } from '../../src/protocol/room.ts';
 import { whyPlanCannotRun } from '../../src/spec/plan.ts';
-import { isChosenByTabs, isElasticJob, type JobSpec } from '../../src/spec/job.ts';
+import { isDataChosenInTabs, isElasticJob, type JobSpec } from '../../src/spec/job.ts';
 import { previewInputsOf } from '../../src/spec/preview.ts';
 import { nameFeeder, withoutFeed } from './feeds.ts';
 import { beginRun, choicesOf, end, reform, seated, settle } from './generations.ts';
@@ -74,7 +74,7 @@ export function configure(state: RoomState, member: string, job: JobSpec): Step 
  */
 function needsOf(job: JobSpec): string {
   const { kind } = job.data;
-  return isChosenByTabs(job.data) ? `${kind} ${previewInputsOf(job)}` : kind;
+  return isDataChosenInTabs(job.data) ? `${kind} ${previewInputsOf(job)}` : kind;
 }
 
 export function start(state: RoomState, member: string): Step {

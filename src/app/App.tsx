@@ -1,7 +1,7 @@
 /** The app: the current page with its header and footer. */
 import { useEffect, useLayoutEffect } from 'preact/hooks';
 import { Footer, Header } from './shell/Header.tsx';
-import { helpOpen, HowItWorks } from './shell/HowItWorks.tsx';
+import { isHelpOpen, HowItWorks } from './shell/HowItWorks.tsx';
 import { Home } from './home/Home.tsx';
 import { Join } from './home/Join.tsx';
 import { NewRoom } from './home/NewRoom.tsx';
@@ -25,7 +25,7 @@ export function App() {
   useEffect(() => {
     const onkey = (event: KeyboardEvent): void => {
       const typing = event.target instanceof Element && event.target.closest('input, select, textarea') !== null;
-      if (event.key === '?' && !typing) helpOpen.value = true;
+      if (event.key === '?' && !typing) isHelpOpen.value = true;
     };
     addEventListener('keydown', onkey);
     return () => removeEventListener('keydown', onkey);

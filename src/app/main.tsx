@@ -8,16 +8,16 @@ import {
   keepTitleUpdated,
   reportVisibilityToEngine,
   reportWakesToEngine,
-  isWatching,
+  isRunOnScreen,
   joinRoomFromAddress,
   reloadWhenRestored,
   installLauncherFunctions,
   showSimulatedRun,
 } from './state/store.ts';
-import { watchPresses } from './browser/press.ts';
-import { applyTheme, lookAs } from './browser/theme.ts';
-import { ensureValidLanguage } from './browser/validLanguage.ts';
-import { keepAwake } from './browser/wakeLock.ts';
+import { trackButtonPresses } from './browser/press.ts';
+import { writeAppearanceAttributes, setAppearanceFromQuery } from './browser/theme.ts';
+import { ensureValidNavigatorLanguage } from './browser/validLanguage.ts';
+import { keepScreenAwakeWhile } from './browser/wakeLock.ts';
 import { isUiLanguage, uiLanguage, loadUiLanguage } from './locales/index.ts';
 import './styles/base.css';
 import './styles/parts.css';
@@ -36,24 +36,24 @@ import './styles/lessonBars.css';
 import './styles/pipelineLesson.css';
 
 export async function startPage(): Promise<void> {
-  ensureValidLanguage();
+  ensureValidNavigatorLanguage();
   // The page waits for its texts here, so that the first frame is already in the chosen language.
   await loadUiLanguage(pageRoute.peek().query.get('lang'));
   effect(() => {
     const { query } = pageRoute.value;
-    lookAs(query);
+    setAppearanceFromQuery(query);
     const asked = query.get('lang');
     if (isUiLanguage(asked) && asked !== uiLanguage.peek()) void loadUiLanguage(asked);
   });
-  applyTheme();
+  writeAppearanceAttributes();
   reactToAddressChanges();
   keepTitleUpdated();
   reportVisibilityToEngine();
   reportWakesToEngine();
   reloadWhenRestored();
   installLauncherFunctions();
-  keepAwake(isWatching);
-  watchPresses();
+  keepScreenAwakeWhile(isRunOnScreen);
+  trackButtonPresses();
   render(<App />, document.querySelector('#app')!);
 
   // A tab that joins by itself does so here and not in a component: a hidden tab draws no

@@ -7,9 +7,9 @@ import { DtypeCode, ReduceOp } from '../protocol/frame.ts';
 import { ALGORITHM_NAMES, whyAlgorithmCannotRun, type AlgorithmName } from '../spec/algorithms.ts';
 import { UsageError } from '../util/errors.ts';
 import { codecByName, type Codec } from './codecs.ts';
-import { MAX_COUNT, MAX_TAG } from './diagnostics/descriptor.ts';
+import { MAX_OP_ELEMENTS, MAX_TAG } from './diagnostics/descriptor.ts';
 import { dtypeOf, type Dtype, type TypedArray } from './dtypes.ts';
-import type { EncodedOptions, MessageOptions, OpOptions, ReduceOptions } from './options.ts';
+import type { EncodedReduceOptions, MessageOptions, OpOptions, ReduceOptions } from './options.ts';
 import { displacementsOf, type Displacements } from './plans/plans.ts';
 import { reduceFunctionFor } from './reduce.ts';
 
@@ -49,7 +49,7 @@ export function checkedPartSizes(
 ): readonly number[] {
   const { self, rank, ranks } = caller;
   if (sizes === undefined) return ranks.map(() => length);
-  checkSizes(caller, sizes, 'sizes');
+  checkSizesPerRank(caller, sizes, 'sizes');
   if (rank >= 0 && sizes[rank] !== length) {
     throw new UsageError(`sizes[${rank}] is ${sizes[rank]}, but rank ${self}'s tensor has ${length} elements.`);
   }
@@ -68,13 +68,13 @@ export function checkedSplitSizes(
     if (length % n === 0) return caller.ranks.map(() => length / n);
     throw new UsageError(`${length} elements cannot be divided into ${n} equal parts. Pass ${name}.`);
   }
-  const sum = checkSizes(caller, sizes, name).reduce((total, size) => total + size, 0);
+  const sum = checkSizesPerRank(caller, sizes, name).reduce((total, size) => total + size, 0);
   if (sum !== length) throw new UsageError(`${name} add up to ${sum}, but the tensor has ${length} elements.`);
   return sizes;
 }
 
 /** Returns `sizes` if there is one size for each rank. Does not check the sum of the sizes. */
-export function checkSizes({ ranks }: CallerInGroup, sizes: readonly number[], name: string): readonly number[] {
+export function checkSizesPerRank({ ranks }: CallerInGroup, sizes: readonly number[], name: string): readonly number[] {
   if (sizes.length !== ranks.length || !sizes.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     throw new UsageError(`${name} must be ${ranks.length} whole numbers, one per rank, not ${sizes.join(', ')}.`);
   }
@@ -131,7 +131,7 @@ export function checkReduction(dtype: Dtype, { op = ReduceOp.SUM, factor }: Redu
  * Returns the codec of a call. Checks that it supports the dtype and the op, and that the residual
  * has the tensor's length. @throws UsageError
  */
-export function codecForCall({ length }: TypedArray, dtype: Dtype, options: EncodedOptions): Codec | null {
+export function codecForCall({ length }: TypedArray, dtype: Dtype, options: EncodedReduceOptions): Codec | null {
   const { codec: name = 'fp32', op = ReduceOp.SUM, residual } = options;
   const codec = codecByName(name);
   if (codec !== null && (dtype.code !== DtypeCode.FLOAT32 || (op !== ReduceOp.SUM && op !== ReduceOp.AVG))) {
@@ -167,9 +167,9 @@ export function checkedDisplacements(sizes: readonly number[]): Displacements {
 
 /** Checks the number of elements of one collective or message. @throws UsageError */
 export function checkElementCount(count: number): void {
-  if (count <= MAX_COUNT) return;
+  if (count <= MAX_OP_ELEMENTS) return;
   throw new UsageError(
-    `A collective or message can have at most ${MAX_COUNT} elements, not ${count}. Divide the tensor.`,
+    `A collective or message can have at most ${MAX_OP_ELEMENTS} elements, not ${count}. Divide the tensor.`,
   );
 }
 
@@ -190,7 +190,7 @@ export function checkedMessageOptions(
 }
 
 /** Checks the ranks of a new group in a world of `worldSize` ranks. */
-export function checkMembers(ranks: readonly number[], worldSize: number): void {
+export function checkGroupRanks(ranks: readonly number[], worldSize: number): void {
   const wrong = ranks.find((rank) => !Number.isInteger(rank) || rank < 0 || rank >= worldSize);
   if (ranks.length === 0) throw new UsageError('A group needs at least one rank.');
   if (wrong !== undefined) {

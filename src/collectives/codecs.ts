@@ -154,8 +154,8 @@ function toResidual(values: Float32Array, decoded: Float32Array): void {
  * blocks of 32, 128, 512 and a whole segment have errors of 0.6, 0.75, 0.9 and 1.3 % (root mean
  * square) and send 3.56, 3.88, 3.97 and 4.0 times fewer bytes.
  */
-export const INT8_BLOCK = 128;
-const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK;
+export const INT8_BLOCK_ELEMENTS = 128;
+const INT8_BLOCK_BYTES = SCALE_BYTES + INT8_BLOCK_ELEMENTS;
 const INT8_MAX = 127;
 /**
  * Number of mantissa bits that are always zero in a scale. A scale then has 17 significant bits,
@@ -178,9 +178,10 @@ const SMALLEST = bitsOf(INT8_MAX * 2 ** -126);
 const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
 
 /**
- * Sends a quarter of the bytes: values become 8-bit integers. Each block of {@link INT8_BLOCK}
- * elements has a float32 scale: the block's largest magnitude divided by 127, rounded up. In a
- * payload, all scales come before the integers. The residual is at most half a scale.
+ * Sends a quarter of the bytes: values become 8-bit integers. Each block of {@link
+ * INT8_BLOCK_ELEMENTS} elements has a float32 scale: the block's largest magnitude divided by 127,
+ * rounded up. In a payload, all scales come before the integers. The residual is at most half a
+ * scale.
  *
  * A block with a NaN, an infinity or a value beyond 127 * 2^120 becomes NaN as a whole, so that
  * such values stay visible.
@@ -188,7 +189,7 @@ const LARGEST = bitsOf(INT8_MAX * 2 ** 120);
 const int8: Codec = {
   code: DtypeCode.FLOAT32_AS_INT8,
   dtypeName: 'float32 as int8',
-  maxSegment: Math.floor(MAX_PAYLOAD_BYTES / INT8_BLOCK_BYTES) * INT8_BLOCK,
+  maxSegment: Math.floor(MAX_PAYLOAD_BYTES / INT8_BLOCK_BYTES) * INT8_BLOCK_ELEMENTS,
   bytesOf: (elements) => elements + blocksOf(elements) * SCALE_BYTES,
   elementsOf: (bytes) => {
     const elements = bytes - Math.ceil(bytes / INT8_BLOCK_BYTES) * SCALE_BYTES;
@@ -198,8 +199,8 @@ const int8: Codec = {
     const { length } = values;
     const bits = new Uint32Array(values.buffer, values.byteOffset, length);
     const { scales, scaleBits, levels } = int8Views(frame, length);
-    for (let block = 0, start = 0; start < length; block++, start += INT8_BLOCK) {
-      const end = Math.min(start + INT8_BLOCK, length);
+    for (let block = 0, start = 0; start < length; block++, start += INT8_BLOCK_ELEMENTS) {
+      const end = Math.min(start + INT8_BLOCK_ELEMENTS, length);
       let largest = 0;
       for (let i = start; i < end; i++) {
         // The bits of magnitudes are compared as integers: their order is the same, and NaN is the
@@ -227,8 +228,8 @@ const int8: Codec = {
   decode: (frame, into) => {
     const { length } = into;
     const { scales, levels } = int8Views(frame, length);
-    for (let block = 0, start = 0; start < length; block++, start += INT8_BLOCK) {
-      const end = Math.min(start + INT8_BLOCK, length);
+    for (let block = 0, start = 0; start < length; block++, start += INT8_BLOCK_ELEMENTS) {
+      const end = Math.min(start + INT8_BLOCK_ELEMENTS, length);
       const scale = scales[block]!;
       for (let i = start; i < end; i++) into[i] = levels[i]! * scale;
     }
@@ -236,8 +237,8 @@ const int8: Codec = {
   addTo: (into, frame) => {
     const { length } = into;
     const { scales, levels } = int8Views(frame, length);
-    for (let block = 0, start = 0; start < length; block++, start += INT8_BLOCK) {
-      const end = Math.min(start + INT8_BLOCK, length);
+    for (let block = 0, start = 0; start < length; block++, start += INT8_BLOCK_ELEMENTS) {
+      const end = Math.min(start + INT8_BLOCK_ELEMENTS, length);
       const scale = scales[block]!;
       for (let i = start; i < end; i++) into[i]! += levels[i]! * scale;
     }
@@ -273,7 +274,7 @@ function fp16Views(frame: ArrayBuffer, length: number) {
 }
 
 function blocksOf(elements: number): number {
-  return Math.ceil(elements / INT8_BLOCK);
+  return Math.ceil(elements / INT8_BLOCK_ELEMENTS);
 }
 
 function int8Views(frame: ArrayBuffer, length: number) {

@@ -69,7 +69,7 @@ export function dtypeName(code: DtypeCode): string {
 }
 
 /** Returns the maximum number of elements in a frame's payload. */
-export function maxSegment({ bytes }: Dtype): number {
+export function maxSegmentElements({ bytes }: Dtype): number {
   return Math.floor((MAX_FRAME_BYTES - FRAME_HEADER_BYTES) / bytes);
 }
 

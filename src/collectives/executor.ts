@@ -18,15 +18,15 @@ import * as v from 'valibot';
 import { FrameKind, OpCode, type FrameHeader } from '../protocol/frame.ts';
 import type { FlightRecord } from '../protocol/flightRecording.ts';
 import type { Clock } from '../util/clock.ts';
-import { debugLog } from '../util/debugLog.ts';
+import { createDebugLog } from '../util/debugLog.ts';
 import { ProtocolError, errorReasonOf, type ErrorContext } from '../util/errors.ts';
-import { peerAbortError, crashError, linkLostError, mismatchError } from './diagnostics/collectiveErrors.ts';
-import { describeOp } from './diagnostics/descriptor.ts';
+import { peerAbortError, localOpError, linkLostError, mismatchError } from './diagnostics/collectiveErrors.ts';
+import { describeOpCall } from './diagnostics/descriptor.ts';
 import type { HangReport } from './diagnostics/diagnosis.ts';
 import { HangDiagnostics, type HangReports } from './diagnostics/hangDiagnostics.ts';
 import { MonitoredBarrier } from './diagnostics/monitoredBarrier.ts';
-import { concludeDeadline } from './diagnostics/deadlineVerdict.ts';
-import { abortMessage, GroupMessage } from './groupMessages.ts';
+import { judgeExpiredDeadline } from './diagnostics/deadlineVerdict.ts';
+import { createAbortMessage, GroupMessage } from './groupMessages.ts';
 import { InFlightOp, type OpDescription, type OpExecutor } from './inFlightOp.ts';
 import type { Mesh, MeshListener } from './mesh.ts';
 import type { ProcessGroupOptions } from './options.ts';
@@ -46,7 +46,7 @@ const MAX_OPS_IN_FLIGHT = 64;
  */
 const INQUIRY_MS = 1000;
 
-const log = debugLog('collectives');
+const log = createDebugLog('collectives');
 
 interface ExecutorOptions extends Pick<ProcessGroupOptions, 'activityOf'> {
   mesh: Mesh;
@@ -190,7 +190,7 @@ export class Executor implements OpExecutor {
     const seq = this.#current ?? this.#nextSeq++;
     this.#reserved.delete(seq);
     this.#current = null;
-    const call = describeOp(issue.descriptor, (rank) => this.#global(rank), issue.amount);
+    const call = describeOpCall(issue.descriptor, (rank) => this.#global(rank), issue.amount);
     const work = new Work<T>(`${call} #${seq} of rank ${mesh.rank}`, clock);
     if (this.#failure) {
       work.fail(this.#failure);
@@ -219,7 +219,7 @@ export class Executor implements OpExecutor {
     this.#failure = error;
     log(() => `${this.#name} ends with ${this.#inFlightOps.size} ops in flight: ${error.message}`);
     const { mesh } = this.options;
-    if (notify) mesh.flood(this.id, abortMessage(error));
+    if (notify) mesh.flood(this.id, createAbortMessage(error));
     mesh.unregister(this.id);
     this.#diagnostics.drop();
     for (const op of this.#inFlightOps.values()) op.fail(error);
@@ -352,7 +352,7 @@ export class Executor implements OpExecutor {
   }
 
   crash(call: string, error: unknown, seq?: number): void {
-    if (!this.#failure) this.fail(crashError(this.#context, call, error, seq));
+    if (!this.#failure) this.fail(localOpError(this.#context, call, error, seq));
   }
 
   #onMessage(message: GroupMessage, from: number): void {
@@ -416,7 +416,7 @@ export class Executor implements OpExecutor {
     };
     const conclude = (reports: HangReports): void => {
       log(() => `${this.#name}: ranks report on #${seq}: ${JSON.stringify(Object.fromEntries(reports))}.`);
-      concludeDeadline(op, reports, waitMs, judge);
+      judgeExpiredDeadline(op, reports, waitMs, judge);
     };
     const waitedMs = clock.now() - record.scheduledAt;
     log(() => {

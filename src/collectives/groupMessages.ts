@@ -57,7 +57,7 @@ const ABORT_ERRORS: ReadonlyMap<string, ErrorClass> = new Map<string, ErrorClass
   ['ProtocolError', ProtocolError],
 ]);
 
-export function abortMessage(error: Error): AbortMessage {
+export function createAbortMessage(error: Error): AbortMessage {
   const { rank, op, seq, missing }: ErrorContext = error instanceof PeergradError ? error.context : {};
   const where = Object.fromEntries(
     Object.entries({ rank, op, seq, missing }).filter(([, value]) => value !== undefined),

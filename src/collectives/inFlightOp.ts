@@ -94,7 +94,7 @@ export class InFlightOp {
   hasInput: boolean;
   readonly #issue: OpDescription<unknown>;
   readonly #work: Work<unknown>;
-  readonly #group: OpExecutor;
+  readonly #executor: OpExecutor;
   readonly #descriptor: OpDescriptor;
   readonly #payload: CollectivePayload;
   /** Numbers of the plan's steps, for a trace. */
@@ -127,23 +127,23 @@ export class InFlightOp {
   #taken: { frame: ArrayBuffer; start: number; end: number } | null = null;
 
   /** @throws UsageError if the dtype does not support the reduction. */
-  constructor(issue: OpDescription<unknown>, seq: number, call: string, work: Work<unknown>, group: OpExecutor) {
+  constructor(issue: OpDescription<unknown>, seq: number, call: string, work: Work<unknown>, executor: OpExecutor) {
     const { descriptor, dtype, source, target, timeoutMs } = issue;
-    const { mesh, ranks, clock, segmentElements, activityOf } = group.options;
+    const { mesh, ranks, clock, segmentElements, activityOf } = executor.options;
     const { progress, recorder, generation } = mesh;
     this.#issue = issue;
     this.#work = work;
-    this.#group = group;
+    this.#executor = executor;
     this.#descriptor = descriptor;
     this.seq = seq;
     this.call = call;
     this.timeoutMs = timeoutMs;
     this.hasInput = issue.after === undefined;
     this.#payload = new CollectivePayload(issue, ranks.length, segmentElements);
-    this.#header = { ...emptyFrameHeader(FrameKind.DATA, generation), ...descriptor, group: group.id, seq };
+    this.#header = { ...emptyFrameHeader(FrameKind.DATA, generation), ...descriptor, group: executor.id, seq };
     this.#carriesLengths = descriptor.op === OpCode.ALL_TO_ALL;
     this.#takesTurns = descriptor.op === OpCode.REDUCE;
-    const plan = issue.plan(group.rank);
+    const plan = issue.plan(executor.rank);
     this.#steps = issue.traced ? planStepNumbers(plan) : [];
     const moves = plan.filter((move) => this.#carriesLengths || moveLength(move) > 0);
     this.#moves = createMoveProgress(moves, source === target);
@@ -153,11 +153,11 @@ export class InFlightOp {
       if (kind === 'receive') this.#receives.set(transferKey(peer, step), receive);
     }
     this.#lanes = createSendLanes(this.#moves, (move) => this.#unexpectedBytesOf(move), EAGER_BYTES);
-    this.#agreement = createCallAgreement(descriptor, group.rank, ranks.length, issue.needsEveryRank);
+    this.#agreement = createCallAgreement(descriptor, executor.rank, ranks.length, issue.needsEveryRank);
     const scheduledAt = clock.now();
     this.record = recorder.add(
       {
-        group: group.id,
+        group: executor.id,
         kind: 'collective',
         seq,
         op: opName(descriptor.op),
@@ -172,7 +172,7 @@ export class InFlightOp {
       ...{ clock, timeoutMs, progress, activityOf },
       awaited: () => this.awaited,
       progressAt: () => progress.since(scheduledAt),
-      onexpire: () => group.expire(this),
+      onexpire: () => executor.expire(this),
     });
   }
 
@@ -403,13 +403,13 @@ export class InFlightOp {
   #settle(): void {
     if (this.#isThrough || !this.#isStarted || this.#remaining > 0 || this.#busyLanes > 0) return;
     this.#isThrough = true;
-    this.#group.settle(this);
+    this.#executor.settle(this);
   }
 
   /** Records that data of the op has arrived or left. */
   #moved(): void {
     this.movedAt = this.#now();
-    this.#group.options.mesh.progress.moved(this.record.scheduledAt, this.movedAt);
+    this.#executor.options.mesh.progress.moved(this.record.scheduledAt, this.movedAt);
   }
 
   /** Allows a rank to send more than the eager bytes, if it has more. */
@@ -431,11 +431,11 @@ export class InFlightOp {
   }
 
   #announce(kind: FrameKind, to: number, step = 0): void {
-    const { generation } = this.#group.options.mesh;
+    const { generation } = this.#executor.options.mesh;
     const header = {
       ...emptyFrameHeader(kind, generation),
       ...this.#descriptor,
-      group: this.#group.id,
+      group: this.#executor.id,
       seq: this.seq,
       step,
     };
@@ -443,7 +443,7 @@ export class InFlightOp {
   }
 
   #transmit(to: number, frame: ArrayBuffer): Promise<void> {
-    return this.#group.transmit(to, frame, this.#count);
+    return this.#executor.transmit(to, frame, this.#count);
   }
 
   readonly #count = (bytes: number): void => {
@@ -451,13 +451,13 @@ export class InFlightOp {
     this.record.bytesSent += bytes;
   };
 
-  readonly #crash = (error: unknown): void => this.#group.crash(this.call, error, this.seq);
+  readonly #crash = (error: unknown): void => this.#executor.crash(this.call, error, this.seq);
 
   #globally(peers: Iterable<number>): number[] {
-    return Array.from(peers, (peer) => this.#group.options.ranks[peer]!);
+    return Array.from(peers, (peer) => this.#executor.options.ranks[peer]!);
   }
 
   #now(): number {
-    return this.#group.options.clock.now();
+    return this.#executor.options.clock.now();
   }
 }

@@ -11,14 +11,18 @@ import type { ServerLine } from '../protocol/control.ts';
 import { FrameKind, readFrameHeader, type FrameHeader } from '../protocol/frame.ts';
 import { FlightRecorder } from '../telemetry/flightRecorder.ts';
 import type { Link } from '../transport/link.ts';
-import { debugLog } from '../util/debugLog.ts';
+import { createDebugLog } from '../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError, ProtocolError, errorReasonOf, UsageError } from '../util/errors.ts';
 import { FloodRelay } from './diagnostics/floodRelay.ts';
 import { LinkActivity } from './diagnostics/opDeadline.ts';
-import { MAX_UNEXPECTED_COLLECTIVES, MAX_UNEXPECTED_MESSAGES, UnexpectedMessageLimit } from './unexpectedMessages.ts';
+import {
+  MAX_UNEXPECTED_COLLECTIVE_BYTES,
+  MAX_UNEXPECTED_MESSAGE_BYTES,
+  UnexpectedMessageLimit,
+} from './unexpectedMessages.ts';
 import { leftNeighbourOf, rightNeighbourOf } from './plans/ringPlan.ts';
 
-const log = debugLog('links');
+const log = createDebugLog('links');
 
 interface MeshOptions {
   rank: number;
@@ -107,13 +111,13 @@ export class Mesh {
     const groupsWith = (sender: number): number =>
       [...this.#groups.keys()].filter((group) => this.#members[group]!.includes(sender)).length;
     this.unexpectedCollectives = new UnexpectedMessageLimit({
-      limits: MAX_UNEXPECTED_COLLECTIVES,
+      limits: MAX_UNEXPECTED_COLLECTIVE_BYTES,
       groupsWith,
       context,
       what: `collectives that rank ${rank} has not called yet`,
     });
     this.unexpectedMessages = new UnexpectedMessageLimit({
-      limits: MAX_UNEXPECTED_MESSAGES,
+      limits: MAX_UNEXPECTED_MESSAGE_BYTES,
       groupsWith,
       context,
       what: `messages without a receive on rank ${rank}`,

@@ -77,7 +77,7 @@ export interface ReduceOptions extends OpOptions {
 }
 
 /** Options of a collective that sums. Ranks may send the values encoded. */
-export interface EncodedOptions extends ReduceOptions {
+export interface EncodedReduceOptions extends ReduceOptions {
   /** Codec for float32 values, the same on every rank; `fp32` by default. */
   codec?: CollectiveCodecName;
   /**
@@ -90,7 +90,7 @@ export interface EncodedOptions extends ReduceOptions {
   residual?: Float32Array | null;
 }
 
-export interface AllReduceOptions extends EncodedOptions {
+export interface AllReduceOptions extends EncodedReduceOptions {
   /** Number of the gradient bucket, the same on every rank. 0 .. 65 535, 0 by default. */
   bucket?: number;
   /**
@@ -118,7 +118,7 @@ export interface SizesOptions extends OpOptions {
   sizes?: readonly number[];
 }
 
-export interface ReduceScatterOptions extends EncodedOptions, SizesOptions {}
+export interface ReduceScatterOptions extends EncodedReduceOptions, SizesOptions {}
 
 export interface AllToAllOptions extends OpOptions {
   /**

@@ -12,7 +12,7 @@ import {
 } from '../protocol/frame.ts';
 import type { Codec, ReductionEncoding } from './codecs.ts';
 import type { OpDescriptor } from './diagnostics/descriptor.ts';
-import { copyInto, maxSegment, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import { copyInto, maxSegmentElements, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { PlanMove } from './plans/plans.ts';
 import { divideFloats, reduceFunctionFor, unifyNaNs, type ReduceFunction } from './reduce.ts';
 
@@ -48,7 +48,7 @@ export class CollectivePayload {
     this.#values = values;
     this.#worldSize = worldSize;
     this.#codec = encoding?.codec ?? null;
-    this.#segmentElements = Math.min(segmentElements, this.#codec?.maxSegment ?? maxSegment(dtype));
+    this.#segmentElements = Math.min(segmentElements, this.#codec?.maxSegment ?? maxSegmentElements(dtype));
     this.#combine = descriptor.reduceOp === ReduceOp.NONE ? null : reduceFunctionFor(dtype, descriptor.reduceOp);
     this.#isAverage = descriptor.reduceOp === ReduceOp.AVG;
   }

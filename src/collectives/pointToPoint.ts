@@ -25,9 +25,9 @@ import type { Clock } from '../util/clock.ts';
 import { deferred } from '../util/deferred.ts';
 import { MismatchError, ProtocolError, type ErrorContext } from '../util/errors.ts';
 import { algorithmName, shapeText } from './diagnostics/descriptor.ts';
-import { messageTransferText, messageDeadline, type MessageTransfer } from './diagnostics/messageDeadline.ts';
+import { messageTransferText, createMessageDeadline, type MessageTransfer } from './diagnostics/messageDeadline.ts';
 import type { OpDeadline, LinkActivity } from './diagnostics/opDeadline.ts';
-import { copyInto, dtypeName, maxSegment, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
+import { copyInto, dtypeName, maxSegmentElements, tensorView, type Dtype, type TypedArray } from './dtypes.ts';
 import type { ProcessGroupOptions } from './options.ts';
 import type { UnexpectedMessageLimit } from './unexpectedMessages.ts';
 import { Work } from './work.ts';
@@ -138,7 +138,7 @@ export class PointToPoint {
     const work = new Work<void>(`${call} of rank ${ranks[rank]}`, clock);
     if (this.#hasFailed(work)) return work;
     const record = this.#record('send', id, dtype, tensor.length, call);
-    const deadline = messageDeadline(this.#env, {
+    const deadline = createMessageDeadline(this.#env, {
       timeoutMs,
       record,
       awaited: [ranks[dst]!],
@@ -176,7 +176,7 @@ export class PointToPoint {
     if (this.#hasFailed(work)) return work;
     const record = this.#record('receive', null, dtype, tensor.length, call);
     const missing = src === null ? [] : [ranks[src]!];
-    const deadline = messageDeadline(this.#env, {
+    const deadline = createMessageDeadline(this.#env, {
       timeoutMs,
       record,
       awaited: src === null ? ranks.filter((other) => other !== ranks[rank]) : missing,
@@ -276,7 +276,7 @@ export class PointToPoint {
     // The length comes from the record, because a tensor loses its length if the caller transfers
     // its buffer.
     const { count } = record;
-    const segmentElements = Math.min(this.#env.segmentElements, maxSegment(dtype));
+    const segmentElements = Math.min(this.#env.segmentElements, maxSegmentElements(dtype));
     const whole = { ...this.#header(FrameKind.DATA, id), dtype: dtype.code, tag, count };
     const emit = (at: number, segment: TypedArray): Promise<void> => {
       const frame = createFrame({ ...whole, offset: at }, segment.byteLength);

@@ -11,7 +11,7 @@ import {
   checkScatterParts,
   checkReduction,
   checkScatterList,
-  checkSizes,
+  checkSizesPerRank,
   checkTag,
   codecForCall,
   checkedPartSizes,
@@ -245,7 +245,7 @@ export function prepareAllToAll<T extends TypedArray>(
   const { rank, ranks } = caller;
   const dtype = dtypeOf(tensor, options.dtype);
   const inputSplits = checkedSplitSizes(caller, tensor, options.inputSplits, 'inputSplits');
-  const outputSplits = checkSizes(caller, options.outputSplits ?? inputSplits, 'outputSplits');
+  const outputSplits = checkSizesPerRank(caller, options.outputSplits ?? inputSplits, 'outputSplits');
   const input = checkedDisplacements(inputSplits);
   const output = checkedDisplacements(outputSplits);
   const target = emptyLike(tensor, output.at(-1)!);

@@ -19,7 +19,7 @@ import { deferred } from '../util/deferred.ts';
 import { UsageError } from '../util/errors.ts';
 import {
   checkedDisplacements,
-  checkMembers,
+  checkGroupRanks,
   checkedMessageOptions,
   groupRankOfPeer,
   groupRankOfRoot,
@@ -60,7 +60,7 @@ import {
   prepareScatter,
   type PreparedOp,
 } from './preparedOps.ts';
-import { issueAbortable, checkSignal, failOnAbort, Work, type AbortableGroup } from './work.ts';
+import { issueAbortable, checkSignalNotAborted, failGroupOnAbort, Work, type AbortableGroup } from './work.ts';
 
 /**
  * Default of the maximum time without progress. Gloo's 30 minutes are too long for users at a page.
@@ -265,9 +265,9 @@ export class ProcessGroup {
   async monitoredBarrier(options: Partial<MonitoredBarrierOptions> & WaitOptions = {}): Promise<void> {
     const { timeoutMs = this.timeoutMs, waitAllRanks = false, signal } = options;
     if (this.rank < 0) return;
-    checkSignal(signal, this.#mesh.rank, 'monitoredBarrier');
+    checkSignalNotAborted(signal, this.#mesh.rank, 'monitoredBarrier');
     const passed = this.#executor.barrier.pass({ timeoutMs, waitAllRanks });
-    if (signal) failOnAbort(this.#abortable, signal, 'monitoredBarrier', passed);
+    if (signal) failGroupOnAbort(this.#abortable, signal, 'monitoredBarrier', passed);
     await passed;
   }
 
@@ -383,8 +383,8 @@ export class ProcessGroup {
     if (this.worldSize !== this.#mesh.worldSize) {
       throw new UsageError('newGroup must be called on the world group, because all ranks of the world take part.');
     }
-    checkMembers(ranks, this.worldSize);
-    checkSignal(signal, this.#mesh.rank, 'newGroup');
+    checkGroupRanks(ranks, this.worldSize);
+    checkSignalNotAborted(signal, this.#mesh.rank, 'newGroup');
     if (this.failure) throw this.failure;
     // The group is registered before any rank can send to it.
     const group = new ProcessGroup(this.#mesh, { ...this.#options, timeoutMs, algorithm }, ranks);

@@ -13,17 +13,17 @@ const MIB = 1024 * 1024;
  * that a sender may send before READY (`inFlightOp.ts`), so that headers and reserved ops have
  * room. Each further group adds these bytes.
  */
-export const MAX_UNEXPECTED_COLLECTIVES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };
+export const MAX_UNEXPECTED_COLLECTIVE_BYTES = { oneGroup: 32 * MIB, furtherGroup: 16 * MIB };
 /**
  * Limits for the messages of one sender (`pointToPoint.ts`), in bytes: the data that a sender may
  * send ahead, and more than twenty thousand headers.
  */
-export const MAX_UNEXPECTED_MESSAGES = { oneGroup: 16 * MIB, furtherGroup: 4 * MIB };
+export const MAX_UNEXPECTED_MESSAGE_BYTES = { oneGroup: 16 * MIB, furtherGroup: 4 * MIB };
 /** Maximum number of further groups that raise the limit, so that the limit is bounded. */
 const MAX_FURTHER_GROUPS = 3;
 
 interface UnexpectedMessageOptions {
-  /** Maximum number of bytes of one sender; see {@link MAX_UNEXPECTED_COLLECTIVES}. */
+  /** Maximum number of bytes of one sender; see {@link MAX_UNEXPECTED_COLLECTIVE_BYTES}. */
   limits: { oneGroup: number; furtherGroup: number };
   /** Returns the number of groups that a sender shares with this rank. */
   groupsWith: (sender: number) => number;

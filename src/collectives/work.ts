@@ -121,12 +121,12 @@ export function issueAbortable<T>(
     return work;
   }
   const work = issue();
-  failOnAbort({ rank, fail }, signal, call, work);
+  failGroupOnAbort({ rank, fail }, signal, call, work);
   return work;
 }
 
 /** Fails the group if `signal` is aborted before `ended` has settled. */
-export function failOnAbort(
+export function failGroupOnAbort(
   { rank, fail }: Pick<AbortableGroup, 'rank' | 'fail'>,
   signal: AbortSignal,
   call: string,
@@ -145,7 +145,7 @@ export function failOnAbort(
 }
 
 /** @throws AbortError if the signal is already aborted. */
-export function checkSignal(signal: AbortSignal | undefined, rank: number, call: string): void {
+export function checkSignalNotAborted(signal: AbortSignal | undefined, rank: number, call: string): void {
   if (signal?.aborted) throw notCalledError(signal, rank, call);
 }
 

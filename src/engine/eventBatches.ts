@@ -2,11 +2,11 @@
  * Sends the events of an engine to its page in batches. A message between threads, and from the
  * page to a launcher, costs more than the events in it.
  */
-import { OF_ANIMATION, type EngineEvent, type EventOf } from '../protocol/events.ts';
+import { ANIMATION_EVENT_TYPES, type EngineEvent, type EventOf } from '../protocol/events.ts';
 import type { Clock } from '../util/clock.ts';
 
 /** Milliseconds for which an event of {@link FREQUENT} may wait. The page draws no faster. */
-export const BATCH_MS = 200;
+export const EVENT_BATCH_MS = 200;
 
 /** Types of events that come with every step or exchange, and that nobody waits for. */
 const FREQUENT: ReadonlySet<EngineEvent['type']> = new Set([
@@ -22,12 +22,12 @@ const FREQUENT: ReadonlySet<EngineEvent['type']> = new Set([
 ]);
 
 /** Types of events that a page needs only while somebody sees it. */
-const DROPPED: ReadonlySet<EngineEvent['type']> = new Set(OF_ANIMATION);
+const DROPPED: ReadonlySet<EngineEvent['type']> = new Set(ANIMATION_EVENT_TYPES);
 
 /**
  * Events keep their order. An event that is not {@link FREQUENT}, such as the end of a run or a
  * failure, is sent at once together with all waiting events. So is the first step of a generation.
- * A tab that dies has sent everything but the frequent events of its last {@link BATCH_MS}
+ * A tab that dies has sent everything but the frequent events of its last {@link EVENT_BATCH_MS}
  * milliseconds.
  */
 export class EventBatches {
@@ -69,7 +69,7 @@ export class EventBatches {
     this.#waiting.push(event);
     const isFirstStep = event.type === 'step' && !this.#hasStepped;
     if (event.type === 'generation' || event.type === 'step') this.#hasStepped = event.type === 'step';
-    const left = this.#sentAt + BATCH_MS - this.#clock.now();
+    const left = this.#sentAt + EVENT_BATCH_MS - this.#clock.now();
     // The time is also compared here, because timers are late in a thread that computes.
     if (left <= 0 || isFirstStep || !FREQUENT.has(event.type)) this.#flush();
     else this.#cancelTimer ??= this.#clock.after(left, () => this.#flush());

@@ -5,20 +5,20 @@
 import { errorMessageOf, PeergradError } from '../util/errors.ts';
 
 /** A part of the page could not be loaded. Browsers may not try again before a reload. */
-export class LoadError extends PeergradError {
-  override readonly name = 'LoadError';
+export class CodeLoadError extends PeergradError {
+  override readonly name = 'CodeLoadError';
 }
 
 /**
  * Resolves with the module that `load` imports.
  *
- * @throws (rejects) LoadError.
+ * @throws (rejects) CodeLoadError.
  */
 export async function loadCode<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load();
   } catch (cause) {
-    throw new LoadError(
+    throw new CodeLoadError(
       `A part of the page could not be loaded (${errorMessageOf(cause)}). The connection is broken, or the server has another version of the page now. Reload the page.`,
       {},
       { cause },

@@ -10,9 +10,9 @@ import { requestTabPort } from '../transport/broker.ts';
 import { watchDebugPatterns } from '../util/debugLog.ts';
 import { errorMessageOf } from '../util/errors.ts';
 import { randomId } from './membership/browserId.ts';
-import type { PeerHost, RelayRequest } from './membership/peerRelay.ts';
+import type { PeerRelayHost, RelayRequest } from './membership/peerRelay.ts';
 import { listenToPulses } from './membership/pulseSocket.ts';
-import type { FromEngineWorker, ToWorker } from './worker.ts';
+import type { FromEngineWorker, ToEngineWorker } from './worker.ts';
 
 export interface Engine {
   send(command: EngineCommand): void;
@@ -24,7 +24,7 @@ export interface Engine {
 export function startEngine(onevent: (event: EngineEvent) => void): Engine {
   const name = randomId();
   const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name });
-  const post = (message: ToWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
+  const post = (message: ToEngineWorker, transfer: Transferable[] = []): void => worker.postMessage(message, transfer);
   const unwatch = watchDebugPatterns((patterns) => post({ type: 'debug', patterns }));
   const fail = (why: string): void => {
     onevent({ type: 'failed', name: 'Error', message: `The engine stopped (${why}). Reload the page.`, fatal: true });
@@ -35,17 +35,17 @@ export function startEngine(onevent: (event: EngineEvent) => void): Engine {
     onevent({ type: 'note', ...noticeMessageOf({ code: 'hangs-here', task, seconds: Math.round(ms / 1000) }) });
   });
   let isStopped = false;
-  let opening: Promise<PeerHost> | null = null;
-  const openHost = async (): Promise<PeerHost> => {
+  let opening: Promise<PeerRelayHost> | null = null;
+  const openHost = async (): Promise<PeerRelayHost> => {
     const [{ openPeerConnection }, relay] = await Promise.all([
       import('../transport/peerLink.ts'),
       import('./membership/peerRelay.ts'),
     ]);
-    return new relay.PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
+    return new relay.PeerRelayHost(openPeerConnection, requestTabPort, (reply, transfer) =>
       post({ type: 'relay', reply }, transfer),
     );
   };
-  const host = (): Promise<PeerHost> => {
+  const host = (): Promise<PeerRelayHost> => {
     if (opening === null) {
       opening = openHost();
       opening.catch((error: unknown) => {

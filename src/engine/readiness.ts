@@ -7,11 +7,11 @@
  */
 import type { RoomMessage } from '../protocol/control.ts';
 import type { ReportedDevice } from '../protocol/room.ts';
-import { isChosenByTabs, type JobSpec } from '../spec/job.ts';
-import { previewInputsOf, hasPreview } from '../spec/preview.ts';
-import { LoadError } from './loadCode.ts';
+import { isDataChosenInTabs, type JobSpec } from '../spec/job.ts';
+import { previewInputsOf, jobHasPreview } from '../spec/preview.ts';
+import { CodeLoadError } from './loadCode.ts';
 import { DataError, DeviceError, DivergenceError, PeergradError } from '../util/errors.ts';
-import { avoidedAfter, mayBeFed } from './membership/feederChoice.ts';
+import { avoidedFeedersAfter, mayTryAnotherFeeder } from './membership/feederChoice.ts';
 import type { RendezvousOptions } from './membership/rendezvousOptions.ts';
 
 /**
@@ -194,14 +194,14 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
     case 'unfed': {
       const { catchUp } = state;
       if (catchUp === null) return stay(state);
-      const avoids = avoidedAfter(catchUp.avoids, event.feeder, event.hasSent);
+      const avoids = avoidedFeedersAfter(catchUp.avoids, event.feeder, event.hasSent);
       return askForFeeder({ ...state, catchUp: { ...catchUp, avoids } });
     }
     case 'unprepared': {
       const { id, error } = event;
       if (state.announcement?.id !== id) return stay(state);
       const out = { ...state, announcement: null, isOut: true };
-      const isOver = error instanceof DeviceError || error instanceof LoadError;
+      const isOver = error instanceof DeviceError || error instanceof CodeLoadError;
       return isOver ? giveUp(out, error) : stay(out, [{ type: 'fail', error, isFatal: false }]);
     }
     case 'failed':
@@ -236,7 +236,7 @@ export function nextReadiness(state: ReadinessState, event: ReadinessEvent): Rea
  * - `run`: any other error ends the run.
  */
 export function errorScopeOf({ room, divergences }: ReadinessState, error: unknown): Scope {
-  if (error instanceof DeviceError || error instanceof LoadError) return 'rank';
+  if (error instanceof DeviceError || error instanceof CodeLoadError) return 'rank';
   const { divergent, rank } = error instanceof PeergradError ? error.context : {};
   if (divergent === undefined) {
     // Distributed files are the same on all ranks, so an error in them is not this rank's own.
@@ -283,7 +283,7 @@ function onRoom(state: ReadinessState, message: RoomMessage): ReadinessStep {
 function askForFeeder(state: ReadinessState): ReadinessStep {
   const { catchUp, room } = state;
   const isLate = room !== null && ['LINKING', 'SYNCING', 'RUNNING'].includes(room.phase);
-  if (catchUp === null || !isLate || !mayBeFed(catchUp.avoids)) return becomeReady(state);
+  if (catchUp === null || !isLate || !mayTryAnotherFeeder(catchUp.avoids)) return becomeReady(state);
   return stay(state, [{ type: 'catch-up', ...catchUp }]);
 }
 
@@ -319,7 +319,7 @@ function consider(state: ReadinessState, effects: readonly ReadinessEffect[] = [
   const { room, files, member, nextId, announcement } = state;
   if (room === null || state.isSpectator || state.isOut || state.isRecovering) return stay(state, effects);
   const { job, phase, run } = room;
-  if (hasPreview(job.job) && hasFilesOf(job, files)) {
+  if (jobHasPreview(job.job) && hasFilesOf(job, files)) {
     const demands = previewInputsOf(job);
     if (state.inspection?.demands !== demands) {
       const inspection = { id: nextId, demands, isFit: null };
@@ -346,13 +346,13 @@ function isCounted(room: RoomMessage | null, member: string): boolean {
 
 /** Returns whether the files that `job` needs are chosen, either on this tab or by the host. */
 function isDataChosen({ data }: JobSpec, files: readonly ChosenFile[]): boolean {
-  if (isChosenByTabs(data)) return files.length > 0;
+  if (isDataChosenInTabs(data)) return files.length > 0;
   return data.kind !== 'shared' || data.files.length > 0;
 }
 
 /** Returns whether this tab's user has chosen the files from which `job` learns. */
 function hasFilesOf({ data }: JobSpec, files: readonly ChosenFile[]): boolean {
-  if (isChosenByTabs(data)) return files.length > 0;
+  if (isDataChosenInTabs(data)) return files.length > 0;
   if (data.kind !== 'shared' || data.files.length === 0) return false;
   return entriesOf(data.files) === entriesOf(files);
 }

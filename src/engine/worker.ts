@@ -4,7 +4,7 @@
  */
 import type { EngineCommand } from '../protocol/commands.ts';
 import type { EngineEvent } from '../protocol/events.ts';
-import { connectServer } from '../transport/serverLink.ts';
+import { connectThroughServer } from '../transport/serverLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { ThreadActivity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
@@ -19,7 +19,7 @@ import { createRelayedConnector, type RelayReply, type RelayRequest } from './me
 import { Session } from './session.ts';
 
 /** Page to worker. */
-export type ToWorker =
+export type ToEngineWorker =
   | { type: 'command'; command: EngineCommand }
   | { type: 'relay'; reply: RelayReply }
   /** The patterns of the debug log. */
@@ -45,12 +45,12 @@ const session = new Session({
   whileAlone: runUnlessOtherTabDoes,
   connectPeer: relay.connect,
   connectTab: (options) => connectTab(relay.requestTabPort, options),
-  connectServer: (options) => connectServer({ ...options, openSocket: (url) => new WebSocket(url), crypto }),
+  connectServer: (options) => connectThroughServer({ ...options, openSocket: (url) => new WebSocket(url), crypto }),
   emit: (event) => events.add(event),
   baseUrl: globalThis.location.origin,
 });
 
-globalThis.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
+globalThis.addEventListener('message', ({ data }: MessageEvent<ToEngineWorker>) => {
   if (data.type === 'command') {
     if (data.command.type === 'visibility') events.isWatched = data.command.isWatched;
     session.command(data.command);

@@ -1,6 +1,6 @@
 /**
  * Checkpoints of a room's run, to continue the run later in this browser or in another one. Stored
- * checkpoints and checkpoint files have the same format, that of {@link encodeState}.
+ * checkpoints and checkpoint files have the same format, that of {@link encodeStateFile}.
  */
 import * as v from 'valibot';
 import { UsageError } from '../util/errors.ts';
@@ -8,7 +8,7 @@ import { JobSpec } from '../spec/job.ts';
 import { ShardFacts } from '../spec/dataFacts.ts';
 import { Vocabulary } from '../spec/vocabulary.ts';
 import { countSchema, finiteSchema } from '../protocol/scalars.ts';
-import { decodeState, encodeState, readStateMeta, type StateArray } from './stateFile.ts';
+import { decodeStateFile, encodeStateFile, readStateFileMeta, type StateArray } from './stateFile.ts';
 
 export const CheckpointMeta = v.strictObject({
   /** Identifies the checkpoint. It is also the name under which the checkpoint is stored. */
@@ -58,7 +58,7 @@ export interface Checkpoint {
  * @throws UsageError if `meta` does not match its schema.
  */
 export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArray[]): Uint8Array<ArrayBuffer> {
-  return encodeState(parseMeta(meta), arrays);
+  return encodeStateFile(parseMeta(meta), arrays);
 }
 
 /**
@@ -66,19 +66,19 @@ export function encodeCheckpoint(meta: CheckpointMeta, arrays: readonly StateArr
  * decodeCheckpoint} verifies them.
  *
  * @param name the checkpoint's name in errors.
- * @throws (rejects) as {@link readStateMeta}.
+ * @throws (rejects) as {@link readStateFileMeta}.
  */
 export function readCheckpointMeta(name: string, blob: Blob): Promise<CheckpointMeta> {
-  return readStateMeta(name, blob, CheckpointMeta);
+  return readStateFileMeta(name, blob, CheckpointMeta);
 }
 
 /**
  * Reads the whole checkpoint.
  *
- * @throws (rejects) as {@link decodeState}.
+ * @throws (rejects) as {@link decodeStateFile}.
  */
 export function decodeCheckpoint(name: string, blob: Blob): Promise<Checkpoint> {
-  return decodeState(name, blob, CheckpointMeta);
+  return decodeStateFile(name, blob, CheckpointMeta);
 }
 
 /**

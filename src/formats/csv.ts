@@ -8,10 +8,10 @@ import { systemClock, Yielder } from '../util/clock.ts';
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { CsvRecords, type CsvStart } from './csvRecords.ts';
-import { isHeader } from './csvHeader.ts';
+import { isCsvHeader } from './csvHeader.ts';
 import { csvColumnsOf, recordFitsCsvShape, csvShapeOf, csvStartOf } from './csvShape.ts';
 import { isUnitlessNumber } from './numbers.ts';
-import { readBytes } from './partialFile.ts';
+import { readByteRange } from './partialFile.ts';
 
 /** Number of bytes at the start of a file that show its separator and header. */
 const HEAD_BYTES = 1024 * 1024;
@@ -88,7 +88,7 @@ interface CsvOptions {
  *   a quote is not closed. Errors of the function that receives the rows are passed on.
  */
 export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvOptions): Promise<CsvFacts> {
-  const head = await readBytes(name, blob, 0, HEAD_BYTES);
+  const head = await readByteRange(name, blob, 0, HEAD_BYTES);
   checkStart(name, head);
   const start = csvStartOf(head);
   const { separator, records, error } = guess(name, head, head.length === blob.size, start);
@@ -106,7 +106,7 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
   const named = { ...first, fields: first.fields.slice(0, shape.columns) };
   const hasHeader =
     shape.isNamed ||
-    isHeader(
+    isCsvHeader(
       named.fields,
       below.map((fields) => csvColumnsOf(fields, shape)),
     );
@@ -132,12 +132,12 @@ export async function readCsv(name: string, blob: Blob, { begin, onbytes }: CsvO
     );
   };
   const yielder = new Yielder(systemClock, STRETCH_MS);
-  let chunk = readBytes(name, blob, 0, CHUNK_BYTES);
+  let chunk = readByteRange(name, blob, 0, CHUNK_BYTES);
   for (let at = 0; at < blob.size; at += CHUNK_BYTES) {
     const bytes = await chunk;
     const end = at + CHUNK_BYTES;
     // The next bytes are read while these are searched.
-    chunk = end < blob.size ? readBytes(name, blob, end, end + CHUNK_BYTES) : chunk;
+    chunk = end < blob.size ? readByteRange(name, blob, end, end + CHUNK_BYTES) : chunk;
     chunk.catch(() => {});
     record.add(bytes, end >= blob.size);
     while (record.next()) {

@@ -19,7 +19,7 @@ type Sign = 'name' | 'value' | 'unlike';
  *
  * @param below the first rows below the record. If there are none, a record of words is a header.
  */
-export function isHeader(first: readonly string[], below: readonly (readonly string[])[]): boolean {
+export function isCsvHeader(first: readonly string[], below: readonly (readonly string[])[]): boolean {
   const fields = first.map((field) => field.trim());
   // A file may contain several tables, one after the other, each with the same header. Such
   // repetitions are not data.

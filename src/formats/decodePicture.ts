@@ -8,7 +8,7 @@ import { DataError } from '../util/errors.ts';
 /**
  * Must be raised when decoding results in different pixels, because decoded pictures are stored.
  */
-export const DECODER_VERSION = 1;
+export const PICTURE_DECODER_VERSION = 1;
 
 export interface PictureSize {
   /** Pixels per side. */

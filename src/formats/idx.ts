@@ -8,11 +8,11 @@
 import { DataError } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { elementCountOf } from '../util/shape.ts';
-import { bytesPerElement, StoredArray, type ArrayLayout, type ElementType } from './storedArray.ts';
+import { bytesPerElement, StoredArray, type ArrayLayout, type NumpyElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** The element type of each IDX type code. */
-const TYPES: Partial<Record<number, ElementType>> = { 8: 'u1', 9: 'i1', 11: 'i2', 12: 'i4', 13: 'f4', 14: 'f8' };
+const TYPES: Partial<Record<number, NumpyElementType>> = { 8: 'u1', 9: 'i1', 11: 'i2', 12: 'i4', 13: 'f4', 14: 'f8' };
 const MAX_DIMENSIONS = 4;
 const MAX_HEADER_BYTES = 4 + 4 * MAX_DIMENSIONS;
 /**

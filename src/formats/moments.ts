@@ -18,7 +18,7 @@ export function emptyMoments(): Moments {
  * Adds one number. Source: Welford, "Note on a method for calculating corrected sums of squares and
  * products", 1962.
  */
-export function addValue(moments: Moments, value: number): void {
+export function addToMoments(moments: Moments, value: number): void {
   moments.count++;
   const distance = value - moments.mean;
   moments.mean += distance / moments.count;

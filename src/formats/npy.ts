@@ -6,7 +6,7 @@
  */
 import { DataError } from '../util/errors.ts';
 import { elementCountOf } from '../util/shape.ts';
-import { bytesPerElement, ELEMENT_TYPES, StoredArray, type ElementType } from './storedArray.ts';
+import { bytesPerElement, NUMPY_ELEMENT_TYPES, StoredArray, type NumpyElementType } from './storedArray.ts';
 import { PartialFile } from './partialFile.ts';
 
 /** \x93NUMPY */
@@ -20,7 +20,7 @@ const MAX_HEADER_BYTES = 64 * 1024;
 const MAX_FORTRAN_BYTES = 512 * 1024 * 1024;
 
 interface Header {
-  type: ElementType;
+  type: NumpyElementType;
   isLittleEndian: boolean;
   isFortran: boolean;
   shape: number[];
@@ -100,10 +100,10 @@ function parseHeader(name: string, start: number, text: string): Omit<Header, 'o
   if (descr === undefined || order === undefined || sides === undefined) {
     return fail(`does not contain type, order and shape: ${JSON.stringify(text.slice(0, 80))}. Save the array again`);
   }
-  const type = ELEMENT_TYPES.find((known) => known === descr.slice(1));
+  const type = NUMPY_ELEMENT_TYPES.find((known) => known === descr.slice(1));
   if (type === undefined || !'<>|='.includes(descr[0]!)) {
     return fail(
-      `has type ${JSON.stringify(descr)}, but only ${ELEMENT_TYPES.join(', ')} are supported. Convert the array with astype`,
+      `has type ${JSON.stringify(descr)}, but only ${NUMPY_ELEMENT_TYPES.join(', ')} are supported. Convert the array with astype`,
     );
   }
   const shape = sides

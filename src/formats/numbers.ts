@@ -205,7 +205,7 @@ function finite(number: number): number | null {
  * Returns the same text for all notations of a number, such as 1 and 1.0. If the number has more
  * than {@link EXACT_DIGITS} digits, the text contains all of them.
  */
-export function nameOfNumber(field: string, mark: DecimalMark): string {
+export function canonicalNumberText(field: string, mark: DecimalMark): string {
   const text = plain(parseNumberWithUnit(field)?.text ?? field.trim(), mark);
   const [mantissa] = text.toLowerCase().split('e');
   const digits = (mantissa!.includes('.') ? mantissa!.replace(/0+$/, '') : mantissa!).replaceAll(/\D/g, '');

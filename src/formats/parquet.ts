@@ -8,10 +8,10 @@ import type { FileMetaData, SchemaElement } from 'hyparquet';
 import { systemClock, Yielder } from '../util/clock.ts';
 import { DataError, errorMessageOf } from '../util/errors.ts';
 import { canonicalText } from './classNames.ts';
-import { readBytes } from './partialFile.ts';
+import { readByteRange } from './partialFile.ts';
 
 /** The first and last bytes of a Parquet file. */
-export const PARQUET_MARK = 'PAR1';
+export const PARQUET_MAGIC_BYTES = 'PAR1';
 /** Number of rows between two checks whether to yield. */
 const STRETCH_ROWS = 4096;
 const STRETCH_MS = 50;
@@ -42,7 +42,7 @@ export async function readParquet(
   const { parquetMetadataAsync, parquetRead } = await import('hyparquet');
   const file = {
     byteLength: blob.size,
-    slice: async (from: number, to = blob.size) => (await readBytes(name, blob, from, to)).buffer,
+    slice: async (from: number, to = blob.size) => (await readByteRange(name, blob, from, to)).buffer,
   };
   const damaged = (cause: unknown): DataError =>
     cause instanceof DataError

@@ -54,7 +54,8 @@ export class PartialFile {
 
   #block(number: number): Promise<Uint8Array<ArrayBuffer>> {
     const block =
-      this.#blocks.get(number) ?? readBytes(this.name, this.#bytes, number * BLOCK_BYTES, (number + 1) * BLOCK_BYTES);
+      this.#blocks.get(number) ??
+      readByteRange(this.name, this.#bytes, number * BLOCK_BYTES, (number + 1) * BLOCK_BYTES);
     this.#blocks.delete(number);
     this.#blocks.set(number, block);
     if (this.#blocks.size * BLOCK_BYTES > KEPT_BYTES) this.#blocks.delete(this.#blocks.keys().next().value!);
@@ -67,7 +68,7 @@ export class PartialFile {
  *
  * @throws (rejects) DataError if the file can no longer be read.
  */
-export async function readBytes(
+export async function readByteRange(
   name: string,
   bytes: ByteSource,
   from: number,

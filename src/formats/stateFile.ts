@@ -6,7 +6,7 @@
 import { joinBytes } from '../util/bytes.ts';
 import * as v from 'valibot';
 import { DataError } from '../util/errors.ts';
-import { hashState } from '../util/hash.ts';
+import { hashOfArrays } from '../util/hash.ts';
 import { parseJson } from '../util/json.ts';
 import { countSchema } from '../protocol/scalars.ts';
 
@@ -36,26 +36,26 @@ type Header = v.InferOutput<typeof Header>;
  *
  * @param meta plain JSON.
  */
-export function encodeState(meta: unknown, arrays: readonly StateArray[]): Uint8Array<ArrayBuffer> {
+export function encodeStateFile(meta: unknown, arrays: readonly StateArray[]): Uint8Array<ArrayBuffer> {
   const shapes = arrays.map((array) => ({ type: array.constructor.name as ArrayName, length: array.length }));
   const header: Header = { format: FORMAT, meta, arrays: shapes };
   const text = new TextEncoder().encode(JSON.stringify(header));
-  const hash = new TextEncoder().encode(hashState([text, ...arrays]));
+  const hash = new TextEncoder().encode(hashOfArrays([text, ...arrays]));
   const length = new DataView(new ArrayBuffer(PREFIX_BYTES - HASH_BYTES));
   length.setUint32(0, text.length, true);
   return joinBytes([hash, length, text, ...arrays]);
 }
 
 /**
- * Reads the metadata without the arrays. The arrays' bytes are not verified; {@link decodeState}
- * verifies them.
+ * Reads the metadata without the arrays. The arrays' bytes are not verified; {@link
+ * decodeStateFile} verifies them.
  *
  * @param name the checkpoint's name in errors.
  * @param schema the schema of the metadata.
  * @throws (rejects) DataError if the header is missing, or if the file's length differs from the
  *   length that follows from the header. Errors of reading `blob` are passed on.
  */
-export async function readStateMeta<S extends v.GenericSchema>(
+export async function readStateFileMeta<S extends v.GenericSchema>(
   name: string,
   blob: Blob,
   schema: S,
@@ -66,9 +66,10 @@ export async function readStateMeta<S extends v.GenericSchema>(
 /**
  * Reads the whole state.
  *
- * @throws (rejects) as {@link readStateMeta}, and DataError if the digest does not match the bytes.
+ * @throws (rejects) as {@link readStateFileMeta}, and DataError if the digest does not match the
+ *   bytes.
  */
-export async function decodeState<S extends v.GenericSchema>(
+export async function decodeStateFile<S extends v.GenericSchema>(
   name: string,
   blob: Blob,
   schema: S,
@@ -81,7 +82,7 @@ export async function decodeState<S extends v.GenericSchema>(
     arrays.push(new ARRAYS[type](await blob.slice(at, end).arrayBuffer()));
     at = end;
   }
-  if (hashState([bytes, ...arrays]) !== hash) throw damage(name, 'its bytes are not those that were saved');
+  if (hashOfArrays([bytes, ...arrays]) !== hash) throw damage(name, 'its bytes are not those that were saved');
   return { meta, arrays };
 }
 
@@ -90,7 +91,7 @@ export async function decodeState<S extends v.GenericSchema>(
  *
  * @param head 21 bytes or more.
  */
-export function looksLikeState(head: Uint8Array): boolean {
+export function looksLikeStateFile(head: Uint8Array): boolean {
   const isHash = /^[0-9a-f]{16}$/.test(new TextDecoder().decode(head.subarray(0, HASH_BYTES)));
   return isHash && head[PREFIX_BYTES] === '{'.charCodeAt(0);
 }

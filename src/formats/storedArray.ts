@@ -8,13 +8,13 @@ import type { PartialFile } from './partialFile.ts';
  * NumPy's short names of element types. The letter is the kind, and the digit is the number of
  * bytes. `b1` is a boolean.
  */
-export const ELEMENT_TYPES = ['b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'f4', 'f8'] as const;
-export type ElementType = (typeof ELEMENT_TYPES)[number];
+export const NUMPY_ELEMENT_TYPES = ['b1', 'i1', 'u1', 'i2', 'u2', 'i4', 'u4', 'i8', 'f4', 'f8'] as const;
+export type NumpyElementType = (typeof NUMPY_ELEMENT_TYPES)[number];
 
 export interface ArrayLayout {
   /** Length of each dimension. The first is the number of rows. */
   shape: readonly number[];
-  type: ElementType;
+  type: NumpyElementType;
   isLittleEndian: boolean;
   /**
    * Byte offset of the first element in the file. Elements are in C order: the last dimension
@@ -23,12 +23,12 @@ export interface ArrayLayout {
   offset: number;
 }
 
-export function bytesPerElement(type: ElementType): number {
+export function bytesPerElement(type: NumpyElementType): number {
   return Number(type[1]);
 }
 
 /** Returns a function that reads one element as a number. */
-function elementReader(type: ElementType, isLittleEndian: boolean): (view: DataView, at: number) => number {
+function elementReader(type: NumpyElementType, isLittleEndian: boolean): (view: DataView, at: number) => number {
   switch (type) {
     case 'b1':
       return (view, at) => (view.getUint8(at) === 0 ? 0 : 1);
@@ -57,7 +57,7 @@ function elementReader(type: ElementType, isLittleEndian: boolean): (view: DataV
 
 export class StoredArray {
   readonly shape: readonly number[];
-  readonly type: ElementType;
+  readonly type: NumpyElementType;
   /** Number of elements in a row. */
   readonly rowLength: number;
   readonly #file: PartialFile;

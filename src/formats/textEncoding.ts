@@ -6,7 +6,7 @@ import { PartialFile } from './partialFile.ts';
 export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be';
 
 /** Maximum number of bytes that {@link detectTextEncoding} examines. */
-export const EXAMINED_BYTES = 4096;
+export const ENCODING_EXAMINED_BYTES = 4096;
 const UTF8_MARK = [0xef, 0xbb, 0xbf];
 /** In most texts in UTF-16, at least this share of the high bytes is 0. */
 const ZEROS = 0.3;
@@ -17,7 +17,7 @@ const ZEROS = 0.3;
  * checked later, when the file is read.
  */
 export function detectTextEncoding(bytes: Uint8Array): TextEncoding | null {
-  if (documentFormat(bytes) !== null) return null;
+  if (binaryDocumentFormat(bytes) !== null) return null;
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
   const zeros = [0, 1].map((odd) => bytes.filter((byte, at) => byte === 0 && at % 2 === odd).length);
@@ -43,7 +43,7 @@ const DOCUMENTS: readonly (readonly [start: string, format: string])[] = [
 ];
 
 /** Returns the format of a document that is not plain text; `null` for other files. */
-export function documentFormat(bytes: Uint8Array): string | null {
+export function binaryDocumentFormat(bytes: Uint8Array): string | null {
   const start = String.fromCharCode(...bytes.subarray(0, 8));
   return DOCUMENTS.find(([beginning]) => start.startsWith(beginning))?.[1] ?? null;
 }
@@ -58,7 +58,7 @@ export function isMarkup(bytes: Uint8Array): boolean {
  *
  * @param bytes the first bytes of the file.
  */
-export function encodingOfText(bytes: Uint8Array, stated: TextEncodingName): TextEncoding | TextEncodingName {
+export function detectedOrStatedEncoding(bytes: Uint8Array, stated: TextEncodingName): TextEncoding | TextEncodingName {
   const found = detectTextEncoding(bytes);
   if (found !== null && found !== 'utf-8') return found;
   return UTF8_MARK.every((byte, i) => bytes[i] === byte) ? 'utf-8' : stated;
@@ -67,12 +67,15 @@ export function encodingOfText(bytes: Uint8Array, stated: TextEncodingName): Tex
 /**
  * Returns a copy of a file in UTF-8, or the file itself if it has this encoding.
  *
- * @param stated see {@link encodingOfText}.
+ * @param stated see {@link detectedOrStatedEncoding}.
  * @throws (rejects) DataError if the file cannot be read, or is damaged.
  */
-export async function toUtf8(file: File, stated: TextEncodingName): Promise<{ file: File; isUtf16: boolean }> {
-  const start = await new PartialFile(file.name, file).read(0, EXAMINED_BYTES);
-  const encoding = encodingOfText(start, stated);
+export async function convertFileToUtf8(
+  file: File,
+  stated: TextEncodingName,
+): Promise<{ file: File; isUtf16: boolean }> {
+  const start = await new PartialFile(file.name, file).read(0, ENCODING_EXAMINED_BYTES);
+  const encoding = detectedOrStatedEncoding(start, stated);
   if (encoding === 'utf-8') return { file, isUtf16: false };
   const text = file.stream().pipeThrough(new TextDecoderStream(encoding, { fatal: true }));
   try {

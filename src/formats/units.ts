@@ -133,7 +133,7 @@ function quantitiesOfPart(part: string): string[] {
 /**
  * Returns whether numbers with this unit differ in scale from numbers without it, as 5 % and 5 do.
  */
-export function isShare(unit: string): boolean {
+export function isShareUnit(unit: string): boolean {
   return ['%', '‰', '‱'].includes(keyOfUnit(unit));
 }
 

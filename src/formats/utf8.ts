@@ -44,7 +44,7 @@ export function encodeUtf8(code: number, bytes: Uint8Array, at: number): number 
 }
 
 /** Returns the number of bytes of an incomplete character at the end. */
-export function begunBytes(bytes: Uint8Array): number {
+export function incompleteCharacterBytes(bytes: Uint8Array): number {
   for (let back = 1; back < MAX_CHARACTER_BYTES && back < bytes.length; back++) {
     const byte = bytes[bytes.length - back]!;
     // The character starts before this byte.

@@ -3,13 +3,13 @@
  */
 import { DataError, errorMessageOf } from '../util/errors.ts';
 import { csvFieldOfValue } from './parquet.ts';
-import { readBytes } from './partialFile.ts';
+import { readByteRange } from './partialFile.ts';
 
 /** The first bytes of a zip file, which a workbook is. */
 const ZIP_MARK = 'PK\x03\x04';
 
 export async function isWorkbook(file: File): Promise<boolean> {
-  const start = await readBytes(file.name, file, 0, ZIP_MARK.length);
+  const start = await readByteRange(file.name, file, 0, ZIP_MARK.length);
   return String.fromCharCode(...start) === ZIP_MARK;
 }
 

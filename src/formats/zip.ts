@@ -17,7 +17,7 @@ import {
 import { DataError, errorMessageOf } from '../util/errors.ts';
 import { hexOf } from '../util/hex.ts';
 import { PartialFile, type ByteSource } from './partialFile.ts';
-import { checkEntry, entryError, ZIP_METHOD_STORED, unpackEntry, type ZipEntryFacts } from './zipEntry.ts';
+import { checkZipEntry, zipEntryError, ZIP_METHOD_STORED, unpackZipEntry, type ZipEntryFacts } from './zipEntry.ts';
 
 /**
  * Maximum size of the directory, because zip.js reads it into memory. It is enough for two million
@@ -183,12 +183,12 @@ async function readEntry(bytes: ByteSource, entry: FileEntry, facts: ZipEntryFac
   if (!(bytes instanceof Blob)) {
     const read = async (count: number): Promise<Uint8Array<ArrayBuffer>> =>
       new Uint8Array(await bytes.slice(offset, Math.min(offset + count, bytes.size)).arrayBuffer());
-    return new Blob([await unpackEntry(facts, read)]);
+    return new Blob([await unpackZipEntry(facts, read)]);
   }
-  checkEntry(facts);
+  checkZipEntry(facts);
   const start = (): number => entry.localDirectory?.dataOffset ?? offset;
   if (size > MAX_UNPACKED_BYTES && method !== ZIP_METHOD_STORED) {
-    throw entryError(
+    throw zipEntryError(
       facts,
       offset,
       `would have ${size} bytes when unpacked, more than the maximum of ${MAX_UNPACKED_BYTES}. Pack it without compression.`,
@@ -206,11 +206,11 @@ async function readEntry(bytes: ByteSource, entry: FileEntry, facts: ZipEntryFac
   } catch (cause) {
     switch (errorMessageOf(cause)) {
       case ERR_LOCAL_FILE_HEADER_NOT_FOUND:
-        throw entryError(facts, offset, 'is missing. The file is damaged. Download it or create it again.', cause);
+        throw zipEntryError(facts, offset, 'is missing. The file is damaged. Download it or create it again.', cause);
       case ERR_ENTRY_DATA_OUT_OF_BOUNDS:
-        throw entryError(facts, start(), `ends too early, at byte ${bytes.size}. Download it again.`, cause);
+        throw zipEntryError(facts, start(), `ends too early, at byte ${bytes.size}. Download it again.`, cause);
       default:
-        throw entryError(
+        throw zipEntryError(
           facts,
           start(),
           `cannot be unpacked. It is damaged. Download or create ${facts.zip} again.`,

@@ -29,30 +29,30 @@ export interface ZipEntryFacts {
 /** Length of the header before an entry's bytes, without the name and the extra field in it. */
 const HEADER_BYTES = 30;
 /** Largest length of a header with its name and its extra field, each of at most 65 535 bytes. */
-export const MAX_HEADER_BYTES = HEADER_BYTES + 2 * 0xffff;
+export const MAX_ZIP_HEADER_BYTES = HEADER_BYTES + 2 * 0xffff;
 const HEADER_MARK = 0x04034b50;
 /** Limit of the length of the tables of codes with which an entry's packed bytes may begin. */
 const CODES_BYTES = 1024;
 /** Length that the extra field before an entry's bytes usually does not exceed. */
 const EXTRA_BYTES = 512;
 
-export function entryError({ zip, filename }: ZipEntryFacts, at: number, what: string, cause?: unknown): DataError {
+export function zipEntryError({ zip, filename }: ZipEntryFacts, at: number, what: string, cause?: unknown): DataError {
   return new DataError(`${zip}: ${filename} at byte ${at} ${what}`, {}, { cause });
 }
 
 /** @throws DataError if an entry of this kind cannot be unpacked. */
-export function checkEntry(entry: ZipEntryFacts): void {
+export function checkZipEntry(entry: ZipEntryFacts): void {
   const { offset, packedSize, size, method, isEncrypted } = entry;
-  if (isEncrypted) throw entryError(entry, offset, 'is encrypted. Pack the files without a password.');
+  if (isEncrypted) throw zipEntryError(entry, offset, 'is encrypted. Pack the files without a password.');
   if (method !== ZIP_METHOD_STORED && method !== DEFLATED) {
-    throw entryError(
+    throw zipEntryError(
       entry,
       offset,
       `uses compression method ${method}, but only uncompressed and deflated entries can be read. Pack the files with another program or setting.`,
     );
   }
   if (method === ZIP_METHOD_STORED && packedSize !== size) {
-    throw entryError(
+    throw zipEntryError(
       entry,
       offset,
       `has ${packedSize} bytes, but the directory says ${size}. The file is damaged. Download it or create it again.`,
@@ -64,7 +64,7 @@ export function checkEntry(entry: ZipEntryFacts): void {
  * Returns the number of bytes from the entry's offset on that usually contain the entry, or its
  * first `most` bytes.
  */
-export function entryBytes(entry: ZipEntryFacts, most: number): number {
+export function usualZipEntryBytes(entry: ZipEntryFacts, most: number): number {
   return HEADER_BYTES + new TextEncoder().encode(entry.filename).length + EXTRA_BYTES + packedBytes(entry, most);
 }
 
@@ -72,7 +72,7 @@ export function entryBytes(entry: ZipEntryFacts, most: number): number {
  * Returns the length of the header before an entry's bytes. Returns 0 if `blob` cannot be read, or
  * does not begin with a header.
  */
-export async function headerBytes(blob: Blob): Promise<number> {
+export async function zipHeaderBytes(blob: Blob): Promise<number> {
   const bytes = await blob
     .slice(0, HEADER_BYTES)
     .arrayBuffer()
@@ -99,26 +99,26 @@ function packedBytes({ packedSize, size }: ZipEntryFacts, most: number): number 
  * @param most the number of unpacked bytes that are needed.
  * @throws (rejects) DataError if the entry is damaged, encrypted or has an unsupported compression.
  */
-export async function unpackEntry(
+export async function unpackZipEntry(
   entry: ZipEntryFacts,
   read: (bytes: number) => Promise<Uint8Array<ArrayBuffer>>,
   most = Infinity,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  checkEntry(entry);
+  checkZipEntry(entry);
   const { zip, offset, size, method, crc } = entry;
   const needed = packedBytes(entry, most);
-  let bytes = await read(entryBytes(entry, most));
+  let bytes = await read(usualZipEntryBytes(entry, most));
   const start = headerLength(new DataView(bytes.buffer, bytes.byteOffset, bytes.length));
   if (start === null) {
-    throw entryError(entry, offset, 'is missing. The file is damaged. Download it or create it again.');
+    throw zipEntryError(entry, offset, 'is missing. The file is damaged. Download it or create it again.');
   }
   if (bytes.length < start + needed) bytes = await read(start + needed);
   const packed = bytes.subarray(start, start + needed);
   if (packed.length < needed) {
-    throw entryError(entry, offset + start, `ends too early, at byte ${offset + bytes.length}. Download it again.`);
+    throw zipEntryError(entry, offset + start, `ends too early, at byte ${offset + bytes.length}. Download it again.`);
   }
   const damaged = (cause?: unknown): DataError =>
-    entryError(entry, offset + start, `cannot be unpacked. It is damaged. Download or create ${zip} again.`, cause);
+    zipEntryError(entry, offset + start, `cannot be unpacked. It is damaged. Download or create ${zip} again.`, cause);
   let unpacked = packed;
   if (method === DEFLATED) {
     try {
@@ -129,7 +129,7 @@ export async function unpackEntry(
   }
   if (most < size) {
     // The first blocks of an entry may be short, so that its start needs more packed bytes.
-    const enough = unpacked.length < most ? await unpackEntry(entry, read) : unpacked;
+    const enough = unpacked.length < most ? await unpackZipEntry(entry, read) : unpacked;
     return enough.slice(0, most);
   }
   if (unpacked.length !== size || crc32(unpacked) !== crc) throw damaged();

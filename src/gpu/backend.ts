@@ -41,7 +41,7 @@ export function webgpuBackend(): WebGpuBackend | null {
  * Ends the compute pass that is being recorded, and returns the encoder, so that copies can be
  * recorded after the pass.
  */
-export function openEncoder(backend: WebGpuBackend): GPUCommandEncoder {
+export function openCommandEncoder(backend: WebGpuBackend): GPUCommandEncoder {
   backend.ensureCommandEncoderReady();
   backend.endComputePassEncoder();
   return backend.commandEncoder!;

@@ -4,7 +4,7 @@
  * Parameters keep their buffers. Inputs are written before each replay.
  */
 import type { WebGpuBackend } from './backend.ts';
-import { openEncoder } from './backend.ts';
+import { openCommandEncoder } from './backend.ts';
 import type { RecordedCommand } from './recording.ts';
 
 type Step =
@@ -152,11 +152,11 @@ export class CapturedPass {
    */
   replay(inputs: readonly (ArrayBufferView<ArrayBuffer> | GPUBuffer)[], onmark: (value: number) => void): void {
     const backend = this.#backend;
-    let encoder = openEncoder(backend);
+    let encoder = openCommandEncoder(backend);
     // Commands that are not submitted yet must still read the old inputs.
     if (inputs.some((input) => !(input instanceof GPUBuffer))) {
       backend.submitQueue();
-      encoder = openEncoder(backend);
+      encoder = openCommandEncoder(backend);
     }
     for (const [i, input] of inputs.entries()) {
       const buffer = this.#inputs[i]!;
@@ -177,7 +177,7 @@ export class CapturedPass {
       if (step.kind === 'copy') encoder.copyBufferToBuffer(step.source, 0, step.target, 0, step.target.size);
       else {
         onmark(step.value);
-        encoder = openEncoder(backend);
+        encoder = openCommandEncoder(backend);
       }
     }
     pass?.end();
@@ -187,7 +187,7 @@ export class CapturedPass {
   dispose(): void {
     // Submits commands of the last replay that are not submitted yet, because they must not use
     // freed buffers.
-    openEncoder(this.#backend);
+    openCommandEncoder(this.#backend);
     this.#backend.submitQueue();
     for (const [recorded, buffer] of this.#buffers) if (recorded !== buffer) buffer.destroy();
     for (const buffer of this.#constants) buffer.destroy();

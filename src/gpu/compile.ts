@@ -16,7 +16,7 @@ const STALL_MS = 60_000;
 
 const COMPILE_ONLY = 'WEBGPU_ENGINE_COMPILE_ONLY';
 
-export interface CompileOptions {
+export interface CompileShadersOptions {
   clock: Clock;
   /**
    * Called first with `compiled` 0, and then for each compiled shader. Not called if no shader has
@@ -34,7 +34,10 @@ export interface CompileOptions {
  * @throws (rejects) DeviceError if a shader cannot be compiled, or if no shader is finished within
  *   a minute.
  */
-export async function compileAhead(record: () => void, { clock, onprogress }: CompileOptions): Promise<void> {
+export async function compileShadersAhead(
+  record: () => void,
+  { clock, onprogress }: CompileShadersOptions,
+): Promise<void> {
   const backend = webgpuBackend();
   if (!backend) return;
   const pending = pipelinesOf(backend, record);

@@ -9,7 +9,7 @@ const FILTERS = ['out-of-memory', 'validation'] as const;
  *   `null` if it refused none.
  * @throws (rejects) errors of `main`.
  */
-export async function collectErrors<T>(
+export async function collectGpuErrors<T>(
   device: GPUDevice,
   main: () => T,
 ): Promise<{ result: T; refused: GPUError | null }> {

@@ -83,7 +83,7 @@ function withFloats(backend: WebGpuBackend, input: TensorInfo): TensorInfo {
     workgroupSize: [64, 1, 1],
     dispatch: spreadWorkgroups(backend, Math.ceil(size / 64)),
     code: `
-${FLAT_WORKGROUP}
+${FLAT_WORKGROUP_CODE}
 fn main() {
   let at = flatWorkgroup() * 64 + i32(localIndex);
   if (at < uniforms.size) { result[at] = f32(integers[at]); }
@@ -109,7 +109,7 @@ function flat({ dataId, shape, dtype }: TensorInfo): TensorInfo {
 
 /**
  * Returns numbers of workgroups in x and y whose product is at least `count`; see
- * {@link FLAT_WORKGROUP}.
+ * {@link FLAT_WORKGROUP_CODE}.
  */
 export function spreadWorkgroups(backend: WebGpuBackend, count: number): [number, number, number] {
   const most = backend.device.limits.maxComputeWorkgroupsPerDimension;
@@ -122,6 +122,6 @@ export function spreadWorkgroups(backend: WebGpuBackend, count: number): [number
  * WGSL function that returns the index of this workgroup in a dispatch by {@link spreadWorkgroups}.
  * Such a dispatch may have more workgroups than are needed.
  */
-export const FLAT_WORKGROUP = `
+export const FLAT_WORKGROUP_CODE = `
 fn flatWorkgroup() -> i32 { return i32(workgroupId.y * numWorkgroups.x + workgroupId.x); }
 `;

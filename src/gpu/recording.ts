@@ -1,5 +1,5 @@
 /** Records the commands that a WebGPU device receives during a synchronous call. */
-import { openEncoder, type WebGpuBackend } from './backend.ts';
+import { openCommandEncoder, type WebGpuBackend } from './backend.ts';
 
 /**
  * A buffer range that a shader reads or writes. In TensorFlow.js's programs, binding 0 is the
@@ -57,7 +57,7 @@ export function recordGpuCommands<T>(
   const slot = recorders.get(backend.device)!;
   // Only encoders that are created from now on are observed. TensorFlow.js also returns buffers to
   // its pool when it submits, so all recordings begin at the same point.
-  openEncoder(backend);
+  openCommandEncoder(backend);
   backend.submitQueue();
   const recorder = new GpuCommandRecorder();
   slot.active = recorder;

@@ -16,7 +16,7 @@ const MOST_NAMED = 8;
  * @param own facts of the run's data; `null` if unknown.
  * @throws DataError if inputs or outputs have a different meaning.
  */
-export function checkFacts(file: string, trained: ShardFacts, own: SampleFacts | null): void {
+export function checkTrainedFacts(file: string, trained: ShardFacts, own: SampleFacts | null): void {
   if (trained.kind === 'text' || own === null) return;
   const why = dataDifference(trained, own);
   if (why === null) return;

@@ -53,7 +53,7 @@ export interface Dataset {
    */
   readonly ahead?: number;
   /** The contents of the files that samples are read from, for comparison with other ranks. */
-  readonly contents?: FileContents;
+  readonly contents?: LazyFileContents;
   /** Returns the place of a sample's file, if each sample is read from a file of its own. */
   placeOf?(index: number): FilePlace;
   /**
@@ -66,7 +66,7 @@ export interface Dataset {
 }
 
 /** The contents of files that are read while the run trains. */
-export interface FileContents {
+export interface LazyFileContents {
   /** CRC-32 of every file, if an archive states it; otherwise `null`. */
   readonly stated: Uint32Array | null;
   /** CRC-32 of each file that was read. The keys are numbers of files. */
@@ -83,7 +83,12 @@ export function sampleLength(data: Pick<Dataset, 'inputShape'>): number {
 }
 
 /** Validates the arguments of {@link Dataset.read}. */
-export function checkRead(data: Dataset, indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void {
+export function checkReadArguments(
+  data: Dataset,
+  indices: ArrayLike<number>,
+  inputs: Float32Array,
+  labels: Labels,
+): void {
   const length = sampleLength(data);
   if (inputs.length < indices.length * length || labels.length < indices.length) {
     throw new UsageError(
@@ -139,7 +144,7 @@ export class ImageDataset implements Dataset {
   }
 
   read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void {
-    checkRead(this, indices, inputs, labels);
+    checkReadArguments(this, indices, inputs, labels);
     const area = sampleLength(this);
     const pixels = this.#pixels;
     for (let i = 0; i < indices.length; i++) {

@@ -126,7 +126,7 @@ function isTransient(status: number): boolean {
  * Resolves with the size of a file in bytes if its server sends ranges of it; otherwise with
  * `null`.
  */
-export async function rangedSize(url: URL, signal?: AbortSignal): Promise<number | null> {
+export async function fileSizeIfRanged(url: URL, signal?: AbortSignal): Promise<number | null> {
   const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   try {
     const { ok, headers } = await fetch(url, {

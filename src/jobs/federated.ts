@@ -10,9 +10,9 @@ import { majority } from '../util/majority.ts';
 import { checkNoConfusableClasses } from '../formats/classNames.ts';
 import type { Dataset } from './dataset.ts';
 import type { LoadDataOptions } from './fileSource.ts';
-import { storedFile } from './storedFile.ts';
+import { storedFileOf } from './storedFile.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
-import { loadText } from './gpt/loadText.ts';
+import { openJobText } from './gpt/openJobText.ts';
 import { checkTextFacts, textFactsOf, mergeTextFacts, whyTextDiffersFromFacts } from './gpt/textAgreement.ts';
 import { openImages } from './images/images.ts';
 import {
@@ -21,14 +21,14 @@ import {
   mergeImagesFacts,
   keyOfImagesFacts,
 } from './images/imagesAgreement.ts';
-import { oneTable, OpenedTable } from './table/table.ts';
+import { requireSingleFile, OpenedTable } from './table/table.ts';
 import {
   checkTableFacts,
   mergeTableFacts,
   keyOfTableFacts,
   whyTableDiffersFromFacts,
   targetColumnOf,
-  taskConflict,
+  describeTaskConflict,
 } from './table/tableAgreement.ts';
 
 /** The samples of this tab. */
@@ -52,14 +52,14 @@ export interface TextShard {
  *
  * @throws (rejects) DataError if the files cannot be read.
  */
-export async function openShard(
+export async function openFederatedShard(
   job: JobSpec,
   files: readonly File[],
   { onprogress, onundecoded }: Pick<LoadDataOptions, 'onprogress' | 'onundecoded'> = {},
 ): Promise<SampleShard | TextShard> {
   if (job.job === 'gpt') {
     const { encoding } = job;
-    const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
+    const text = await openJobText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
     return {
       facts: textFactsOf(await createCorpus(text, job.gpt, null, onprogress)),
       read: async (agreed) => {
@@ -70,10 +70,10 @@ export async function openShard(
     };
   }
   if (job.job === 'table') {
-    const table = await OpenedTable.open(oneTable(files), job, onprogress);
+    const table = await OpenedTable.open(requireSingleFile(files), job, onprogress);
     return { facts: table.ownFacts(), load: (agreed) => table.load(ofKind(agreed, 'table')) };
   }
-  const images = await openImages(files.map(storedFile), job, { isShard: true, onundecoded });
+  const images = await openImages(files.map(storedFileOf), job, { isShard: true, onundecoded });
   return { facts: images.facts, load: (agreed) => Promise.resolve(images.load(ofKind(agreed, 'images'))) };
 }
 
@@ -112,7 +112,7 @@ export function agreeOnShardFacts(
   tokens: string | null = null,
 ): Agreement {
   if (agreed === null) {
-    const apart = taskConflict(all.filter((one) => one.kind === 'table'));
+    const apart = describeTaskConflict(all.filter((one) => one.kind === 'table'));
     if (apart !== null) throw new DataError(`The tables of all tabs: ${apart}`);
     const classes = all.map(classesOf);
     checkNoConfusableClasses('The data of all tabs', [...new Set(classes.flat())], classes);

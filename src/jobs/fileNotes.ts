@@ -2,7 +2,7 @@
 import type { DataNote, DataNoteKind } from '../spec/preview.ts';
 
 /** Notes about files, one for each folder. */
-export function byFolder(kind: DataNoteKind, paths: readonly string[]): DataNote[] {
+export function fileNotesByFolder(kind: DataNoteKind, paths: readonly string[]): DataNote[] {
   const notes = new Map<string, DataNote>();
   for (const path of paths) {
     const folder = folderOfPath(path);

@@ -1,13 +1,13 @@
 /** Sources of data files: a folder on a web server, or files that the user picked. */
-import { hashOfList, type DataFileEntry } from '../spec/dataFiles.ts';
-import { pathOfName } from '../spec/mnistFiles.ts';
+import { hashOfFileList, type DataFileEntry } from '../spec/dataFiles.ts';
+import { pathOfFileName } from '../spec/mnistFiles.ts';
 import type { LoadProgress } from '../protocol/events.ts';
 import type { DataPreview } from '../spec/preview.ts';
 import { DataError, errorMessageOf } from '../util/errors.ts';
 import { parseJson } from '../util/json.ts';
 import { mapConcurrently } from '../util/mapConcurrently.ts';
-import { downloadAsBlob, rangedSize, type DownloadOptions } from './download.ts';
-import { storedFile, type FilePlace, type StoredFile } from './storedFile.ts';
+import { downloadAsBlob, fileSizeIfRanged, type DownloadOptions } from './download.ts';
+import { storedFileOf, type FilePlace, type StoredFile } from './storedFile.ts';
 import { readWebRange } from './webRanges.ts';
 
 /** Maximum size of a file that is read as a whole. MNIST's largest file has 47 MB. */
@@ -81,7 +81,7 @@ export function pickedFileSource(files: readonly File[]): DataFileSource {
     names: files.map((file) => file.name),
     async find(candidates) {
       for (const candidate of candidates) {
-        const path = pathOfName(
+        const path = pathOfFileName(
           files.map(({ name }) => name),
           candidate,
         );
@@ -125,7 +125,7 @@ export async function webFolderSource(
     names,
     async find(candidates) {
       for (const candidate of candidates) {
-        const path = names === null ? candidate : pathOfName(names, candidate);
+        const path = names === null ? candidate : pathOfFileName(names, candidate);
         if (path === undefined) continue;
         const address = addressOf(path, url);
         const blob = await downloadAsBlob(address, { signal, onbytes: received() });
@@ -194,13 +194,13 @@ export async function listFiles(
     return { path, size, version, place, blob };
   };
   if (!url.pathname.endsWith('/')) {
-    const size = /\.zip$/i.test(url.pathname) ? await rangedSize(url, signal) : null;
+    const size = /\.zip$/i.test(url.pathname) ? await fileSizeIfRanged(url, signal) : null;
     if (size !== null) return [fileAt(nameOf(url), { in: 'web', url: url.href, range: { start: 0, end: size } })];
-    return (await fetchFiles(address, options)).map(storedFile);
+    return (await fetchFiles(address, options)).map(storedFileOf);
   }
   const entries = await readIndex(url, signal);
   if (!entries?.some(({ size }) => size !== undefined)) {
-    return (await fetchFiles(address, options, isWanted)).map(storedFile);
+    return (await fetchFiles(address, options, isWanted)).map(storedFileOf);
   }
   const contents = contentsOf(url, entries).href;
   let end = 0;
@@ -208,7 +208,7 @@ export async function listFiles(
     const range = { start: end, end: (end += size) };
     return size > 0 && isWanted(name)
       ? fileAt(name, { in: 'web', url: contents, range }, modified)
-      : storedFile(new File([], name, { lastModified: 0 }));
+      : storedFileOf(new File([], name, { lastModified: 0 }));
   });
 }
 
@@ -305,7 +305,7 @@ async function fetchTogether(
  */
 function contentsOf(folder: URL, entries: readonly DataFileEntry[]): URL {
   const address = new URL(CONTENTS_NAME, folder);
-  address.searchParams.set('of', hashOfList(entries));
+  address.searchParams.set('of', hashOfFileList(entries));
   return address;
 }
 

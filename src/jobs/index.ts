@@ -2,39 +2,39 @@
 import type { Dataset } from './dataset.ts';
 import { SyntheticDigits } from './digits/digits.ts';
 import { createCorpus, type Corpus } from './gpt/corpus.ts';
-import { loadText } from './gpt/loadText.ts';
+import { openJobText } from './gpt/openJobText.ts';
 import type { Text } from './gpt/text.ts';
 import { openImages, type ImagesJob } from './images/images.ts';
 import { loadMnist } from './images/mnist.ts';
 import { modelProblem } from './models/customLayers.ts';
 import { fetchFiles, webFolderSource, listFiles, pickedFileSource, type LoadDataOptions } from './fileSource.ts';
-import { storedFile, type StoredFile } from './storedFile.ts';
-import { oneTable, OpenedTable, type TableJob } from './table/table.ts';
-import { kindOfName } from '../spec/dataFiles.ts';
+import { storedFileOf, type StoredFile } from './storedFile.ts';
+import { requireSingleFile, OpenedTable, type TableJob } from './table/table.ts';
+import { fileKindOfName } from '../spec/dataFiles.ts';
 import { DEFAULT_JOB, type JobSpec } from '../spec/job.ts';
 import type { DataPreview, TextPreview } from '../spec/preview.ts';
 import type { Vocabulary } from '../spec/vocabulary.ts';
 import { errorMessageOf, UsageError } from '../util/errors.ts';
 
-export { sampleLength, type Dataset, type FileContents, type Labels } from './dataset.ts';
+export { sampleLength, type Dataset, type LazyFileContents, type Labels } from './dataset.ts';
 export { createAugmentation } from './images/augment.ts';
 export { createCorpus, type Corpus, type TokenWindows } from './gpt/corpus.ts';
 export { logitsOfHidden, gptNetworkLayers } from './gpt/layers.ts';
-export { dropoutPlaces, GptNetwork } from './gpt/network.ts';
-export { gptNetworkCost, gptNetworkMemory, gptNetworkSize, paddedVocabulary } from './gpt/shapes.ts';
+export { gptDropoutPlaceCount, GptNetwork } from './gpt/network.ts';
+export { gptNetworkCost, gptNetworkMemory, gptNetworkSize, paddedVocabularySize } from './gpt/shapes.ts';
 export type { Tokenizer } from './gpt/tokenizer.ts';
-export { embedToken, tokenLayer, tokenLogits, type TokenLayer } from './gpt/tokenLayers.ts';
+export { embedToken, createTokenLayer, tokenLogits, type TokenLayer } from './gpt/tokenLayers.ts';
 export { createTokenForward, sampleTokens, type TokenForward } from './gpt/tokenSampler.ts';
-export { countAmongFirst, countConfusion, countCorrect } from './models/classificationCounts.ts';
+export { countLabelsInTopK, countConfusion, countCorrect } from './models/classificationCounts.ts';
 export { lossSumOf } from './models/loss.ts';
-export { agreeOnShardFacts, openShard, type SampleShard, type TextShard } from './federated.ts';
-export { layerChain } from './models/layerChain.ts';
-export { buildModel, type JobModel, type KeptModel } from './models/models.ts';
+export { agreeOnShardFacts, openFederatedShard, type SampleShard, type TextShard } from './federated.ts';
+export { layersOfChainModel } from './models/layerChain.ts';
+export { buildJobModel, type JobModel, type SavableModel } from './models/models.ts';
 export {
   regressionMetrics,
   regressionSums,
   classificationMetrics,
-  FIRST_CLASSES,
+  TOP_CLASS_COUNT,
   type HeldOutMetrics,
 } from './models/heldOutMetrics.ts';
 
@@ -61,21 +61,21 @@ export async function loadData(job: DataJob, options: LoadDataOptions): Promise<
     case 'url':
       if (job.job === 'mnist') return loadMnist(await webFolderSource(data.url, options));
       if (job.job === 'images') {
-        return loadImages(job, await listFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
+        return loadImages(job, await listFiles(data.url, options, (name) => fileKindOfName(name) !== 'text'), options);
       }
       if (job.job !== 'table') break;
-      return loadTable(job, await fetchFiles(data.url, options, (name) => kindOfName(name) !== 'text'), options);
+      return loadTable(job, await fetchFiles(data.url, options, (name) => fileKindOfName(name) !== 'text'), options);
     case 'files':
     case 'shared':
       if (job.job === 'mnist') return loadMnist(pickedFileSource(options.files ?? []));
       if (job.job === 'images') {
-        return loadImages(job, options.shared ?? (options.files ?? []).map(storedFile), options);
+        return loadImages(job, options.shared ?? (options.files ?? []).map(storedFileOf), options);
       }
       if (job.job !== 'table') break;
       return loadTable(job, options.files ?? [], options);
     case 'built-in':
     case 'none':
-    // Federated data is loaded by `openShard`, after the ranks have agreed on its facts.
+    // Federated data is loaded by `openFederatedShard`, after the ranks have agreed on its facts.
     case 'federated':
       break;
     default:
@@ -89,7 +89,7 @@ async function loadTable(
   files: readonly File[],
   { onpreview, onprogress }: LoadDataOptions,
 ): Promise<{ train: Dataset; test: Dataset }> {
-  const table = await OpenedTable.open(oneTable(files), { ...DEFAULT_JOB, ...job }, onprogress);
+  const table = await OpenedTable.open(requireSingleFile(files), { ...DEFAULT_JOB, ...job }, onprogress);
   onpreview?.(table.preview);
   return table.load();
 }
@@ -115,7 +115,7 @@ export async function loadCorpus(
   options: LoadDataOptions,
   vocabulary: Vocabulary | null = null,
 ): Promise<Corpus> {
-  const text = await loadText(job, options);
+  const text = await openJobText(job, options);
   const corpus = await createCorpus(text, job.gpt, vocabulary, options.onprogress);
   options.onpreview?.(previewOf(text, corpus));
   return corpus;
@@ -126,7 +126,7 @@ export async function loadCorpus(
  * job's fields or its model; it is `null` if nothing is wrong. A table has a preview even if its
  * target is wrong.
  */
-export async function inspectFiles(
+export async function previewFiles(
   job: JobSpec,
   files: readonly File[],
   onprogress?: LoadDataOptions['onprogress'],
@@ -135,14 +135,14 @@ export async function inspectFiles(
   try {
     if (job.job === 'gpt') {
       const { encoding } = job;
-      const text = await loadText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
+      const text = await openJobText({ job: job.job, data: { kind: 'files' }, encoding }, { files, baseUrl: '' });
       return { preview: previewOf(text, await createCorpus(text, job.gpt, null, onprogress)), problem: null };
     }
     if (job.job !== 'table') {
-      const images = await openImages(files.map(storedFile), job, { isShard });
+      const images = await openImages(files.map(storedFileOf), job, { isShard });
       return { preview: images.preview, problem: isShard ? null : modelProblem(job.model, images.load().train) };
     }
-    const table = await OpenedTable.open(oneTable(files), job, onprogress);
+    const table = await OpenedTable.open(requireSingleFile(files), job, onprogress);
     const problem = table.problem(isShard)?.message ?? (isShard ? null : modelProblem(job.model, table.samples));
     return { preview: table.preview, problem };
   } catch (error) {

@@ -13,7 +13,7 @@ const SHARE_OF_DEVICE = 1 / 32;
  * @param deviceGigabytes `navigator.deviceMemory`: the machine's memory in GiB, rounded by the
  *   browser. If it is unknown, the machine is assumed to have enough memory.
  */
-export function keptBytes(deviceGigabytes = deviceMemory() ?? Infinity): number {
+export function maxKeptSampleBytes(deviceGigabytes = deviceMemory() ?? Infinity): number {
   return Math.min(MOST_BYTES, deviceGigabytes * 1024 ** 3 * SHARE_OF_DEVICE);
 }
 

@@ -4,7 +4,13 @@
  * thread, which then reads them; those of files that other ranks send only after {@link
  * placeOnceArrived}.
  */
-import { unpackEntry, entryBytes, headerBytes, MAX_HEADER_BYTES, type ZipEntryFacts } from '../formats/zipEntry.ts';
+import {
+  unpackZipEntry,
+  usualZipEntryBytes,
+  zipHeaderBytes,
+  MAX_ZIP_HEADER_BYTES,
+  type ZipEntryFacts,
+} from '../formats/zipEntry.ts';
 import type { ByteSource } from '../formats/partialFile.ts';
 import { DataError, errorMessageOf } from '../util/errors.ts';
 import { readWebRanges, type ByteRange, type WebFileRange } from './webRanges.ts';
@@ -49,7 +55,7 @@ export interface SharedFile {
   range(start: number, end: number): Promise<Blob>;
 }
 
-export function storedFile(file: File): StoredFile {
+export function storedFileOf(file: File): StoredFile {
   return {
     path: file.name,
     size: file.size,
@@ -95,12 +101,15 @@ function bytesOf(
  * Returns the bytes of a {@link SharedFile} that usually contain the file at a place; `null` if the
  * place is not in such a file.
  */
-export function sharedRange(place: FilePlace): { file: SharedFile; range: ByteRange } | null {
+export function sharedFileRangeOf(place: FilePlace): { file: SharedFile; range: ByteRange } | null {
   if (place.in === 'shared') return { file: place.file, range: { start: 0, end: place.file.size } };
   if (place.in !== 'zip' || place.zip.in !== 'shared') return null;
   const { file } = place.zip;
   const { offset } = place.entry;
-  return { file, range: { start: offset, end: Math.min(file.size, offset + entryBytes(place.entry, Infinity)) } };
+  return {
+    file,
+    range: { start: offset, end: Math.min(file.size, offset + usualZipEntryBytes(place.entry, Infinity)) },
+  };
 }
 
 /**
@@ -109,7 +118,7 @@ export function sharedRange(place: FilePlace): { file: SharedFile; range: ByteRa
  * @throws (rejects) as {@link SharedFile.range}.
  */
 export async function placeOnceArrived(place: FilePlace): Promise<FilePlace> {
-  const found = sharedRange(place);
+  const found = sharedFileRangeOf(place);
   if (found === null) return place;
   const { file, range } = found;
   const { start } = range;
@@ -117,10 +126,10 @@ export async function placeOnceArrived(place: FilePlace): Promise<FilePlace> {
   const { entry } = place;
   const partOf = (blob: Blob): FilePlace => ({ in: 'zip', zip: { in: 'part', blob, start, size: file.size }, entry });
   const endAfter = (header: number): number => Math.min(file.size, start + header + entry.packedSize);
-  const longest = endAfter(MAX_HEADER_BYTES);
+  const longest = endAfter(MAX_ZIP_HEADER_BYTES);
   if (file.has(start, longest)) return partOf(await file.range(start, longest));
   const usual = await file.range(start, range.end);
-  const end = endAfter(await headerBytes(usual));
+  const end = endAfter(await zipHeaderBytes(usual));
   return partOf(end <= range.end ? usual : await file.range(start, end));
 }
 
@@ -131,7 +140,7 @@ export async function placeOnceArrived(place: FilePlace): Promise<FilePlace> {
  * @param files the files, with their paths for errors.
  * @param most the number of bytes of each file that are needed, from its start. By default all.
  */
-export async function readFiles(
+export async function readFilesAtPlaces(
   files: readonly { path: string; place: FilePlace }[],
   most = Infinity,
 ): Promise<(Uint8Array<ArrayBuffer> | DataError)[]> {
@@ -172,7 +181,7 @@ function webRangeOf(place: FilePlace, most: number): { url: string; range: ByteR
   if (place.in !== 'zip' || place.zip.in !== 'web') return null;
   const { url, range } = place.zip;
   const start = range.start + place.entry.offset;
-  return { url, range: { start, end: Math.min(range.end, start + entryBytes(place.entry, most)) } };
+  return { url, range: { start, end: Math.min(range.end, start + usualZipEntryBytes(place.entry, most)) } };
 }
 
 /** @param received the bytes that a web server has sent for this file. */
@@ -188,7 +197,7 @@ async function contentOf(
   }
   const { zip, entry } = place;
   const bytes = byteSourceAt(zip);
-  return unpackEntry(
+  return unpackZipEntry(
     entry,
     async (count) => {
       const end = Math.min(entry.offset + count, bytes.size);

@@ -17,7 +17,7 @@ const FOLD = 5;
  * @param isHeldOut returns whether a class has held-out samples (default: if it has at least two
  *   samples).
  */
-export function notHeldOut(
+export function notesOnUntestedClasses(
   classes: Iterable<readonly [name: string, samples: number]>,
   isHeldOut = (_: string, samples: number): boolean => samples > 1,
 ): DataNote[] {

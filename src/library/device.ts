@@ -4,8 +4,8 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { WebGPUBackend } from '@tensorflow/tfjs-backend-webgpu';
-import { openFastestDevice as openBestDevice, type OpenedDevice } from '../engine/device/device.ts';
-import { watchGpu } from '../engine/device/gpuErrors.ts';
+import { openFastestDevice, type OpenedDevice } from '../engine/device/device.ts';
+import { watchGpuErrors } from '../engine/device/gpuErrors.ts';
 import { prepareWasmBackend, switchToWasmBackend } from '../engine/device/wasmBackend.ts';
 import { ReportedDevice } from '../protocol/room.ts';
 import { systemClock } from '../util/clock.ts';
@@ -62,7 +62,7 @@ async function open(): Promise<OpenedDevice> {
         'first tensor, or dispose of all tensors.',
     );
   }
-  const opened = await openBestDevice(systemClock, async () => ((await switchToWasmBackend()) ? {} : null));
+  const opened = await openFastestDevice(systemClock, async () => ((await switchToWasmBackend()) ? {} : null));
   openedDevices.set(tf.backend(), opened);
   return opened;
 }
@@ -100,11 +100,11 @@ export function currentDevice(): ReportedDevice {
  *
  * @param onfailure called for each error.
  */
-export function watchDevice(onfailure?: (error: DeviceError) => void): ReturnType<typeof watchGpu> {
+export function watchCurrentGpu(onfailure?: (error: DeviceError) => void): ReturnType<typeof watchGpuErrors> {
   if (tf.getBackend() !== 'webgpu') return { check: () => {}, stop: () => {} };
   const backend = tf.backend() as WebGPUBackend;
   const advice = 'TensorFlow.js has opened this GPU with low limits. Call openDevice() before the first tensor.';
-  return watchGpu(backend.device, (error) =>
+  return watchGpuErrors(backend.device, (error) =>
     onfailure?.(openedDevices.has(backend) ? error : new DeviceError(`${error.message} ${advice}`)),
   );
 }

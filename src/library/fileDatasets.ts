@@ -2,8 +2,8 @@
 import type { Dataset } from '../jobs/dataset.ts';
 import type { LoadDataOptions } from '../jobs/fileSource.ts';
 import { openImages } from '../jobs/images/images.ts';
-import { storedFile } from '../jobs/storedFile.ts';
-import { isParquet, OpenedTable } from '../jobs/table/table.ts';
+import { storedFileOf } from '../jobs/storedFile.ts';
+import { isParquetFile, OpenedTable } from '../jobs/table/table.ts';
 import { parseJobOrProblem, type JobSpec } from '../spec/job.ts';
 import { fieldProblemSentence } from '../spec/fields.ts';
 import { sentencesOfNotes, type DataNote } from '../spec/preview.ts';
@@ -68,7 +68,7 @@ export async function imageFolder(
   const job = jobOf('imageFolder', { ...fields, job: 'images' });
   const given = Array.from(files, (one) => {
     const { path, file } = 'file' in one ? one : { path: one.webkitRelativePath || one.name, file: one };
-    return { ...storedFile(file), path };
+    return { ...storedFileOf(file), path };
   });
   let isOpen = false;
   const endIteration = (problem: string): void => {
@@ -113,7 +113,7 @@ export async function table(file: File, { onprogress, ...fields }: TableOptions 
 
 /** Opens a Parquet file like {@link table}, and rejects files of other formats. */
 export async function parquet(file: File, options: Omit<TableOptions, 'encoding'> = {}): Promise<FileDataset> {
-  if (await isParquet(file)) return table(file, options);
+  if (await isParquetFile(file)) return table(file, options);
   throw new DataError(
     `${file.name} is not a Parquet file: it does not begin and end with PAR1. Open CSV files and workbooks with table(file).`,
   );

@@ -3,17 +3,17 @@
  * app. They run on a page, or in a worker that a page hosts.
  */
 import { ProcessGroup } from '../collectives/processGroup.ts';
-import type { StateReport } from '../engine/membership/membership.ts';
+import type { RankStateReport } from '../engine/membership/membership.ts';
 import { unlessAborted } from '../util/deadline.ts';
 import { deferred, type Deferred } from '../util/deferred.ts';
 import { errorMessageOf, PeerGoneError, RunOverError, TimeoutError, UsageError } from '../util/errors.ts';
-import { watchDevice } from './device.ts';
+import { watchCurrentGpu } from './device.ts';
 import {
   signalAbortError,
   LibraryRoom,
   locateRoom,
-  ownSurroundings,
-  pageClosed,
+  openRoomSurroundings,
+  pageClosedError,
   type RoomSurroundings,
 } from './room.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
@@ -27,7 +27,7 @@ export const DEFAULT_INIT_TIMEOUT_MS = 30 * 60_000;
  * The state that ranks report to the server. All ranks report the same state, because programs that
  * use the library compare their states themselves.
  */
-const NO_STATE: StateReport = { step: 0, stateHash: 'library' };
+const NO_STATE: RankStateReport = { step: 0, stateHash: 'library' };
 
 export interface InitProcessGroupOptions extends RoomOptions {
   /** Time in milliseconds in which all ranks must join. Default 30 min. */
@@ -69,7 +69,7 @@ const memberships = new WeakMap<ProcessGroup, Membership>();
  * ```
  */
 export async function initProcessGroup(options: InitProcessGroupOptions): Promise<ProcessGroup> {
-  return joinGroup(await locateRoom(options), await ownSurroundings(options.device));
+  return joinGroup(await locateRoom(options), await openRoomSurroundings(options.device));
 }
 
 /** Does the work of {@link initProcessGroup}. Tests pass `surroundings` of their own. */
@@ -89,12 +89,12 @@ export async function joinGroup(
       stateOfRun: () => null,
       onpagehide: () => {
         const { group } = formed ?? {};
-        group?.abort(pageClosed(group.rank));
+        group?.abort(pageClosedError(group.rank));
       },
       enter: (generation) => {
         const { mesh, localRank, localWorldSize, activityOf, signal } = generation;
         const group = new ProcessGroup(mesh, { clock, localRank, localWorldSize, activityOf });
-        const gpu = watchDevice((error) => group.abort(error));
+        const gpu = watchCurrentGpu((error) => group.abort(error));
         const released = deferred();
         const release = (): void => {
           gpu.stop();

@@ -30,6 +30,6 @@ export interface PageAddress {
 }
 
 /** Writes the code into the address of this page. */
-export function writeRoom(room: string): void {
+export function writeRoomToAddress(room: string): void {
   history.replaceState(null, '', `#${room}`);
 }

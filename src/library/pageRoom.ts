@@ -8,7 +8,7 @@ import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
  * Returns the room code in the fragment of an address, or `undefined` without a code. The code must
  * be in capitals, as peergrad writes it, because a fragment such as `#header` may be an anchor.
  */
-export function roomInAddress(hash: string): string | undefined {
+export function roomCodeInAddress(hash: string): string | undefined {
   const code = hash.slice(1);
   return parseRoomCode(code) === code ? code : undefined;
 }
@@ -21,7 +21,7 @@ export function roomInAddress(hash: string): string | undefined {
  * @throws UsageError if no server is given and the program has no page, or if the server's address
  *   is not an http or ws address.
  */
-export function atPage<T extends RoomOptions>(
+export function completeFromPageAddress<T extends RoomOptions>(
   options: T,
   { address, writeRoom }: Pick<ProgramPage, 'address' | 'writeRoom'>,
 ): T & LocatedRoom {
@@ -31,7 +31,7 @@ export function atPage<T extends RoomOptions>(
   }
   if (!isServer(server))
     throw new UsageError(`"${server}" is not the address of a server. Pass one such as http://localhost:8080.`);
-  const room = options.room ?? roomInAddress(address?.hash ?? '');
+  const room = options.room ?? roomCodeInAddress(address?.hash ?? '');
   const isWritten = room === undefined && (options.server === undefined || address?.hash === '');
   return {
     ...options,

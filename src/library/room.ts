@@ -3,7 +3,7 @@
  * or in a worker that a page hosts.
  */
 import type { RendezvousOptions } from '../engine/membership/rendezvousOptions.ts';
-import { avoidedAfter, FEED_RETRY_MS, mayBeFed } from '../engine/membership/feederChoice.ts';
+import { avoidedFeedersAfter, FEED_RETRY_MS, mayTryAnotherFeeder } from '../engine/membership/feederChoice.ts';
 import type { Generation } from '../engine/membership/generation.ts';
 import { FEEDER_RANK, type NewcomerHooks } from '../parallel/recovery/stateFeed.ts';
 import { browserId } from '../engine/membership/browserId.ts';
@@ -15,7 +15,7 @@ import { parseRoomCode } from '../protocol/roomCode.ts';
 import { MAX_WORLD_SIZE } from '../protocol/scalars.ts';
 import { SERVER_LINK_PATH } from '../protocol/serverLink.ts';
 import { DEFAULT_JOB } from '../spec/job.ts';
-import { connectServer } from '../transport/serverLink.ts';
+import { connectThroughServer } from '../transport/serverLink.ts';
 import { connectTab } from '../transport/tabLink.ts';
 import { ThreadActivity } from '../util/activity.ts';
 import { systemClock } from '../util/clock.ts';
@@ -23,7 +23,7 @@ import type { Deferred } from '../util/deferred.ts';
 import { AbortError, PeerGoneError, errorReasonOf, SignalingError, UsageError } from '../util/errors.ts';
 import { prepareDevice, type DeviceChoice } from './device.ts';
 import type { ProgramPage } from './page.ts';
-import { atPage } from './pageRoom.ts';
+import { completeFromPageAddress } from './pageRoom.ts';
 import type { LocatedRoom, RoomOptions } from './roomOptions.ts';
 import { thisPage } from './thisPage.ts';
 
@@ -52,7 +52,7 @@ export interface RoomSurroundings
  *
  * @throws (rejects) UsageError in a worker whose page does not call `hostWorker`.
  */
-export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<RoomSurroundings> {
+export async function openRoomSurroundings(choice: DeviceChoice = 'auto'): Promise<RoomSurroundings> {
   const { connectPeer, requestTabPort, leaving } = await thisPage();
   const activity = new ThreadActivity(systemClock);
   return {
@@ -64,7 +64,7 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
     openSocket: createPulseSocketOpener(activity, systemClock),
     connectPeer,
     connectTab: (attempt) => connectTab(requestTabPort, attempt),
-    connectServer: (attempt) => connectServer({ ...attempt, openSocket: (url) => new WebSocket(url), crypto }),
+    connectServer: (attempt) => connectThroughServer({ ...attempt, openSocket: (url) => new WebSocket(url), crypto }),
     leaving,
     device: await prepareDevice(choice),
   };
@@ -74,17 +74,17 @@ export async function ownSurroundings(choice: DeviceChoice = 'auto'): Promise<Ro
  * Completes options with the server and the room that the page's address names.
  *
  * @throws (rejects) UsageError if neither the options nor a page name a server; the errors of
- *   {@link checkServer} if the server is that of the page.
+ *   {@link checkSignalingServer} if the server is that of the page.
  */
 export async function locateRoom<T extends RoomOptions>(options: T): Promise<T & LocatedRoom> {
   const page = await thisPage();
-  const located = atPage(options, page);
+  const located = completeFromPageAddress(options, page);
   // Servers of other origins are not checked, because a page cannot read their answers.
-  if (new URL(located.server).origin === page.address?.origin) await checkServer(located.server);
+  if (new URL(located.server).origin === page.address?.origin) await checkSignalingServer(located.server);
   return located;
 }
 
-/** Milliseconds for which {@link checkServer} waits for an answer. */
+/** Milliseconds for which {@link checkSignalingServer} waits for an answer. */
 const CHECK_MS = 5000;
 
 /**
@@ -95,7 +95,7 @@ const CHECK_MS = 5000;
  * @throws (rejects) UsageError if the web server is no signaling server and does not forward to
  *   one; SignalingError if the server to which it forwards does not answer.
  */
-export async function checkServer(server: string, request: typeof fetch = fetch): Promise<void> {
+export async function checkSignalingServer(server: string, request: typeof fetch = fetch): Promise<void> {
   const url = new URL(SIGNALING_PATH, server);
   // If the request fails, the first attempt to connect reports the failure.
   const answer = await request(url, { method: 'HEAD', signal: AbortSignal.timeout(CHECK_MS) }).catch(() => null);
@@ -273,8 +273,8 @@ export class LibraryRoom {
   #retryFeed(feeder: string): void {
     if (this.#avoids === null) return;
     const hasSent = this.#feeder?.member === feeder && this.#feeder.hasSent;
-    this.#avoids = avoidedAfter(this.#avoids, feeder, hasSent);
-    if (mayBeFed(this.#avoids)) this.#announce();
+    this.#avoids = avoidedFeedersAfter(this.#avoids, feeder, hasSent);
+    if (mayTryAnotherFeeder(this.#avoids)) this.#announce();
     else this.#stopCatchingUp();
   }
 
@@ -309,7 +309,7 @@ export function signalAbortError({ reason }: AbortSignal, what: string): AbortEr
  * Returns the error with which a group fails on all ranks when the page of its rank `rank` is
  * closed.
  */
-export function pageClosed(rank: number): PeerGoneError {
+export function pageClosedError(rank: number): PeerGoneError {
   return new PeerGoneError(`Rank ${rank} is gone: its page was closed.`);
 }
 

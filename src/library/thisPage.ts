@@ -3,8 +3,8 @@ import { requestTabPort } from '../transport/broker.ts';
 import { connectPeer } from '../transport/peerLink.ts';
 import { systemClock } from '../util/clock.ts';
 import { setDebugPatterns, watchDebugPatterns } from '../util/debugLog.ts';
-import { writeRoom, type ProgramPage } from './page.ts';
-import { requestPage } from './worker/hostedPage.ts';
+import { writeRoomToAddress, type ProgramPage } from './page.ts';
+import { requestHostPage } from './worker/hostedPage.ts';
 
 /**
  * Whether this page follows the debug log's patterns, which other tabs of the same origin may
@@ -26,10 +26,16 @@ export function thisPage(): Promise<ProgramPage> {
       isLogWatched = true;
       watchDebugPatterns(setDebugPatterns);
     }
-    return Promise.resolve({ address: location ?? null, connectPeer, requestTabPort, leaving: globalThis, writeRoom });
+    return Promise.resolve({
+      address: location ?? null,
+      connectPeer,
+      requestTabPort,
+      leaving: globalThis,
+      writeRoom: writeRoomToAddress,
+    });
   }
   // All groups of a worker use one page. After a failure, the next group requests it again.
-  hostedPage ??= requestPage(systemClock).catch((error: unknown) => {
+  hostedPage ??= requestHostPage(systemClock).catch((error: unknown) => {
     hostedPage = null;
     throw error;
   });

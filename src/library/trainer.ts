@@ -10,12 +10,12 @@ import type { Model } from '../parallel/backward/flatten.ts';
 import type { EngineEvent } from '../protocol/events.ts';
 import type { RunResult } from '../protocol/runResult.ts';
 import { whyPlanCannotRun, parsePlan, type TrainingPlan } from '../spec/plan.ts';
-import { runAndAbortGroupOnSignal } from '../parallel/groups/untilAborted.ts';
+import { runAndAbortGroupOnSignal } from '../parallel/groups/abortGroupOnSignal.ts';
 import { systemClock } from '../util/clock.ts';
 import { asError, UsageError } from '../util/errors.ts';
-import { currentDevice, prepareDevice, watchDevice } from './device.ts';
+import { currentDevice, prepareDevice, watchCurrentGpu } from './device.ts';
 import { destroyProcessGroup, initProcessGroup, type InitProcessGroupOptions } from './initProcessGroup.ts';
-import { roomInAddress } from './pageRoom.ts';
+import { roomCodeInAddress } from './pageRoom.ts';
 import { thisPage } from './thisPage.ts';
 import { createTensorTask, type FitOptions, type Samples } from '../engine/tasks/tensorTask.ts';
 import { ReplicaStep } from '../engine/training/replicaStep.ts';
@@ -139,7 +139,7 @@ export class Trainer {
       await leave();
       throw new UsageError(`The Trainer cannot use the algorithm ${this.#plan.algorithm}: ${why}. Pass ring or auto.`);
     }
-    const gpu = watchDevice();
+    const gpu = watchCurrentGpu();
     let replica: ReplicaStep | null = null;
     try {
       const callbackEvents = new CallbackEvents(this.#callbacks);
@@ -201,7 +201,7 @@ export function roomOptionsOfTrainer(
   { tabs, room }: Pick<TrainerOptions, 'tabs' | 'room'>,
   hash: string,
 ): Pick<InitProcessGroupOptions, 'room' | 'worldSize'> | null {
-  const named = room ?? (tabs === 1 ? undefined : roomInAddress(hash));
+  const named = room ?? (tabs === 1 ? undefined : roomCodeInAddress(hash));
   if (named === undefined && (tabs ?? 1) === 1) return null;
   return {
     ...(named === undefined ? {} : { room: named }),

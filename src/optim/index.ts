@@ -2,7 +2,7 @@
 import type { OptimizerName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import type { ElementRange } from '../util/range.ts';
-import { copyState, type Optimizer, type OptimizerOptions, type OptimizerState } from './optimizer.ts';
+import { copyOptimizerState, type Optimizer, type OptimizerOptions, type OptimizerState } from './optimizer.ts';
 import {
   checkedOptimizerSetting,
   TENSORFLOW_UPDATE_RULES,
@@ -13,7 +13,7 @@ import {
 
 export type { OptimizerName } from '../spec/names.ts';
 export type { Optimizer, OptimizerOptions, OptimizerState } from './optimizer.ts';
-export { DEFAULT_EPSILON, type OptimizerConfig } from './rules.ts';
+export { TENSORFLOW_DEFAULT_EPSILON, type OptimizerConfig } from './rules.ts';
 export { divideVector } from './vectors.ts';
 
 /**
@@ -111,7 +111,7 @@ class RuleOptimizer<Name extends string> implements Optimizer {
   }
 
   load(state: OptimizerState): void {
-    copyState(this.#state, state);
+    copyOptimizerState(this.#state, state);
   }
 
   /** Advances the counters by one step. */

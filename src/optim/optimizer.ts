@@ -85,14 +85,14 @@ export interface Optimizer {
  *
  * @throws MismatchError unless they are states of the same optimizer.
  */
-export function copyState(to: OptimizerState, from: OptimizerState): void {
-  checkState(to, from);
+export function copyOptimizerState(to: OptimizerState, from: OptimizerState): void {
+  checkSameOptimizer(to, from);
   to.scalars.set(from.scalars);
   to.slots.forEach((slot, i) => slot.set(from.slots[i]!));
 }
 
 /** @throws MismatchError unless `to` and `from` are states of the same optimizer. */
-export function checkState(to: OptimizerState, from: OptimizerState): void {
+export function checkSameOptimizer(to: OptimizerState, from: OptimizerState): void {
   const same =
     to.name === from.name &&
     to.scalars.length === from.scalars.length &&

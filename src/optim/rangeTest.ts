@@ -5,7 +5,7 @@
  * functions are pure, so ranks with the same losses compute the same result.
  */
 import type { RangeTestResult } from '../protocol/runResult.ts';
-import { rangeRate } from './schedule.ts';
+import { rangeTestRate } from './schedule.ts';
 
 /**
  * The loss has exploded if the smoothed loss is more than this multiple of its lowest value, as in
@@ -49,7 +49,7 @@ const DIGITS = 2;
  * @param losses losses of the steps so far, in order. NaN or infinity counts as an explosion.
  * @param steps planned steps of the test.
  */
-export function hasExploded(losses: readonly number[], steps: number): boolean {
+export function hasLossExploded(losses: readonly number[], steps: number): boolean {
   const last = losses.length - 1;
   if (last < 0) return false;
   if (!Number.isFinite(losses[last])) return true;
@@ -71,8 +71,8 @@ export function hasExploded(losses: readonly number[], steps: number): boolean {
  * @param losses losses of the test's steps, all finite.
  * @param steps planned steps of the test.
  */
-export function findRate(losses: readonly number[], steps: number): RangeTestResult {
-  const rates = losses.map((_, step) => rangeRate(step / steps));
+export function findLearningRate(losses: readonly number[], steps: number): RangeTestResult {
+  const rates = losses.map((_, step) => rangeTestRate(step / steps));
   const smoothed = smooth(losses, steps);
   const found = { rates, losses: smoothed };
   const idle = Math.ceil(IDLE * steps);

@@ -13,7 +13,7 @@
 import type { OptimizerName } from '../spec/names.ts';
 import { UsageError } from '../util/errors.ts';
 import type { ElementRange } from '../util/range.ts';
-import { updateByVectors } from './vectors.ts';
+import { updateAdamByVectors } from './vectors.ts';
 
 /** Settings with the names of {@link OptimizerOptions} or of TensorFlow.js's `getConfig`. */
 export type OptimizerConfig = Readonly<Record<string, unknown>>;
@@ -132,7 +132,7 @@ export const TORCH_UPDATE_RULES: OptimizerLibrary<OptimizerName> = {
 };
 
 /** TensorFlow.js's default epsilon on devices that compute in 32 bits. */
-export const DEFAULT_EPSILON = 1e-7;
+export const TENSORFLOW_DEFAULT_EPSILON = 1e-7;
 
 const RATE = { learningRate: amount() };
 const BETAS = { ...RATE, beta1: share(), beta2: share(), epsilon: amount() };
@@ -250,7 +250,7 @@ function adam(
   const decay = isDecoupled ? 0 : value('weightDecay');
   const coefficients = { beta1, take1, beta2, take2, stepSize, epsilon, keep, decay, squaresFirst };
   for (const { start, end } of ranges) {
-    if (updateByVectors([params, gradient, mean, square], start, end, coefficients)) continue;
+    if (updateAdamByVectors([params, gradient, mean, square], start, end, coefficients)) continue;
     for (let i = start; i < end; i++) {
       const p = params[i]!;
       const g = decay === 0 ? gradient[i]! : gradient[i]! + decay * p;
@@ -267,7 +267,7 @@ function adam(
 function adagrad({ params, gradient, ranges, slots, value }: Step): void {
   const squares = slots[0]!;
   const rate = value('learningRate');
-  const epsilon = Math.fround(DEFAULT_EPSILON);
+  const epsilon = Math.fround(TENSORFLOW_DEFAULT_EPSILON);
   for (const { start, end } of ranges) {
     for (let i = start; i < end; i++) {
       const g = gradient[i]!;

@@ -36,14 +36,14 @@ export function learningRateAt(
   step: number,
   done: number,
 ): number {
-  if (measure === 'learning-rate') return rangeRate(done);
+  if (measure === 'learning-rate') return rangeTestRate(done);
   const warm = step < warmupSteps ? (step + 1) / warmupSteps : 1;
   const share = schedule === 'constant' ? 1 : FINAL_SHARE + ((1 - FINAL_SHARE) * (1 + cosineOfHalfTurns(done))) / 2;
   return learningRate * warm * share;
 }
 
 /** Returns the rate of a range test. @param done share of its steps that are done, 0 .. 1 */
-export function rangeRate(done: number): number {
+export function rangeTestRate(done: number): number {
   return powerOfTen(LOWEST_EXPONENT + (HIGHEST_EXPONENT - LOWEST_EXPONENT) * done);
 }
 

@@ -83,7 +83,7 @@ function updaterFor(count: number): AdamUpdater | null {
 function openVectors(): Vectors | null {
   const compiled = compileSimd(MODULE);
   if (compiled === null) return null;
-  const pages = Math.ceil((VECTOR_BYTES * CHUNK) / PAGE_BYTES);
+  const pages = Math.ceil((VECTOR_PART_BYTES * CHUNK) / PAGE_BYTES);
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
   const { exports } = new WebAssembly.Instance(compiled, { env: { memory } });
   return {
@@ -95,7 +95,7 @@ function openVectors(): Vectors | null {
 }
 
 /** Bytes of {@link vectorParts} for each element of a chunk. */
-export const VECTOR_BYTES = 2 * 4 * Float32Array.BYTES_PER_ELEMENT;
+export const VECTOR_PART_BYTES = 2 * 4 * Float32Array.BYTES_PER_ELEMENT;
 
 /** Returns two parts with arrays of `chunk` elements, from `address` on. */
 export function vectorParts(
@@ -116,7 +116,7 @@ export function vectorParts(
  * square. Returns false, and changes nothing, if the browser cannot run the module or there are few
  * elements.
  */
-export function updateByVectors(
+export function updateAdamByVectors(
   arrays: readonly [params: Float32Array, gradient: Float32Array, mean: Float32Array, square: Float32Array],
   start: number,
   end: number,

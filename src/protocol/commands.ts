@@ -1,7 +1,7 @@
 /** The commands that a page sends to its engine. */
 import type { LessonOrder } from './lesson.ts';
 import type { JobSpec } from '../spec/job.ts';
-import type { ModelFormat, ModelVersion } from '../spec/modelFile.ts';
+import type { ModelFileFormat, ExportedModelState } from '../spec/modelFile.ts';
 import type { KernelChoice } from '../spec/names.ts';
 
 /**
@@ -79,7 +79,7 @@ export type EngineCommand =
    * has {@link JobSpec.patience} and this tab took part in the evaluation with that loss. If there
    * is no such model, the current one is exported.
    */
-  | { type: 'export'; id: number; format: ModelFormat; which: ModelVersion }
+  | { type: 'export'; id: number; format: ModelFileFormat; which: ExportedModelState }
   /**
    * Makes the run wait for `checkpoint-saved` after every comparison of state hashes, so that a
    * crash loses at most the steps between two comparisons.

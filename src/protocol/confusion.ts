@@ -10,7 +10,7 @@ export const MAX_CONFUSED_CLASSES = 32;
  * The longest class name, in characters. It is limited because folder names and table values may be
  * whole sentences.
  */
-export const MAX_CLASS_NAME = 64;
+export const MAX_CLASS_NAME_LENGTH = 64;
 
 /** Returns a schema for a list with one element per class. */
 const ofClasses = <const Schema extends v.GenericSchema>(schema: Schema) =>
@@ -18,7 +18,7 @@ const ofClasses = <const Schema extends v.GenericSchema>(schema: Schema) =>
 
 export const ConfusionMatrix = v.object({
   /** Names of the classes, in label order. */
-  classes: ofClasses(v.pipe(v.string(), v.maxLength(MAX_CLASS_NAME))),
+  classes: ofClasses(v.pipe(v.string(), v.maxLength(MAX_CLASS_NAME_LENGTH))),
   /**
    * counts[i][k] is the number of samples of class i that were predicted as class k. Samples whose
    * outputs are NaN are not included.
@@ -35,6 +35,6 @@ export function confusionClassNames(count: number, names?: readonly string[]): s
   if (count > MAX_CONFUSED_CLASSES) return undefined;
   return Array.from({ length: count }, (_, i) => {
     const name = names?.[i] ?? String(i);
-    return name.length <= MAX_CLASS_NAME ? name : `${name.slice(0, MAX_CLASS_NAME - 1)}…`;
+    return name.length <= MAX_CLASS_NAME_LENGTH ? name : `${name.slice(0, MAX_CLASS_NAME_LENGTH - 1)}…`;
   });
 }

@@ -48,12 +48,15 @@ export const MAX_SPECTATORS = 256;
  * The longest update for spectators, in characters: enough for the statistics of all ranks. With
  * escaped quotes it takes about 128 KiB of a message.
  */
-export const MAX_UPDATE_LENGTH = 96 * 1024;
+export const MAX_SPECTATOR_UPDATE_LENGTH = 96 * 1024;
 /** The largest number of feeders that a newcomer can avoid. */
-export const MAX_AVOIDED = 8;
+export const MAX_AVOIDED_FEEDERS = 8;
 /** Ids of other ranks. */
 const peers = v.pipe(v.array(memberIdSchema), v.minLength(1), v.maxLength(MAX_WORLD_SIZE));
-const SpectatorUpdate = v.strictObject({ type: v.literal('spectator-update'), update: textSchema(MAX_UPDATE_LENGTH) });
+const SpectatorUpdate = v.strictObject({
+  type: v.literal('spectator-update'),
+  update: textSchema(MAX_SPECTATOR_UPDATE_LENGTH),
+});
 
 export const ClientMessage = v.variant('type', [
   /** Opens a new room; the sender is its first member and host. */
@@ -106,7 +109,7 @@ export const ClientMessage = v.variant('type', [
     catchUp: v.optional(
       v.strictObject({
         prefers: v.nullable(memberIdSchema),
-        avoids: v.pipe(v.array(memberIdSchema), v.maxLength(MAX_AVOIDED)),
+        avoids: v.pipe(v.array(memberIdSchema), v.maxLength(MAX_AVOIDED_FEEDERS)),
       }),
     ),
   }),
@@ -450,7 +453,10 @@ export type ServerMessage = v.InferOutput<typeof ServerMessage>;
  * @throws ProtocolError if the text is not JSON or does not match the schema; the message names the
  *   field.
  */
-export function parseControl<Schema extends v.GenericSchema>(schema: Schema, data: string): v.InferOutput<Schema> {
+export function parseControlMessage<Schema extends v.GenericSchema>(
+  schema: Schema,
+  data: string,
+): v.InferOutput<Schema> {
   let value: unknown;
   try {
     value = JSON.parse(data);

@@ -230,4 +230,4 @@ export type EngineEvent =
 export type EventOf<Type extends EngineEvent['type']> = Extract<EngineEvent, { type: Type }>;
 
 /** Types of events that only the animation of a page needs. */
-export const OF_ANIMATION = ['begin', 'trace'] as const satisfies readonly EngineEvent['type'][];
+export const ANIMATION_EVENT_TYPES = ['begin', 'trace'] as const satisfies readonly EngineEvent['type'][];

@@ -17,7 +17,7 @@ export const MAX_FRAME_BYTES = 64 * 1024;
  * Files are distributed in slices of two full frames. The last slice of a file may be shorter; an
  * empty file has no slices.
  */
-export const SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
+export const FILE_SLICE_BYTES = 2 * (MAX_FRAME_BYTES - FRAME_HEADER_BYTES);
 
 export const FrameKind = {
   /** First frame on a link: identifies the sender. Payload: JSON. */

@@ -1,4 +1,4 @@
-import { hashState } from '../util/hash.ts';
+import { hashOfArrays } from '../util/hash.ts';
 
 /**
  * Room codes: six characters that are easy to read aloud, without 0 O 1 I L. The server draws them
@@ -20,7 +20,7 @@ export function parseRoomCode(text: string): string | null {
  * text find the same room.
  */
 export function roomCodeFromText(text: string): string {
-  let rest = BigInt(`0x${hashState([new TextEncoder().encode(text)])}`);
+  let rest = BigInt(`0x${hashOfArrays([new TextEncoder().encode(text)])}`);
   const base = BigInt(ROOM_CODE_ALPHABET.length);
   let code = '';
   while (code.length < ROOM_CODE_LENGTH) {

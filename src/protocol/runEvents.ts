@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { ConfusionMatrix } from './confusion.ts';
 import { LessonState } from './lesson.ts';
 import { RosterEntry } from './room.ts';
-import { CodecChoice, MAX_LAYER_NAME, RunResultSchema, WrittenSample } from './runResult.ts';
+import { CodecChoice, MAX_LAYER_NAME_LENGTH, RunResultSchema, WrittenSample } from './runResult.ts';
 import {
   countSchema,
   finiteSchema,
@@ -115,7 +115,10 @@ export const PipelineEvent = v.object({
    */
   ring: v.boolean(),
   /** Layers in their order, with the bytes of their weights, gradients and averages. */
-  layers: v.pipe(v.array(v.object({ name: textSchema(MAX_LAYER_NAME), bytes: countSchema })), v.maxLength(MAX_LAYERS)),
+  layers: v.pipe(
+    v.array(v.object({ name: textSchema(MAX_LAYER_NAME_LENGTH), bytes: countSchema })),
+    v.maxLength(MAX_LAYERS),
+  ),
   /** Number of layers of each stage. */
   cut: perRankSchema(countSchema),
 });

@@ -17,7 +17,7 @@ import { STRATEGY_NAMES } from '../spec/strategies.ts';
 const MAX_SAMPLE_LENGTH = 4000;
 
 /** The longest name of a layer, in characters. */
-export const MAX_LAYER_NAME = 200;
+export const MAX_LAYER_NAME_LENGTH = 200;
 
 /**
  * Why the ranks chose a codec. Each rank measures the medians of the first steps, which use fp32.
@@ -133,7 +133,7 @@ export const RunResultSchema = v.object({
       replicas: countSchema,
       microBatches: countSchema,
       /** Names of the layers of each rank. Ranks without a stage have none. */
-      layers: perRankSchema(v.array(textSchema(MAX_LAYER_NAME))),
+      layers: perRankSchema(v.array(textSchema(MAX_LAYER_NAME_LENGTH))),
       /**
        * The share of time in which ranks waited for other stages: measured, and expected from the
        * plan.

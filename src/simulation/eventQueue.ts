@@ -2,7 +2,7 @@
  * A queue of events, earliest first. Events of the same time keep their insertion order, so that a
  * simulation is deterministic.
  */
-export class EventQueue {
+export class SimulationEventQueue {
   /**
    * A binary heap in three arrays. With an object for each event, a queue of millions of events
    * would be several times slower.

@@ -8,7 +8,7 @@ type Ends = Pick<SimulatedPath, 'first' | 'second'>;
  * Creates the network of tabs on one machine. The machine's cores carry all frames one after the
  * other.
  */
-export function oneMachine(n: number, costs: NetworkCosts): SimulatedNetwork {
+export function networkOfOneMachine(n: number, costs: NetworkCosts): SimulatedNetwork {
   const { sharedMsPerByte, crowdMsPerByte, sharedMsPerFrame } = costs;
   const cores = { msPerByte: sharedMsPerByte + n * crowdMsPerByte, msPerFrame: sharedMsPerFrame };
   return network(costs, [cores], () => ({ first: 0, second: null }));

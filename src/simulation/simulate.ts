@@ -8,7 +8,7 @@
  */
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../protocol/frame.ts';
 import type { PlanMove } from '../collectives/plans/plans.ts';
-import { EventQueue } from './eventQueue.ts';
+import { SimulationEventQueue } from './eventQueue.ts';
 import { COMBINE_MOVE, SEND_MOVE, type SimulationSchedule } from './schedule.ts';
 
 /**
@@ -98,7 +98,7 @@ export function simulateSchedule(schedule: SimulationSchedule, options: Simulati
   /** For each rank, the time at which it has combined all values that it has begun to combine. */
   const rankFreeAt = new Float64Array(n);
   const isStarted = new Uint8Array(n);
-  const queue = new EventQueue();
+  const queue = new SimulationEventQueue();
   let now = 0;
   let events = 0;
   let left = moves;

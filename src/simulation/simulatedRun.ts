@@ -12,7 +12,7 @@ import type { LinkRoute, RankStatistics } from '../protocol/runEvents.ts';
 import type { StepLane } from '../protocol/stepTrace.ts';
 import type { AlgorithmName } from '../spec/algorithms.ts';
 import { parseJob } from '../spec/job.ts';
-import { exposedWait, stepLaneOf, SENT_SEGMENTS, simplifyLane } from '../telemetry/stepLane.ts';
+import { exposedWaitMs, stepLaneOf, MAX_SENT_SEGMENTS, simplifyLane } from '../telemetry/stepLane.ts';
 import { createRng, mixSeed } from '../util/rng.ts';
 import { createSimulatedCluster, simulateStep, type SimulatedCluster, type SimulatedStep } from './cluster.ts';
 
@@ -112,7 +112,7 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
         stepLaneOf({ step, startedAt: began, ms: simulated.ms, traces: [shifted(simulated, began)] }),
       );
       for (const [rank, lane] of lanes.entries())
-        reported[rank] = [...reported[rank]!, simplifyLane(lane, SENT_SEGMENTS)].slice(-REPORTED_STEPS);
+        reported[rank] = [...reported[rank]!, simplifyLane(lane, MAX_SENT_SEGMENTS)].slice(-REPORTED_STEPS);
       const events: EngineEvent[] = [
         ...(step === 0 ? [{ type: 'algorithm' as const, step, algorithm: used }] : []),
         { type: 'trace', step, bucket: 0, bytes: GRADIENT_BYTES, ...shifted(own, began) },
@@ -148,7 +148,7 @@ export function simulatedRun(n: number, seed: number, algorithm: AlgorithmName, 
           return {
             rank,
             isHidden: false,
-            waitMs: exposedWait(lanes[rank]!, ms),
+            waitMs: exposedWaitMs(lanes[rank]!, ms),
             right: {
               ...wayOf(cluster, rank),
               ...bytes,

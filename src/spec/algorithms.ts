@@ -18,7 +18,7 @@ export type RunAlgorithm = (typeof RUN_ALGORITHM_NAMES)[number];
  * Returns the group size of the two-level all-reduce: the divisor of n that is closest to the
  * square root of n, because it results in the fewest steps. Returns 1 if n is prime or less than 4.
  */
-export function groupSizeOf(n: number): number {
+export function twoLevelGroupSize(n: number): number {
   let size = Math.floor(Math.sqrt(n));
   while (n % size > 0) size -= 1;
   return size;
@@ -30,7 +30,7 @@ export function groupSizeOf(n: number): number {
  * @param isEncoded whether a codec encodes the values.
  */
 export function whyAlgorithmCannotRun(name: AlgorithmName, n: number, isEncoded = false): string | null {
-  if (name === 'two-level' && n > 1 && groupSizeOf(n) === 1) {
+  if (name === 'two-level' && n > 1 && twoLevelGroupSize(n) === 1) {
     return `two-level needs groups of equal size, but ${n} ranks cannot be divided into several groups of 2 or more`;
   }
   if (name === 'doubling' && isEncoded) {

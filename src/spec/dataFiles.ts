@@ -3,14 +3,14 @@
  * and tabs read files by the same rules.
  */
 
-import { hashState } from '../util/hash.ts';
+import { hashOfArrays } from '../util/hash.ts';
 import { hexOf } from '../util/hex.ts';
 
 /** `idx`: arrays, as those of MNIST. */
 export type DataFileKind = 'idx' | 'picture' | 'text';
 
 /** Number of bytes that {@link pictureFormat} needs. */
-export const HEAD_BYTES = 32;
+export const PICTURE_HEAD_BYTES = 32;
 
 /** An entry of the list of a folder's files. */
 export interface DataFileEntry {
@@ -25,9 +25,9 @@ export interface DataFileEntry {
 /**
  * Returns a hash of a list of files. It identifies the list to which positions in contents refer.
  */
-export function hashOfList(entries: readonly DataFileEntry[]): string {
+export function hashOfFileList(entries: readonly DataFileEntry[]): string {
   const facts = entries.map(({ name, size, modified }) => [name, size, modified]);
-  return hashState([new TextEncoder().encode(JSON.stringify(facts))]);
+  return hashOfArrays([new TextEncoder().encode(JSON.stringify(facts))]);
 }
 
 /** Kinds by name. A file with a different name may still be a picture. */
@@ -75,22 +75,22 @@ export function isDataInHiddenFolder(path: string): boolean {
   const steps = path.split('/');
   const isHiddenFolder = steps.slice(0, -1).some((step) => step.startsWith('.'));
   // IDX files are never left out, because jobs find them by name in any folder.
-  const isData = ['picture', 'text'].includes(kindOfName(path) ?? '');
+  const isData = ['picture', 'text'].includes(fileKindOfName(path) ?? '');
   return isHiddenFolder && isData && !steps.some((step) => SYSTEM.test(step));
 }
 
 /** Returns the kind that a file's name states; `null` if its name states none. */
-export function kindOfName(name: string): DataFileKind | null {
+export function fileKindOfName(name: string): DataFileKind | null {
   return KINDS.find(([, pattern]) => pattern.test(name))?.[0] ?? null;
 }
 
 /** Returns whether a file's name states that it is not a picture. */
-export function isNoPicture(path: string): boolean {
+export function isNamedAsNonPicture(path: string): boolean {
   return OTHERS.test(path);
 }
 
 /** Returns the format of a picture; `null` if `head` is not the start of a picture. */
 export function pictureFormat(name: string, head: Uint8Array): string | null {
-  const start = hexOf(head.subarray(0, HEAD_BYTES), '');
+  const start = hexOf(head.subarray(0, PICTURE_HEAD_BYTES), '');
   return PICTURES.find(([, pattern]) => pattern.test(start))?.[0] ?? (SVG.test(name) ? 'SVG' : null);
 }

@@ -122,7 +122,7 @@ export function firstSchemaProblem([issue]: readonly [v.BaseIssue<unknown>, ...v
 }
 
 /** Returns a problem's path in valibot's format. */
-export function issuePath(path: FieldProblem['path']): [v.IssuePathItem, ...v.IssuePathItem[]] {
+export function valibotIssuePath(path: FieldProblem['path']): [v.IssuePathItem, ...v.IssuePathItem[]] {
   const items = path.map((key): v.IssuePathItem => ({
     type: 'unknown',
     origin: 'value',
@@ -140,7 +140,7 @@ export function issuePath(path: FieldProblem['path']): [v.IssuePathItem, ...v.Is
 export function crossFieldCheck<Fields>(findProblem: (fields: Fields) => FieldProblem | null) {
   return v.rawCheck<Fields>(({ dataset, addIssue }) => {
     const problem = dataset.typed && !dataset.issues ? findProblem(dataset.value) : null;
-    if (problem !== null) addIssue({ message: problem.message, path: issuePath(problem.path) });
+    if (problem !== null) addIssue({ message: problem.message, path: valibotIssuePath(problem.path) });
   });
 }
 

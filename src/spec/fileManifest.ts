@@ -30,13 +30,13 @@ export type ManifestFile = v.InferOutput<typeof ManifestFile>;
 export const FileManifest = v.pipe(
   v.array(ManifestFile),
   v.maxLength(MAX_SHARED_FILES),
-  v.check((files) => totalBytes(files) <= MAX_SHARED_BYTES, 'shared files may have at most 1 GiB together'),
+  v.check((files) => totalFileBytes(files) <= MAX_SHARED_BYTES, 'shared files may have at most 1 GiB together'),
   v.check(
     (files) => new Set(files.map(({ name }) => name)).size === files.length,
     'shared files must have different names',
   ),
 );
 
-export function totalBytes(files: readonly Pick<ManifestFile, 'size'>[]): number {
+export function totalFileBytes(files: readonly Pick<ManifestFile, 'size'>[]): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }

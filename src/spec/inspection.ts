@@ -4,7 +4,7 @@
  */
 
 /** Pixels per side of the images that the built-in jobs classify. */
-export const IMAGE_SIDE = 28;
+export const BUILT_IN_IMAGE_SIDE = 28;
 
 /** A held-out image. */
 export interface LabelledImage {

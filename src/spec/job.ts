@@ -16,7 +16,7 @@ import {
   type FieldProblem,
 } from './fields.ts';
 import { GPT_FIELDS, GptModel, GPT_PRESETS } from './gpt.ts';
-import { IMAGE_SIDE } from './inspection.ts';
+import { BUILT_IN_IMAGE_SIDE } from './inspection.ts';
 import { LOSS_AND_METRICS_FIELDS, TASK_NAMES, unfitLossOrMetric, type TaskName } from './measures.ts';
 import {
   AUGMENT_NAMES,
@@ -143,7 +143,7 @@ const DATA_OF: Record<(typeof JOB_NAMES)[number], readonly string[]> = {
 };
 
 /** Returns whether a job can train on data of this kind. */
-export function acceptsData({ job }: Pick<JobSpec, 'job'>, kind: string): boolean {
+export function jobAcceptsData({ job }: Pick<JobSpec, 'job'>, kind: string): boolean {
   return DATA_OF[job].includes(kind);
 }
 
@@ -173,7 +173,7 @@ export function jobReadsText({ job, data }: Pick<JobSpec, 'job' | 'data'>): bool
  * Returns whether a user chooses files in each tab. The files may be the same or different in each
  * tab.
  */
-export function isChosenByTabs({ kind }: JobSpec['data']): boolean {
+export function isDataChosenInTabs({ kind }: JobSpec['data']): boolean {
   return kind === 'files' || kind === 'federated';
 }
 
@@ -228,7 +228,9 @@ export const JobSpec = v.pipe(
   ),
   crossFieldCheck(({ model, job }: JobFields) => {
     if (typeof model === 'string' || !learnsDigits(job)) return null;
-    return inModel(whyModelDoesNotFitSamples(model, `samples of ${job}`, [IMAGE_SIDE, IMAGE_SIDE, 1], 10));
+    return inModel(
+      whyModelDoesNotFitSamples(model, `samples of ${job}`, [BUILT_IN_IMAGE_SIDE, BUILT_IN_IMAGE_SIDE, 1], 10),
+    );
   }),
   crossFieldCheck((job: JobFields) => {
     const task = taskOf(job);
@@ -270,7 +272,7 @@ export function isElasticJob({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
 }
 
 /** Returns whether a run can be saved as a checkpoint. */
-export function hasCheckpoints({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
+export function jobHasCheckpoints({ strategy }: Pick<JobSpec, 'strategy'>): boolean {
   return STRATEGIES[strategy].hasCheckpoints;
 }
 

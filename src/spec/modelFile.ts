@@ -8,15 +8,15 @@ export const WEIGHTS_FORMATS = ['safetensors', 'tfjs', 'keras'] as const;
 export type WeightsFormat = (typeof WEIGHTS_FORMATS)[number];
 
 /** All formats. A checkpoint contains everything needed to continue training. */
-export type ModelFormat = WeightsFormat | 'checkpoint';
+export type ModelFileFormat = WeightsFormat | 'checkpoint';
 
 /**
  * The state that a file contains: the state after the final step, or the state at the evaluation
  * with the lowest held-out loss.
  */
-export type ModelVersion = 'last' | 'best';
+export type ExportedModelState = 'last' | 'best';
 
-export const FILE_ENDINGS: Readonly<Record<ModelFormat, string>> = {
+export const MODEL_FILE_ENDINGS: Readonly<Record<ModelFileFormat, string>> = {
   safetensors: '.safetensors',
   tfjs: '.zip',
   keras: '.weights.h5',
@@ -46,20 +46,20 @@ export function checkModelFileSize(name: string, size: number): void {
  * Returns the formats in which a model's weights can be written. The other formats describe layers
  * of TensorFlow.js, so one rank must have all layers.
  */
-export function weightsFormatsOf(job: Pick<JobSpec, 'job' | 'strategy'>): readonly WeightsFormat[] {
+export function weightsFormatsOfJob(job: Pick<JobSpec, 'job' | 'strategy'>): readonly WeightsFormat[] {
   return job.job === 'gpt' || isPipelineJob(job) ? ['safetensors'] : WEIGHTS_FORMATS;
 }
 
 /** Returns the format for a file name's extension; `null` for other extensions. */
-export function weightsFormatOf(path: string): WeightsFormat | null {
-  return WEIGHTS_FORMATS.find((format) => path.endsWith(FILE_ENDINGS[format])) ?? null;
+export function weightsFormatOfPath(path: string): WeightsFormat | null {
+  return WEIGHTS_FORMATS.find((format) => path.endsWith(MODEL_FILE_ENDINGS[format])) ?? null;
 }
 
 /** Returns a name for a model's file. It is valid on every file system. */
 export function modelFileName(
   { job, model }: Pick<JobSpec, 'job' | 'model'>,
   step: number,
-  format: ModelFormat,
+  format: ModelFileFormat,
 ): string {
-  return `peergrad-${job}-${modelNameOrOwn(model)}-step-${step}${FILE_ENDINGS[format]}`;
+  return `peergrad-${job}-${modelNameOrOwn(model)}-step-${step}${MODEL_FILE_ENDINGS[format]}`;
 }

@@ -19,7 +19,7 @@ const MICRO_BATCHES_PER_STAGE = 4;
  * The memory of a tab for weights, gradients and averages. WebAssembly and many phones give a tab 2
  * to 4 GB, and activations need memory, too.
  */
-export const TAB_BYTES = 1.5e9;
+export const TAB_MEMORY_BYTES = 1.5e9;
 
 export const PIPELINE_FIELDS = {
   /** Number of stages of a replica of the model; 1 if every rank has the whole model. */
@@ -27,7 +27,7 @@ export const PIPELINE_FIELDS = {
     value: 'n',
     help: `cut the model into this many stages, one for each tab (${listStrategiesWithSetting('stages')}; default: 2)`,
   }),
-  /** Micro-batches of a step of one replica; `null`: see {@link microBatchesOf}. */
+  /** Micro-batches of a step of one replica; `null`: see {@link microBatchCountOf}. */
   microBatches: field(v.nullable(positiveIntegerSchema(MAX_MICRO_BATCHES)), null, {
     value: 'n',
     help: `micro-batches of a step (${listStrategiesWithSetting('microBatches')}; default: 4 for each stage)`,
@@ -47,7 +47,7 @@ export const PIPELINE_FIELDS = {
 export const STATE_BYTES_PER_WEIGHT = 4 * Float32Array.BYTES_PER_ELEMENT;
 
 /** The part of a job that this file is about. */
-export interface PipelineJob {
+export interface PipelineJobFields {
   stages: number;
   microBatches: number | null;
   batchSize: number;
@@ -73,13 +73,17 @@ export interface PipelineWorld {
  *
  * @param layers number of layers of the model: the largest number of stages.
  */
-export function pipelineWorld(worldSize: number, job: Pick<PipelineJob, 'stages'>, layers: number): PipelineWorld {
+export function pipelineWorldFor(
+  worldSize: number,
+  job: Pick<PipelineJobFields, 'stages'>,
+  layers: number,
+): PipelineWorld {
   const replicas = Math.max(1, Math.floor(worldSize / job.stages));
   const stages = Math.min(layers, Math.floor(worldSize / replicas));
   return { stages, replicas };
 }
 
 /** Returns the number of micro-batches of a step in pipelines of `stages` stages. */
-export function microBatchesOf({ microBatches, batchSize }: PipelineJob, stages: number): number {
+export function microBatchCountOf({ microBatches, batchSize }: PipelineJobFields, stages: number): number {
   return Math.min(microBatches ?? MICRO_BATCHES_PER_STAGE * stages, batchSize * stages);
 }

@@ -29,15 +29,15 @@ import {
   type OptimizerName,
 } from './names.ts';
 import {
-  CODECS_BY_STRATEGY,
+  CODECS_BY_STRATEGY_TEXT,
   hasWholeModel,
   isStrategyName,
   STRATEGIES,
   STRATEGY_NAMES,
   STRATEGY_SETTINGS,
   listStrategiesWithSetting,
-  strategiesSupporting,
-  strategiesWith,
+  listStrategiesSupporting,
+  listStrategiesWith,
   type JobFeature,
   type StrategyFacts,
   type StrategyName,
@@ -46,7 +46,7 @@ import {
 export const positiveIntegerSchema = (max: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(max));
 
 /** Longest run, minutes: a week. */
-export const MAX_MINUTES = 7 * 24 * 60;
+export const MAX_RUN_MINUTES = 7 * 24 * 60;
 
 /** The fields that define how any model is trained. */
 export const PLAN_FIELDS = {
@@ -70,7 +70,7 @@ export const PLAN_FIELDS = {
    * Limit of the training time in minutes, by rank 0's clock. The run stops after the first step
    * that begins later than this.
    */
-  maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_MINUTES))), null, {
+  maxMinutes: field(v.nullable(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(MAX_RUN_MINUTES))), null, {
     name: 'minutes',
     value: 'n',
     help: 'stop after this many minutes of training',
@@ -140,7 +140,7 @@ export const PLAN_FIELDS = {
   /** Algorithm of all-reduces; strategies without all-reduces ignore it. */
   algorithm: field(v.picklist(ALGORITHM_NAMES), 'auto', {
     value: 'name',
-    help: `algorithm of the all-reduce (${strategiesWith(({ hasAllReduces }) => hasAllReduces)}); auto: chosen by a cost model`,
+    help: `algorithm of the all-reduce (${listStrategiesWith(({ hasAllReduces }) => hasAllReduces)}); auto: chosen by a cost model`,
   }),
   /**
    * How a step's samples are divided among ranks. Only `ddp` with data that all ranks have divides
@@ -157,7 +157,7 @@ export const PLAN_FIELDS = {
   /** Encoding of the gradients that ranks exchange. */
   codec: field(v.picklist(CODEC_SETTINGS), 'fp32', {
     value: 'name',
-    help: `encoding of gradients (${CODECS_BY_STRATEGY}); auto: chosen from the speed of links`,
+    help: `encoding of gradients (${CODECS_BY_STRATEGY_TEXT}); auto: chosen from the speed of links`,
   }),
   /**
    * Error feedback: whether a rank adds the rounding error of its encoded gradient to the next
@@ -170,12 +170,12 @@ export const PLAN_FIELDS = {
   /** The measurement that replaces training; `null`: the run trains the model. */
   measure: field(v.nullable(v.picklist(RUN_MEASUREMENT_NAMES)), null, {
     value: 'name',
-    help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${strategiesSupporting('measure')})`,
+    help: `measure instead of training: methods compares strategies, learning-rate searches for a rate (${listStrategiesSupporting('measure')})`,
   }),
   /** ZeRO stage 1: each rank has the optimizer's averages of a shard of the parameters. */
   shardOptimizer: field(v.boolean(), false, {
     value: 'on|off',
-    help: `divide the optimizer's averages among the ranks, to save memory (${strategiesSupporting('shardOptimizer')})`,
+    help: `divide the optimizer's averages among the ranks, to save memory (${listStrategiesSupporting('shardOptimizer')})`,
   }),
 };
 
@@ -240,10 +240,10 @@ export function planProblem(plan: TrainingPlan): FieldProblem | null {
   const { least, most } = RANGE_TEST_STEPS;
   const isLong = maxSteps !== null && maxSteps >= least && maxSteps <= most;
   if (!STRATEGIES[strategy].codecs.includes(codec)) {
-    return { path: [], message: `the codecs of the strategies are ${CODECS_BY_STRATEGY}` };
+    return { path: [], message: `the codecs of the strategies are ${CODECS_BY_STRATEGY_TEXT}` };
   }
-  if (!fitsAlgorithm(plan)) {
-    const fitting = CODEC_NAMES.filter((name) => !encodesHops(name)).join(' and ');
+  if (!codecFitsAlgorithm(plan)) {
+    const fitting = CODEC_NAMES.filter((name) => !codecEncodesHops(name)).join(' and ');
     const message = `the algorithm doubling supports only the codecs ${fitting}: with others, the roundings of two ranks would differ`;
     return { path: [], message };
   }
@@ -269,13 +269,13 @@ function shardProblem({ codec, algorithm }: TrainingPlan): string | null {
  * Returns whether all-reduces with this codec encode the values that they send. `auto` counts as
  * such a codec, because a run may choose one.
  */
-export function encodesHops(codec: CodecSetting): boolean {
+export function codecEncodesHops(codec: CodecSetting): boolean {
   return codec === 'auto' || CODECS[codec].encodes === 'hop';
 }
 
 /** Returns whether every all-reduce of the plan can encode its values. */
-export function fitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: CodecSetting }): boolean {
-  return whyAlgorithmCannotRun(algorithm, 1, encodesHops(codec)) === null;
+export function codecFitsAlgorithm({ algorithm, codec }: { algorithm: AlgorithmName; codec: CodecSetting }): boolean {
+  return whyAlgorithmCannotRun(algorithm, 1, codecEncodesHops(codec)) === null;
 }
 
 /**
@@ -309,7 +309,10 @@ export function strategyFactsOf(strategy: unknown): StrategyFacts {
  * exchanges, this is the outer optimizer, because the averages of the inner optimizer differ by
  * rank.
  */
-export function stateOptimizer({ strategy, optimizer }: Pick<TrainingPlan, 'strategy' | 'optimizer'>): OptimizerName {
+export function stateOptimizerName({
+  strategy,
+  optimizer,
+}: Pick<TrainingPlan, 'strategy' | 'optimizer'>): OptimizerName {
   const { local }: StrategyFacts = STRATEGIES[strategy];
   return local?.outer.name ?? optimizer;
 }

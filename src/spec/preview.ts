@@ -7,7 +7,7 @@ import { listInWords } from '../util/text.ts';
 import type { TaskName } from './measures.ts';
 
 /** Returns whether a job's files are previewed before training. */
-export function hasPreview(job: JobName): boolean {
+export function jobHasPreview(job: JobName): boolean {
   return job === 'images' || job === 'table' || job === 'gpt';
 }
 
@@ -174,7 +174,7 @@ export function totalNoteCount(notes: readonly DataNote[]): number {
  *
  * @returns the descriptions, and the number of notes that are not described.
  */
-export function firstNotes(
+export function describeFirstNotes(
   notes: readonly DataNote[],
   describe: (note: DataNote) => string,
 ): { first: string[]; others: number } {
@@ -198,7 +198,7 @@ export function sentencesOfNotes(
 }
 
 function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
-  const { first, others } = firstNotes(notes, describe);
+  const { first, others } = describeFirstNotes(notes, describe);
   return listInWords(others > 0 ? [...first, `${others} more`] : first);
 }
 

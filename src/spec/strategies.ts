@@ -243,13 +243,13 @@ export function isStrategyName(name: unknown): name is StrategyName {
 }
 
 /** Returns the names of the strategies with a property, separated by commas. */
-export function strategiesWith(has: (facts: StrategyFacts) => boolean): string {
+export function listStrategiesWith(has: (facts: StrategyFacts) => boolean): string {
   return STRATEGY_NAMES.filter((name) => has(STRATEGIES[name])).join(', ');
 }
 
 /** Returns the names of the strategies that have a setting, separated by commas. */
 export function listStrategiesWithSetting(setting: StrategySetting): string {
-  return strategiesWith(({ settings }) => settings.includes(setting));
+  return listStrategiesWith(({ settings }) => settings.includes(setting));
 }
 
 /** Whether all ranks take every step together with the averaged gradient. */
@@ -267,7 +267,7 @@ export function hasWholeModel(strategy: StrategyName): strategy is ReplicaStrate
 }
 
 /** Returns the names of the strategies whose jobs can have the feature, as a list in words. */
-export function strategiesSupporting(feature: JobFeature): string {
+export function listStrategiesSupporting(feature: JobFeature): string {
   return STRATEGY_NAMES.filter((name) => supportsFeature(name, feature)).join(', ');
 }
 
@@ -276,7 +276,7 @@ export function supportsFeature(strategy: StrategyName, feature: JobFeature): bo
 }
 
 /** The codecs of all strategies in words: `ddp: all; pipeline: fp32, fp16; others: fp32`. */
-export const CODECS_BY_STRATEGY = codecsInWords();
+export const CODECS_BY_STRATEGY_TEXT = codecsInWords();
 
 function codecsInWords(): string {
   const lists = new Map<string, StrategyName[]>();

@@ -6,7 +6,7 @@
  */
 import * as v from 'valibot';
 import { elementCountOf } from '../util/shape.ts';
-import { strictFieldsSchema, issuePath, type FieldProblem } from './fields.ts';
+import { strictFieldsSchema, valibotIssuePath, type FieldProblem } from './fields.ts';
 import { InboundNodesSchema, oneEndSchema, type InboundNodes } from './graph.ts';
 import { formatShape, traceLayerShape, type LayerShape } from './layerShapes.ts';
 import { LayerSpec, LayerNameSchema } from './layers.ts';
@@ -131,7 +131,7 @@ export const ModelTopology = v.pipe(
   }),
   v.rawCheck(({ dataset, addIssue }) => {
     const problem = dataset.typed ? problemIn(dataset.value) : null;
-    if (problem !== null) addIssue({ message: problem.message, path: issuePath(problem.path) });
+    if (problem !== null) addIssue({ message: problem.message, path: valibotIssuePath(problem.path) });
   }),
   v.transform((topology): ModelTopology => resolved(topology)),
 );

@@ -25,13 +25,13 @@ interface MeasuredStep {
   /** Traces by bucket; `null` if the bucket has no trace. */
   traces: readonly (BucketTrace | null)[];
   /** In a pipeline: the passes of the step. */
-  pipeline?: PipelineTimes | undefined;
+  pipeline?: PipelineStepTimes | undefined;
   /** The commands of the step; `null` if the rank does not compute on WebGPU. */
   commands?: GpuCommands | null;
 }
 
 /** Times of one step of a pipeline on one rank, by the rank's clock. */
-export interface PipelineTimes {
+export interface PipelineStepTimes {
   passes: readonly { kind: 'forward' | 'backward'; stage: number; microBatch: number; start: number; end: number }[];
   /** The time at which the gradients of the rank's stages had been averaged over replicas. */
   exchangedAt: number;
@@ -39,16 +39,16 @@ export interface PipelineTimes {
 
 /**
  * Maximum number of segments per step that a rank sends to other ranks. In a world of four ranks
- * with one bucket, this is usually enough for all segments. See {@link pipelineSegments}.
+ * with one bucket, this is usually enough for all segments. See {@link pipelineSegmentCount}.
  */
-export const SENT_SEGMENTS = 24;
+export const MAX_SENT_SEGMENTS = 24;
 
 /**
  * Returns the number of segments per step that ranks of a pipeline send: the passes of the busiest
  * rank, the exchange of gradients, and the update. Waits are not sent, because they follow from
  * these segments.
  */
-export function pipelineSegments(passes: readonly { length: number }[]): number {
+export function pipelineSegmentCount(passes: readonly { length: number }[]): number {
   return Math.max(...passes.map(({ length }) => length)) + 2;
 }
 
@@ -87,7 +87,7 @@ function allReduceStep({ startedAt, ms, traces }: MeasuredStep): StepSegment[] {
   return segments.sort((a, b) => a.start - b.start);
 }
 
-function pipelineStep(startedAt: number, ms: StepTimes, { passes, exchangedAt }: PipelineTimes): StepSegment[] {
+function pipelineStep(startedAt: number, ms: StepTimes, { passes, exchangedAt }: PipelineStepTimes): StepSegment[] {
   const timed = passes.map(({ kind, stage, microBatch, start, end }): StepSegment => {
     return { kind, start: start - startedAt, end: end - startedAt, pass: { stage, microBatch } };
   });
@@ -119,7 +119,7 @@ function isPipelineStep(segments: readonly StepSegment[]): boolean {
 /**
  * Returns the milliseconds that the rank waited for another rank while it had no other work.
  */
-export function exposedWait({ segments }: StepLane, ms: StepTimes): number {
+export function exposedWaitMs({ segments }: StepLane, ms: StepTimes): number {
   const { doneAt, readAt } = isPipelineStep(segments) ? { doneAt: ms.total, readAt: 0 } : milestones(ms);
   return segments.reduce((sum, { kind, start, end }) => {
     return kind === 'wait' ? sum + Math.max(0, Math.min(end, doneAt) - Math.max(start, readAt)) : sum;
@@ -226,7 +226,7 @@ export function simplifyLane(lane: StepLane, most: number): StepLane {
  * Returns the count of numbers in a packed lane: step, start, duration, dispatches, submits, and
  * one number per segment.
  */
-export function laneNumbers(segments: number): number {
+export function packedLaneLength(segments: number): number {
   return 5 + segments;
 }
 
@@ -246,12 +246,12 @@ const PASS_TICKS = 2 ** 17;
 const STAGES = 2 ** 7;
 const NOTHING = -1;
 
-/** Packs the latest `count` lanes, simplified, into {@link laneNumbers} numbers each. */
+/** Packs the latest `count` lanes, simplified, into {@link packedLaneLength} numbers each. */
 export function packLanes(lanes: readonly StepLane[], count: number, most: number): number[] {
   const newest = lanes.slice(-count);
   return Array.from({ length: count }, (_, i) => {
     const lane = newest[i];
-    if (lane === undefined) return Array.from({ length: laneNumbers(most) }, () => NOTHING);
+    if (lane === undefined) return Array.from({ length: packedLaneLength(most) }, () => NOTHING);
     const { step, startedAt, duration, segments, commands } = simplifyLane(lane, most);
     const packed = Array.from({ length: most }, (__, j) => {
       const one = segments[j];
@@ -264,8 +264,11 @@ export function packLanes(lanes: readonly StepLane[], count: number, most: numbe
 
 export function unpackLanes(numbers: Float64Array, most: number): StepLane[] {
   const lanes: StepLane[] = [];
-  for (let at = 0; at < numbers.length; at += laneNumbers(most)) {
-    const [step, startedAt, duration, dispatches, submits, ...packed] = numbers.subarray(at, at + laneNumbers(most));
+  for (let at = 0; at < numbers.length; at += packedLaneLength(most)) {
+    const [step, startedAt, duration, dispatches, submits, ...packed] = numbers.subarray(
+      at,
+      at + packedLaneLength(most),
+    );
     if (step === NOTHING) continue;
     const sent = packed.filter((one) => one !== NOTHING).map((one) => unpackSegment(one, duration!));
     const segments = isPipelineStep(sent) ? withWaits(sent) : sent;

@@ -6,7 +6,7 @@
 import { deferred } from '../util/deferred.ts';
 import { errorMessageOf, PeerGoneError } from '../util/errors.ts';
 
-export interface PortRequest {
+export interface TabPortRequest {
   /**
    * Resolves once the other tab has made a request with the same key. Rejects with PeerGoneError if
    * this browser cannot connect its tabs, or if the request was cancelled.
@@ -19,7 +19,7 @@ export interface PortRequest {
  * Requests a port to another tab, which must make a request with the same secret key. The request
  * has no deadline of its own.
  */
-export type RequestTabPort = (key: string) => PortRequest;
+export type RequestTabPort = (key: string) => TabPortRequest;
 
 export const requestTabPort: RequestTabPort = (key) => {
   const found = deferred<MessagePort>();

@@ -19,8 +19,8 @@ const MIB = 1024 * 1024;
 /**
  * Maximum number of bytes that wait for a handler. Between the handshake and the start of its
  * process group, a rank may receive everything that the other rank may send ahead: the collectives
- * and messages of one group (`MAX_UNEXPECTED_COLLECTIVES`, `MAX_UNEXPECTED_MESSAGES`), and a
- * smaller amount for other groups.
+ * and messages of one group (`MAX_UNEXPECTED_COLLECTIVE_BYTES`, `MAX_UNEXPECTED_MESSAGE_BYTES`),
+ * and a smaller amount for other groups.
  */
 const MAX_ARRIVED_BYTES = 64 * MIB;
 

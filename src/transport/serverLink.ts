@@ -41,7 +41,7 @@ export interface ServerConnectOptions extends Omit<ServerLinkOpening, 'version' 
  * initiator sends the first signal. The other side answers that signal, and connects to the server
  * only then.
  */
-export function connectServer(options: ServerConnectOptions): PeerAttempt {
+export function connectThroughServer(options: ServerConnectOptions): PeerAttempt {
   return new ServerAttempt(options);
 }
 

@@ -7,11 +7,11 @@
  */
 import { systemClock } from '../util/clock.ts';
 import { PeerGoneError } from '../util/errors.ts';
-import type { PortRequest, RequestTabPort } from './broker.ts';
+import type { TabPortRequest, RequestTabPort } from './broker.ts';
 import type { Link } from './link.ts';
 import type { PeerAttempt } from './peerLink.ts';
 import { PortLink } from './portLink.ts';
-import { acquireLock, onceReleased } from './threadLock.ts';
+import { acquireThreadLock, onceThreadLockReleased } from './threadLock.ts';
 
 /**
  * How long an end waits for late frames after the other end is gone. Frames and the lock arrive by
@@ -37,7 +37,7 @@ class TabLink extends PortLink {
     const gone = (): void => {
       systemClock.after(LATE_FRAMES_MS, () => this.closed(new PeerGoneError('The other tab is gone.')));
     };
-    onceReleased(othersLock, this.#watch.signal, gone);
+    onceThreadLockReleased(othersLock, this.#watch.signal, gone);
   }
 
   protected override release(): void {
@@ -55,7 +55,7 @@ class TabLink extends PortLink {
 export function connectTab(requestTabPort: RequestTabPort, { initiator, key }: TabConnectOptions): PeerAttempt {
   const own = `peergrad ${key} ${initiator ? 'a' : 'b'}`;
   const others = `peergrad ${key} ${initiator ? 'b' : 'a'}`;
-  let request: PortRequest | null = null;
+  let request: TabPortRequest | null = null;
   let opened: Link | null = null;
   let isAborted = false;
   const open = async (): Promise<Link> => {
@@ -66,7 +66,7 @@ export function connectTab(requestTabPort: RequestTabPort, { initiator, key }: T
         'Tabs cannot be linked directly on an insecure page, because it cannot detect that another tab is gone. Use https.',
       );
     }
-    const releaseLock = await acquireLock(own);
+    const releaseLock = await acquireThreadLock(own);
     try {
       if (isAborted) throw new PeerGoneError('Linking was cancelled.');
       request = requestTabPort(key);

@@ -7,7 +7,7 @@
 import { deferred } from '../util/deferred.ts';
 
 /** Resolves once this thread has the lock, with a function that releases it. */
-export async function acquireLock(name: string): Promise<() => void> {
+export async function acquireThreadLock(name: string): Promise<() => void> {
   const held = deferred<() => void>();
   const released = deferred();
   navigator.locks
@@ -20,7 +20,7 @@ export async function acquireLock(name: string): Promise<() => void> {
 }
 
 /** Calls `callback` once no thread holds the lock, unless `signal` is aborted before. */
-export function onceReleased(name: string, signal: AbortSignal, callback: () => void): void {
+export function onceThreadLockReleased(name: string, signal: AbortSignal, callback: () => void): void {
   // The request rejects when it is aborted or this thread ends.
   navigator.locks.request(name, { signal }, callback).catch(() => {});
 }

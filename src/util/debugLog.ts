@@ -12,7 +12,7 @@ export interface DebugLog {
   readonly isOn: () => boolean;
 }
 
-export function debugLog(scope: 'membership' | 'links' | 'collectives' | 'recovery'): DebugLog {
+export function createDebugLog(scope: 'membership' | 'links' | 'collectives' | 'recovery'): DebugLog {
   const write = debug(`peergrad:${scope}`);
   const log = (line: () => string): void => {
     // The line is an argument of a format, because error messages may contain percent signs.

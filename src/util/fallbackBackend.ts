@@ -14,11 +14,11 @@ const SIMD_MODULE = [
 ];
 
 export function fallbackBackend(): FallbackBackend {
-  return hasGpuForWebGL() ? 'webgl' : backendOfCpu();
+  return hasGpuForWebGL() ? 'webgl' : fastestCpuBackend();
 }
 
 /** Returns the fastest backend of {@link fallbackBackend} that computes on the CPU. */
-export function backendOfCpu(): Exclude<FallbackBackend, 'webgl'> {
+export function fastestCpuBackend(): Exclude<FallbackBackend, 'webgl'> {
   // Users and administrators can disable WebAssembly.
   if (typeof WebAssembly === 'undefined') return 'javascript';
   return WebAssembly.validate(new Uint8Array(SIMD_MODULE)) ? 'simd' : 'wasm';

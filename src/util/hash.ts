@@ -17,7 +17,7 @@ const C2 = 0x1b873593;
  */
 function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, number] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const whole = wholeWords(bytes.byteLength);
+  const whole = wholeWordCount(bytes.byteLength);
   let [a, b] = seeds;
   for (let i = 0; i < whole; i += 4) {
     const word = scramble(view.getUint32(i, true));
@@ -34,7 +34,7 @@ function murmur3(bytes: Uint8Array, seeds: readonly [number, number]): [number, 
  * Returns how many of `byteLength` bytes belong to complete 32-bit words. The function divides,
  * because bitwise operators return negative numbers from 2 GiB on.
  */
-export function wholeWords(byteLength: number): number {
+export function wholeWordCount(byteLength: number): number {
   return byteLength - (byteLength % 4);
 }
 
@@ -54,7 +54,7 @@ function finish(hash: number): number {
 }
 
 /** Returns the digest of `parts`, in their order, as 16 hexadecimal digits. */
-export function hashState(parts: readonly ArrayBufferView[]): string {
+export function hashOfArrays(parts: readonly ArrayBufferView[]): string {
   let words: [number, number] = [0, 0x9747b28c];
   for (const part of parts) words = murmur3(bytesOfArray(part), words);
   return words.map((word) => word.toString(16).padStart(8, '0')).join('');

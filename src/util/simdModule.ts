@@ -1,5 +1,5 @@
 /** Compiles WebAssembly modules of this project, which use SIMD instructions. */
-import { backendOfCpu } from './fallbackBackend.ts';
+import { fastestCpuBackend } from './fallbackBackend.ts';
 
 /**
  * Compiles a module. Returns `null` if the browser cannot run the module: it has no WebAssembly
@@ -13,7 +13,7 @@ export function compileSimd(
   base64: string,
   change = (bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> => bytes,
 ): WebAssembly.Module | null {
-  if (backendOfCpu() !== 'simd') return null;
+  if (fastestCpuBackend() !== 'simd') return null;
   const bytes = change(Uint8Array.from(atob(base64), (character) => character.codePointAt(0)!));
   try {
     return new WebAssembly.Module(bytes);

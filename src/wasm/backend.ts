@@ -68,7 +68,7 @@ export function isOwnWasmTensorId(id: number): boolean {
  * Tells the module that values of a tensor have changed in place. XNNPACK keeps copies of matrices,
  * in a different order, under the tensor's number.
  */
-export function forgetCopies({ wasm }: WasmBackend, { id, memoryOffset }: TensorPlace, size: number): void {
+export function forgetTensorCopies({ wasm }: WasmBackend, { id, memoryOffset }: TensorPlace, size: number): void {
   wasm.tfjs.disposeData(id);
   wasm.tfjs.registerTensor(id, size, memoryOffset);
 }

@@ -13,11 +13,11 @@ export interface CallPart {
    * Index of the thread. A thread's own memory is behind that of the threads with lower indices.
    */
   thread: number;
-  sizes: ModuleSizes;
+  sizes: ThreadMemorySizes;
 }
 
 /** Bytes of the memory that a thread writes and that nobody reads later. */
-export interface ModuleSizes {
+export interface ThreadMemorySizes {
   scratchBytes: number;
   attentionBytes: (context: number) => number;
   windowBytes: (outHeight: number, outWidth: number, taps: number) => number;
@@ -35,7 +35,7 @@ export interface CallDivision {
 type Values = readonly number[];
 
 /** Names of functions that can be divided; `module/index.ts` describes them and their arguments. */
-export type DividedName = 'adam' | 'attention' | 'attentionGradient' | 'convolutionGradient' | 'multiply';
+export type DividedFunctionName = 'adam' | 'attention' | 'attentionGradient' | 'convolutionGradient' | 'multiply';
 
 /** Rows and columns of the tile of a product: parts are multiples of it. */
 const TILE = { rows: 4, columns: 8 } as const;
@@ -162,7 +162,7 @@ const adam: CallDivision = {
   },
 };
 
-export const CALL_DIVISIONS: Readonly<Record<DividedName, CallDivision>> = {
+export const CALL_DIVISIONS: Readonly<Record<DividedFunctionName, CallDivision>> = {
   adam,
   attention: attentionDivision(2, 1, 2),
   attentionGradient: attentionDivision(3, 2, 5),

@@ -1,11 +1,16 @@
 /** The functions of this project's WebAssembly module, in the memory of TensorFlow.js's module. */
 import type * as tf from '@tensorflow/tfjs';
 import { MODULE as OPTIM_MODULE } from '../optim/moduleBytes.ts';
-import { setAdamUpdater, VECTOR_BYTES, vectorParts } from '../optim/vectors.ts';
+import { setAdamUpdater, VECTOR_PART_BYTES, vectorParts } from '../optim/vectors.ts';
 import { compileSimd } from '../util/simdModule.ts';
 import { allocateWasmMemory, wasmBackend, type WasmBackend } from './backend.ts';
-import { CALL_DIVISIONS, type DividedName, type ModuleSizes } from './divisions.ts';
-import { instantiateWasmModule, type AllFunctions, type FunctionName, type ModuleFunctions } from './instance.ts';
+import { CALL_DIVISIONS, type DividedFunctionName, type ThreadMemorySizes } from './divisions.ts';
+import {
+  instantiateWasmModule,
+  type AllModuleFunctions,
+  type WasmFunctionName,
+  type ModuleFunctions,
+} from './instance.ts';
 import { MODULE } from './moduleBytes.ts';
 import { callAndRecord, type TensorPointer } from './recording.ts';
 import { withSharedMemory } from './sharedMemory.ts';
@@ -52,7 +57,7 @@ export function wasmFunctionsOf(backend: WasmBackend): Functions {
 function memoryFor(
   threads: number,
   backend: WasmBackend,
-  { scratchBytes, attentionBytes, windowBytes }: ModuleSizes,
+  { scratchBytes, attentionBytes, windowBytes }: ThreadMemorySizes,
 ): Omit<Functions, 'run'> {
   return {
     scratch: reserve(backend, threads * scratchBytes),
@@ -88,14 +93,14 @@ export function openWasmThreads(
   const optim = compileSimd(OPTIM_MODULE, withSharedMemory)!;
   const threads = new WasmThreads({ kernels, optim }, memory, options);
   const { functions, sizes } = threads.instance;
-  const names = Object.keys(CALL_DIVISIONS) as DividedName[];
+  const names = Object.keys(CALL_DIVISIONS) as DividedFunctionName[];
   const divided = names.map((name) => [name, (...args: number[]) => threads.run(name, args)] as const);
-  const run = { ...functions, ...(Object.fromEntries(divided) as Pick<AllFunctions, DividedName>) };
+  const run = { ...functions, ...(Object.fromEntries(divided) as Pick<AllModuleFunctions, DividedFunctionName>) };
   instances.set(backend, { run, ...memoryFor(MAX_WASM_THREADS, backend, sizes) });
   const updater = {
     adam: (...args: number[]) => threads.start('adam', args),
     finish: () => threads.finish(),
-    ...vectorParts(memory, reserve(backend, VECTOR_BYTES * CHUNK), CHUNK),
+    ...vectorParts(memory, reserve(backend, VECTOR_PART_BYTES * CHUNK), CHUNK),
   };
   // Browsers copy to shared memory more slowly, so a single thread computes in memory that is not
   // shared.
@@ -107,7 +112,7 @@ export function openWasmThreads(
 /** Calls a function; see {@link callAndRecord}. */
 export function callWasmFunction(
   backend: WasmBackend,
-  name: FunctionName,
+  name: WasmFunctionName,
   args: readonly (number | tf.TensorInfo | TensorPointer)[],
 ): void {
   callAndRecord(backend, wasmFunctionsOf(backend).run[name], args);

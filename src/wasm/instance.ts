@@ -1,8 +1,8 @@
 /** This project's WebAssembly modules in the memory of TensorFlow.js's module, in any thread. */
-import type { ModuleSizes } from './divisions.ts';
+import type { ThreadMemorySizes } from './divisions.ts';
 
 /** Names of functions that kernels call. `module/index.ts` describes them. */
-export type FunctionName =
+export type WasmFunctionName =
   | 'addRow'
   | 'attention'
   | 'attentionGradient'
@@ -19,15 +19,15 @@ export type FunctionName =
   | 'sumColumns'
   | 'sumRows';
 
-export type ModuleFunctions = Readonly<Record<FunctionName, (...args: number[]) => void>>;
+export type ModuleFunctions = Readonly<Record<WasmFunctionName, (...args: number[]) => void>>;
 
 export interface ModuleInstance<Functions = ModuleFunctions> {
   functions: Functions;
-  sizes: ModuleSizes;
+  sizes: ThreadMemorySizes;
 }
 
 /** Functions of this folder's module and of `optim/module`. */
-export type AllFunctions = ModuleFunctions & Readonly<Record<'adam', (...args: number[]) => void>>;
+export type AllModuleFunctions = ModuleFunctions & Readonly<Record<'adam', (...args: number[]) => void>>;
 
 /** @param memory shared, or not, as the module requires. */
 export function instantiateWasmModule(module: WebAssembly.Module, memory: WebAssembly.Memory): ModuleInstance {
@@ -36,8 +36,8 @@ export function instantiateWasmModule(module: WebAssembly.Module, memory: WebAss
     functions: exports as unknown as ModuleFunctions,
     sizes: {
       scratchBytes: (exports['SCRATCH'] as WebAssembly.Global).value as number,
-      attentionBytes: exports['attentionBytes'] as ModuleSizes['attentionBytes'],
-      windowBytes: exports['windowBytes'] as ModuleSizes['windowBytes'],
+      attentionBytes: exports['attentionBytes'] as ThreadMemorySizes['attentionBytes'],
+      windowBytes: exports['windowBytes'] as ThreadMemorySizes['windowBytes'],
     },
   };
 }
@@ -48,11 +48,11 @@ export interface ThreadModules {
   optim: WebAssembly.Module;
 }
 
-export function instantiateAll(
+export function instantiateThreadModules(
   { kernels, optim }: ThreadModules,
   memory: WebAssembly.Memory,
-): ModuleInstance<AllFunctions> {
+): ModuleInstance<AllModuleFunctions> {
   const { functions, sizes } = instantiateWasmModule(kernels, memory);
   const { exports } = new WebAssembly.Instance(optim, { env: { memory } });
-  return { functions: { ...functions, ...exports } as AllFunctions, sizes };
+  return { functions: { ...functions, ...exports } as AllModuleFunctions, sizes };
 }

@@ -7,7 +7,7 @@ import type { PassReplay } from '../gpu/passRecorder.ts';
 import {
   allocateWasmMemory,
   tensorByteLength,
-  forgetCopies,
+  forgetTensorCopies,
   freeWasmMemory,
   newWasmTensorId,
   tensorPlaceOf,
@@ -99,10 +99,10 @@ export class WasmReplay implements PassReplay {
       const { id } = this.#pinned.inputs[i]!;
       const [from, to] = [tensorPlaceOf(backend, input).memoryOffset, offsets.get(id)!];
       backend.wasm.HEAPU8.copyWithin(to, from, from + tensorByteLength(input));
-      forgetCopies(backend, { id, memoryOffset: to }, input.size);
+      forgetTensorCopies(backend, { id, memoryOffset: to }, input.size);
     }
-    for (const parameter of this.#pinned.parameters) forgetCopies(backend, parameter, parameter.size);
-    for (const output of this.outputs) forgetCopies(backend, tensorPlaceOf(backend, output), output.size);
+    for (const parameter of this.#pinned.parameters) forgetTensorCopies(backend, parameter, parameter.size);
+    for (const output of this.outputs) forgetTensorCopies(backend, tensorPlaceOf(backend, output), output.size);
     for (const event of this.#events) {
       switch (event.kind) {
         case 'call':

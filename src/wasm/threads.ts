@@ -6,8 +6,13 @@
  */
 import type { Clock } from '../util/clock.ts';
 import { DeviceError } from '../util/errors.ts';
-import { CALL_DIVISIONS, type DividedName } from './divisions.ts';
-import { instantiateAll, type AllFunctions, type ModuleInstance, type ThreadModules } from './instance.ts';
+import { CALL_DIVISIONS, type DividedFunctionName } from './divisions.ts';
+import {
+  instantiateThreadModules,
+  type AllModuleFunctions,
+  type ModuleInstance,
+  type ThreadModules,
+} from './instance.ts';
 
 /** More threads gain little with the matrices that tabs multiply. */
 export const MAX_WASM_THREADS = 8;
@@ -37,7 +42,7 @@ const MOST_WAITS = 60;
 const POSITION = { call: 0, untaken: 1, unfinished: 2, name: 3, parts: 4, units: 5, threads: 6 } as const;
 const INTEGERS = 8;
 const MOST_ARGUMENTS = 20;
-const NAMES = Object.keys(CALL_DIVISIONS) as readonly DividedName[];
+const NAMES = Object.keys(CALL_DIVISIONS) as readonly DividedFunctionName[];
 
 /** Memory in which threads find the call that is divided. */
 class ControlBlock {
@@ -62,7 +67,7 @@ export interface ThreadStart {
 
 /** Computes parts until the thread is terminated. */
 export function serveCallParts({ modules, memory, control, thread }: ThreadStart): never {
-  const instance = instantiateAll(modules, memory);
+  const instance = instantiateThreadModules(modules, memory);
   const block = new ControlBlock(control);
   const { integers } = block;
   for (;;) {
@@ -83,7 +88,7 @@ export function serveCallParts({ modules, memory, control, thread }: ThreadStart
 /** Computes parts until all are taken. Returns how many this thread has taken. */
 function takeParts(
   { integers, args }: ControlBlock,
-  { functions, sizes }: ModuleInstance<AllFunctions>,
+  { functions, sizes }: ModuleInstance<AllModuleFunctions>,
   thread: number,
 ): number {
   for (let taken = 0; ;) {
@@ -104,13 +109,13 @@ function takeParts(
 
 /** The calling thread's side. It must not be a page's main thread, which may not wait. */
 export class WasmThreads {
-  readonly instance: ModuleInstance<AllFunctions>;
+  readonly instance: ModuleInstance<AllModuleFunctions>;
   readonly #start: Omit<ThreadStart, 'thread'>;
   readonly #block: ControlBlock;
   readonly #create: (start: ThreadStart) => void;
   readonly #clock: Pick<Clock, 'now'>;
   #created = 1;
-  #started: DividedName | null = null;
+  #started: DividedFunctionName | null = null;
   /** Divided calls since the last judgement, and the milliseconds that they have saved. */
   #judged = 0;
   #savedMs = 0;
@@ -123,7 +128,7 @@ export class WasmThreads {
     memory: WebAssembly.Memory,
     { clock, create }: { clock: Pick<Clock, 'now'>; create: (start: ThreadStart) => void },
   ) {
-    this.instance = instantiateAll(modules, memory);
+    this.instance = instantiateThreadModules(modules, memory);
     const bytes = INTEGERS * Int32Array.BYTES_PER_ELEMENT + MOST_ARGUMENTS * Float64Array.BYTES_PER_ELEMENT;
     const control = new SharedArrayBuffer(bytes);
     this.#start = { modules, memory, control };
@@ -156,7 +161,7 @@ export class WasmThreads {
    * @throws DeviceError if a thread does not finish its part. Later calls throw it, too, because
    *   the thread may still write to memory that has another use by then.
    */
-  run(name: DividedName, args: readonly number[]): void {
+  run(name: DividedFunctionName, args: readonly number[]): void {
     this.start(name, args);
     this.finish();
   }
@@ -165,7 +170,7 @@ export class WasmThreads {
    * Begins a call. Other threads may compute parts until {@link finish} is called. Before that, no
    * other call may begin.
    */
-  start(name: DividedName, args: readonly number[]): void {
+  start(name: DividedFunctionName, args: readonly number[]): void {
     const { integers } = this.#block;
     if (Atomics.load(integers, POSITION.unfinished) > 0) {
       throw new DeviceError('A part of an earlier call is not finished, so memory may still change. Reload the page.');
@@ -218,7 +223,7 @@ export class WasmThreads {
     this.#judged = 0;
   }
 
-  #waitForOthers(name: DividedName): void {
+  #waitForOthers(name: DividedFunctionName): void {
     const { integers } = this.#block;
     for (let looks = 0; looks < LOOKS; looks++) if (Atomics.load(integers, POSITION.unfinished) === 0) return;
     for (let waits = 0; waits < MOST_WAITS;) {

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { codecByName, INT8_BLOCK, type Codec } from '../../src/collectives/codecs.ts';
+import { codecByName, INT8_BLOCK_ELEMENTS, type Codec } from '../../src/collectives/codecs.ts';
 import { FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../src/protocol/frame.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { ENCODED_CODECS } from './encodedCodecs.ts';
@@ -27,10 +27,12 @@ function decode(codec: Codec, frame: ArrayBuffer, length: number): Float32Array 
  * Arrays of any 32 bits, including NaNs, infinities and subnormals, or arrays of values with
  * similar magnitudes, like gradients.
  */
-const anything = fc.uint32Array({ maxLength: 3 * INT8_BLOCK }).map((bits) => new Float32Array(bits.slice().buffer));
+const anything = fc
+  .uint32Array({ maxLength: 3 * INT8_BLOCK_ELEMENTS })
+  .map((bits) => new Float32Array(bits.slice().buffer));
 const alike = fc
   .tuple(
-    fc.array(fc.integer({ min: -1000, max: 1000 }), { maxLength: 3 * INT8_BLOCK }),
+    fc.array(fc.integer({ min: -1000, max: 1000 }), { maxLength: 3 * INT8_BLOCK_ELEMENTS }),
     fc.integer({ min: -149, max: 117 }),
   )
   .map(([values, exponent]) => Float32Array.from(values, (value) => value * 2 ** exponent));
@@ -94,7 +96,7 @@ describe.each(CODECS)('the codec %s', (_name, codec) => {
   });
 
   test('computes the number of elements from the size of a payload, and rejects impossible sizes', () => {
-    for (let elements = 0; elements <= 3 * INT8_BLOCK + 1; elements++) {
+    for (let elements = 0; elements <= 3 * INT8_BLOCK_ELEMENTS + 1; elements++) {
       expect(codec.elementsOf(codec.bytesOf(elements))).toBe(elements);
     }
     const sizes = new Set(Array.from({ length: 600 }, (_, elements) => codec.bytesOf(elements)));
@@ -126,8 +128,8 @@ test("int8 has an error of at most half a scale; a block's scale is 1/127 of its
     fc.property(alike, (values) => {
       const codec = codecByName('int8')!;
       const decoded = decode(codec, encode(codec, values), values.length);
-      for (let start = 0; start < values.length; start += INT8_BLOCK) {
-        const block = values.subarray(start, start + INT8_BLOCK);
+      for (let start = 0; start < values.length; start += INT8_BLOCK_ELEMENTS) {
+        const block = values.subarray(start, start + INT8_BLOCK_ELEMENTS);
         const largest = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
         const scale = (largest / 127) * (1 + 2 ** -16);
         // Blocks whose scale would be below the least normal number become zero.
@@ -141,10 +143,10 @@ test("int8 has an error of at most half a scale; a block's scale is 1/127 of its
 test('int8 replaces a block with a NaN or infinite value by NaN, and changes no other block', () => {
   const codec = codecByName('int8')!;
   for (const odd of [Number.NaN, Infinity, -Infinity, 3e38]) {
-    const values = new Float32Array(3 * INT8_BLOCK).fill(1);
-    values[INT8_BLOCK + 3] = odd;
+    const values = new Float32Array(3 * INT8_BLOCK_ELEMENTS).fill(1);
+    values[INT8_BLOCK_ELEMENTS + 3] = odd;
     const decoded = decode(codec, encode(codec, values), values.length);
-    const isOdd = Array.from(values, (_, i) => Math.floor(i / INT8_BLOCK) === 1);
+    const isOdd = Array.from(values, (_, i) => Math.floor(i / INT8_BLOCK_ELEMENTS) === 1);
     expect(Array.from(decoded, Number.isNaN)).toEqual(isOdd);
   }
 });

@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import {
   allReduceRounds,
-  chooseAllGather,
-  chooseAllReduce,
-  chooseRooted,
+  chooseAllGatherAlgorithm,
+  chooseAllReduceAlgorithm,
+  chooseRootedAlgorithm,
   estimateRoundsMs,
   USUAL_NETWORK_COSTS,
   type NetworkCosts,
 } from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
-import { oneMachine, switchedNetwork } from '../../src/simulation/networks.ts';
+import { networkOfOneMachine, switchedNetwork } from '../../src/simulation/networks.ts';
 import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
 import { simulateSchedule } from '../../src/simulation/simulate.ts';
 import type { ServedPairs } from '../../src/protocol/control.ts';
 import { AlgorithmCode } from '../../src/protocol/frame.ts';
-import { MIN_COUNTED_BYTES } from '../../src/protocol/serverLink.ts';
+import { MIN_COUNTED_MESSAGE_BYTES } from '../../src/protocol/serverLink.ts';
 
 const HOME: NetworkCosts = { ...USUAL_NETWORK_COSTS, hopMs: 33, msPerByte: 1 / 1250 };
 const ONE_MACHINE: NetworkCosts = {
@@ -28,8 +28,8 @@ const ONE_MACHINE: NetworkCosts = {
 const PLANS = [
   [AlgorithmCode.RING, plans.ringAllReduce],
   [AlgorithmCode.TWO_LEVEL, plans.twoLevelAllReduce],
-  [AlgorithmCode.HALVING_DOUBLING, plans.halvingDoubling],
-  [AlgorithmCode.DOUBLING, plans.recursiveDoubling],
+  [AlgorithmCode.HALVING_DOUBLING, plans.halvingDoublingAllReduce],
+  [AlgorithmCode.DOUBLING, plans.recursiveDoublingAllReduce],
 ] as const;
 const SIZES = [1_000, 40_000, 400_000, 4_000_000];
 
@@ -38,7 +38,7 @@ function simulated(
   n: number,
   bytes: number,
   costs: NetworkCosts,
-  networkOf = costs === ONE_MACHINE ? oneMachine : switchedNetwork,
+  networkOf = costs === ONE_MACHINE ? networkOfOneMachine : switchedNetwork,
 ): number {
   return simulateSchedule(
     simulationScheduleOf((rank) => plan(rank, n, bytes / 4), n),
@@ -87,7 +87,7 @@ test('the algorithm that chooseAllReduce returns is at most 20 % slower than the
         PLANS.map(([algorithm, plan]) => [algorithm as AlgorithmCode, simulated(plan, n, bytes, USUAL_NETWORK_COSTS)]),
       );
       const best = Math.min(...times.values());
-      const chosen = times.get(chooseAllReduce(n, bytes))!;
+      const chosen = times.get(chooseAllReduceAlgorithm(n, bytes))!;
       expect(chosen, `${n} ranks, ${bytes} bytes`).toBeLessThan(1.2 * best + 10);
     }
   }
@@ -101,7 +101,8 @@ const servedBy = (pairs: number, rest: Partial<ServedPairs> = {}): ServedPairs =
   ...rest,
 });
 
-const chosen = (bytes: number, served: number): AlgorithmCode => chooseAllReduce(26, bytes, false, servedBy(served));
+const chosen = (bytes: number, served: number): AlgorithmCode =>
+  chooseAllReduceAlgorithm(26, bytes, false, servedBy(served));
 
 test('the ring is chosen for gradients if an additional link through the server would cost more than it saves', () => {
   expect(chosen(200_000, 0)).not.toBe(AlgorithmCode.RING);
@@ -120,9 +121,9 @@ function forwarded(plan: typeof plans.ringAllReduce, n: number, bytes: number, b
     crowdMsPerByte: 0,
     sharedMsPerByte: 1000 / bytesPerSecond,
     // A short message counts as one of 2 KiB.
-    sharedMsPerFrame: bytes < 2 * MIN_COUNTED_BYTES ? (1000 * MIN_COUNTED_BYTES) / bytesPerSecond : 0,
+    sharedMsPerFrame: bytes < 2 * MIN_COUNTED_MESSAGE_BYTES ? (1000 * MIN_COUNTED_MESSAGE_BYTES) / bytesPerSecond : 0,
   };
-  return simulated(plan, n, bytes, costs, oneMachine);
+  return simulated(plan, n, bytes, costs, networkOfOneMachine);
 }
 
 test.each([1e5, 1e6, 1e7])(
@@ -134,7 +135,7 @@ test.each([1e5, 1e6, 1e7])(
           PLANS.map(([algorithm, plan]) => [algorithm as AlgorithmCode, forwarded(plan, n, bytes, bytesPerSecond)]),
         );
         const served = servedBy(n, { areAll: true, bytesPerSecond });
-        const ms = times.get(chooseAllReduce(n, bytes, false, served))!;
+        const ms = times.get(chooseAllReduceAlgorithm(n, bytes, false, served))!;
         // Opening further links costs 10 ms of each call.
         expect(ms, `${n} ranks, ${bytes} bytes`).toBeLessThan(1.2 * Math.min(...times.values()) + 10);
       }
@@ -144,18 +145,18 @@ test.each([1e5, 1e6, 1e7])(
 
 test('at a low rate of the server, small tensors avoid the ring even in small worlds, and gradients use it', () => {
   const served = servedBy(8, { areAll: true, bytesPerSecond: 1e6 });
-  expect(chooseAllReduce(8, 400, false, served)).toBe(AlgorithmCode.DOUBLING);
-  expect(chooseAllReduce(8, 4_000_000, false, served)).toBe(AlgorithmCode.RING);
-  expect(chooseAllReduce(8, 400)).toBe(AlgorithmCode.RING);
+  expect(chooseAllReduceAlgorithm(8, 400, false, served)).toBe(AlgorithmCode.DOUBLING);
+  expect(chooseAllReduceAlgorithm(8, 4_000_000, false, served)).toBe(AlgorithmCode.RING);
+  expect(chooseAllReduceAlgorithm(8, 400)).toBe(AlgorithmCode.RING);
 });
 
 test('all-gathers, broadcasts and reduces of two networks stay on the ring, which has two links through the server', () => {
   const served = servedBy(2, { bytesPerSecond: 1e6 });
-  expect([chooseAllGather(26, 400_000), chooseAllGather(26, 400_000, served)]).toEqual([
+  expect([chooseAllGatherAlgorithm(26, 400_000), chooseAllGatherAlgorithm(26, 400_000, served)]).toEqual([
     AlgorithmCode.DOUBLING,
     AlgorithmCode.RING,
   ]);
-  expect([chooseRooted(26, 40_000), chooseRooted(26, 40_000, served)]).toEqual([
+  expect([chooseRootedAlgorithm(26, 40_000), chooseRootedAlgorithm(26, 40_000, served)]).toEqual([
     AlgorithmCode.TREE,
     AlgorithmCode.RING,
   ]);

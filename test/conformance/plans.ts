@@ -2,10 +2,14 @@
  * Cases of plans, the lists of moves by which ranks execute a collective: simulates the plans of
  * all ranks together, without a network, and checks what must hold for every plan.
  */
-import { chooseAllGather, chooseAllReduce, chooseRooted } from '../../src/collectives/plans/costModel.ts';
+import {
+  chooseAllGatherAlgorithm,
+  chooseAllReduceAlgorithm,
+  chooseRootedAlgorithm,
+} from '../../src/collectives/plans/costModel.ts';
 import * as plans from '../../src/collectives/plans/plans.ts';
 import type { Displacements, PlanMove, CollectivePlan } from '../../src/collectives/plans/plans.ts';
-import { groupSizeOf } from '../../src/spec/algorithms.ts';
+import { twoLevelGroupSize } from '../../src/spec/algorithms.ts';
 import { AlgorithmCode } from '../../src/protocol/frame.ts';
 import { mixSeed } from '../../src/util/rng.ts';
 import type { ConformanceCase } from './case.ts';
@@ -154,7 +158,7 @@ const isPowerOfTwo = (n: number): boolean => 2 ** log2(n) === n;
  * ring between groups.
  */
 const twoLevelSteps = (n: number): number => {
-  const size = groupSizeOf(n);
+  const size = twoLevelGroupSize(n);
   return 2 * (size - 1) + 2 * (n / size - 1);
 };
 
@@ -170,12 +174,12 @@ function checkAllReduces(): void {
         ['ring', plans.ringAllReduce, 2 * (n - 1), 2 * (n - 1) * chunk(count, n)],
         [
           'halving-doubling',
-          plans.halvingDoubling,
+          plans.halvingDoublingAllReduce,
           2 * log2(n) + fold,
           2 * (p - 1) * chunk(count, p) + (fold && count),
         ],
         ['two-level', plans.twoLevelAllReduce, twoLevelSteps(n), 2 * (n - 1) * chunk(count, n)],
-        ['doubling', plans.recursiveDoubling, log2(n) + fold, log2(n) * count + (fold && count)],
+        ['doubling', plans.recursiveDoublingAllReduce, log2(n) + fold, log2(n) * count + (fold && count)],
       ] as const) {
         const where = `${name} allReduce of ${count} over ${n}`;
         const tensors = tensorsOf(n, count);
@@ -354,23 +358,23 @@ function checkCostModel(): void {
     [...new Set(worlds.flatMap((n) => sizes.map((bytes) => choose(n, bytes))))].sort((a, b) => a - b);
   const large = range(9, 33);
   const log = [AlgorithmCode.RING, AlgorithmCode.HALVING_DOUBLING, AlgorithmCode.DOUBLING, AlgorithmCode.TWO_LEVEL];
-  expectEqual(chosen(chooseAllReduce, range(1, 8)), [AlgorithmCode.RING], 'allReduce up to 8 ranks');
-  expectEqual(chosen(chooseAllReduce, large), log, 'allReduce in larger worlds');
+  expectEqual(chosen(chooseAllReduceAlgorithm, range(1, 8)), [AlgorithmCode.RING], 'allReduce up to 8 ranks');
+  expectEqual(chosen(chooseAllReduceAlgorithm, large), log, 'allReduce in larger worlds');
   expectEqual(
-    chosen(chooseAllGather, large),
+    chosen(chooseAllGatherAlgorithm, large),
     [AlgorithmCode.RING, AlgorithmCode.DOUBLING],
     'allGather in larger worlds',
   );
   expectEqual(
-    chosen(chooseRooted, large),
+    chosen(chooseRootedAlgorithm, large),
     [AlgorithmCode.RING, AlgorithmCode.TREE],
     'broadcast and reduce in larger worlds',
   );
   for (const n of large) {
     // For small tensors the number of steps decides, for large tensors the number of bytes. For
     // sizes in between, test/collectives/costModel.test.ts compares the model with the simulation.
-    expectEqual(chooseAllReduce(n, sizes[0]!), AlgorithmCode.DOUBLING, `allReduce of one byte over ${n}`);
-    expectEqual(chooseAllReduce(n, 2 ** 28), AlgorithmCode.RING, `allReduce of 256 MiB over ${n}`);
+    expectEqual(chooseAllReduceAlgorithm(n, sizes[0]!), AlgorithmCode.DOUBLING, `allReduce of one byte over ${n}`);
+    expectEqual(chooseAllReduceAlgorithm(n, 2 ** 28), AlgorithmCode.RING, `allReduce of 256 MiB over ${n}`);
   }
 }
 

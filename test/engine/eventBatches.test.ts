@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { BATCH_MS, EventBatches } from '../../src/engine/eventBatches.ts';
+import { EVENT_BATCH_MS, EventBatches } from '../../src/engine/eventBatches.ts';
 import type { EngineEvent, EventOf } from '../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -40,7 +40,7 @@ function begin(n: number): EventOf<'begin'> {
 test('the first step of a generation is sent at once, and later steps together', () => {
   add(generation, begin(0), step(0), begin(1), step(1), step(2));
   expect(sent).toEqual([['generation'], ['begin 0', 'step 0']]);
-  clock.advance(BATCH_MS);
+  clock.advance(EVENT_BATCH_MS);
   expect(sent.slice(2)).toEqual([['begin 1', 'step 1', 'step 2']]);
   expect(clock.untilNext).toBeNull();
 });
@@ -53,7 +53,7 @@ test('every generation has a first step', () => {
 test('an infrequent event is sent at once, together with all waiting events, in order', () => {
   add(generation, step(0), step(1), step(2), failed);
   expect(sent.slice(2)).toEqual([['step 1', 'step 2', 'failed']]);
-  clock.advance(BATCH_MS);
+  clock.advance(EVENT_BATCH_MS);
   expect(sent).toHaveLength(3);
 });
 
@@ -62,7 +62,7 @@ test('an event is not delayed by a timer that is late', () => {
   const busy = new EventBatches({ now: () => now, after: () => () => {} }, (events) => sent.push(events.map(nameOf)));
   busy.add(step(0));
   busy.add(step(1));
-  now = BATCH_MS;
+  now = EVENT_BATCH_MS;
   busy.add(step(2));
   expect(sent).toEqual([['step 0'], ['step 1', 'step 2']]);
 });
@@ -75,9 +75,9 @@ test('a page that is visible again receives the traces of the latest step, even 
   batches.isWatched = false;
   add(generation, trace(0), step(0), trace(1, 0), trace(1, 1), step(1), failed);
   batches.isWatched = true;
-  clock.advance(BATCH_MS);
+  clock.advance(EVENT_BATCH_MS);
   batches.isWatched = true;
-  clock.advance(BATCH_MS);
+  clock.advance(EVENT_BATCH_MS);
   expect(sent.slice(2)).toEqual([
     ['step 1', 'failed'],
     ['trace 1', 'trace 1'],
@@ -88,7 +88,7 @@ test('traces of an earlier generation are not sent, because its ranks have diffe
   batches.isWatched = false;
   add(generation, trace(0), step(0), generation);
   batches.isWatched = true;
-  clock.advance(BATCH_MS);
+  clock.advance(EVENT_BATCH_MS);
   expect(sent).toEqual([['generation'], ['step 0'], ['generation']]);
 });
 

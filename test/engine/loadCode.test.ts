@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { loadCode, LoadError } from '../../src/engine/loadCode.ts';
+import { loadCode, CodeLoadError } from '../../src/engine/loadCode.ts';
 
 test('loadCode resolves with what it loads', async () => {
   expect(await loadCode(() => Promise.resolve('module'))).toBe('module');
@@ -7,6 +7,6 @@ test('loadCode resolves with what it loads', async () => {
 
 test('loadCode rejects with the cause and with what to do', async () => {
   const loading = loadCode(() => Promise.reject(new TypeError('Failed to fetch')));
-  await expect(loading).rejects.toThrow(LoadError);
+  await expect(loading).rejects.toThrow(CodeLoadError);
   await expect(loading).rejects.toThrow(/could not be loaded \(Failed to fetch\).*Reload the page\.$/);
 });

@@ -9,7 +9,7 @@ import {
   type ReadinessState,
 } from '../../src/engine/readiness.ts';
 import type { RoomMessage } from '../../src/protocol/control.ts';
-import { LoadError } from '../../src/engine/loadCode.ts';
+import { CodeLoadError } from '../../src/engine/loadCode.ts';
 import type { ReportedDevice } from '../../src/protocol/room.ts';
 import { parseJob, type JobSpec } from '../../src/spec/job.ts';
 import { DataError, DeviceError, DivergenceError, MismatchError, PeergradError } from '../../src/util/errors.ts';
@@ -210,7 +210,7 @@ describe('chosen files', () => {
 });
 
 describe('a tab that cannot load a part of its page', () => {
-  const error = new LoadError('Offline.');
+  const error = new CodeLoadError('Offline.');
   const LEFT = [{ type: 'fail', error, isFatal: true }, { type: 'leave' }];
 
   test('leaves the room instead of letting the others wait, when it prepares for the run', () => {

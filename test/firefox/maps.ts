@@ -1,5 +1,5 @@
 /** A page that opens the GPU as the engine does and maps buffers. */
-import { speedUpMapAsync } from '../../src/engine/device/promptMaps.ts';
+import { speedUpMapAsync } from '../../src/engine/device/speedUpMapAsync.ts';
 import { systemClock } from '../../src/util/clock.ts';
 
 /** Maps that are measured before and after. */

@@ -8,7 +8,7 @@ import {
   readCheckpointMeta,
   type CheckpointMeta,
 } from '../../src/formats/checkpoint.ts';
-import { looksLikeState } from '../../src/formats/stateFile.ts';
+import { looksLikeStateFile } from '../../src/formats/stateFile.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { DataError } from '../../src/util/errors.ts';
 
@@ -39,7 +39,7 @@ describe('a checkpoint', () => {
   test('is the same after encoding and decoding', async () => {
     expect(await decodeCheckpoint('mine', new Blob([BYTES]))).toEqual({ meta: META, arrays: ARRAYS });
     expect(await readCheckpointMeta('mine', new Blob([BYTES]))).toEqual(META);
-    expect(looksLikeState(BYTES)).toBe(true);
+    expect(looksLikeStateFile(BYTES)).toBe(true);
   });
 
   test('is rejected if it is truncated at any byte', async () => {

@@ -1,25 +1,26 @@
 /** Creates tiny npy files for tests, in the same way as NumPy. */
-import type { ElementType } from '../../src/formats/storedArray.ts';
+import type { NumpyElementType } from '../../src/formats/storedArray.ts';
 
 interface NpyOptions {
-  type?: ElementType;
+  type?: NumpyElementType;
   order?: '<' | '>' | '|';
   isFortran?: boolean;
   version?: 1 | 2 | 3;
 }
 
-const SETTERS: Record<ElementType, (view: DataView, at: number, value: number, isLittleEndian: boolean) => void> = {
-  b1: (view, at, value) => view.setUint8(at, value),
-  i1: (view, at, value) => view.setInt8(at, value),
-  u1: (view, at, value) => view.setUint8(at, value),
-  i2: (view, at, value, little) => view.setInt16(at, value, little),
-  u2: (view, at, value, little) => view.setUint16(at, value, little),
-  i4: (view, at, value, little) => view.setInt32(at, value, little),
-  u4: (view, at, value, little) => view.setUint32(at, value, little),
-  i8: (view, at, value, little) => view.setBigInt64(at, BigInt(value), little),
-  f4: (view, at, value, little) => view.setFloat32(at, value, little),
-  f8: (view, at, value, little) => view.setFloat64(at, value, little),
-};
+const SETTERS: Record<NumpyElementType, (view: DataView, at: number, value: number, isLittleEndian: boolean) => void> =
+  {
+    b1: (view, at, value) => view.setUint8(at, value),
+    i1: (view, at, value) => view.setInt8(at, value),
+    u1: (view, at, value) => view.setUint8(at, value),
+    i2: (view, at, value, little) => view.setInt16(at, value, little),
+    u2: (view, at, value, little) => view.setUint16(at, value, little),
+    i4: (view, at, value, little) => view.setInt32(at, value, little),
+    u4: (view, at, value, little) => view.setUint32(at, value, little),
+    i8: (view, at, value, little) => view.setBigInt64(at, BigInt(value), little),
+    f4: (view, at, value, little) => view.setFloat32(at, value, little),
+    f8: (view, at, value, little) => view.setFloat64(at, value, little),
+  };
 
 /** Returns an npy file of `values`, which must be in C order. */
 export function npyFile(

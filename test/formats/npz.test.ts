@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ELEMENT_TYPES, type ElementType, type StoredArray } from '../../src/formats/storedArray.ts';
+import { NUMPY_ELEMENT_TYPES, type NumpyElementType, type StoredArray } from '../../src/formats/storedArray.ts';
 import { openNpy } from '../../src/formats/npy.ts';
 import { openNpz } from '../../src/formats/npz.ts';
 import { DataError } from '../../src/util/errors.ts';
@@ -14,7 +14,7 @@ async function valuesOf(array: StoredArray): Promise<number[]> {
 }
 
 /** Writes values to a big-endian npy file, and returns the values that are read from it. */
-async function written(values: number[], type: ElementType): Promise<number[]> {
+async function written(values: number[], type: NumpyElementType): Promise<number[]> {
   return valuesOf(await openNpy('x.npy', new Blob([npyFile([values.length], values, { type, order: '>' })])));
 }
 
@@ -23,7 +23,7 @@ const upTo = (most: number): number[] => Array.from({ length: most }, (_, i) => 
 describe('an npy file', () => {
   test('is read with any type, byte order, element order and version', async () => {
     const options = fc.record({
-      type: fc.constantFrom(...ELEMENT_TYPES),
+      type: fc.constantFrom(...NUMPY_ELEMENT_TYPES),
       order: fc.constantFrom('<' as const, '>' as const),
       isFortran: fc.boolean(),
       version: fc.constantFrom(1 as const, 2 as const, 3 as const),

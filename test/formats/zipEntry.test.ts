@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { crc32, deflateRawSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { openZip } from '../../src/formats/zip.ts';
-import { unpackEntry, type ZipEntryFacts } from '../../src/formats/zipEntry.ts';
+import { unpackZipEntry, type ZipEntryFacts } from '../../src/formats/zipEntry.ts';
 import { zipFile } from './zipFiles.ts';
 
 const BYTES = new TextEncoder().encode('words '.repeat(300));
@@ -19,7 +19,7 @@ const reader =
 test.each(['stored', 'deflated'] as const)('an entry that is %s is unpacked from its bytes', async (method) => {
   const zip = zipFile({ 'a/b.txt': BYTES }, { method });
   const entry = await entryOf(zip);
-  expect(await unpackEntry(entry, reader(zip, entry))).toEqual(BYTES);
+  expect(await unpackZipEntry(entry, reader(zip, entry))).toEqual(BYTES);
 });
 
 test('an entry behind a long extra field is read again', async () => {
@@ -29,7 +29,7 @@ test('an entry behind a long extra field is read again', async () => {
   const long = new Uint8Array([...zip.subarray(0, head), ...extra, ...zip.subarray(head)]);
   new DataView(long.buffer).setUint16(28, extra.length, true);
   const entry = await entryOf(zip);
-  expect(await unpackEntry(entry, reader(long, entry))).toEqual(BYTES);
+  expect(await unpackZipEntry(entry, reader(long, entry))).toEqual(BYTES);
 });
 
 test.each<[string, (zip: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>, string]>([
@@ -43,7 +43,7 @@ test.each<[string, (zip: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>, st
 ])('an entry %s is reported', async (_, change, sentence) => {
   const zip = zipFile({ 'b.txt': BYTES }, { method: 'stored' });
   const entry = await entryOf(zip);
-  await expect(unpackEntry(entry, reader(change(zip), entry))).rejects.toThrow(sentence);
+  await expect(unpackZipEntry(entry, reader(change(zip), entry))).rejects.toThrow(sentence);
 });
 
 test('the start of an entry is complete although its first block is empty', async () => {
@@ -51,7 +51,7 @@ test('the start of an entry is complete although its first block is empty', asyn
   const packed = Buffer.concat([Buffer.from([0, 0, 0, 0xff, 0xff]), deflateRawSync(large)]);
   const zip = zipFile({ 'b.bin': packed }, { method: 'stored' });
   const entry: ZipEntryFacts = { ...(await entryOf(zip)), method: 8, size: large.length, crc: crc32(large) };
-  expect(await unpackEntry(entry, reader(zip, entry), 100)).toEqual(large.slice(0, 100));
+  expect(await unpackZipEntry(entry, reader(zip, entry), 100)).toEqual(large.slice(0, 100));
 });
 
 test.each(['stored', 'deflated'] as const)(
@@ -61,7 +61,7 @@ test.each(['stored', 'deflated'] as const)(
     const zip = zipFile({ 'b.bin': large }, { method });
     const entry = await entryOf(zip);
     const counts: number[] = [];
-    const start = await unpackEntry(
+    const start = await unpackZipEntry(
       entry,
       (count) => {
         counts.push(count);

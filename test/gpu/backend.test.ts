@@ -4,7 +4,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
-import { openEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
+import { openCommandEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
 
 /** Larger than the tensors that TensorFlow.js computes on the CPU. */
 const LENGTH = 5000;
@@ -55,7 +55,7 @@ test('commandEncoder records ops until submitQueue; a copy recorded after an op 
   const y = tf.ones([LENGTH]).mul(5);
   const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
   const copy = backend.device.createBuffer({ size: 4 * LENGTH, usage });
-  const encoder = openEncoder(backend);
+  const encoder = openCommandEncoder(backend);
   expect(encoder).toBe(backend.commandEncoder);
   encoder.copyBufferToBuffer(backend.tensorMap.get(y.dataId).resource as GPUBuffer, 0, copy, 0, 4 * LENGTH);
   backend.submitQueue();

@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { differentiatePassAlone } from '../../src/parallel/backward/pass.ts';
 import type { ComputedGradients } from '../../src/parallel/backward/flatten.ts';
-import { openEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
+import { openCommandEncoder, webgpuBackend } from '../../src/gpu/backend.ts';
 import { CapturedPass, recordingDifference, type PinnedBuffers } from '../../src/gpu/capture.ts';
 import { recordGpuCommands, type GpuCommandRecorder } from '../../src/gpu/recording.ts';
 import { createRng } from '../../src/util/rng.ts';
@@ -130,7 +130,7 @@ test('a replay reports each mark between the same commands as in the recording',
   const submits: number[] = [];
   capture.replay([new Float32Array(30 * 40).fill(2)], (value) => {
     submits.push(value);
-    openEncoder(backend);
+    openCommandEncoder(backend);
     backend.submitQueue();
   });
   expect(submits).toEqual([7]);

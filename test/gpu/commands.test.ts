@@ -1,13 +1,13 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
-import { countCommands } from '../../src/engine/training/telemetry/countCommands.ts';
+import { countGpuCommands } from '../../src/engine/training/telemetry/countCommands.ts';
 
 const LENGTH = 5000;
 
 test('the commands of a step are its dispatches and submits', async () => {
   const x = tf.ones([LENGTH]);
   await x.square().data();
-  const commandsSince = countCommands();
+  const commandsSince = countGpuCommands();
   const y = tf.tidy(() => x.square().add(x));
   expect(commandsSince()).toEqual({ dispatches: 2, submits: 0 });
   await y.data();
@@ -16,9 +16,9 @@ test('the commands of a step are its dispatches and submits', async () => {
 });
 
 test('backends other than webgpu report no commands', async () => {
-  const commandsSince = countCommands();
+  const commandsSince = countGpuCommands();
   await tf.setBackend('cpu');
   expect(commandsSince()).toBeNull();
-  expect(countCommands()()).toBeNull();
+  expect(countGpuCommands()()).toBeNull();
   await tf.setBackend('webgpu');
 });

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, expect, test } from 'vitest';
 import { webgpuBackend } from '../../src/gpu/backend.ts';
-import { compileAhead } from '../../src/gpu/compile.ts';
+import { compileShadersAhead } from '../../src/gpu/compile.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { DeviceError } from '../../src/util/errors.ts';
 import { gradientsOf, type ComputedGradients } from '../../src/parallel/backward/flatten.ts';
@@ -36,7 +36,7 @@ test('a pass with shaders that were compiled ahead compiles no further shader, a
     return create(descriptor);
   });
   const progress: string[] = [];
-  await compileAhead(() => pass().dispose(), {
+  await compileShadersAhead(() => pass().dispose(), {
     clock: systemClock,
     onprogress: ({ compiled, total }) => progress.push(`${compiled}/${total}`),
   });
@@ -49,7 +49,7 @@ test('a pass with shaders that were compiled ahead compiles no further shader, a
   expect((await value.data())[0]).toBeCloseTo(119 * 1.0507, 2);
   expect((await gradients[0]!.data())[0]).toBeCloseTo((70 / 15) * 1.0507, 3);
   // A second call finds nothing to compile.
-  await compileAhead(() => pass().dispose(), { clock: systemClock, onprogress: () => expect.unreachable() });
+  await compileShadersAhead(() => pass().dispose(), { clock: systemClock, onprogress: () => expect.unreachable() });
   computed.dispose();
   tf.dispose([x, weights]);
   expect(tf.memory().numTensors).toBe(before);
@@ -58,7 +58,7 @@ test('a pass with shaders that were compiled ahead compiles no further shader, a
 test('an op compiles a shader itself if this shader is still being compiled', async () => {
   const x = tf.tensor1d(Float32Array.from({ length: 5000 }, (_, i) => i));
   const op = (): tf.Tensor => tf.tidy(() => tf.softplus(x));
-  const compiling = compileAhead(() => op().dispose(), { clock: systemClock });
+  const compiling = compileShadersAhead(() => op().dispose(), { clock: systemClock });
   const result = op();
   expect((await result.data())[4000]).toBe(4000);
   await compiling;
@@ -72,7 +72,7 @@ test('a shader that cannot be compiled causes an error that names the kernel', a
       descriptor.label === 'CumProgram' ? Promise.reject(new Error('out of registers')) : create(descriptor),
   );
   const x = tf.ones([3, 300, 20]);
-  const compiling = compileAhead(() => tf.cumsum(x, 2).dispose(), { clock: systemClock });
+  const compiling = compileShadersAhead(() => tf.cumsum(x, 2).dispose(), { clock: systemClock });
   const error = await errorOf(compiling);
   expect(error).toBeInstanceOf(DeviceError);
   expect(error.message).toMatch(/could not compile the kernel cum.*: out of registers/);
@@ -83,14 +83,14 @@ test('a shader whose compilation never ends causes an error after a minute', asy
   replace('createComputePipelineAsync', () => () => new Promise<GPUComputePipeline>(noop));
   const clock = new ManualClock();
   const x = tf.ones([3, 300, 20]);
-  const error = errorOf(compileAhead(() => tf.cumprod(x, 2).dispose(), { clock }));
+  const error = errorOf(compileShadersAhead(() => tf.cumprod(x, 2).dispose(), { clock }));
   clock.advance(60_000);
   expect((await error).message).toContain('compiled 0 of');
   x.dispose();
 });
 
 test('ops run as before after a pass that fails while its shaders are compiled', async () => {
-  const failing = compileAhead(
+  const failing = compileShadersAhead(
     () => {
       throw new Error('no such column');
     },

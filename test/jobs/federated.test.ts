@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { agreeOnShardFacts, openShard, type SampleShard } from '../../src/jobs/index.ts';
-import { storedFile } from '../../src/jobs/storedFile.ts';
+import { agreeOnShardFacts, openFederatedShard, type SampleShard } from '../../src/jobs/index.ts';
+import { storedFileOf } from '../../src/jobs/storedFile.ts';
 import type { DecodePicture } from '../../src/formats/decodePicture.ts';
 import { openImages } from '../../src/jobs/images/images.ts';
 import type { ImagesFacts } from '../../src/spec/dataFacts.ts';
@@ -13,7 +13,7 @@ const jobOf = (fields: Record<string, unknown> = {}): JobSpec =>
   parseJob({ job: 'table', data: { kind: 'federated' }, ...fields });
 
 async function samplesOf(job: JobSpec, files: readonly File[]): Promise<SampleShard> {
-  const shard = await openShard(job, files);
+  const shard = await openFederatedShard(job, files);
   if ('load' in shard) return shard;
   throw new Error('This is a text.');
 }
@@ -69,7 +69,7 @@ describe('federated tables', () => {
       'a.csv',
     );
     const done: number[] = [];
-    await openShard(jobOf(), [file], { onprogress: (progress) => done.push(progress.done) });
+    await openFederatedShard(jobOf(), [file], { onprogress: (progress) => done.push(progress.done) });
     expect([done.length > 4, done.at(-1)]).toEqual([true, file.size]);
   });
 
@@ -284,7 +284,7 @@ describe('federated images', () => {
 
   const pictures = async (...folders: string[]): Promise<ImagesFacts> => {
     const files = folders.flatMap((one) => Array.from({ length: 12 }, (_, i) => new File(['a'], `${one}/${i}.png`)));
-    return (await openImages(files.map(storedFile), job, { isShard: true, decode })).facts;
+    return (await openImages(files.map(storedFileOf), job, { isShard: true, decode })).facts;
   };
 
   test('have one class for a folder name in both Unicode forms', async () => {
@@ -316,7 +316,7 @@ describe('federated images', () => {
   });
 
   test('are rejected if all images have the same class', async () => {
-    const { facts } = await openShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
+    const { facts } = await openFederatedShard(job, filesOf(Array.from({ length: 12 }, () => 7)));
     expect(() => agreeOnShardFacts([facts, facts], null, job)).toThrow(
       'The images of all tabs: the number of different labels is 1',
     );
@@ -329,7 +329,7 @@ describe('federated texts', () => {
   const texts = ['abab cdcd '.repeat(30), 'aéaé '.repeat(60)];
 
   test('have a token for every character of all tabs, and a common bigram loss between those of the tabs', async () => {
-    const shards = await Promise.all(texts.map((text) => openShard(job, [new File([text], 'a.txt')])));
+    const shards = await Promise.all(texts.map((text) => openFederatedShard(job, [new File([text], 'a.txt')])));
     const facts = shards.map((one) => one.facts);
     const { facts: agreed, divergent } = agreeOnShardFacts(facts, null, job);
     expect(divergent).toEqual([]);
@@ -347,7 +347,7 @@ describe('federated texts', () => {
 
   test('cannot have byte pairs as tokens; the error for a later text names its unknown characters', async () => {
     const [first, later] = await Promise.all(
-      [texts[0]!, 'xyz '.repeat(60)].map((text) => openShard(job, [new File([text], 'a.txt')])),
+      [texts[0]!, 'xyz '.repeat(60)].map((text) => openFederatedShard(job, [new File([text], 'a.txt')])),
     );
     expect(agreeOnShardFacts([later!.facts], first!.facts, job).divergent).toEqual([
       { rank: 0, why: 'its text has characters that the run does not know ("x", "y", "z")' },

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { createJobTask } from '../../src/engine/tasks/jobTask.ts';
-import { inspectFiles, loadData } from '../../src/jobs/index.ts';
+import { previewFiles, loadData } from '../../src/jobs/index.ts';
 import type { LoadProgress } from '../../src/protocol/events.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { npyFile } from '../formats/npyFiles.ts';
@@ -120,20 +120,20 @@ test('loadData fetches listed files, reports progress in bytes, and names files 
 test('inspectFiles returns a preview of chosen files, or what is wrong with the files or the target', async () => {
   const job = parseJob({ job: 'table', data: { kind: 'files' }, target: 'cost' });
   const files = [new File([houses], 'houses.csv')];
-  expect(await inspectFiles({ ...job, target: 'price' }, files)).toMatchObject({
+  expect(await previewFiles({ ...job, target: 'price' }, files)).toMatchObject({
     preview: { kind: 'table', rows: 40, task: 'regression' },
     problem: null,
   });
-  expect(await inspectFiles(job, files)).toMatchObject({
+  expect(await previewFiles(job, files)).toMatchObject({
     preview: { kind: 'table', rows: 40 },
     problem: 'houses.csv, line 1: there is no column "cost". Choose one of rooms, price.',
   });
-  expect(await inspectFiles(job, [...files, ...files])).toMatchObject({
+  expect(await previewFiles(job, [...files, ...files])).toMatchObject({
     preview: null,
     problem: /* one */ expect.stringContaining('there are 2'),
   });
   const broken = [new File(['a,b\n1\n'], 'a.csv')];
-  expect(await inspectFiles(job, broken)).toMatchObject({
+  expect(await previewFiles(job, broken)).toMatchObject({
     preview: null,
     problem: expect.stringContaining('a.csv, line 2'),
   });
@@ -145,7 +145,7 @@ const model = (inputs: number, units: number, activation = 'linear') => ({
 });
 
 async function problemOf(fields: Record<string, unknown>, file: File): Promise<string | null> {
-  const { preview, problem } = await inspectFiles(parseJob({ data: { kind: 'files' }, ...fields }), [file]);
+  const { preview, problem } = await previewFiles(parseJob({ data: { kind: 'files' }, ...fields }), [file]);
   // There is a preview although there is a problem.
   expect(preview).not.toBeNull();
   return problem;
@@ -199,7 +199,7 @@ test('inspectFiles returns a preview of a chosen text, or what is wrong with the
   const job = parseJob({ job: 'gpt', data: { kind: 'files' } });
   const context = job.gpt.context;
   const text = '0123456789'.repeat(2 * context);
-  expect(await inspectFiles(job, [new File([text], 'a.txt')])).toEqual({
+  expect(await previewFiles(job, [new File([text], 'a.txt')])).toEqual({
     preview: {
       kind: 'gpt',
       characters: 20 * context,
@@ -211,7 +211,7 @@ test('inspectFiles returns a preview of a chosen text, or what is wrong with the
     },
     problem: null,
   });
-  expect(await inspectFiles(job, [new File(['too short'], 'a.txt')])).toMatchObject({
+  expect(await previewFiles(job, [new File(['too short'], 'a.txt')])).toMatchObject({
     preview: null,
     problem: expect.stringContaining('The text has 9 characters'),
   });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { openZip } from '../../src/formats/zip.ts';
-import { placeOnceArrived, readFiles, type FilePlace, type SharedFile } from '../../src/jobs/storedFile.ts';
+import { placeOnceArrived, readFilesAtPlaces, type FilePlace, type SharedFile } from '../../src/jobs/storedFile.ts';
 import { zipFile } from '../formats/zipFiles.ts';
 
 const BYTES = new TextEncoder().encode('words '.repeat(300));
@@ -38,13 +38,13 @@ test.each([
   const { file, asked } = sharedFile(bytes, here);
   const place = await placeOnceArrived({ in: 'zip', zip: { in: 'shared', file }, entry });
   expect(asked).toHaveLength(ranges);
-  expect(await readFiles([{ path: 'a.txt', place }])).toEqual([BYTES]);
+  expect(await readFilesAtPlaces([{ path: 'a.txt', place }])).toEqual([BYTES]);
 });
 
 test('a file that another rank sends is read as a whole, or its start', async () => {
   const { file } = sharedFile(BYTES, 0);
   const place: FilePlace = { in: 'shared', file };
-  expect(await readFiles([{ path: 'a', place }])).toEqual([BYTES]);
-  expect(await readFiles([{ path: 'a', place }], 10)).toEqual([BYTES.slice(0, 10)]);
-  expect(await readFiles([{ path: 'a', place: await placeOnceArrived(place) }])).toEqual([BYTES]);
+  expect(await readFilesAtPlaces([{ path: 'a', place }])).toEqual([BYTES]);
+  expect(await readFilesAtPlaces([{ path: 'a', place }], 10)).toEqual([BYTES.slice(0, 10)]);
+  expect(await readFilesAtPlaces([{ path: 'a', place: await placeOnceArrived(place) }])).toEqual([BYTES]);
 });

@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
-import { buildModel, countCorrect, loadData, sampleLength } from '../../src/jobs/index.ts';
+import { buildJobModel, countCorrect, loadData, sampleLength } from '../../src/jobs/index.ts';
 import { crossEntropySum } from '../../src/gpu/kernels/crossEntropy.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { GlobalCursor } from '../../src/parallel/data/cursor.ts';
@@ -16,7 +16,7 @@ test('an mlp learns the synthetic digits with more than 85 % accuracy in 60 step
   const job = DEFAULT_JOB;
   const globalBatch = 128;
   const { train, test: held } = await loadData(job, { baseUrl: 'http://localhost/' });
-  const model = buildModel(job, train);
+  const model = buildJobModel(job, train);
   const size = model.variables.reduce((sum, variable) => sum + variable.size, 0);
   const params = new Float32Array(size);
   const gradient = new Float32Array(size);

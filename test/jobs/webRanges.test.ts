@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { downloadAsBlob, retryTransientErrors } from '../../src/jobs/download.ts';
-import { readFiles } from '../../src/jobs/storedFile.ts';
+import { readFilesAtPlaces } from '../../src/jobs/storedFile.ts';
 import { readWebRanges } from '../../src/jobs/webRanges.ts';
 import { systemClock } from '../../src/util/clock.ts';
 
@@ -100,7 +100,7 @@ test.each([
     path,
     place: { in: 'web', url, range: RANGES[i]! } as const,
   }));
-  await expect(readFiles(files)).rejects.toThrow(`cats/1.png in ${url} has changed since it was listed`);
+  await expect(readFilesAtPlaces(files)).rejects.toThrow(`cats/1.png in ${url} has changed since it was listed`);
 });
 
 test.each([
@@ -119,7 +119,7 @@ test.each([
     { path: 'cats/3.png', start: 7, end: 9 },
     ...others,
   ];
-  const reading = readFiles(files.map(({ path, ...range }) => ({ path, place: { in: 'web', url, range } })));
+  const reading = readFilesAtPlaces(files.map(({ path, ...range }) => ({ path, place: { in: 'web', url, range } })));
   await expect(reading).rejects.toThrow(`cats/2.png in ${url} has changed since it was listed`);
 });
 

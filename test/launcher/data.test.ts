@@ -4,7 +4,7 @@ import { toJsonLines } from '../../launcher/output/jsonLines.ts';
 import { createLog } from '../../launcher/output/log.ts';
 import { en } from '../../src/app/locales/en/index.ts';
 import { zh } from '../../src/app/locales/zh/index.ts';
-import { inspectFiles } from '../../src/jobs/index.ts';
+import { previewFiles } from '../../src/jobs/index.ts';
 import { parseJob } from '../../src/spec/job.ts';
 import { DATA_NOTE_KINDS, type DataNote, sentencesOfNotes } from '../../src/spec/preview.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
@@ -14,7 +14,7 @@ const rows = Array.from({ length: 150 }, (_, i) => `${i},note ${i},,${['yes', 'n
 const file = new File([`size,text,gap,good\n${rows.join('\n')}\n`], 'a.csv');
 
 async function previewOfTable(): Promise<EngineEvent> {
-  const found = await inspectFiles(parseJob({ job: 'table', data: { kind: 'files' } }), [file]);
+  const found = await previewFiles(parseJob({ job: 'table', data: { kind: 'files' } }), [file]);
   return { type: 'preview', ...found };
 }
 

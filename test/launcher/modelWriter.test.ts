@@ -6,14 +6,14 @@ import { expect, test } from 'vitest';
 import { ModelWriter, type ModelOutputs } from '../../launcher/modelWriter.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import type { ModelFormat } from '../../src/spec/modelFile.ts';
+import type { ModelFileFormat } from '../../src/spec/modelFile.ts';
 import { ManualClock } from '../manualClock.ts';
 
 /** Returns a writer. Its tabs answer when `answer` is called. */
 function writerIn(outputs: Partial<ModelOutputs>) {
   const folder = mkdtempSync(path.join(tmpdir(), 'peergrad-writer-'));
   const inFolder = (name: string) => path.join(folder, name);
-  const asked: { tab: string; format: ModelFormat }[] = [];
+  const asked: { tab: string; format: ModelFileFormat }[] = [];
   const notes: string[] = [];
   const released: number[] = [];
   let written = 0;

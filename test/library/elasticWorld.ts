@@ -9,7 +9,7 @@ import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataP
 import { DataLoader } from '../../src/parallel/data/dataLoader.ts';
 import { ElasticSampler } from '../../src/parallel/data/elasticSampler.ts';
 import type { TensorflowOptimizer } from '../../src/parallel/flat/optimizerOf.ts';
-import { hashState } from '../../src/util/hash.ts';
+import { hashOfArrays } from '../../src/util/hash.ts';
 import { SignalingWorld, type Port } from '../engine/signalingWorld.ts';
 import { ThreadActivity } from '../../src/util/activity.ts';
 
@@ -44,7 +44,7 @@ export const weightsOf = ({ model }: CountingState): number[] =>
   (model as tf.Variable[]).flatMap((variable) => Array.from(variable.dataSync()));
 
 export function hashOf(state: CountingState): string {
-  return hashState([Float32Array.from(weightsOf(state))]);
+  return hashOfArrays([Float32Array.from(weightsOf(state))]);
 }
 
 /**

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { PeerConnectOptions, PeerConnection } from '../../src/transport/peerLink.ts';
-import { requestPage } from '../../src/library/worker/hostedPage.ts';
+import { requestHostPage } from '../../src/library/worker/hostedPage.ts';
 import { hostWorker } from '../../src/library/worker/index.ts';
 import { UsageError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
@@ -53,7 +53,7 @@ async function pass(ms: number): Promise<void> {
 }
 
 test('a worker repeats its request until its page hosts it, and only hostWorker receives the request', async () => {
-  const asking = requestPage(clock);
+  const asking = requestHostPage(clock);
   await pass(600);
   hostWorker(worker);
   const received = vi.fn();
@@ -67,7 +67,7 @@ test('a worker repeats its request until its page hosts it, and only hostWorker 
 });
 
 test('a worker gets an error after 10 s if its page does not host it', async () => {
-  const failure = errorOf(requestPage(clock));
+  const failure = errorOf(requestHostPage(clock));
   await pass(10_000);
   expect(await failure).toBeInstanceOf(UsageError);
   expect((await failure).message).toContain('Call hostWorker(worker) of peergrad/worker on the page');
@@ -77,7 +77,7 @@ test("the code of a room that a worker opens is written into the page's URL", as
   const replaceState = vi.fn();
   vi.stubGlobal('history', { replaceState });
   hostWorker(worker);
-  (await requestPage(clock)).writeRoom('K7F3QX');
+  (await requestHostPage(clock)).writeRoom('K7F3QX');
   await vi.waitFor(() => expect(replaceState).toHaveBeenCalledWith(null, '', '#K7F3QX'));
 });
 
@@ -107,7 +107,7 @@ test.each([
     });
   });
   hostWorker(worker);
-  const { connectPeer } = await requestPage(clock);
+  const { connectPeer } = await requestHostPage(clock);
   connectPeer({ initiator: true, iceServers: [], onsignal: () => {} });
   await opened;
   expect(close).not.toHaveBeenCalled();

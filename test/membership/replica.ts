@@ -4,8 +4,12 @@
  * two numbers are equal only if their histories are equal. The code for progress and state election
  * is the real one.
  */
-import type { GradientStore } from '../../src/engine/training/data/sampleAssigner.ts';
-import { recordStep, startOfRun, type TrainingProgress } from '../../src/parallel/recovery/progress.ts';
+import type { RetainedGradientStore } from '../../src/engine/training/data/sampleAssigner.ts';
+import {
+  recordAppliedStep,
+  initialTrainingProgress,
+  type TrainingProgress,
+} from '../../src/parallel/recovery/progress.ts';
 import type { CursorPosition } from '../../src/parallel/data/cursor.ts';
 import type { ElectedState, PeerState } from '../../src/parallel/recovery/stateElection.ts';
 
@@ -20,7 +24,7 @@ interface Gradient {
   next: CursorPosition;
 }
 
-export class Replica implements GradientStore {
+export class Replica implements RetainedGradientStore {
   /** The run whose state the replica has; 0 if it has none. */
   run = 0;
   /**
@@ -29,7 +33,7 @@ export class Replica implements GradientStore {
    */
   hashes: number[] = [];
   generations: number[] = [];
-  progress: TrainingProgress = startOfRun();
+  progress: TrainingProgress = initialTrainingProgress();
   /** Samples in all applied gradients, one bit each. */
   learned = 0;
   /**
@@ -79,7 +83,7 @@ export class Replica implements GradientStore {
     this.learned |= samples;
     this.drop();
     this.kept = gradient;
-    recordStep(this.progress, generation, next);
+    recordAppliedStep(this.progress, generation, next);
   }
 
   /** Loads another rank's state. */

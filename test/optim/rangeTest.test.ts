@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { findRate, hasExploded } from '../../src/optim/rangeTest.ts';
-import { rangeRate } from '../../src/optim/schedule.ts';
+import { findLearningRate, hasLossExploded } from '../../src/optim/rangeTest.ts';
+import { rangeTestRate } from '../../src/optim/schedule.ts';
 import { createRng } from '../../src/util/rng.ts';
 
 const STEPS = 100;
@@ -12,7 +12,7 @@ const STEPS = 100;
 function curve({ high = 2.3, low = 0.3, at = 0.01, noise = 0, steps = STEPS }): number[] {
   const rng = createRng(5);
   return Array.from({ length: steps }, (_, step) => {
-    const decades = Math.log10(rangeRate(step / steps) / at);
+    const decades = Math.log10(rangeTestRate(step / steps) / at);
     const fallen = 1 / (1 + Math.exp(-6 * decades));
     const over = Math.max(0, decades - 1);
     return high + (low - high) * fallen + over ** 2 * 100 * high + noise * (rng.next() + rng.next() - 1);
@@ -20,7 +20,7 @@ function curve({ high = 2.3, low = 0.3, at = 0.01, noise = 0, steps = STEPS }): 
 }
 
 const untilExplosion = (losses: readonly number[], steps = STEPS): number[] => {
-  const end = losses.findIndex((_, i) => hasExploded(losses.slice(0, i + 1), steps));
+  const end = losses.findIndex((_, i) => hasLossExploded(losses.slice(0, i + 1), steps));
   return losses.slice(0, end < 0 ? undefined : end + 1);
 };
 
@@ -29,7 +29,7 @@ describe('a range test', () => {
     for (const noise of [0, 0.2]) {
       const tested = untilExplosion(curve({ at, noise }));
       expect(tested.length).toBeLessThan(STEPS);
-      const { rates, losses, suggested, reason } = findRate(tested, STEPS);
+      const { rates, losses, suggested, reason } = findLearningRate(tested, STEPS);
       expect(Math.abs(Math.log10(suggested! / at))).toBeLessThan(0.35);
       expect(reason).toBeNull();
       expect([rates.length, losses.length]).toEqual([tested.length, tested.length]);
@@ -37,34 +37,34 @@ describe('a range test', () => {
   });
 
   test.each([20, 50, 400])('has nearly the same result with %d steps', (steps) => {
-    const { suggested } = findRate(untilExplosion(curve({ noise: 0.1, steps }), steps), steps);
+    const { suggested } = findLearningRate(untilExplosion(curve({ noise: 0.1, steps }), steps), steps);
     expect(Math.abs(Math.log10(suggested! / 0.01))).toBeLessThan(0.45);
   });
 
   test('rounds the suggestion to two significant digits', () => {
-    const { suggested } = findRate(untilExplosion(curve({ at: 0.0123 })), STEPS);
+    const { suggested } = findLearningRate(untilExplosion(curve({ at: 0.0123 })), STEPS);
     expect(suggested).toBe(Number(suggested!.toPrecision(2)));
   });
 
   test('ends only when the smoothed loss exceeds four times its lowest value', () => {
     const falling = Array.from({ length: 60 }, (_, i) => 2 - i / 50);
-    expect(hasExploded([...falling, 2.5], STEPS)).toBe(false);
-    expect(hasExploded([...falling, 40], STEPS)).toBe(true);
-    expect(hasExploded([], STEPS)).toBe(false);
+    expect(hasLossExploded([...falling, 2.5], STEPS)).toBe(false);
+    expect(hasLossExploded([...falling, 40], STEPS)).toBe(true);
+    expect(hasLossExploded([], STEPS)).toBe(false);
   });
 
   test('ends when a loss is NaN or infinite', () => {
-    for (const none of [NaN, Infinity]) expect(hasExploded([2, 2, none], STEPS)).toBe(true);
+    for (const none of [NaN, Infinity]) expect(hasLossExploded([2, 2, none], STEPS)).toBe(true);
   });
 
   test('does not end because losses are negative, or because one early loss is low', () => {
     expect(
-      hasExploded(
+      hasLossExploded(
         Array.from({ length: 60 }, (_, i) => -i / 10),
         STEPS,
       ),
     ).toBe(false);
-    expect(hasExploded([0.1, ...Array.from({ length: 60 }, () => 2)], STEPS)).toBe(false);
+    expect(hasLossExploded([0.1, ...Array.from({ length: 60 }, () => 2)], STEPS)).toBe(false);
   });
 
   test('suggests nothing if losses never clearly fall, even if they are noisy, and gives this reason', () => {
@@ -72,13 +72,13 @@ describe('a range test', () => {
     const noisy = Array.from({ length: STEPS }, () => 2.3 + rng.next());
     const rising = untilExplosion(curve({ low: 2.3 }));
     for (const losses of [noisy, rising, noisy.map(() => 2.3)]) {
-      expect(findRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'flat' });
+      expect(findLearningRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'flat' });
     }
   });
 
   test('suggests nothing if the test ended too early, and gives this reason', () => {
     for (const losses of [[2.3], [2.3, 2.2, 2.1, 40], Array.from({ length: 20 }, (_, i) => 3 - i / 10)]) {
-      expect(findRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'short' });
+      expect(findLearningRate(losses, STEPS)).toMatchObject({ suggested: null, reason: 'short' });
     }
   });
 });

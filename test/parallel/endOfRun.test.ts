@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { OuterMean } from '../../src/parallel/strategies/outerMean.ts';
-import { startOfRun } from '../../src/parallel/recovery/progress.ts';
+import { initialTrainingProgress } from '../../src/parallel/recovery/progress.ts';
 import { runWorld } from '../../src/testing/index.ts';
 import { PeerGoneError } from '../../src/util/errors.ts';
 import { createLocalSteps } from './localSteps.ts';
@@ -38,7 +38,7 @@ async function train(exchanges: number): Promise<{ failed: boolean; parameters: 
       streaming: { fragments: FRAGMENTS, delay: 0, mixing: 0.5 },
       createMean: () => mean,
     });
-    const progress = startOfRun();
+    const progress = initialTrainingProgress();
     await strategy.attach(group, progress, null);
     const loss = () => tf.tidy(() => parameters.sub(1).square().sum().asScalar());
     for (let step = 0; step < STEPS; step++) {

@@ -6,7 +6,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { startOfRun } from '../../src/parallel/recovery/progress.ts';
+import { initialTrainingProgress } from '../../src/parallel/recovery/progress.ts';
 import type { StreamingFacts } from '../../src/spec/strategies.ts';
 import type { LocalSteps } from '../../src/parallel/strategies/localSteps.ts';
 import { DenseOuterMean } from '../../src/parallel/strategies/outerMean.ts';
@@ -32,7 +32,7 @@ async function trajectory(steps: number, delay: number, mixing: number): Promise
   const [first] = await runWorld(2, async (group) => {
     const parameters = [tf.variable(tf.scalar(1)), tf.variable(tf.scalar(1))];
     const strategy = await create(parameters, { fragments: 2, delay, mixing });
-    await strategy.attach(group, startOfRun(), null);
+    await strategy.attach(group, initialTrainingProgress(), null);
     const seen: [number, number][] = [];
     const loss = () => tf.tidy(() => parameters[0]!.add(parameters[1]!).mul(2).asScalar());
     for (let step = 0; step < steps; step++) {

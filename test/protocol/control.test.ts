@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ClientMessage, parseControl, PROTOCOL_VERSION, ServerMessage } from '../../src/protocol/control.ts';
+import { ClientMessage, parseControlMessage, PROTOCOL_VERSION, ServerMessage } from '../../src/protocol/control.ts';
 import { DEFAULT_JOB, parseJob } from '../../src/spec/job.ts';
 import { formatRoomCode, parseRoomCode, ROOM_CODE_ALPHABET, roomCodeFromText } from '../../src/protocol/roomCode.ts';
 import { ProtocolError, UsageError } from '../../src/util/errors.ts';
@@ -15,7 +15,7 @@ describe('parseControl', () => {
       startAt: 4,
       nodes: { min: 2, max: 8 },
     };
-    expect(parseControl(ClientMessage, JSON.stringify(create))).toEqual(create);
+    expect(parseControlMessage(ClientMessage, JSON.stringify(create))).toEqual(create);
   });
 
   test.each([
@@ -68,7 +68,7 @@ describe('parseControl', () => {
     ],
     ['a name of spaces', `{"type":"join","version":${PROTOCOL_VERSION},"room":"K7F3QX","name":"   "}`, /name/],
   ])('rejects, with the name of the field, %s', (_name, data, message) => {
-    expect(() => parseControl(ClientMessage, data)).toThrow(message);
+    expect(() => parseControlMessage(ClientMessage, data)).toThrow(message);
   });
 
   test('rejects a ring that contains a member twice', () => {
@@ -83,14 +83,14 @@ describe('parseControl', () => {
       separated: [],
       served: [],
     };
-    parseControl(ServerMessage, JSON.stringify(prepare));
+    parseControlMessage(ServerMessage, JSON.stringify(prepare));
     const twice = JSON.stringify({ ...prepare, members: [one, { ...one, name: 'Bo' }] });
-    expect(() => parseControl(ServerMessage, twice)).toThrow(/members: a member occurs twice/);
+    expect(() => parseControlMessage(ServerMessage, twice)).toThrow(/members: a member occurs twice/);
   });
 
   test.each(['renegotiate', 'transceiverRequest'])('rejects signals with the type %s of simple-peer', (type) => {
     const signal = { type: 'signal', generation: 1, to: 'member-id', attempt: 0, signal: { type, [type]: true } };
-    expect(() => parseControl(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
+    expect(() => parseControlMessage(ClientMessage, JSON.stringify(signal))).toThrow(ProtocolError);
   });
 
   test('throws only ProtocolError, whatever the input is', () => {
@@ -98,7 +98,7 @@ describe('parseControl', () => {
       fc.property(fc.oneof(fc.string(), fc.json()), (data) => {
         for (const schema of [ClientMessage, ServerMessage]) {
           try {
-            parseControl(schema, data);
+            parseControlMessage(schema, data);
           } catch (error) {
             expect(error).toBeInstanceOf(ProtocolError);
           }

@@ -1,7 +1,7 @@
 /** What a connection receives of a room: changes that lead to the room itself, and few bytes. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseControl, type RoomMessage, type ServerMessage } from '../../src/protocol/control.ts';
+import { parseControlMessage, type RoomMessage, type ServerMessage } from '../../src/protocol/control.ts';
 import { DeltaDecoder } from '../../src/protocol/deltaDecoder.ts';
 import { SentMessage, type RoomDelta } from '../../src/protocol/deltas.ts';
 import { DEFAULT_JOB } from '../../src/spec/job.ts';
@@ -20,7 +20,7 @@ class Wire {
   pass(message: ServerMessage): ServerMessage {
     const text = this.#encoder.encode(message);
     this.texts.push(text);
-    return this.#decoder.decode(parseControl(SentMessage, text));
+    return this.#decoder.decode(parseControlMessage(SentMessage, text));
   }
 
   reopen(): void {
@@ -145,7 +145,7 @@ function room(members: number): RoomMessage {
 }
 
 function sent(text: string): SentMessage {
-  return parseControl(SentMessage, text);
+  return parseControlMessage(SentMessage, text);
 }
 
 describe('a delta', () => {

@@ -3,7 +3,7 @@ import { afterEach } from 'vitest';
 import { WebSocket } from 'ws';
 import {
   type ClientMessage,
-  parseControl,
+  parseControlMessage,
   PROTOCOL_VERSION,
   type ServerMessage,
   SIGNALING_PATH,
@@ -33,7 +33,7 @@ export class TestMember {
     const decoder = new DeltaDecoder();
     this.socket.on('message', (data: Buffer) => {
       // Every message of the server must fit its schema.
-      this.#inbox.push(decoder.decode(parseControl(SentMessage, data.toString())));
+      this.#inbox.push(decoder.decode(parseControlMessage(SentMessage, data.toString())));
       this.#wake();
     });
     this.closed = new Promise((resolve) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import * as plans from '../../src/collectives/plans/plans.ts';
-import { EventQueue } from '../../src/simulation/eventQueue.ts';
+import { SimulationEventQueue } from '../../src/simulation/eventQueue.ts';
 import { simulationScheduleOf } from '../../src/simulation/schedule.ts';
 import { simulateSchedule, type SimulatedNetwork, type SimulationOptions } from '../../src/simulation/simulate.ts';
 import { FRAME_HEADER_BYTES } from '../../src/protocol/frame.ts';
@@ -35,7 +35,7 @@ function run(
 
 test('events are ordered by time, and events of the same time by insertion', () => {
   const rng = createRng(1);
-  const queue = new EventQueue();
+  const queue = new SimulationEventQueue();
   const put = Array.from({ length: 5000 }, (_, event) => ({ event, time: rng.below(100) }));
   const taken: { event: number; time: number }[] = [];
   const take = (): void => {
@@ -73,8 +73,8 @@ describe('a simulated all-reduce', () => {
 
   test('takes 4 latencies with doubling, 8 with halving-doubling, 12 with two-level and 30 with the ring, for 16 ranks', () => {
     const latency = switched(16, { latencyMs: 1 });
-    expect(run(plans.recursiveDoubling, 16, 10, latency).ms).toBe(4);
-    expect(run(plans.halvingDoubling, 16, 1600, latency).ms).toBe(8);
+    expect(run(plans.recursiveDoublingAllReduce, 16, 10, latency).ms).toBe(4);
+    expect(run(plans.halvingDoublingAllReduce, 16, 1600, latency).ms).toBe(8);
     expect(run(plans.twoLevelAllReduce, 16, 1600, latency).ms).toBe(12);
     expect(run(plans.ringAllReduce, 16, 1600, latency).ms).toBe(30);
   });
@@ -121,7 +121,7 @@ describe('a simulated all-reduce', () => {
 
   test('takes equally long in each simulation, and no time with one rank', () => {
     const network = switched(6, { msPerByte: 0.0013, latencyMs: 0.7, combineMsPerByte: 1e-5 });
-    const [one, two] = [1, 2].map(() => run(plans.halvingDoubling, 6, 50_000, network));
+    const [one, two] = [1, 2].map(() => run(plans.halvingDoublingAllReduce, 6, 50_000, network));
     expect(one!.endedAt).toEqual(two!.endedAt);
     expect(run(plans.ringAllReduce, 1, 10, network).ms).toBe(0);
   });
@@ -140,7 +140,7 @@ describe('a simulated all-reduce', () => {
 const ALL_REDUCES: Record<string, AllReduce> = {
   ring: plans.ringAllReduce,
   'two-level': plans.twoLevelAllReduce,
-  'halving-doubling': plans.halvingDoubling,
+  'halving-doubling': plans.halvingDoublingAllReduce,
 };
 
 const transfer = (kind: 'send' | 'receive', peer: number, step: number, end: number): plans.PlanMove => ({

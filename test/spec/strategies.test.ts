@@ -8,7 +8,7 @@ import {
   STRATEGY_SETTINGS,
   type JobFeature,
 } from '../../src/spec/job.ts';
-import { isPipelineJob, pipelineWorld } from '../../src/spec/pipeline.ts';
+import { isPipelineJob, pipelineWorldFor } from '../../src/spec/pipeline.ts';
 import { parsePlan } from '../../src/spec/plan.ts';
 
 /** A model whose layers are not a chain. */
@@ -79,7 +79,7 @@ test('only the ranks of a pipeline have no whole model', () => {
 });
 
 test('ranks form as many replicas of a pipeline as possible', () => {
-  const worlds = [1, 3, 4, 5, 8].map((ranks) => pipelineWorld(ranks, { stages: 4 }, 9));
+  const worlds = [1, 3, 4, 5, 8].map((ranks) => pipelineWorldFor(ranks, { stages: 4 }, 9));
   expect(worlds).toEqual([
     { stages: 1, replicas: 1 },
     { stages: 3, replicas: 1 },

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { HopEvent, StepSegment, StepLane, StepTimes } from '../../src/protocol/stepTrace.ts';
-import { oneForwardOneBackward, timePlan } from '../../src/parallel/pipeline/schedules.ts';
+import { oneForwardOneBackward, timePipelinePlan } from '../../src/parallel/pipeline/schedules.ts';
 import { STEP_SEGMENT_KINDS } from '../../src/spec/names.ts';
 import {
-  exposedWait,
-  laneNumbers,
+  exposedWaitMs,
+  packedLaneLength,
   stepLaneOf,
   packLanes,
-  pipelineSegments,
+  pipelineSegmentCount,
   simplifyLane,
-  SENT_SEGMENTS,
+  MAX_SENT_SEGMENTS,
   unpackLanes,
 } from '../../src/telemetry/stepLane.ts';
 
@@ -39,7 +39,7 @@ describe('the lane of a step', () => {
         { kind: 'update', start: 28, end: 30 },
       ],
     });
-    expect(exposedWait(lane, MS)).toBe(5);
+    expect(exposedWaitMs(lane, MS)).toBe(5);
   });
 
   test('shows sending instead of waiting if chunks arrive before a late rank sends', () => {
@@ -55,7 +55,7 @@ describe('the lane of a step', () => {
   test('shows exposed waiting only while the rank does nothing else', () => {
     const ms = { ...MS, readback: 5, communicate: 9, exposed: 6 };
     const lane = stepLaneOf({ step: 0, startedAt: 0, ms, traces: [{ startedAt: 19, hops: [hop(0, 19, 24, 0)] }] });
-    expect(exposedWait(lane, ms)).toBe(2);
+    expect(exposedWaitMs(lane, ms)).toBe(2);
   });
 
   test('shows one segment for the whole exchange if the times of chunks are unknown', () => {
@@ -91,7 +91,7 @@ const lanes = fc.array(
             fc.nat(20_000),
           )
           .map(([kind, start, length]) => ({ kind, start, end: start + length })),
-        { maxLength: SENT_SEGMENTS },
+        { maxLength: MAX_SENT_SEGMENTS },
       ),
     },
     // A lane has commands only if its rank computes on WebGPU.
@@ -136,9 +136,9 @@ function kindsOf(ms: StepTimes): string[] {
 test('packed lanes of the newest steps can be unpacked with an error of at most 0.01 ms', () => {
   fc.assert(
     fc.property(lanes, fc.integer({ min: 1, max: 16 }), (all, count) => {
-      const packed = Float64Array.from(packLanes(all, count, SENT_SEGMENTS));
-      expect(packed).toHaveLength(count * laneNumbers(SENT_SEGMENTS));
-      expect(unpackLanes(packed, SENT_SEGMENTS).map(round)).toEqual(all.slice(-count).map(round));
+      const packed = Float64Array.from(packLanes(all, count, MAX_SENT_SEGMENTS));
+      expect(packed).toHaveLength(count * packedLaneLength(MAX_SENT_SEGMENTS));
+      expect(unpackLanes(packed, MAX_SENT_SEGMENTS).map(round)).toEqual(all.slice(-count).map(round));
     }),
   );
 });
@@ -146,12 +146,12 @@ test('packed lanes of the newest steps can be unpacked with an error of at most 
 test('a lane with too many segments is simplified, and still covers the same time', () => {
   const hops = Array.from({ length: 62 }, (_, i) => hop(i, 22 + i / 20, 22 + i / 20 + 0.04, 0.01));
   const lane = stepLaneOf({ step: 0, startedAt: 0, ms: MS, traces: [{ startedAt: 22, hops }] });
-  expect(lane.segments.length).toBeGreaterThan(SENT_SEGMENTS);
-  const told = simplifyLane(lane, SENT_SEGMENTS);
-  expect(told.segments.length).toBeLessThanOrEqual(SENT_SEGMENTS);
+  expect(lane.segments.length).toBeGreaterThan(MAX_SENT_SEGMENTS);
+  const told = simplifyLane(lane, MAX_SENT_SEGMENTS);
+  expect(told.segments.length).toBeLessThanOrEqual(MAX_SENT_SEGMENTS);
   expect(told.segments.filter(({ kind }) => kind === 'compute')).toEqual([{ kind: 'compute', start: 0, end: 20 }]);
   expect(together(told).at(-1)!.end).toBeCloseTo(together(lane).at(-1)!.end, 6);
-  expect(simplifyLane({ ...lane, segments: lane.segments.slice(0, 9) }, SENT_SEGMENTS).segments).toHaveLength(9);
+  expect(simplifyLane({ ...lane, segments: lane.segments.slice(0, 9) }, MAX_SENT_SEGMENTS).segments).toHaveLength(9);
 });
 
 describe("a step of a pipeline's rank", () => {
@@ -177,7 +177,7 @@ describe("a step of a pipeline's rank", () => {
       { kind: 'wait', start: 40, end: 46 },
       { kind: 'update', start: 46, end: 50 },
     ]);
-    expect(exposedWait(lane, ms)).toBe(14);
+    expect(exposedWaitMs(lane, ms)).toBe(14);
   });
 
   test('has only waits and updates if its rank has no stage', () => {
@@ -191,8 +191,8 @@ describe("a step of a pipeline's rank", () => {
     fc.assert(
       fc.property(counts, fc.double({ min: 1, max: 40_000, noNaN: true }), ([ranks, microBatches], passMs) => {
         const plan = oneForwardOneBackward(ranks, microBatches, { ring: true });
-        const most = pipelineSegments(plan.passes);
-        for (const own of timePlan(plan, () => passMs)) {
+        const most = pipelineSegmentCount(plan.passes);
+        for (const own of timePipelinePlan(plan, () => passMs)) {
           const total = (plan.ticks + 2 * microBatches) * passMs + 1;
           const pipeline = { passes: own, exchangedAt: total - 1 };
           const lane = stepLaneOf({ ...measured, startedAt: 0, ms: { ...ms, total, update: 1 }, pipeline });

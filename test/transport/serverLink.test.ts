@@ -10,8 +10,8 @@ import {
 import type { ServerLinkSignal } from '../../src/protocol/linkSignal.ts';
 import type { Link } from '../../src/transport/link.ts';
 import type { PeerAttempt } from '../../src/transport/peerLink.ts';
-import { CHECK_EVERY_MS, type LinkSocket } from '../../src/transport/serverChannel.ts';
-import { connectServer, type LinkCrypto, type ServerConnectOptions } from '../../src/transport/serverLink.ts';
+import { LINK_CHECK_INTERVAL_MS, type LinkSocket } from '../../src/transport/serverChannel.ts';
+import { connectThroughServer, type LinkCrypto, type ServerConnectOptions } from '../../src/transport/serverLink.ts';
 import { SharedLink } from '../../src/transport/sharedLink.ts';
 import { PeerGoneError, ProtocolError } from '../../src/util/errors.ts';
 import { errorOf } from '../errorOf.ts';
@@ -36,7 +36,7 @@ const refuseToOpen = (): LinkSocket => {
 
 function attemptOf(initiator: boolean, openSocket: OpenSocket, options: Partial<ServerConnectOptions>): PeerAttempt {
   const [member, peer] = initiator ? MEMBERS : ([...MEMBERS].reverse() as [string, string]);
-  return connectServer({
+  return connectThroughServer({
     ...{
       initiator,
       server: 'https://peergrad.example:8443',
@@ -80,7 +80,7 @@ async function openPair(cryptos?: readonly [LinkCrypto, LinkCrypto]) {
 /** Opens a link, and lets so much time pass that it asks again. */
 async function openEarlier() {
   const opened = await openPair();
-  vi.advanceTimersByTime(CHECK_EVERY_MS);
+  vi.advanceTimersByTime(LINK_CHECK_INTERVAL_MS);
   return opened;
 }
 
@@ -506,9 +506,9 @@ describe('an open link through the server', () => {
     test('asks every 4 s at most, and gets an answer each time', async () => {
       const { relay, a } = await openPair();
       for (const [passed, forwarded] of [
-        [CHECK_EVERY_MS - 1_000, 0],
+        [LINK_CHECK_INTERVAL_MS - 1_000, 0],
         [1_000, 2],
-        [CHECK_EVERY_MS - 1_000, 2],
+        [LINK_CHECK_INTERVAL_MS - 1_000, 2],
         [1_000, 4],
       ] as const) {
         vi.advanceTimersByTime(passed);

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { startEngine } from '../../src/engine/page.ts';
 import { nextMembership, describeMembershipStep, INITIAL_MEMBERSHIP } from '../../src/engine/membership/membership.ts';
 import { runWorld } from '../../src/testing/index.ts';
-import { debugLog, setDebugPatterns } from '../../src/util/debugLog.ts';
+import { createDebugLog, setDebugPatterns } from '../../src/util/debugLog.ts';
 import { rankZeroOfTwo } from '../collectives/faultyRanks.ts';
 import { errorOf } from '../errorOf.ts';
 import { ManualClock } from '../manualClock.ts';
@@ -32,7 +32,7 @@ const linesOf = (scope: string): string[] =>
 describe('a scope', () => {
   test('that is off does not create its lines', () => {
     const line = vi.fn(() => 'text');
-    debugLog('links')(line);
+    createDebugLog('links')(line);
     expect(line).not.toHaveBeenCalled();
     expect(written).toEqual([]);
   });
@@ -44,12 +44,12 @@ describe('a scope', () => {
     ['other:*', []],
   ])('is on as the patterns of the package debug say: %s', (patterns, on) => {
     setDebugPatterns(patterns);
-    expect((['links', 'recovery'] as const).filter((scope) => debugLog(scope).isOn())).toEqual(on);
+    expect((['links', 'recovery'] as const).filter((scope) => createDebugLog(scope).isOn())).toEqual(on);
   });
 
   test('writes percent signs as they are', () => {
     setDebugPatterns('peergrad:links');
-    debugLog('links')(() => '100 %d of 5 %');
+    createDebugLog('links')(() => '100 %d of 5 %');
     expect(linesOf('links')).toEqual(['100 %d of 5 %']);
   });
 });
@@ -185,9 +185,9 @@ describe('a page', () => {
     const { thisPage } = await import('../../src/library/thisPage.ts');
     await thisPage();
     stored('debug', 'peergrad:links');
-    expect(debugLog('links').isOn()).toBe(true);
+    expect(createDebugLog('links').isOn()).toBe(true);
     stored('debug', null);
-    expect(debugLog('links').isOn()).toBe(false);
+    expect(createDebugLog('links').isOn()).toBe(false);
   });
 
   test('passes patterns that another tab stores, until its engine stops', () => {

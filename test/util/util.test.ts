@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { hashState, wholeWords } from '../../src/util/hash.ts';
+import { hashOfArrays, wholeWordCount } from '../../src/util/hash.ts';
 import { createRng, mixSeed, permutation } from '../../src/util/rng.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
@@ -8,15 +8,15 @@ const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 describe('hashState', () => {
   test('is MurmurHash3, according to its published test vectors', () => {
     // The first half of the digest uses the seed 0.
-    expect(hashState([text('')]).slice(0, 8)).toBe('00000000');
-    expect(hashState([text('test')]).slice(0, 8)).toBe('ba6bd213');
-    expect(hashState([text('Hello, world!')]).slice(0, 8)).toBe('c0363e43');
-    expect(hashState([text('The quick brown fox jumps over the lazy dog')]).slice(0, 8)).toBe('2e4ff723');
+    expect(hashOfArrays([text('')]).slice(0, 8)).toBe('00000000');
+    expect(hashOfArrays([text('test')]).slice(0, 8)).toBe('ba6bd213');
+    expect(hashOfArrays([text('Hello, world!')]).slice(0, 8)).toBe('c0363e43');
+    expect(hashOfArrays([text('The quick brown fox jumps over the lazy dog')]).slice(0, 8)).toBe('2e4ff723');
     // The second half of the digest uses the seed 0x9747b28c.
-    expect(hashState([text('')]).slice(8)).toBe('ebb6c228');
-    expect(hashState([text('test')]).slice(8)).toBe('704b81dc');
-    expect(hashState([text('Hello, world!')]).slice(8)).toBe('24884cba');
-    expect(hashState([text('The quick brown fox jumps over the lazy dog')]).slice(8)).toBe('2fa826cd');
+    expect(hashOfArrays([text('')]).slice(8)).toBe('ebb6c228');
+    expect(hashOfArrays([text('test')]).slice(8)).toBe('704b81dc');
+    expect(hashOfArrays([text('Hello, world!')]).slice(8)).toBe('24884cba');
+    expect(hashOfArrays([text('The quick brown fox jumps over the lazy dog')]).slice(8)).toBe('2fa826cd');
   });
 
   test('differs if a single bit of any part differs', () => {
@@ -28,7 +28,7 @@ describe('hashState', () => {
         (values, at, bit) => {
           const other = values.slice();
           new Uint32Array(other.buffer)[at % values.length]! ^= 1 << bit;
-          expect(hashState([values, values])).not.toBe(hashState([values, other]));
+          expect(hashOfArrays([values, values])).not.toBe(hashOfArrays([values, other]));
         },
       ),
     );
@@ -37,15 +37,15 @@ describe('hashState', () => {
   test.each([0, 3, 4, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 9, 2 ** 33 + 2])(
     'hashes %i bytes as 32-bit words, except for the last 0 to 3 bytes',
     (bytes) => {
-      expect(wholeWords(bytes) % 4).toBe(0);
-      expect(bytes - wholeWords(bytes)).toBeGreaterThanOrEqual(0);
-      expect(bytes - wholeWords(bytes)).toBeLessThan(4);
+      expect(wholeWordCount(bytes) % 4).toBe(0);
+      expect(bytes - wholeWordCount(bytes)).toBeGreaterThanOrEqual(0);
+      expect(bytes - wholeWordCount(bytes)).toBeLessThan(4);
     },
   );
 
   test('does not depend on the position of the values in a buffer', () => {
     const values = Float32Array.of(0, 1, 2, 3);
-    expect(hashState([values.subarray(1)])).toBe(hashState([Float32Array.of(1, 2, 3)]));
+    expect(hashOfArrays([values.subarray(1)])).toBe(hashOfArrays([Float32Array.of(1, 2, 3)]));
   });
 });
 

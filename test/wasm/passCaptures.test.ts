@@ -4,7 +4,7 @@ import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { allocateWasmMemory, freeWasmMemory, wasmBackend } from '../../src/wasm/backend.ts';
-import { declareInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
+import { declarePassInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
 import { variablesOf, type ModelVariables } from '../../src/parallel/backward/flatten.ts';
 import { differentiatePassAlone } from '../../src/parallel/backward/pass.ts';
 import { mlpTask, read, testReplays, Trainer } from '../replayCases.ts';
@@ -29,7 +29,7 @@ async function checkedSteps(
   for (let step = 0; step < 6; step++) {
     const inputs = inputsOf(step);
     const eager = differentiatePassAlone(() => loss(inputs), variables);
-    const counted = declareInputs(inputs, () => {
+    const counted = declarePassInputs(inputs, () => {
       runs += 1;
       return loss(inputs);
     });

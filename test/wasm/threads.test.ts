@@ -7,8 +7,8 @@ import { systemClock } from '../../src/util/clock.ts';
 import { compileSimd } from '../../src/util/simdModule.ts';
 import { DeviceError } from '../../src/util/errors.ts';
 import { createRng } from '../../src/util/rng.ts';
-import { CALL_DIVISIONS, type DividedName } from '../../src/wasm/divisions.ts';
-import { instantiateAll } from '../../src/wasm/instance.ts';
+import { CALL_DIVISIONS, type DividedFunctionName } from '../../src/wasm/divisions.ts';
+import { instantiateThreadModules } from '../../src/wasm/instance.ts';
 import { MODULE } from '../../src/wasm/moduleBytes.ts';
 import { withSharedMemory } from '../../src/wasm/sharedMemory.ts';
 import { WasmThreads, type ThreadStart } from '../../src/wasm/threads.ts';
@@ -26,7 +26,7 @@ function sharedMemory(): WebAssembly.Memory {
   return new WebAssembly.Memory({ initial: PAGES, maximum: PAGES, shared: true });
 }
 
-const { sizes } = instantiateAll(modules, sharedMemory());
+const { sizes } = instantiateThreadModules(modules, sharedMemory());
 
 /** Reserves places one after the other. The first bytes stay free. */
 function placer(): (bytes: number) => number {
@@ -39,7 +39,7 @@ function placer(): (bytes: number) => number {
 }
 
 interface Call {
-  name: DividedName;
+  name: DividedFunctionName;
   args: number[];
   /** Where the results are, in bytes. */
   results: [at: number, bytes: number][];
@@ -132,7 +132,7 @@ function resultsOf(memory: WebAssembly.Memory, { results }: Call): Uint8Array[] 
 function expectedOf(call: Call): Uint8Array[] {
   const memory = sharedMemory();
   fill(memory);
-  instantiateAll(modules, memory).functions[call.name](...call.args);
+  instantiateThreadModules(modules, memory).functions[call.name](...call.args);
   return resultsOf(memory, call);
 }
 
@@ -145,7 +145,7 @@ describe('parts of a call have the bits of the whole call:', () => {
     for (const parts of [2, 3, 7].map((count) => Math.min(count, units))) {
       const memory = sharedMemory();
       fill(memory);
-      const own = instantiateAll(modules, memory);
+      const own = instantiateThreadModules(modules, memory);
       for (let i = parts - 1; i >= 0; i--) {
         const [from, to] = [Math.floor((units * i) / parts), Math.floor((units * (i + 1)) / parts)];
         const part = { from, to, thread: i % MOST_THREADS, sizes: own.sizes };
@@ -231,7 +231,7 @@ test('instances change nothing in the memory of TensorFlow.js, which begins at 1
   const memory = sharedMemory();
   fill(memory);
   const before = new Uint8Array(memory.buffer).slice(1024);
-  instantiateAll(modules, memory);
+  instantiateThreadModules(modules, memory);
   expect(new Uint8Array(memory.buffer).slice(1024)).toEqual(before);
 });
 

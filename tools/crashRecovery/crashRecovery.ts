@@ -9,7 +9,7 @@ import path from 'node:path';
 import { readCheckpointMeta } from '../../src/formats/checkpoint.ts';
 import type { EngineEvent } from '../../src/protocol/events.ts';
 import type { RunResult } from '../../src/protocol/runResult.ts';
-import { hasCheckpoints, type JobSpec } from '../../src/spec/job.ts';
+import { jobHasCheckpoints, type JobSpec } from '../../src/spec/job.ts';
 import { systemClock } from '../../src/util/clock.ts';
 import { deferred } from '../../src/util/deferred.ts';
 import { PeergradError, TimeoutError, UsageError } from '../../src/util/errors.ts';
@@ -81,7 +81,7 @@ export async function crashRecovery(options: CrashRecoveryOptions, io: Io): Prom
   const { hashEvery = HASH_EVERY } = options;
   const length = { epochs: ENDLESS_EPOCHS, hashEvery, steps: Math.max(2, options.kills) * hashEvery };
   const { job, served } = await resolveTraining({ ...length, ...options });
-  if (!hasCheckpoints(job)) throw new UsageError('This job has no checkpoints. Choose --strategy ddp.');
+  if (!jobHasCheckpoints(job)) throw new UsageError('This job has no checkpoints. Choose --strategy ddp.');
   if (job.maxSteps! < 2 * hashEvery) {
     throw new UsageError('The run is too short to be killed. Set --steps to at least twice --hash-every.');
   }

@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import '@tensorflow/tfjs-backend-webgpu';
 import { DataLoader, DistributedDataParallel, elastic, ElasticSampler, ElasticState } from '../../src/index.ts';
-import { hashState } from '../../src/util/hash.ts';
+import { hashOfArrays } from '../../src/util/hash.ts';
 import { BATCH_SIZE, EPOCHS, NODES, SAMPLES, STEP_MS, type Job, type Result } from './job.ts';
 
 declare global {
@@ -84,5 +84,5 @@ window.trainElastic = async ({ room, backend, worldSize, transport }) => {
     },
   );
   const weights = await Promise.all(model.getWeights().map((weight) => weight.data<'float32'>()));
-  return { ranks, hash: hashState(weights), steps: state.steps, repeated: begun - (state.steps.length - joinedAt) };
+  return { ranks, hash: hashOfArrays(weights), steps: state.steps, repeated: begun - (state.steps.length - joinedAt) };
 };

@@ -8,7 +8,7 @@ import { ProcessGroup } from '../../src/collectives/processGroup.ts';
 import { switchToWasmBackend } from '../../src/engine/device/wasmBackend.ts';
 import { createOptimizer } from '../../src/optim/index.ts';
 import { variablesOf } from '../../src/parallel/backward/flatten.ts';
-import { declareInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
+import { declarePassInputs, PassCaptures } from '../../src/parallel/backward/passCaptures.ts';
 import { DistributedDataParallel } from '../../src/parallel/ddp/distributedDataParallel.ts';
 import type { StepTimes } from '../../src/protocol/stepTrace.ts';
 import { createPortLink } from '../../src/transport/portLink.ts';
@@ -41,7 +41,7 @@ const captures = PassCaptures.of(variablesOf(model), (reason) => {
   throw new Error(reason);
 });
 const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.apply(xs) as tf.Tensor).asScalar();
-const pass = declareInputs([xs, ys], loss);
+const pass = declarePassInputs([xs, ys], loss);
 const times: StepTimes[] = [];
 for (let step = -warmUpSteps; step < steps; step++) {
   const startedAt = performance.now();

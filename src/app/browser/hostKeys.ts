@@ -3,7 +3,7 @@
  * tab uses the key to become a host of the room again.
  */
 import * as v from 'valibot';
-import { localStorageValue } from './remembered.ts';
+import { localStorageValue } from './localStorageValue.ts';
 
 /** The number of rooms whose keys are stored. A key is valid for a day. */
 const MAX_ROOMS = 16;
@@ -13,11 +13,11 @@ type Keys = v.InferOutput<typeof Keys>;
 
 const stored = localStorageValue('peergrad.hostKeys');
 
-export function hostKeyOf(room: string): string | undefined {
+export function storedHostKeyOf(room: string): string | undefined {
   return read().find((one) => one.room === room)?.key;
 }
 
-export function keepHostKey(room: string, key: string): void {
+export function storeHostKey(room: string, key: string): void {
   const others = read().filter((one) => one.room !== room);
   stored.set(JSON.stringify([{ room, key }, ...others].slice(0, MAX_ROOMS)));
 }

@@ -43,7 +43,7 @@ async function askBattery(): Promise<void> {
  * hidden page draws no frames, so it reports nothing. The returned function cancels the
  * measurement.
  */
-export function measureFrames(report: (frameMs: number[]) => void): () => void {
+export function measureFrameTimes(report: (frameMs: number[]) => void): () => void {
   const times: number[] = [];
   let request = requestAnimationFrame(function frame(at) {
     times.push(at);

@@ -14,7 +14,7 @@ let timer: ReturnType<typeof setTimeout> | null = null;
 const delayed: (() => void)[] = [];
 
 /** Calls `change` now or, while a button is pressed, after the click. Keeps the order of calls. */
-export function afterPress(change: () => void): void {
+export function runAfterButtonPress(change: () => void): void {
   if (timer === null) change();
   else delayed.push(change);
 }
@@ -32,7 +32,7 @@ function listen(type: 'pointerdown' | 'pointerup' | 'pointercancel', handle: (ev
   addEventListener(type, (event) => void (event.isPrimary && handle(event)), true);
 }
 
-export function watchPresses(): void {
+export function trackButtonPresses(): void {
   listen('pointerdown', ({ target, button }) => {
     if (button === 0 && target instanceof Element && target.closest(BUTTONS)) endIn(MOST_PRESS_MS);
   });

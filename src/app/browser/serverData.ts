@@ -2,22 +2,24 @@
 import { signal, type ReadonlySignal } from '@preact/signals';
 
 /** The address of the data folder of the server, which a job can use as its data source. */
-export const SERVER_DATA = '/data/';
+export const SERVER_DATA_PATH = '/data/';
 
 const found = signal(false);
 export const serverHasData: ReadonlySignal<boolean> = found;
 
 const origins = signal<readonly string[]>([]);
 /** The origins at which other machines reach the server; empty if they are unknown. */
-export const otherOrigins: ReadonlySignal<readonly string[]> = origins;
+export const reachableServerOrigins: ReadonlySignal<readonly string[]> = origins;
 
 /** Requests the list of data files and sets `serverHasData`. */
 export async function detectServerData(): Promise<void> {
-  found.value = (await namesAt(`${SERVER_DATA}index.json`)).length > 0;
+  found.value = (await namesAt(`${SERVER_DATA_PATH}index.json`)).length > 0;
 }
 
-/** Requests the origins at which other machines reach the server, and sets `otherOrigins`. */
-export async function loadOtherOrigins(): Promise<void> {
+/**
+ * Requests the origins at which other machines reach the server, and sets `reachableServerOrigins`.
+ */
+export async function loadReachableServerOrigins(): Promise<void> {
   const names = await namesAt('/origins.json');
   origins.value = names.filter((name): name is string => typeof name === 'string' && URL.canParse(name));
 }

@@ -4,7 +4,7 @@
  */
 import { computed, effect, signal } from '@preact/signals';
 import { prefersDark, windowWidth } from './env.ts';
-import { localStorageValue } from './remembered.ts';
+import { localStorageValue } from './localStorageValue.ts';
 
 type Theme = 'light' | 'dark';
 
@@ -20,7 +20,7 @@ export const isProjectorSize = signal(storedSize.get() === 'projector');
 /** The factor that multiplies all sizes: `--zoom` of the style sheets. */
 export const zoom = computed(() => (isProjectorSize.value ? 1.5 : 1));
 /** The smallest text size on a canvas, pixels. */
-export const smallText = computed(() => 13 * zoom.value);
+export const smallTextPixels = computed(() => 13 * zoom.value);
 
 /**
  * Limits of the page width, pixels. A page that is narrower than NARROW folds its less important
@@ -33,7 +33,7 @@ const MIDDLE = 1200;
  * The width of the page, in three classes. Scripts read this signal, and style sheets read the same
  * value as an attribute. A page with large letters is treated as narrower.
  */
-export const pageWidth = computed<'narrow' | 'middle' | 'wide'>(() => {
+export const pageWidthClass = computed<'narrow' | 'middle' | 'wide'>(() => {
   const width = windowWidth.value / zoom.value;
   return width < NARROW ? 'narrow' : width < MIDDLE ? 'middle' : 'wide';
 });
@@ -54,7 +54,7 @@ export function toggleProjectorSize(): void {
  * Applies the theme and the size of letters that a link sets. A setting that is missing in the link
  * does not change.
  */
-export function lookAs(query: URLSearchParams): void {
+export function setAppearanceFromQuery(query: URLSearchParams): void {
   const asked = query.get('theme');
   if (isTheme(asked)) chosen.value = asked;
   const size = query.get('size');
@@ -62,10 +62,10 @@ export function lookAs(query: URLSearchParams): void {
 }
 
 /** Writes the theme, the width and the size to attributes that style sheets read. */
-export function applyTheme(): void {
+export function writeAppearanceAttributes(): void {
   effect(() => {
     document.documentElement.dataset['theme'] = theme.value;
-    document.documentElement.dataset['width'] = pageWidth.value;
+    document.documentElement.dataset['width'] = pageWidthClass.value;
     document.documentElement.dataset['size'] = isProjectorSize.value ? 'projector' : 'normal';
   });
 }

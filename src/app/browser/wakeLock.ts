@@ -7,7 +7,7 @@ import { effect, type ReadonlySignal } from '@preact/signals';
  * Holds a screen wake lock (https://www.w3.org/TR/screen-wake-lock/) while `isWanted` is true. If
  * the browser refuses the lock, the run continues.
  */
-export function keepAwake(isWanted: ReadonlySignal<boolean>): void {
+export function keepScreenAwakeWhile(isWanted: ReadonlySignal<boolean>): void {
   let lock: Promise<WakeLockSentinel | null> | null = null;
   effect(() => {
     if (isWanted.value === (lock !== null)) return;

@@ -8,8 +8,8 @@ import type { Signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { useSize } from '../components/useSize.ts';
-import { smallText, theme, zoom } from '../browser/theme.ts';
+import { useElementSize } from '../components/useElementSize.ts';
+import { smallTextPixels, theme, zoom } from '../browser/theme.ts';
 
 interface ChartData {
   x: readonly number[];
@@ -60,12 +60,12 @@ export function Chart(props: Props) {
   const { data, marks, points, sync, label, shown, pointedX } = props;
   const height = Math.round(props.height * zoom.value);
   const box = useRef<HTMLDivElement>(null);
-  const { width } = useSize(box);
+  const { width } = useElementSize(box);
   const plot = useRef<uPlot | null>(null);
   const current = useRef(props);
   current.current = props;
   const colours = theme.value;
-  const text = smallText.value;
+  const text = smallTextPixels.value;
   const stretch = shown.value;
   useEffect(() => {
     const host = box.current;

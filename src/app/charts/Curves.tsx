@@ -3,30 +3,30 @@ import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import {
   formatSignificant,
-  formatClock,
+  formatClockDuration,
   formatCount,
   formatLoss,
   formatMetric,
-  formatShare,
+  formatPercent,
 } from '../locales/format.ts';
 import { metricEntries, type MetricName } from '../../spec/measures.ts';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
 import { smoothCurve, smoothingWeightFor } from '../state/series.ts';
 import type { EvaluationView } from '../state/runProgress.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import type { PointedStep } from './axis.ts';
 import { Chart, type ChartMark, type ChartRange } from './Chart.tsx';
 import { NumbersTable } from './NumbersTable.tsx';
 import { RateCurve } from './RateCurve.tsx';
-import { chartMarksOfRun, describeChange, xOfChartMark, type ChartMarkPosition } from './marks.ts';
-import { type XAxis } from './axis.ts';
+import { chartMarksOfRun, describeWorldChange, xOfChartMark, type ChartMarkPosition } from './marks.ts';
+import { type XAxisUnit } from './axis.ts';
 
 const ORIGIN: ChartMarkPosition = { step: -1, at: 0 };
 const NO_MARKS: readonly ChartMark[] = [];
 
 interface Props {
-  run: ShownRun;
+  run: RunView;
   pointed: Signal<PointedStep | null>;
 }
 
@@ -37,7 +37,7 @@ interface Props {
  */
 export function Curves({ run, pointed }: Props) {
   const { charts } = uiMessages.value;
-  const axis = useSignal<XAxis>('step');
+  const axis = useSignal<XAxisUnit>('step');
   const isLog = useSignal(false);
   const shown = useSignal<ChartRange | null>(null);
   useEffect(() => {
@@ -97,8 +97,8 @@ export function Curves({ run, pointed }: Props) {
 }
 
 interface CurveProps {
-  run: ShownRun;
-  axis: XAxis;
+  run: RunView;
+  axis: XAxisUnit;
   /** Whether the axis of losses is logarithmic. */
   isLog: boolean;
   shown: Signal<ChartRange | null>;
@@ -123,7 +123,7 @@ function LossCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
   const marks = useMemo(() => chartMarksOfRun({ changes, saves }, axis), [changes, saves, axis, charts]);
   const point = points[hovered.value ?? points.length - 1];
   const first = points[0];
-  const changesText = changes.map((one) => charts.changed(describeChange(one), one.step + 1)).join(' ');
+  const changesText = changes.map((one) => charts.changed(describeWorldChange(one), one.step + 1)).join(' ');
   const saved = saves.at(-1);
   const label =
     first === undefined || point === undefined
@@ -239,7 +239,7 @@ function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
         height={112}
         points
         {...(isShare && { range: [0, 1] as const })}
-        formatY={(value) => (isShare ? formatShare(value) : isLoss ? tickLoss(value) : formatSignificant(value))}
+        formatY={(value) => (isShare ? formatPercent(value) : isLoss ? tickLoss(value) : formatSignificant(value))}
         onhover={(index) => (hovered.value = index)}
         label={one === undefined ? charts.noAccuracy : charts.metricLabel(name, axis, formatted(one))}
       />
@@ -255,7 +255,7 @@ function HeldOutCurve({ run, axis, isLog, shown, pointed }: CurveProps) {
 
 /** Settings that all charts of a run share. */
 function chartProps(
-  axis: XAxis,
+  axis: XAxisUnit,
   shown: Signal<ChartRange | null>,
   pointed: Signal<PointedStep | null>,
   places: readonly ChartMarkPosition[],
@@ -266,7 +266,7 @@ function chartProps(
     sync: 'training',
     shown,
     pointedX: at === null ? null : axis === 'step' ? at + 1 : place === undefined ? null : xOfChartMark(axis, place),
-    formatX: (value: number) => (axis === 'step' ? formatCount(value) : formatClock(value * 1000)),
+    formatX: (value: number) => (axis === 'step' ? formatCount(value) : formatClockDuration(value * 1000)),
   };
 }
 
@@ -281,10 +281,13 @@ function stepOf({ step }: ChartMarkPosition): string {
   return String(step + 1);
 }
 
-function At({ axis, place }: { axis: XAxis; place: ChartMarkPosition }) {
+function At({ axis, place }: { axis: XAxisUnit; place: ChartMarkPosition }) {
   const { charts } = uiMessages.value;
   return (
-    <span class="dim"> {axis === 'step' ? charts.atStep(place.step + 1) : charts.atTime(formatClock(place.at))}</span>
+    <span class="dim">
+      {' '}
+      {axis === 'step' ? charts.atStep(place.step + 1) : charts.atTime(formatClockDuration(place.at))}
+    </span>
   );
 }
 

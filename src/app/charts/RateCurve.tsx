@@ -1,10 +1,10 @@
 /** The curve of the loss over the learning rate in a range test, with the suggested rate. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
-import { rangeRate } from '../../optim/schedule.ts';
-import { formatLoss, formatRate } from '../locales/format.ts';
+import { rangeTestRate } from '../../optim/schedule.ts';
+import { formatLoss, formatLearningRate } from '../locales/format.ts';
 import { smoothCurve, smoothingWeightFor, type CurvePoint } from '../state/series.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import { Chart, type ChartRange } from './Chart.tsx';
 import type { PointedStep } from './axis.ts';
@@ -18,7 +18,7 @@ const HIGHEST = 1.5;
 const IDLE_SHARE = 0.25;
 
 interface Props {
-  run: ShownRun;
+  run: RunView;
   shown: Signal<ChartRange | null>;
   pointed: Signal<PointedStep | null>;
 }
@@ -26,7 +26,7 @@ interface Props {
 export function RateCurve({ run, shown, pointed }: Props) {
   const { charts } = uiMessages.value;
   const { losses, job, result } = run;
-  const rateOf = ({ step }: Pick<CurvePoint, 'step'>): number => rangeRate(step / job.maxSteps!);
+  const rateOf = ({ step }: Pick<CurvePoint, 'step'>): number => rangeTestRate(step / job.maxSteps!);
   const points = useMemo(() => losses.points.filter(({ value }) => Number.isFinite(value)), [losses]);
   const hovered = useSignal<number | null>(null);
   const suggested = result?.rateTest?.suggested ?? null;
@@ -43,26 +43,26 @@ export function RateCurve({ run, shown, pointed }: Props) {
     };
   }, [points]);
   const marks = useMemo(
-    () => (suggested === null ? [] : [{ x: Math.log10(suggested), label: formatRate(suggested) }]),
+    () => (suggested === null ? [] : [{ x: Math.log10(suggested), label: formatLearningRate(suggested) }]),
     [suggested],
   );
   const point = points[hovered.value ?? points.length - 1];
   const at = pointed.value?.by === 'timeline' ? pointed.value.step : null;
-  const suggestion = suggested === null ? '' : ` ${charts.steepestAt(formatRate(suggested))}`;
+  const suggestion = suggested === null ? '' : ` ${charts.steepestAt(formatLearningRate(suggested))}`;
   return (
     <figure class="curve">
       <figcaption>
         <span>{charts.lossByRate}</span>
         <span class="number">
           {point === undefined ? '–' : formatLoss(point.value)}
-          {point !== undefined && <span class="dim"> {charts.atRate(formatRate(rateOf(point)))}</span>}
+          {point !== undefined && <span class="dim"> {charts.atRate(formatLearningRate(rateOf(point)))}</span>}
         </span>
       </figcaption>
       <Chart
         sync="rates"
         shown={shown}
         pointedX={at === null ? null : Math.log10(rateOf({ step: at }))}
-        formatX={(exponent) => formatRate(10 ** exponent)}
+        formatX={(exponent) => formatLearningRate(10 ** exponent)}
         data={data}
         marks={marks}
         height={240}
@@ -76,14 +76,15 @@ export function RateCurve({ run, shown, pointed }: Props) {
         label={
           point === undefined
             ? charts.noLoss
-            : charts.rateLabel(formatRate(rateOf(points[0]!)), formatRate(rateOf(points.at(-1)!))) + suggestion
+            : charts.rateLabel(formatLearningRate(rateOf(points[0]!)), formatLearningRate(rateOf(points.at(-1)!))) +
+              suggestion
         }
       />
       <NumbersTable
         name={charts.loss}
         over={charts.rate}
         rows={points}
-        describe={(one) => [formatRate(rateOf(one)), formatLoss(one.value)]}
+        describe={(one) => [formatLearningRate(rateOf(one)), formatLoss(one.value)]}
       />
     </figure>
   );

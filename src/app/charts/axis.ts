@@ -1,6 +1,6 @@
 /** State that the charts of a run share: the axis, and the step under the pointer. */
 
-export type XAxis = 'step' | 'time';
+export type XAxisUnit = 'step' | 'time';
 
 /**
  * The step under the pointer, and the view in which the pointer is. The crosshair of that view

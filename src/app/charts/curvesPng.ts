@@ -7,7 +7,7 @@
 const MARGIN = 16;
 
 /** Resolves with the picture; `null` if the page shows no curves. */
-export async function curvesPng(): Promise<Blob | null> {
+export async function renderCurvesPng(): Promise<Blob | null> {
   const curves = [...document.querySelectorAll<HTMLElement>('.curve')].flatMap((figure) => {
     const chart = figure.querySelector('canvas');
     return chart === null ? [] : [{ chart, caption: figure.querySelector('figcaption')! }];

@@ -1,7 +1,7 @@
 /** Describes the marks on the curves of a run in words; pure. */
-import type { ShownRun, WorldChange } from '../state/run.ts';
+import type { RunView, WorldChange } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
-import type { XAxis } from './axis.ts';
+import type { XAxisUnit } from './axis.ts';
 import type { ChartMark } from './Chart.tsx';
 
 export interface ChartMarkPosition {
@@ -13,7 +13,7 @@ export interface ChartMarkPosition {
  * Returns the position of a mark on the x axis: the number of its step, counted from 1, or its time
  * in seconds.
  */
-export function xOfChartMark(axis: XAxis, place: ChartMarkPosition): number {
+export function xOfChartMark(axis: XAxisUnit, place: ChartMarkPosition): number {
   return axis === 'step' ? place.step + 1 : place.at / 1000;
 }
 
@@ -21,7 +21,7 @@ export function xOfChartMark(axis: XAxis, place: ChartMarkPosition): number {
 const MOST_NAMES = 2;
 
 /** Returns the text of a change: `ada joined`, `ben left, ada is back`, `6 joined`. */
-export function describeChange({ joined, returned, left, from, to }: WorldChange): string {
+export function describeWorldChange({ joined, returned, left, from, to }: WorldChange): string {
   const { charts } = uiMessages.value;
   const parts = [
     { names: joined, describe: charts.joined },
@@ -35,9 +35,9 @@ export function describeChange({ joined, returned, left, from, to }: WorldChange
 }
 
 /** Returns the marks, sorted by x. */
-export function chartMarksOfRun({ changes, saves }: Pick<ShownRun, 'changes' | 'saves'>, axis: XAxis): ChartMark[] {
+export function chartMarksOfRun({ changes, saves }: Pick<RunView, 'changes' | 'saves'>, axis: XAxisUnit): ChartMark[] {
   return [
-    ...changes.map((one) => ({ x: xOfChartMark(axis, one), label: describeChange(one) })),
+    ...changes.map((one) => ({ x: xOfChartMark(axis, one), label: describeWorldChange(one) })),
     ...saves.map((one) => ({ x: xOfChartMark(axis, one), label: null })),
   ].sort((a, b) => a.x - b.x);
 }

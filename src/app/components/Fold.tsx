@@ -1,9 +1,9 @@
 /** A section with a title. On a phone, it is folded at first. */
 import type { ComponentChildren } from 'preact';
-import { pageWidth } from '../browser/theme.ts';
+import { pageWidthClass } from '../browser/theme.ts';
 
 export function Fold({ title, class: name, children }: { title: string; class: string; children: ComponentChildren }) {
-  if (pageWidth.value === 'narrow') {
+  if (pageWidthClass.value === 'narrow') {
     return (
       <details class={`fold panel ${name}`}>
         <summary>{title}</summary>

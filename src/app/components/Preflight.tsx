@@ -1,7 +1,7 @@
 /** Shows the checks before joining as a list. Each result appears when its check ends. */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { checkGpu, checkReach, checkSecure, type PreflightVerdict } from './preflight.ts';
+import { checkGpu, checkPeersAreReachable, checkSecureContext, type PreflightVerdict } from './preflight.ts';
 import { uiMessages } from '../locales/index.ts';
 
 const ICONS = { checking: '…', good: '✓', meh: '!', bad: '✕' } as const;
@@ -10,7 +10,7 @@ const MOODS = { checking: 'dim', good: 'good', meh: 'wait', bad: 'wrong' } as co
 /** @param blocked is set to `true` while a check forbids joining, otherwise to `false`. */
 export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
   const { checks } = uiMessages.value.join;
-  const secure = checkSecure();
+  const secure = checkSecureContext();
   const gpu = useSignal<PreflightVerdict>({ kind: 'checking' });
   const reach = useSignal<PreflightVerdict>({ kind: 'checking' });
   useEffect(() => {
@@ -19,7 +19,7 @@ export function Preflight({ blocked }: { blocked: Signal<boolean> }) {
       if (!gone) verdict.value = found;
     };
     void checkGpu().then(show(gpu));
-    void checkReach().then(show(reach));
+    void checkPeersAreReachable().then(show(reach));
     return () => {
       gone = true;
     };

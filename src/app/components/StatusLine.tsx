@@ -1,11 +1,11 @@
 /** Shows the state of this rank in words, with an icon. Screen readers read its changes. */
-import { describeState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeState.ts';
 import type { TabView } from '../state/view.ts';
 
 const ICONS = { good: '●', busy: '◌', wait: '○', wrong: '✕' } as const;
 
 export function StatusLine({ view, brief = false }: { view: TabView; brief?: boolean }) {
-  const { word, text, status } = describeState(view);
+  const { word, text, status } = describeTabState(view);
   return (
     <span class="status" role="status">
       <span class={`status-icon ${status}`} aria-hidden="true">

@@ -4,7 +4,7 @@
  * Gives a canvas the resolution of the screen, and returns its context, which counts CSS pixels.
  * Returns `null` if nothing can be painted yet.
  */
-export function sizedContext(
+export function contextInCssPixels(
   canvas: HTMLCanvasElement | null,
   width: number,
   height: number,

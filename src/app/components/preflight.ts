@@ -1,5 +1,5 @@
 /** Checks before joining whether this tab can take part. Each failed check suggests a remedy. */
-import { findAddress } from '../../engine/networkCheck/candidates.ts';
+import { findIceAddress } from '../../engine/networkCheck/candidates.ts';
 import { systemClock } from '../../util/clock.ts';
 import { withinDeadline } from '../../util/deadline.ts';
 import { TimeoutError } from '../../util/errors.ts';
@@ -27,7 +27,7 @@ const ADAPTER_DEADLINE_MS = 5000;
  */
 const CANDIDATE_DEADLINE_MS = 3000;
 
-export function checkSecure(): PreflightVerdict {
+export function checkSecureContext(): PreflightVerdict {
   const { secure, insecure } = uiMessages.value.join.checks;
   return isSecureContext ? { kind: 'good', text: secure } : { kind: 'meh', ...insecure };
 }
@@ -65,13 +65,13 @@ export async function checkGpu(): Promise<PreflightVerdict> {
   }
 }
 
-export async function checkReach(): Promise<PreflightVerdict> {
+export async function checkPeersAreReachable(): Promise<PreflightVerdict> {
   const labels = uiMessages.value.join.checks;
   if (typeof RTCPeerConnection === 'undefined') {
     return { kind: 'bad', ...labels.noWebRtc };
   }
   try {
-    const isFound = (await findAddress('host', [], CANDIDATE_DEADLINE_MS, systemClock)) !== null;
+    const isFound = (await findIceAddress('host', [], CANDIDATE_DEADLINE_MS, systemClock)) !== null;
     await awaitLocalNetworkPermission();
     if (localNetworkPermission().peek() === 'denied') {
       const { text, fix } = labels.localNetwork;

@@ -9,7 +9,7 @@ import { formatLoss } from '../locales/format.ts';
 import { clearModelAnswers, latestGeneratedText, type GeneratedText } from '../state/modelAnswers.ts';
 import { Subtitle } from '../inspection/Subtitle.tsx';
 import { Fold } from '../components/Fold.tsx';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import { sendToEngine } from '../state/store.ts';
 
@@ -26,7 +26,7 @@ const USUAL_TEMPERATURE = 0.8;
  *
  * @param asks whether this tab has a model that can continue a prompt.
  */
-export function GenerationPanel({ run, asks }: { run: ShownRun; asks: boolean }) {
+export function GenerationPanel({ run, asks }: { run: RunView; asks: boolean }) {
   // This state is outside of `Fold`, because `Fold` creates its content again when a phone is
   // turned.
   const prompt = useSignal(run.job.gpt.prompt.trim());
@@ -47,7 +47,7 @@ export function GenerationPanel({ run, asks }: { run: ShownRun; asks: boolean })
 }
 
 /** Compares the latest evaluation with the bigram model. */
-function Comparison({ run }: { run: ShownRun }) {
+function Comparison({ run }: { run: RunView }) {
   const labels = uiMessages.value.generation;
   const loss = run.evaluations.at(-1)?.loss;
   const bigram = run.samples.at(-1)?.bigramLoss;
@@ -56,7 +56,7 @@ function Comparison({ run }: { run: ShownRun }) {
 }
 
 /** Lists the samples, the newest first. */
-function Samples({ run }: { run: ShownRun }) {
+function Samples({ run }: { run: RunView }) {
   const labels = uiMessages.value.generation;
   const { samples } = run;
   return (

@@ -5,7 +5,7 @@ import { DismissibleBanner } from '../components/Banner.tsx';
 import { SavedRuns } from './SavedRuns.tsx';
 import { Term } from '../components/Term.tsx';
 import { ExplorableRing } from '../ring/ExplorableRing.tsx';
-import { roomHash } from '../state/route.ts';
+import { roomAddressHash } from '../state/route.ts';
 import { uiMessages } from '../locales/index.ts';
 import type { FailureView } from '../state/view.ts';
 
@@ -44,7 +44,7 @@ function CodeForm({ wrongCode }: { wrongCode: string | null }) {
   const problem = useSignal<string | null>(wrongCode === null ? null : problemWith(wrongCode));
   const join = (): void => {
     if (code === null) problem.value = problemWith(text.value);
-    else location.hash = roomHash(code);
+    else location.hash = roomAddressHash(code);
   };
   return (
     <form

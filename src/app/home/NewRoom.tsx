@@ -13,7 +13,7 @@ import { Preflight } from '../components/Preflight.tsx';
 import { detectServerData } from '../browser/serverData.ts';
 import { algorithmProblem } from '../state/algorithm.ts';
 import { fitsJobLink, parseJobLink, jobLinkSettings } from '../state/jobLink.ts';
-import { keepInAddress, pageRoute } from '../state/address.ts';
+import { writeSettingsToAddress, pageRoute } from '../state/address.ts';
 import { createRoom, isEnteringRoom, ownMemberName } from '../state/store.ts';
 import type { FailureView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -37,7 +37,7 @@ export function NewRoom({ failure }: { failure: FailureView | null }) {
   const why = checkpoint === null ? algorithmProblem(job.value, startAt.value ?? 1) : null;
   const take = (next: JobSpec): void => {
     job.value = next;
-    keepInAddress(jobLinkSettings(next));
+    writeSettingsToAddress(jobLinkSettings(next));
   };
   const open = (isSpectator: boolean): void => {
     const chosen = origin.peek();

@@ -4,10 +4,10 @@ import { useEffect } from 'preact/hooks';
 import { jobDisplayName } from '../../spec/job.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { formatAgo } from '../locales/format.ts';
-import { roomHash } from '../state/route.ts';
+import { roomAddressHash } from '../state/route.ts';
 import {
-  latestWhole,
-  lookForRuns,
+  latestUndamagedCheckpoint,
+  reloadSavedRuns,
   removeCheckpoints,
   savedRuns,
   type SavedRunCheckpoints,
@@ -17,7 +17,7 @@ import { uiLanguage, uiMessages } from '../locales/index.ts';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 
 export function SavedRuns() {
-  useEffect(() => void lookForRuns(), []);
+  useEffect(() => void reloadSavedRuns(), []);
   const { saved } = uiMessages.value.home;
   const { runs, damaged, problem } = savedRuns.value;
   if (runs.length + damaged.length === 0) return null;
@@ -57,7 +57,7 @@ function Saved({ run }: { run: SavedRunCheckpoints }) {
   const checking = useSignal(false);
   const goOn = async (): Promise<void> => {
     checking.value = true;
-    const whole = await latestWhole(run);
+    const whole = await latestUndamagedCheckpoint(run);
     if (whole) createRoom(whole.job, null, { resume: whole.id });
     checking.value = false;
   };
@@ -69,7 +69,7 @@ function Saved({ run }: { run: SavedRunCheckpoints }) {
         <span class="dim small saved-when">
           {saved.when(
             formatAgo(Date.now() - savedAt, uiLanguage.value),
-            <a href={roomHash(room)} title={saved.roomAbout}>
+            <a href={roomAddressHash(room)} title={saved.roomAbout}>
               {formatRoomCode(room)}
             </a>,
           )}

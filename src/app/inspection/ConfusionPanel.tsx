@@ -4,9 +4,9 @@
  */
 import type { ComponentChildren } from 'preact';
 import { Fold } from '../components/Fold.tsx';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
-import { sampleCount, mostConfused } from './confusionMatrix.ts';
+import { sumOfCounts, mostFrequentMistake } from './confusionMatrix.ts';
 
 /** Shows the name of a class, which is in the language of the data. */
 const named = (name: string): ComponentChildren => (
@@ -15,10 +15,10 @@ const named = (name: string): ComponentChildren => (
   </strong>
 );
 
-export function ConfusionPanel({ confusion }: { confusion: NonNullable<ShownRun['confusion']> }) {
+export function ConfusionPanel({ confusion }: { confusion: NonNullable<RunView['confusion']> }) {
   const { confusion: labels } = uiMessages.value.inspection;
   const { step, classes, counts } = confusion;
-  const worst = mostConfused(confusion);
+  const worst = mostFrequentMistake(confusion);
   return (
     <Fold title={labels.title} class="confusion-panel">
       <p>{worst === null ? labels.none : labels.most(named(worst.truth), named(worst.answer), worst.times)}</p>
@@ -58,7 +58,7 @@ export function ConfusionPanel({ confusion }: { confusion: NonNullable<ShownRun[
           </tbody>
         </table>
       </div>
-      <p class="small dim">{labels.about(sampleCount(counts.flat()), step + 1)}</p>
+      <p class="small dim">{labels.about(sumOfCounts(counts.flat()), step + 1)}</p>
     </Fold>
   );
 }
@@ -73,5 +73,5 @@ function kindOf(count: number, isRight: boolean): string {
  * mistakes of a few per cent visible.
  */
 function shade(count: number, row: readonly number[]): number {
-  return count === 0 ? 0 : Math.sqrt(count / sampleCount(row));
+  return count === 0 ? 0 : Math.sqrt(count / sumOfCounts(row));
 }

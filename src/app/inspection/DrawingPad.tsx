@@ -5,8 +5,8 @@
 import { clamp } from '../../util/clamp.ts';
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.ts';
-import { useSize } from '../components/useSize.ts';
+import { BUILT_IN_IMAGE_SIDE, type LabelledImage } from '../../spec/inspection.ts';
+import { useElementSize } from '../components/useElementSize.ts';
 import { theme } from '../browser/theme.ts';
 import { uiMessages } from '../locales/index.ts';
 import { beginStroke, extendStroke, type Drawing } from './drawing.ts';
@@ -44,7 +44,7 @@ interface Pen {
 
 export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { width } = useSize(canvas);
+  const { width } = useElementSize(canvas);
   const pen = useSignal<Pen | null>(null);
   const labels = uiMessages.value.inspection;
   const colours = theme.value;
@@ -93,7 +93,7 @@ export function DrawingPad({ drawing, image, ondraw, onclear }: Props) {
   const label = image === null ? labels.pad(drawing.length) : labels.padImage(image.label);
   return (
     <div class="pad">
-      {image !== null && <Picture pixels={image.pixels} side={IMAGE_SIDE} />}
+      {image !== null && <Picture pixels={image.pixels} side={BUILT_IN_IMAGE_SIDE} />}
       <canvas
         ref={canvas}
         tabIndex={0}

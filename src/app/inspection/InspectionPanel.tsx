@@ -4,22 +4,27 @@
  */
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { IMAGE_SIDE, type LabelledImage, type ModelInspection, type WeightPictures } from '../../spec/inspection.ts';
-import { formatShare, shortHash, formatLoss } from '../locales/format.ts';
+import {
+  BUILT_IN_IMAGE_SIDE,
+  type LabelledImage,
+  type ModelInspection,
+  type WeightPictures,
+} from '../../spec/inspection.ts';
+import { formatPercent, shortHash, formatLoss } from '../locales/format.ts';
 import { Fold } from '../components/Fold.tsx';
 import { Term } from '../components/Term.tsx';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import { clearModelAnswers } from '../state/modelAnswers.ts';
-import { useInspection, usePrediction, useVisible } from './useAnswers.ts';
+import { useInspection, usePrediction, useIsVisible } from './useAnswers.ts';
 import { imageOfDrawing, type Drawing } from './drawing.ts';
 import { DrawingPad } from './DrawingPad.tsx';
 import { Picture } from './Picture.tsx';
 import { Subtitle } from './Subtitle.tsx';
 
 /** The state of this panel belongs to one run, because each run has its own model. */
-export function InspectionPanel({ run }: { run: ShownRun }) {
+export function InspectionPanel({ run }: { run: RunView }) {
   // This state is outside of `Fold`, because `Fold` creates its content again when a phone is
   // turned.
   const drawing = useSignal<Drawing>([]);
@@ -33,7 +38,7 @@ export function InspectionPanel({ run }: { run: ShownRun }) {
 }
 
 interface InsideProps {
-  run: ShownRun;
+  run: RunView;
   drawing: Signal<Drawing>;
   /** The held-out image that the model classifies instead of the drawing. */
   image: Signal<LabelledImage | null>;
@@ -42,7 +47,7 @@ interface InsideProps {
 function Inside({ run, drawing, image }: InsideProps) {
   const labels = uiMessages.value.inspection;
   const box = useRef<HTMLDivElement>(null);
-  const isVisible = useVisible(box);
+  const isVisible = useIsVisible(box);
   const steps = run.last === null ? 0 : run.last.step + 1;
   const last = useInspection(isVisible, steps, run.result === null);
   const centre = run.job.job === 'mnist' ? 'mass' : 'box';
@@ -92,7 +97,7 @@ function Inside({ run, drawing, image }: InsideProps) {
               </button>
               {seen !== null && (
                 <figure class="seen">
-                  <Picture pixels={seen} side={IMAGE_SIDE} />
+                  <Picture pixels={seen} side={BUILT_IN_IMAGE_SIDE} />
                   <figcaption>{labels.seen}</figcaption>
                 </figure>
               )}
@@ -111,7 +116,7 @@ function Inside({ run, drawing, image }: InsideProps) {
                       aria-label={labels.askAbout(one.label)}
                       onClick={() => pick(one)}
                     >
-                      <Picture pixels={one.pixels} side={IMAGE_SIDE} />
+                      <Picture pixels={one.pixels} side={BUILT_IN_IMAGE_SIDE} />
                     </button>
                   </li>
                 ))}
@@ -128,9 +133,13 @@ function Inside({ run, drawing, image }: InsideProps) {
               {inspection.mistakes.map((one, i) => (
                 <li key={i}>
                   <button type="button" class="image-button" onClick={() => pick(one)}>
-                    <Picture pixels={one.pixels} side={IMAGE_SIDE} />
+                    <Picture pixels={one.pixels} side={BUILT_IN_IMAGE_SIDE} />
                     <span>
-                      {labels.mistake(one.label, one.guess, <span class="nowrap">{formatShare(one.probability)}</span>)}
+                      {labels.mistake(
+                        one.label,
+                        one.guess,
+                        <span class="nowrap">{formatPercent(one.probability)}</span>,
+                      )}
                     </span>
                   </button>
                 </li>
@@ -144,7 +153,7 @@ function Inside({ run, drawing, image }: InsideProps) {
   );
 }
 
-function Who({ run, inspection }: { run: ShownRun; inspection: ModelInspection }) {
+function Who({ run, inspection }: { run: RunView; inspection: ModelInspection }) {
   const labels = uiMessages.value.inspection;
   const state = (
     <>
@@ -185,7 +194,7 @@ function Answer({ probabilities }: { probabilities: readonly number[] | null }) 
                   <span class="bar-track">
                     <span class="bar-ink" style={{ width: `${100 * share}%` }} />
                   </span>
-                  <span class="bar-share">{probabilities === null ? '–' : formatShare(share)}</span>
+                  <span class="bar-share">{probabilities === null ? '–' : formatPercent(share)}</span>
                   <span class="bar-word">{digit === likeliest && labels.likeliest}</span>
                 </td>
               </tr>
@@ -215,7 +224,7 @@ function Weights({ weights }: { weights: WeightPictures }) {
         </p>
       </div>
       <p class="small dim">
-        {side === IMAGE_SIDE ? labels.pixelsOfUnit(count, units) : labels.windowOfUnit(units, side)}
+        {side === BUILT_IN_IMAGE_SIDE ? labels.pixelsOfUnit(count, units) : labels.windowOfUnit(units, side)}
       </p>
       <div class="weight-pictures" role="img" aria-label={labels.pictures(count, largest)}>
         {Array.from({ length: count }, (_, i) => (

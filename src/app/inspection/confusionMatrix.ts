@@ -12,7 +12,7 @@ interface Worst {
  * Returns the most frequent mistake, or `null` if all predictions are correct. If several mistakes
  * are equally frequent, returns the first of them.
  */
-export function mostConfused({ classes, counts }: ConfusionMatrix): Worst | null {
+export function mostFrequentMistake({ classes, counts }: ConfusionMatrix): Worst | null {
   let worst: Worst | null = null;
   for (const [i, row] of counts.entries()) {
     for (const [k, times] of row.entries()) {
@@ -22,6 +22,6 @@ export function mostConfused({ classes, counts }: ConfusionMatrix): Worst | null
   return worst;
 }
 
-export function sampleCount(counts: readonly number[]): number {
+export function sumOfCounts(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }

@@ -5,7 +5,7 @@
  */
 import { clamp } from '../../util/clamp.ts';
 import { InkRaster } from '../../jobs/digits/pen.ts';
-import { IMAGE_SIDE } from '../../spec/inspection.ts';
+import { BUILT_IN_IMAGE_SIDE } from '../../spec/inspection.ts';
 
 /** The path of the pen as x, y, x, y and so on. The pad has the side 1, and y points down. */
 export type DrawnStroke = readonly number[];
@@ -32,7 +32,7 @@ const LEAST_EXTENT = 0.1;
  * The largest number of points in a drawing. This is enough for minutes of drawing. Painting this
  * number of points takes about a millisecond.
  */
-export const MAX_POINTS = 4096;
+export const MAX_DRAWING_POINTS = 4096;
 
 /** Returns the drawing with a new stroke. */
 export function beginStroke(drawing: Drawing, x: number, y: number): Drawing {
@@ -47,7 +47,7 @@ export function extendStroke(drawing: Drawing, x: number, y: number): Drawing {
 }
 
 function isFull(drawing: Drawing): boolean {
-  return drawing.reduce((points, stroke) => points + stroke.length / 2, 0) >= MAX_POINTS;
+  return drawing.reduce((points, stroke) => points + stroke.length / 2, 0) >= MAX_DRAWING_POINTS;
 }
 
 function inside(place: number): number {
@@ -65,25 +65,25 @@ export function imageOfDrawing(drawing: Drawing, centre: Centre): Float32Array |
   const [left, right, top, bottom] = [least(xs), most(xs), least(ys), most(ys)];
   const scale = (BOX - 2 * RADIUS) / Math.max(right - left, bottom - top, LEAST_EXTENT);
   const at = (dx: number, dy: number): Float32Array => {
-    const raster = new InkRaster(IMAGE_SIDE);
+    const raster = new InkRaster(BUILT_IN_IMAGE_SIDE);
     for (const stroke of drawing) {
       const line = stroke.map((place, i) =>
         i % 2 === 0
-          ? (place - (left + right) / 2) * scale + IMAGE_SIDE / 2 + dx
-          : (place - (top + bottom) / 2) * scale + IMAGE_SIDE / 2 + dy,
+          ? (place - (left + right) / 2) * scale + BUILT_IN_IMAGE_SIDE / 2 + dx
+          : (place - (top + bottom) / 2) * scale + BUILT_IN_IMAGE_SIDE / 2 + dy,
       );
       // A tap has a single point. It is drawn as a line that ends where it begins.
       raster.draw(line.length > 2 ? line : [...line, ...line], RADIUS, RADIUS);
     }
-    return Float32Array.from({ length: IMAGE_SIDE ** 2 }, (_, pixel) => raster.coverage(pixel));
+    return Float32Array.from({ length: BUILT_IN_IMAGE_SIDE ** 2 }, (_, pixel) => raster.coverage(pixel));
   };
   const boxed = at(0, 0);
   if (centre === 'box') return boxed;
   const mass = centreOfMass(boxed);
   // The shift is limited, so that no ink leaves the image.
   const shift = (mean: number, extent: number): number => {
-    const room = (IMAGE_SIDE - extent * scale) / 2 - RADIUS;
-    return clamp(IMAGE_SIDE / 2 - mean, -room, room);
+    const room = (BUILT_IN_IMAGE_SIDE - extent * scale) / 2 - RADIUS;
+    return clamp(BUILT_IN_IMAGE_SIDE / 2 - mean, -room, room);
   };
   return at(shift(mass.x, right - left), shift(mass.y, bottom - top));
 }
@@ -92,8 +92,8 @@ export function imageOfDrawing(drawing: Drawing, centre: Centre): Float32Array |
 function centreOfMass(image: Float32Array): { x: number; y: number } {
   let [x, y, sum] = [0, 0, 0];
   for (const [pixel, ink] of image.entries()) {
-    x += ink * ((pixel % IMAGE_SIDE) + 0.5);
-    y += ink * (Math.floor(pixel / IMAGE_SIDE) + 0.5);
+    x += ink * ((pixel % BUILT_IN_IMAGE_SIDE) + 0.5);
+    y += ink * (Math.floor(pixel / BUILT_IN_IMAGE_SIDE) + 0.5);
     sum += ink;
   }
   return { x: x / sum, y: y / sum };

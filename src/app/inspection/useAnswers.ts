@@ -7,7 +7,7 @@ import { pageHidden } from '../browser/env.ts';
 import { sendToEngine } from '../state/store.ts';
 import {
   latestInspection,
-  pauseAfter,
+  inspectionPauseMs,
   latestPrediction,
   type InspectionAnswer,
   type PredictionAnswer,
@@ -22,7 +22,7 @@ let lastId = 0;
 const MARGIN = '-20% 0px';
 
 /** Returns whether an element is well on the screen, is not folded, and is on a visible page. */
-export function useVisible(ref: { readonly current: Element | null }): boolean {
+export function useIsVisible(ref: { readonly current: Element | null }): boolean {
   const [isOnScreen, setOnScreen] = useState(false);
   useEffect(() => {
     if (ref.current === null) return undefined;
@@ -47,7 +47,7 @@ export function useInspection(isVisible: boolean, steps: number, isTraining: boo
   // A panel that is created again does not know when the latest inspection was requested.
   const askedAt = useRef(performance.now());
   const took = useMemo(() => performance.now() - askedAt.current, [last]);
-  const period = last === null ? 0 : pauseAfter(took, isTraining);
+  const period = last === null ? 0 : inspectionPauseMs(took, isTraining);
   useEffect(() => {
     if (!isVisible || isFresh) return undefined;
     const timer = setTimeout(() => {

@@ -1,12 +1,12 @@
 /** The fields of the job form that describe its data. */
-import { acceptsData, jobReadsText, type JobSpec, type TextEncodingName } from '../../spec/job.ts';
+import { jobAcceptsData, jobReadsText, type JobSpec, type TextEncodingName } from '../../spec/job.ts';
 import { AUGMENT_NAMES } from '../../spec/names.ts';
 import { REGRESSION_LOSS_NAMES, type RegressionLossName, type TaskName } from '../../spec/measures.ts';
-import { withSource, type DataSourceName } from '../state/jobForm.ts';
-import { SERVER_DATA } from '../browser/serverData.ts';
+import { withDataSource, type DataSourceName } from '../state/jobForm.ts';
+import { SERVER_DATA_PATH } from '../browser/serverData.ts';
 import { uiMessages } from '../locales/index.ts';
 import { SelectField } from '../components/Fields.tsx';
-import { JobNumber, type OfferJob } from './JobFields.tsx';
+import { JobNumberField, type OfferJob } from './JobFields.tsx';
 
 /** The column to predict: a select if the columns are known, otherwise a text field. */
 export function TableFields({ job, columns, offer }: { job: JobSpec; columns: readonly string[]; offer: OfferJob }) {
@@ -65,7 +65,7 @@ export function PictureFields({ job, offer }: { job: JobSpec; offer: OfferJob })
   const { job: labels } = uiMessages.value;
   return (
     <>
-      <JobNumber name="side" label={labels.side} job={job} offer={offer} />
+      <JobNumberField name="side" label={labels.side} job={job} offer={offer} />
       <SelectField
         label={labels.channels}
         value={job.channels === 1 ? '1' : '3'}
@@ -101,7 +101,7 @@ export function AugmentField({ job, offer }: { job: JobSpec; offer: OfferJob }) 
 }
 
 function sourceOptions(job: JobSpec): Record<DataSourceName, string> {
-  const options = Object.entries(uiMessages.value.job.sources).filter(([kind]) => acceptsData(job, kind));
+  const options = Object.entries(uiMessages.value.job.sources).filter(([kind]) => jobAcceptsData(job, kind));
   return Object.fromEntries(options) as Record<DataSourceName, string>;
 }
 
@@ -120,7 +120,7 @@ export function DataFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
         label={labels.data}
         value={job.data.kind as DataSourceName}
         options={sourceOptions(job)}
-        onpick={(kind) => offer(withSource(job, kind, SERVER_DATA))}
+        onpick={(kind) => offer(withDataSource(job, kind, SERVER_DATA_PATH))}
       />
       {folder !== null && (
         <label class="field wide">

@@ -22,7 +22,7 @@ interface Props {
   offer: OfferJob;
 }
 
-export function JobNumber({ name, label, empty, job, offer }: Props) {
+export function JobNumberField({ name, label, empty, job, offer }: Props) {
   return (
     <NumberField
       label={label}

@@ -17,12 +17,12 @@ import { isPipelineJob } from '../../spec/pipeline.ts';
 import { errorMessageOf } from '../../util/errors.ts';
 import { algorithmNamesForForm, algorithmProblem } from '../state/algorithm.ts';
 import { codecNamesForForm, withJob, withOptimizer } from '../state/jobForm.ts';
-import { SERVER_DATA, serverHasData } from '../browser/serverData.ts';
+import { SERVER_DATA_PATH, serverHasData } from '../browser/serverData.ts';
 import { uiMessages } from '../locales/index.ts';
 import { AugmentField, DataFields, LossField, PictureFields, TableFields } from './DataFields.tsx';
 import { SelectField } from '../components/Fields.tsx';
 import { GptFields, GptPresetField } from './GptFields.tsx';
-import { JobNumber, type OfferJob } from './JobFields.tsx';
+import { JobNumberField, type OfferJob } from './JobFields.tsx';
 import { LayerTable } from './LayerTable.tsx';
 import { MemoryOffer } from './MemoryOffer.tsx';
 import { StrategyFields } from './StrategyFields.tsx';
@@ -58,7 +58,7 @@ export function JobForm({
           label={labels.job}
           value={job.job}
           options={labels.jobs}
-          onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA : null))}
+          onpick={(value) => offer(withJob(job, value, serverHasData.value ? SERVER_DATA_PATH : null))}
         />
         {job.job === 'gpt' && <GptPresetField job={job} offer={offer} />}
         {trains && job.job !== 'gpt' && Object.keys(modelOptions(job)).length > 1 && (
@@ -105,24 +105,24 @@ function TrainingFields({ job, offer }: { job: JobSpec; offer: OfferJob }) {
         options={labels.optimizers}
         onpick={(value) => offer(withOptimizer(job, value))}
       />
-      <JobNumber name="learningRate" label={labels.learningRate} job={job} offer={offer} />
-      <JobNumber name="batchSize" label={labels.batch} job={job} offer={offer} />
-      <JobNumber name="epochs" label={labels.epochs} job={job} offer={offer} />
-      <JobNumber name="maxSteps" label={labels.maxSteps} empty={labels.noLimit} job={job} offer={offer} />
-      <JobNumber name="maxMinutes" label={labels.maxMinutes} empty={labels.noLimit} job={job} offer={offer} />
-      <JobNumber name="patience" label={labels.patience} empty={labels.noLimit} job={job} offer={offer} />
-      <JobNumber name="seed" label={labels.seed} job={job} offer={offer} />
+      <JobNumberField name="learningRate" label={labels.learningRate} job={job} offer={offer} />
+      <JobNumberField name="batchSize" label={labels.batch} job={job} offer={offer} />
+      <JobNumberField name="epochs" label={labels.epochs} job={job} offer={offer} />
+      <JobNumberField name="maxSteps" label={labels.maxSteps} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumberField name="maxMinutes" label={labels.maxMinutes} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumberField name="patience" label={labels.patience} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumberField name="seed" label={labels.seed} job={job} offer={offer} />
       <SelectField
         label={labels.schedule}
         value={job.schedule}
         options={labels.schedules}
         onpick={(schedule) => offer({ ...job, schedule })}
       />
-      <JobNumber name="warmupSteps" label={labels.warmupSteps} job={job} offer={offer} />
-      <JobNumber name="clipNorm" label={labels.clipNorm} empty={labels.noLimit} job={job} offer={offer} />
-      <JobNumber name="weightDecay" label={labels.weightDecay} empty={labels.asUsual} job={job} offer={offer} />
+      <JobNumberField name="warmupSteps" label={labels.warmupSteps} job={job} offer={offer} />
+      <JobNumberField name="clipNorm" label={labels.clipNorm} empty={labels.noLimit} job={job} offer={offer} />
+      <JobNumberField name="weightDecay" label={labels.weightDecay} empty={labels.asUsual} job={job} offer={offer} />
       {job.job !== 'gpt' && job.model === 'mlp' && (
-        <JobNumber name="hidden" label={labels.hidden} job={job} offer={offer} />
+        <JobNumberField name="hidden" label={labels.hidden} job={job} offer={offer} />
       )}
       {supportsFeature(job.strategy, 'shardOptimizer') && (
         <SelectField

@@ -5,10 +5,10 @@
 import { useMemo } from 'preact/hooks';
 import { parseJobOrProblem, DEFAULT_JOB, type JobSpec } from '../../spec/job.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
-import { tabMemory } from '../browser/tabMemory.ts';
+import { tabMemoryBudget } from '../browser/tabMemory.ts';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
-import { fittingPipeline, plannedModel, plannedPipeline, wholeBytes } from '../pipeline/memoryPlan.ts';
+import { smallestFittingPipeline, plannedModel, plannedPipeline, wholeModelBytes } from '../pipeline/memoryPlan.ts';
 import { withStages, withStrategy } from '../state/jobForm.ts';
 import type { OfferJob } from './JobFields.tsx';
 
@@ -23,13 +23,13 @@ interface Props {
  */
 export function MemoryOffer({ job, offer }: Props) {
   const { pipeline: labels } = uiMessages.value;
-  const { bytes: budget, isReported, maxBufferBytes } = tabMemory().value;
+  const { bytes: budget, isReported, maxBufferBytes } = tabMemoryBudget().value;
   const isDivided = isPipelineJob(job);
   const { model, needs, fitting } = useMemo(() => {
     const known = plannedModel(job);
     if (known === null) return { model: null, needs: null, fitting: null };
-    const most = isDivided ? Math.max(...plannedPipeline(job, known, job.stages).bytes) : wholeBytes(job, known);
-    return { model: known, needs: most, fitting: most > budget ? fittingPipeline(job, known, budget) : null };
+    const most = isDivided ? Math.max(...plannedPipeline(job, known, job.stages).bytes) : wholeModelBytes(job, known);
+    return { model: known, needs: most, fitting: most > budget ? smallestFittingPipeline(job, known, budget) : null };
   }, [job, isDivided, budget]);
   if (model === null || needs === null) {
     return isDivided ? <p class="dim small">{labels.dividesUnknown(job.stages)}</p> : null;

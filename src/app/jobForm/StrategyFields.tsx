@@ -4,7 +4,7 @@ import { DEFAULT_JOB, STRATEGIES, type JobSpec, type StrategySetting } from '../
 import { SelectField } from '../components/Fields.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { strategyNamesForForm, withMeasure, withStrategy } from '../state/jobForm.ts';
-import { JobNumber, type OfferJob } from './JobFields.tsx';
+import { JobNumberField, type OfferJob } from './JobFields.tsx';
 
 interface Props {
   job: JobSpec;
@@ -85,7 +85,7 @@ function SettingField({ setting, job, offer }: Props & { setting: StrategySettin
     );
   }
   return (
-    <JobNumber
+    <JobNumberField
       name={setting}
       label={setting === 'syncEvery' && exchanges === 'server' ? allWait : labels[setting]}
       {...(DEFAULT_JOB[setting] === null && { empty: setting === 'microBatches' ? automatic : asUsual })}

@@ -9,14 +9,14 @@ import { LESSON_MODES, type LessonMode } from '../../protocol/lesson.ts';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';
-import { SOLO_RANKS } from './solo.ts';
+import { SOLO_RANK_COUNTS } from './solo.ts';
 
 /**
  * Returns the bytes on the busiest link in a round of `n` ranks that have `k` float32 numbers each.
  * The link carries 2k(n-1)/n numbers on a ring with equal chunks, and 2k(n-1) numbers with a
  * parameter server.
  */
-export function busiestBytes(mode: LessonMode, n: number, k: number): number {
+export function busiestLinkBytes(mode: LessonMode, n: number, k: number): number {
   const all = 2 * k * (n - 1) * Float32Array.BYTES_PER_ELEMENT;
   return mode === 'ring' ? all / n : all;
 }
@@ -26,8 +26,8 @@ export function Compare({ controls: { state, isSolo } }: { controls: LessonContr
   const { round, measured } = state;
   const k = round.own[0]!.length;
   const chosen = useSignal<number | null>(null);
-  const n = chosen.value ?? clamp(round.n, SOLO_RANKS.min, SOLO_RANKS.max);
-  const most = busiestBytes('parameter-server', SOLO_RANKS.max, k);
+  const n = chosen.value ?? clamp(round.n, SOLO_RANK_COUNTS.min, SOLO_RANK_COUNTS.max);
+  const most = busiestLinkBytes('parameter-server', SOLO_RANK_COUNTS.max, k);
   return (
     <>
       <label class="lesson-slider">
@@ -36,8 +36,8 @@ export function Compare({ controls: { state, isSolo } }: { controls: LessonContr
         </span>
         <input
           type="range"
-          min={SOLO_RANKS.min}
-          max={SOLO_RANKS.max}
+          min={SOLO_RANK_COUNTS.min}
+          max={SOLO_RANK_COUNTS.max}
           step={1}
           value={n}
           onInput={(event) => (chosen.value = event.currentTarget.valueAsNumber)}
@@ -45,7 +45,7 @@ export function Compare({ controls: { state, isSolo } }: { controls: LessonContr
       </label>
       <dl class="compare">
         {LESSON_MODES.map((mode) => {
-          const bytes = busiestBytes(mode, n, k);
+          const bytes = busiestLinkBytes(mode, n, k);
           const seen = measured[mode];
           return (
             <div key={mode}>

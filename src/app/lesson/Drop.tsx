@@ -9,7 +9,7 @@ import { RemoveButton } from '../components/RemoveButton.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { uiMessages } from '../locales/index.ts';
 import type { LessonControls } from './lessonControls.ts';
-import { SOLO_RANKS } from './solo.ts';
+import { SOLO_RANK_COUNTS } from './solo.ts';
 
 export function Drop({ controls }: { controls: LessonControls }) {
   const { drop } = uiMessages.value.lesson;
@@ -39,7 +39,7 @@ function DropImagined({ state, ondrop }: { state: LessonState; ondrop: (rank: nu
   const n = state.members.length;
   const chosen = useSignal(2);
   const rank = Math.min(chosen.value, n - 1);
-  if (n <= SOLO_RANKS.min) return <p class="dim">{drop.few}</p>;
+  if (n <= SOLO_RANK_COUNTS.min) return <p class="dim">{drop.few}</p>;
   return (
     <div class="row lesson-form">
       <IndexSelect

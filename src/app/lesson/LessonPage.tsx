@@ -13,14 +13,14 @@ import type { LessonControls } from './lessonControls.ts';
 import { Drop } from './Drop.tsx';
 import { NumbersGrid } from './NumbersGrid.tsx';
 import { OwnNumbers } from './OwnNumbers.tsx';
-import { LESSON_PAGES, needsNewRound, isLessonPartShown, type LessonPartId } from './pages.ts';
+import { LESSON_PAGES, pageNeedsNewRound, isLessonPartShown, type LessonPartId } from './pages.ts';
 import { RoundRing } from './RoundRing.tsx';
 import { Stall } from './Stall.tsx';
 import { Steps } from './Steps.tsx';
 import { Text } from './Text.tsx';
 import { LESSON_MODES } from '../../protocol/lesson.ts';
 import { reducedMotion } from '../browser/env.ts';
-import { pageWidth } from '../browser/theme.ts';
+import { pageWidthClass } from '../browser/theme.ts';
 
 interface Props {
   controls: LessonControls;
@@ -49,7 +49,7 @@ export function LessonPage({ controls, page, onpage, news, besideSteps, besideOw
     // If the text of this page needs a new round on the ring, the leader begins one.
     if (!leads || isMoving || begun.current === page) return;
     begun.current = page;
-    if (needsNewRound(page, round)) order({ type: 'begin', mode: 'ring' });
+    if (pageNeedsNewRound(page, round)) order({ type: 'begin', mode: 'ring' });
   });
   return (
     <main class="lesson wrap">
@@ -144,7 +144,7 @@ function Part({ names, page, title, titled = false, children }: PartProps) {
     shown.current = page;
     // On a narrow page, the highlighted part is placed right after the text, so the page need not
     // scroll to it.
-    if (!isLit || !isTurned || pageWidth.peek() === 'narrow') return;
+    if (!isLit || !isTurned || pageWidthClass.peek() === 'narrow') return;
     section.current?.scrollIntoView({ block: 'nearest', behavior: reducedMotion.peek() ? 'auto' : 'smooth' });
   }, [isLit, page]);
   if (!names.some((name) => isLessonPartShown(name, page))) return null;

@@ -13,7 +13,7 @@ import { rankIdentityOf } from '../components/rankIdentity.ts';
 import { chunkName } from '../ring/frameAt.ts';
 import { uiMessages } from '../locales/index.ts';
 import { viewpointRank, type LessonControls } from './lessonControls.ts';
-import { numberText, termsText } from './describeStep.ts';
+import { formatLessonNumber, formatSum } from './describeLessonStep.ts';
 import { ranksInRows } from './rows.ts';
 
 /** With more ranks than this, marks would be too thin to see. */
@@ -46,7 +46,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
       held[rank]!.map((value, place) => {
         const inIt = parts[rank]![place]!;
         const terms = inIt.map((one) => own[one]![place]!);
-        const sum = terms.length > 1 ? `${termsText(terms)} = ${numberText(value)}` : numberText(value);
+        const sum = terms.length > 1 ? `${formatSum(terms)} = ${formatLessonNumber(value)}` : formatLessonNumber(value);
         return grid.cell(rank, nameOf(place), sum, inIt);
       }),
     );
@@ -100,7 +100,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
                       onFocus={() => (at.value = picked.value = { row, place })}
                       onBlur={() => (picked.value = null)}
                     >
-                      {numberText(value)}
+                      {formatLessonNumber(value)}
                       {n <= MOST_MARKS && <Marks n={n} parts={inIt} />}
                     </td>
                   );
@@ -124,7 +124,7 @@ export function NumbersGrid({ controls, litSums }: { controls: LessonControls; l
                 {grid.sum}
               </th>
               {own[0]!.map((_, place) => (
-                <td key={place}>{numberText(own.reduce((sum, list) => sum + list[place]!, 0))}</td>
+                <td key={place}>{formatLessonNumber(own.reduce((sum, list) => sum + list[place]!, 0))}</td>
               ))}
             </tr>
           </tfoot>

@@ -2,23 +2,23 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { isHost, isRunUnderWay } from '../state/derive.ts';
-import { describeState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { Banner } from '../components/Banner.tsx';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
-import { closeRun, sendToEngine } from '../state/store.ts';
-import type { ShownRun } from '../state/run.ts';
+import { closeEndedRun, sendToEngine } from '../state/store.ts';
+import type { RunView } from '../state/run.ts';
 import type { LessonOrder } from '../../protocol/lesson.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { LessonPage } from './LessonPage.tsx';
-import { pageWithin } from './pages.ts';
+import { nearestLessonPage } from './pages.ts';
 
-export function RoomLesson({ view, run }: { view: TabView; run: ShownRun }) {
+export function RoomLesson({ view, run }: { view: TabView; run: RunView }) {
   const { lesson } = uiMessages.value;
   const state = run.lesson?.state ?? null;
-  const led = pageWithin(state?.page ?? 0);
+  const led = nearestLessonPage(state?.page ?? 0);
   const page = useSignal(led);
   const at = state?.members.findIndex(({ member }) => member === view.member) ?? -1;
   /** A spectator has no rank. */
@@ -35,7 +35,7 @@ export function RoomLesson({ view, run }: { view: TabView; run: ShownRun }) {
       <main class="lesson wrap">
         <h1 class="away">{lesson.heading}</h1>
         <Trouble view={view} />
-        <p class="dim">{upperFirst(describeState(view).text)} …</p>
+        <p class="dim">{upperFirst(describeTabState(view).text)} …</p>
       </main>
     );
   }
@@ -66,14 +66,14 @@ export function RoomLesson({ view, run }: { view: TabView; run: ShownRun }) {
               <p>
                 <strong>{lesson.over.title}</strong> {lesson.over.text}
               </p>
-              <button type="button" class="primary" onClick={() => closeRun(run.number)}>
+              <button type="button" class="primary" onClick={() => closeEndedRun(run.number)}>
                 {lesson.room.lobby}
               </button>
             </div>
           ) : (
             view.failure === null &&
             view.state !== 'RUNNING' && (
-              <p class={you === null ? 'dim small' : 'wait'}>{upperFirst(describeState(view).text)} …</p>
+              <p class={you === null ? 'dim small' : 'wait'}>{upperFirst(describeTabState(view).text)} …</p>
             )
           )}
           <Change state={state} />
@@ -108,7 +108,7 @@ function Trouble({ view }: { view: TabView }) {
           {uiMessages.value.lesson.room.again}
         </button>
       )}
-      <button type="button" onClick={() => closeRun(view.run?.number ?? null)}>
+      <button type="button" onClick={() => closeEndedRun(view.run?.number ?? null)}>
         {view.failure.fatal ? uiMessages.value.lesson.room.join : uiMessages.value.lesson.room.lobby}
       </button>
     </Banner>

@@ -9,7 +9,7 @@ import type { PlayedRound } from '../ring/player/player.ts';
 import { useRingPlayer } from '../ring/player/usePlayer.ts';
 import { uiMessages } from '../locales/index.ts';
 import { viewpointRank, type LessonControls } from './lessonControls.ts';
-import { roundPhaseOf } from './describeStep.ts';
+import { roundPhaseOf } from './describeLessonStep.ts';
 
 interface Props {
   controls: LessonControls;

@@ -4,14 +4,14 @@
  */
 import { NumberSelect } from '../components/IndexSelect.tsx';
 import { useEffect, useMemo } from 'preact/hooks';
-import { keepInAddress, pageRoute } from '../state/address.ts';
+import { writeSettingsToAddress, pageRoute } from '../state/address.ts';
 import { integerFromQuery } from '../state/route.ts';
 import { uiMessages } from '../locales/index.ts';
 import { Change } from './Change.tsx';
 import { Lessons } from './common/Lessons.tsx';
 import { LessonPage } from './LessonPage.tsx';
-import { pageWithin } from './pages.ts';
-import { createSimulatedLesson, SOLO_RANKS } from './solo.ts';
+import { nearestLessonPage } from './pages.ts';
+import { createSimulatedLesson, SOLO_RANK_COUNTS } from './solo.ts';
 
 const MAX_SEED = 0xffffffff;
 
@@ -21,17 +21,21 @@ export function SoloLesson() {
   const seed = integerFromQuery(query, 'seed', [0, 1, MAX_SEED]);
   const solo = useMemo(() => {
     return createSimulatedLesson(
-      integerFromQuery(pageRoute.peek().query, 'n', [SOLO_RANKS.min, SOLO_RANKS.usual, SOLO_RANKS.max]),
+      integerFromQuery(pageRoute.peek().query, 'n', [
+        SOLO_RANK_COUNTS.min,
+        SOLO_RANK_COUNTS.usual,
+        SOLO_RANK_COUNTS.max,
+      ]),
       seed,
     );
   }, [seed]);
   useEffect(() => () => solo.dispose(), [solo]);
   const state = solo.state.value;
-  const page = pageWithin(integerFromQuery(query, 'page', [1, 1, Infinity]) - 1);
+  const page = nearestLessonPage(integerFromQuery(query, 'page', [1, 1, Infinity]) - 1);
   const n = state.members.length;
   const resize = (count: number): void => {
     solo.resize(count);
-    keepInAddress({ n: String(count) });
+    writeSettingsToAddress({ n: String(count) });
   };
   return (
     <LessonPage
@@ -46,11 +50,11 @@ export function SoloLesson() {
         order: (order) => solo.order(order),
         drop: (rank) => {
           solo.drop(rank);
-          keepInAddress({ n: String(n - 1) });
+          writeSettingsToAddress({ n: String(n - 1) });
         },
       }}
       page={page}
-      onpage={(next) => keepInAddress({ page: String(next + 1) })}
+      onpage={(next) => writeSettingsToAddress({ page: String(next + 1) })}
       news={
         <>
           <Lessons current="lesson" />
@@ -61,8 +65,8 @@ export function SoloLesson() {
       besideSteps={
         <NumberSelect
           label={<span class="dim small">{lesson.solo.ranks}</span>}
-          least={SOLO_RANKS.min}
-          most={SOLO_RANKS.max}
+          least={SOLO_RANK_COUNTS.min}
+          most={SOLO_RANK_COUNTS.max}
           value={n}
           onpick={resize}
         />
@@ -72,7 +76,7 @@ export function SoloLesson() {
           <button
             type="button"
             class="small-button"
-            onClick={() => keepInAddress({ seed: String((seed + 1) % MAX_SEED), n: String(n) })}
+            onClick={() => writeSettingsToAddress({ seed: String((seed + 1) % MAX_SEED), n: String(n) })}
           >
             {lesson.own.others}
           </button>

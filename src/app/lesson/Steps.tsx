@@ -5,7 +5,7 @@ import { chunkName } from '../ring/frameAt.ts';
 import { uiMessages } from '../locales/index.ts';
 import type { UiMessages } from '../locales/en/index.ts';
 import type { LessonControls } from './lessonControls.ts';
-import { numberText, roundPhaseOf, describeLessonStep, termsText } from './describeStep.ts';
+import { formatLessonNumber, roundPhaseOf, describeLessonStep, formatSum } from './describeLessonStep.ts';
 
 interface Props {
   controls: LessonControls;
@@ -74,10 +74,10 @@ function lastStepText(lesson: UiMessages['lesson'], { state: { round }, you }: L
   if (step.kind !== 'added' && step.kind !== 'copied') return lastStep[step.kind];
   const { sent, got } = step;
   const named = (chunk: number, numbers: readonly number[]): string =>
-    lastStep.chunk(chunkName(chunk), numbers.map(numberText).join(', '));
+    lastStep.chunk(chunkName(chunk), numbers.map(formatLessonNumber).join(', '));
   const out = named(sent.chunk, sent.numbers);
   const into = named(got.chunk, got.numbers);
   if (step.kind === 'copied') return lastStep.copied(out, sent.to, into, got.from);
-  const sums = got.sums.map((sum, i) => `${termsText([got.numbers[i]!, got.own[i]!])} = ${numberText(sum)}`);
+  const sums = got.sums.map((sum, i) => `${formatSum([got.numbers[i]!, got.own[i]!])} = ${formatLessonNumber(sum)}`);
   return lastStep.added(out, sent.to, into, got.from, sums.join(', '));
 }

@@ -6,7 +6,7 @@ import { LessonText } from './common/LessonText.tsx';
 import type { LessonPageFacts } from '../locales/en/lesson.tsx';
 import type { LessonControls } from './lessonControls.ts';
 import { LESSON_PAGES } from './pages.ts';
-import { numberText, termsText } from './describeStep.ts';
+import { formatLessonNumber, formatSum } from './describeLessonStep.ts';
 
 /** If a sum has more terms than this, dots replace the terms in its middle. */
 const MOST_TERMS = 6;
@@ -53,8 +53,8 @@ function factsOf({ state: { round } }: LessonControls): LessonPageFacts {
   const sum = firsts.reduce((all, one) => all + one, 0);
   const terms =
     firsts.length <= MOST_TERMS
-      ? termsText(firsts)
-      : `${termsText(firsts.slice(0, MOST_TERMS - 2))} + … + ${termsText(firsts.slice(-1))}`;
+      ? formatSum(firsts)
+      : `${formatSum(firsts.slice(0, MOST_TERMS - 2))} + … + ${formatSum(firsts.slice(-1))}`;
   const chunks = n <= MOST_TERMS ? own.map((_, chunk) => chunkName(chunk)).join(', ') : `A, B, … ${chunkName(n - 1)}`;
-  return { n, k: own[0]!.length, firstSum: `${terms} = ${numberText(sum)}`, chunks };
+  return { n, k: own[0]!.length, firstSum: `${terms} = ${formatLessonNumber(sum)}`, chunks };
 }

@@ -38,11 +38,11 @@ const FROM_START: readonly string[] = ['reduceScatter', 'slow', 'drop'];
  * Returns whether a page needs a new round, because the current round is over or is not on the
  * ring.
  */
-export function needsNewRound(page: number, round: LessonRound): boolean {
+export function pageNeedsNewRound(page: number, round: LessonRound): boolean {
   return FROM_START.includes(LESSON_PAGES[page]!.name) && round.n > 1 && (isRoundDone(round) || round.mode !== 'ring');
 }
 
 /** Returns the nearest valid index of a page. */
-export function pageWithin(page: number): number {
+export function nearestLessonPage(page: number): number {
   return Number.isInteger(page) ? clamp(page, 0, LESSON_PAGES.length - 1) : 0;
 }

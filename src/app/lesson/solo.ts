@@ -16,10 +16,10 @@ import { lessonNumbersPerRank, type LessonOrder, type LessonState, type LessonSt
 import { mixSeed } from '../../util/rng.ts';
 
 /** The smallest, largest and default number of ranks in a lesson for one person. */
-export const SOLO_RANKS = { min: 2, max: 16, usual: 4 } as const;
+export const SOLO_RANK_COUNTS = { min: 2, max: 16, usual: 4 } as const;
 
 /** Duration of a simulated message, and of its animation on the ring, milliseconds. */
-export const HOP_MS = 750;
+export const SOLO_HOP_MS = 750;
 
 export interface SimulatedLesson {
   readonly state: ReadonlySignal<LessonState>;
@@ -52,8 +52,8 @@ export function createSimulatedLesson(n: number, seed: number): SimulatedLesson 
     timers.value = [];
   };
   const move = (count: number): void => {
-    const states = imagineSteps(state.peek(), count);
-    const first = roundDurationMs(state.peek().round) + HOP_MS;
+    const states = simulateNextSteps(state.peek(), count);
+    const first = roundDurationMs(state.peek().round) + SOLO_HOP_MS;
     timers.value = states.map((next, i) => {
       const isLast = i === states.length - 1;
       return setTimeout(
@@ -99,9 +99,10 @@ function membersOf(count: number): LessonState['members'] {
 
 /**
  * Returns the state after each of the next `count` steps, or of the remaining steps if there are
- * fewer. A message takes {@link HOP_MS}. On the slow link, it takes the link's delay in addition.
+ * fewer. A message takes {@link SOLO_HOP_MS}. On the slow link, it takes the link's delay in
+ * addition.
  */
-export function imagineSteps(before: LessonState, count: number): LessonState[] {
+export function simulateNextSteps(before: LessonState, count: number): LessonState[] {
   const { round, slow } = before;
   const { n, mode, steps } = round;
   const begin = roundDurationMs(round);
@@ -126,7 +127,7 @@ export function imagineSteps(before: LessonState, count: number): LessonState[] 
       const bytes = (end - start) * Float32Array.BYTES_PER_ELEMENT;
       let leaves = ready[from]!;
       if (slow?.rank === from) leaves = free[from] = Math.max(leaves, free[from]!) + slow.seconds * 1000;
-      taken.endedAt[to] = Math.max(taken.endedAt[to]!, leaves + HOP_MS);
+      taken.endedAt[to] = Math.max(taken.endedAt[to]!, leaves + SOLO_HOP_MS);
       taken.sentBytes[from]! += bytes;
       taken.receivedBytes[to]! += bytes;
       const sent = state.round.held[from]!;

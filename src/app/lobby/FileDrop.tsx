@@ -5,7 +5,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import type { FilesJob } from '../../spec/job.ts';
-import { hasPreview } from '../../spec/preview.ts';
+import { jobHasPreview } from '../../spec/preview.ts';
 import { formatBytes } from '../locales/format.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -57,7 +57,7 @@ export function FileDrop({ job, view: { files: found, opening }, onfiles, childr
         </ul>
       )}
       {children}
-      {found !== null && (found.preview === null ? hasPreview(job) : found.preview.kind === job) && (
+      {found !== null && (found.preview === null ? jobHasPreview(job) : found.preview.kind === job) && (
         <FilesPreview {...found} opening={opening} />
       )}
     </DropZone>

@@ -1,11 +1,11 @@
 /** The actions of a host: lock the room, and pause or stop its run. */
 import { isElasticRoom } from '../state/derive.ts';
 import { sendToEngine } from '../state/store.ts';
-import type { LobbyState } from '../state/room.ts';
+import type { LobbyView } from '../state/room.ts';
 import { uiMessages } from '../locales/index.ts';
 import { ConfirmButton } from '../components/ConfirmButton.tsx';
 
-export function HostControls({ lobby }: { lobby: LobbyState }) {
+export function HostControls({ lobby }: { lobby: LobbyView }) {
   const { isLocked, isPausedByHost, phase } = lobby;
   const { controls } = uiMessages.value.lobby;
   return (

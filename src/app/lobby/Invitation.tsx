@@ -3,14 +3,14 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isLocalOnly } from '../../util/localHost.ts';
-import { loadOtherOrigins, otherOrigins } from '../browser/serverData.ts';
+import { isLocalOnlyHost } from '../../util/localHost.ts';
+import { loadReachableServerOrigins, reachableServerOrigins } from '../browser/serverData.ts';
 import { CopyButton } from '../components/CopyButton.tsx';
 import { Dialog } from '../components/Dialog.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { hiddenPageParts, pageRoute } from '../state/address.ts';
 import { tabView } from '../state/publishedView.ts';
-import { roomLink, viewSettingsFromQuery, type HideablePagePart } from '../state/route.ts';
+import { roomShareLink, viewSettingsFromQuery, type HideablePagePart } from '../state/route.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 
 interface Props {
@@ -25,15 +25,15 @@ interface Props {
 
 export function Invitation({ room, isLocked, hides, buttons, children }: Props) {
   const labels = uiMessages.value.lobby;
-  const isLocal = isLocalOnly(location.hostname);
+  const isLocal = isLocalOnlyHost(location.hostname);
   useEffect(() => {
-    if (isLocal) void loadOtherOrigins();
+    if (isLocal) void loadReachableServerOrigins();
   }, [isLocal]);
-  const [origin = location.origin, ...more] = isLocal ? otherOrigins.value : [];
+  const [origin = location.origin, ...more] = isLocal ? reachableServerOrigins.value : [];
   // The link leaves out the theme and the size, because they are settings of this screen.
   const { lang = null } = viewSettingsFromQuery(pageRoute.value.query);
   const settings = { lang, hide: [...hides].join(',') || null };
-  const link = roomLink({ origin, pathname: location.pathname }, room, settings);
+  const link = roomShareLink({ origin, pathname: location.pathname }, room, settings);
   return (
     <section class="invite" aria-label={labels.invite}>
       <div class="invite-words">
@@ -48,7 +48,7 @@ export function Invitation({ room, isLocked, hides, buttons, children }: Props) 
         {isLocked && <p class="small wait">{labels.locked}</p>}
         {isLocal && (
           <p class="dim small note">
-            {otherOrigins.value.length === 0
+            {reachableServerOrigins.value.length === 0
               ? labels.localOnly(location.hostname)
               : labels.forOthers(location.hostname, more, origin.startsWith('https:'))}
           </p>

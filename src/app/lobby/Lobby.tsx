@@ -1,13 +1,13 @@
 /** The lobby: the code, the members, the job, and the button to start. */
 import { useSignal } from '@preact/signals';
-import { isChosenByTabs, jobCanUseFiles, type JobSpec } from '../../spec/job.ts';
+import { isDataChosenInTabs, jobCanUseFiles, type JobSpec } from '../../spec/job.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
 import type { StateReceiveProgress, ShaderProgress } from '../../protocol/events.ts';
 import { assignRanks } from '../../protocol/seating.ts';
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isHost, isElasticRoom, missingToStart } from '../state/derive.ts';
-import { autoSaving, bucketBytesOf } from '../state/algorithm.ts';
-import { runFromOutside, serverNote, startNote, startObstacle } from '../state/lobbyNotes.ts';
+import { isHost, isElasticRoom, tabsMissingToStart } from '../state/derive.ts';
+import { describeAutoSaving, bucketBytesOf } from '../state/algorithm.ts';
+import { describeRunForLobby, noteOnServedPairs, noteOnReadyMembers, whyHostCannotStart } from '../state/lobbyNotes.ts';
 import { describeJob, hasSameCosts, gptPresetOf, withMethod } from '../state/jobForm.ts';
 import { DismissibleBanner } from '../components/Banner.tsx';
 import { FileDrop } from './FileDrop.tsx';
@@ -30,9 +30,9 @@ import { SimulatedRing } from '../ring/SimulatedRing.tsx';
 import { hiddenPageParts } from '../state/address.ts';
 import { sendToEngine } from '../state/store.ts';
 import { pictureOfJob } from '../state/strategies.ts';
-import type { LobbyState as LobbyView } from '../state/room.ts';
+import type { LobbyView } from '../state/room.ts';
 import type { TabView } from '../state/view.ts';
-import { gettingReady } from '../state/gettingReady.ts';
+import { describeGettingReady } from '../state/gettingReady.ts';
 import { uiMessages } from '../locales/index.ts';
 import { HIDEABLE_PAGE_PARTS, type HideablePagePart } from '../state/route.ts';
 
@@ -42,7 +42,9 @@ export function Lobby({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const labels = uiMessages.value.lobby;
   const host = isHost(view);
   const choosesAlgorithm = host && lobby.phase === 'FORMING';
-  const saving = choosesAlgorithm ? autoSaving(lobby.job, assignRanks(lobby.members, lobby.startAt ?? 0).length) : null;
+  const saving = choosesAlgorithm
+    ? describeAutoSaving(lobby.job, assignRanks(lobby.members, lobby.startAt ?? 0).length)
+    : null;
   const ready = lobby.members.filter((one) => one.device !== null).length;
   return (
     <main class="lobby wrap">
@@ -103,7 +105,7 @@ export function Lobby({ view, lobby }: { view: TabView; lobby: LobbyView }) {
           ) : (
             !hiddenPageParts.value.has('job') && <JobToCome job={lobby.job} />
           )}
-          {isChosenByTabs(lobby.job.data) && jobCanUseFiles(lobby.job.job) && (
+          {isDataChosenInTabs(lobby.job.data) && jobCanUseFiles(lobby.job.job) && (
             <FileDrop
               key={lobby.job.job}
               job={lobby.job.job}
@@ -148,7 +150,7 @@ function NetworkCheckLink() {
 
 /** Says before a run how many links will go through the server. */
 function ServerNote({ lobby }: { lobby: LobbyView }) {
-  const note = serverNote(lobby);
+  const note = noteOnServedPairs(lobby);
   return (
     note !== null && (
       <p class="small note">
@@ -226,7 +228,7 @@ function People({ view, lobby }: { view: TabView; lobby: LobbyView }) {
             {one.name}
             <span class="dim">{roles(one.member === view.member, lobby.hosts.includes(one.member))}</span>
           </span>
-          <span class="dim small ellipsis">{one.device === null ? gettingReady(one) : one.device.adapter}</span>
+          <span class="dim small ellipsis">{one.device === null ? describeGettingReady(one) : one.device.adapter}</span>
           {isHost(view) && one.member !== view.member && <RemoveButton member={one.member} name={one.name} />}
         </li>
       ))}
@@ -286,7 +288,7 @@ function Joining({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const suspension = view.state === 'WAITING' && isElasticRoom(lobby) ? view.suspension : null;
   return (
     <>
-      {suspension === null ? <p class="waiting">{runFromOutside(view, lobby)}</p> : <p lang="en">{suspension}</p>}
+      {suspension === null ? <p class="waiting">{describeRunForLobby(view, lobby)}</p> : <p lang="en">{suspension}</p>}
       {view.failure === null && <LocalNetworkNote hasFailed={suspension !== null} />}
       {view.failure === null && suspension !== null && <NetworkCheckLink />}
     </>
@@ -296,12 +298,13 @@ function Joining({ view, lobby }: { view: TabView; lobby: LobbyView }) {
 /** The code and the button to start. The bar stays at the bottom of the window. */
 function StartBar({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const labels = uiMessages.value.lobby;
-  const missing = missingToStart(lobby);
+  const missing = tabsMissingToStart(lobby);
   const automatic = missing === null ? null : labels.automatic(lobby.startAt ?? 0, missing);
   const host = isHost(view);
-  const obstacle = host ? startObstacle(lobby, view.member, view.files) : null;
+  const obstacle = host ? whyHostCannotStart(lobby, view.member, view.files) : null;
   const note = host
-    ? (obstacle ?? (automatic === null ? startNote(lobby) : labels.note.sentences(startNote(lobby), automatic)))
+    ? (obstacle ??
+      (automatic === null ? noteOnReadyMembers(lobby) : labels.note.sentences(noteOnReadyMembers(lobby), automatic)))
     : (automatic ?? labels.waitingForHost);
   return (
     <div class="start-bar">

@@ -5,7 +5,7 @@
 import { useMemo } from 'preact/hooks';
 import { assignRanks } from '../../protocol/seating.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { pipelineWorld, microBatchesOf, TAB_BYTES } from '../../spec/pipeline.ts';
+import { pipelineWorldFor, microBatchCountOf, TAB_MEMORY_BYTES } from '../../spec/pipeline.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -15,11 +15,11 @@ import { PipelinePicture } from '../pipeline/PipelinePicture.tsx';
 import { createPipelinePlayer } from '../pipeline/pipelinePlayer.ts';
 import { placeInReplica, stagesByRank, type PipelineShape } from '../pipeline/shape.ts';
 import { usePlayback } from '../ring/player/usePlayer.ts';
-import type { LobbyState } from '../state/room.ts';
+import type { LobbyView } from '../state/room.ts';
 import type { TabView } from '../state/view.ts';
 
 /** The picture of the pipeline that the run would have, with free places for missing tabs. */
-export function PipelinePreview({ view, lobby }: { view: TabView; lobby: LobbyState }) {
+export function PipelinePreview({ view, lobby }: { view: TabView; lobby: LobbyView }) {
   const { pipeline: labels } = uiMessages.value;
   const { job } = lobby;
   const places = assignRanks(lobby.members, Math.max(job.stages, lobby.startAt ?? 0));
@@ -53,11 +53,11 @@ export function PipelinePreview({ view, lobby }: { view: TabView; lobby: LobbySt
 
 /** Returns the pipeline of `tabs` tabs for a model whose layers are not known yet. */
 function unplannedShape(job: JobSpec, tabs: number): PipelineShape {
-  const { stages: ranks, replicas } = pipelineWorld(tabs, job, job.stages);
-  return { ranks, replicas, microBatches: microBatchesOf(job, ranks), schedule: job.pipelineSchedule, ring: false };
+  const { stages: ranks, replicas } = pipelineWorldFor(tabs, job, job.stages);
+  return { ranks, replicas, microBatches: microBatchCountOf(job, ranks), schedule: job.pipelineSchedule, ring: false };
 }
 
-export function PlannedStages({ lobby }: { lobby: LobbyState }) {
+export function PlannedStages({ lobby }: { lobby: LobbyView }) {
   const { pipeline: labels } = uiMessages.value;
   const { job, members } = lobby;
   const ready = members.filter((one) => one.device !== null).length;
@@ -66,7 +66,7 @@ export function PlannedStages({ lobby }: { lobby: LobbyState }) {
     () => (model === null || ready === 0 ? null : plannedPipeline(job, model, ready)),
     [job, model, ready],
   );
-  const { stages, replicas } = pipelineWorld(Math.max(1, ready), job, model?.layers.length ?? job.stages);
+  const { stages, replicas } = pipelineWorldFor(Math.max(1, ready), job, model?.layers.length ?? job.stages);
   const missing = Math.max(0, Math.min(job.stages, model?.layers.length ?? job.stages) - ready);
   const needs = plan === null ? null : formatBytes(Math.max(...plan.bytes));
   const left = ready - stages * replicas;
@@ -80,7 +80,7 @@ export function PlannedStages({ lobby }: { lobby: LobbyState }) {
                 labels.needsTabs(job.stages, ready),
                 ready < 2 ? labels.alone : labels.missing(missing, stages),
                 ...(needs === null ? [] : [labels.fewerStages(needs)]),
-                ...(plan?.isTooLarge === true ? [labels.cannotStart(formatBytes(TAB_BYTES))] : []),
+                ...(plan?.isTooLarge === true ? [labels.cannotStart(formatBytes(TAB_MEMORY_BYTES))] : []),
               ],
         )}
       </p>

@@ -2,7 +2,7 @@
 import type { FilesJob } from '../../spec/job.ts';
 import type { ManifestFile } from '../../spec/fileManifest.ts';
 import { isHost, isSpectating } from '../state/derive.ts';
-import { formatBytes, formatShare } from '../locales/format.ts';
+import { formatBytes, formatPercent } from '../locales/format.ts';
 import { sendToEngine } from '../state/store.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -54,7 +54,7 @@ function Chosen({ reading, files }: { reading: TabView['reading']; files: readon
   return (
     <p class="small">
       {labels.reading} <progress aria-label={labels.reading} value={bytes} max={total} />{' '}
-      <span class="number">{formatShare(bytes / total)}</span>
+      <span class="number">{formatPercent(bytes / total)}</span>
     </p>
   );
 }

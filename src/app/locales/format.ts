@@ -27,7 +27,7 @@ export function formatMs(ms: number): string {
 }
 
 /** A duration as on a clock: `0:07`, `1:12`, `1:02:09`. */
-export function formatClock(ms: number): string {
+export function formatClockDuration(ms: number): string {
   if (!Number.isFinite(ms)) return '–';
   const seconds = Math.max(0, Math.round(ms / 1000));
   const hours = Math.floor(seconds / 3600);
@@ -50,7 +50,7 @@ function two(value: number): string {
 }
 
 /** A share between 0 and 1 in per cent: `31 %`, or `97.2 %` with `digits` = 1. */
-export function formatShare(share: number, digits = 0): string {
+export function formatPercent(share: number, digits = 0): string {
   return Number.isFinite(share) ? `${(share * 100).toFixed(digits)} %` : '–';
 }
 
@@ -75,7 +75,7 @@ export function formatMetric(name: MetricName, value: number): string {
   switch (name) {
     case 'accuracy':
     case 'top-3':
-      return formatShare(value, 1);
+      return formatPercent(value, 1);
     case 'rmse':
     case 'mae':
       return formatSignificant(value);
@@ -87,7 +87,7 @@ export function formatMetric(name: MetricName, value: number): string {
 }
 
 /** A learning rate, with two significant figures: `0.3`, `0.0032`, `4.5e-5`. */
-export function formatRate(rate: number): string {
+export function formatLearningRate(rate: number): string {
   const short = Number(rate.toPrecision(2));
   return short < 0.001 ? short.toExponential() : String(short);
 }
@@ -123,7 +123,7 @@ export function formatRank(rank: number, name = nameOfRank(rank)): string {
  * Returns a rank in words for the start of a sentence: `Rank 1`, or `ada (rank 1)`. The case of a
  * name is kept.
  */
-export function startWithRank(rank: number, name = nameOfRank(rank)): string {
+export function formatRankAtStart(rank: number, name = nameOfRank(rank)): string {
   return name === '' ? `Rank ${rank}` : formatRank(rank, name);
 }
 

@@ -3,7 +3,7 @@
  * app; the compiler checks that no text is missing. ./format.ts formats numbers and units.
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
-import { localStorageValue } from '../browser/remembered.ts';
+import { localStorageValue } from '../browser/localStorageValue.ts';
 import { en, type UiMessages } from './en/index.ts';
 
 /** The name of each language in that language. */

@@ -1,7 +1,7 @@
 /** Lets the host choose a file that the first run of a new room starts from. */
 import { useSignal } from '@preact/signals';
 import { readCheckpointMeta, type CheckpointMeta } from '../../formats/checkpoint.ts';
-import { looksLikeState } from '../../formats/stateFile.ts';
+import { looksLikeStateFile } from '../../formats/stateFile.ts';
 import { jobDisplayName } from '../../spec/job.ts';
 import { errorMessageOf } from '../../util/errors.ts';
 import { describeJob } from '../state/jobForm.ts';
@@ -31,7 +31,7 @@ export function OriginField({
   const take = async ([file]: File[]): Promise<void> => {
     try {
       const head = new Uint8Array(await file!.slice(0, HEAD_BYTES).arrayBuffer());
-      const checkpoint = looksLikeState(head) ? await readCheckpointMeta(file!.name, file!) : null;
+      const checkpoint = looksLikeStateFile(head) ? await readCheckpointMeta(file!.name, file!) : null;
       onorigin({ file: file!, checkpoint });
       problem.value = null;
     } catch (error) {

@@ -1,12 +1,12 @@
 /** Lets the user save the model as weights or, during a run, as a checkpoint. */
 import { signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
-import { hasCheckpoints, type JobSpec } from '../../spec/job.ts';
+import { jobHasCheckpoints, type JobSpec } from '../../spec/job.ts';
 import {
   WEIGHTS_FORMATS,
-  weightsFormatsOf,
-  type ModelFormat,
-  type ModelVersion,
+  weightsFormatsOfJob,
+  type ModelFileFormat,
+  type ExportedModelState,
   type WeightsFormat,
 } from '../../spec/modelFile.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
@@ -18,9 +18,9 @@ import { Problem } from '../components/Problem.tsx';
 
 /** The choices of the user. They stay when the panel moves at the end of a run. */
 const chosen = signal<WeightsFormat>('safetensors');
-const which = signal<ModelVersion>('best');
+const which = signal<ExportedModelState>('best');
 
-const keep = (format: ModelFormat): void =>
+const keep = (format: ModelFileFormat): void =>
   sendToEngine({ type: 'export', id: expectModelFile(format, which.peek()), format, which: which.peek() });
 
 /**
@@ -30,7 +30,7 @@ const keep = (format: ModelFormat): void =>
 export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean; bestStep: number | null }) {
   const { keep: labels } = uiMessages.value.run;
   const about = useId();
-  const offered = weightsFormatsOf(job);
+  const offered = weightsFormatsOfJob(job);
   const format = offered.find((one) => one === chosen.value) ?? offered[0]!;
   const { format: pending, problem, bestStep: saved } = modelExportState.value;
   const options = Object.fromEntries(offered.map((one) => [one, labels.formats[one]])) as Record<WeightsFormat, string>;
@@ -55,7 +55,7 @@ export function SaveModel({ job, isOn, bestStep }: { job: JobSpec; isOn: boolean
         <button type="button" disabled={pending !== null} onClick={() => keep(format)}>
           {pending !== null && pending !== 'checkpoint' ? labels.saving : labels.save}
         </button>
-        {isOn && hasCheckpoints(job) && (
+        {isOn && jobHasCheckpoints(job) && (
           <button
             type="button"
             class="quiet"

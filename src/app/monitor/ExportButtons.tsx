@@ -1,16 +1,16 @@
 /** Buttons that download data of a run: curves, timeline and flight recording. */
 import { downloadFile, downloadJson } from '../../util/download.ts';
-import { curvesPng } from '../charts/curvesPng.ts';
-import { describeChange } from '../charts/marks.ts';
+import { renderCurvesPng } from '../charts/curvesPng.ts';
+import { describeWorldChange } from '../charts/marks.ts';
 import { RecordingButton } from '../components/RecordingButton.tsx';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
-import { chromeTrace } from './chromeTrace.ts';
-import { curvesCsv } from './curvesCsv.ts';
+import { createChromeTrace } from './chromeTrace.ts';
+import { writeCurvesCsv } from './curvesCsv.ts';
 import { ranksTimelineOf } from './timeline.ts';
 
 /** @param records whether this tab is a rank. A spectator has no flight recorder. */
-export function ExportButtons({ run, records }: { run: ShownRun; records: boolean }) {
+export function ExportButtons({ run, records }: { run: RunView; records: boolean }) {
   const { run: labels } = uiMessages.value;
   const timeline = run.lanes.some((steps) => steps.length > 0);
   return (
@@ -20,7 +20,7 @@ export function ExportButtons({ run, records }: { run: ShownRun; records: boolea
         class="quiet"
         title={labels.curvesTitle}
         disabled={run.last === null}
-        onClick={() => downloadFile('peergrad-curves.csv', curvesCsv(run, describeChange), 'text/csv')}
+        onClick={() => downloadFile('peergrad-curves.csv', writeCurvesCsv(run, describeWorldChange), 'text/csv')}
       >
         {labels.curves}
       </button>
@@ -38,7 +38,7 @@ export function ExportButtons({ run, records }: { run: ShownRun; records: boolea
         class="quiet"
         title={labels.traceTitle}
         disabled={!timeline}
-        onClick={() => downloadJson('peergrad-trace.json', chromeTrace(ranksTimelineOf(run)))}
+        onClick={() => downloadJson('peergrad-trace.json', createChromeTrace(ranksTimelineOf(run)))}
       >
         {labels.trace}
       </button>
@@ -52,6 +52,6 @@ export function ExportButtons({ run, records }: { run: ShownRun; records: boolea
 }
 
 async function savePicture(): Promise<void> {
-  const picture = await curvesPng();
+  const picture = await renderCurvesPng();
   if (picture !== null) downloadFile('peergrad-curves.png', picture);
 }

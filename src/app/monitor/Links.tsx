@@ -3,16 +3,16 @@
  * by that rank.
  */
 import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
-import { edgeRates } from '../state/derive.ts';
+import { edgeMegabytesPerSecond } from '../state/derive.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 
-export function Links({ run }: { run: ShownRun }) {
+export function Links({ run }: { run: RunView }) {
   const { run: labels } = uiMessages.value;
   const { worldSize, telemetry } = run;
-  const rates = edgeRates(run);
+  const rates = edgeMegabytesPerSecond(run);
   const who = (rank: number): string => labels.who(rank, run.members[rank]?.name ?? '');
   return (
     <>

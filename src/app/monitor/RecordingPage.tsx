@@ -11,10 +11,10 @@ import { DropZone } from '../components/DropZone.tsx';
 import { RankMark } from '../components/RankMark.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { canShowTogether } from './analyze.ts';
-import { chromeTrace } from './chromeTrace.ts';
+import { createChromeTrace } from './chromeTrace.ts';
 import { CollectivesTable, RecordingFindings } from './Collectives.tsx';
-import { mergeLanes, mergeTraces } from './mergeRecordings.ts';
-import { readRecording } from './recordingFile.ts';
+import { mergeRecordedLanes, mergeRecordedTraces } from './mergeRecordings.ts';
+import { parseRecordingFile } from './recordingFile.ts';
 import { Replay } from './Replay.tsx';
 import { TimelineView } from './TimelineView.tsx';
 
@@ -26,7 +26,7 @@ export function RecordingPage() {
   const take = async (files: readonly File[]): Promise<void> => {
     const wrong: string[] = [];
     for (const file of files) {
-      const read = readRecording(await file.text());
+      const read = parseRecordingFile(await file.text());
       if (!read.ok) wrong.push(labels.wrong(file.name, read.problem));
       else if (!canShowTogether(read.recording, recordings.peek())) {
         wrong.push(labels.wrong(file.name, labels.otherRun(read.recording.rank)));
@@ -81,9 +81,10 @@ export function RecordingPage() {
 
 function Steps({ recordings }: { recordings: readonly FlightRecording[] }) {
   const { recording: labels } = uiMessages.value.run;
-  const timeline = useMemo(() => mergeLanes(recordings), [recordings]);
+  const timeline = useMemo(() => mergeRecordedLanes(recordings), [recordings]);
   const pointed = useSignal<PointedStep | null>(null);
-  const save = (): void => downloadJson('peergrad-trace.json', chromeTrace(timeline, mergeTraces(recordings)));
+  const save = (): void =>
+    downloadJson('peergrad-trace.json', createChromeTrace(timeline, mergeRecordedTraces(recordings)));
   return (
     <section class="panel" aria-label={labels.timeline}>
       <h2 class="panel-title">{labels.timeline}</h2>

@@ -6,15 +6,15 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { findStragglers, slownessOf } from '../../telemetry/stragglers.ts';
 import { pageHidden } from '../browser/env.ts';
-import { isOnBattery, measureFrames } from '../browser/machine.ts';
+import { isOnBattery, measureFrameTimes } from '../browser/machine.ts';
 import { formatRatio } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { ownRank } from '../state/derive.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';
 import { looksLikeLowPowerMode, findSlowTabReasons } from './slowReasons.ts';
 
-export function SlowHere({ view, run }: { view: TabView; run: ShownRun }) {
+export function SlowHere({ view, run }: { view: TabView; run: RunView }) {
   const rank = ownRank(view, run);
   const { statistics, telemetry, shares } = run;
   const ratio = useMemo(() => {
@@ -29,7 +29,7 @@ export function SlowHere({ view, run }: { view: TabView; run: ShownRun }) {
 function Reasons({ view, ratio, wasHidden }: { view: TabView; ratio: number; wasHidden: boolean }) {
   const { slowHere } = uiMessages.value.run;
   const savesFrames = useSignal(false);
-  useEffect(() => measureFrames((frameMs) => (savesFrames.value = looksLikeLowPowerMode(frameMs))), [savesFrames]);
+  useEffect(() => measureFrameTimes((frameMs) => (savesFrames.value = looksLikeLowPowerMode(frameMs))), [savesFrames]);
   const reasons = findSlowTabReasons({
     device: view.device,
     isSecure: isSecureContext,

@@ -1,10 +1,10 @@
 /** Describes each straggler and each slow link in a sentence, with its causes. */
 import { findStragglers, type StragglerFinding } from '../../telemetry/stragglers.ts';
 import { formatMs, formatRatio } from '../locales/format.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 
-export function Stragglers({ run }: { run: ShownRun }) {
+export function Stragglers({ run }: { run: RunView }) {
   const { run: labels } = uiMessages.value;
   const { statistics, telemetry } = run;
   if (run.worldSize < 2) return null;
@@ -36,7 +36,7 @@ export function Stragglers({ run }: { run: ShownRun }) {
  * Returns a sentence: `Rank 2 (ben) slows the ring: its computation takes 2.1 times as long as the
  * others’, and its tab is hidden.`
  */
-function describeFinding(found: StragglerFinding, { members }: Pick<ShownRun, 'members'>): string {
+function describeFinding(found: StragglerFinding, { members }: Pick<RunView, 'members'>): string {
   const { run: labels } = uiMessages.value;
   const who = (rank: number): string => labels.who(rank, members[rank]?.name ?? '');
   if (found.kind === 'link') {

@@ -2,7 +2,7 @@
  * Shows the timeline of a run. Each rank has a lane, with computation above communication. All
  * lanes are on one canvas, which is drawn only when something changes.
  */
-import { sizedContext } from '../components/canvas.ts';
+import { contextInCssPixels } from '../components/canvas.ts';
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { StepSegment, StepSegmentKind } from '../../protocol/stepTrace.ts';
@@ -10,8 +10,8 @@ import { pageHidden } from '../browser/env.ts';
 import type { PointedStep } from '../charts/axis.ts';
 import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { useSize } from '../components/useSize.ts';
-import { smallText, theme, zoom } from '../browser/theme.ts';
+import { useElementSize } from '../components/useElementSize.ts';
+import { smallTextPixels, theme, zoom } from '../browser/theme.ts';
 import { uiMessages } from '../locales/index.ts';
 import { drawTimeline, readTimelinePalette } from './drawTimeline.ts';
 import {
@@ -22,11 +22,11 @@ import {
   segmentTotalsMs,
   timelineWindowOfStep,
   zoomTimelineWindow,
-  type PickedSegment as Picked,
+  type PickedSegment,
   type RanksTimeline,
   type TimelineWindow,
 } from './timeline.ts';
-import { type GestureOptions, useGestures, ZOOM_STEP_FACTOR } from './useGestures.ts';
+import { type TimelineGestureOptions, useTimelineGestures, ZOOM_STEP_FACTOR } from './useGestures.ts';
 
 /** With more ranks than this, rows would be too low for a mark. */
 const MOST_MARKS = 16;
@@ -44,7 +44,7 @@ export function TimelineView({ timeline, you, pointed, empty }: Props) {
   const { charts, run: labels, pipeline } = uiMessages.value;
   /** The window that the user chose. If it is `null`, the window follows the newest steps. */
   const chosen = useSignal<TimelineWindow | null>(null);
-  const picked = useSignal<Picked | null>(null);
+  const picked = useSignal<PickedSegment | null>(null);
   const extent = useMemo(() => timelineExtentOf(timeline), [timeline]);
   const latest = useMemo(() => newestTimelineWindow(timeline), [timeline]);
   const window = chosen.value ?? latest;
@@ -140,17 +140,17 @@ function activityOf({ kind, pass }: StepSegment): string {
   return pass ? pipeline.passOf(labels.kinds[kind], pass.microBatch, pass.stage) : labels.kinds[kind];
 }
 
-interface LanesProps extends Omit<GestureOptions, 'width' | 'top' | 'rowHeight'> {
+interface LanesProps extends Omit<TimelineGestureOptions, 'width' | 'top' | 'rowHeight'> {
   you: number | null;
 }
 
 function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesProps) {
   const { run: labels } = uiMessages.value;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { width } = useSize(canvas);
+  const { width } = useElementSize(canvas);
   const n = timeline.rows.length;
   const rowHeight = Math.round((n <= 8 ? 28 : n <= MOST_MARKS ? 20 : n <= 32 ? 12 : 8) * zoom.value);
-  const text = smallText.value;
+  const text = smallTextPixels.value;
   const top = Math.round(text * 2.8);
   const height = top + n * rowHeight;
   const colours = theme.value;
@@ -159,7 +159,7 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
   const hidden = pageHidden.value;
   useEffect(() => {
     const element = canvas.current;
-    const context = hidden ? null : sizedContext(element, width, height);
+    const context = hidden ? null : contextInCssPixels(element, width, height);
     if (element === null || context === null) return;
     drawTimeline(context, {
       timeline,
@@ -175,7 +175,17 @@ function Lanes({ timeline, window, extent, picked, pointed, look, you }: LanesPr
       formatStep: (step) => labels.step(step + 1),
     });
   }, [timeline, window, width, height, rowHeight, top, text, pick, mark, hidden, colours, labels]);
-  const gestures = useGestures(canvas, { timeline, window, extent, width, top, rowHeight, picked, pointed, look });
+  const gestures = useTimelineGestures(canvas, {
+    timeline,
+    window,
+    extent,
+    width,
+    top,
+    rowHeight,
+    picked,
+    pointed,
+    look,
+  });
   return (
     <div class="timeline-lanes">
       <div class="timeline-ranks" style={{ '--row': `${rowHeight}px`, '--top': `${top}px` }} aria-hidden="true">

@@ -36,7 +36,7 @@ const ALONE = 1;
 const TOGETHER = 2;
 
 /** @param traces the known traces of each rank, with times on the clock of the timeline. */
-export function chromeTrace(
+export function createChromeTrace(
   timeline: RanksTimeline,
   traces: ReadonlyMap<number, readonly RecordedTrace[]> = new Map(),
 ): ChromeTrace {

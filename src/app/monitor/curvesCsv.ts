@@ -1,7 +1,7 @@
 /** Converts the curves of a run to CSV (RFC 4180); pure. */
 import { METRIC_NAMES, type MetricValues } from '../../spec/measures.ts';
 import type { CurvePoint, CurveSeries } from '../state/series.ts';
-import type { ShownRun, WorldChange } from '../state/run.ts';
+import type { RunView, WorldChange } from '../state/run.ts';
 
 /**
  * Returns a table with a column for each metric. There is one line for each step with at least one
@@ -9,8 +9,8 @@ import type { ShownRun, WorldChange } from '../state/run.ts';
  * the mean of several steps, and is in the line of the last of these steps. Steps are counted from
  * 1. The world size is the size after the step.
  */
-export function curvesCsv(
-  run: Pick<ShownRun, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
+export function writeCurvesCsv(
+  run: Pick<RunView, 'losses' | 'evaluations' | 'changes' | 'saves' | 'worldSize'>,
   describe: (change: WorldChange) => string,
 ): string {
   const rows = new Map<number, { at: number; loss?: number; metrics?: MetricValues; events: string[] }>();
@@ -46,7 +46,7 @@ function wholePoints({ points, pending }: CurveSeries): readonly CurvePoint[] {
   return [...points, { ...last, value: pending.reduce((sum, { value }) => sum + value, 0) / pending.length }];
 }
 
-function worldSizeAfter({ changes, worldSize }: Pick<ShownRun, 'changes' | 'worldSize'>, step: number): number {
+function worldSizeAfter({ changes, worldSize }: Pick<RunView, 'changes' | 'worldSize'>, step: number): number {
   return changes.find((one) => one.step > step)?.from ?? changes.findLast((one) => one.step <= step)?.to ?? worldSize;
 }
 

@@ -22,7 +22,7 @@ function offsetOf(recording: FlightRecording, first: FlightRecording): { offsetM
  * Returns a row for every rank of the world. The row is empty if the rank has no recording or no
  * clock offset.
  */
-export function mergeLanes(recordings: readonly FlightRecording[]): RanksTimeline {
+export function mergeRecordedLanes(recordings: readonly FlightRecording[]): RanksTimeline {
   const [first] = recordings;
   if (first === undefined) return { rows: [], errorMs: 0 };
   let errorMs = 0;
@@ -37,7 +37,7 @@ export function mergeLanes(recordings: readonly FlightRecording[]): RanksTimelin
 }
 
 /** Returns the traces of each rank, with times on the clock of the first recording. */
-export function mergeTraces(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
+export function mergeRecordedTraces(recordings: readonly FlightRecording[]): Map<number, RecordedTrace[]> {
   const [first] = recordings;
   const traces = new Map<number, RecordedTrace[]>();
   for (const recording of recordings) {

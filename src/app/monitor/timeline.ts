@@ -2,7 +2,7 @@
 import { clamp } from '../../util/clamp.ts';
 import type { StepSegment, StepSegmentKind, StepLane } from '../../protocol/stepTrace.ts';
 import { STEP_SEGMENT_KINDS } from '../../spec/names.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 
 export interface TimelineRow {
   rank: number;
@@ -51,7 +51,7 @@ export function ranksTimelineOf({
   lanes,
   telemetry,
   rank: self,
-}: globalThis.Pick<ShownRun, 'members' | 'lanes' | 'telemetry' | 'rank'>): RanksTimeline {
+}: globalThis.Pick<RunView, 'members' | 'lanes' | 'telemetry' | 'rank'>): RanksTimeline {
   const clocks = members.map((_, rank) => telemetry?.ranks[rank]?.clock ?? null);
   const rows = members.map(({ name }, rank) => {
     const clock = rank === self ? { offsetMs: 0 } : clocks[rank];

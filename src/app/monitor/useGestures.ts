@@ -25,7 +25,7 @@ const PAN = 0.2;
 /** A pointer picks a segment that is at most this number of pixels away. */
 const SLACK = 4;
 
-export interface GestureOptions {
+export interface TimelineGestureOptions {
   timeline: RanksTimeline;
   window: TimelineWindow;
   extent: TimelineWindow;
@@ -38,7 +38,10 @@ export interface GestureOptions {
   rowHeight: number;
 }
 
-export function useGestures(canvas: { readonly current: HTMLCanvasElement | null }, options: GestureOptions) {
+export function useTimelineGestures(
+  canvas: { readonly current: HTMLCanvasElement | null },
+  options: TimelineGestureOptions,
+) {
   const now = useRef(options);
   now.current = options;
   /** The x positions of all pressed pointers, by id. */

@@ -2,14 +2,14 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { networkAdviceFor } from './advice.ts';
-import { networkCheckOfPage } from '../../engine/networkCheck/page.ts';
+import { createPageNetworkCheck } from '../../engine/networkCheck/page.ts';
 import { NETWORK_ADVICE, type NetworkReport } from '../../protocol/networkCheck.ts';
-import { isLocalOnly } from '../../util/localHost.ts';
-import { loadOtherOrigins, otherOrigins } from '../browser/serverData.ts';
+import { isLocalOnlyHost } from '../../util/localHost.ts';
+import { loadReachableServerOrigins, reachableServerOrigins } from '../browser/serverData.ts';
 import { LocalNetworkNote } from '../components/LocalNetworkNote.tsx';
 import { uiMessages } from '../locales/index.ts';
 import { pageRoute } from '../state/address.ts';
-import { deviceName } from './deviceName.ts';
+import { browserAndSystemName } from './deviceName.ts';
 import { networkAdviceText, networkCheckRowsOf, type NetworkCheckRow } from './rows.ts';
 
 const ICONS = { running: '…', works: '✓', fails: '✕', 'not-tried': '–' } as const;
@@ -20,9 +20,9 @@ export function NetworkPage() {
   const report = useSignal<NetworkReport | null>(null);
   const attempt = useSignal(0);
   useEffect(() => {
-    const check = networkCheckOfPage({
+    const check = createPageNetworkCheck({
       server: location.origin,
-      name: pageRoute.peek().name ?? deviceName(navigator.userAgent),
+      name: pageRoute.peek().name ?? browserAndSystemName(navigator.userAgent),
       onreport: (latest) => {
         report.value = latest;
         const advice = networkAdviceFor(latest);
@@ -33,11 +33,11 @@ export function NetworkPage() {
     void check.run();
     return () => check.close();
   }, [attempt.value, report]);
-  const isLocal = isLocalOnly(location.hostname);
+  const isLocal = isLocalOnlyHost(location.hostname);
   useEffect(() => {
-    if (isLocal) void loadOtherOrigins();
+    if (isLocal) void loadReachableServerOrigins();
   }, [isLocal]);
-  const [origin = location.origin] = isLocal ? otherOrigins.value : [];
+  const [origin = location.origin] = isLocal ? reachableServerOrigins.value : [];
   const latest = report.value;
   const advice = latest === null ? 'wait' : networkAdviceFor(latest);
   const isDirectFailing = latest?.pairs.some(({ direct }) => direct.verdict === 'fails') ?? false;

@@ -29,7 +29,7 @@ function isRelayed(direct: PairReport['direct']): boolean {
 }
 
 /** Bytes per second of the slowest link through the server; `null` if none was measured. */
-export function serverRate({ pairs }: NetworkReport): number | null {
+export function slowestServerLinkRate({ pairs }: NetworkReport): number | null {
   const rates = pairs.flatMap(({ server }) => (server.verdict === 'works' ? [server.bytesPerSecond ?? 0] : []));
   return rates.length === 0 ? null : Math.min(...rates);
 }

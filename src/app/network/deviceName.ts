@@ -18,7 +18,7 @@ const SYSTEMS = [
 ] as const;
 
 /** Returns a name such as `Chrome, Windows`. */
-export function deviceName(userAgent: string): string {
+export function browserAndSystemName(userAgent: string): string {
   const [browser, system] = [BROWSERS, SYSTEMS].map((all) => all.find(([pattern]) => pattern.test(userAgent))?.[1]);
   return [browser, system].filter((part) => part !== undefined).join(', ') || 'browser';
 }

@@ -7,7 +7,7 @@ import type {
   NetworkReport,
   PairReport,
 } from '../../protocol/networkCheck.ts';
-import { serverRate } from './advice.ts';
+import { slowestServerLinkRate } from './advice.ts';
 import { formatBytes, formatMs } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 
@@ -61,6 +61,6 @@ function speedOf({ roundTripMs, bytesPerSecond }: Partial<LinkSpeed>): string[] 
 }
 
 export function networkAdviceText(advice: NetworkAdvice, report: NetworkReport): string {
-  const rate = serverRate(report);
+  const rate = slowestServerLinkRate(report);
   return uiMessages.value.network.advice[advice](rate === null ? '–' : `${formatBytes(rate)}/s`);
 }

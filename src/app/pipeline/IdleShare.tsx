@@ -2,17 +2,17 @@
 import { useMemo } from 'preact/hooks';
 import { idleShare } from '../../parallel/pipeline/schedules.ts';
 import type { StepLane } from '../../protocol/stepTrace.ts';
-import { formatShare } from '../locales/format.ts';
+import { formatPercent } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { pipelinePlanOf, type PipelineShape } from './shape.ts';
 
 export function IdleShare({ pipeline, lanes }: { pipeline: PipelineShape; lanes: readonly (readonly StepLane[])[] }) {
   const { pipeline: labels } = uiMessages.value;
-  const plan = useMemo(() => formatShare(idleShare(pipelinePlanOf(pipeline))), [pipeline]);
+  const plan = useMemo(() => formatPercent(idleShare(pipelinePlanOf(pipeline))), [pipeline]);
   const measured = idleShareOfStep(pipeline, lanes);
   return (
     <p class="small">
-      {measured === null ? labels.idleLater(plan) : labels.idle(measured.step + 1, formatShare(measured.share), plan)}
+      {measured === null ? labels.idleLater(plan) : labels.idle(measured.step + 1, formatPercent(measured.share), plan)}
     </p>
   );
 }

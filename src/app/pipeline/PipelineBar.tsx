@@ -2,7 +2,7 @@
 import { useComputed } from '@preact/signals';
 import type { PassKind, PipelinePlan, StagePass } from '../../parallel/pipeline/schedules.ts';
 import { idleShare, stageTakesTime } from '../../parallel/pipeline/schedules.ts';
-import { formatShare } from '../locales/format.ts';
+import { formatPercent } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { formatCssPercent, PlaybackBar } from '../ring/player/PlaybackBar.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
@@ -42,7 +42,7 @@ export function PipelineBar({ player }: { player: PipelinePlayer }) {
       }
       turns={[filled - 1, drains - 1].filter((tick) => tick >= 0)}
       done={labels.done(done, plan.ticks)}
-      note={labels.planIdle(formatShare(idleShare(plan)))}
+      note={labels.planIdle(formatPercent(idleShare(plan)))}
     />
   );
 }

@@ -4,14 +4,14 @@
  * are rendered when the pipeline changes, and the micro-batches in every frame.
  */
 import { useMemo, useRef } from 'preact/hooks';
-import { smallText } from '../browser/theme.ts';
+import { smallTextPixels } from '../browser/theme.ts';
 import { rankIdentityOf, rankShapePath } from '../components/rankIdentity.ts';
-import { useSize } from '../components/useSize.ts';
+import { useElementSize } from '../components/useElementSize.ts';
 import { formatBytes } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import {
   layoutPipeline,
-  pointOnWay,
+  pointOfTravellingValue,
   type PipelineLayout,
   type PipelinePoint,
   type PipelineRankPlace,
@@ -39,8 +39,8 @@ interface Props {
 export function PipelinePicture({ shape, stages, members, you, player }: Props) {
   const { pipeline: labels } = uiMessages.value;
   const box = useRef<HTMLDivElement>(null);
-  const { width } = useSize(box);
-  const textSize = smallText.value;
+  const { width } = useElementSize(box);
+  const textSize = smallTextPixels.value;
   const { ranks, replicas, ring, microBatches, schedule } = shape;
   const layout = useMemo(
     () => layoutPipeline({ width, ranks, replicas, ring, textSize, own: you }),
@@ -103,7 +103,9 @@ function wayOf(
   from: PipelineRankPlace,
   to: PipelineRankPlace,
 ): string {
-  const points = Array.from({ length: WAY_POINTS + 1 }, (_, i) => pointOnWay(layout, kind, from, to, i / WAY_POINTS));
+  const points = Array.from({ length: WAY_POINTS + 1 }, (_, i) =>
+    pointOfTravellingValue(layout, kind, from, to, i / WAY_POINTS),
+  );
   return `M${points.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join('L')}`;
 }
 
@@ -205,7 +207,12 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
                 <g key={place}>
                   {pass !== null && <circle cx={at.x} cy={at.y} r={mark * 1.6} class={`working ${pass.kind}`} />}
                   {pass !== null && !isSent && (
-                    <MicroBatch {...pointOnWay(layout, pass.kind, at, at, 0)} {...pass} box={box} size={textSize} />
+                    <MicroBatch
+                      {...pointOfTravellingValue(layout, pass.kind, at, at, 0)}
+                      {...pass}
+                      box={box}
+                      size={textSize}
+                    />
                   )}
                   {labelled && index === 0 && (
                     <text x={at.x} y={lineOf(layout, at, KEEPS_LINE, textSize)} text-anchor="middle" class="edge-label">
@@ -218,7 +225,7 @@ function MicroBatches({ layout, player, textSize }: MicroBatchesProps) {
             {frame.values.map(({ kind, microBatch, from, to, share }) => {
               const [source, target] = [row[from], row[to]];
               if (source === undefined || target === undefined) return null;
-              const point = pointOnWay(layout, kind, source, target, share);
+              const point = pointOfTravellingValue(layout, kind, source, target, share);
               const key = `${to}/${kind}`;
               const place = share < 1 ? 0 : (waiting.get(key) ?? 0) + 1;
               if (share === 1) waiting.set(key, place);

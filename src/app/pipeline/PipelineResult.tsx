@@ -2,7 +2,7 @@
 import type { RunResult } from '../../protocol/runResult.ts';
 import { Fact } from '../components/Fact.tsx';
 import { RankMark } from '../components/RankMark.tsx';
-import { formatBytes, formatShare } from '../locales/format.ts';
+import { formatBytes, formatPercent } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 
 interface Props {
@@ -19,7 +19,7 @@ export function PipelineFacts({ pipeline, memory }: Props) {
     <>
       <Fact name={labels.division}>{labels.divided(stages, replicas, microBatches)}</Fact>
       <Fact name={labels.waited}>
-        {formatShare(idle.measured)} <span class="dim small">{labels.planOf(formatShare(idle.plan))}</span>
+        {formatPercent(idle.measured)} <span class="dim small">{labels.planOf(formatPercent(idle.plan))}</span>
       </Fact>
       {used.length > 0 && (
         <Fact name={labels.memoryPerRank}>

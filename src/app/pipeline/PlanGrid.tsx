@@ -3,17 +3,17 @@
  * micro-batch of a pass. Empty cells are the bubble. A line shows the position of the player, and a
  * click changes it.
  */
-import { sizedContext } from '../components/canvas.ts';
+import { contextInCssPixels } from '../components/canvas.ts';
 import { useEffect, useRef } from 'preact/hooks';
 import { idleShare, stageTakesTime, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
-import { smallText, theme, zoom } from '../browser/theme.ts';
+import { smallTextPixels, theme, zoom } from '../browser/theme.ts';
 import { RankMark } from '../components/RankMark.tsx';
-import { useSize } from '../components/useSize.ts';
-import { formatShare } from '../locales/format.ts';
+import { useElementSize } from '../components/useElementSize.ts';
+import { formatPercent } from '../locales/format.ts';
 import { uiMessages } from '../locales/index.ts';
 import { formatCssPercent } from '../ring/player/PlaybackBar.tsx';
 import { playbackPositionAfter } from '../ring/player/pacing.ts';
-import { drawPipelinePlan, readColours } from './drawPlan.ts';
+import { drawPipelinePlan, readPassColours } from './drawPlan.ts';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 import { PipelineLegend } from './PipelineBar.tsx';
 
@@ -43,7 +43,7 @@ export function PlanGrid({ player }: { player: PipelinePlayer }) {
         </div>
         <Cells plan={plan} player={player} rowHeight={rowHeight} />
       </div>
-      <p class="dim small">{labels.planNote(formatShare(idleShare(plan)), !stageTakesTime(plan, 0))}</p>
+      <p class="dim small">{labels.planNote(formatPercent(idleShare(plan)), !stageTakesTime(plan, 0))}</p>
       {plan.microBatches * 2 <= MOST_LISTED && <PlanTable plan={plan} />}
     </div>
   );
@@ -52,15 +52,15 @@ export function PlanGrid({ player }: { player: PipelinePlayer }) {
 function Cells({ plan, player, rowHeight }: { plan: PipelinePlan; player: PipelinePlayer; rowHeight: number }) {
   const { pipeline: labels } = uiMessages.value;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { width } = useSize(canvas);
+  const { width } = useElementSize(canvas);
   const height = rowHeight * plan.ranks;
-  const text = smallText.value;
+  const text = smallTextPixels.value;
   const colours = theme.value;
   useEffect(() => {
     const element = canvas.current;
-    const context = sizedContext(element, width, height);
+    const context = contextInCssPixels(element, width, height);
     if (element === null || context === null) return;
-    drawPipelinePlan(context, { plan, width, rowHeight, textSize: text, colours: readColours(element) });
+    drawPipelinePlan(context, { plan, width, rowHeight, textSize: text, colours: readPassColours(element) });
   }, [plan, width, height, rowHeight, text, colours]);
   return (
     <div class="plan-cells">

@@ -1,8 +1,8 @@
 /** The picture of a run whose ranks hold stages of the model. */
 import { useMemo } from 'preact/hooks';
-import { describeState } from '../state/describeState.ts';
-import { goneRanks, ownRank } from '../state/derive.ts';
-import type { ShownRun } from '../state/run.ts';
+import { describeTabState } from '../state/describeState.ts';
+import { ranksThatLeft, ownRank } from '../state/derive.ts';
+import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 import { PipelineCaption } from './PipelineBar.tsx';
@@ -10,16 +10,16 @@ import { PipelinePicture } from './PipelinePicture.tsx';
 import type { PipelinePlayer } from './pipelinePlayer.ts';
 import { placeInReplica, stagesByRank } from './shape.ts';
 
-export function RunPipeline({ view, run, player }: { view: TabView; run: ShownRun; player: PipelinePlayer }) {
+export function RunPipeline({ view, run, player }: { view: TabView; run: RunView; player: PipelinePlayer }) {
   const { pipeline: labels } = uiMessages.value;
   const { pipeline, members } = run;
   const stages = useMemo(() => (pipeline === null ? null : stagesByRank(pipeline)), [pipeline]);
-  const gone = goneRanks(run, view.lobby);
+  const gone = ranksThatLeft(run, view.lobby);
   const you = ownRank(view, run);
   if (pipeline === null) {
     return (
       <section class="stage" aria-label={labels.title}>
-        <p class="dim">{describeState(view).word}</p>
+        <p class="dim">{describeTabState(view).word}</p>
       </section>
     );
   }

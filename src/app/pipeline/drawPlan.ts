@@ -11,7 +11,7 @@ export interface PassColours {
 }
 
 /** Returns the colours and the font of the style sheet in the current theme. */
-export function readColours(element: Element): PassColours {
+export function readPassColours(element: Element): PassColours {
   const colour = styleColoursOf(element);
   return {
     ink: colour('--ink'),

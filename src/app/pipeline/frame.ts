@@ -26,7 +26,7 @@ interface Value {
   needed: number;
 }
 
-export interface ShownValue extends Pick<Value, 'kind' | 'microBatch' | 'from' | 'to'> {
+export interface TravellingValue extends Pick<Value, 'kind' | 'microBatch' | 'from' | 'to'> {
   /**
    * How much of its way the value has travelled, 0 to 1. It is 1 if the value waits for its pass.
    */
@@ -39,7 +39,7 @@ export interface PipelineFrame {
   /** The pass that each rank computes, or has computed in this tick; `null` if the rank waits. */
   passes: readonly (StagePass | null)[];
   /** Values that travel or wait for their pass. */
-  values: readonly ShownValue[];
+  values: readonly TravellingValue[];
   /** The number of micro-batches whose activations each rank keeps. */
   kept: readonly number[];
 }
@@ -95,7 +95,7 @@ export function reelTimelineOf({ plan: { ticks } }: PipelineReel): StepTimeline 
 /** @param time in ticks. */
 export function pipelineFrameAt({ plan, values, passAt }: PipelineReel, time: number): PipelineFrame {
   const tick = clamp(Math.floor(time), 0, plan.ticks);
-  const shown = values.flatMap(({ leaves, arrives, needed, ...value }): ShownValue[] =>
+  const shown = values.flatMap(({ leaves, arrives, needed, ...value }): TravellingValue[] =>
     time >= leaves && time < needed ? [{ ...value, share: Math.min(1, (time - leaves) / (arrives - leaves)) }] : [],
   );
   const kept = plan.passes.map((own) =>

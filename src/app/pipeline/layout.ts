@@ -114,7 +114,7 @@ function shownReplicas(replicas: number, own: number | null): number[] {
  * Activations travel above the marks, and gradients below them. On a ring, values between the last
  * and the first rank take an arc.
  */
-export function pointOnWay(
+export function pointOfTravellingValue(
   { lane, arc }: Pick<PipelineLayout, 'lane' | 'arc'>,
   kind: PassKind,
   from: Pick<PipelineRankPlace, 'x' | 'y' | 'place'>,

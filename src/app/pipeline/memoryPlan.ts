@@ -7,11 +7,17 @@ import { gptNetworkCost, gptNetworkMemory, gptNetworkSize } from '../../jobs/gpt
 import { cutLayers, type LayerCost } from '../../parallel/pipeline/cutLayers.ts';
 import { mostMicroBatchesInFlight, stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { MAX_STAGES, microBatchesOf, pipelineWorld, STATE_BYTES_PER_WEIGHT, TAB_BYTES } from '../../spec/pipeline.ts';
+import {
+  MAX_STAGES,
+  microBatchCountOf,
+  pipelineWorldFor,
+  STATE_BYTES_PER_WEIGHT,
+  TAB_MEMORY_BYTES,
+} from '../../spec/pipeline.ts';
 import { layerRowsOf } from '../../spec/topology.ts';
 import { UsageError } from '../../util/errors.ts';
 import { elementCountOf } from '../../util/shape.ts';
-import { USUAL_CHARACTERS } from '../state/algorithm.ts';
+import { USUAL_CHARACTER_COUNT } from '../state/algorithm.ts';
 import { layersByStage, type PipelineCut, type PipelineShape } from './shape.ts';
 
 /** Memory of a layer, and its time if it is known. */
@@ -51,7 +57,7 @@ const FLOAT = Float32Array.BYTES_PER_ELEMENT;
  */
 export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null {
   if (job === 'gpt') {
-    const size = gptNetworkSize(gpt, gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
+    const size = gptNetworkSize(gpt, gpt.tokens === 'characters' ? USUAL_CHARACTER_COUNT : gpt.vocabulary);
     const cost = gptNetworkCost(size);
     const output = size.context * size.width * FLOAT;
     const layers = gptNetworkMemory(size).map(({ name, weights, activations }, i) => ({
@@ -76,16 +82,16 @@ export function plannedModel({ job, model, gpt }: JobSpec): PlannedModel | null 
 }
 
 /** Returns the bytes that a tab with the whole model needs. */
-export function wholeBytes({ batchSize }: JobSpec, { layers }: PlannedModel): number {
+export function wholeModelBytes({ batchSize }: JobSpec, { layers }: PlannedModel): number {
   return layers.reduce((sum, { bytes, kept }) => sum + bytes + kept * batchSize, 0);
 }
 
 /** Returns how `tabs` tabs would divide the job's model. */
 export function plannedPipeline(job: JobSpec, model: PlannedModel, tabs: number): PlannedPipeline {
   const { layers, ring, lossCost, isMeasured } = model;
-  const { stages: ranks, replicas } = pipelineWorld(tabs, job, layers.length);
-  const microBatches = microBatchesOf(job, ranks);
-  const fitting = cutOrNull(layers, ranks, { ring, lossCost, maxBytes: TAB_BYTES });
+  const { stages: ranks, replicas } = pipelineWorldFor(tabs, job, layers.length);
+  const microBatches = microBatchCountOf(job, ranks);
+  const fitting = cutOrNull(layers, ranks, { ring, lossCost, maxBytes: TAB_MEMORY_BYTES });
   const cut = fitting ?? cutLayers(layers, ranks, { ring, lossCost });
   const rows = Math.ceil((job.batchSize * ranks) / microBatches);
   const byStage = layersByStage(layers, cut);
@@ -134,7 +140,7 @@ const MOST_TRIES = 12;
  * Returns the pipeline with the fewest stages whose ranks need at most `budget` bytes; `null` if no
  * such pipeline is found.
  */
-export function fittingPipeline(job: JobSpec, model: PlannedModel, budget: number): PlannedPipeline | null {
+export function smallestFittingPipeline(job: JobSpec, model: PlannedModel, budget: number): PlannedPipeline | null {
   const { layers } = model;
   const state = layers.reduce((sum, { bytes }) => sum + bytes, 0);
   const most = Math.min(MAX_STAGES, layers.length);

@@ -14,10 +14,10 @@ export function createPipelinePlayer(
   newest: ReadonlySignal<PipelineShape | null>,
   options: PlayerOptions,
 ): PipelinePlayer {
-  const stage = signal<PipelineShape | null>(null);
-  const reel = computed(() => (stage.value === null ? null : pipelineReelOf(pipelinePlanOf(stage.value))));
+  const round = signal<PipelineShape | null>(null);
+  const reel = computed(() => (round.value === null ? null : pipelineReelOf(pipelinePlanOf(round.value))));
   const timeline = computed(() => (reel.value === null ? null : reelTimelineOf(reel.value)));
-  const playback = createPlayback(newest, { stage, timeline, isSameRound: () => false, isSamePlan }, options);
+  const playback = createPlayback(newest, { round, timeline, isSameRound: () => false, isSamePlan }, options);
   const frame = computed(() => (reel.value === null ? null : pipelineFrameAt(reel.value, playback.time.value)));
   return { ...playback, reel, frame };
 }

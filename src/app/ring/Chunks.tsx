@@ -10,9 +10,9 @@ import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { rankIdentityOf } from '../components/rankIdentity.ts';
 import { chunkCapsuleFor, type ChunkCapsule } from './capsule.ts';
 import { chunkName, type ChunkFlight, type RingFrame, type SummedRanks } from './frameAt.ts';
-import { boxCentre, directWayBetweenRanks, wayBetweenRanks, type RingLayout, type ChunkWay } from './geometry.ts';
+import { boxCentreOnWay, directWayBetweenRanks, wayBetweenRanks, type RingLayout, type ChunkWay } from './geometry.ts';
 import { transferOfPickedChunk } from './narrate.ts';
-import { currentChunkValues, rankVectorsExtentOf, formatValue, type RankVectors } from './numbers.ts';
+import { currentChunkValues, rankVectorsExtentOf, formatCellValue, type RankVectors } from './numbers.ts';
 import type { RingPlayer } from './player/player.ts';
 
 interface Props {
@@ -33,7 +33,7 @@ const PAIR_ROOM = 0.25;
 export function Chunks({ layout, player, textSize, focus }: Props) {
   const group = useRef<SVGGElement>(null);
   const n = layout.places.length;
-  const numbers = player.stage.value?.numbers;
+  const numbers = player.round.value?.numbers;
   const letters = useMemo(() => (numbers === undefined ? 0 : rankVectorsExtentOf(numbers).letters), [numbers]);
   /** Changes when a step begins or ends, or when another chunk is picked. */
   const shown = useComputed(() => {
@@ -55,7 +55,7 @@ export function Chunks({ layout, player, textSize, focus }: Props) {
         const flight = flights[place];
         element.setAttribute('visibility', flight === undefined ? 'hidden' : 'visible');
         if (flight === undefined) return;
-        const { x, y } = boxCentre(way, flight.progress, { width: capsule.width / 2, height: capsule.height / 2 });
+        const { x, y } = boxCentreOnWay(way, flight.progress, { width: capsule.width / 2, height: capsule.height / 2 });
         element.setAttribute('transform', `translate(${x.toFixed(1)},${y.toFixed(1)})`);
       });
     });
@@ -122,7 +122,7 @@ function drawnIn(
 }
 
 function valuesText({ parts, first }: ChunkFlight, numbers: RankVectors): string {
-  return currentChunkValues(parts, numbers, first).map(formatValue).join(', ');
+  return currentChunkValues(parts, numbers, first).map(formatCellValue).join(', ');
 }
 
 interface ShapeProps {

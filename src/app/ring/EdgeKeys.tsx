@@ -8,7 +8,13 @@ import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringP
 import { uiMessages } from '../locales/index.ts';
 import type { RingFrame } from './frameAt.ts';
 import { svgPathOfWay, indexOfWayAt, wayBetweenRanks, type RingLayout } from './geometry.ts';
-import { describeChunks, transferOfPickedChunk, narratePickedChunk, shownStep, transferFromRank } from './narrate.ts';
+import {
+  describeChunks,
+  transferOfPickedChunk,
+  narratePickedChunk,
+  planStepOfFrame,
+  transferFromRank,
+} from './narrate.ts';
 import type { PickedChunk, RingPlayer } from './player/player.ts';
 import { useChunkHighlight } from './useHighlight.ts';
 
@@ -51,7 +57,7 @@ export function EdgeKeys({ layout, player }: Props) {
     const frame = player.frame.peek();
     if (frame?.plan.n !== n) return;
     const place = box.current!.getBoundingClientRect();
-    const { transfers } = shownStep(frame);
+    const { transfers } = planStepOfFrame(frame);
     const ways = transfers.map(({ from, to }) => wayBetweenRanks(layout, from, to));
     const at = indexOfWayAt(ways, event.clientX - place.left, event.clientY - place.top);
     const sender = at === null ? null : transfers[at]!.from;
@@ -103,7 +109,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: RingPl
     const picked = player.picked.value?.rank === null ? player.picked.value : pickedOf(now, rank);
     const move = transferOfPickedChunk(now, picked);
     if (move === null) return ring.sendsNothing(rank);
-    const narration = narratePickedChunk(now, picked, player.stage.value?.numbers);
+    const narration = narratePickedChunk(now, picked, player.round.value?.numbers);
     return `${ring.edge(describeChunks(move, now.plan.chunks), move.from, move.to)}. ${narration}`;
   });
   return <>{text}</>;
@@ -113,7 +119,7 @@ function EdgeText({ n, rank, player }: { n: number; rank: number; player: RingPl
  * Highlights the way of the picked chunks, the two ranks at its ends, and the rank whose copy is
  * picked. The highlight is drawn under the marks.
  */
-export function EdgeLight({ layout, player }: Props) {
+export function EdgeHighlight({ layout, player }: Props) {
   const lit = useChunkHighlight(player, layout.places.length);
   if (lit === null) return null;
   const { from, to, rank } = lit;

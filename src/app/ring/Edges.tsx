@@ -1,6 +1,6 @@
 /** Draws the links between ranks. */
 import { useMemo } from 'preact/hooks';
-import { groupSizeOf } from '../../spec/algorithms.ts';
+import { twoLevelGroupSize } from '../../spec/algorithms.ts';
 import { allReduceSteps } from '../../collectives/plans/planSteps.ts';
 import { chunkCapsuleFor, DIGIT_WIDTH_SHARE } from './capsule.ts';
 import {
@@ -13,7 +13,7 @@ import {
 } from './geometry.ts';
 import { ServerShape } from './ServerShape.tsx';
 import type { RingPlayer } from './player/player.ts';
-import { usePlayedPlan, usePlayedStep } from './player/usePlan.ts';
+import { usePlayedPlan, usePlayedStep } from './player/usePlayedPlan.ts';
 
 export interface RingEdge {
   /** Whether the link is connected. The edge of an unconnected link is dashed. */
@@ -122,7 +122,7 @@ function Spoke({ layout, rank }: { layout: RingLayout; rank: number }) {
  */
 function GroupRings({ layout }: { layout: RingLayout }) {
   const n = layout.places.length;
-  const size = groupSizeOf(n);
+  const size = twoLevelGroupSize(n);
   return (
     <>
       {layout.places.map((_, rank) => {
@@ -141,7 +141,7 @@ function GroupRings({ layout }: { layout: RingLayout }) {
 
 /** The range of ranks in the centre of each group, for marks that are too small for numbers. */
 function GroupNames({ layout, textSize }: Pick<Props, 'layout' | 'textSize'>) {
-  const size = groupSizeOf(layout.places.length);
+  const size = twoLevelGroupSize(layout.places.length);
   const { number, mark } = layout.places[0]!;
   if (number !== 'none') return null;
   const room = 2 * (layout.groups[0]!.radius - 1.4 * mark);

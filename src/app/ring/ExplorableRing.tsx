@@ -9,8 +9,8 @@ import { pageRoute } from '../state/address.ts';
 import { uiMessages } from '../locales/index.ts';
 import { GridView } from './grid/GridView.tsx';
 import { PlayerBar } from './player/PlayerBar.tsx';
-import { RingCaption, RingLegend, MOST_SIMULATED, TitledRing, useSimulatedRound } from './SimulatedRing.tsx';
-import { useInAddress } from './player/useInAddress.ts';
+import { RingCaption, RingLegend, MAX_SIMULATED_RING_RANKS, TitledRing, useSimulatedRound } from './SimulatedRing.tsx';
+import { useSettingsInAddress } from './player/useSettingsInAddress.ts';
 import { playbackPositionAfter } from './player/pacing.ts';
 
 /** World sizes: the default, and the fewest ranks that explain the ring. */
@@ -35,7 +35,7 @@ export function ExplorableRing() {
     const plan = player.pacing.peek();
     if (step >= 0 && plan !== null) player.seek(playbackPositionAfter(plan, step));
   }, [player]);
-  useInAddress(
+  useSettingsInAddress(
     useComputed(() => {
       if (!isOpen.value) return { ranks: null, step: null };
       const step = player.playing.value ? null : String(player.frame.value?.completed ?? 0);
@@ -62,7 +62,7 @@ export function ExplorableRing() {
               <input
                 type="range"
                 min={LEAST_RANKS}
-                max={MOST_SIMULATED}
+                max={MAX_SIMULATED_RING_RANKS}
                 value={n}
                 onInput={(event) => (ranks.value = event.currentTarget.valueAsNumber)}
               />
@@ -85,5 +85,5 @@ export function ExplorableRing() {
 
 function ranksIn(text: string | null): number {
   const ranks = Number.parseInt(text ?? '', 10);
-  return ranks >= LEAST_RANKS && ranks <= MOST_SIMULATED ? ranks : USUAL_RANKS;
+  return ranks >= LEAST_RANKS && ranks <= MAX_SIMULATED_RING_RANKS ? ranks : USUAL_RANKS;
 }

@@ -4,16 +4,16 @@
  * chunks move without rendering.
  */
 import { useMemo, useRef } from 'preact/hooks';
-import { useSize } from '../components/useSize.ts';
+import { useElementSize } from '../components/useElementSize.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { rankIdentityOf, rankShapePath } from '../components/rankIdentity.ts';
-import { smallText } from '../browser/theme.ts';
+import { smallTextPixels } from '../browser/theme.ts';
 import { Chunks } from './Chunks.tsx';
-import { EdgeKeys, EdgeLight } from './EdgeKeys.tsx';
+import { EdgeKeys, EdgeHighlight } from './EdgeKeys.tsx';
 import { textAnchorFor, Edges, type RingEdge } from './Edges.tsx';
 import { layoutRing, type RingRankPosition, type RingLayout, type RingShapeName } from './geometry.ts';
 import type { RingPlayer } from './player/player.ts';
-import { usePlayedPlan } from './player/usePlan.ts';
+import { usePlayedPlan } from './player/usePlayedPlan.ts';
 
 export interface RingMember {
   /** The name of the member; `null` for a free place. */
@@ -40,9 +40,9 @@ interface Props {
 
 export function RingView({ members, you, shape = 'ring', focus = you, edges, player, centre, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const { width, height } = useSize(box);
+  const { width, height } = useElementSize(box);
   const n = members.length;
-  const textSize = smallText.value;
+  const textSize = smallTextPixels.value;
   const named = members.some((one) => one.name !== null && one.name !== '');
   // In a lesson for one person, no other rank has a name, so no list of names is shown.
   const hasNames = members.filter(({ name }) => name !== null && name !== '').length > 1;
@@ -88,7 +88,7 @@ export function RingView({ members, you, shape = 'ring', focus = you, edges, pla
                 </g>
               )}
               {!isTitled && <Centre layout={layout} n={n} centre={centre} textSize={textSize} />}
-              {moving !== null && <EdgeLight layout={layout} player={moving} />}
+              {moving !== null && <EdgeHighlight layout={layout} player={moving} />}
               {members.map((member, rank) => (
                 <Mark
                   key={rank}

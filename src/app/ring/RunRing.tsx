@@ -6,10 +6,10 @@ import { useComputed } from '@preact/signals';
 import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import { isServedRoute } from '../../protocol/runEvents.ts';
 import type { AllReduceName } from '../../spec/algorithms.ts';
-import { edgeRates, goneRanks, ringNeighboursOf, ownRank } from '../state/derive.ts';
-import { describeState } from '../state/describeState.ts';
+import { edgeMegabytesPerSecond, ranksThatLeft, ringNeighboursOf, ownRank } from '../state/derive.ts';
+import { describeTabState } from '../state/describeState.ts';
 import { formatBytes } from '../locales/format.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 import { narrateFrame } from './narrate.ts';
@@ -21,7 +21,7 @@ import type { PictureWithoutAllReduce } from '../state/strategies.ts';
 
 interface Props {
   view: TabView;
-  run: ShownRun;
+  run: RunView;
   player: RingPlayer;
   /**
    * The algorithm to draw, or a description of what ranks do instead of an all-reduce of gradients.
@@ -34,23 +34,23 @@ export function RunRing({ view, run, player, picture }: Props) {
     const frame = player.frame.value;
     return frame === null ? null : narrateFrame(frame, ownRank(view, run)).title;
   }).value;
-  const stage = player.stage.value;
-  const stateText = describeState(view);
-  const gone = goneRanks(run, view.lobby);
+  const round = player.round.value;
+  const stateText = describeTabState(view);
+  const gone = ranksThatLeft(run, view.lobby);
   const { ring } = uiMessages.value;
-  const bytes = formatBytes(stage?.trace.bytes ?? 0);
+  const bytes = formatBytes(round?.trace.bytes ?? 0);
   const buckets = view.model?.bucketBytes.length ?? 0;
   const centre =
-    stage === null || title === null
+    round === null || title === null
       ? {
           top: '',
           title: run.worldSize === 1 ? ring.titles.alone : stateText.word,
           bottom: '',
         }
       : {
-          top: ring.replay(stage.trace.step + 1),
+          top: ring.replay(round.trace.step + 1),
           title,
-          bottom: buckets > 1 ? ring.bucket(stage.trace.bucket + 1, buckets, bytes) : bytes,
+          bottom: buckets > 1 ? ring.bucket(round.trace.bucket + 1, buckets, bytes) : bytes,
         };
   const edges = edgesOf(run);
   const served = picture === 'ring' ? describeServed(run, edges) : null;
@@ -81,7 +81,7 @@ export function RunRing({ view, run, player, picture }: Props) {
 }
 
 /** Returns a sentence about the links through the server; `null` if none is known. */
-function describeServed({ worldSize, telemetry, links }: ShownRun, edges: readonly RingEdge[]): string | null {
+function describeServed({ worldSize, telemetry, links }: RunView, edges: readonly RingEdge[]): string | null {
   const count = edges.filter((edge) => edge.isServed === true).length;
   if (count === 0) return null;
   const routes = [
@@ -101,8 +101,8 @@ function describeServed({ worldSize, telemetry, links }: ShownRun, edges: readon
  * other ranks are drawn as connected. The speeds and routes of all links are known after an
  * exchange of statistics.
  */
-function edgesOf(run: ShownRun): RingEdge[] {
-  const rates = edgeRates(run);
+function edgesOf(run: RunView): RingEdge[] {
+  const rates = edgeMegabytesPerSecond(run);
   const ours = ringNeighboursOf(run.rank, run.worldSize);
   return run.members.map((_, from) => {
     const to = rightNeighbourOf(from, run.worldSize);

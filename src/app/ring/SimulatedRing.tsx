@@ -25,14 +25,14 @@ interface Props {
  * The largest number of ranks in a simulated round. With more, the page would become slow, because
  * a plan is computed whenever a member joins.
  */
-export const MOST_SIMULATED = 64;
+export const MAX_SIMULATED_RING_RANKS = 64;
 
 export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props) {
   const { ring } = uiMessages.value;
   const player = useSimulatedRound(members.length, algorithm);
   const isClosed = members.length >= 2;
-  const moves = isClosed && members.length <= MOST_SIMULATED;
-  const still = isClosed ? ring.still(MOST_SIMULATED) : ring.closes(algorithm === 'ring');
+  const moves = isClosed && members.length <= MAX_SIMULATED_RING_RANKS;
+  const still = isClosed ? ring.still(MAX_SIMULATED_RING_RANKS) : ring.closes(algorithm === 'ring');
   return (
     <figure class="simulated">
       <TitledRing members={members} you={you} algorithm={algorithm} player={player} kind={moves ? kind : ''} />
@@ -46,11 +46,11 @@ export function SimulatedRing({ members, you, algorithm = 'ring', kind }: Props)
 
 /**
  * Returns a player that plays a simulated round of `n` ranks and reacts to keys. It plays nothing
- * with one rank, or with more than {@link MOST_SIMULATED}.
+ * with one rank, or with more than {@link MAX_SIMULATED_RING_RANKS}.
  */
 export function useSimulatedRound(n: number, algorithm: AllReduceName = 'ring'): RingPlayer {
   const stage = useMemo(
-    () => (n < 2 || n > MOST_SIMULATED ? null : { trace: simulatedTrace(n, algorithm), n }),
+    () => (n < 2 || n > MAX_SIMULATED_RING_RANKS ? null : { trace: simulatedTrace(n, algorithm), n }),
     [n, algorithm],
   );
   return useRingPlayer(stage, { autoplay: true, keys: true });
@@ -96,7 +96,7 @@ export function RingCaption({ player, you }: { player: RingPlayer; you: number |
     const frame = player.frame.value;
     const picked = player.picked.value;
     if (frame === null) return '';
-    if (picked?.rank === null) return narratePickedChunk(frame, picked, player.stage.value?.numbers);
+    if (picked?.rank === null) return narratePickedChunk(frame, picked, player.round.value?.numbers);
     return narrateFrame(frame, you).text;
   });
   return <>{text.value}</>;

@@ -100,7 +100,7 @@ export function completedStepsAt({ arrives }: TraceTimeline, t: number): number 
 export function ringFrameAt(trace: RecordedTrace, n: number, t: number): RingFrame {
   const plan = allReduceSteps(trace.algorithm, n);
   const timeline = traceTimelineOf(trace, plan);
-  return ringFrameFromTimeline(timeline, plan, t, cellsAfter(plan, completedStepsAt(timeline, t)));
+  return ringFrameFromTimeline(timeline, plan, t, ringCellsAfter(plan, completedStepsAt(timeline, t)));
 }
 
 /**
@@ -128,7 +128,7 @@ export function ringFrameFromTimeline(
  * The content of every cell after `completed` steps of a plan, kept to compute the cells of later
  * steps.
  */
-export interface KnownCells {
+export interface KnownRingCells {
   plan: AllReduceSteps;
   completed: number;
   cells: SummedRanks[][];
@@ -140,7 +140,11 @@ export interface KnownCells {
  * @param known cells at an earlier time. If they belong to the same plan, only the steps after them
  *   are computed, because in a large world, computing all steps takes longer than a frame.
  */
-export function cellsAfter(plan: AllReduceSteps, completed: number, known: KnownCells | null = null): SummedRanks[][] {
+export function ringCellsAfter(
+  plan: AllReduceSteps,
+  completed: number,
+  known: KnownRingCells | null = null,
+): SummedRanks[][] {
   const isEarlier = known !== null && known.plan === plan && known.completed <= completed;
   const cells = isEarlier ? [...known.cells] : cellsBefore(plan);
   // The caller keeps the known rows. They are copied before they change.

@@ -2,7 +2,7 @@
  * Computes where ranks are drawn, in pixels. On a ring and for pairs, all ranks are on one circle.
  * For the two-level algorithm, groups are on a circle, and each group is a small circle.
  */
-import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
+import { twoLevelGroupSize, type AllReduceName } from '../../spec/algorithms.ts';
 
 /**
  * The shape to draw: the picture of an algorithm, lines from rank 0 to all others (`star`), or only
@@ -46,7 +46,7 @@ export interface RingLayout extends Circle {
   served: ReadonlySet<number>;
 }
 
-export interface LayoutOptions {
+export interface RingLayoutOptions {
   width: number;
   height: number;
   n: number;
@@ -79,8 +79,10 @@ const NUMBER_SPACE = 22;
 
 const NO_RANKS: ReadonlySet<number> = new Set();
 
-export function layoutRing(options: LayoutOptions): RingLayout {
-  return options.shape === 'two-level' && groupSizeOf(options.n) > 1 ? layoutGroups(options) : layoutCircle(options);
+export function layoutRing(options: RingLayoutOptions): RingLayout {
+  return options.shape === 'two-level' && twoLevelGroupSize(options.n) > 1
+    ? layoutGroups(options)
+    : layoutCircle(options);
 }
 
 function layoutCircle({
@@ -92,7 +94,7 @@ function layoutCircle({
   shape,
   focus,
   served = NO_RANKS,
-}: LayoutOptions): RingLayout {
+}: RingLayoutOptions): RingLayout {
   const zoom = textSize / 13;
   const hasLens = shape === 'ring' && n > MOST_INSIDE && focus !== null;
   const near = new Set<number>();
@@ -168,9 +170,9 @@ function around(i: number, of: number): number {
  */
 const GROUP_SHARE = 0.32;
 
-function layoutGroups({ width, height, n, textSize, shape }: LayoutOptions): RingLayout {
+function layoutGroups({ width, height, n, textSize, shape }: RingLayoutOptions): RingLayout {
   const zoom = textSize / 13;
-  const size = groupSizeOf(n);
+  const size = twoLevelGroupSize(n);
   const count = n / size;
   const widest = 15 * zoom;
   const room = Math.min(width, height) / 2 - widest * 1.45 - 2;
@@ -263,7 +265,7 @@ export function directWayBetweenRanks(layout: RingLayout, from: number, to: numb
   const length = Math.hypot(dx, dy);
   const centre = { x: layout.x - (a.x + b.x) / 2, y: layout.y - (a.y + b.y) / 2 };
   const away = Math.hypot(centre.x, centre.y);
-  const isOuter = layout.groups.length > 0 && from % groupSizeOf(layout.places.length) === 0;
+  const isOuter = layout.groups.length > 0 && from % twoLevelGroupSize(layout.places.length) === 0;
   // Curves bend to the right of the direction of travel, so that the two directions of a pair
   // differ. Only curves between the outermost ranks of groups bend to the left, away from the
   // picture's centre. Without groups, curves are also shifted to the centre, so that they do not
@@ -308,7 +310,7 @@ interface HalfSize {
  * Returns the centre of a box after the share `progress` (0 to 1) of its way. The box starts where
  * it touches the mark of the first rank, and stops where it touches the mark of the second.
  */
-export function boxCentre(way: ChunkWay, progress: number, half: HalfSize): RingPoint {
+export function boxCentreOnWay(way: ChunkWay, progress: number, half: HalfSize): RingPoint {
   const start = gapOf(way, way.from.mark, 0, half);
   const end = 1 - gapOf(way, way.to.mark, 1, half);
   return way.at(start + (end - start) * progress);
@@ -341,7 +343,7 @@ export function svgPathOfWay(way: ChunkWay): string {
 }
 
 function pointsOf(way: ChunkWay, lines: number): RingPoint[] {
-  return Array.from({ length: lines + 1 }, (_, i) => boxCentre(way, i / lines, EDGE));
+  return Array.from({ length: lines + 1 }, (_, i) => boxCentreOnWay(way, i / lines, EDGE));
 }
 
 /**

@@ -22,7 +22,7 @@ export function narrateFrame(frame: RingFrame, you: number | null): Narration {
   if (frame.phase === 'done') return { title: ring.titles.done, text: ring.doneText(isRun) };
   if (frame.completed === 0 && frame.flights.length === 0)
     return { title: ring.titles.own, text: ring.ownText(isRun, plan.chunks) };
-  const { phase, hop, hops, transfers } = shownStep(frame);
+  const { phase, hop, hops, transfers } = planStepOfFrame(frame);
   const title = ring.titles.step(ring.phases[phase].title, hop + 1, hops);
   if (you === null) return { title, text: ring.phaseText(phase, isRun) };
   const sent = transfers.find(({ from }) => from === you);
@@ -90,7 +90,7 @@ export function holderOfPickedChunk(frame: RingFrame, picked: PickedChunk): numb
  * from the picked rank. Returns `null` if no transfer is picked.
  */
 export function transferOfPickedChunk(frame: RingFrame, { chunk, rank, sender }: PickedChunk): PlanTransfer | null {
-  const { transfers } = shownStep(frame);
+  const { transfers } = planStepOfFrame(frame);
   if (sender !== null) return transfers.find(({ from }) => from === sender) ?? null;
   const moves = transfers.filter(({ first, count }) => chunk >= first && chunk < first + count);
   const own = moves.find(({ to }) => to === rank) ?? moves.find(({ from }) => from === rank);
@@ -98,7 +98,7 @@ export function transferOfPickedChunk(frame: RingFrame, { chunk, rank, sender }:
 }
 
 /** Returns the step that a frame shows. Between two steps, this is the earlier step. */
-export function shownStep({ plan, completed, flights }: RingFrame): PlanStep {
+export function planStepOfFrame({ plan, completed, flights }: RingFrame): PlanStep {
   return plan.steps[flights.length > 0 ? completed : Math.max(0, completed - 1)]!;
 }
 
@@ -106,5 +106,5 @@ export function shownStep({ plan, completed, flights }: RingFrame): PlanStep {
  * Returns the transfer from `rank` in the step that the frame shows; `null` if it sends nothing.
  */
 export function transferFromRank(frame: RingFrame, rank: number): PlanTransfer | null {
-  return shownStep(frame).transfers.find(({ from }) => from === rank) ?? null;
+  return planStepOfFrame(frame).transfers.find(({ from }) => from === rank) ?? null;
 }

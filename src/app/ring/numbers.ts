@@ -46,7 +46,9 @@ export function currentChunkValues(parts: SummedRanks, numbers: RankVectors, chu
 /** Returns the sum of each element as text: `3 + 5 + 2 = 10`. A single term is written alone. */
 export function formatChunkSums(parts: SummedRanks, numbers: RankVectors, chunk: number): string[] {
   return chunkValuesOf(parts, numbers, chunk).elements.map(({ terms, sums }) =>
-    terms.length === 1 ? formatValue(terms[0]!) : `${terms.map(asTerm).join(' + ')} = ${formatValue(sums.at(-1)!)}`,
+    terms.length === 1
+      ? formatCellValue(terms[0]!)
+      : `${terms.map(asTerm).join(' + ')} = ${formatCellValue(sums.at(-1)!)}`,
   );
 }
 
@@ -54,12 +56,12 @@ export function formatChunkSums(parts: SummedRanks, numbers: RankVectors, chunk:
  * Returns a number as text, such as `3`, `−0.25` or `17.1`. It has at most two decimals, so that it
  * fits in a cell.
  */
-export function formatValue(value: number): string {
+export function formatCellValue(value: number): string {
   return String(Number(value.toFixed(2))).replace('-', '−');
 }
 
 function asTerm(value: number): string {
-  return value < 0 ? `(${formatValue(value)})` : formatValue(value);
+  return value < 0 ? `(${formatCellValue(value)})` : formatCellValue(value);
 }
 
 /** The largest sizes of numbers and texts during the whole all-reduce. */
@@ -79,7 +81,7 @@ export function rankVectorsExtentOf(numbers: RankVectors): RankVectorsExtent {
   const meet = (parts: SummedRanks, chunk: number): void => {
     const values = currentChunkValues(parts, numbers, chunk);
     largest = Math.max(largest, ...values.map(Math.abs));
-    letters = Math.max(letters, values.map(formatValue).join(', ').length);
+    letters = Math.max(letters, values.map(formatCellValue).join(', ').length);
   };
   for (let chunk = 0; chunk < n; chunk++) {
     // A copy of a chunk holds either the numbers of a single rank, or a partial sum. A partial sum

@@ -6,7 +6,7 @@ import { formatMs } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { Term } from '../components/Term.tsx';
 import { rankIdentityOf } from '../components/rankIdentity.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 
 /**
@@ -21,7 +21,7 @@ const UNSCROLLED = 8;
  */
 const [SHOWN_PART, LIMITING_PART] = [0.02, 0.2];
 
-export function Lanes({ run }: { run: ShownRun }) {
+export function Lanes({ run }: { run: RunView }) {
   const { run: labels } = uiMessages.value;
   const ranks = run.statistics?.ranks ?? [];
   const longest = Math.max(

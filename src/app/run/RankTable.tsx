@@ -3,24 +3,24 @@ import { useMemo } from 'preact/hooks';
 import { rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import type { RosterEntry } from '../../protocol/room.ts';
 import { dissenters } from '../../util/majority.ts';
-import { goneRanks, isHost, isElasticRoom, ownRank } from '../state/derive.ts';
-import { formatBytes, formatMs, shortHash, formatCount, formatShare } from '../locales/format.ts';
+import { ranksThatLeft, isHost, isElasticRoom, ownRank } from '../state/derive.ts';
+import { formatBytes, formatMs, shortHash, formatCount, formatPercent } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 import { RemoveButton } from '../components/RemoveButton.tsx';
 import { Term } from '../components/Term.tsx';
 import { StageCells } from '../pipeline/StageCells.tsx';
 import { stagesByRank } from '../pipeline/shape.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';
-import { gettingReady } from '../state/gettingReady.ts';
+import { describeGettingReady } from '../state/gettingReady.ts';
 import { uiMessages } from '../locales/index.ts';
 
-export function RankTable({ view, run }: { view: TabView; run: ShownRun }) {
+export function RankTable({ view, run }: { view: TabView; run: RunView }) {
   const { run: labels, pipeline: pipelines, terms } = uiMessages.value;
   const { lobby } = view;
   const { pipeline } = run;
   const stages = useMemo(() => (pipeline === null ? [] : stagesByRank(pipeline)), [pipeline]);
-  const gone = goneRanks(run, lobby);
+  const gone = ranksThatLeft(run, lobby);
   const others = lobby?.members.filter((one) => run.members.every(({ member }) => member !== one.member)) ?? [];
   const host = isHost(view);
   const hashes = run.hashes?.hashes ?? [];
@@ -140,7 +140,7 @@ export function RankTable({ view, run }: { view: TabView; run: ShownRun }) {
               <DeviceCell device={one.device} />
               <td colSpan={6 + (hasCommands ? 1 : 0) + (pipeline === null ? 0 : 1)} class="dim">
                 {one.device === null
-                  ? gettingReady(one)
+                  ? describeGettingReady(one)
                   : lobby !== null && isElasticRoom(lobby)
                     ? labels.joinsSoon
                     : labels.waitsForNext}
@@ -172,7 +172,7 @@ function DeviceCell({ device }: Pick<RosterEntry, 'device'>) {
  * Shows the link from `rank` to its right neighbour, from the latest report of `rank`. If this is a
  * link of this tab's rank and not connected, it is shown as connecting.
  */
-function LinkTo({ run, own: self, rank }: { run: ShownRun; own: number | null; rank: number }) {
+function LinkTo({ run, own: self, rank }: { run: RunView; own: number | null; rank: number }) {
   const { run: labels } = uiMessages.value;
   if (run.worldSize === 1) return <span class="dim">–</span>;
   const right = rightNeighbourOf(rank, run.worldSize);
@@ -190,7 +190,7 @@ function LinkTo({ run, own: self, rank }: { run: ShownRun; own: number | null; r
   );
 }
 
-function ShareCell({ run: { shares }, rank }: { run: ShownRun; rank: number }) {
+function ShareCell({ run: { shares }, rank }: { run: RunView; rank: number }) {
   const { run: labels, terms } = uiMessages.value;
   if (shares === null) return <td data-label={terms.share.word}>–</td>;
   const total = shares.shares.reduce((sum, share) => sum + share, 0);
@@ -199,7 +199,7 @@ function ShareCell({ run: { shares }, rank }: { run: ShownRun; rank: number }) {
   const impossible = shares.impossible.find((one) => one.rank === rank);
   return (
     <td class="number" data-label={terms.share.word} title={speed ?? undefined}>
-      {formatShare(shares.shares[rank]! / total)}
+      {formatPercent(shares.shares[rank]! / total)}
       {speed !== null && <span class="dim share-speed"> {speed}</span>}
       {impossible !== undefined && <span class="wait"> {labels.impossibleSpeed(impossible.reported)}</span>}
     </td>

@@ -7,25 +7,25 @@ import { isCollectiveCodec, reducesGradients, STRATEGIES, type JobSpec } from '.
 import { metricEntries, metricsWithAccuracy, type MetricName } from '../../spec/measures.ts';
 import { dissenters } from '../../util/majority.ts';
 import { mean } from '../../util/statistics.ts';
-import { theoreticalBytes } from '../state/derive.ts';
+import { theoreticalAllReduceBytes } from '../state/derive.ts';
 import {
   formatBytes,
-  formatClock,
+  formatClockDuration,
   formatCount,
   formatLoss,
   formatMetric,
   formatMs,
-  formatRate,
+  formatLearningRate,
   shortHash,
 } from '../locales/format.ts';
 import { LayersByRank, PipelineFacts } from '../pipeline/PipelineResult.tsx';
 import { MethodTable } from '../jobForm/MethodTable.tsx';
-import { withMethod, withRate } from '../state/jobForm.ts';
+import { withMethod, withLearningRate } from '../state/jobForm.ts';
 import { NoticeText } from '../components/NoticeText.tsx';
 import { Fact } from '../components/Fact.tsx';
 import { Term } from '../components/Term.tsx';
-import { closeRun, leaveRoom, sendToEngine } from '../state/store.ts';
-import type { ShownRun } from '../state/run.ts';
+import { closeEndedRun, leaveRoom, sendToEngine } from '../state/store.ts';
+import type { RunView } from '../state/run.ts';
 import type { FailureView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 
@@ -52,7 +52,7 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
   const others = result.bigramLoss === undefined ? metrics.slice(1) : metrics;
   const rate = result.rateTest?.suggested ?? null;
   const apart = dissenters(result.stateHash);
-  const theory = theoreticalBytes(worldSize, result.gradientBytes, result.steps);
+  const theory = theoreticalAllReduceBytes(worldSize, result.gradientBytes, result.steps);
   const sent = mean(result.bytesSentPerRank);
   return (
     <section class="result" aria-labelledby="result-title">
@@ -121,8 +121,8 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
         {host ? (
           <>
             {rate !== null && (
-              <button type="button" class="primary" onClick={() => use(withRate(job, rate), run)}>
-                {labels.useRate(formatRate(rate))}
+              <button type="button" class="primary" onClick={() => use(withLearningRate(job, rate), run)}>
+                {labels.useRate(formatLearningRate(rate))}
               </button>
             )}
             <button
@@ -134,11 +134,11 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
             </button>
             {/* A room that begins with weights from a file cannot change its job. */}
             {result.rateTest !== undefined && rate === null && (
-              <button type="button" onClick={() => use(withRate(job, job.learningRate), run)}>
+              <button type="button" onClick={() => use(withLearningRate(job, job.learningRate), run)}>
                 {labels.useRate(String(job.learningRate))}
               </button>
             )}
-            <button type="button" onClick={() => closeRun(run)}>
+            <button type="button" onClick={() => closeEndedRun(run)}>
               {labels.changeJob}
             </button>
           </>
@@ -156,14 +156,14 @@ export function ResultPanel({ job, run, result, isWhole, host, children }: Props
 }
 
 interface EndedProps {
-  run: ShownRun;
+  run: RunView;
   failure: FailureView;
   host: boolean;
   children: ComponentChildren;
 }
 
 /** Shows a run that ended before its last step: its result so far, and the reason for its end. */
-export function EndedPanel({ run, failure, host, children }: EndedProps) {
+export function EndedRunPanel({ run, failure, host, children }: EndedProps) {
   const { run: labels, charts, shell } = uiMessages.value;
   const [measured] = metricEntries(run.evaluations.at(-1)?.metrics ?? {});
   const steps = run.last === null ? 0 : run.last.step + 1;
@@ -188,7 +188,7 @@ export function EndedPanel({ run, failure, host, children }: EndedProps) {
         ) : (
           <span class="dim">{labels.hostMayStart}</span>
         )}
-        <button type="button" onClick={() => closeRun(run.number)}>
+        <button type="button" onClick={() => closeEndedRun(run.number)}>
           {labels.backToLobby}
         </button>
         <button type="button" class="quiet" onClick={leaveRoom}>
@@ -209,7 +209,7 @@ function outcome(
   metrics: readonly [MetricName, number][],
 ): [value: string, meaning: string] {
   const { run: labels, generation } = uiMessages.value;
-  const time = formatClock(ms);
+  const time = formatClockDuration(ms);
   if (methods !== undefined) {
     const { best, ownMs, latencyMs, bytesPerMs } = methods;
     const { name, found } = uiMessages.value.job.methods;
@@ -227,14 +227,14 @@ function outcome(
 /** Returns the rate that a range test suggests, or the reason why there is no suggestion. */
 function foundRate({ suggested, reason }: RangeTestResult, steps: number, time: string): [string, string] {
   const { rateTest: labels } = uiMessages.value.run;
-  if (suggested !== null) return [formatRate(suggested), labels.found(steps, time)];
+  if (suggested !== null) return [formatLearningRate(suggested), labels.found(steps, time)];
   return [labels.none, reason === 'short' ? labels.short(steps) : labels.flat(steps)];
 }
 
 /** Closes the run and shows the lobby, with `job` as the job of the next start. */
 function use(job: JobSpec, run: number): void {
   sendToEngine({ type: 'configure', job });
-  closeRun(run);
+  closeEndedRun(run);
 }
 
 function overhead(sent: number, theory: number): string {

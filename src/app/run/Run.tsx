@@ -10,7 +10,7 @@ import { isPipelineJob } from '../../spec/pipeline.ts';
 import { Curves } from '../charts/Curves.tsx';
 import { type PointedStep } from '../charts/axis.ts';
 import { isRunEndedEarly, isHost, isDistributing, isTabRemoved, isRunUnderWay, ownRank } from '../state/derive.ts';
-import { describeState } from '../state/describeState.ts';
+import { describeTabState } from '../state/describeState.ts';
 import { upperFirst } from '../../util/text.ts';
 import { describeJob } from '../state/jobForm.ts';
 import { SaveModel } from '../modelFiles/SaveModel.tsx';
@@ -40,19 +40,19 @@ import { RunRing } from '../ring/RunRing.tsx';
 import { RingCaption } from '../ring/SimulatedRing.tsx';
 import { usePlayback, useRingPlayer } from '../ring/player/usePlayer.ts';
 import type { RingPlayer } from '../ring/player/player.ts';
-import { pageWidth } from '../browser/theme.ts';
+import { pageWidthClass } from '../browser/theme.ts';
 import { hiddenPageParts } from '../state/address.ts';
-import { closeRun, leaveRoom, sendToEngine } from '../state/store.ts';
+import { closeEndedRun, leaveRoom, sendToEngine } from '../state/store.ts';
 import { pictureOfJob, type PictureWithoutAllReduce } from '../state/strategies.ts';
 import type { FailureView, TabView } from '../state/view.ts';
-import type { ShownRun as RunView } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import { uiMessages } from '../locales/index.ts';
 import { GenerationPanel } from '../generation/GenerationPanel.tsx';
 import { Lanes } from './Lanes.tsx';
 import { RankTable } from './RankTable.tsx';
-import { EndedPanel, ResultPanel } from './ResultPanel.tsx';
+import { EndedRunPanel, ResultPanel } from './ResultPanel.tsx';
 import { Strip } from './Strip.tsx';
-import { formatShare } from '../locales/format.ts';
+import { formatPercent } from '../locales/format.ts';
 import { RankMark } from '../components/RankMark.tsx';
 
 /**
@@ -77,9 +77,9 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
   const hides = hiddenPageParts.value;
   const hasRounds = !alone && !isDivided && typeof picture === 'string';
   const hasGrid = hasRounds && !hides.has('grid');
-  const stateText = describeState(view);
+  const stateText = describeTabState(view);
   const isEnded = isRunEndedEarly(view);
-  const narrow = pageWidth.value === 'narrow';
+  const narrow = pageWidthClass.value === 'narrow';
   // These parts are rendered when their data change, not at every step, because rows are expensive
   // with many ranks.
   const { statistics, telemetry, lanes, links, members, hashes, rank, job, confusion, shares } = run;
@@ -105,9 +105,9 @@ export function Run({ view, run }: { view: TabView; run: RunView }) {
       <h1 class="away">{labels.title}</h1>
       {view.failure !== null && !isEnded && <Failed view={view} run={run} failure={view.failure} />}
       {view.failure !== null && isEnded && (
-        <EndedPanel run={run} failure={view.failure} host={isHost(view)}>
+        <EndedRunPanel run={run} failure={view.failure} host={isHost(view)}>
           {keepModel}
-        </EndedPanel>
+        </EndedRunPanel>
       )}
       {((view.failure !== null && !isEnded) || view.suspension !== null) && <LocalNetworkNote hasFailed />}
       {run.result !== null && (
@@ -231,7 +231,7 @@ function Failed({ view, run, failure }: { view: TabView; run: RunView; failure: 
         </button>
       )}
       {/* A removed tab does not return by a click. */}
-      <button type="button" onClick={isTabRemoved(failure) ? leaveRoom : () => closeRun(run.number)}>
+      <button type="button" onClick={isTabRemoved(failure) ? leaveRoom : () => closeEndedRun(run.number)}>
         {isTabRemoved(failure) ? labels.frontPage : failure.fatal ? labels.joinAgain : labels.backToLobby}
       </button>
       {/* A failed engine may have failed before it sent a recording. */}
@@ -254,7 +254,7 @@ function RoundCaption({ view, run, player, picture }: CaptionProps) {
     return <span class="dim">{isShown ? labels.aloneShown(<Term of="all-reduce" />) : labels.alone}</span>;
   }
   if (typeof picture !== 'string') return <>{picture.words}</>;
-  if (run.trace !== null || player.stage.value !== null)
+  if (run.trace !== null || player.round.value !== null)
     return <RingCaption player={player} you={ownRank(view, run)} />;
   return isRunUnderWay(view) ? <span class="dim">{labels.nextRound(<Term of="all-reduce" />)}</span> : null;
 }
@@ -295,7 +295,7 @@ function Distribution({ view, run }: { view: TabView; run: RunView }) {
             <RankMark rank={rank} />
             <span class="ellipsis">{name}</span>
             <progress aria-label={name} value={bytesPerRank[rank]} max={total} />
-            <span class="number right">{formatShare(bytesPerRank[rank]! / total)}</span>
+            <span class="number right">{formatPercent(bytesPerRank[rank]! / total)}</span>
           </li>
         ))}
       </ul>

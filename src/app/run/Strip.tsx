@@ -5,20 +5,20 @@ import {
   isRoomTraining,
   samplesPerSecond,
   communicationShares,
-  timeLeft,
+  timeLeftMs,
   type StateAgreement,
 } from '../state/derive.ts';
 import { endsWithModel, modelNameOrOwn } from '../../spec/job.ts';
-import { formatClock, formatCount, formatLoss, formatShare } from '../locales/format.ts';
+import { formatClockDuration, formatCount, formatLoss, formatPercent } from '../locales/format.ts';
 import { Fact } from '../components/Fact.tsx';
 import { StatusLine } from '../components/StatusLine.tsx';
 import { Term } from '../components/Term.tsx';
 import { reportsOwnLossOnly } from '../state/strategies.ts';
-import type { ShownRun } from '../state/run.ts';
+import type { RunView } from '../state/run.ts';
 import type { TabView } from '../state/view.ts';
 import { uiMessages } from '../locales/index.ts';
 
-export function Strip({ view, run }: { view: TabView; run: ShownRun }) {
+export function Strip({ view, run }: { view: TabView; run: RunView }) {
   const { run: labels } = uiMessages.value;
   const { model } = view;
   const { last } = run;
@@ -26,7 +26,7 @@ export function Strip({ view, run }: { view: TabView; run: ShownRun }) {
   const isOn = isRoomTraining(view) || run.result !== null;
   const rate = isOn ? samplesPerSecond(run) : null;
   const share = communicationShares(run);
-  const left = isOn && view.failure === null ? timeLeft(run, model?.totalSteps ?? null) : null;
+  const left = isOn && view.failure === null ? timeLeftMs(run, model?.totalSteps ?? null) : null;
   const alone = run.worldSize === 1;
   const isTimed = endsByTimeOnly(run.job);
   const ownOnly = reportsOwnLossOnly(run.job, run.worldSize);
@@ -58,11 +58,14 @@ export function Strip({ view, run }: { view: TabView; run: ShownRun }) {
           '–'
         ) : (
           <>
-            {formatShare(share.share)} <span class="dim small">{labels.overlapped(formatShare(share.overlapped))}</span>
+            {formatPercent(share.share)}{' '}
+            <span class="dim small">{labels.overlapped(formatPercent(share.overlapped))}</span>
           </>
         )}
       </Fact>
-      <Fact name={labels.timeLeft}>{run.result !== null ? labels.done : left === null ? '–' : formatClock(left)}</Fact>
+      <Fact name={labels.timeLeft}>
+        {run.result !== null ? labels.done : left === null ? '–' : formatClockDuration(left)}
+      </Fact>
     </dl>
   );
 }

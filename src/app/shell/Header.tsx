@@ -2,10 +2,10 @@
 import { useSignal } from '@preact/signals';
 import { Dialog } from '../components/Dialog.tsx';
 import { InviteButton } from '../lobby/Invitation.tsx';
-import { keepInAddress } from '../state/address.ts';
-import { pageWidth, isProjectorSize, theme, toggleProjectorSize, toggleTheme } from '../browser/theme.ts';
+import { writeSettingsToAddress } from '../state/address.ts';
+import { pageWidthClass, isProjectorSize, theme, toggleProjectorSize, toggleTheme } from '../browser/theme.ts';
 import { chooseUiLanguage, isUiLanguage, uiLanguage, UI_LANGUAGES, uiMessages } from '../locales/index.ts';
-import { helpOpen } from './HowItWorks.tsx';
+import { isHelpOpen } from './HowItWorks.tsx';
 
 interface Props {
   /** The room of the current run. The header offers an invitation to it. */
@@ -19,7 +19,7 @@ export function Header({ room, onleave, asks }: Props) {
   const leaving = useSignal(false);
   const { shell } = uiMessages.value;
   const dark = theme.value === 'dark';
-  const narrow = pageWidth.value === 'narrow';
+  const narrow = pageWidthClass.value === 'narrow';
   return (
     <header class="header wrap">
       {onleave === null ? (
@@ -43,7 +43,7 @@ export function Header({ room, onleave, asks }: Props) {
           class={narrow ? 'quiet glyph' : 'quiet'}
           aria-label={shell.howItWorks}
           title={narrow ? shell.howItWorks : undefined}
-          onClick={() => (helpOpen.value = true)}
+          onClick={() => (isHelpOpen.value = true)}
         >
           {narrow ? '?' : shell.howItWorks}
         </button>
@@ -55,7 +55,7 @@ export function Header({ room, onleave, asks }: Props) {
           title={shell.largeLetters}
           onClick={() => {
             toggleProjectorSize();
-            keepInAddress({ size: null });
+            writeSettingsToAddress({ size: null });
           }}
         >
           Aa
@@ -78,7 +78,7 @@ export function Header({ room, onleave, asks }: Props) {
           title={dark ? shell.light : shell.dark}
           onClick={() => {
             toggleTheme();
-            keepInAddress({ theme: null });
+            writeSettingsToAddress({ theme: null });
           }}
         >
           {dark ? '☀' : '☾'}
@@ -130,7 +130,7 @@ function LanguageChoice() {
       onChange={({ currentTarget: { value } }) => {
         if (!isUiLanguage(value)) return;
         void chooseUiLanguage(value);
-        keepInAddress({ lang: null });
+        writeSettingsToAddress({ lang: null });
       }}
     >
       {Object.entries(UI_LANGUAGES).map(([tag, name]) => (

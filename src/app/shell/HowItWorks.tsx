@@ -4,7 +4,7 @@ import { Dialog } from '../components/Dialog.tsx';
 import { uiMessages } from '../locales/index.ts';
 import type { TermName } from '../components/Term.tsx';
 
-export const helpOpen = signal(false);
+export const isHelpOpen = signal(false);
 
 const WORDS: TermName[] = [
   'rank',
@@ -29,7 +29,7 @@ const WORDS: TermName[] = [
 export function HowItWorks() {
   const { shell, terms } = uiMessages.value;
   return (
-    <Dialog open={helpOpen} title={shell.howItWorks}>
+    <Dialog open={isHelpOpen} title={shell.howItWorks}>
       <ol class="thoughts">
         {shell.thoughts.map((thought) => (
           <li key={thought}>{thought}</li>

@@ -3,9 +3,9 @@ import { computed, signal } from '@preact/signals';
 import {
   hiddenPartsFromQuery,
   parsePageRoute,
-  roomHash,
+  roomAddressHash,
   viewSettingsFromQuery,
-  withQuery,
+  withHashSettings,
   type PageRoute,
 } from './route.ts';
 
@@ -15,8 +15,8 @@ export const pageRoute = signal<PageRoute>(parsePageRoute(location.hash));
 export const hiddenPageParts = computed(() => hiddenPartsFromQuery(pageRoute.value.query));
 
 /** Stores settings of a page in its address, without a new entry in the browser's history. */
-export function keepInAddress(changes: Readonly<Record<string, string | null>>): void {
-  history.replaceState(null, '', withQuery(location.hash, changes));
+export function writeSettingsToAddress(changes: Readonly<Record<string, string | null>>): void {
+  history.replaceState(null, '', withHashSettings(location.hash, changes));
   pageRoute.value = parsePageRoute(location.hash);
 }
 
@@ -28,6 +28,10 @@ export function showRoomInAddress(room: string): void {
   // An address that is already a link of this room stays as it is, because with its setting `auto`,
   // a reload joins again.
   if (pageRoute.peek().room === room) return;
-  history.replaceState(null, '', withQuery(roomHash(room), viewSettingsFromQuery(pageRoute.peek().query)));
+  history.replaceState(
+    null,
+    '',
+    withHashSettings(roomAddressHash(room), viewSettingsFromQuery(pageRoute.peek().query)),
+  );
   pageRoute.value = parsePageRoute(location.hash);
 }

@@ -3,9 +3,9 @@
  * and the time that `auto` would save; pure.
  */
 import { codecByName, encodedBytes } from '../../collectives/codecs.ts';
-import { autoAlgorithm, expectedMs } from '../../collectives/plans/algorithms.ts';
-import { paddedVocabulary, gptWeightShapes } from '../../jobs/gpt/shapes.ts';
-import { createLayout } from '../../parallel/flat/buckets.ts';
+import { autoAlgorithm, expectedAllReduceMs } from '../../collectives/plans/algorithms.ts';
+import { paddedVocabularySize, gptWeightShapes } from '../../jobs/gpt/shapes.ts';
+import { createFlatLayout } from '../../parallel/flat/buckets.ts';
 import {
   ALGORITHM_NAMES,
   ALL_REDUCE_NAMES,
@@ -14,8 +14,8 @@ import {
   type AllReduceName,
 } from '../../spec/algorithms.ts';
 import { DEFAULT_JOB, isCollectiveCodec, STRATEGIES, type JobSpec } from '../../spec/job.ts';
-import { IMAGE_SIDE } from '../../spec/inspection.ts';
-import { encodesHops, fitsAlgorithm } from '../../spec/plan.ts';
+import { BUILT_IN_IMAGE_SIDE } from '../../spec/inspection.ts';
+import { codecEncodesHops, codecFitsAlgorithm } from '../../spec/plan.ts';
 import { layerRowsOf } from '../../spec/topology.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -24,10 +24,10 @@ import { uiMessages } from '../locales/index.ts';
  * Fields of a job whose default on the page differs from the default in the library and in `run`.
  * People open a room on the page to watch a ring, so the page uses the ring for every world size.
  */
-export const PAGE_JOB = { algorithm: 'ring' } as const satisfies Partial<JobSpec>;
+export const PAGE_JOB_DEFAULTS = { algorithm: 'ring' } as const satisfies Partial<JobSpec>;
 
 /** The job of a room that is opened on the page without any settings. */
-export const DEFAULT_PAGE_JOB: JobSpec = { ...DEFAULT_JOB, ...PAGE_JOB };
+export const DEFAULT_PAGE_JOB: JobSpec = { ...DEFAULT_JOB, ...PAGE_JOB_DEFAULTS };
 
 /** Returns the names of the algorithms for a form, in the order of the job's field. */
 export function algorithmNamesForForm(): Record<AlgorithmName, string> {
@@ -43,7 +43,7 @@ export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'str
   const { algorithmProblems } = uiMessages.value.job;
   const { algorithm, strategy } = job;
   if (!STRATEGIES[strategy].hasAllReduces) return null;
-  if (!fitsAlgorithm(job)) return algorithmProblems.codec;
+  if (!codecFitsAlgorithm(job)) return algorithmProblems.codec;
   return whyAlgorithmCannotRun(algorithm, n) === null ? null : algorithmProblems.groups(n);
 }
 
@@ -51,7 +51,7 @@ export function algorithmProblem(job: Pick<JobSpec, 'algorithm' | 'codec' | 'str
  * The number of different characters in a usual text. The vocabulary of a language model has one
  * token for each of them.
  */
-export const USUAL_CHARACTERS = 65;
+export const USUAL_CHARACTER_COUNT = 65;
 const CNN_PARAMETERS = 11_274;
 const CLASSES = 10;
 
@@ -63,13 +63,13 @@ const CLASSES = 10;
 function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
   if (job === 'lesson') return null;
   if (job === 'gpt') {
-    const vocabulary = paddedVocabulary(gpt.tokens === 'characters' ? USUAL_CHARACTERS : gpt.vocabulary);
+    const vocabulary = paddedVocabularySize(gpt.tokens === 'characters' ? USUAL_CHARACTER_COUNT : gpt.vocabulary);
     return gptWeightShapes({ ...gpt, vocabulary }).map(elementCountOf);
   }
   if (typeof model !== 'string')
     return layerRowsOf(model).flatMap(({ parameters }) => (parameters > 0 ? [parameters] : []));
   if (job === 'images' || job === 'table') return null;
-  return model === 'cnn' ? [CNN_PARAMETERS] : [IMAGE_SIDE ** 2 * hidden, hidden, hidden * CLASSES, CLASSES];
+  return model === 'cnn' ? [CNN_PARAMETERS] : [BUILT_IN_IMAGE_SIDE ** 2 * hidden, hidden, hidden * CLASSES, CLASSES];
 }
 
 /**
@@ -79,11 +79,11 @@ function parameterSizes({ job, model, hidden, gpt }: JobSpec): number[] | null {
 export function bucketBytesOf(job: JobSpec): number[] | null {
   const sizes = parameterSizes(job);
   const codec = isCollectiveCodec(job.codec) ? codecByName(job.codec) : null;
-  return sizes && createLayout(sizes).buckets.map(({ start, end }) => encodedBytes(codec, end - start));
+  return sizes && createFlatLayout(sizes).buckets.map(({ start, end }) => encodedBytes(codec, end - start));
 }
 
 /** Returns the algorithm with which `auto` sends the largest part of the buckets' bytes. */
-export function mainAlgorithm(n: number, bucketBytes: readonly number[], isEncoded: boolean): AllReduceName {
+export function mainAutoAlgorithm(n: number, bucketBytes: readonly number[], isEncoded: boolean): AllReduceName {
   const chosen = bucketBytes.map((bytes) => ({ bytes, name: autoAlgorithm(n, bytes, isEncoded) }));
   const bytesBy = (name: AllReduceName): number =>
     chosen.reduce((sum, one) => sum + (one.name === name ? one.bytes : 0), 0);
@@ -95,19 +95,19 @@ export function mainAlgorithm(n: number, bucketBytes: readonly number[], isEncod
  * `null` if there is nothing to choose: the host chose another algorithm, the size of the gradient
  * is not known, or both use the ring.
  */
-export function autoSaving(job: JobSpec, n: number): string | null {
+export function describeAutoSaving(job: JobSpec, n: number): string | null {
   const { algorithm, codec, strategy } = job;
   const { auto } = uiMessages.value.lobby;
   const buckets = bucketBytesOf(job);
   if (!STRATEGIES[strategy].hasAllReduces || (algorithm !== 'auto' && algorithm !== 'ring') || n < 2) return null;
   if (buckets === null || !isCollectiveCodec(codec)) return null;
-  const chosen = mainAlgorithm(n, buckets, encodesHops(codec));
+  const chosen = mainAutoAlgorithm(n, buckets, codecEncodesHops(codec));
   if (chosen === 'ring') return algorithm === 'auto' ? auto.ring(n) : null;
   const describe = algorithm === 'auto' ? auto.saves : auto.wouldSave;
   const name = uiMessages.value.job.algorithms[chosen];
   const msOf = (by: (bytes: number) => AllReduceName): number =>
-    Math.round(buckets.reduce((sum, bytes) => sum + expectedMs(by(bytes), n, bytes), 0));
-  const autoMs = msOf((bytes) => autoAlgorithm(n, bytes, encodesHops(codec)));
+    Math.round(buckets.reduce((sum, bytes) => sum + expectedAllReduceMs(by(bytes), n, bytes), 0));
+  const autoMs = msOf((bytes) => autoAlgorithm(n, bytes, codecEncodesHops(codec)));
   return describe(
     n,
     name,
@@ -124,7 +124,7 @@ export function simulatedAlgorithm(
   query: URLSearchParams,
   n: number,
 ): { algorithm: AlgorithmName; problem: string | null } {
-  const asked = query.get('algorithm') ?? PAGE_JOB.algorithm;
+  const asked = query.get('algorithm') ?? PAGE_JOB_DEFAULTS.algorithm;
   const algorithm = ALGORITHM_NAMES.find((name) => name === asked);
   if (algorithm === undefined)
     return { algorithm: 'ring', problem: uiMessages.value.job.algorithmProblems.unknown(asked) };

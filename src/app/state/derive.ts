@@ -5,15 +5,15 @@ import type { ReportedDevice } from '../../protocol/room.ts';
 import { isElasticJob, type JobSpec } from '../../spec/job.ts';
 import { dissenters } from '../../util/majority.ts';
 import { SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
-import { hasDevice, type LobbyState } from './room.ts';
-import type { ShownRun } from './run.ts';
+import { isMemberDeviceOpen, type LobbyView } from './room.ts';
+import type { RunView } from './run.ts';
 import type { TabView } from './view.ts';
 
 const MINUTE_MS = 60_000;
 const ENDLESS_EPOCHS = 1000;
 
 /** Returns the samples per second over the latest steps; `null` before there are any. */
-export function samplesPerSecond(run: ShownRun): number | null {
+export function samplesPerSecond(run: RunView): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
   if (first === undefined || last === undefined) return null;
@@ -26,7 +26,7 @@ export function samplesPerSecond(run: ShownRun): number | null {
 }
 
 /** Returns the milliseconds until the final step at the current speed; `null` if unknown. */
-export function timeLeft(run: ShownRun, totalSteps: number | null): number | null {
+export function timeLeftMs(run: RunView, totalSteps: number | null): number | null {
   const first = run.recent[0];
   const last = run.recent.at(-1);
   if (totalSteps === null || first === undefined || last === undefined || run.recent.length < 2) return null;
@@ -48,8 +48,8 @@ export function endsByTimeOnly({ maxMinutes, maxSteps, epochs }: JobSpec): boole
  * Returns the share of a step that is communication, and the share of the communication that
  * overlaps with other work.
  */
-export function communicationShares(run: ShownRun): { share: number; overlapped: number } | null {
-  const sum = (pick: (ms: ShownRun['recent'][number]['ms']) => number) =>
+export function communicationShares(run: RunView): { share: number; overlapped: number } | null {
+  const sum = (pick: (ms: RunView['recent'][number]['ms']) => number) =>
     run.recent.reduce((total, step) => total + pick(step.ms), 0);
   const total = sum((ms) => ms.total);
   const communicate = sum((ms) => ms.communicate);
@@ -64,7 +64,7 @@ export type StateAgreement = { kind: 'unknown' } | { kind: 'agree' } | { kind: '
  * Returns whether all ranks have the same state. If not, also returns the ranks whose hash differs
  * from the most common hash.
  */
-export function stateAgreementOf(hashes: ShownRun['hashes']): StateAgreement {
+export function stateAgreementOf(hashes: RunView['hashes']): StateAgreement {
   if (hashes === null || hashes.hashes.length === 0) return { kind: 'unknown' };
   const ranks = dissenters(hashes.hashes);
   if (hashes.agree && ranks.length === 0) return { kind: 'agree' };
@@ -75,7 +75,7 @@ export function stateAgreementOf(hashes: ShownRun['hashes']): StateAgreement {
  * Returns the megabytes per second from each rank to its right neighbour while ranks communicate,
  * computed from the latest two exchanges of statistics.
  */
-export function edgeRates(run: ShownRun): (number | null)[] {
+export function edgeMegabytesPerSecond(run: RunView): (number | null)[] {
   const { statistics: now, earlierStatistics: before } = run;
   return Array.from({ length: run.worldSize }, (_, rank) => {
     const a = before?.ranks.find((one) => one.rank === rank);
@@ -90,7 +90,7 @@ export function edgeRates(run: ShownRun): (number | null)[] {
  * Returns the number of bytes that each rank sends in theory for `steps` all-reduces of
  * `gradientBytes`: 2(n-1)/n of the gradient for each all-reduce.
  */
-export function theoreticalBytes(worldSize: number, gradientBytes: number, steps: number): number {
+export function theoreticalAllReduceBytes(worldSize: number, gradientBytes: number, steps: number): number {
   return (2 * (worldSize - 1) * gradientBytes * steps) / worldSize;
 }
 
@@ -109,7 +109,7 @@ export function ringNeighboursOf(rank: number, worldSize: number): number[] {
  * Returns whether files of the job or the state of the run are being distributed, and some rank
  * still lacks a part of them.
  */
-export function isDistributing(run: ShownRun | null): boolean {
+export function isDistributing(run: RunView | null): boolean {
   const distribution = run?.distribution ?? null;
   return distribution !== null && distribution.bytesPerRank.some((bytes) => bytes < distribution.total);
 }
@@ -123,7 +123,7 @@ export function isSpectating({ member, lobby }: TabView): boolean {
  * Returns this tab's rank in a run, or `null` if this tab only watches. For a spectator, `run.rank`
  * is the rank whose view of the run is shown.
  */
-export function ownRank(view: TabView, run: ShownRun): number | null {
+export function ownRank(view: TabView, run: RunView): number | null {
   return isSpectating(view) ? null : run.rank;
 }
 
@@ -141,7 +141,7 @@ export function isRunUnderWay({ run, failure, state, lobby }: TabView): boolean 
 }
 
 /** Returns the ranks of the latest generation that have left the room during the run. */
-export function goneRanks(run: ShownRun, lobby: LobbyState | null): number[] {
+export function ranksThatLeft(run: RunView, lobby: LobbyView | null): number[] {
   if (lobby === null || run.result !== null) return [];
   const here = new Set(lobby.members.map((one) => one.member));
   return run.members.flatMap((one, rank) => (here.has(one.member) ? [] : [rank]));
@@ -170,16 +170,16 @@ export function losesByLeaving(view: TabView): boolean {
 }
 
 export function isTabReady({ member, lobby }: TabView): boolean {
-  return hasDevice(lobby, member);
+  return isMemberDeviceOpen(lobby, member);
 }
 
 /** Returns whether ranks may join and leave during a run. */
-export function isElasticRoom({ nodes, job }: LobbyState): boolean {
+export function isElasticRoom({ nodes, job }: LobbyView): boolean {
   return nodes !== null && isElasticJob(job);
 }
 
 /** Returns whether more members are ready than a run may have ranks. */
-export function hasMoreReadyThanRanks({ nodes, members }: LobbyState): boolean {
+export function hasMoreReadyThanRanks({ nodes, members }: LobbyView): boolean {
   return nodes !== null && members.filter((one) => one.device !== null).length > nodes.max;
 }
 
@@ -191,7 +191,7 @@ export function isHost(view: TabView): boolean {
  * Returns the number of tabs that an automatic start still waits for; `null` if the host starts the
  * run.
  */
-export function missingToStart(lobby: LobbyState): number | null {
+export function tabsMissingToStart(lobby: LobbyView): number | null {
   if (lobby.startAt === null) return null;
   return Math.max(0, lobby.startAt - lobby.members.filter((one) => one.device !== null).length);
 }

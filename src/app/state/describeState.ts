@@ -1,7 +1,7 @@
 /** Describes the state of this tab in words; pure. */
 import { uiMessages } from '../locales/index.ts';
 import {
-  goneRanks,
+  ranksThatLeft,
   isRunEndedEarly,
   isDistributing,
   hasMoreReadyThanRanks,
@@ -10,10 +10,10 @@ import {
   isTabReady,
   isSpectating,
   isRunUnderWay,
-  missingToStart,
+  tabsMissingToStart,
 } from './derive.ts';
-import type { LobbyState } from './room.ts';
-import type { ShownRun } from './run.ts';
+import type { LobbyView } from './room.ts';
+import type { RunView } from './run.ts';
 import type { TabView } from './view.ts';
 
 interface StateText {
@@ -27,7 +27,7 @@ interface StateText {
   status: 'good' | 'busy' | 'wait' | 'wrong';
 }
 
-export function describeState(view: TabView): StateText {
+export function describeTabState(view: TabView): StateText {
   const { state, run, lobby } = view;
   const { state: labels } = uiMessages.value;
   const between = state === 'WAITING' || state === 'OFFLINE' || state === 'RUNNING';
@@ -62,7 +62,7 @@ export function describeState(view: TabView): StateText {
   }
 }
 
-function describeWatching(lobby: LobbyState): StateText {
+function describeWatching(lobby: LobbyView): StateText {
   const { state: labels } = uiMessages.value;
   if (lobby.phase === 'PAUSED') return describePaused(lobby);
   return lobby.phase === 'FORMING'
@@ -75,15 +75,15 @@ function stateText(word: string, more: string, status: StateText['status']): Sta
 }
 
 /** Describes the time between two generations of a run. */
-function describeRejoining(view: TabView, run: ShownRun): StateText {
+function describeRejoining(view: TabView, run: RunView): StateText {
   const { state: labels } = uiMessages.value;
   const lobby = view.lobby!;
   if (lobby.phase === 'PAUSED') return describePaused(lobby);
   if (!isTabReady(view)) return stateText(labels.reconnecting, labels.reconnectingAbout, 'busy');
-  return stateText(labels.rejoining, labels.rejoiningAbout(goneRanks(run, lobby)), 'busy');
+  return stateText(labels.rejoining, labels.rejoiningAbout(ranksThatLeft(run, lobby)), 'busy');
 }
 
-function describePaused({ isPausedByHost, waitingFor: missing }: LobbyState): StateText {
+function describePaused({ isPausedByHost, waitingFor: missing }: LobbyView): StateText {
   const { state: labels } = uiMessages.value;
   return stateText(labels.paused, isPausedByHost ? labels.pausedByHost : labels.pausedFor(missing), 'wait');
 }
@@ -96,7 +96,7 @@ function waitingReason(view: TabView): string {
   if (!isTabReady(view)) return why.ready;
   if (lobby.phase === 'PAUSED') return lobby.isPausedByHost ? why.resume : why.tabs(lobby.waitingFor);
   if (lobby.phase !== 'FORMING') return hasMoreReadyThanRanks(lobby) ? why.place : why.run;
-  const missing = missingToStart(lobby);
+  const missing = tabsMissingToStart(lobby);
   if (missing !== null && missing > 0) return why.tabs(missing);
   return isHost(view) ? why.you : why.host;
 }

@@ -5,7 +5,7 @@
 import type { RosterEntry } from '../../protocol/room.ts';
 import { uiMessages } from '../locales/index.ts';
 
-export function gettingReady({ received }: Pick<RosterEntry, 'received'>): string {
+export function describeGettingReady({ received }: Pick<RosterEntry, 'received'>): string {
   const labels = uiMessages.value.lobby;
   if (received === undefined) return labels.gettingReady;
   return received < 100 ? labels.receives(received) : labels.catchesUp;

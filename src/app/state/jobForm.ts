@@ -97,7 +97,7 @@ export type DataSourceName = Exclude<JobSpec['data']['kind'], 'synthetic' | 'non
  * Changes the kind of data. No files are chosen yet. An address is `folder` until the user types
  * another one.
  */
-export function withSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
+export function withDataSource(spec: JobSpec, kind: DataSourceName, folder: string): JobSpec {
   if (kind === spec.data.kind) return spec;
   if (kind === 'url') return { ...spec, data: { kind, url: folder } };
   return { ...spec, data: kind === 'shared' ? { kind, files: [] } : { kind } };
@@ -129,7 +129,7 @@ export function withMeasure(spec: JobSpec, measure: JobSpec['measure']): JobSpec
 }
 
 /** Sets the learning rate that a range test found, and trains with it. */
-export function withRate(spec: JobSpec, learningRate: number): JobSpec {
+export function withLearningRate(spec: JobSpec, learningRate: number): JobSpec {
   return { ...withMeasure(spec, null), learningRate };
 }
 

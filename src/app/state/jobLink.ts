@@ -17,8 +17,8 @@ import {
 } from '../../spec/job.ts';
 import { fromBase64url, toBase64url } from '../../util/base64url.ts';
 import { errorMessageOf } from '../../util/errors.ts';
-import { DEFAULT_PAGE_JOB, PAGE_JOB } from './algorithm.ts';
-import { PAGE_SETTINGS } from './route.ts';
+import { DEFAULT_PAGE_JOB, PAGE_JOB_DEFAULTS } from './algorithm.ts';
+import { SETTINGS_OF_ALL_PAGES } from './route.ts';
 
 /** Fields whose values are written as plain text. Each other field has its own encoding. */
 const WRITTEN = writtenOf(JOB_FIELD_DECLARATIONS);
@@ -29,7 +29,7 @@ const SETTINGS = new Set([
   ...Object.keys(WRITTEN),
   ...Object.keys(WRITTEN_GPT),
   ...['model', 'data', 'source'],
-  ...PAGE_SETTINGS,
+  ...SETTINGS_OF_ALL_PAGES,
 ]);
 /** The text for the value `null` in fields whose default is not `null`. */
 const NONE = 'none';
@@ -61,7 +61,7 @@ interface LinkedJob {
 
 export function parseJobLink(query: URLSearchParams): LinkedJob {
   const unknown = [...new Set(query.keys())].filter((name) => !SETTINGS.has(name));
-  const fields: Record<string, unknown> = { ...PAGE_JOB, ...readFrom(query, WRITTEN) };
+  const fields: Record<string, unknown> = { ...PAGE_JOB_DEFAULTS, ...readFrom(query, WRITTEN) };
   const model = query.get('model');
   if (model !== null) fields['model'] = model.startsWith(PACKED) ? unpacked(model.slice(PACKED.length)) : model;
   fields['gpt'] = { ...DEFAULT_JOB.gpt, ...readFrom(query, WRITTEN_GPT) };
@@ -115,7 +115,7 @@ export function fitsJobLink({ model }: JobSpec): boolean {
 export function jobLinkSettings(job: JobSpec): Record<string, string | null> {
   const usual: JobSpec = {
     ...jobDefaultsFor(job.job, job.strategy, job.measure),
-    ...PAGE_JOB,
+    ...PAGE_JOB_DEFAULTS,
     job: DEFAULT_JOB.job,
   };
   const settings = [...differing(WRITTEN, job, usual), ...differing(WRITTEN_GPT, job.gpt, usual.gpt)];

@@ -30,6 +30,6 @@ export async function originFileOfLauncher(): Promise<File | null> {
 }
 
 /** Makes an exported file readable for the launcher. */
-export function offerToLauncher(content: Blob): void {
+export function offerFileToLauncher(content: Blob): void {
   globalThis.peergradModelPart = async (from, to) => new Uint8Array(await content.slice(from, to).arrayBuffer());
 }

@@ -2,15 +2,15 @@
  * Writes the notes of a lobby: what a run means for this tab, whether the host can start, and what
  * links through the server cost.
  */
-import { isChosenByTabs, isCollectiveCodec, STRATEGIES } from '../../spec/job.ts';
+import { isDataChosenInTabs, isCollectiveCodec, STRATEGIES } from '../../spec/job.ts';
 import { uiMessages } from '../locales/index.ts';
 import { algorithmProblem, bucketBytesOf } from './algorithm.ts';
-import { hasMoreReadyThanRanks, isElasticRoom, isTabReady, isSpectating, theoreticalBytes } from './derive.ts';
-import type { LobbyState } from './room.ts';
+import { hasMoreReadyThanRanks, isElasticRoom, isTabReady, isSpectating, theoreticalAllReduceBytes } from './derive.ts';
+import type { LobbyView } from './room.ts';
 import type { TabView } from './view.ts';
 
 /** Returns sentences for a tab in the lobby that say what the current run means for it. */
-export function runFromOutside(view: TabView, lobby: LobbyState): string {
+export function describeRunForLobby(view: TabView, lobby: LobbyView): string {
   const { outside, note } = uiMessages.value.lobby;
   if (view.state === 'LINKING') return outside.connecting;
   // When this tab has prepared the run, it shows the page of the run instead of the lobby.
@@ -28,16 +28,21 @@ export function runFromOutside(view: TabView, lobby: LobbyState): string {
  *
  * @param files state of the files that this host chose.
  */
-export function startObstacle(lobby: LobbyState, host: string | null, files: TabView['files'] = null): string | null {
+export function whyHostCannotStart(
+  lobby: LobbyView,
+  host: string | null,
+  files: TabView['files'] = null,
+): string | null {
   const { obstacle } = uiMessages.value.lobby;
   const ready = lobby.members.filter((one) => one.device !== null);
   const isSpectator = lobby.spectators.some((one) => one.member === host);
   if (isSpectator && ready.length === 0) return obstacle.onlySpectators;
   if (!isSpectator && !ready.some((one) => one.member === host)) {
     const { data } = lobby.job;
-    const lacksFiles = (isChosenByTabs(data) && files === null) || (data.kind === 'shared' && data.files.length === 0);
+    const lacksFiles =
+      (isDataChosenInTabs(data) && files === null) || (data.kind === 'shared' && data.files.length === 0);
     if (lacksFiles) return obstacle.files;
-    const isUnfit = (isChosenByTabs(data) || data.kind === 'shared') && (files?.problem ?? null) !== null;
+    const isUnfit = (isDataChosenInTabs(data) || data.kind === 'shared') && (files?.problem ?? null) !== null;
     return isUnfit ? obstacle.unfit : obstacle.warming;
   }
   if (isElasticRoom(lobby) && ready.length < lobby.nodes!.min) return obstacle.tooFew(lobby.nodes!.min, ready.length);
@@ -45,7 +50,7 @@ export function startObstacle(lobby: LobbyState, host: string | null, files: Tab
   return problem === null ? null : obstacle.algorithm(problem);
 }
 
-export function startNote(lobby: LobbyState): string {
+export function noteOnReadyMembers(lobby: LobbyView): string {
   const { note } = uiMessages.value.lobby;
   const unready = lobby.members.filter((one) => one.device === null).map((one) => one.name);
   if (unready.length > 0) return note.unready(unready, isElasticRoom(lobby));
@@ -61,7 +66,7 @@ export function startNote(lobby: LobbyState): string {
  * are, how long the server needs for the data of a step, and how to avoid that. Returns `null` if
  * no such pair is known.
  */
-export function serverNote({ served, members, nodes, job }: LobbyState): string | null {
+export function noteOnServedPairs({ served, members, nodes, job }: LobbyView): string | null {
   if (served === undefined || served.pairs === 0) return null;
   const { pairs, areAll, bytesPerSecond } = served;
   const { note, server } = uiMessages.value.lobby;
@@ -74,7 +79,7 @@ export function serverNote({ served, members, nodes, job }: LobbyState): string 
   if (buckets !== null && hasAllReduces && local === null && isCollectiveCodec(job.codec)) {
     const bytes = buckets.reduce((sum, one) => sum + one, 0);
     // A pair of neighbours sends in one direction, but a ring of two sends in both.
-    const forwarded = theoreticalBytes(n, bytes, n === 2 ? 2 * pairs : pairs);
+    const forwarded = theoreticalAllReduceBytes(n, bytes, n === 2 ? 2 * pairs : pairs);
     sentences.push(server.step(forwarded, bytesPerSecond, (1000 * forwarded) / bytesPerSecond));
   }
   sentences.push(areAll ? server.only : server.remedy);

@@ -46,6 +46,6 @@ export function clearModelAnswers(): void {
  *
  * @param took milliseconds from the request to the answer.
  */
-export function pauseAfter(took: number, isTraining: boolean): number {
+export function inspectionPauseMs(took: number, isTraining: boolean): number {
   return Math.max(PERIOD_MS, isTraining ? PERIOD_FACTOR * took : 0);
 }

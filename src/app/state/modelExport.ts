@@ -4,12 +4,12 @@
  */
 import { signal, type ReadonlySignal } from '@preact/signals';
 import type { EventOf } from '../../protocol/events.ts';
-import type { ModelFormat, ModelVersion } from '../../spec/modelFile.ts';
+import type { ModelFileFormat, ExportedModelState } from '../../spec/modelFile.ts';
 import { downloadFile } from '../../util/download.ts';
 
 interface ModelExport {
   /** Format of the pending export. */
-  format: ModelFormat | null;
+  format: ModelFileFormat | null;
   /** Error message of the engine. */
   problem: string | null;
   /**
@@ -33,7 +33,7 @@ let wantsBest = false;
  *
  * @returns the id of the request.
  */
-export function expectModelFile(format: ModelFormat, which: ModelVersion): number {
+export function expectModelFile(format: ModelFileFormat, which: ExportedModelState): number {
   current.value = { ...NOTHING, format };
   wantsBest = which === 'best' && format !== 'checkpoint';
   return ++lastId;

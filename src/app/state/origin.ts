@@ -67,6 +67,6 @@ export function withoutRunOrigin(origin: RunOriginView, onlyMeasures: boolean): 
 }
 
 /** Returns the origin after reading has failed: unfinished progress is cleared. */
-export function withoutPartialReading({ reading }: RunOriginView): Partial<RunOriginView> {
+export function withoutReadingProgress({ reading }: RunOriginView): Partial<RunOriginView> {
   return { reading: reading?.bytes === reading?.total ? reading : null };
 }

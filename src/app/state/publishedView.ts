@@ -6,7 +6,7 @@
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { assignRanks } from '../../protocol/seating.ts';
 import { pageHidden } from '../browser/env.ts';
-import { afterPress } from '../browser/press.ts';
+import { runAfterButtonPress } from '../browser/press.ts';
 import { pageRoute } from './address.ts';
 import { isSoftwareDevice } from './derive.ts';
 import { membersByRank } from '../people.ts';
@@ -76,7 +76,7 @@ function schedule(): void {
   waiting = setTimeout(
     () => {
       waiting = null;
-      frame = requestAnimationFrame((now) => afterPress(() => publish(now)));
+      frame = requestAnimationFrame((now) => runAfterButtonPress(() => publish(now)));
     },
     Math.max(0, lastPublished + pause - performance.now()),
   );

@@ -10,7 +10,7 @@ import type {
   WarmupStage,
 } from '../../protocol/events.ts';
 
-export type LobbyState = Omit<EventOf<'room'>, 'type'>;
+export type LobbyView = Omit<EventOf<'room'>, 'type'>;
 
 export interface RoomView {
   state: RankState;
@@ -22,7 +22,7 @@ export interface RoomView {
   deviceNote: string | null;
   member: string | null;
   room: string | null;
-  lobby: LobbyState | null;
+  lobby: LobbyView | null;
   /** The stage of the engine's preparation; `null` if it prepares nothing. */
   warmup: WarmupStage | null;
   /** The shaders that are being compiled; `null` before they are known. */
@@ -52,7 +52,7 @@ export const initialRoomView: RoomView = {
 };
 
 /** Returns whether a member's device is open and its data are loaded. */
-export function hasDevice(lobby: LobbyState | null, id: string | null): boolean {
+export function isMemberDeviceOpen(lobby: LobbyView | null, id: string | null): boolean {
   return (lobby?.members.find(({ member }) => member === id)?.device ?? null) !== null;
 }
 
@@ -71,7 +71,7 @@ export function reduceRoomView(room: RoomView, event: RoomViewEvent): Partial<Ro
     case 'room': {
       const { type: _, ...lobby } = event;
       // A tab that has become ready has nothing to prepare until a run begins.
-      const becameReady = hasDevice(lobby, room.member) && !hasDevice(room.lobby, room.member);
+      const becameReady = isMemberDeviceOpen(lobby, room.member) && !isMemberDeviceOpen(room.lobby, room.member);
       return { lobby, warmup: becameReady ? null : room.warmup };
     }
     case 'warmup':

@@ -56,12 +56,12 @@ export function parsePageRoute(hash: string): PageRoute {
 /** Longest name that the signaling server accepts. */
 export const MAX_NAME_LENGTH = 40;
 
-export function roomHash(room: string): string {
+export function roomAddressHash(room: string): string {
   return `#${formatRoomCode(room)}`;
 }
 
 /** Returns `hash` with changed settings. `null` removes a setting. */
-export function withQuery(hash: string, changes: Readonly<Record<string, string | null>>): string {
+export function withHashSettings(hash: string, changes: Readonly<Record<string, string | null>>): string {
   const cut = hash.indexOf('?');
   const place = cut < 0 ? hash || '#' : hash.slice(0, cut);
   const query = new URLSearchParams(cut < 0 ? '' : hash.slice(cut + 1));
@@ -80,7 +80,7 @@ export function withQuery(hash: string, changes: Readonly<Record<string, string 
  */
 const VIEW_SETTINGS = ['lang', 'theme', 'size', 'hide', 'speed'] as const;
 /** Settings that links to every page may have. */
-export const PAGE_SETTINGS: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
+export const SETTINGS_OF_ALL_PAGES: readonly string[] = ['name', 'rank', 'kernels', 'auto', ...VIEW_SETTINGS];
 
 export function viewSettingsFromQuery(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
@@ -104,12 +104,12 @@ export function hiddenPartsFromQuery(query: URLSearchParams): ReadonlySet<Hideab
 /**
  * Returns the link to share: the address of the page, the code, and the settings of the appearance.
  */
-export function roomLink(
+export function roomShareLink(
   page: { origin: string; pathname: string },
   room: string,
   settings: Readonly<Record<string, string | null>> = {},
 ): string {
-  return `${page.origin}${page.pathname}${withQuery(roomHash(room), settings)}`;
+  return `${page.origin}${page.pathname}${withHashSettings(roomAddressHash(room), settings)}`;
 }
 
 /** Returns an integer of a setting if it is within bounds, otherwise the default. */

@@ -3,7 +3,7 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import type { EventOf } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { initialRunProgressView, type RunProgressView } from './runProgress.ts';
-import { carriedStatistics, initialRunTelemetryView, type RunTelemetryView } from './runTelemetry.ts';
+import { carryOverStatistics, initialRunTelemetryView, type RunTelemetryView } from './runTelemetry.ts';
 
 /** A change of the world: ranks left, joined, or both. */
 export interface WorldChange {
@@ -24,7 +24,7 @@ export interface WorldChange {
 
 export type LessonView = Omit<EventOf<'lesson'>, 'type'>;
 
-export interface ShownRun extends RunProgressView, RunTelemetryView {
+export interface RunView extends RunProgressView, RunTelemetryView {
   number: number;
   generation: number;
   rank: number;
@@ -46,13 +46,13 @@ const MAX_CHANGES = 50;
 const MAX_MET = 1000;
 
 /** Returns the run after a generation has begun: either `previous` with new ranks, or a new run. */
-export function shownRunAtGeneration(previous: ShownRun | null, event: EventOf<'generation'>): ShownRun {
+export function shownRunAtGeneration(previous: RunView | null, event: EventOf<'generation'>): RunView {
   const { generation, run: number, rank, worldSize, members, separated = [], job } = event;
   const past = previous?.number === number ? previous : null;
   return {
     ...(past ?? initialRunProgressView),
     ...initialRunTelemetryView,
-    statistics: past === null ? null : carriedStatistics(past, members),
+    statistics: past === null ? null : carryOverStatistics(past, members),
     number,
     generation,
     rank,
@@ -68,7 +68,7 @@ export function shownRunAtGeneration(previous: ShownRun | null, event: EventOf<'
   };
 }
 
-function changesWith(past: ShownRun, members: readonly RosterEntry[]): readonly WorldChange[] {
+function changesWith(past: RunView, members: readonly RosterEntry[]): readonly WorldChange[] {
   const { changes, last } = past;
   const before = new Set(past.members.map((one) => one.member));
   const after = new Set(members.map((one) => one.member));

@@ -63,7 +63,7 @@ export const initialRunProgressView: RunProgressView = {
  * The number of steps from which rates are computed. It is large enough for steady rates, and small
  * enough to follow a change.
  */
-export const RECENT_STEPS = 40;
+export const RECENT_STEP_COUNT = 40;
 /** The largest number of stored evaluations. If there are more, every second one is dropped. */
 const MAX_EVALUATIONS = 1000;
 /** The number of checkpoints that are stored as marks of a chart. */
@@ -101,7 +101,7 @@ function withStep(progress: RunProgressView, event: EventOf<'step'>): Partial<Ru
   const { last, evaluations, confusion } = progress;
   const since = last !== null && progress.since + event.at < last.at ? last.at : progress.since;
   const newest = { step, epoch, offset, loss, samples, ms, at: since + event.at };
-  const earlier = progress.recent.filter((one) => one.step < step).slice(1 - RECENT_STEPS);
+  const earlier = progress.recent.filter((one) => one.step < step).slice(1 - RECENT_STEP_COUNT);
   return {
     since,
     firstStep: progress.firstStep ?? step,

@@ -83,7 +83,7 @@ export const initialRunTelemetryView: RunTelemetryView = {
 };
 
 /** The number of steps that the timeline stores. */
-export const LANE_STEPS = 32;
+export const MAX_TIMELINE_STEPS = 32;
 
 export type RunTelemetryEvent = EventOf<
   | 'link'
@@ -144,7 +144,7 @@ export function reduceRunTelemetry(
       return isMinor || !isTraceComplete(trace, run) ? {} : { trace };
     }
     case 'segments':
-      return { ownLanes: [...run.ownLanes, event.lane].slice(-LANE_STEPS) };
+      return { ownLanes: [...run.ownLanes, event.lane].slice(-MAX_TIMELINE_STEPS) };
     case 'ranks':
       return {
         statistics: { step: event.step, ranks: event.ranks },
@@ -155,7 +155,7 @@ export function reduceRunTelemetry(
       const lanes = Array.from({ length: run.worldSize }, (_, rank) =>
         rank === run.rank
           ? run.ownLanes
-          : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-LANE_STEPS),
+          : [...(run.lanes[rank] ?? []), ...(ranks[rank]?.lanes ?? [])].slice(-MAX_TIMELINE_STEPS),
       );
       return { telemetry: { ranks }, lanes };
     }
@@ -170,7 +170,7 @@ export function reduceRunTelemetry(
  * Returns the statistics of the previous generation, but with the members' present ranks. With
  * them, tables stay filled until the first exchange of the new generation.
  */
-export function carriedStatistics(
+export function carryOverStatistics(
   { statistics, members: before }: Pick<RunTelemetryView, 'statistics'> & { members: readonly RosterEntry[] },
   members: readonly RosterEntry[],
 ): Statistics | null {

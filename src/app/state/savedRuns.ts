@@ -35,7 +35,7 @@ export function groupCheckpointsByRun(checkpoints: readonly CheckpointMeta[]): S
 }
 
 /** Finds the stored runs. The list is empty if storage is blocked. */
-export async function lookForRuns(): Promise<void> {
+export async function reloadSavedRuns(): Promise<void> {
   try {
     const { checkpoints, damaged } = await (await Checkpoints.open()).list();
     found.value = {
@@ -55,7 +55,7 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
   try {
     const checkpoints = await Checkpoints.open();
     for (const id of ids) await checkpoints.remove(id);
-    await lookForRuns();
+    await reloadSavedRuns();
   } catch (error) {
     found.value = { ...found.value, problem: errorMessageOf(error) };
   }
@@ -65,7 +65,7 @@ export async function removeCheckpoints(ids: readonly string[]): Promise<void> {
  * Returns the latest undamaged checkpoint of a run; `null` if all are damaged. Damaged checkpoints
  * that it finds are shown as damaged when the runs are looked up again.
  */
-export async function latestWhole(run: SavedRunCheckpoints): Promise<CheckpointMeta | null> {
+export async function latestUndamagedCheckpoint(run: SavedRunCheckpoints): Promise<CheckpointMeta | null> {
   for (const meta of run) {
     try {
       await (await Checkpoints.open()).load(meta.id);
@@ -74,6 +74,6 @@ export async function latestWhole(run: SavedRunCheckpoints): Promise<CheckpointM
       unreadable.set(meta.id, errorMessageOf(error));
     }
   }
-  await lookForRuns();
+  await reloadSavedRuns();
   return null;
 }

@@ -8,16 +8,16 @@ import type { EngineEvent } from '../../protocol/events.ts';
 import type { NetworkCheckEvent } from '../../protocol/networkCheck.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import type { ModelFormat } from '../../spec/modelFile.ts';
+import type { ModelFileFormat } from '../../spec/modelFile.ts';
 import { downloadJson } from '../../util/download.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { pageHidden } from '../browser/env.ts';
-import { afterPress } from '../browser/press.ts';
-import { originFileOfLauncher, offerToLauncher } from './launcherFiles.ts';
+import { runAfterButtonPress } from '../browser/press.ts';
+import { originFileOfLauncher, offerFileToLauncher } from './launcherFiles.ts';
 import { cancelModelExport, receiveModelFile } from './modelExport.ts';
 import { setModelAnswer } from './modelAnswers.ts';
-import { localStorageValue } from '../browser/remembered.ts';
-import { hostKeyOf, keepHostKey } from '../browser/hostKeys.ts';
+import { localStorageValue } from '../browser/localStorageValue.ts';
+import { storedHostKeyOf, storeHostKey } from '../browser/hostKeys.ts';
 import { simulatedRun } from '../../simulation/simulatedRun.ts';
 import { uiMessages } from '../locales/index.ts';
 import { pageRoute, showRoomInAddress } from './address.ts';
@@ -37,7 +37,7 @@ declare global {
   var peergradReport: ((event: EngineEvent | NetworkCheckEvent) => void) | undefined;
   /** For the launcher: makes this tab's engine export the model. */
   // oxlint-disable-next-line no-var
-  var peergradExport: ((format: ModelFormat) => void) | undefined;
+  var peergradExport: ((format: ModelFileFormat) => void) | undefined;
   /** Set by a launcher whose browser has no window: nobody sees this page. */
   // oxlint-disable-next-line no-var
   var peergradUnseen: boolean | undefined;
@@ -58,7 +58,7 @@ const NAMELESS = 'tab';
 export const isEnteringRoom = signal(false);
 
 /** Whether the page is visible and shows a run that is not paused. */
-export const isWatching = computed(() => {
+export const isRunOnScreen = computed(() => {
   const { lobby } = tabView.value;
   return isRunUnderWay(tabView.value) && lobby?.phase !== 'PAUSED' && !pageHidden.value;
 });
@@ -109,7 +109,7 @@ export async function joinRoomFromAddress(room: string): Promise<void> {
 
 /** @param options `isSpectator`: this tab only watches, so it needs no GPU and no links. */
 export function joinRoom(room: string, options: { isSpectator?: boolean; origin?: File }): void {
-  const hostKey = hostKeyOf(room);
+  const hostKey = storedHostKeyOf(room);
   const key = hostKey === undefined ? {} : { hostKey };
   enter({ type: 'join', server: location.origin, name: ownName(), ...ownSettings(), room, ...key, ...options });
 }
@@ -183,7 +183,7 @@ export function leaveRoom(): void {
  *
  * @param shown number of the run that the page shows; `null` without a run.
  */
-export function closeRun(shown: number | null): void {
+export function closeEndedRun(shown: number | null): void {
   const latest = latestView();
   if (latest.member === null) stop();
   publishViewNow(latest.member === null ? initialTabView : tabViewWithoutRun(latest, shown));
@@ -256,7 +256,7 @@ function enter(command: Extract<EngineCommand, { type: 'create' | 'join' }>): vo
   const mine = session;
   engine = startEngine((event) => {
     globalThis.peergradReport?.(event);
-    afterPress(() => {
+    runAfterButtonPress(() => {
       if (session === mine) onevent(event);
     });
   });
@@ -269,16 +269,16 @@ function onevent(event: EngineEvent): void {
   if (event.type === 'prediction' || event.type === 'inspection' || event.type === 'generated')
     return setModelAnswer(event);
   if (event.type === 'exported') {
-    if (event.id === LAUNCHERS_ID && event.file) offerToLauncher(event.file.content);
+    if (event.id === LAUNCHERS_ID && event.file) offerFileToLauncher(event.file.content);
     return receiveModelFile(event);
   }
   publishViewSoon(reduceTabView(latestView(), event));
   if (event.type === 'recording') takeRecording(event.recording);
   if (event.type === 'admitted') {
     showRoomInAddress(event.room);
-    if (event.hostKey !== null) keepHostKey(event.room, event.hostKey);
+    if (event.hostKey !== null) storeHostKey(event.room, event.hostKey);
   }
-  if (event.type === 'hostKey') keepHostKey(event.room, event.hostKey);
+  if (event.type === 'hostKey') storeHostKey(event.room, event.hostKey);
   if (event.type === 'room' || event.type === 'generation' || event.type === 'failed') isEnteringRoom.value = false;
   if (event.type === 'failed' && event.fatal) stop();
 }

@@ -6,9 +6,9 @@ import {
   type RunAlgorithm,
 } from '../../spec/algorithms.ts';
 import { isCollectiveCodec, STRATEGIES, type JobSpec } from '../../spec/job.ts';
-import { encodesHops } from '../../spec/plan.ts';
+import { codecEncodesHops } from '../../spec/plan.ts';
 import { uiMessages } from '../locales/index.ts';
-import { mainAlgorithm } from './algorithm.ts';
+import { mainAutoAlgorithm } from './algorithm.ts';
 
 /**
  * Returns whether a rank reports only its own loss and samples of a step. This is so if ranks do
@@ -52,5 +52,5 @@ export function pictureOfJob(
   // If the ranks cannot run the job's algorithm, they use the ring.
   if (algorithm !== 'auto') return whyAlgorithmCannotRun(algorithm, worldSize) === null ? algorithm : 'ring';
   if (bucketBytes === null || worldSize < 2) return 'ring';
-  return mainAlgorithm(worldSize, bucketBytes, encodesHops(codec));
+  return mainAutoAlgorithm(worldSize, bucketBytes, codecEncodesHops(codec));
 }

@@ -1,7 +1,7 @@
 /** Returns the title of the browser tab: the room, and the progress while the page is hidden. */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
 import { isRunUnderWay } from './derive.ts';
-import { describeState } from './describeState.ts';
+import { describeTabState } from './describeState.ts';
 import { upperFirst } from '../../util/text.ts';
 import type { TabView } from './view.ts';
 import { uiMessages } from '../locales/index.ts';
@@ -12,7 +12,7 @@ export function documentTitleOf(view: TabView, room: string | null, isHidden: bo
   const name = `${formatRoomCode(room)} · peergrad`;
   const { run, model } = view;
   if (!isHidden || run === null || run.job.job === 'lesson') return name;
-  const { word } = describeState(view);
+  const { word } = describeTabState(view);
   const { state } = uiMessages.value;
   if (!isRunUnderWay(view) || word !== state.training || run.last === null) return `${upperFirst(word)} · ${name}`;
   // The number of the step is first, because a browser tab shows only a few letters.

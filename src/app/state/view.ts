@@ -12,11 +12,11 @@ import {
   initialRunOriginView,
   reduceRunOrigin,
   withoutRunOrigin,
-  withoutPartialReading,
+  withoutReadingProgress,
   type RunOriginView,
 } from './origin.ts';
 import { initialRoomView, reduceRoomView, type RoomView } from './room.ts';
-import { shownRunAtGeneration, type ShownRun } from './run.ts';
+import { shownRunAtGeneration, type RunView } from './run.ts';
 import { reduceRunProgress } from './runProgress.ts';
 import { reduceRunTelemetry } from './runTelemetry.ts';
 
@@ -36,7 +36,7 @@ export interface FailureView extends NoticeMessage {
 
 export interface TabView extends RoomView, RunOriginView {
   model: ModelSizes | null;
-  run: ShownRun | null;
+  run: RunView | null;
   /**
    * The latest comparison of methods in this room, with the job and the world size that were
    * measured.
@@ -151,13 +151,13 @@ export function reduceTabView(view: TabView, event: EngineEvent): TabView {
 
 /** Returns the view after a failure. A fatal failure ends the engine and its connection. */
 function withFailure(view: TabView, { name, message, fatal, notice }: EventOf<'failed'>): TabView {
-  const failed = { ...view, ...withoutPartialReading(view), failure: { name, message, fatal, notice }, warmup: null };
+  const failed = { ...view, ...withoutReadingProgress(view), failure: { name, message, fatal, notice }, warmup: null };
   if (!fatal) return failed;
   return { ...failed, state: 'OFFLINE', connecting: [], isServerAway: false, member: null, lobby: null };
 }
 
 /** Returns the view after an event of the run, with changes of the run and `others`. */
-function inRun(view: TabView, changesOf: (run: ShownRun) => Partial<ShownRun>, others: Partial<TabView> = {}): TabView {
+function inRun(view: TabView, changesOf: (run: RunView) => Partial<RunView>, others: Partial<TabView> = {}): TabView {
   const { run } = view;
   // If there is no run, this is a late event of a run that this tab has left.
   return run === null ? view : { ...view, run: { ...run, ...changesOf(run) }, ...others };

@@ -65,7 +65,7 @@ function progressOf(op: InFlightOp, now: number): string {
 }
 
 /** Creates the error for an op that this rank cannot complete, if no other rank is the cause. */
-export function crashError(context: ErrorContext, call: string, cause: unknown, seq?: number): PeergradError {
+export function localOpError(context: ErrorContext, call: string, cause: unknown, seq?: number): PeergradError {
   const what = seq === undefined ? call : `collective #${seq} ${call}`;
   return new PeergradError(
     `Rank ${context.rank} cannot complete ${what}: ${errorReasonOf(cause)}. Do not change or transfer the tensors of ` +

@@ -22,7 +22,7 @@ interface Judge {
  * Decides whether a collective fails that has made no progress on this rank within its timeout. The
  * collective waits longer if it progressed on another rank, or if all awaited ranks are working.
  */
-export function concludeDeadline(op: InFlightOp, reports: HangReports, waitMs: number, judge: Judge): void {
+export function judgeExpiredDeadline(op: InFlightOp, reports: HangReports, waitMs: number, judge: Judge): void {
   const { self, clock, context, heardAt, fail, onextend } = judge;
   const now = clock.now();
   const idleMs = leastIdleMs(op, reports, (rank) => now - heardAt(rank));

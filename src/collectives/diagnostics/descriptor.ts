@@ -9,7 +9,7 @@ import { dtypeName } from '../dtypes.ts';
 /** Largest tag, because a frame has two bytes for a tag. */
 export const MAX_TAG = 0xffff;
 /** Maximum number of elements of an op, because a frame has four bytes for the number. */
-export const MAX_COUNT = 0xffffffff;
+export const MAX_OP_ELEMENTS = 0xffffffff;
 /** Maximum number of sizes that an error message lists. */
 const MAX_SIZES_NAMED = 8;
 
@@ -73,7 +73,7 @@ export function algorithmName(algorithm: AlgorithmCode): string {
  * @param rankOf converts ranks of the group to global ones.
  * @param amount text for the count, such as `3 + 4 + 5` for unequal parts.
  */
-export function describeOp(descriptor: OpDescriptor, rankOf: (rank: number) => number, amount?: string): string {
+export function describeOpCall(descriptor: OpDescriptor, rankOf: (rank: number) => number, amount?: string): string {
   const { op, reduceOp, dtype, algorithm, root, tag, count } = descriptor;
   if (op === OpCode.BARRIER) return 'barrier()';
   const rooted = ROOTED[op] === undefined ? '' : `${ROOTED[op]}${rankOf(root)}`;

@@ -32,7 +32,7 @@ interface Message {
   heardAt?: () => number;
 }
 
-export function messageDeadline(
+export function createMessageDeadline(
   { rank, ranks, clock, progress, activityOf, context, fail }: Environment,
   { timeoutMs, record, awaited, missing, state, heardAt = () => -Infinity }: Message,
 ): OpDeadline {

@@ -7,7 +7,7 @@ import { asError, ProtocolError } from '../../util/errors.ts';
 import type { Executor } from '../executor.ts';
 import { decodeObject, encodeObject } from './encoding.ts';
 import type { SizesOptions, WaitOptions } from '../options.ts';
-import { checkSignal, type Work } from '../work.ts';
+import { checkSignalNotAborted, type Work } from '../work.ts';
 
 /**
  * Maximum size of an encoded object. A limit is necessary, because receivers allocate memory for
@@ -46,7 +46,7 @@ export class ObjectCollectives {
     const { rank, self } = this.#caller;
     const isSource = rank === groupRankOfRoot(this.#caller, src);
     if (rank < 0) return value as T;
-    checkSignal(options.signal, self, 'broadcastObject');
+    checkSignalNotAborted(options.signal, self, 'broadcastObject');
     const mine = isSource ? encodeObject(value) : new Uint8Array();
     const sizeOf = this.#group.broadcast(Float64Array.of(mine.length), src, options);
     const bytes = await this.#issueBoth(sizeOf, ([size]) =>
@@ -57,7 +57,7 @@ export class ObjectCollectives {
 
   async allGather<T>(value: T, options: WaitOptions): Promise<T[]> {
     if (this.#caller.rank < 0) return [];
-    checkSignal(options.signal, this.#caller.self, 'allGatherObject');
+    checkSignalNotAborted(options.signal, this.#caller.self, 'allGatherObject');
     const mine = encodeObject(value);
     const sizesOf = this.#group.allGather(Float64Array.of(mine.length), options);
     const parts = await this.#issueBoth(sizesOf, (all) =>
@@ -69,7 +69,7 @@ export class ObjectCollectives {
   async gather<T>(value: T, dst: number, options: WaitOptions): Promise<T[] | null> {
     groupRankOfRoot(this.#caller, dst);
     if (this.#caller.rank < 0) return null;
-    checkSignal(options.signal, this.#caller.self, 'gatherObject');
+    checkSignalNotAborted(options.signal, this.#caller.self, 'gatherObject');
     const mine = encodeObject(value);
     const sizesOf = this.#group.allGather(Float64Array.of(mine.length), options);
     const parts = await this.#issueBoth(sizesOf, (all) =>
@@ -82,7 +82,7 @@ export class ObjectCollectives {
   async scatter<T>(values: readonly T[] | null, src: number, options: WaitOptions): Promise<T> {
     groupRankOfRoot(this.#caller, src);
     if (this.#caller.rank < 0) return undefined as T;
-    checkSignal(options.signal, this.#caller.self, 'scatterObjects');
+    checkSignalNotAborted(options.signal, this.#caller.self, 'scatterObjects');
     checkScatterList(this.#caller, src, values, 'values');
     const encoded = values?.map(encodeObject) ?? null;
     const length = Float64Array.of(Math.max(0, ...(encoded ?? []).map((bytes) => bytes.length)));

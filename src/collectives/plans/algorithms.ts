@@ -3,9 +3,9 @@ import type { ServedPairs } from '../../protocol/control.ts';
 import { AlgorithmCode } from '../../protocol/frame.ts';
 import {
   allReduceRounds,
-  chooseAllGather,
-  chooseAllReduce,
-  chooseRooted,
+  chooseAllGatherAlgorithm,
+  chooseAllReduceAlgorithm,
+  chooseRootedAlgorithm,
   estimateRoundsMs,
   NO_SERVED_PAIRS,
   USUAL_NETWORK_COSTS,
@@ -21,8 +21,8 @@ import {
   directBroadcast,
   directReduce,
   evenDisplacements,
-  halvingDoubling,
-  recursiveDoubling,
+  halvingDoublingAllReduce,
+  recursiveDoublingAllReduce,
   ringAllGather,
   ringAllReduce,
   treeBroadcast,
@@ -48,8 +48,8 @@ const ALL_REDUCE_CODES: Record<AllReduceName, AlgorithmCode> = {
 };
 const ALL_REDUCE_PLANS: Partial<Record<AlgorithmCode, typeof ringAllReduce>> = {
   [AlgorithmCode.RING]: ringAllReduce,
-  [AlgorithmCode.HALVING_DOUBLING]: halvingDoubling,
-  [AlgorithmCode.DOUBLING]: recursiveDoubling,
+  [AlgorithmCode.HALVING_DOUBLING]: halvingDoublingAllReduce,
+  [AlgorithmCode.DOUBLING]: recursiveDoublingAllReduce,
   [AlgorithmCode.TWO_LEVEL]: twoLevelAllReduce,
 };
 const ALL_REDUCE_NAMES_BY_CODE = new Map(
@@ -81,13 +81,13 @@ export function allReducePlanner(name: AllReduceName, n: number, length: number)
   return (rank) => planOf(rank, n, length);
 }
 
-/** Returns the algorithm that `auto` chooses; see {@link chooseAllReduce}. */
-export function autoAlgorithm(...options: Parameters<typeof chooseAllReduce>): AllReduceName {
-  return ALL_REDUCE_NAMES_BY_CODE.get(chooseAllReduce(...options))!;
+/** Returns the algorithm that `auto` chooses; see {@link chooseAllReduceAlgorithm}. */
+export function autoAlgorithm(...options: Parameters<typeof chooseAllReduceAlgorithm>): AllReduceName {
+  return ALL_REDUCE_NAMES_BY_CODE.get(chooseAllReduceAlgorithm(...options))!;
 }
 
 /** Returns the milliseconds that the cost model expects for an all-reduce. */
-export function expectedMs(name: AllReduceName, n: number, bytes: number): number {
+export function expectedAllReduceMs(name: AllReduceName, n: number, bytes: number): number {
   return estimateRoundsMs(allReduceRounds(ALL_REDUCE_CODES[name], n, bytes), n, USUAL_NETWORK_COSTS);
 }
 
@@ -130,7 +130,7 @@ export function planAllGather(
   served: ServedPairs,
 ): AlgorithmChoice {
   const n = displacements.length - 1;
-  const algorithm = chooseAllGather(n, byteLength, served);
+  const algorithm = chooseAllGatherAlgorithm(n, byteLength, served);
   const planOf = algorithm === AlgorithmCode.RING ? ringAllGather : bruckAllGather;
   return { algorithm, plan: (rank) => planOf(rank, n, displacements) };
 }
@@ -167,7 +167,8 @@ function rootedOf(
   options: RootedOptions,
 ): AlgorithmChoice {
   const n = ranks.length;
-  const algorithm = options.algorithm === 'direct' ? AlgorithmCode.DIRECT : chooseRooted(n, byteLength, served);
+  const algorithm =
+    options.algorithm === 'direct' ? AlgorithmCode.DIRECT : chooseRootedAlgorithm(n, byteLength, served);
   const planOf = plans[algorithm]!;
   return { algorithm, plan: (rank) => planOf(rank, n, root, length) };
 }

@@ -12,8 +12,8 @@
  */
 import type { ServedPairs } from '../../protocol/control.ts';
 import { AlgorithmCode, FRAME_HEADER_BYTES, MAX_FRAME_BYTES } from '../../protocol/frame.ts';
-import { MIN_COUNTED_BYTES } from '../../protocol/serverLink.ts';
-import { groupSizeOf } from '../../spec/algorithms.ts';
+import { MIN_COUNTED_MESSAGE_BYTES } from '../../protocol/serverLink.ts';
+import { twoLevelGroupSize } from '../../spec/algorithms.ts';
 
 export interface NetworkCosts {
   /** Alpha: time of an empty frame from one rank to the next. */
@@ -92,7 +92,7 @@ export function allReduceRounds(algorithm: AlgorithmCode, n: number, bytes: numb
   if (n === 1) return [];
   if (algorithm === AlgorithmCode.RING) return [{ count: 2 * (n - 1), bytes: bytes / n }];
   if (algorithm === AlgorithmCode.TWO_LEVEL) {
-    const size = groupSizeOf(n);
+    const size = twoLevelGroupSize(n);
     const groups = n / size;
     return [
       { count: 2 * (size - 1), bytes: bytes / size },
@@ -160,7 +160,7 @@ function forwardMs({ algorithm, rounds, transfers }: Candidate, n: number, serve
   const { pairs, bytesPerSecond } = served;
   if (pairs === 0) return 0;
   const all = transfers ?? rounds.map(({ count, bytes }) => ({ count: n * count, bytes }));
-  const sent = all.reduce((sum, { count, bytes }) => sum + count * Math.max(bytes, MIN_COUNTED_BYTES), 0);
+  const sent = all.reduce((sum, { count, bytes }) => sum + count * Math.max(bytes, MIN_COUNTED_MESSAGE_BYTES), 0);
   const share = algorithm === AlgorithmCode.RING ? pairs / n : Math.max(pairs / n, 1 - 1 / pairs);
   return sent * share * Math.max(USUAL_NETWORK_COSTS.msPerByte, 1000 / bytesPerSecond);
 }
@@ -178,7 +178,12 @@ const ALL_REDUCES = [
  * @param isEncoded whether a codec encodes the values; `bytes` is then their encoded size.
  * @param served the ring's links that go through the signaling server.
  */
-export function chooseAllReduce(n: number, bytes: number, isEncoded = false, served = NO_SERVED_PAIRS): AlgorithmCode {
+export function chooseAllReduceAlgorithm(
+  n: number,
+  bytes: number,
+  isEncoded = false,
+  served = NO_SERVED_PAIRS,
+): AlgorithmCode {
   // Recursive doubling supports no codec.
   const algorithms = ALL_REDUCES.filter((algorithm) => !isEncoded || algorithm !== AlgorithmCode.DOUBLING);
   const candidates = algorithms.map((algorithm) => ({ algorithm, rounds: allReduceRounds(algorithm, n, bytes) }));
@@ -189,7 +194,7 @@ export function chooseAllReduce(n: number, bytes: number, isEncoded = false, ser
  * Chooses the all-gather algorithm for parts of `bytes` in total over `n` ranks. All algorithms
  * move the same number of bytes.
  */
-export function chooseAllGather(n: number, bytes: number, served = NO_SERVED_PAIRS): AlgorithmCode {
+export function chooseAllGatherAlgorithm(n: number, bytes: number, served = NO_SERVED_PAIRS): AlgorithmCode {
   const doublings = Array.from({ length: Math.ceil(Math.log2(n)) }, (_, k) => Math.min(2 ** k, n - 2 ** k));
   const candidates = [
     { algorithm: AlgorithmCode.RING, rounds: [{ count: n - 1, bytes: bytes / n }] },
@@ -202,7 +207,7 @@ export function chooseAllGather(n: number, bytes: number, served = NO_SERVED_PAI
  * Chooses the algorithm for a broadcast or reduce of `bytes`. In a chain, each rank transfers the
  * bytes once, frame by frame. In a tree, the root transfers them log2(n) times.
  */
-export function chooseRooted(n: number, bytes: number, served = NO_SERVED_PAIRS): AlgorithmCode {
+export function chooseRootedAlgorithm(n: number, bytes: number, served = NO_SERVED_PAIRS): AlgorithmCode {
   const first = Math.min(bytes, FRAME_BYTES);
   const hops = { count: n - 1, bytes: first };
   const chain = bytes > first ? [hops, { count: 1, bytes: bytes - first }] : [hops];

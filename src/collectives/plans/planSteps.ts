@@ -4,7 +4,7 @@
  * those of the plans that the executor runs, so a picture always matches the algorithm. The
  * functions are pure.
  */
-import { groupSizeOf, type AllReduceName } from '../../spec/algorithms.ts';
+import { twoLevelGroupSize, type AllReduceName } from '../../spec/algorithms.ts';
 import { allReducePlanner, chunkCountOf } from './algorithms.ts';
 import { planStepNumbers } from './plans.ts';
 
@@ -89,7 +89,7 @@ function phaseOf(algorithm: AllReduceName, n: number, planStep: number, transfer
     case 'ring':
       return reduces ? 'reduce-scatter' : 'all-gather';
     case 'two-level': {
-      const size = groupSizeOf(n);
+      const size = twoLevelGroupSize(n);
       const isWithin = Math.floor(from / size) === Math.floor(to / size);
       if (isWithin) return reduces ? 'group-reduce-scatter' : 'group-all-gather';
       return reduces ? 'across-reduce-scatter' : 'across-all-gather';

@@ -6,7 +6,7 @@
  * A plan is sequential: a move sees the effects of all earlier moves on the same elements. Moves
  * that do not affect each other run at the same time.
  */
-import { groupSizeOf } from '../../spec/algorithms.ts';
+import { twoLevelGroupSize } from '../../spec/algorithms.ts';
 import { chunkRange, modulo, ringStepCount, ringTransferFrom } from './ringPlan.ts';
 
 export interface PlanMove {
@@ -144,7 +144,7 @@ export function ringAllGather(rank: number, n: number, displacements: Displaceme
  * "2D-torus all-reduce".
  */
 export function twoLevelAllReduce(rank: number, n: number, count: number): CollectivePlan {
-  const size = groupSizeOf(n);
+  const size = twoLevelGroupSize(n);
   const groups = n / size;
   const [place, group] = [rank % size, Math.floor(rank / size)];
   const displacements = evenDisplacements(count, n);
@@ -207,7 +207,7 @@ function folded(
  *
  * Rabenseifner's algorithm: Thakur, Rabenseifner and Gropp (2005), section 4.5.
  */
-export function halvingDoubling(rank: number, n: number, count: number): CollectivePlan {
+export function halvingDoublingAllReduce(rank: number, n: number, count: number): CollectivePlan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
     const displacements = evenDisplacements(count, p);
     const moves: PlanMove[] = [];
@@ -242,7 +242,7 @@ export function halvingDoubling(rank: number, n: number, count: number): Collect
  * Partners combine the same two operands, so by induction all ranks have the same bits (for NaNs
  * see `unifyNaNs`).
  */
-export function recursiveDoubling(rank: number, n: number, count: number): CollectivePlan {
+export function recursiveDoublingAllReduce(rank: number, n: number, count: number): CollectivePlan {
   return folded(rank, n, count, (index, p, rankOf, firstStep) => {
     const all: Range = { start: 0, end: count };
     const moves: PlanMove[] = [];

@@ -9,13 +9,13 @@ import type { Clock } from '../../util/clock.ts';
 import { withinDeadline } from '../../util/deadline.ts';
 import { DeviceError, errorMessageOf } from '../../util/errors.ts';
 import { chooseWebGpuKernels } from '../../gpu/kernels/index.ts';
-import { backendOfCpu, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
+import { fastestCpuBackend, hasGpuForWebGL } from '../../util/fallbackBackend.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import { requestAdapter, SOFTWARE_RENDERER } from '../../util/gpuAdapter.ts';
 import { observeGpuCommands } from '../../gpu/commands.ts';
 import { prepareGpuForRecording } from '../../gpu/recording.ts';
-import { watchGpu } from './gpuErrors.ts';
-import { speedUpMapAsync } from './promptMaps.ts';
+import { watchGpuErrors } from './gpuErrors.ts';
+import { speedUpMapAsync } from './speedUpMapAsync.ts';
 
 /**
  * Some drivers never respond to `requestAdapter`. A working driver responds in well under a second.
@@ -98,7 +98,7 @@ export async function openFastestDevice(
     const note = `Training on WebGL, which is slower than WebGPU. The reason: ${reason}`;
     return { device: { backend: 'webgl', adapter: 'WebGL' }, note, check: () => {} };
   }
-  const onCpu = backendOfCpu();
+  const onCpu = fastestCpuBackend();
   const wasm = onCpu === 'javascript' ? null : await openWasm();
   if (wasm !== null) {
     const hasSimd = onCpu === 'simd';
@@ -139,7 +139,7 @@ async function openWebGPU(clock: Clock, kernels: KernelChoice): Promise<OpenedDe
   const requiredLimits = Object.fromEntries(RAISED_LIMITS.map((limit) => [limit, adapter.limits[limit]]));
   const requiredFeatures = WANTED_FEATURES.filter((feature) => adapter.features.has(feature));
   const gpu = await adapter.requestDevice({ requiredLimits, requiredFeatures });
-  const errors = watchGpu(gpu);
+  const errors = watchGpuErrors(gpu);
   observeGpuCommands(gpu);
   prepareGpuForRecording(gpu);
   await speedUpMapAsync(gpu, clock);

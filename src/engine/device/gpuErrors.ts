@@ -15,7 +15,7 @@ interface GpuErrors {
 }
 
 /** @param onfailure called for each error. */
-export function watchGpu(gpu: GPUDevice, onfailure = (_error: DeviceError): void => {}): GpuErrors {
+export function watchGpuErrors(gpu: GPUDevice, onfailure = (_error: DeviceError): void => {}): GpuErrors {
   let refused: DeviceError | null = null;
   let lost: DeviceError | null = null;
   let isStopped = false;

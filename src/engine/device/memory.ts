@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs';
  * including buffers that wait for reuse. Arrays of the optimizer and of collectives are not
  * included, because their size is fixed when the model is built.
  */
-export function memoryBytes(): number {
+export function tensorMemoryBytes(): number {
   const { numBytes, numBytesAllocatedInGPU } = tf.memory() as tf.MemoryInfo & { numBytesAllocatedInGPU?: number };
   return numBytesAllocatedInGPU ?? numBytes;
 }

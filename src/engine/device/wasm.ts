@@ -32,7 +32,7 @@ export async function openWasmBackend(): Promise<OpenedWasmBackend | null> {
   setWasmPaths(paths, shared !== null);
   const isOpen = shared === null ? await switchToWasmBackend() : await withModule(shared, switchToWasmBackend);
   if (!isOpen) return null;
-  const threads = openWasmThreads(wasmBackend()!, { clock: systemClock, create: startThread });
+  const threads = openWasmThreads(wasmBackend()!, { clock: systemClock, create: startWasmThread });
   const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
   if (threads !== null) return { shareCores: (ranks) => (threads.count = Math.floor(cores / ranks)) };
   const reason = globalThis.crossOriginIsolated ? '' : ` ${NOT_ISOLATED}`;
@@ -74,7 +74,7 @@ function canReserve(): boolean {
 }
 
 /** Starts a thread. If it fails to start, other threads compute its parts. */
-export function startThread(start: ThreadStart): void {
+export function startWasmThread(start: ThreadStart): void {
   const worker = new Worker(new URL('./wasmThread.ts', import.meta.url), { type: 'module', name: 'peergrad thread' });
   // An error that is not handled stops the engine.
   worker.addEventListener('error', (event) => event.preventDefault());

@@ -2,8 +2,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { wasmBackend } from '../../wasm/backend.ts';
 import { observeWasmKernels } from '../../wasm/recording.ts';
-import { registerTrainingKernels } from './wasmKernels.ts';
-import { ownKernels } from './wasmRegistry.ts';
+import { registerWasmTrainingKernels } from './wasmKernels.ts';
+import { javascriptKernelNames } from './wasmRegistry.ts';
 
 /** Registers the kernels, and returns true, if `@tensorflow/tfjs-backend-wasm` is imported. */
 export function prepareWasmBackend(): boolean {
@@ -11,7 +11,7 @@ export function prepareWasmBackend(): boolean {
   // TensorFlow.js's module with threads does not work if a bundler has renamed its variables. It
   // also divides only TensorFlow.js's own kernels among threads.
   tf.env().set('WASM_HAS_MULTITHREAD_SUPPORT', false);
-  registerTrainingKernels();
+  registerWasmTrainingKernels();
   return true;
 }
 
@@ -24,6 +24,6 @@ const CHECKING = ['GatherV2'];
  */
 export async function switchToWasmBackend(): Promise<boolean> {
   const isOpen = prepareWasmBackend() && (await tf.setBackend('wasm').catch(() => false));
-  if (isOpen) observeWasmKernels(wasmBackend()!, new Set([...ownKernels, ...CHECKING]));
+  if (isOpen) observeWasmKernels(wasmBackend()!, new Set([...javascriptKernelNames, ...CHECKING]));
   return isOpen;
 }

@@ -8,8 +8,14 @@ import { LOOK_UP_KERNEL_NAME } from '../../gpu/kernels/embedding.ts';
 import { UsageError } from '../../util/errors.ts';
 import { canRunWasmModule } from '../../wasm/functions.ts';
 import { registerWasmKernels } from '../../wasm/kernels.ts';
-import { floatViewsOf, registerWasmKernel, replaceKernel, kernelResultOf, tensorViewOfInput } from './wasmRegistry.ts';
-import { registerWindowKernels } from './wasmWindows.ts';
+import {
+  floatViewsOf,
+  registerWasmKernel,
+  replaceWasmKernel,
+  kernelResultOf,
+  tensorViewOfInput,
+} from './wasmRegistry.ts';
+import { registerWasmWindowKernels } from './wasmWindows.ts';
 
 let isRegistered = false;
 
@@ -17,10 +23,10 @@ let isRegistered = false;
  * Registers the kernels. May be called before or after TensorFlow.js opens the backend, and more
  * than once.
  */
-export function registerTrainingKernels(): void {
+export function registerWasmTrainingKernels(): void {
   if (isRegistered) return;
   isRegistered = true;
-  registerWindowKernels();
+  registerWasmWindowKernels();
   registerSegmentSum();
   if (canRunWasmModule()) registerWasmKernels();
   registerLookUp();
@@ -48,7 +54,7 @@ function registerPrelu(): void {
  * unwritten.
  */
 function reduceNothing(kernelName: string): void {
-  replaceKernel(kernelName, (params, original) => {
+  replaceWasmKernel(kernelName, (params, original) => {
     const x = params.inputs['x']!;
     if (tf.util.sizeFromShape(x.shape) > 0) return original(params);
     const { axis, keepDims } = params.attrs as { axis: number | number[]; keepDims: boolean };
@@ -66,8 +72,8 @@ function reduceNothing(kernelName: string): void {
  * TensorFlow.js copies, which takes a tenth of a pass of convolutions of large pictures.
  */
 function registerCopies(): void {
-  replaceKernel('Identity', ({ inputs, backend }) => share(inputs['x']!, backend as SharingBackend));
-  replaceKernel('Cast', (params, original) => {
+  replaceWasmKernel('Identity', ({ inputs, backend }) => share(inputs['x']!, backend as SharingBackend));
+  replaceWasmKernel('Cast', (params, original) => {
     const [x, backend] = [params.inputs['x']!, params.backend as SharingBackend];
     const dtype = params.attrs!['dtype'];
     if (dtype === x.dtype) return share(x, backend);
@@ -112,7 +118,7 @@ const WRONG_TYPES = [
 
 /** Makes a kernel reject inputs of a type for which its result would be wrong. */
 function refuse(kernelName: string, input: string, dtype: tf.DataType): void {
-  replaceKernel(kernelName, (params, original) => {
+  replaceWasmKernel(kernelName, (params, original) => {
     if (params.inputs[input]!.dtype !== dtype) return original(params);
     throw new UsageError(
       `${kernelName}: WebAssembly cannot compute this for ${dtype}. Cast ${input} to float32 first.`,

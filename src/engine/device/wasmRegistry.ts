@@ -12,11 +12,11 @@ export type WasmKernel<Attributes> = (
 /**
  * Names of the kernels that {@link registerWasmKernel} has registered. They compute in JavaScript.
  */
-export const ownKernels = new Set<string>();
+export const javascriptKernelNames = new Set<string>();
 
 /** Registers a kernel, in place of TensorFlow.js's if there is one. */
 export function registerWasmKernel<Attributes>(kernelName: string, kernel: WasmKernel<Attributes>): void {
-  ownKernels.add(kernelName);
+  javascriptKernelNames.add(kernelName);
   if (tf.getKernel(kernelName, 'wasm')) tf.unregisterKernel(kernelName, 'wasm');
   tf.registerKernel({
     kernelName,
@@ -28,7 +28,7 @@ export function registerWasmKernel<Attributes>(kernelName: string, kernel: WasmK
 type Kernel = (params: Parameters<tf.KernelFunc>[0], original: tf.KernelFunc) => ReturnType<tf.KernelFunc>;
 
 /** Registers a kernel in place of another one, the original, which it may call. */
-export function replaceKernel(kernelName: string, kernel: Kernel): void {
+export function replaceWasmKernel(kernelName: string, kernel: Kernel): void {
   const original = tf.getKernel(kernelName, 'wasm');
   tf.unregisterKernel(kernelName, 'wasm');
   tf.registerKernel({ ...original, kernelFunc: (params) => kernel(params, original.kernelFunc) });

@@ -15,7 +15,7 @@ import {
   type Shape4,
   type Shape5,
 } from '../../wasm/windowInfo.ts';
-import { floatViewsOf, registerWasmKernel, replaceKernel, type WasmKernel } from './wasmRegistry.ts';
+import { floatViewsOf, registerWasmKernel, replaceWasmKernel, type WasmKernel } from './wasmRegistry.ts';
 
 const { computeConv2DInfo, computeConv3DInfo } = tf.backend_util;
 
@@ -35,7 +35,7 @@ type Attributes3D = Pick<Attributes, 'pad' | 'dimRoundingMode'> & {
 };
 
 /** Registers the kernels in place of TensorFlow.js's. */
-export function registerWindowKernels(): void {
+export function registerWasmWindowKernels(): void {
   for (const [name, isDepthwise] of CONVOLUTIONS) padExplicitly(name, isDepthwise);
   for (const name of ['AvgPool', 'MaxPool']) checkPooling(name);
   // TensorFlow.js starts a maximum at the smallest positive float, not at the lowest float. So
@@ -63,7 +63,7 @@ const CONVOLUTIONS = [
  * the failure, so the result would be zeros.
  */
 function padExplicitly(kernelName: string, isDepthwise: boolean): void {
-  replaceKernel(kernelName, (params, original) => {
+  replaceWasmKernel(kernelName, (params, original) => {
     const { strides, dilations, pad, dimRoundingMode } = params.attrs as unknown as Attributes;
     const [x, filter] = [params.inputs['x']!.shape as Shape4, params.inputs['filter']!.shape as Shape4];
     const info = computeConv2DInfo(x, filter, strides, dilations ?? 1, pad, dimRoundingMode, isDepthwise);
@@ -81,7 +81,7 @@ function padExplicitly(kernelName: string, isDepthwise: boolean): void {
 }
 
 function checkPooling(kernelName: string): void {
-  replaceKernel(kernelName, (params, original) => {
+  replaceWasmKernel(kernelName, (params, original) => {
     checkShape(kernelName, pool2DInfo(params.inputs['x']!.shape, params.attrs!));
     return original(params);
   });

@@ -8,7 +8,7 @@ import type { JobSpec } from '../../spec/job.ts';
 import { DataError } from '../../util/errors.ts';
 import { loadCode } from '../loadCode.ts';
 import type { RoomMessage } from '../../protocol/control.ts';
-import { SharedFileSlices } from './sharedFiles.ts';
+import { SharedFileSlices } from './sharedFileSlices.ts';
 
 interface ChosenFilesOptions {
   emit: (event: EngineEvent) => void;
@@ -53,14 +53,14 @@ export class ChosenFiles {
    * job can be trained on the files; `null` if the user has chosen other files in the meantime, or
    * if `isCurrent` returns false.
    *
-   * @throws (rejects) LoadError.
+   * @throws (rejects) CodeLoadError.
    */
   async inspect(job: JobSpec, isCurrent: () => boolean): Promise<boolean | null> {
     const files = this.#files;
     const isLatest = (): boolean => this.#files === files && isCurrent();
     let percent = -1;
-    const { inspectFiles } = await loadCode(() => import('../../jobs/index.ts'));
-    const found = await inspectFiles(job, files, (loading) => {
+    const { previewFiles } = await loadCode(() => import('../../jobs/index.ts'));
+    const found = await previewFiles(job, files, (loading) => {
       const reached = Math.floor((100 * loading.done) / loading.total);
       if (reached === percent || !isLatest()) return;
       percent = reached;

@@ -9,9 +9,9 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
 import { asError, DataError, PeergradError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
-import type { SharedFileSlices } from './sharedFiles.ts';
-import { wholeFiles, type SliceOrder } from './sliceOrder.ts';
+import { hashOfArrays } from '../../util/hash.ts';
+import type { SharedFileSlices } from './sharedFileSlices.ts';
+import { wholeFilesOrder, type SliceOrder } from './sliceOrder.ts';
 
 /** The largest number of files that a message names. */
 const MOST_NAMED = 4;
@@ -148,12 +148,12 @@ export class FileDistribution {
   async #agree(group: ProcessGroup, { opensFiles }: { opensFiles: boolean }): Promise<SliceOrder> {
     const { shared, orderOf } = this.#options;
     const { isWhole } = shared;
-    const hash = this.#order && hashState([this.#order.slices, Uint32Array.of(this.#order.opening)]);
+    const hash = this.#order && hashOfArrays([this.#order.slices, Uint32Array.of(this.#order.opening)]);
     const ranks = await group.allGatherObject({ isWhole, hash });
     const whole = ranks.findIndex((rank) => rank.isWhole);
     const knowing = ranks.findIndex((rank) => rank.hash !== null);
     const from = knowing < 0 && opensFiles ? whole : knowing;
-    if (from < 0 || ranks.every((rank) => rank.isWhole)) return wholeFiles(shared.count);
+    if (from < 0 || ranks.every((rank) => rank.isWhole)) return wholeFilesOrder(shared.count);
     if (group.rank === from) this.#order ??= await orderOf();
     if (knowing < 0 || ranks.some((rank) => rank.hash !== ranks[from]!.hash)) {
       this.#order = await group.broadcastObject(this.#order ?? undefined, group.ranks[from]!);

@@ -5,14 +5,14 @@
  */
 import { loadData } from '../../jobs/index.ts';
 import type { Dataset } from '../../jobs/dataset.ts';
-import { sharedRange, type SharedFile } from '../../jobs/storedFile.ts';
+import { sharedFileRangeOf, type SharedFile } from '../../jobs/storedFile.ts';
 import { GlobalCursor } from '../../parallel/data/cursor.ts';
-import { startOfRun, type TrainingProgress } from '../../parallel/recovery/progress.ts';
+import { initialTrainingProgress, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import { isPipelineJob } from '../../spec/pipeline.ts';
 import { DataError } from '../../util/errors.ts';
-import { stepDutiesAfter, heldOutSampleOrder, testInterval } from '../tasks/evaluation.ts';
-import type { SharedFileSlices } from './sharedFiles.ts';
+import { stepDutiesAfter, heldOutSampleOrder, evaluationIntervalSteps } from '../tasks/evaluation.ts';
+import type { SharedFileSlices } from './sharedFileSlices.ts';
 
 export interface SliceOrder {
   /** All slices, each once, by the time at which ranks need them. */
@@ -22,7 +22,7 @@ export interface SliceOrder {
 }
 
 /** Returns the order of files that are needed as a whole before the first step. */
-export function wholeFiles(count: number): SliceOrder {
+export function wholeFilesOrder(count: number): SliceOrder {
   return { slices: Uint32Array.from({ length: count }, (_, slice) => slice), opening: count };
 }
 
@@ -33,15 +33,15 @@ export function wholeFiles(count: number): SliceOrder {
  * @param worldSize the number of ranks that train.
  * @param from the progress of this rank's state.
  * @throws (rejects) errors that are not about the files. For files that cannot be used, returns
- *   {@link wholeFiles}: ranks report the problem when they open the data.
+ *   {@link wholeFilesOrder}: ranks report the problem when they open the data.
  */
-export async function sliceOrder(
+export async function determineSliceOrder(
   shared: SharedFileSlices,
   job: JobSpec,
   worldSize: number,
-  from: TrainingProgress = startOfRun(),
+  from: TrainingProgress = initialTrainingProgress(),
 ): Promise<SliceOrder> {
-  const all = wholeFiles(shared.count);
+  const all = wholeFilesOrder(shared.count);
   // Slices that are sent at the same time would disturb measurements of links.
   const isMeasuring = job.measure !== null || job.codec === 'auto';
   if (job.job !== 'images' || isPipelineJob(job) || isMeasuring) return all;
@@ -67,7 +67,7 @@ export async function sliceOrder(
   if (!data?.train.placeOf) return all;
   const { train, test } = data;
   const needSample = (of: Dataset, index: number): void => {
-    const found = sharedRange(of.placeOf!(index))!;
+    const found = sharedFileRangeOf(of.placeOf!(index))!;
     need(numbers.get(found.file)!, found.range.start, found.range.end);
   };
   // The warm-up computes a batch of the first samples.
@@ -90,7 +90,7 @@ function* restOfEpoch(
   const window = plan.batchSize * worldSize;
   const cursor = new GlobalCursor({ datasetSize: totals.train, seed: plan.seed });
   const last = Math.min(plan.maxSteps ?? Infinity, from.step + cursor.stepsLeft(from.position, plan.epochs, window));
-  const evaluateEvery = from.evaluateEvery || testInterval(totals, plan, window, last);
+  const evaluateEvery = from.evaluateEvery || evaluationIntervalSteps(totals, plan, window, last);
   const heldOut = heldOutSampleOrder(totals.test);
   let tested = 0;
   for (let { step, position } = from; ; step++) {

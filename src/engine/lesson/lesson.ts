@@ -15,11 +15,11 @@ import { LessonOrder, LessonState, lessonNumbersPerRank, OwnLessonNumbers } from
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { randomLessonNumbers, lessonStateForWorld, applyLessonOrder } from './lessonRound.ts';
 import { takeLessonSteps } from './lessonSteps.ts';
-import type { StateReport } from '../membership/membership.ts';
-import { emitLinks, openGroup, type Generation } from '../membership/generation.ts';
+import type { RankStateReport } from '../membership/membership.ts';
+import { emitNeighbourLinks, openRunGroup, type Generation } from '../membership/generation.ts';
 
 /** No deadline, because the rank waits for a user. */
 const FOREVER_MS = Infinity;
@@ -99,13 +99,13 @@ export class LessonRun {
    * Runs in SYNCING. All ranks continue from the latest state that one of them has. Each rank
    * contributes its own numbers.
    */
-  async enter(generation: Generation): Promise<StateReport> {
+  async enter(generation: Generation): Promise<RankStateReport> {
     const { emit, clock, isHost } = this.#options;
     this.dispose();
     const { worldSize, members } = generation;
-    const group = openGroup(generation, { clock, emit });
+    const group = openRunGroup(generation, { clock, emit });
     this.#world = { group, orders: new OrderQueue() };
-    await emitLinks(generation, emit);
+    await emitNeighbourLinks(generation, emit);
     const own = this.#own.slice(0, lessonNumbersPerRank(worldSize));
     const mine = { version: this.#state?.version ?? 0, isHost: isHost(), own };
     const reports = (await group.allGatherObject(mine)).map((entry) => v.parse(EntryReport, entry));
@@ -125,7 +125,7 @@ export class LessonRun {
   }
 
   /** Runs in RUNNING. Executes orders until the lesson or the generation ends. */
-  async train(): Promise<StateReport> {
+  async train(): Promise<RankStateReport> {
     const world = this.#world!;
     this.#emitState();
     const over = this.#carryOut(world);
@@ -141,7 +141,7 @@ export class LessonRun {
     this.#waitsFor = null;
   }
 
-  async #carryOut({ group, orders }: LessonGeneration): Promise<StateReport> {
+  async #carryOut({ group, orders }: LessonGeneration): Promise<RankStateReport> {
     for (;;) {
       const { leader } = this.#state!;
       const next = group.rank === leader ? await orders.next() : undefined;
@@ -216,9 +216,9 @@ class OrderQueue {
 
 /** Returns the seed of a member's initial numbers. It is the same in every world. */
 function seedOf(member: string): number {
-  return Number.parseInt(hashState([new TextEncoder().encode(member)]).slice(0, 8), 16);
+  return Number.parseInt(hashOfArrays([new TextEncoder().encode(member)]).slice(0, 8), 16);
 }
 
-function reportOf(state: LessonState): StateReport {
-  return { step: state.version, stateHash: hashState([new TextEncoder().encode(JSON.stringify(state))]) };
+function reportOf(state: LessonState): RankStateReport {
+  return { step: state.version, stateHash: hashOfArrays([new TextEncoder().encode(JSON.stringify(state))]) };
 }

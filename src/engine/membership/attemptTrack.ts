@@ -112,6 +112,6 @@ export function linkAttemptTimeoutMs(id: number): number {
 }
 
 /** Milliseconds between the failure of an attempt and the next one. */
-export function backoffMs(id: number): number {
+export function linkAttemptBackoffMs(id: number): number {
   return BACKOFF_MS * 2 ** Math.floor(id / 2);
 }

@@ -10,11 +10,11 @@ const MAX_FEEDERS = 3;
  *
  * @param hasSent whether the feeder had sent a part of the state.
  */
-export function avoidedAfter(avoids: readonly string[], feeder: string, hasSent: boolean): readonly string[] {
+export function avoidedFeedersAfter(avoids: readonly string[], feeder: string, hasSent: boolean): readonly string[] {
   return hasSent ? [] : [...avoids, feeder];
 }
 
 /** Whether another feeder may help. */
-export function mayBeFed(avoids: readonly string[]): boolean {
+export function mayTryAnotherFeeder(avoids: readonly string[]): boolean {
   return avoids.length < MAX_FEEDERS;
 }

@@ -47,7 +47,7 @@ export interface Generation extends LocalRank {
  *
  * @throws (rejects) the errors of `use`, and the reason of the generation's signal.
  */
-export async function inGroupOf(
+export async function runInGenerationGroup(
   { mesh, signal }: Generation,
   clock: Clock,
   use: (group: ProcessGroup) => Promise<void>,
@@ -66,7 +66,7 @@ export async function inGroupOf(
  * Creates the process group of a run or a lesson. The group ends with the generation. Tells the
  * page who takes part in the group.
  */
-export function openGroup(
+export function openRunGroup(
   entered: Generation,
   { clock, emit, timeoutMs }: { clock: Clock; emit: (event: EngineEvent) => void; timeoutMs?: number },
 ): ProcessGroup {
@@ -92,7 +92,7 @@ export function openGroup(
 }
 
 /** Tells the page how this rank is linked to its neighbours. */
-export async function emitLinks({ links }: Generation, emit: (event: EngineEvent) => void): Promise<void> {
+export async function emitNeighbourLinks({ links }: Generation, emit: (event: EngineEvent) => void): Promise<void> {
   for (const [peerRank, link] of links) {
     const { route, roundTripMs } = await link.describe();
     emit({ type: 'link', peerRank, up: link.state === 'open', route, roundTripMs });

@@ -24,17 +24,17 @@
 import type { IceServer } from '../../protocol/control.ts';
 import { isPeerSignal, type LinkSignal } from '../../protocol/linkSignal.ts';
 import { SERVER_LINK_PATH } from '../../protocol/serverLink.ts';
-import { firstFrame, performHandshake } from '../../transport/handshake.ts';
+import { untilFirstFrame, performHandshake } from '../../transport/handshake.ts';
 import type { Link } from '../../transport/link.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import { SharedLink } from '../../transport/sharedLink.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { errorMessageOf, PeerGoneError, TimeoutError } from '../../util/errors.ts';
 import {
   linkAttemptTimeoutMs,
   AttemptTrack,
-  backoffMs,
+  linkAttemptBackoffMs,
   beginsLinkAttempt,
   cancelLinkAttempt,
   type LinkAttempt,
@@ -54,7 +54,7 @@ export const LINKING_TIMEOUT_MS = 14_000;
  * waits for such a link, and the op has its own deadline. On a busy machine, the first attempts may
  * all be too slow.
  */
-export const ON_DEMAND_TIMES = 4;
+export const ON_DEMAND_TIMEOUT_FACTOR = 4;
 /**
  * Milliseconds between the other end's first answer to a direct attempt and the first attempt
  * through the server. The time begins with the answer, because an end on a busy machine may answer
@@ -77,14 +77,14 @@ export const DIRECT_HEAD_START_MS = 1_000;
  * Milliseconds between the reuse of a connection through the server and a direct attempt. The other
  * end must have completed its handshake by then.
  */
-export const RETRY_DIRECT_MS = 3_000;
+export const DIRECT_RETRY_DELAY_MS = 3_000;
 /**
  * Deadline in milliseconds for an attempt with a port. The browser may have to start a process for
  * the SharedWorker that hands out ports (`transport/brokerWorker.ts`), which takes 1-2 s if all
  * cores are busy.
  */
 const PORT_TIMEOUT_MS = 3_000;
-const log = debugLog('links');
+const log = createDebugLog('links');
 
 /**
  * This rank's link to another rank in one generation, from the first attempt until it is closed.
@@ -106,7 +106,7 @@ export class GenerationLink {
   #choice: Promise<void> | null = null;
   /** Cancels the timer of the first attempt through the server; `null` if it does not run. */
   #cancelServerTimer: (() => void) | null = null;
-  /** Cancels the timer of {@link RETRY_DIRECT_MS}. */
+  /** Cancels the timer of {@link DIRECT_RETRY_DELAY_MS}. */
   #cancelRetry: () => void = () => {};
   #isOver = false;
   /**
@@ -276,7 +276,7 @@ export class GenerationLink {
     if (used === null) return false;
     this.#use(used);
     if (this.isServed && this.#isLower) {
-      this.#cancelRetry = this.#options.clock.after(RETRY_DIRECT_MS, () => this.#retryDirect());
+      this.#cancelRetry = this.#options.clock.after(DIRECT_RETRY_DELAY_MS, () => this.#retryDirect());
     }
     return true;
   }
@@ -514,7 +514,7 @@ export class GenerationLink {
       );
       if (!isLinked) continue;
       // The other end's greeting shows that the connection is open at that end, too.
-      await firstFrame(opened.view);
+      await untilFirstFrame(opened.view);
       return this.#keep(opened);
     }
     if (opened.view.state === 'closed') throw new PeerGoneError('The connection is closed.');
@@ -589,7 +589,7 @@ export class GenerationLink {
     const waits = attempt.usesPort ? connect !== null : this.#prefersRelay && this.#cancelServerTimer !== null;
     if (track.kind === 'direct' && isWanted() && !waits) this.#beginServer();
     if (!retries) return;
-    clock.after(backoffMs(attempt.id), () => {
+    clock.after(linkAttemptBackoffMs(attempt.id), () => {
       if (isWanted()) this.#open(track);
     });
   }

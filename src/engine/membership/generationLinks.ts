@@ -11,13 +11,13 @@ import type { RosterEntry } from '../../protocol/room.ts';
 import type { Link } from '../../transport/link.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
 import type { Clock } from '../../util/clock.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
 import { asError, SignalingError, TimeoutError } from '../../util/errors.ts';
 import { randomId } from './browserId.ts';
 import type { LinkPool } from './linkPool.ts';
 import { beginsLinkAttempt } from './attemptTrack.ts';
-import { GenerationLink, ON_DEMAND_TIMES } from './generationLink.ts';
+import { GenerationLink, ON_DEMAND_TIMEOUT_FACTOR } from './generationLink.ts';
 import type { PeerConnector, ServerConnector, TabConnector } from './generationLinkOptions.ts';
 import type { SignalingClient } from './signalingClient.ts';
 
@@ -27,7 +27,7 @@ import type { SignalingClient } from './signalingClient.ts';
  */
 const MAX_DIALING = 4;
 
-const log = debugLog('links');
+const log = createDebugLog('links');
 
 export interface GenerationLinksOptions {
   room: string;
@@ -217,7 +217,7 @@ export class GenerationLinks {
     while (this.#dialing.size >= MAX_DIALING) await Promise.race(this.#dialing);
     if (this.#over) throw this.#over;
     // If the other rank has opened the link in the meantime, `link` resolves with that link.
-    const dialed = this.#linkTo(peer).link(true, ON_DEMAND_TIMES);
+    const dialed = this.#linkTo(peer).link(true, ON_DEMAND_TIMEOUT_FACTOR);
     const over = dialed.then(
       () => {},
       () => {},

@@ -27,13 +27,13 @@ const DOUBTED = MAX_UNANSWERED - MAX_UNANSWERED_IN_DOUBT;
  */
 const LATE_MS = 5_000;
 
-export interface HeartbeatTimes {
+export interface HeartbeatClocks {
   clock: Clock;
   /** Returns milliseconds since 1970. Unlike some clocks, it advances while the machine sleeps. */
   today: () => number;
 }
 
-interface HeartbeatsOptions extends HeartbeatTimes {
+interface HeartbeatsOptions extends HeartbeatClocks {
   send: (message: ClientMessage) => void;
   /** Returns what the rank does now. */
   pulse: (intervalMs: number) => Pulse;
@@ -168,6 +168,6 @@ export function pulseChannel(name: string): BroadcastChannel {
 }
 
 /** Returns the name of the worker that runs this code; empty on a page. */
-export function nameOfThread(): string {
+export function nameOfThisWorker(): string {
   return 'DedicatedWorkerGlobalScope' in globalThis ? (globalThis as unknown as { name: string }).name : '';
 }

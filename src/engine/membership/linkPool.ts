@@ -21,7 +21,7 @@ export interface KeptConnection {
 }
 
 /** Called when a connection closes, unless this rank has closed it. */
-export type ConnectionLost = (member: string, error: Error | null, link: SharedLink) => void;
+export type OnConnectionLost = (member: string, error: Error | null, link: SharedLink) => void;
 
 export class LinkPool {
   readonly #links = new Map<string, SharedLink>();
@@ -36,10 +36,10 @@ export class LinkPool {
   readonly #asked = new Set<SharedLink>();
   /** Bytes of connections that the pool no longer has. */
   #past: LinkTraffic = NO_LINK_TRAFFIC;
-  readonly #onlost: ConnectionLost;
+  readonly #onlost: OnConnectionLost;
 
   /** @param onlost not called for a connection that is only kept. */
-  constructor(onlost: ConnectionLost) {
+  constructor(onlost: OnConnectionLost) {
     this.#onlost = onlost;
   }
 

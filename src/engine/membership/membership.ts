@@ -81,7 +81,7 @@ interface Active extends GenerationOf {
 }
 
 /** A rank's state before the first step of a generation, or after its last step. */
-export interface StateReport {
+export interface RankStateReport {
   /** The number of steps applied so far. */
   step: number;
   stateHash: string;
@@ -108,7 +108,7 @@ export type MembershipEvent =
   /** `enter` has begun. Work of this rank for earlier generations has ended. */
   | { type: 'entering'; generation: number }
   /** `enter` or `train` has resolved with this state. */
-  | ({ type: 'entered' | 'trained'; generation: number } & StateReport)
+  | ({ type: 'entered' | 'trained'; generation: number } & RankStateReport)
   | { type: 'failed'; generation: number; message: string; scope: Extract<Report, { type: 'failed' }>['scope'] };
 
 export type MembershipEffect =

@@ -117,7 +117,7 @@ export function createRelayedConnector(post: (request: RelayRequest) => void): {
 }
 
 /** The page's end: opens the connections that the worker requests. */
-export class PeerHost {
+export class PeerRelayHost {
   readonly #openConnection: (options: PeerConnectOptions) => PeerConnection;
   readonly #requestTabPort: RequestTabPort;
   readonly #reply: (reply: RelayReply, transfer: Transferable[]) => void;

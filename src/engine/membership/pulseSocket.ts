@@ -8,7 +8,7 @@ import type { ThreadActivity, ActivityReport } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { deferred } from '../../util/deferred.ts';
 import { withinDeadline } from '../../util/deadline.ts';
-import { nameOfThread, pulseChannel } from './heartbeats.ts';
+import { nameOfThisWorker, pulseChannel } from './heartbeats.ts';
 import type { OpenSocket, SignalingSocket } from './signalingClient.ts';
 
 /** Milliseconds in which the worker must load. If it does not, a usual WebSocket is opened. */
@@ -42,7 +42,7 @@ export function createPulseSocketOpener(activity: ThreadActivity, clock: Clock):
     let worker: Worker;
     try {
       // Bundlers recognise this expression as a worker. The worker gets the name of this thread.
-      worker = new Worker(new URL('./pulseWorker.ts', import.meta.url), { type: 'module', name: nameOfThread() });
+      worker = new Worker(new URL('./pulseWorker.ts', import.meta.url), { type: 'module', name: nameOfThisWorker() });
     } catch {
       return new WebSocket(url);
     }

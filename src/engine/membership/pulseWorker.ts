@@ -4,7 +4,7 @@
  */
 import { systemClock } from '../../util/clock.ts';
 import { pulseVerdict } from '../../util/activity.ts';
-import { Heartbeats, nameOfThread, pulseChannel, ThreadWatch } from './heartbeats.ts';
+import { Heartbeats, nameOfThisWorker, pulseChannel, ThreadWatch } from './heartbeats.ts';
 import type { FromPulseWorker, ToPulseWorker } from './pulseSocket.ts';
 
 /** The text of the server's answer to a heartbeat. */
@@ -14,7 +14,7 @@ const post = (message: FromPulseWorker): void => globalThis.postMessage(message)
 const thread = new ThreadWatch();
 let socket: WebSocket | null = null;
 let hangs = false;
-const toPage = pulseChannel(nameOfThread());
+const toPage = pulseChannel(nameOfThisWorker());
 const heartbeats = new Heartbeats({
   clock: systemClock,
   today: Date.now,

@@ -1,7 +1,7 @@
 /** Decides when a lost connection to the server is opened again, and when to give up. */
 import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 
 /**
  * Milliseconds before the first attempt to reconnect. Each further wait is twice as long, up to
@@ -22,7 +22,7 @@ const AWAY_MS = 60_000;
  */
 const ROUND_MS = 35_000;
 
-const log = debugLog('membership');
+const log = createDebugLog('membership');
 
 interface ReconnectionOptions {
   clock: Clock;

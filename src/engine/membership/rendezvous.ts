@@ -10,7 +10,7 @@ import { isPulseWorking } from '../../util/activity.ts';
 import { isElasticJob, type TransportName } from '../../spec/job.ts';
 import { localRankOf } from '../../protocol/seating.ts';
 import type { SharedLink } from '../../transport/sharedLink.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { asError, PeerGoneError, PeergradError } from '../../util/errors.ts';
 import { failureEventOf } from './failureEvent.ts';
 import { StateFeeds } from './feeds.ts';
@@ -26,7 +26,7 @@ import {
   type MembershipEffect,
   type MembershipEvent,
   type MembershipState,
-  type StateReport,
+  type RankStateReport,
 } from './membership.ts';
 import { rankStateOf } from './rankState.ts';
 import type { ClientRequest, RendezvousOptions } from './rendezvousOptions.ts';
@@ -44,7 +44,7 @@ const FAREWELL_MS = 2_000;
  */
 const CHECK_MS = 5_000;
 
-const log = debugLog('membership');
+const log = createDebugLog('membership');
 
 /** A generation whose links are open or being opened. */
 interface Live {
@@ -323,7 +323,7 @@ export class Rendezvous {
   #perform(
     generation: number,
     type: 'entered' | 'trained',
-    task: (generation: Generation) => Promise<StateReport>,
+    task: (generation: Generation) => Promise<RankStateReport>,
   ): void {
     const perform = async (): Promise<void> => {
       if (type === 'entered') await this.#feeds.over();

@@ -9,7 +9,7 @@ import type { Generation } from './generation.ts';
 import type { PeerAttempt } from '../../transport/peerLink.ts';
 import type { ServerConnectOptions } from '../../transport/serverLink.ts';
 import type { PeerConnector, TabConnector } from './generationLinkOptions.ts';
-import type { RunEnd, StateReport } from './membership.ts';
+import type { RunEnd, RankStateReport } from './membership.ts';
 import type { OpenSocket } from './signalingClient.ts';
 
 /**
@@ -65,9 +65,9 @@ export interface RendezvousOptions {
    * Called in SYNCING. Resolves with this rank's state once it is equal to the state of the other
    * ranks. Calls do not overlap.
    */
-  enter: (generation: Generation) => Promise<StateReport>;
+  enter: (generation: Generation) => Promise<RankStateReport>;
   /** Called in RUNNING. Resolves with the state after the final step. */
-  train: (generation: Generation) => Promise<StateReport>;
+  train: (generation: Generation) => Promise<RankStateReport>;
   /**
    * Called with a group of two, in which rank 0 gives the run's state to rank 1, a newcomer. The
    * call must end when the feed's signal is aborted. A newcomer's feed ends before the newcomer

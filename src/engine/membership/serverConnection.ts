@@ -6,7 +6,7 @@
 import { PROTOCOL_VERSION, type ClientMessage, type IceServer, type ServerMessage } from '../../protocol/control.ts';
 import type { Pulse, ReconnectState } from '../../protocol/room.ts';
 import { withinDeadline } from '../../util/deadline.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { asError, RemovedError, SignalingError } from '../../util/errors.ts';
 import { Reconnection } from './reconnection.ts';
@@ -29,7 +29,7 @@ const FIRST_ATTEMPTS = 3;
  */
 const ANSWER_MS = 5_000;
 
-const log = debugLog('membership');
+const log = createDebugLog('membership');
 
 type Hello = Extract<ClientMessage, { type: 'create' | 'join' | 'reconnect' }>;
 type Admission = Extract<ServerMessage, { type: 'admitted' }>;

@@ -2,7 +2,7 @@
  * The connection to the signaling server. It validates received messages, has a deadline for
  * connecting, and sends heartbeats, unless the socket's own thread sends them.
  */
-import { parseControl, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
+import { parseControlMessage, SIGNALING_PATH, type ClientMessage, type ServerMessage } from '../../protocol/control.ts';
 import { DeltaDecoder } from '../../protocol/deltaDecoder.ts';
 import { SentMessage } from '../../protocol/deltas.ts';
 import { type ThreadActivity, pulseFromActivity } from '../../util/activity.ts';
@@ -10,7 +10,7 @@ import { withinDeadline } from '../../util/deadline.ts';
 import { deferred } from '../../util/deferred.ts';
 import { errorMessageOf, SignalingError } from '../../util/errors.ts';
 import { socketUrl } from '../../util/socketUrl.ts';
-import { Heartbeats, type HeartbeatTimes } from './heartbeats.ts';
+import { Heartbeats, type HeartbeatClocks } from './heartbeats.ts';
 
 /**
  * Deadline in milliseconds for a connection to the server. On a busy line, the deadline is longer.
@@ -36,7 +36,7 @@ export interface SignalingSocket extends Pick<
 /** Opens a WebSocket to `url`. */
 export type OpenSocket = (url: URL) => SignalingSocket | Promise<SignalingSocket>;
 
-interface ClientOptions extends HeartbeatTimes {
+interface ClientOptions extends HeartbeatClocks {
   /** This thread's activity, which its heartbeats report. */
   activity: ThreadActivity;
 }
@@ -74,7 +74,7 @@ export class SignalingClient {
       this.#heartbeats.answered();
       let sent: SentMessage;
       try {
-        sent = parseControl(SentMessage, String(data));
+        sent = parseControlMessage(SentMessage, String(data));
       } catch (error) {
         // The server has a different version than this page, so all further messages could be
         // wrong.

@@ -9,12 +9,12 @@ import {
   type WeightsMetadata,
   type TensorEntry,
 } from '../../formats/weights/namedTensor.ts';
-import { inFileOrder, streamSafetensors, type TensorPart } from '../../formats/weights/safetensors.ts';
+import { sortTensorsByName, streamSafetensors, type TensorPart } from '../../formats/weights/safetensors.ts';
 import { errorMessageOf } from '../../util/errors.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { piecesOfArray } from '../../parallel/pipeline/layerState.ts';
 import type { FileWriter, WrittenFile } from '../storage/writtenFile.ts';
-import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
+import { receiveTensorValues, sendTensorValues, transferTimeoutMs } from './tensorTransfer.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 
 interface ExportOptions {
@@ -34,7 +34,7 @@ type SavedModel = { file: WrittenFile; problem: null } | { file: null; problem: 
  *
  * @returns `null` on ranks other than `saver`. If the file cannot be written, the run can continue.
  */
-export async function exportStages(
+export async function exportStagedModel(
   { group, grid, stage }: StagedWorld,
   { entries, about, saver, createFile }: ExportOptions,
 ): Promise<SavedModel | null> {
@@ -49,10 +49,10 @@ export async function exportStages(
   let saved: SavedModel | null = null;
   if (group.rank === saver) {
     const parts = async function* (): AsyncGenerator<TensorPart, void> {
-      for (const { name, shape } of inFileOrder(entries)) {
+      for (const { name, shape } of sortTensorsByName(entries)) {
         if (name in ownDigests) for (const values of piecesOfArray(await read(name))) yield { name, values };
         else {
-          for await (const values of receiveValues(group, elementCountOf(shape), ownerOf(name), timeoutMs)) {
+          for await (const values of receiveTensorValues(group, elementCountOf(shape), ownerOf(name), timeoutMs)) {
             yield { name, values };
           }
         }
@@ -61,7 +61,7 @@ export async function exportStages(
     const all = Object.fromEntries(entries.map(({ name }) => [name, digests[ownerOf(name)]![name]!]));
     saved = await writeAll(streamSafetensors(entries, withTensorDigests(about, all), parts()), createFile);
   } else {
-    for (const { name } of inFileOrder(own)) await sendValues(group, await read(name), saver, timeoutMs);
+    for (const { name } of sortTensorsByName(own)) await sendTensorValues(group, await read(name), saver, timeoutMs);
   }
   // Ranks that have sent their tensors wait here until the file is written. This all-reduce has a
   // long deadline; the deadlines of their next messages would be too short for the wait.

@@ -4,17 +4,17 @@ import { encodeCheckpoint } from '../../formats/checkpoint.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import type { EngineEvent, ModelFile } from '../../protocol/events.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { modelFileName, type ModelVersion, type WeightsFormat } from '../../spec/modelFile.ts';
+import { modelFileName, type ExportedModelState, type WeightsFormat } from '../../spec/modelFile.ts';
 import { errorMessageOf, UsageError } from '../../util/errors.ts';
 import { TextGenerator } from '../tasks/textGenerator.ts';
 import type { QueryAnswerer } from '../tasks/inspection.ts';
 import { runStateToCheckpoint, type RunCheckpointMetadata } from '../storage/runCheckpoint.ts';
 import type { RunState } from '../storage/runState.ts';
-import { modelWeightsMetadata } from './aboutModel.ts';
-import { readTensors } from './modelWeights.ts';
+import { modelWeightsMetadata } from './modelWeightsMetadata.ts';
+import { readModelTensors } from './modelWeights.ts';
 
 /** Copies of a model's weights after `steps` steps. */
-export interface ModelCopy {
+export interface ModelWeightsCopy {
   tensors: NamedTensor[];
   steps: number;
   stateHash: string;
@@ -27,11 +27,11 @@ export interface TrainedModel extends QueryAnswerer {
    * The weights with the best evaluation result. `null` if the job does not keep them, or if this
    * tab was not in the run at the time of that evaluation.
    */
-  best: ModelCopy | null;
+  best: ModelWeightsCopy | null;
 }
 
 /** A run that can be continued. */
-export interface OpenRun {
+export interface ResumableRun {
   snapshot(): Promise<RunState>;
   about: Omit<RunCheckpointMetadata, 'id'>;
   /** This tab's member id. It is part of the checkpoint's name. */
@@ -48,7 +48,7 @@ export interface OpenRun {
 export async function exportModel(
   { id, format, which }: Extract<EngineCommand, { type: 'export' }>,
   model: TrainedModel | null,
-  run: OpenRun | null,
+  run: ResumableRun | null,
 ): Promise<EngineEvent> {
   try {
     const file = await (format === 'checkpoint' ? checkpointFile(run) : weightsFile(format, which, model));
@@ -59,7 +59,7 @@ export async function exportModel(
 }
 
 /** Encodes the run's state as a checkpoint. */
-async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
+async function checkpointFile(run: ResumableRun | null): Promise<ModelFile> {
   if (run === null) {
     throw new UsageError('There is no run that a checkpoint could continue. Save a checkpoint during a run.');
   }
@@ -76,12 +76,12 @@ async function checkpointFile(run: OpenRun | null): Promise<ModelFile> {
 
 async function weightsFile(
   format: WeightsFormat,
-  which: ModelVersion,
+  which: ExportedModelState,
   trained: TrainedModel | null,
 ): Promise<ModelFile> {
   if (trained === null) throw new UsageError('This tab has no model yet. Save the model after training has begun.');
   const { job, model, best } = trained;
-  const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModel(trained);
+  const { tensors, steps, stateHash } = which === 'best' && best !== null ? best : await copyModelWeights(trained);
   const isText = model instanceof TextGenerator;
   const about = modelWeightsMetadata({
     job,
@@ -95,9 +95,9 @@ async function weightsFile(
 }
 
 /** Copies the model's current weights. @throws (rejects) DeviceError if the GPU is lost. */
-export async function copyModel({ model, progress }: QueryAnswerer): Promise<ModelCopy> {
-  // `readTensors` starts to read before the first await, so the weights belong to exactly this
+export async function copyModelWeights({ model, progress }: QueryAnswerer): Promise<ModelWeightsCopy> {
+  // `readModelTensors` starts to read before the first await, so the weights belong to exactly this
   // state.
   const { steps, stateHash } = progress();
-  return { tensors: await readTensors(model.jobModel), steps, stateHash };
+  return { tensors: await readModelTensors(model.jobModel), steps, stateHash };
 }

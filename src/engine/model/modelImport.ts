@@ -2,13 +2,13 @@
  * Starts a model whose layers are on several ranks with the weights of a file. The rank that has
  * the file reads it tensor by tensor, and sends each tensor to the rank that has its layer.
  */
-import { matchWeightNames } from '../../formats/weights/fitWeights.ts';
+import { matchWeightNames } from '../../formats/weights/matchWeights.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
 import { DataError } from '../../util/errors.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
-import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.ts';
+import { receiveTensorValues, sendTensorValues, transferTimeoutMs } from './tensorTransfer.ts';
 
 /**
  * Checks that a file has the weights of a model, without reading them.
@@ -16,7 +16,7 @@ import { receiveValues, sendValues, transferTimeoutMs } from './tensorTransfer.t
  * @param entries all tensors of the model.
  * @throws DataError with the first tensor that does not fit.
  */
-export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry[]): void {
+export function checkStagedWeights(weights: WeightsFile, entries: readonly TensorEntry[]): void {
   if (weights.format !== 'safetensors') {
     throw new DataError(
       `${weights.file} cannot be read layer by layer. A run with a pipeline can start only with a safetensors file. Save the model in that format.`,
@@ -31,11 +31,11 @@ export function checkWeights(weights: WeightsFile, entries: readonly TensorEntry
  * the first of them is used. If no rank has a file, the weights do not change. Every rank of the
  * world must call it.
  *
- * @param weights this rank's file, which must have passed {@link checkWeights}.
+ * @param weights this rank's file, which must have passed {@link checkStagedWeights}.
  * @returns whether at least one rank has a file.
  * @throws (rejects) DataError if the file cannot be read.
  */
-export async function importStages(
+export async function importStagedModel(
   { group, grid, stage }: StagedWorld,
   entries: readonly TensorEntry[],
   weights: WeightsFile | null,
@@ -52,11 +52,11 @@ export async function importStages(
       const tensor = await weights!.read(name);
       const owner = ranks.findIndex(({ names }) => names.includes(name));
       if (local >= 0) parameters!.write(local, tensor.values);
-      else await sendValues(group, tensor.values, owner, timeoutMs);
+      else await sendTensorValues(group, tensor.values, owner, timeoutMs);
     } else if (local >= 0) {
       const values = new Float32Array(elementCountOf(shape));
       let at = 0;
-      for await (const part of receiveValues(group, elementCountOf(shape), source, timeoutMs)) {
+      for await (const part of receiveTensorValues(group, elementCountOf(shape), source, timeoutMs)) {
         values.set(part, at);
         at += part.length;
       }

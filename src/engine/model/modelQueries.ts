@@ -2,7 +2,7 @@
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { EngineCommand } from '../../protocol/commands.ts';
 import { loadCode } from '../loadCode.ts';
-import type { OpenRun, TrainedModel } from './modelFiles.ts';
+import type { ResumableRun, TrainedModel } from './modelFiles.ts';
 import type { PipelineOutputs } from './pipelineOutputs.ts';
 
 type ModelQuery = Extract<EngineCommand, { type: 'predict' | 'inspect' | 'generate' | 'export' }>;
@@ -11,7 +11,7 @@ interface QueriedRun {
   /** The model of the run that was prepared last. That run may have ended. */
   readonly model: TrainedModel | PipelineOutputs | null;
   /** The run whose state can be exported as a checkpoint. */
-  readonly openRun: OpenRun | null;
+  readonly openRun: ResumableRun | null;
 }
 
 export class ModelQueries {

@@ -1,10 +1,10 @@
 /** Copies weights between a model and the tensors of a file. */
 import * as tf from '@tensorflow/tfjs';
-import type { KeptModel } from '../../jobs/index.ts';
-import { readMatchedWeights } from '../../formats/weights/fitWeights.ts';
+import type { SavableModel } from '../../jobs/index.ts';
+import { readMatchedWeights } from '../../formats/weights/matchWeights.ts';
 import type { NamedTensor } from '../../formats/weights/namedTensor.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
-import { createLayout } from '../../parallel/flat/buckets.ts';
+import { createFlatLayout } from '../../parallel/flat/buckets.ts';
 import { readVariables } from '../../parallel/backward/flatten.ts';
 
 /**
@@ -12,8 +12,8 @@ import { readVariables } from '../../parallel/backward/flatten.ts';
  *
  * @throws (rejects) DeviceError if the GPU is lost.
  */
-export async function readTensors({ names, variables }: Omit<KeptModel, 'topology'>): Promise<NamedTensor[]> {
-  const { slots, size } = createLayout(variables.map((variable) => variable.size));
+export async function readModelTensors({ names, variables }: Omit<SavableModel, 'topology'>): Promise<NamedTensor[]> {
+  const { slots, size } = createFlatLayout(variables.map((variable) => variable.size));
   const flat = new Float32Array(size);
   await readVariables(variables, slots, flat);
   return slots
@@ -23,7 +23,10 @@ export async function readTensors({ names, variables }: Omit<KeptModel, 'topolog
 }
 
 /** @throws (rejects) DataError if the weights do not fit this model, or cannot be read. */
-export async function setModelWeights({ names, variables, topology }: KeptModel, weights: WeightsFile): Promise<void> {
+export async function setModelWeights(
+  { names, variables, topology }: SavableModel,
+  weights: WeightsFile,
+): Promise<void> {
   const shapes = variables.map(({ shape }) => shape);
   let i = 0;
   for await (const values of readMatchedWeights(weights, { names, shapes, topology })) assign(variables[i++]!, values);

@@ -1,6 +1,6 @@
 /** Reads the checkpoint or the weights from which a room's first run starts. */
 import { decodeCheckpoint, type CheckpointMeta } from '../../formats/checkpoint.ts';
-import { looksLikeState } from '../../formats/stateFile.ts';
+import { looksLikeStateFile } from '../../formats/stateFile.ts';
 import { openWeights, type WeightsFile } from '../../formats/weights/weightsFile.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { DataError, errorMessageOf, PeergradError } from '../../util/errors.ts';
@@ -41,7 +41,7 @@ export async function loadRunOrigin(
 export async function readRunOrigin(file: File): Promise<RunOrigin> {
   try {
     const head = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
-    if (looksLikeState(head)) {
+    if (looksLikeStateFile(head)) {
       checkModelFileSize(file.name, file.size);
       const checkpoint = await decodeCheckpoint(file.name, file);
       return { kind: 'checkpoint', meta: checkpoint.meta, state: runStateFromCheckpoint(checkpoint) };

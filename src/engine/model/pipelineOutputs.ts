@@ -17,15 +17,15 @@ import { modelFileName } from '../../spec/modelFile.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { UsageError } from '../../util/errors.ts';
-import { modelWeightsMetadata } from './aboutModel.ts';
-import { sampleRequest } from '../tasks/continueText.ts';
-import { SampleTexts } from '../tasks/sampleTexts.ts';
-import { createFile, type WrittenFile } from '../storage/writtenFile.ts';
-import { exportStages } from './modelExport.ts';
-import { checkWeights, importStages } from './modelImport.ts';
+import { modelWeightsMetadata } from './modelWeightsMetadata.ts';
+import { sampleTextRequest } from '../tasks/continueText.ts';
+import { SampleTextWriter } from '../tasks/sampleTexts.ts';
+import { createFileWriter, type WrittenFile } from '../storage/writtenFile.ts';
+import { exportStagedModel } from './modelExport.ts';
+import { checkStagedWeights, importStagedModel } from './modelImport.ts';
 import type { PipelineTask } from '../pipeline/pipelineTask.ts';
 import type { OutputsWorld, RunOutputs, StagedWorld } from '../pipeline/stagedWorld.ts';
-import { writeText, type TextModel } from './stageTexts.ts';
+import { writeTextOverStages, type TextModelData } from './stageTexts.ts';
 
 export type PipelineQuery = Extract<EngineCommand, { type: 'generate' | 'export' }>;
 
@@ -43,8 +43,8 @@ const KEEPER = 0;
 export class PipelineOutputs implements RunOutputs {
   readonly #options: OutputsOptions;
   readonly #entries: readonly TensorEntry[];
-  readonly #text: TextModel | null;
-  readonly #samples: SampleTexts | null;
+  readonly #text: TextModelData | null;
+  readonly #samples: SampleTextWriter | null;
   #world: OutputsWorld | null = null;
   /** The query of this rank that is not answered yet. */
   #asked: { query: PipelineQuery; answer: Deferred<EngineEvent> } | null = null;
@@ -62,9 +62,10 @@ export class PipelineOutputs implements RunOutputs {
     this.#entries = task.createModel().layers.flatMap(({ entries }) => entries);
     this.#text = text && { ...text, seed: job.seed };
     const { prompt } = job.gpt;
-    const sample = (): Promise<string | null> => writeText(this.#here, this.#text!, sampleRequest(prompt));
-    this.#samples = text && new SampleTexts({ sample, prompt, bigramLoss: text.bigramLoss }, emit, []);
-    if (weights) checkWeights(weights, this.#entries);
+    const sample = (): Promise<string | null> =>
+      writeTextOverStages(this.#here, this.#text!, sampleTextRequest(prompt));
+    this.#samples = text && new SampleTextWriter({ sample, prompt, bigramLoss: text.bigramLoss }, emit, []);
+    if (weights) checkStagedWeights(weights, this.#entries);
   }
 
   /** The meaning of tokens; `null` if the model is no language model. */
@@ -93,7 +94,7 @@ export class PipelineOutputs implements RunOutputs {
   }
 
   initialize(world: StagedWorld): Promise<boolean> {
-    return importStages(world, this.#entries, this.#options.weights);
+    return importStagedModel(world, this.#entries, this.#options.weights);
   }
 
   enter(world: OutputsWorld): void {
@@ -150,7 +151,7 @@ export class PipelineOutputs implements RunOutputs {
   /** Every rank must call it. */
   async #answer(query: PipelineQuery, rank: number, steps: number): Promise<EngineEvent> {
     if (query.type === 'generate') {
-      const text = this.#text && (await writeText(this.#here, this.#text, query));
+      const text = this.#text && (await writeTextOverStages(this.#here, this.#text, query));
       return { type: 'generated', id: query.id, answer: text === null ? null : { text, steps } };
     }
     return { type: 'exported', id: query.id, ...(await this.#export(steps, rank)) };
@@ -161,7 +162,12 @@ export class PipelineOutputs implements RunOutputs {
     const { job, task } = this.#options;
     const stateHash = await this.#here.stateHash();
     const about = modelWeightsMetadata({ job, steps, stateHash, vocabulary: this.vocabulary, facts: task.facts });
-    const saved = await exportStages(this.#here, { entries: this.#entries, about, saver, createFile });
+    const saved = await exportStagedModel(this.#here, {
+      entries: this.#entries,
+      about,
+      saver,
+      createFile: createFileWriter,
+    });
     if (!saved?.file) return { file: null, problem: saved?.problem ?? null };
     this.#files.push(saved.file);
     const { content } = saved.file;

@@ -5,7 +5,7 @@
  */
 import {
   embedToken,
-  tokenLayer,
+  createTokenLayer,
   tokenLogits,
   type TokenForward,
   type TokenLayer,
@@ -15,12 +15,12 @@ import type { GptNetworkSize } from '../../jobs/gpt/shapes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { PIPELINE_TIMEOUT_MS } from '../../parallel/pipeline/pipelineStage.ts';
 import { systemClock, Yielder } from '../../util/clock.ts';
-import { continueText, STRETCH_MS, type TextRequest } from '../tasks/continueText.ts';
+import { continueText, COMPUTE_STRETCH_MS, type TextRequest } from '../tasks/continueText.ts';
 import type { PipelineModelStage } from '../pipeline/pipelineModelStage.ts';
 import type { StagedWorld } from '../pipeline/stagedWorld.ts';
 
 /** The data that a language model needs for texts, besides its weights. */
-export interface TextModel {
+export interface TextModelData {
   tokenizer: Tokenizer;
   size: GptNetworkSize;
   seed: number;
@@ -38,9 +38,9 @@ const options = { tag: 1024, timeoutMs: PIPELINE_TIMEOUT_MS };
  *
  * @returns the text, on every rank; `null` if weights are NaN or infinite.
  */
-export async function writeText(
+export async function writeTextOverStages(
   { group, grid, stage }: StagedWorld,
-  model: TextModel,
+  model: TextModelData,
   request: TextRequest,
 ): Promise<string | null> {
   const isOwn = grid.replica === 0;
@@ -62,13 +62,17 @@ export async function writeText(
 async function lead(
   pipeline: ProcessGroup,
   layers: readonly StageLayer[],
-  { tokenizer, size, seed }: TextModel,
+  { tokenizer, size, seed }: TextModelData,
   request: TextRequest,
 ): Promise<string> {
   const [[embedding], ...others] = [layers.slice(0, 1), ...layers.slice(1)] as const;
   const { values } = embedding!;
-  const first = others.filter((layer) => layer.stage === 0).map((layer) => tokenLayer(layer.name, layer.values, size));
-  const last = others.filter((layer) => layer.stage > 0).map((layer) => tokenLayer(layer.name, layer.values, size));
+  const first = others
+    .filter((layer) => layer.stage === 0)
+    .map((layer) => createTokenLayer(layer.name, layer.values, size));
+  const last = others
+    .filter((layer) => layer.stage > 0)
+    .map((layer) => createTokenLayer(layer.name, layer.values, size));
   const ranks = pipeline.worldSize;
   const forward: TokenForward = async (token, place) => {
     let x = through(first, embedToken(token, place, values, size.width), place);
@@ -88,9 +92,9 @@ async function lead(
 /** The part of the other ranks: they compute their layers for each token, until the text ends. */
 async function follow(pipeline: ProcessGroup, own: readonly StageLayer[], size: GptNetworkSize): Promise<void> {
   const { rank, ranks } = pipeline;
-  const layers = own.map(({ name, values }) => tokenLayer(name, values, size));
+  const layers = own.map(({ name, values }) => createTokenLayer(name, values, size));
   const isLast = rank === ranks.length - 1;
-  const yielder = new Yielder(systemClock, STRETCH_MS);
+  const yielder = new Yielder(systemClock, COMPUTE_STRETCH_MS);
   for (;;) {
     const message = new Float32Array(1 + size.width);
     await pipeline.recv(message, ranks[rank - 1], options);

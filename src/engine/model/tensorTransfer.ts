@@ -14,8 +14,8 @@ export function transferTimeoutMs(elements: number): number {
   return PIPELINE_TIMEOUT_MS + (elements * Float32Array.BYTES_PER_ELEMENT) / SLOWEST;
 }
 
-/** Sends `values` to rank `to`, which calls {@link receiveValues}. */
-export function sendValues(
+/** Sends `values` to rank `to`, which calls {@link receiveTensorValues}. */
+export function sendTensorValues(
   group: ProcessGroup,
   values: Float32Array<ArrayBuffer>,
   to: number,
@@ -25,7 +25,7 @@ export function sendValues(
 }
 
 /** Yields `size` values that rank `from` sends, in pieces. */
-export async function* receiveValues(
+export async function* receiveTensorValues(
   group: ProcessGroup,
   size: number,
   from: number,

@@ -15,7 +15,7 @@ type CandidateType = 'host' | 'srflx' | 'relay';
  *
  * @throws (rejects) if the browser cannot connect.
  */
-export async function findAddress(
+export async function findIceAddress(
   type: CandidateType,
   iceServers: readonly IceServer[],
   ms: number,

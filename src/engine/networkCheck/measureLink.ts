@@ -33,7 +33,7 @@ const ENOUGH_MS = 200;
 const header = (kind: FrameKind) => emptyFrameHeader(kind, NETWORK_CHECK_GENERATION);
 
 /** Measures the link, and sends the result to the other end. Rejects if the link breaks. */
-export async function measureLink(link: Link, clock: Clock): Promise<LinkSpeed> {
+export async function measureLinkSpeed(link: Link, clock: Clock): Promise<LinkSpeed> {
   const questions: Deferred<void>[] = [];
   let end: Error | null = null;
   link.onframe = (frame) => {
@@ -74,8 +74,8 @@ export async function measureLink(link: Link, clock: Clock): Promise<LinkSpeed> 
   }
 }
 
-/** Answers {@link measureLink} of the other end. Resolves with the result. */
-export function answerLink(link: Link): Promise<LinkSpeed> {
+/** Answers {@link measureLinkSpeed} of the other end. Resolves with the result. */
+export function answerLinkMeasurement(link: Link): Promise<LinkSpeed> {
   const speed = deferred<LinkSpeed>();
   link.onframe = (frame) => {
     try {

@@ -26,7 +26,7 @@ import { withinDeadline } from '../../util/deadline.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { asError, errorMessageOf, TimeoutError } from '../../util/errors.ts';
 import { SignalingClient, type OpenSocket } from '../membership/signalingClient.ts';
-import { answerLink, measureLink } from './measureLink.ts';
+import { answerLinkMeasurement, measureLinkSpeed } from './measureLink.ts';
 
 /** Deadline in milliseconds for each check. */
 export const NETWORK_CHECK_TIMEOUT_MS = 10_000;
@@ -369,7 +369,7 @@ export class NetworkCheck {
   #measure(link: Link, initiator: boolean): Promise<LinkSpeed> {
     const { clock } = this.#options;
     return initiator
-      ? withinDeadline(clock, NETWORK_CHECK_TIMEOUT_MS, measureLink(link, clock), late)
-      : withinDeadline(clock, ANSWER_MS, answerLink(link), late);
+      ? withinDeadline(clock, NETWORK_CHECK_TIMEOUT_MS, measureLinkSpeed(link, clock), late)
+      : withinDeadline(clock, ANSWER_MS, answerLinkMeasurement(link), late);
   }
 }

@@ -1,14 +1,16 @@
 /** The network check of this page. */
 import { connectPeer } from '../../transport/peerLink.ts';
-import { connectServer } from '../../transport/serverLink.ts';
+import { connectThroughServer } from '../../transport/serverLink.ts';
 import { ThreadActivity } from '../../util/activity.ts';
 import { systemClock } from '../../util/clock.ts';
 import { browserId } from '../membership/browserId.ts';
 import { createPulseSocketOpener } from '../membership/pulseSocket.ts';
-import { findAddress } from './candidates.ts';
+import { findIceAddress } from './candidates.ts';
 import { NETWORK_CHECK_TIMEOUT_MS, NetworkCheck, type NetworkCheckOptions } from './networkCheck.ts';
 
-export function networkCheckOfPage(options: Pick<NetworkCheckOptions, 'server' | 'name' | 'onreport'>): NetworkCheck {
+export function createPageNetworkCheck(
+  options: Pick<NetworkCheckOptions, 'server' | 'name' | 'onreport'>,
+): NetworkCheck {
   return new NetworkCheck({
     ...options,
     isSecure: isSecureContext,
@@ -20,8 +22,8 @@ export function networkCheckOfPage(options: Pick<NetworkCheckOptions, 'server' |
     findAddress:
       typeof RTCPeerConnection === 'undefined'
         ? null
-        : (type, iceServers) => findAddress(type, iceServers, NETWORK_CHECK_TIMEOUT_MS, systemClock),
+        : (type, iceServers) => findIceAddress(type, iceServers, NETWORK_CHECK_TIMEOUT_MS, systemClock),
     connectPeer,
-    connectServer: (attempt) => connectServer({ ...attempt, openSocket: (url) => new WebSocket(url), crypto }),
+    connectServer: (attempt) => connectThroughServer({ ...attempt, openSocket: (url) => new WebSocket(url), crypto }),
   });
 }

@@ -1,7 +1,7 @@
 /** Cuts a job's model into the stages of a grid. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { cutLayers } from '../../parallel/pipeline/cutLayers.ts';
-import { measureLayers } from '../../parallel/pipeline/measureLayers.ts';
+import { measureLayerTimes } from '../../parallel/pipeline/measureLayers.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../spec/pipeline.ts';
 import type { ThreadActivity } from '../../util/activity.ts';
@@ -26,7 +26,7 @@ interface CutModelOptions {
  * @returns `null` if a model that has been trained does not fit in the remaining tabs.
  * @throws (rejects) UsageError if a new model cannot be cut.
  */
-export async function agreeOnCut(
+export async function agreeOnLayerCut(
   group: ProcessGroup,
   { stages }: PipelineGrid,
   model: PipelineModel,
@@ -65,7 +65,7 @@ async function cutModel(
 async function costsOf(task: PipelineTask, clock: Clock): Promise<number[]> {
   const batch = await task.load(Uint32Array.of(0), 1, { step: 0, epoch: 0 }, true);
   try {
-    return await measureLayers(task.createModel().layers, batch.inputs, clock);
+    return await measureLayerTimes(task.createModel().layers, batch.inputs, clock);
   } finally {
     batch.inputs.dispose();
     batch.dispose();

@@ -9,15 +9,15 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { layersOfStage } from '../../parallel/pipeline/cutLayers.ts';
-import { moveLayers, planMoves, type LayerMove } from '../../parallel/pipeline/layerMoves.ts';
-import { withPieceProgress, type LayerSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
+import { moveLayers, planLayerMoves, type LayerMove } from '../../parallel/pipeline/layerMoves.ts';
+import { withPieceProgress, type LayerStateSource, type ReadPiece } from '../../parallel/pipeline/layerState.ts';
 import { stagesOfRank } from '../../parallel/pipeline/schedules.ts';
 import type { StageMirror } from '../../parallel/pipeline/stageMirror.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
-import { latestStates } from '../../parallel/recovery/stateElection.ts';
+import { ranksWithLatestState } from '../../parallel/recovery/stateElection.ts';
 import { allGatherHashes } from '../../parallel/recovery/recover.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { PipelineModelStage } from './pipelineModelStage.ts';
 
@@ -47,7 +47,7 @@ interface EnteringRank {
 }
 
 /** The state that ranks have agreed on. */
-export interface AgreedState {
+export interface AgreedStageState {
   /** For each rank: the layers of this state that it has. */
   held: readonly (readonly number[])[];
   /** Settings and counters of the optimizers; `null` if no rank has a state. */
@@ -108,7 +108,7 @@ export class HeldStages {
    * @param progress this rank's progress; it is overwritten with that of the agreed state.
    * @param isDue whether this rank still has to do the duties after its latest step.
    */
-  async agree(group: ProcessGroup, progress: TrainingProgress, isDue: boolean): Promise<AgreedState> {
+  async agree(group: ProcessGroup, progress: TrainingProgress, isDue: boolean): Promise<AgreedStageState> {
     const { step, appliedIn, previousAppliedIn, verdicts } = progress;
     const entering: EnteringRank = {
       isFresh: this.isFresh,
@@ -124,7 +124,7 @@ export class HeldStages {
     const noted = ranks.map((rank) => ({ ...rank, note: { isDue: rank.isDue } }));
     if (ranks.every(({ isFresh }) => isFresh)) return { held: ranks.map(() => []), scalars: null, ranks: noted };
 
-    const latest = latestStates(ranks.map((rank) => (rank.isFresh ? null : rank)));
+    const latest = ranksWithLatestState(ranks.map((rank) => (rank.isFresh ? null : rank)));
     const [source] = latest as [number];
     const elected = ranks[source]!;
     const isLate = (rank: EnteringRank): boolean =>
@@ -166,7 +166,7 @@ export class HeldStages {
     group: ProcessGroup,
     grid: PipelineGrid,
     stage: PipelineModelStage | null,
-    { scalars }: AgreedState,
+    { scalars }: AgreedStageState,
     {
       moves,
       initialize,
@@ -181,7 +181,7 @@ export class HeldStages {
   ): Promise<string> {
     const next: Held = { stage, mirror: null };
     try {
-      const sourceOf = (layer: number): LayerSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
+      const sourceOf = (layer: number): LayerStateSource => this.#sources.find(({ layers }) => layers.includes(layer))!;
       const load = (layer: number, read: ReadPiece): Promise<void> =>
         stage!.stage.load(layer, withPieceProgress(read, onprogress), scalars!);
       const isInitial = scalars === null && !(await initialize());
@@ -203,11 +203,11 @@ export class HeldStages {
    */
   async hash(group: ProcessGroup, grid: PipelineGrid): Promise<string> {
     const { stage, mirror } = this;
-    const hashes = await allGatherHashes(group, (await stage?.stage.hash()) ?? hashState([]));
+    const hashes = await allGatherHashes(group, (await stage?.stage.hash()) ?? hashOfArrays([]));
     const own = grid.ranksOf(grid.replica ?? 0).map((rank) => hashes[rank]!);
     const mirrored = own.at((grid.stage ?? 0) - 1);
     const isRight = mirror === null || mirror.hash() === mirrored;
-    return hashState([new TextEncoder().encode([...own, ...(isRight ? [] : ['mirror'])].join())]);
+    return hashOfArrays([new TextEncoder().encode([...own, ...(isRight ? [] : ['mirror'])].join())]);
   }
 
   /** Drops all layers. */
@@ -216,7 +216,7 @@ export class HeldStages {
     this.#pendingIn = null;
   }
 
-  get #sources(): LayerSource[] {
+  get #sources(): LayerStateSource[] {
     return this.#held.flatMap(({ stage, mirror }) => [...(stage ? [stage.stage] : []), ...(mirror ? [mirror] : [])]);
   }
 
@@ -236,17 +236,17 @@ export class HeldStages {
  *
  * @param cut number of layers of each stage.
  */
-export function movesTo(
-  { held }: AgreedState,
+export function layerMovesToCut(
+  { held }: AgreedStageState,
   grid: PipelineGrid,
   cut: readonly number[],
-): ReturnType<typeof planMoves> {
+): ReturnType<typeof planLayerMoves> {
   const wanted = held.map((_, rank) => {
     const stage = grid.stageOf(rank);
     if (stage === null) return [];
     return stagesOfRank({ ranks: grid.stages, stages: cut.length }, stage).flatMap((own) => layersOfStage(cut, own));
   });
-  return planMoves(held, wanted);
+  return planLayerMoves(held, wanted);
 }
 
 function scalarsOf({ stage, mirror }: Held): Float64Array<ArrayBuffer> | null {

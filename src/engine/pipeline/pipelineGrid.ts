@@ -3,9 +3,9 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { equalPartOfWindow } from '../../parallel/data/cursor.ts';
 import { gpipe, oneForwardOneBackward, type PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import { groupsAlongDimension } from '../../parallel/groups/deviceMesh.ts';
-import type { GroupBytes } from '../training/telemetry/runStats.ts';
+import type { GroupByteCounts } from '../training/telemetry/runStats.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { microBatchesOf, pipelineWorld, type PipelineWorld } from '../../spec/pipeline.ts';
+import { microBatchCountOf, pipelineWorldFor, type PipelineWorld } from '../../spec/pipeline.ts';
 
 /** The fields of a job that determine the grid. */
 type GridJob = Pick<JobSpec, 'stages' | 'microBatches' | 'batchSize' | 'pipelineSchedule'>;
@@ -30,7 +30,7 @@ export class PipelineGrid {
   private constructor(job: GridJob, { stages, replicas }: PipelineWorld, ring: boolean, groups: Groups | null) {
     this.stages = stages;
     this.replicas = replicas;
-    this.microBatches = microBatchesOf(job, stages);
+    this.microBatches = microBatchCountOf(job, stages);
     this.rows = Math.ceil((job.batchSize * stages) / this.microBatches);
     this.groups = groups;
     const schedule = job.pipelineSchedule === 'gpipe' ? gpipe : oneForwardOneBackward;
@@ -48,7 +48,7 @@ export class PipelineGrid {
     job: GridJob,
     { layers, ring }: { layers: readonly unknown[]; ring: boolean },
   ): Promise<PipelineGrid> {
-    const shapeOfWorld = pipelineWorld(world.worldSize, job, layers.length);
+    const shapeOfWorld = pipelineWorldFor(world.worldSize, job, layers.length);
     const shape = { data: shapeOfWorld.replicas, pipeline: shapeOfWorld.stages };
     const own: Partial<Groups> = {};
     for (const name of ['data', 'pipeline'] as const) {
@@ -101,7 +101,7 @@ export class PipelineGrid {
   }
 
   /** Returns the bytes that this rank has sent and received in the world and in its groups. */
-  bytesWith(world: ProcessGroup): GroupBytes {
+  bytesWith(world: ProcessGroup): GroupByteCounts {
     const all = [world, ...(this.groups ? [this.groups.pipeline, this.groups.data] : [])];
     return {
       get bytesSent() {

@@ -2,14 +2,14 @@
 import * as tf from '@tensorflow/tfjs';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import { PipelineStage } from '../../parallel/pipeline/pipelineStage.ts';
-import { forwardOnly, runStages } from '../../parallel/pipeline/runStages.ts';
+import { forwardOnlyPlan, runStagePasses } from '../../parallel/pipeline/runStages.ts';
 import type { PipelinePlan, TimedPass } from '../../parallel/pipeline/schedules.ts';
 import type { StepCommit } from '../../parallel/pipeline/stageParameters.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import { isCollectiveCodec } from '../../spec/codecs.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Clock } from '../../util/clock.ts';
-import { memoryBytes } from '../device/memory.ts';
+import { tensorMemoryBytes } from '../device/memory.ts';
 import type { EvaluatedBatch, StepOfEpoch } from '../tasks/task.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import type { MicroBatch, PipelineModel, PipelineTask } from './pipelineTask.ts';
@@ -24,7 +24,7 @@ interface StageOptions {
 }
 
 /** This rank's results of the passes of a step. */
-export interface LearnedStage {
+export interface StageStepResult {
   /** The summed loss of the replica's samples on the rank with the last stage; 0 on others. */
   loss: number;
   /** The sum of the squares of this stage's gradient. */
@@ -122,7 +122,7 @@ export class PipelineModelStage {
     at: StepOfEpoch,
     samples: number,
     { onpass, during }: { onpass: () => void; during: (pass: () => Promise<void>) => Promise<void> },
-  ): Promise<LearnedStage> {
+  ): Promise<StageStepResult> {
     const stage = this.#stage;
     const losses: tf.Tensor[] = [];
     const startedAt = this.#clock.now();
@@ -130,7 +130,7 @@ export class PipelineModelStage {
     const data = this.#clock.now() - startedAt;
     try {
       await this.#agreeOnLeftOut(batches);
-      const passes = await runStages(stage, this.#plan, {
+      const passes = await runStagePasses(stage, this.#plan, {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
         pass: (microBatch) => ({ training: true, mask: batches[microBatch]!.mask, seed: 0 }),
@@ -172,7 +172,7 @@ export class PipelineModelStage {
     const outputs: (tf.Tensor | undefined)[] = [];
     try {
       await this.#agreeOnLeftOut(batches);
-      await runStages(this.#stage, forwardOnly(this.#plan), {
+      await runStagePasses(this.#stage, forwardOnlyPlan(this.#plan), {
         rows: () => this.#grid.rows,
         input: (microBatch) => batches[microBatch]!.inputs.clone(),
         pass: () => ({ training: false, mask: () => undefined, seed: 0 }),
@@ -239,7 +239,7 @@ export class PipelineModelStage {
   }
 
   #measureMemory(): void {
-    this.#peakBytes = Math.max(this.#peakBytes, memoryBytes() + this.#stage.parameters.cpuBytes);
+    this.#peakBytes = Math.max(this.#peakBytes, tensorMemoryBytes() + this.#stage.parameters.cpuBytes);
   }
 }
 

@@ -7,7 +7,7 @@ import {
   createAugmentation,
   classificationMetrics,
   loadCorpus,
-  layerChain,
+  layersOfChainModel,
   loadData,
   gptNetworkCost,
   gptNetworkLayers,
@@ -26,11 +26,11 @@ import type { SampleFacts } from '../../spec/dataFacts.ts';
 import type { JobSpec } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { SampleBatch } from '../tasks/batch.ts';
-import { evaluateHidden, lossParts } from '../tasks/gptScores.ts';
-import { gptMasks, windowFields } from '../tasks/gptTask.ts';
+import { evaluateHiddenOutput, gptLossParts } from '../tasks/gptScores.ts';
+import { gptMasks, windowTaskFields } from '../tasks/gptTask.ts';
 import { createJobScores } from '../tasks/jobScores.ts';
-import { dropoutMasks, sampleFields } from '../tasks/jobTask.ts';
-import type { EvaluatedBatch, StepOfEpoch, TaskData } from '../tasks/task.ts';
+import { layerDropoutMasks, sampleTaskFields } from '../tasks/jobTask.ts';
+import type { EvaluatedBatch, StepOfEpoch, TaskDataFacts } from '../tasks/task.ts';
 import { TokenWindowBatch } from '../tasks/windowBatch.ts';
 
 export interface PipelineModel extends LayerChain {
@@ -68,7 +68,7 @@ export interface MicroBatch {
   dispose(): void;
 }
 
-export interface PipelineTask extends TaskData {
+export interface PipelineTask extends TaskDataFacts {
   /** The data with which a language model writes texts; `null` for other models. */
   text: { tokenizer: Tokenizer; size: GptNetworkSize; bigramLoss: number } | null;
   /** The meaning of inputs and outputs, if the job does not define it. */
@@ -102,14 +102,14 @@ export async function loadPipelineTask(
 
 export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Dataset; test: Dataset }): PipelineTask {
   const scores = createJobScores(job, test);
-  const { dropout } = layerChain(job, train);
+  const { dropout } = layersOfChainModel(job, train);
   const augment = createAugmentation(job.augment, train.inputShape, job.seed);
   return {
-    ...sampleFields({ train, test }, scores),
+    ...sampleTaskFields({ train, test }, scores),
     text: null,
     facts: test.facts ?? null,
     createModel: () => ({
-      ...layerChain(job, train),
+      ...layersOfChainModel(job, train),
       ring: false,
       cost: null,
       outputWeights: null,
@@ -120,7 +120,7 @@ export function samplesPipelineTask(job: JobSpec, { train, test }: { train: Data
       const loaded = await batch.load(read, (pixels) => at && augment(pixels, read, at.epoch));
       const { inputs, labels } = loaded;
       let { weights } = loaded;
-      const masks = at && dropoutMasks({ dropout }, job.seed, indices, size, at.step);
+      const masks = at && layerDropoutMasks({ dropout }, job.seed, indices, size, at.step);
       return {
         inputs,
         mask: maskOf(masks),
@@ -147,7 +147,7 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLo
   const size = gptNetworkSize(job.gpt, tokenizer.size);
   const score = classificationMetrics(job);
   return {
-    ...windowFields({ train, test }, score),
+    ...windowTaskFields({ train, test }, score),
     text: { tokenizer, size, bigramLoss },
     facts: null,
     createModel: () => {
@@ -168,9 +168,9 @@ export function gptPipelineTask(job: JobSpec, { tokenizer, train, test, bigramLo
       return Promise.resolve({
         inputs: tokens,
         mask: maskOf(masks),
-        losses: (matrix: tf.Variable | null) => lossParts(matrix!, { next, weights }),
+        losses: (matrix: tf.Variable | null) => gptLossParts(matrix!, { next, weights }),
         evaluate: (output: tf.Tensor, matrix: tf.Variable | null) =>
-          evaluateHidden(output, matrix!, { next, weights }, score, windows.tokensPerCharacter),
+          evaluateHiddenOutput(output, matrix!, { next, weights }, score, windows.tokensPerCharacter),
         dispose: () => tf.dispose([next, weights, ...(masks ?? [])]),
       });
     },

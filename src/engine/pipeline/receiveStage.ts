@@ -8,7 +8,7 @@ import type { JobSpec } from '../../spec/job.ts';
 import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError } from '../../util/errors.ts';
-import { movesTo, type AgreedState, type HeldStages } from './heldStages.ts';
+import { layerMovesToCut, type AgreedStageState, type HeldStages } from './heldStages.ts';
 import type { PipelineGrid } from './pipelineGrid.ts';
 import { PipelineModelStage } from './pipelineModelStage.ts';
 import type { RunOutputs } from './stagedWorld.ts';
@@ -20,7 +20,7 @@ interface ReceiveOptions {
   model: PipelineModel;
   /** Number of layers of each stage. */
   cut: readonly number[];
-  agreed: AgreedState;
+  agreed: AgreedStageState;
   held: HeldStages;
   /** Number of applied steps. */
   step: number;
@@ -39,7 +39,7 @@ interface ReceiveOptions {
  * @returns the hash of this rank's replica.
  * @throws (rejects) PeergradError if no rank has some of the layers.
  */
-export async function receiveStage(options: ReceiveOptions): Promise<string> {
+export async function receiveStageState(options: ReceiveOptions): Promise<string> {
   const {
     group,
     grid,
@@ -56,7 +56,7 @@ export async function receiveStage(options: ReceiveOptions): Promise<string> {
     activity,
     emit,
   } = options;
-  const { moves, lost } = movesTo(agreed, grid, cut);
+  const { moves, lost } = layerMovesToCut(agreed, grid, cut);
   if (agreed.scalars !== null && lost.length > 0) {
     const names = lost.map((layer) => model.layers[layer]!.name);
     throw new PeergradError(

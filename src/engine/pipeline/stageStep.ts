@@ -18,17 +18,17 @@ import type { Clock } from '../../util/clock.ts';
 import { DivergenceError, UsageError } from '../../util/errors.ts';
 import type { RunState } from '../storage/runState.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
-import { compareData } from '../training/data/compareData.ts';
+import { compareDataHashes } from '../training/data/compareData.ts';
 import { ContentComparison } from '../training/data/compareContents.ts';
-import type { NextStep, RankStep, TakenStep } from '../training/rankStep.ts';
-import { takeAhead } from '../training/data/sampleAssigner.ts';
+import type { PlannedStep, RankStep, TakenStep } from '../training/rankStep.ts';
+import { upcomingSamples } from '../training/data/sampleAssigner.ts';
 import { RunProgress, type EnteredRank, type ScheduledSamples } from '../training/runProgress.ts';
 import { RunStats } from '../training/telemetry/runStats.ts';
-import { agreeOnCut } from './cutModel.ts';
-import { HeldStages, type AgreedState } from './heldStages.ts';
+import { agreeOnLayerCut } from './cutModel.ts';
+import { HeldStages, type AgreedStageState } from './heldStages.ts';
 import { PipelineGrid } from './pipelineGrid.ts';
 import type { PipelineModel, PipelineTask } from './pipelineTask.ts';
-import { receiveStage } from './receiveStage.ts';
+import { receiveStageState } from './receiveStage.ts';
 import type { RunOutputs } from './stagedWorld.ts';
 
 /** Milliseconds between two reports of passes. */
@@ -55,7 +55,7 @@ interface StageOptions {
 /** The agreement of the ranks of a world. */
 interface Agreement {
   totals: ScheduledSamples['totals'];
-  state: AgreedState;
+  state: AgreedStageState;
   model: PipelineModel;
   grid: PipelineGrid;
   /** Number of layers of each stage; `null` if the model does not fit in the tabs. */
@@ -141,13 +141,13 @@ export class StageStep implements RankStep {
     const { plan, task, tabBytes } = this.#options;
     // With a large model, SYNCING takes longer than its usual timeout.
     group.timeoutMs = PIPELINE_TIMEOUT_MS;
-    const totals = await compareData(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
+    const totals = await compareDataHashes(group, task, { dataHash: this.#dataHash, isFresh: this.#held.isFresh });
     await this.#comparison?.enter(group, this.#held.isFresh);
     const model = task.createModel();
     const state = await this.#held.agree(group, this.progress.now, this.progress.isDue);
     const grid = await PipelineGrid.create(group, plan, model);
     const isNew = state.scalars === null;
-    const cut = await agreeOnCut(group, grid, model, { ...this.#options, maxBytes: tabBytes, isNew });
+    const cut = await agreeOnLayerCut(group, grid, model, { ...this.#options, maxBytes: tabBytes, isNew });
     this.#agreement = { totals, state, model, grid, cut };
     return state.ranks;
   }
@@ -158,7 +158,7 @@ export class StageStep implements RankStep {
     if (!cut) return null;
     const { step } = this.progress.now;
     const held = this.#held;
-    const stateHash = await receiveStage({ ...this.#options, group, grid, model, cut, agreed: state, held, step });
+    const stateHash = await receiveStageState({ ...this.#options, group, grid, model, cut, agreed: state, held, step });
     const size = model.layers.reduce((sum, layer) => sum + layer.size, 0);
     const gradientBytes = size * Float32Array.BYTES_PER_ELEMENT;
     this.strategy = { ...this.strategy, size, gradientBytes, bucketBytes: [gradientBytes] };
@@ -189,7 +189,7 @@ export class StageStep implements RankStep {
     this.#options.outputs.enter({ group, grid, stage: this.#held.stage, stateHash });
   }
 
-  next(group: ProcessGroup): Promise<NextStep> {
+  next(group: ProcessGroup): Promise<PlannedStep> {
     const { step, position } = this.progress.now;
     const window = this.#cursor.windowAt(position, this.#agreed.grid.stepSamples);
     const { epoch, offset, indices, next } = window;
@@ -250,7 +250,7 @@ export class StageStep implements RankStep {
     if (ahead === 0 || !grid.usesSamples) return;
     const steps = this.progress.totalSteps(this.samples) - this.progress.now.step - 1;
     const most = Math.min(ahead, steps * plan.batchSize * grid.stages);
-    const following = takeAhead(next, most, (at) => {
+    const following = upcomingSamples(next, most, (at) => {
       const window = this.#cursor.windowAt(at, grid.stepSamples);
       return { indices: grid.shareOf(window.indices), next: window.next };
     });

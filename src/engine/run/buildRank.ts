@@ -2,21 +2,21 @@
  * Builds what a rank trains with: it loads the data, and creates the model and the loop. A rank of
  * a job with a pipeline builds its layers later, when it enters a world.
  */
-import { checkFacts } from '../../jobs/dataDifference.ts';
+import { checkTrainedFacts } from '../../jobs/dataDifference.ts';
 import type { LoadDataOptions } from '../../jobs/fileSource.ts';
 import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
 import type { EngineEvent, LoadProgress } from '../../protocol/events.ts';
 import type { WrittenSample } from '../../protocol/runResult.ts';
 import type { SampleFacts } from '../../spec/dataFacts.ts';
 import { endsWithModel, type JobSpec } from '../../spec/job.ts';
-import { isPipelineJob, TAB_BYTES } from '../../spec/pipeline.ts';
+import { isPipelineJob, TAB_MEMORY_BYTES } from '../../spec/pipeline.ts';
 import type { DataPreview } from '../../spec/preview.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { OpenedDevice } from '../device/device.ts';
-import type { SharedFileSlices } from '../files/sharedFiles.ts';
-import { copyModel, type ModelCopy } from '../model/modelFiles.ts';
+import type { SharedFileSlices } from '../files/sharedFileSlices.ts';
+import { copyModelWeights, type ModelWeightsCopy } from '../model/modelFiles.ts';
 import { setModelWeights } from '../model/modelWeights.ts';
 import { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { loadPipelineTask } from '../pipeline/pipelineTask.ts';
@@ -26,15 +26,15 @@ import type { RunState } from '../storage/runState.ts';
 import type { QueryAnswerer } from '../tasks/inspection.ts';
 import type { JobTask } from '../tasks/jobTask.ts';
 import { loadJobTask } from '../tasks/loadJobTask.ts';
-import { taskWithActivityReports } from '../tasks/namingTask.ts';
-import { SampleTexts } from '../tasks/sampleTexts.ts';
+import { taskWithActivityReports } from '../tasks/taskWithActivityReports.ts';
+import { SampleTextWriter } from '../tasks/sampleTexts.ts';
 import { TextGenerator } from '../tasks/textGenerator.ts';
-import type { OwnShard } from '../training/data/ownShard.ts';
+import type { OwnDataShard } from '../training/data/ownShard.ts';
 import { ReplicaStep } from '../training/replicaStep.ts';
 import { TrainingLoop } from '../training/trainingLoop.ts';
 
 /** The options from which a run of this tab is built. */
-export interface RankOptions {
+export interface RunRankOptions {
   job: JobSpec;
   /**
    * The expected number of ranks. The batches for evaluation are chosen so that this number of
@@ -63,9 +63,9 @@ export interface RankOptions {
   savesState?: (localRank: number) => boolean;
 }
 
-interface BuildOptions extends RankOptions {
+interface BuildOptions extends RunRankOptions {
   /** This tab's own data; `null` if all ranks have the same data. */
-  shard: OwnShard | null;
+  shard: OwnDataShard | null;
   /** A state from which the model resumes. */
   from: RunState | null;
   /** The vocabulary of a resumed language model. `null`: it is made from the text. */
@@ -73,7 +73,7 @@ interface BuildOptions extends RankOptions {
   /** Texts that the run has written so far. */
   written: readonly WrittenSample[];
   /** Receives copies of the model with the best evaluation result so far. */
-  onbest: (copy: ModelCopy) => void;
+  onbest: (copy: ModelWeightsCopy) => void;
 }
 
 export interface BuiltRank {
@@ -84,7 +84,7 @@ export interface BuiltRank {
   /** Answers queries about the whole model; `null` if ranks hold stages of it. */
   answerer: QueryAnswerer | null;
   /** Writes texts with a language model; `null` for other models. */
-  texts: SampleTexts | null;
+  texts: SampleTextWriter | null;
   /** Texts and files of a model whose layers are on several ranks; `null` for other models. */
   outputs: PipelineOutputs | null;
   /** The meaning of a language model's tokens; `null` for other models. */
@@ -112,15 +112,15 @@ async function buildReplica(options: BuildOptions): Promise<BuiltRank> {
   const { job, worldSize, opened, clock, activity, emit, isHidden, from, weights } = options;
   const { shard, vocabulary, onagreed, savesState, onbest } = options;
   const loaded = await activity.during('load the data', () =>
-    shard ? shard.task() : loadJobTask(job, dataSource(options), worldSize, vocabulary),
+    shard ? shard.task() : loadJobTask(job, dataLoadOptions(options), worldSize, vocabulary),
   );
   const task = taskWithActivityReports(loaded, activity);
   const { queryModel } = task;
   try {
     const facts = sampleFactsOfTask(task);
-    if (from?.agreed) checkFacts('The checkpoint', from.agreed, facts);
+    if (from?.agreed) checkTrainedFacts('The checkpoint', from.agreed, facts);
     if (weights) {
-      if (weights.facts) checkFacts(weights.file, weights.facts, facts);
+      if (weights.facts) checkTrainedFacts(weights.file, weights.facts, facts);
       await activity.during('load the weights', () => setModelWeights(queryModel.jobModel, weights));
     }
     const author = queryModel instanceof TextGenerator ? queryModel : null;
@@ -139,7 +139,7 @@ async function buildReplica(options: BuildOptions): Promise<BuiltRank> {
         if (event.type === 'hashes' && event.agree && onagreed)
           await activity.during('save a checkpoint', () => onagreed(event.step));
       },
-      keepBest: async () => onbest(await activity.during('copy the best model', () => copyModel(answerer))),
+      keepBest: async () => onbest(await activity.during('copy the best model', () => copyModelWeights(answerer))),
     };
     const rank = await activity.during('warm up', () =>
       ReplicaStep.prepare({
@@ -161,8 +161,10 @@ async function buildReplica(options: BuildOptions): Promise<BuiltRank> {
 
 async function buildStage(options: BuildOptions): Promise<BuiltRank> {
   const { job, opened, clock, activity, emit, isHidden, weights, vocabulary } = options;
-  const task = await activity.during('load the data', () => loadPipelineTask(job, dataSource(options), vocabulary));
-  if (weights?.facts) checkFacts(weights.file, weights.facts, task.facts);
+  const task = await activity.during('load the data', () =>
+    loadPipelineTask(job, dataLoadOptions(options), vocabulary),
+  );
+  if (weights?.facts) checkTrainedFacts(weights.file, weights.facts, task.facts);
   const outputs = new PipelineOutputs({ job, task, weights, emit });
   const loopOptions = { plan: job, clock, device: opened.device, isHidden, emit };
   const rank = await StageStep.prepare({
@@ -171,7 +173,7 @@ async function buildStage(options: BuildOptions): Promise<BuiltRank> {
     checkDevice: () => opened.check(),
     activity,
     openMirrorStorage: openStageMirrorStorage,
-    tabBytes: TAB_BYTES,
+    tabBytes: TAB_MEMORY_BYTES,
     outputs,
   });
   const loop = new TrainingLoop(rank, loopOptions);
@@ -182,7 +184,7 @@ async function buildStage(options: BuildOptions): Promise<BuiltRank> {
  * Returns the options for loading a run's data. They request no preview of files that this tab's
  * user has chosen, because these were previewed when they were chosen.
  */
-export function dataSource({
+export function dataLoadOptions({
   job,
   files,
   shared,
@@ -190,7 +192,7 @@ export function dataSource({
   clock,
   activity,
   emit,
-}: Pick<RankOptions, 'job' | 'files' | 'shared' | 'baseUrl' | 'clock' | 'activity' | 'emit'>): LoadDataOptions {
+}: Pick<RunRankOptions, 'job' | 'files' | 'shared' | 'baseUrl' | 'clock' | 'activity' | 'emit'>): LoadDataOptions {
   /** When progress was last reported, and its unit. */
   let reported = { at: -Infinity, unit: '' };
   let began = { at: 0, done: 0 };
@@ -222,8 +224,8 @@ export function sampleFactsOfTask({ queryModel }: JobTask): SampleFacts | null {
 }
 
 /** Returns the texts of a run. The writing of each text is reported to `activity`. */
-function textsOf(author: TextGenerator, { activity, emit, written }: BuildOptions): SampleTexts {
+function textsOf(author: TextGenerator, { activity, emit, written }: BuildOptions): SampleTextWriter {
   const { prompt, bigramLoss } = author;
   const sample = (): Promise<string | null> => activity.during('write a text', () => author.sample());
-  return new SampleTexts({ prompt, bigramLoss, sample }, emit, written);
+  return new SampleTextWriter({ prompt, bigramLoss, sample }, emit, written);
 }

@@ -7,7 +7,7 @@ import type { ClientMessage, RoomMessage, RunOutcome } from '../../protocol/cont
 import type { ReportedDevice } from '../../protocol/room.ts';
 import type { EngineEvent } from '../../protocol/events.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { hasCheckpoints, endsWithModel, type JobSpec } from '../../spec/job.ts';
+import { jobHasCheckpoints, endsWithModel, type JobSpec } from '../../spec/job.ts';
 import type { ThreadActivity } from '../../util/activity.ts';
 import type { Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
@@ -15,11 +15,11 @@ import { RunOverError } from '../../util/errors.ts';
 import type { KernelChoice } from '../../spec/names.ts';
 import type { OpenedDevice } from '../device/device.ts';
 import type { ChosenFiles } from '../files/chosenFiles.ts';
-import type { OpenRun, TrainedModel } from '../model/modelFiles.ts';
+import type { ResumableRun, TrainedModel } from '../model/modelFiles.ts';
 import type { RunOrigin } from '../model/origin.ts';
 import { LessonRun } from '../lesson/lesson.ts';
 import { loadCode } from '../loadCode.ts';
-import type { StateReport } from '../membership/membership.ts';
+import type { RankStateReport } from '../membership/membership.ts';
 import type { Generation } from '../membership/generation.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import { SpectatorFeed } from '../spectators/spectatorFeed.ts';
@@ -129,7 +129,7 @@ export class CurrentRun {
   }
 
   /** The run whose state can be saved as a checkpoint; `null` if there is no such state. */
-  get openRun(): OpenRun | null {
+  get openRun(): ResumableRun | null {
     const run = this.run;
     if (!run?.isSavable || this.#prepared === null) return null;
     const { room, member } = this.#options.place();
@@ -203,7 +203,7 @@ export class CurrentRun {
     return { device, stateOfRun: part.hasState ? run : null, isBehind: part.canCatchUp };
   }
 
-  async enter(generation: Generation): Promise<StateReport> {
+  async enter(generation: Generation): Promise<RankStateReport> {
     const { run, job, worldSize, signal } = generation;
     const part = await unlessAborted(signal, this.#prepare(run, job, worldSize));
     // Only one run starts from the origin; later runs start with a new model. A run that only
@@ -212,7 +212,7 @@ export class CurrentRun {
     return part.enter(generation);
   }
 
-  async train({ run, job, worldSize }: Generation): Promise<StateReport> {
+  async train({ run, job, worldSize }: Generation): Promise<RankStateReport> {
     const part = await this.#prepare(run, job, worldSize);
     const state = await part.train();
     // Spectators receive the result now, because the server forwards updates only while this rank
@@ -304,7 +304,8 @@ export class CurrentRun {
     this.#barrier?.reset();
     const origin = this.#originOf(job);
     const checkpoint = origin?.kind === 'checkpoint' ? origin : null;
-    const autosave = endsWithModel(job) && hasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
+    const autosave =
+      endsWithModel(job) && jobHasCheckpoints(job) ? this.#autosaveOf(job, checkpoint?.meta ?? null) : null;
     const emit = this.#observer(autosave);
     const weights = origin?.kind === 'weights' ? origin.weights : null;
     const start = remains ?? { from: checkpoint?.state ?? null, weights, carryOver: null };

@@ -9,23 +9,23 @@ import type { WeightsFile } from '../../formats/weights/weightsFile.ts';
 import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
 import { FEEDER_RANK, NEWCOMER_RANK, type NewcomerHooks } from '../../parallel/recovery/stateFeed.ts';
 import type { FlightRecording } from '../../protocol/flightRecording.ts';
-import { SLICE_BYTES } from '../../protocol/frame.ts';
+import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import type { RunResult, WrittenSample } from '../../protocol/runResult.ts';
-import { hasCheckpoints } from '../../spec/job.ts';
+import { jobHasCheckpoints } from '../../spec/job.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { unlessAborted } from '../../util/deadline.ts';
 import { UsageError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { FileDistribution } from '../files/fileDistribution.ts';
-import { sliceOrder } from '../files/sliceOrder.ts';
-import { emitLinks, inGroupOf, openGroup, type Generation } from '../membership/generation.ts';
-import type { StateReport } from '../membership/membership.ts';
+import { determineSliceOrder } from '../files/sliceOrder.ts';
+import { emitNeighbourLinks, runInGenerationGroup, openRunGroup, type Generation } from '../membership/generation.ts';
+import type { RankStateReport } from '../membership/membership.ts';
 import { countTransports } from '../membership/transport.ts';
-import type { ModelCopy, TrainedModel } from '../model/modelFiles.ts';
+import type { ModelWeightsCopy, TrainedModel } from '../model/modelFiles.ts';
 import type { PipelineOutputs } from '../model/pipelineOutputs.ts';
 import type { RunState } from '../storage/runState.ts';
-import { OwnShard } from '../training/data/ownShard.ts';
-import { buildRank, dataSource, sampleFactsOfTask, type BuiltRank, type RankOptions } from './buildRank.ts';
+import { OwnDataShard } from '../training/data/ownShard.ts';
+import { buildRank, dataLoadOptions, sampleFactsOfTask, type BuiltRank, type RunRankOptions } from './buildRank.ts';
 
 /**
  * Timeout of collectives in SYNCING, in milliseconds. The timeout starts again while all other
@@ -37,14 +37,14 @@ export const SYNCING_TIMEOUT_MS = 105_000;
 /** Objects of a run, in addition to its state, that are still usable after the GPU was lost. */
 interface CarryOver {
   /** The model with the best evaluation result, if the job keeps it. */
-  best: ModelCopy | null;
+  best: ModelWeightsCopy | null;
   /** Texts that a language model has written so far. */
   samples: readonly WrittenSample[];
   /** The weights from which the run started. A rank without a state starts from them again. */
   weights: WeightsFile | null;
 }
 
-export interface RunOptions extends RankOptions {
+export interface RunOptions extends RunRankOptions {
   run: number;
   /** A saved state from which the run resumes. */
   from: RunState | null;
@@ -56,7 +56,7 @@ export class Run {
   readonly #options: RunOptions;
   readonly #fileDistribution: FileDistribution | null;
   /** This tab's own data; `null` if all ranks have the same data. */
-  readonly #shard: OwnShard | null;
+  readonly #shard: OwnDataShard | null;
   #building: Promise<BuiltRank> | null = null;
   #built: BuiltRank | null = null;
   #isDisposed = false;
@@ -66,7 +66,7 @@ export class Run {
    * the vocabulary is made from the text.
    */
   #vocabulary: Vocabulary | null;
-  #best: ModelCopy | null;
+  #best: ModelWeightsCopy | null;
   /** The state from which the model resumes. `null` for a new model and after {@link #drop}. */
   #from: RunState | null;
   #group: ProcessGroup | null = null;
@@ -82,11 +82,13 @@ export class Run {
         shared,
         orderOf: () => {
           const reached = this.#built?.rank.progress.now ?? this.#from?.progress;
-          return options.activity.during('order the files', () => sliceOrder(shared, job, this.worldSize, reached));
+          return options.activity.during('order the files', () =>
+            determineSliceOrder(shared, job, this.worldSize, reached),
+          );
         },
       });
     const origin = { agreed: from?.agreed, vocabulary: weights?.vocabulary };
-    this.#shard = job.data.kind === 'federated' ? new OwnShard(job, files, origin) : null;
+    this.#shard = job.data.kind === 'federated' ? new OwnDataShard(job, files, origin) : null;
     this.#hasState = from !== null || weights !== null;
     this.#vocabulary = from?.vocabulary ?? weights?.vocabulary ?? null;
     this.#best = carryOver?.best ?? null;
@@ -104,7 +106,7 @@ export class Run {
     const run = new Run(options);
     const shard = run.#shard;
     if (shard) {
-      await options.activity.during('load the data', () => shard.open(dataSource(run.#options)));
+      await options.activity.during('load the data', () => shard.open(dataLoadOptions(run.#options)));
     } else if (options.shared === null) await run.#build();
     return run;
   }
@@ -195,14 +197,14 @@ export class Run {
    * files that are needed before the first step, and synchronizes this rank's state with the other
    * ranks.
    */
-  async enter(generation: Generation): Promise<StateReport> {
+  async enter(generation: Generation): Promise<RankStateReport> {
     const { emit, clock, opened } = this.#options;
     const { members, signal } = generation;
     this.#leaveGroup();
-    const group = openGroup(generation, { clock, emit, timeoutMs: SYNCING_TIMEOUT_MS });
+    const group = openRunGroup(generation, { clock, emit, timeoutMs: SYNCING_TIMEOUT_MS });
     this.#group = group;
     opened.shareCores?.(group.localWorldSize);
-    await emitLinks(generation, emit);
+    await emitNeighbourLinks(generation, emit);
     return this.#withDevice(async () => {
       const transport = await countTransports(group);
       // A rank that already has the data builds its model in parallel. A failure is ignored here,
@@ -228,8 +230,8 @@ export class Run {
    */
   get canCatchUp(): boolean {
     const { job } = this.#options;
-    if (!hasCheckpoints(job) || job.data.kind === 'federated') return false;
-    return this.#fileDistribution?.canOpen === false || (this.#built?.rank.feed?.stateBytes ?? 0) > SLICE_BYTES;
+    if (!jobHasCheckpoints(job) || job.data.kind === 'federated') return false;
+    return this.#fileDistribution?.canOpen === false || (this.#built?.rank.feed?.stateBytes ?? 0) > FILE_SLICE_BYTES;
   }
 
   /**
@@ -241,7 +243,7 @@ export class Run {
   async feed(feed: Generation, hooks: NewcomerHooks): Promise<void> {
     const { clock, emit } = this.#options;
     const own = feed.rank === FEEDER_RANK ? () => {} : emit;
-    await inGroupOf(feed, clock, async (group) => {
+    await runInGenerationGroup(feed, clock, async (group) => {
       await this.#fileDistribution?.feed(group, feed.members, own);
       await unlessAborted(feed.signal, this.prepareAhead());
       await this.#feedState(group, hooks);
@@ -249,7 +251,7 @@ export class Run {
   }
 
   /** Runs in RUNNING. Trains until the run or the generation ends. */
-  async train(): Promise<StateReport> {
+  async train(): Promise<RankStateReport> {
     return this.#withDevice(async () => {
       const { loop } = await this.#build();
       const result = await loop.run();
@@ -311,7 +313,7 @@ export class Run {
     if (this.#options.job.job !== 'gpt' || this.#shard) return;
     const { vocabulary } = await this.#build();
     if (!vocabulary) return;
-    const hash = hashState([new TextEncoder().encode(JSON.stringify(vocabulary))]);
+    const hash = hashOfArrays([new TextEncoder().encode(JSON.stringify(vocabulary))]);
     const ranks = await group.allGatherObject({ hash, hasState: this.#hasState });
     const first = ranks.findIndex(({ hasState }) => hasState);
     if (first === -1 || ranks.every((rank) => rank.hash === ranks[0]!.hash)) return;

@@ -5,7 +5,7 @@
  * new. After spectators join, after a new generation begins, and every {@link WHOLE_MS}, an update
  * also repeats what was sent before.
  */
-import { MAX_UPDATE_LENGTH } from '../../protocol/control.ts';
+import { MAX_SPECTATOR_UPDATE_LENGTH } from '../../protocol/control.ts';
 import type { EngineEvent, EventOf } from '../../protocol/events.ts';
 import { spectatorEventOf, type SpectatorEvent } from '../../protocol/spectatorUpdate.ts';
 import type { Clock } from '../../util/clock.ts';
@@ -186,7 +186,7 @@ export class SpectatorFeed {
    * of {@link NEWEST} that does not fit is sent in a later update.
    */
   #update(head: readonly string[], { steps, evaluations }: Curve): string {
-    const place = Math.min(CURVE_LENGTH, MAX_UPDATE_LENGTH - lengthOf(head));
+    const place = Math.min(CURVE_LENGTH, MAX_SPECTATOR_UPDATE_LENGTH - lengthOf(head));
     let curve: string[];
     let most = steps.length;
     do {
@@ -198,7 +198,7 @@ export class SpectatorFeed {
     const texts = [...head, ...curve];
     for (const type of NEWEST.filter((newest) => this.#unsent.has(newest))) {
       const text = textOf(this.#newest.get(type)!);
-      if (lengthOf([...texts, text]) > MAX_UPDATE_LENGTH) continue;
+      if (lengthOf([...texts, text]) > MAX_SPECTATOR_UPDATE_LENGTH) continue;
       this.#unsent.delete(type);
       texts.push(text);
     }

@@ -15,12 +15,13 @@ import type { RunState } from './runState.ts';
  * Minimum milliseconds between two checkpoints. The disk is then not busy all the time, and a crash
  * loses at most this much training, plus the time until ranks next compare states.
  */
-export const AUTOSAVE_MS = 10_000;
+export const MIN_AUTOSAVE_INTERVAL_MS = 10_000;
 /**
  * A checkpoint that is younger than this is recent, no matter which tab has saved it. The limit is
- * less than {@link AUTOSAVE_MS}, so that this tab's previous checkpoint does not prevent the next.
+ * less than {@link MIN_AUTOSAVE_INTERVAL_MS}, so that this tab's previous checkpoint does not
+ * prevent the next.
  */
-const RECENT_MS = 0.9 * AUTOSAVE_MS;
+const RECENT_MS = 0.9 * MIN_AUTOSAVE_INTERVAL_MS;
 
 export interface AutosaveOptions {
   room: string;
@@ -67,11 +68,12 @@ export class Autosave {
 
   /** Whether {@link offer} would save a state now. */
   get isDue(): boolean {
-    return !this.#isSaving && this.#options.clock.now() - this.#savedAt >= AUTOSAVE_MS;
+    return !this.#isSaving && this.#options.clock.now() - this.#savedAt >= MIN_AUTOSAVE_INTERVAL_MS;
   }
 
   /**
-   * Saves the current state of `run`, unless a state was saved less than {@link AUTOSAVE_MS} ago.
+   * Saves the current state of `run`, unless a state was saved less than {@link
+   * MIN_AUTOSAVE_INTERVAL_MS} ago.
    */
   offer(run: Saved): void {
     if (this.isDue) this.#save(run, false);

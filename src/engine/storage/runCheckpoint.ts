@@ -1,9 +1,9 @@
 /** Converts a run's state to a checkpoint, and a checkpoint to a run's state. */
 import type { Checkpoint, CheckpointMeta } from '../../formats/checkpoint.ts';
 import type { StateArray } from '../../formats/stateFile.ts';
-import { stateOptimizer } from '../../spec/plan.ts';
+import { stateOptimizerName } from '../../spec/plan.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import type { RunState } from './runState.ts';
 
 /** The metadata of a checkpoint that the run's state does not contain. */
@@ -28,7 +28,7 @@ export function runStateToCheckpoint(
       "This rank has only its shard of the optimizer's averages, so it cannot save the run now. Save a checkpoint while the run trains.",
     );
   }
-  const stateHash = hashState([parameters, scalars, ...slots]);
+  const stateHash = hashOfArrays([parameters, scalars, ...slots]);
   return {
     meta: {
       ...about,
@@ -69,7 +69,7 @@ export function runStateFromCheckpoint({ meta, arrays }: Checkpoint): RunState {
       order: [...order],
       parameters,
       buffers,
-      optimizer: { name: stateOptimizer(job), scalars: scalars as Float64Array<ArrayBuffer>, slots },
+      optimizer: { name: stateOptimizerName(job), scalars: scalars as Float64Array<ArrayBuffer>, slots },
     },
     ...(agreed && { agreed }),
     ...(vocabulary && { vocabulary }),

@@ -19,7 +19,7 @@ interface WholeStatesOptions {
   snapshot: () => Promise<RunState>;
 }
 
-export class WholeStates {
+export class WholeStateRequests {
   readonly #options: WholeStatesOptions;
   readonly #requests = new Set<Deferred<RunState>>();
 

@@ -3,7 +3,7 @@
  * private file system (OPFS). In a browser without OPFS they are blobs, which the browser may keep
  * on disk.
  */
-import { privateDirectory, removeOld } from '../../util/privateFiles.ts';
+import { privateDirectory, removeOldFiles } from '../../util/privateFiles.ts';
 import { preferredBlobStoreMedium } from './blobStore.ts';
 
 export interface WrittenFile {
@@ -26,10 +26,10 @@ const NAME = 'peergrad-models';
 const KEPT_MS = 24 * 60 * 60_000;
 
 /** @throws (rejects) DOMException if storage is blocked. */
-export async function createFile(): Promise<FileWriter> {
-  if ((await preferredBlobStoreMedium()) !== 'opfs') return createBlob();
+export async function createFileWriter(): Promise<FileWriter> {
+  if ((await preferredBlobStoreMedium()) !== 'opfs') return createBlobWriter();
   const directory = await privateDirectory(NAME);
-  await removeOld(directory, Date.now() - KEPT_MS);
+  await removeOldFiles(directory, Date.now() - KEPT_MS);
   const name = crypto.randomUUID();
   const handle = await directory.getFileHandle(name, { create: true });
   const writable = await handle.createWritable();
@@ -48,7 +48,7 @@ export async function createFile(): Promise<FileWriter> {
 }
 
 /** Returns a file whose parts are blobs. */
-export function createBlob(): FileWriter {
+export function createBlobWriter(): FileWriter {
   const parts: Blob[] = [];
   return {
     write: (bytes) => Promise.resolve(void parts.push(new Blob([bytes]))),

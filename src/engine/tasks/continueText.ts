@@ -14,7 +14,7 @@ const USUAL_TEMPERATURE = 0.8;
  * Milliseconds of computation without a pause. During this time the tab cannot handle messages from
  * its links.
  */
-export const STRETCH_MS = 20;
+export const COMPUTE_STRETCH_MS = 20;
 /** Makes samples independent of the job's other random numbers. */
 const SAMPLE_WORD = 0x5a3;
 
@@ -25,7 +25,7 @@ export interface TextRequest {
 }
 
 /** Returns the request for the samples of a run. */
-export function sampleRequest(prompt: string): TextRequest {
+export function sampleTextRequest(prompt: string): TextRequest {
   return { prompt, temperature: USUAL_TEMPERATURE };
 }
 
@@ -40,7 +40,7 @@ export async function continueText(
   const start = known.length > 0 ? known : Uint16Array.of(0);
   const tokens = sampleTokens(forward, { context }, start, { temperature, seed: mixSeed(seed, SAMPLE_WORD) });
   const written: number[] = [];
-  const yielder = new Yielder(systemClock, STRETCH_MS);
+  const yielder = new Yielder(systemClock, COMPUTE_STRETCH_MS);
   while (written.length < LENGTH) {
     written.push((await tokens.next()).value);
     await yielder.yieldIfDue();

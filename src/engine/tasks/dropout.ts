@@ -42,7 +42,7 @@ export function dropoutMask(
 }
 
 /** Passes `masks` to `use`. The masks exist until the promise of `use` resolves. */
-export async function withMasks<T>(masks: tf.Tensor[], use: (masks: tf.Tensor[]) => Promise<T>): Promise<T> {
+export async function withDropoutMasks<T>(masks: tf.Tensor[], use: (masks: tf.Tensor[]) => Promise<T>): Promise<T> {
   try {
     return await use(masks);
   } finally {

@@ -17,7 +17,7 @@ import type { TrainingTask } from './task.ts';
  * The number of held-out samples in an evaluation within an epoch. The accuracy is then known to
  * about +- 1 percentage point, which is enough for a curve.
  */
-export const INTERMEDIATE_SAMPLES = 500;
+export const INTERMEDIATE_EVALUATION_SAMPLES = 500;
 /**
  * How often held-out samples are evaluated within epochs: at most about `perRun` times in a run.
  * Between two evaluations, ranks train with at least `trained` times as many samples as an
@@ -66,7 +66,7 @@ export function stepDutiesAfter(
   const testsAll = patience !== null;
   const early = [1, Math.ceil(evaluateEvery / 4), Math.ceil(evaluateEvery / 2)];
   const isTest = step % evaluateEvery === 0 || (!testsAll && early.includes(step));
-  const some = Math.max(LEAST_SAMPLES, Math.ceil(INTERMEDIATE_SAMPLES * Math.min(1, step / evaluateEvery)));
+  const some = Math.max(LEAST_SAMPLES, Math.ceil(INTERMEDIATE_EVALUATION_SAMPLES * Math.min(1, step / evaluateEvery)));
   return {
     samples: isOver || endsEpoch || (isTest && testsAll) ? Infinity : isTest ? some : 0,
     comparison: isOver || step % hashEvery === 0,
@@ -77,7 +77,7 @@ export function stepDutiesAfter(
  * Returns the number of steps between two evaluations within an epoch, in a run of `totalSteps`
  * steps of `globalBatch` samples. The interval is at most an epoch.
  */
-export function testInterval(
+export function evaluationIntervalSteps(
   { train, test }: { train: number; test: number },
   { patience, maxMinutes }: Pick<TrainingPlan, 'patience' | 'maxMinutes'>,
   globalBatch: number,
@@ -85,7 +85,7 @@ export function testInterval(
 ): number {
   const steps = maxMinutes === null ? totalSteps : Math.min(totalSteps, TIMED_STEPS);
   const stepsPerEpoch = Math.ceil(train / globalBatch);
-  const tested = patience === null ? Math.min(INTERMEDIATE_SAMPLES, test) : test;
+  const tested = patience === null ? Math.min(INTERMEDIATE_EVALUATION_SAMPLES, test) : test;
   const { perRun, trained } = patience === null ? RHYTHM : PATIENT_RHYTHM;
   const leastSteps = Math.ceil((tested * trained) / globalBatch);
   return Math.min(stepsPerEpoch, Math.max(leastSteps, Math.ceil(steps / perRun)));
@@ -122,7 +122,7 @@ export interface HeldOutTask extends Pick<
   readonly share?: { index: number; of: number; counts: boolean };
 }
 
-interface HeldOutTestsOptions {
+interface HeldOutEvaluationsOptions {
   task: HeldOutTask;
   plan: TrainingPlan;
   yielder: Yielder;
@@ -132,10 +132,10 @@ interface HeldOutTestsOptions {
 }
 
 export class HeldOutEvaluations {
-  readonly #options: HeldOutTestsOptions;
+  readonly #options: HeldOutEvaluationsOptions;
   #tested: EvaluationResult | null = null;
 
-  constructor(options: HeldOutTestsOptions) {
+  constructor(options: HeldOutEvaluationsOptions) {
     this.#options = options;
   }
 

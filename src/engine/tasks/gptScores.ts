@@ -1,6 +1,6 @@
 /** Loss and measures of the language model, from its logits or its last layer's output. */
 import * as tf from '@tensorflow/tfjs';
-import { FIRST_CLASSES, logitsOfHidden, type HeldOutMetrics } from '../../jobs/index.ts';
+import { TOP_CLASS_COUNT, logitsOfHidden, type HeldOutMetrics } from '../../jobs/index.ts';
 import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
 import type { EvaluatedBatch } from './task.ts';
 import type { TokenWindowTensors } from './windowBatch.ts';
@@ -45,7 +45,7 @@ export async function evaluateLogits(
  * @param hidden float32 [size, context, width]
  * @param embedding float32 [vocabulary, width]
  */
-export async function evaluateHidden(
+export async function evaluateHiddenOutput(
   hidden: tf.Tensor,
   embedding: tf.Variable,
   batch: Pick<TokenWindowTensors, 'next' | 'weights'>,
@@ -78,7 +78,7 @@ export async function evaluateHidden(
  * Returns the parts of the summed loss of a batch, as functions of the output of the network's last
  * layer. Each part has the logits of some positions.
  */
-export function lossParts(
+export function gptLossParts(
   embedding: tf.Variable,
   batch: Pick<TokenWindowTensors, 'next' | 'weights'>,
 ): ((hidden: tf.Tensor) => tf.Scalar)[] {
@@ -108,7 +108,7 @@ function rowsOf(hidden: tf.Tensor): tf.Tensor2D {
 
 /**
  * Returns 1 for each position whose next token is among the most probable tokens, else 0. Equal
- * logits are ordered as in `countAmongFirst`. Float32 [size * context]
+ * logits are ordered as in `countLabelsInTopK`. Float32 [size * context]
  */
 function isAmongFirst(logits: tf.Tensor2D, { next }: Pick<TokenWindowTensors, 'next'>): tf.Tensor {
   const [, rows] = logits.shape;
@@ -117,5 +117,5 @@ function isAmongFirst(logits: tf.Tensor2D, { next }: Pick<TokenWindowTensors, 'n
   // Counts the tokens that are ranked below the next token. With NaN logits the count is 0, because
   // every comparison with NaN is false.
   const behind = own.greater(logits).logicalOr(own.equal(logits).logicalAnd(isLater)).cast('float32').sum(1);
-  return behind.greaterEqual(rows - FIRST_CLASSES).cast('float32');
+  return behind.greaterEqual(rows - TOP_CLASS_COUNT).cast('float32');
 }

@@ -3,15 +3,21 @@
  * how well the model predicts the next token.
  */
 import * as tf from '@tensorflow/tfjs';
-import { classificationMetrics, dropoutPlaces, GptNetwork, gptNetworkSize, type Corpus } from '../../jobs/index.ts';
+import {
+  classificationMetrics,
+  gptDropoutPlaceCount,
+  GptNetwork,
+  gptNetworkSize,
+  type Corpus,
+} from '../../jobs/index.ts';
 import { crossEntropySum } from '../../gpu/kernels/crossEntropy.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { declareInputs } from '../../parallel/backward/passCaptures.ts';
+import { declarePassInputs } from '../../parallel/backward/passCaptures.ts';
 import { TextGenerator } from './textGenerator.ts';
-import { dropoutMask, withMasks } from './dropout.ts';
+import { dropoutMask, withDropoutMasks } from './dropout.ts';
 import { evaluateLogits } from './gptScores.ts';
-import { comparedFields, type JobTask, type ShardTask } from './jobTask.ts';
-import type { TaskData } from './task.ts';
+import { comparedTaskFields, type JobTask, type ShardTaskOptions } from './jobTask.ts';
+import type { TaskDataFacts } from './task.ts';
 import { hashTokenWindows, TokenWindowBatch } from './windowBatch.ts';
 
 /** The largest number of held-out windows in one forward pass. */
@@ -25,7 +31,7 @@ const EVALUATION_BATCH = 64;
 export function createGptTask(
   job: JobSpec,
   { tokenizer, train, test, bigramLoss }: Corpus,
-  shard?: ShardTask,
+  shard?: ShardTaskOptions,
 ): JobTask {
   const { dropout } = job.gpt;
   const network = new GptNetwork(gptNetworkSize(job.gpt, tokenizer.size), job.seed);
@@ -35,17 +41,20 @@ export function createGptTask(
   return {
     queryModel: author,
     model: network.variables,
-    ...windowFields({ train, test }, score, shard),
+    ...windowTaskFields({ train, test }, score, shard),
     takesAnySize: true,
     testBatch: testBatch.size,
     withBatch: (indices, use, { step }, size) =>
       new TokenWindowBatch(train, size).with(indices, (batch) =>
-        withMasks(dropout === 0 ? [] : gptMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step), (masks) => {
-          const { tokens, next, weights } = batch;
-          const loss = (): tf.Scalar =>
-            crossEntropySum(network.logits(tokens, masks.length === 0 ? null : masks), next, weights);
-          return use(declareInputs([tokens, next, weights, ...masks], loss));
-        }),
+        withDropoutMasks(
+          dropout === 0 ? [] : gptMasks(job.gpt, shard?.seed ?? job.seed, indices, size, step),
+          (masks) => {
+            const { tokens, next, weights } = batch;
+            const loss = (): tf.Scalar =>
+              crossEntropySum(network.logits(tokens, masks.length === 0 ? null : masks), next, weights);
+            return use(declarePassInputs([tokens, next, weights, ...masks], loss));
+          },
+        ),
       ),
     isLanguageModel: true,
     evaluate: (indices) =>
@@ -62,13 +71,13 @@ export function createGptTask(
 }
 
 /** The fields of a task that follow from its text, however its model is divided over ranks. */
-export function windowFields(
+export function windowTaskFields(
   { train, test }: Pick<Corpus, 'train' | 'test'>,
-  score: TaskData['score'],
-  shard?: ShardTask,
-): TaskData {
+  score: TaskDataFacts['score'],
+  shard?: ShardTaskOptions,
+): TaskDataFacts {
   return {
-    ...comparedFields({ train, test }, shard, {
+    ...comparedTaskFields({ train, test }, shard, {
       hash: () => Promise.resolve(hashTokenWindows([train, test])),
       advice: 'give every tab the same text, or let the server serve it (--data)',
     }),
@@ -90,7 +99,7 @@ export function gptMasks(
   step: number,
 ): tf.Tensor[] {
   const { width, dropout: rate } = gpt;
-  return Array.from({ length: dropoutPlaces(gpt) }, (_, place) =>
+  return Array.from({ length: gptDropoutPlaceCount(gpt) }, (_, place) =>
     tf.tensor3d(dropoutMask(indices, { seed, step, place, rate, length: width, size }), [size, 1, width]),
   );
 }

@@ -4,10 +4,10 @@ import {
   regressionMetrics,
   regressionSums,
   classificationMetrics,
-  countAmongFirst,
+  countLabelsInTopK,
   countConfusion,
   countCorrect,
-  FIRST_CLASSES,
+  TOP_CLASS_COUNT,
   lossSumOf,
   type Dataset,
   type HeldOutMetrics,
@@ -56,7 +56,7 @@ export function createJobScores(job: JobSpec, { labelUnit, classes, classNames }
         return {
           lossSum: sum!,
           correct: countCorrect(...rows),
-          ...(metrics.sums > 0 && { sums: [countAmongFirst(FIRST_CLASSES, ...rows)] }),
+          ...(metrics.sums > 0 && { sums: [countLabelsInTopK(TOP_CLASS_COUNT, ...rows)] }),
           ...(names && { confusion: countConfusion(...rows) }),
         };
       } finally {

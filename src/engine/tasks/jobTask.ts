@@ -3,18 +3,18 @@
  * own. The data set is built-in or consists of the user's files.
  */
 import * as tf from '@tensorflow/tfjs';
-import { createAugmentation, buildModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
+import { createAugmentation, buildJobModel, sampleLength, type Dataset, type JobModel } from '../../jobs/index.ts';
 import type { JobSpec } from '../../spec/job.ts';
-import { declareInputs } from '../../parallel/backward/passCaptures.ts';
-import { hashState } from '../../util/hash.ts';
+import { declarePassInputs } from '../../parallel/backward/passCaptures.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import type { TextGenerator } from './textGenerator.ts';
 import { SampleBatch } from './batch.ts';
-import { dropoutMask, withMasks } from './dropout.ts';
-import { INTERMEDIATE_SAMPLES } from './evaluation.ts';
+import { dropoutMask, withDropoutMasks } from './dropout.ts';
+import { INTERMEDIATE_EVALUATION_SAMPLES } from './evaluation.ts';
 import { InspectedModel } from './inspection.ts';
 import { createJobScores, type JobScores } from './jobScores.ts';
-import type { TrainingTask, TaskData } from './task.ts';
+import type { TrainingTask, TaskDataFacts } from './task.ts';
 
 /**
  * The largest number of held-out samples in one forward pass. It is larger than usual training
@@ -39,7 +39,7 @@ export function evaluationBatchSize(data: Pick<Dataset, 'inputShape'>, share: nu
 const UNAGREED = 'its columns, classes or characters are not those on which all ranks have agreed; reload that tab';
 
 /** Options of a task whose data only this rank has. */
-export interface ShardTask {
+export interface ShardTaskOptions {
   /** Hash of the facts on which ranks have agreed. */
   digest: string;
   /**
@@ -67,9 +67,9 @@ export async function createJobTask(
   job: JobSpec,
   { train, test }: { train: Dataset; test: Dataset },
   worldSize: number,
-  shard?: ShardTask,
+  shard?: ShardTaskOptions,
 ): Promise<JobTask> {
-  const model = buildModel(job, train);
+  const model = buildJobModel(job, train);
   const queryModel = await InspectedModel.create(model, test, job);
   const scores = createJobScores(job, test);
   const trainBatches = new Map<number, SampleBatch>();
@@ -82,21 +82,21 @@ export async function createJobTask(
   const augment = createAugmentation(job.augment, train.inputShape, seed);
   // This rank's share of the samples in an evaluation within an epoch. A batch is at most as large
   // as the share, because a larger batch could consist mainly of padding.
-  const share = Math.ceil(Math.min(INTERMEDIATE_SAMPLES, test.size) / worldSize);
+  const share = Math.ceil(Math.min(INTERMEDIATE_EVALUATION_SAMPLES, test.size) / worldSize);
   const testBatch = new SampleBatch(test, evaluationBatchSize(test, share));
   return {
     queryModel,
     model: model.variables,
-    ...sampleFields({ train, test }, scores, shard),
+    ...sampleTaskFields({ train, test }, scores, shard),
     takesAnySize: true,
     testBatch: testBatch.size,
     withBatch: (indices, use, { step, epoch }, size) =>
       trainBatchOf(size).with(
         indices,
         ({ inputs, labels, weights }) =>
-          withMasks(dropoutMasks(model, seed, indices, size, step), (masks) =>
+          withDropoutMasks(layerDropoutMasks(model, seed, indices, size, step), (masks) =>
             use(
-              declareInputs([inputs, labels, weights, ...masks], () =>
+              declarePassInputs([inputs, labels, weights, ...masks], () =>
                 scores.loss(model.logits(inputs, masks), { labels, weights }),
               ),
             ),
@@ -122,11 +122,11 @@ export async function createJobTask(
  *
  * @param advice what to do if samples that all ranks should have differ.
  */
-export function comparedFields(
+export function comparedTaskFields(
   { train, test }: { train: { size: number }; test: { size: number } },
-  shard: ShardTask | undefined,
+  shard: ShardTaskOptions | undefined,
   { hash, advice }: { hash: () => Promise<string>; advice: string },
-): Pick<TaskData, 'isShard' | 'trainSamples' | 'testSamples' | 'dataHash' | 'dataAdvice'> {
+): Pick<TaskDataFacts, 'isShard' | 'trainSamples' | 'testSamples' | 'dataHash' | 'dataAdvice'> {
   return {
     isShard: shard !== undefined,
     trainSamples: train.size,
@@ -137,13 +137,13 @@ export function comparedFields(
 }
 
 /** The fields of a task that follow from its samples, however its model is divided over ranks. */
-export function sampleFields(
+export function sampleTaskFields(
   { train, test }: { train: Dataset; test: Dataset },
   scores: JobScores,
-  shard?: ShardTask,
-): TaskData {
+  shard?: ShardTaskOptions,
+): TaskDataFacts {
   return {
-    ...comparedFields({ train, test }, shard, {
+    ...comparedTaskFields({ train, test }, shard, {
       hash: () => hashSamples(train, test),
       advice: 'give every tab the same files, or let the server serve them (--data)',
     }),
@@ -157,7 +157,7 @@ export function sampleFields(
   };
 }
 
-export function dropoutMasks(
+export function layerDropoutMasks(
   { dropout }: Pick<JobModel, 'dropout'>,
   seed: number,
   indices: Uint32Array,
@@ -172,7 +172,7 @@ export function dropoutMasks(
 
 /** Returns a hash of all samples, or of the parts that distinguish data sets. */
 async function hashSamples(train: Dataset, test: Dataset): Promise<string> {
-  return hashState((await Promise.all([train, test].map(fingerprintOf))).flat());
+  return hashOfArrays((await Promise.all([train, test].map(fingerprintOf))).flat());
 }
 
 /**

@@ -12,7 +12,7 @@ const MILESTONES = [1, 2, 5];
 /** A language model that continues the prompt of a run. */
 type SampleAuthor = Pick<TextGenerator, 'sample' | 'prompt' | 'bigramLoss'>;
 
-export class SampleTexts {
+export class SampleTextWriter {
   readonly #author: SampleAuthor;
   readonly #emit: (event: EngineEvent) => void;
   readonly #written: WrittenSample[];

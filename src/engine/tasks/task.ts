@@ -2,7 +2,7 @@
  * The interface of a task: the variables to train, a loss over samples that are chosen by index,
  * and the evaluation of held-out samples.
  */
-import type { FileContents, HeldOutMetrics } from '../../jobs/index.ts';
+import type { LazyFileContents, HeldOutMetrics } from '../../jobs/index.ts';
 import type { Model, Variable } from '../../parallel/backward/flatten.ts';
 import type { Pass } from '../../parallel/backward/pass.ts';
 
@@ -27,7 +27,7 @@ export interface StepOfEpoch {
 }
 
 /** The properties of a task's samples, however its model is divided over ranks. */
-export interface TaskData {
+export interface TaskDataFacts {
   readonly trainSamples: number;
   /** Whether every rank has samples of its own. If not, all ranks have the same samples. */
   readonly isShard?: boolean;
@@ -50,7 +50,7 @@ export interface TaskData {
   /** Advice if the hashes of two ranks differ. It is part of the error. */
   readonly dataAdvice: string;
   /** The files of samples that are read while the run trains; `null` if there are none. */
-  readonly contents?: FileContents | null;
+  readonly contents?: LazyFileContents | null;
   /** See `Dataset`. */
   readonly ahead?: number | undefined;
   expect?(next: readonly number[]): void;
@@ -58,7 +58,7 @@ export interface TaskData {
   expectHeldOut?(next: readonly number[]): void;
 }
 
-export interface TrainingTask extends TaskData {
+export interface TrainingTask extends TaskDataFacts {
   /** A model, or trainable variables in forward order. It must be equal on all ranks. */
   readonly model: Model | readonly Variable[];
   /** Whether passes may have any size. A user's model or loss may be made for one size. */

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import type { Model, Scalar } from '../../parallel/backward/flatten.ts';
 import { confusionClassNames } from '../../protocol/confusion.ts';
 import { UsageError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import type { TrainingTask } from './task.ts';
 
 export interface Samples {
@@ -215,7 +215,7 @@ function gather({ xs, ys }: Samples, indices: Uint32Array): [inputs: tf.Tensor, 
 /** Returns a hash of the shapes. It is used if every tab has samples of its own. */
 function hashShapes({ xs, ys }: Samples): string {
   const shapes = [xs, ys].map(({ shape }) => shape.slice(1));
-  return hashState([new TextEncoder().encode(JSON.stringify(shapes))]);
+  return hashOfArrays([new TextEncoder().encode(JSON.stringify(shapes))]);
 }
 
 /**
@@ -229,5 +229,5 @@ async function hashEnds(sets: readonly Samples[]): Promise<string> {
     parts.push(Int32Array.from(tensor.shape), await ends.data());
     ends.dispose();
   }
-  return hashState(parts);
+  return hashOfArrays(parts);
 }

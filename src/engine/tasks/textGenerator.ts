@@ -3,10 +3,10 @@
  * from the GPU in one turn of the event loop, so that they belong to the same step. The CPU
  * generates the text, with pauses in which the tab handles messages.
  */
-import { createTokenForward, type KeptModel, type GptNetwork, type Tokenizer } from '../../jobs/index.ts';
+import { createTokenForward, type SavableModel, type GptNetwork, type Tokenizer } from '../../jobs/index.ts';
 import { TensorReader } from '../../parallel/backward/flatten.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
-import { continueText, sampleRequest, type TextRequest } from './continueText.ts';
+import { continueText, sampleTextRequest, type TextRequest } from './continueText.ts';
 
 /**
  * Groups of the reader's staging buffers. There are two, because weights may be read for a sample
@@ -43,14 +43,14 @@ export class TextGenerator {
   }
 
   /** The model's weights and topology, as model files need them. */
-  get jobModel(): KeptModel {
+  get jobModel(): SavableModel {
     const { names, variables } = this.#network;
     return { names, variables, topology: null };
   }
 
   /** Continues the job's prompt; see {@link write}. */
   sample(): Promise<string | null> {
-    return this.#continue(SAMPLE, sampleRequest(this.prompt));
+    return this.#continue(SAMPLE, sampleTextRequest(this.prompt));
   }
 
   /**

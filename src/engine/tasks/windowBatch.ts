@@ -1,7 +1,7 @@
 /** Windows of a text as tensors. */
 import * as tf from '@tensorflow/tfjs';
 import type { TokenWindows } from '../../jobs/index.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 
 export interface TokenWindowTensors {
   /** int32 [size, context] */
@@ -61,5 +61,5 @@ export class TokenWindowBatch {
 
 /** Returns a hash of all tokens of the texts and of the division into windows. */
 export function hashTokenWindows(texts: readonly TokenWindows[]): string {
-  return hashState(texts.flatMap(({ size, context, tokens }) => [Int32Array.of(size, context), tokens]));
+  return hashOfArrays(texts.flatMap(({ size, context, tokens }) => [Int32Array.of(size, context), tokens]));
 }

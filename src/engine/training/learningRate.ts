@@ -4,7 +4,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { learningRateAt } from '../../optim/schedule.ts';
-import { shareOfTime } from '../../parallel/recovery/progress.ts';
+import { usedTimeShare } from '../../parallel/recovery/progress.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 
@@ -55,7 +55,7 @@ export class LearningRateSchedule {
   at(step: number, totalSteps: number): number {
     const plan = this.#plan;
     const share = step / totalSteps;
-    const done = plan.measure === 'learning-rate' ? share : Math.max(share, shareOfTime(this.trainedMs, plan));
+    const done = plan.measure === 'learning-rate' ? share : Math.max(share, usedTimeShare(this.trainedMs, plan));
     return learningRateAt(plan, step, Math.min(1, done));
   }
 }

@@ -9,13 +9,13 @@ import type { PipelinePlan } from '../../parallel/pipeline/schedules.ts';
 import type { StepReport, Strategy } from '../../parallel/strategies/strategy.ts';
 import type { RunResult } from '../../protocol/runResult.ts';
 import type { JobCodecName } from '../../spec/codecs.ts';
-import type { PipelineTimes } from '../../telemetry/stepLane.ts';
+import type { PipelineStepTimes } from '../../telemetry/stepLane.ts';
 import type { HeldOutTask } from '../tasks/evaluation.ts';
 import type { EnteredRank, RunProgress, ScheduledSamples } from './runProgress.ts';
 import type { RunStats } from './telemetry/runStats.ts';
 
 /** The next step, before it is taken. */
-export interface NextStep {
+export interface PlannedStep {
   epoch: number;
   offset: number;
   /** The number of samples for which the step reports a loss. */
@@ -36,7 +36,7 @@ export interface TakenStep {
   /** Milliseconds until the samples of the step were read. */
   data: number;
   /** In a pipeline: the times of this rank's passes. */
-  pipeline?: PipelineTimes;
+  pipeline?: PipelineStepTimes;
   /** Called after the step was reported. */
   after?: () => Promise<void>;
 }
@@ -72,7 +72,7 @@ export interface RankStep {
   /** Called before the first step in a world. */
   begin?(group: ProcessGroup): void;
   /** Returns the next step. The same step is returned until it is applied. */
-  next(group: ProcessGroup): Promise<NextStep>;
+  next(group: ProcessGroup): Promise<PlannedStep>;
   /**
    * Ends training after the last step: makes the ranks' parameters equal. In a comparison of
    * methods, also measures links and compares the methods.

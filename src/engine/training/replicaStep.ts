@@ -17,23 +17,23 @@ import { isElasticJob } from '../../spec/job.ts';
 import { whyPlanCannotRun, type TrainingPlan } from '../../spec/plan.ts';
 import type { Clock } from '../../util/clock.ts';
 import { PeergradError, UsageError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
-import { memoryBytes } from '../device/memory.ts';
+import { hashOfArrays } from '../../util/hash.ts';
+import { tensorMemoryBytes } from '../device/memory.ts';
 import type { RunState } from '../storage/runState.ts';
-import { WholeStates } from '../storage/wholeStates.ts';
-import type { SampleTexts } from '../tasks/sampleTexts.ts';
+import { WholeStateRequests } from '../storage/wholeStates.ts';
+import type { SampleTextWriter } from '../tasks/sampleTexts.ts';
 import type { TrainingTask } from '../tasks/task.ts';
 import { RunSamples } from './data/runSamples.ts';
 import type { StepAssignment } from './data/sampleAssigner.ts';
-import { WorkBalance, type OwnPass } from './data/workBalance.ts';
+import { WorkBalance, type MeasuredPass } from './data/workBalance.ts';
 import { stateFeedOf } from './fedRun.ts';
 import { MethodTest } from './measuring/methodTest.ts';
 import { RangeTest } from './measuring/rangeTest.ts';
-import type { NextStep, RankStep, TakenStep } from './rankStep.ts';
+import type { PlannedStep, RankStep, TakenStep } from './rankStep.ts';
 import { RunProgress, type EnteredRank } from './runProgress.ts';
 import { createRunStrategy, type RunStrategy } from './runStrategy.ts';
 import { RunStats } from './telemetry/runStats.ts';
-import { passOptions, warmUp } from './warmUp.ts';
+import { passOptions, warmUpPasses } from './warmUp.ts';
 
 interface ReplicaOptions {
   plan: TrainingPlan;
@@ -44,7 +44,7 @@ interface ReplicaOptions {
   /** Throws if results of the device are invalid. */
   checkDevice: () => void;
   /** Texts that a language model writes during the run. */
-  texts?: Pick<SampleTexts, 'applied' | 'finish'> | null;
+  texts?: Pick<SampleTextWriter, 'applied' | 'finish'> | null;
   /**
    * Returns whether this rank saves the next state on which ranks agree. By default it saves none.
    *
@@ -56,7 +56,7 @@ interface ReplicaOptions {
 export class ReplicaStep implements RankStep {
   readonly strategy: RunStrategy;
   readonly progress: RunProgress;
-  readonly figures = new RunStats(memoryBytes);
+  readonly figures = new RunStats(tensorMemoryBytes);
   readonly samples: RunSamples;
   readonly heldOut: TrainingTask;
   readonly passes = null;
@@ -69,7 +69,7 @@ export class ReplicaStep implements RankStep {
   readonly #balance: WorkBalance;
   readonly #rangeTest: RangeTest | null;
   readonly #methodTest: MethodTest | null;
-  readonly #wholeStates: WholeStates | null;
+  readonly #wholeStates: WholeStateRequests | null;
   #hasEntered = false;
 
   private constructor(options: ReplicaOptions, strategy: RunStrategy, dataHash: string) {
@@ -87,7 +87,8 @@ export class ReplicaStep implements RankStep {
     this.#rangeTest = RangeTest.of(plan, strategy);
     this.#methodTest = MethodTest.of(options, variables.parameters);
     this.progress = new RunProgress(plan, this.#rangeTest);
-    this.#wholeStates = elastic && new WholeStates({ clock, strategy: elastic, snapshot: () => this.snapshot() });
+    this.#wholeStates =
+      elastic && new WholeStateRequests({ clock, strategy: elastic, snapshot: () => this.snapshot() });
     this.feed = stateFeedOf(this, options);
   }
 
@@ -117,7 +118,7 @@ export class ReplicaStep implements RankStep {
         message: 'Preparing the model for its first step',
       } as const;
       await emit(compiling);
-      await warmUp(
+      await warmUpPasses(
         { ...options, strategy, gradScaler: replica.#gradScaler },
         { clock, onprogress: (shaders) => void emit({ ...compiling, shaders }) },
       );
@@ -142,7 +143,7 @@ export class ReplicaStep implements RankStep {
 
   /** Returns the hash of the state that the strategy keeps equal on all synchronized ranks. */
   stateHash(): string {
-    return hashState(this.strategy.state());
+    return hashOfArrays(this.strategy.state());
   }
 
   /** Whether this rank has the whole state; see {@link snapshot}. */
@@ -156,7 +157,7 @@ export class ReplicaStep implements RankStep {
    * @param kind `own`: the part that this rank has. With a sharded optimizer, this is the whole
    *   state only if {@link isWhole}. `whole`: the whole state, as soon as this rank has it.
    * @throws (rejects) UsageError if the strategy is not elastic, and the errors of
-   *   {@link WholeStates.request}.
+   *   {@link WholeStateRequests.request}.
    */
   async snapshot(kind: 'own' | 'whole' = 'own'): Promise<RunState> {
     if (kind === 'whole' && this.#wholeStates) return this.#wholeStates.request();
@@ -202,7 +203,7 @@ export class ReplicaStep implements RankStep {
     await this.#balance.enter(group, this.progress.now.step);
   }
 
-  async next(group: ProcessGroup): Promise<NextStep> {
+  async next(group: ProcessGroup): Promise<PlannedStep> {
     const { step, position } = this.progress.now;
     if (await this.#balance.update(step)) this.figures.skipBytes();
     if (await this.#methodTest?.waitForRanks(group, step)) this.figures.skipBytes();
@@ -286,7 +287,7 @@ export class ReplicaStep implements RankStep {
     });
     const last = batches.pop()!;
     const stepOfEpoch = { step, epoch: window.epoch };
-    const own: OwnPass[] = [];
+    const own: MeasuredPass[] = [];
     let startedAt = clock.now();
     let data = 0;
     const read = (): void => {

@@ -5,8 +5,8 @@
 import type { CursorPosition } from '../../parallel/data/cursor.ts';
 import {
   isRunOver,
-  recordStep,
-  startOfRun,
+  recordAppliedStep,
+  initialTrainingProgress,
   type TrainingProgress,
   type RunBounds,
 } from '../../parallel/recovery/progress.ts';
@@ -15,7 +15,7 @@ import {
   stepDutiesAfter,
   mergeStepDuties,
   NO_STEP_DUTIES,
-  testInterval,
+  evaluationIntervalSteps,
   type StepDuties,
 } from '../tasks/evaluation.ts';
 import type { SampleAssigner } from './data/sampleAssigner.ts';
@@ -41,7 +41,7 @@ export class RunProgress {
    * The progress. The strategy has the same object, and overwrites its fields with those of the
    * elected state.
    */
-  readonly now: TrainingProgress = startOfRun();
+  readonly now: TrainingProgress = initialTrainingProgress();
   readonly #plan: TrainingPlan;
   readonly #bounds: RunBounds;
   readonly #rangeTest: RangeTest | null;
@@ -122,7 +122,7 @@ export class RunProgress {
 
   /** Called when a step is applied; the next step begins at `next`. */
   applied(generation: number, next: CursorPosition, trainedMs: number): void {
-    recordStep(this.now, generation, next);
+    recordAppliedStep(this.now, generation, next);
     this.now.trainedMs = trainedMs;
     this.#due = mergeStepDuties(this.#due, this.#dutiesNow);
   }
@@ -136,7 +136,12 @@ export class RunProgress {
   #schedule(samples: ScheduledSamples): void {
     if (this.now.evaluateEvery > 0) return;
     const totalSteps = this.totalSteps(samples);
-    this.now.evaluateEvery = testInterval(samples.totals, this.#plan, samples.assigner.stepSamples, totalSteps);
+    this.now.evaluateEvery = evaluationIntervalSteps(
+      samples.totals,
+      this.#plan,
+      samples.assigner.stepSamples,
+      totalSteps,
+    );
   }
 
   get #dutiesNow(): StepDuties {

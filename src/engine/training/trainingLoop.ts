@@ -12,14 +12,14 @@ import type { RunResult } from '../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
 import { Yielder, type Clock } from '../../util/clock.ts';
 import { unlessAborted } from '../../util/deadline.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { servedPairsOf } from '../membership/transport.ts';
 import { LearningRateSchedule } from './learningRate.ts';
 import type { RankStep } from './rankStep.ts';
 import { RunDuties } from './runDuties.ts';
-import { countCommands } from './telemetry/countCommands.ts';
+import { countGpuCommands } from './telemetry/countCommands.ts';
 import { StepReporter } from './telemetry/stepReporter.ts';
 
 /**
@@ -28,7 +28,7 @@ import { StepReporter } from './telemetry/stepReporter.ts';
  */
 const YIELD_MS = 200;
 
-const log = debugLog('recovery');
+const log = createDebugLog('recovery');
 
 interface LoopOptions {
   plan: TrainingPlan;
@@ -110,7 +110,7 @@ export class TrainingLoop {
     this.#rate.enter(progress.now.trainedMs);
     const stateHash = await this.#rank.receive(group);
     this.#isTooSmall = stateHash === null;
-    if (stateHash === null) return { step: this.steps, stateHash: hashState([Float64Array.of(this.steps)]) };
+    if (stateHash === null) return { step: this.steps, stateHash: hashOfArrays([Float64Array.of(this.steps)]) };
     progress.enter(ranks, this.#rank.samples);
     await this.#reporter.enter(group);
     await this.#rank.entered(group);
@@ -165,7 +165,7 @@ export class TrainingLoop {
     const { epoch, offset } = next;
     await emit({ type: 'begin', step, epoch, samples: next.samples });
     const startedAt = clock.now();
-    const commandsSince = countCommands();
+    const commandsSince = countGpuCommands();
     const { after, ...taken } = await next.take(learningRate, (loss, lossSamples) => {
       this.#duties.applied(loss, lossSamples);
       progress.applied(group.generation, next.end, this.#rate.trainedMs);

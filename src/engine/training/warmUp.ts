@@ -1,15 +1,15 @@
 /** The passes of the warm-up before the first step. */
 import { inHalfPrecision } from '../../gpu/kernels/halfPrecision.ts';
 import { QUARTERS_PER_BATCH } from '../../parallel/data/passTimes.ts';
-import { keepingBuffers, variablesOf } from '../../parallel/backward/flatten.ts';
+import { runKeepingBuffers, variablesOf } from '../../parallel/backward/flatten.ts';
 import { differentiatePassAlone, type Pass, type PassOptions } from '../../parallel/backward/pass.ts';
 import type { ReportedDevice } from '../../protocol/room.ts';
 import type { GradScaler } from '../../parallel/backward/gradScaler.ts';
 import type { TrainingPlan } from '../../spec/plan.ts';
-import { compileAhead, type CompileOptions } from '../../gpu/compile.ts';
+import { compileShadersAhead, type CompileShadersOptions } from '../../gpu/compile.ts';
 import type { TrainingTask } from '../tasks/task.ts';
 import type { RunStrategy } from './runStrategy.ts';
-import { canBalance } from './data/workBalance.ts';
+import { canBalanceWork } from './data/workBalance.ts';
 
 interface WarmUpOptions {
   plan: TrainingPlan;
@@ -26,22 +26,22 @@ interface WarmUpOptions {
  * state does not change. CPU backends compile nothing, so a batch of one sample is enough for them,
  * unless the user's model or loss requires a fixed batch size.
  */
-export async function warmUp(
+export async function warmUpPasses(
   { task, strategy, gradScaler, plan, device }: WarmUpOptions,
-  compiling: CompileOptions,
+  compiling: CompileShadersOptions,
 ): Promise<void> {
   const compiles = device.backend === 'webgpu' || device.backend === 'webgl';
   const batchSize = compiles || !task.takesAnySize ? plan.batchSize : 1;
   const variables = variablesOf(task.model);
   const withPass = (size: number, use: (pass: Pass, options: PassOptions) => Promise<void>): Promise<void> => {
     const first = Uint32Array.from({ length: Math.min(size, task.trainSamples) }, (_, i) => i);
-    return keepingBuffers(task.model, () =>
+    return runKeepingBuffers(task.model, () =>
       task.withBatch(first, (pass) => use(pass, passOptions(first, gradScaler)), { step: 0, epoch: 0 }, size),
     );
   };
   const compile = (pass: Pass): Promise<void> => {
     const record = (): void => differentiatePassAlone(pass, variables).dispose();
-    return compileAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
+    return compileShadersAhead(gradScaler ? () => inHalfPrecision(record) : record, compiling);
   };
   await withPass(batchSize, async (pass, options) => {
     await compile(pass);
@@ -49,7 +49,7 @@ export async function warmUp(
   });
   if (!compiles) return;
   // If ranks can have unequal shares, steps also have passes of this smaller size.
-  if (canBalance({ task, strategy, plan })) await withPass(Math.ceil(batchSize / QUARTERS_PER_BATCH), compile);
+  if (canBalanceWork({ task, strategy, plan })) await withPass(Math.ceil(batchSize / QUARTERS_PER_BATCH), compile);
   if (task.testSamples > 0 && plan.measure === null) await task.evaluate(new Uint32Array());
 }
 

@@ -37,13 +37,13 @@ const HDF5_INTEGER = 0;
 const HDF5_FLOAT = 1;
 
 /** Matches the path of the weights in an archive of Keras 3, a `.keras` file. */
-export const KERAS_WEIGHTS = /(^|\/)model\.weights\.h5$/;
+export const KERAS_WEIGHTS_PATH = /(^|\/)model\.weights\.h5$/;
 
 /**
  * Returns the Python call with which Keras saves a model's weights. The name of the saved file is
  * derived from `file`.
  */
-export function saveInKeras(file: string): string {
+export function kerasSaveCall(file: string): string {
   return `model.save_weights('${file.replace(/(\.weights)?\.\w+$/, '')}.weights.h5')`;
 }
 
@@ -205,12 +205,12 @@ function withoutLayers(file: string, root: Hdf5File, arrays: readonly StoredArra
   // Keras 2 splits a long attribute `layer_names` into `layer_names0`, `layer_names1`, ...
   if (groups.includes('model_weights') || Object.keys(root.attrs).some((key) => /^layer_names\d*$/.test(key))) {
     return new DataError(
-      `${file} has the layout of Keras 2, but the layout of Keras 3 is needed. Load the model in Keras 3, and save its weights with ${saveInKeras(file)}.`,
+      `${file} has the layout of Keras 2, but the layout of Keras 3 is needed. Load the model in Keras 3, and save its weights with ${kerasSaveCall(file)}.`,
     );
   }
   if (groups.length === 0) return refusal(file, 'it has no weights of layers');
   return new DataError(
-    `${file} does not contain layers of a Sequential or Functional model. It contains ${listInWords(groups)}. Save the weights of a Sequential or Functional model with ${saveInKeras(file)}.`,
+    `${file} does not contain layers of a Sequential or Functional model. It contains ${listInWords(groups)}. Save the weights of a Sequential or Functional model with ${kerasSaveCall(file)}.`,
   );
 }
 

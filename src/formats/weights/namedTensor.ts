@@ -4,7 +4,7 @@ import { SampleFacts } from '../../spec/dataFacts.ts';
 import type { DataNote } from '../../spec/preview.ts';
 import { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 
 /** A tensor without its values. */
 export interface TensorEntry {
@@ -71,7 +71,7 @@ export function readVocabulary(file: string, about: WeightsMetadata): Vocabulary
  *
  * @throws DataError if this meaning is invalid.
  */
-export function readFacts(file: string, about: WeightsMetadata): SampleFacts | null {
+export function readStoredSampleFacts(file: string, about: WeightsMetadata): SampleFacts | null {
   return readJson(file, about, FACTS_KEY, SampleFacts);
 }
 
@@ -100,7 +100,7 @@ export function digestsOfTensors(tensors: readonly NamedTensor[]): Record<string
 }
 
 function digestOf({ name, shape, values }: NamedTensor): string {
-  return hashState([new TextEncoder().encode(JSON.stringify([name, shape])), values]);
+  return hashOfArrays([new TextEncoder().encode(JSON.stringify([name, shape])), values]);
 }
 
 /** Adds digests. With them, {@link checkTensorDigests} detects changed weights. */

@@ -43,12 +43,12 @@ const Entry = v.strictObject({ dtype: v.string(), shape: v.array(count), data_of
 const Metadata = v.record(v.string(), v.string());
 
 export function writeSafetensors(tensors: readonly NamedTensor[], about: WeightsMetadata): Uint8Array<ArrayBuffer> {
-  const sorted = inFileOrder(tensors);
+  const sorted = sortTensorsByName(tensors);
   return joinBytes([headerOf(sorted, about), ...sorted.map(({ values }) => values)]);
 }
 
 /** Sorts tensors by name: their order in a file. */
-export function inFileOrder<T extends TensorEntry>(tensors: readonly T[]): T[] {
+export function sortTensorsByName<T extends TensorEntry>(tensors: readonly T[]): T[] {
   return [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
@@ -60,7 +60,7 @@ export type TensorPart = Pick<NamedTensor, 'name' | 'values'>;
  * memory holds only one part of a model at a time, even if the model is spread over several ranks.
  *
  * @param entries all tensors, in any order.
- * @param parts their values, {@link inFileOrder in the order of the file}. A tensor may have
+ * @param parts their values, {@link sortTensorsByName in the order of the file}. A tensor may have
  *   several parts.
  * @throws (rejects) UsageError if a part does not belong to the next tensor of the file, or values
  *   are missing.
@@ -70,8 +70,8 @@ export async function* streamSafetensors(
   about: WeightsMetadata,
   parts: AsyncIterable<TensorPart>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
-  const missing = inFileOrder(entries).map(({ name, shape }) => ({ name, values: elementCountOf(shape) }));
-  yield headerOf(inFileOrder(entries), about);
+  const missing = sortTensorsByName(entries).map(({ name, shape }) => ({ name, values: elementCountOf(shape) }));
+  yield headerOf(sortTensorsByName(entries), about);
   for await (const part of parts) {
     const [next] = missing;
     const isNext = next?.name === part.name && part.values.length <= next.values;

@@ -17,7 +17,7 @@ import { openZip } from '../zip.ts';
 import type { WeightsMetadata, DecodedWeights, NamedTensor, KerasTopology } from './namedTensor.ts';
 
 /** Matches the path of the file that describes a model. */
-export const MODEL_JSON = /(^|\/)model\.json$/;
+export const MODEL_JSON_PATH = /(^|\/)model\.json$/;
 const WEIGHTS_BIN = 'weights.bin';
 /** All files have this modification time, so that the same model always gives the same bytes. */
 const NO_DATE = new Date(1980, 0, 1);
@@ -76,7 +76,7 @@ interface Member {
  *
  * @throws (rejects) DataError if the zip is cut off or damaged.
  */
-export async function openMembers(file: string, blob: Blob): Promise<Member[]> {
+export async function openZipMembers(file: string, blob: Blob): Promise<Member[]> {
   let unpacked = 0;
   return (await openZip(file, blob))
     .filter(({ path }) => !isHiddenFile(path))
@@ -99,8 +99,8 @@ export async function openMembers(file: string, blob: Blob): Promise<Member[]> {
  *   off, or a weight is not float32.
  */
 export async function readTfjs(file: string, blob: Blob): Promise<DecodedWeights> {
-  const members = await openMembers(file, blob);
-  const models = members.filter(({ path }) => MODEL_JSON.test(path));
+  const members = await openZipMembers(file, blob);
+  const models = members.filter(({ path }) => MODEL_JSON_PATH.test(path));
   if (models.length > 1) {
     throw new DataError(
       `${file} has several models: ${listInWords(models.map(({ path }) => path))}. Pack one of them.`,

@@ -4,14 +4,14 @@ import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts'
 import type { DataNote } from '../../spec/preview.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { KERAS_WEIGHTS, readKeras, writeKeras } from './keras.ts';
+import { KERAS_WEIGHTS_PATH, readKeras, writeKeras } from './keras.ts';
 import { openSafetensors, writeSafetensors, type OpenSafetensors } from './safetensors.ts';
-import { openMembers, readTfjs, writeTfjs } from './tfjs.ts';
+import { openZipMembers, readTfjs, writeTfjs } from './tfjs.ts';
 import { detectWeightsFormat } from './weightsFormat.ts';
 import {
   checkTensorDigests,
   digestsOfTensors,
-  readFacts,
+  readStoredSampleFacts,
   readVocabulary,
   withTensorDigests,
   type WeightsMetadata,
@@ -83,7 +83,15 @@ export async function openWeights(file: string, blob: Blob): Promise<WeightsFile
   const decoded = format === 'safetensors' ? await openSafetensors(file, blob) : await decode(format, file, blob);
   const { about, read, entries, notes } = withoutNormalization(decoded);
   for (const { name } of entries) checkFinite(file, await read(name));
-  return { file, format, entries, read, notes, vocabulary: readVocabulary(file, about), facts: readFacts(file, about) };
+  return {
+    file,
+    format,
+    entries,
+    read,
+    notes,
+    vocabulary: readVocabulary(file, about),
+    facts: readStoredSampleFacts(file, about),
+  };
 }
 
 function checkFinite(file: string, { name, values }: NamedTensor): void {
@@ -130,6 +138,6 @@ const READERS = {
 async function readKerasFile(file: string, blob: Blob): Promise<DecodedWeights> {
   const bytes = new Uint8Array(await blob.arrayBuffer());
   if (bytes[0] !== 0x50) return readKeras(file, bytes);
-  const weights = (await openMembers(file, blob)).find(({ path }) => KERAS_WEIGHTS.test(path));
+  const weights = (await openZipMembers(file, blob)).find(({ path }) => KERAS_WEIGHTS_PATH.test(path));
   return readKeras(file, await weights!.read());
 }

@@ -8,8 +8,8 @@ import { DataError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { parseJson } from '../../util/json.ts';
 import { listInWords } from '../../util/text.ts';
-import { KERAS_WEIGHTS, saveInKeras } from './keras.ts';
-import { MODEL_JSON, openMembers } from './tfjs.ts';
+import { KERAS_WEIGHTS_PATH, kerasSaveCall } from './keras.ts';
+import { MODEL_JSON_PATH, openZipMembers } from './tfjs.ts';
 
 /** The number of bytes at the start of a file that determine its format. */
 const HEAD_BYTES = 64;
@@ -21,7 +21,7 @@ const MOST_NAMED = 6;
 
 const AS_SAFETENSORS = 'Save its weights as safetensors, in the layout that docs/export.md describes.';
 const UNPACK = 'Unpack it and choose what is inside.';
-const AS_KERAS = (file: string) => `Load it in Keras, and save its weights with ${saveInKeras(file)}.`;
+const AS_KERAS = (file: string) => `Load it in Keras, and save its weights with ${kerasSaveCall(file)}.`;
 
 /**
  * Files whose presence shows what a zip contains. For each: a pattern of its path, what the zip is,
@@ -94,9 +94,9 @@ export async function detectWeightsFormat(file: string, blob: Blob): Promise<Wei
 }
 
 async function zipFormat(file: string, blob: Blob): Promise<WeightsFormat> {
-  const paths = (await openMembers(file, blob)).map(({ path }) => path);
-  if (paths.some((path) => KERAS_WEIGHTS.test(path))) return 'keras';
-  if (paths.some((path) => MODEL_JSON.test(path))) return 'tfjs';
+  const paths = (await openZipMembers(file, blob)).map(({ path }) => path);
+  if (paths.some((path) => KERAS_WEIGHTS_PATH.test(path))) return 'keras';
+  if (paths.some((path) => MODEL_JSON_PATH.test(path))) return 'tfjs';
   for (const [pattern, what, advice] of ZIPS) {
     const path = paths.find((one) => pattern.test(one));
     if (path !== undefined) throw advised(file, typeof what === 'string' ? what : what(path), advice);
@@ -118,7 +118,7 @@ function describe(file: string, text: string): DataError | null {
       file,
       shards,
       shards.some((shard) => shard.endsWith('.h5'))
-        ? `Save the model as one file, with ${saveInKeras(file)} without max_shard_size.`
+        ? `Save the model as one file, with ${kerasSaveCall(file)} without max_shard_size.`
         : 'Save the model as one file, for example by save_pretrained with a larger max_shard_size.',
     );
   }

@@ -5,7 +5,13 @@
 import * as tf from '@tensorflow/tfjs';
 import { elementCountOf } from '../../util/shape.ts';
 import type { WebGpuBackend } from '../backend.ts';
-import { FLAT_WORKGROUP, runGpuProgram, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
+import {
+  FLAT_WORKGROUP_CODE,
+  runGpuProgram,
+  spreadWorkgroups,
+  type ComponentCount,
+  type GpuProgram,
+} from '../program.ts';
 import type { ElementwiseFactor } from './matMul/epilogue.ts';
 import type { KernelArguments, TrainingOp } from './registry.ts';
 
@@ -97,7 +103,7 @@ function codeOf(components: ComponentCount, width: number, factor: ElementwiseFa
   return `
 alias Element = ${components === 4 ? 'vec4<f32>' : 'f32'};
 var<workgroup> partial: array<Element, ${THREADS}>;
-${FLAT_WORKGROUP}
+${FLAT_WORKGROUP_CODE}
 fn main() {
   let tiles = (uniforms.count + ${width - 1}) / ${width};
   // Workgroups after the last chunk compute the last chunk too, because WGSL rejects barriers after

@@ -12,7 +12,14 @@ import * as tf from '@tensorflow/tfjs';
 import type { WebGpuBackend } from '../backend.ts';
 import { runGpuProgram, type GpuProgram } from '../program.ts';
 import { hasKernel, type KernelArguments, type TrainingOp } from './registry.ts';
-import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, rowReduction } from './rows.ts';
+import {
+  loadWidthOf,
+  elementCode,
+  rowLayoutCode,
+  rowDispatch,
+  chooseRowThreadLayout,
+  rowReductionCode,
+} from './rows.ts';
 
 /**
  * Returns the sum over rows of weight * cross-entropy, in nats. For the mean, divide it by the sum
@@ -96,9 +103,9 @@ function keptOfRows(backend: WebGpuBackend, logits: tf.TensorInfo, labels: tf.Te
     ...rowDispatch(backend, rows, layout),
     code:
       elementCode(components) +
-      rowCode(layout) +
-      rowReduction(layout, 'rowMaximum', 'f32', 'max(a, b)') +
-      rowReduction(layout, 'rowSum', 'f32') +
+      rowLayoutCode(layout) +
+      rowReductionCode(layout, 'rowMaximum', 'f32', 'max(a, b)') +
+      rowReductionCode(layout, 'rowSum', 'f32') +
       ROWS,
   };
   return runGpuProgram(backend, program, [logits, labels], [rows, KEPT]);
@@ -117,13 +124,13 @@ fn main() {
 
 function sumOfLosses(backend: WebGpuBackend, kept: tf.TensorInfo, weights: tf.TensorInfo): tf.TensorInfo {
   const rows = weights.shape[0]!;
-  const layout = rowLayout(rows);
+  const layout = chooseRowThreadLayout(rows);
   const program: GpuProgram = {
     key: `crossEntropySum ${layout.lanes}`,
     inputs: { kept: 1, weights: 1 },
     uniforms: { rows: { type: 'i32', value: 1 }, columns: { type: 'i32', value: rows } },
     ...rowDispatch(backend, 1, layout),
-    code: rowCode(layout) + rowReduction(layout, 'rowSum', 'f32') + SUM,
+    code: rowLayoutCode(layout) + rowReductionCode(layout, 'rowSum', 'f32') + SUM,
   };
   return runGpuProgram(backend, program, [kept, weights], []);
 }
@@ -157,7 +164,7 @@ function gradientByLogits({ inputs, backend }: KernelArguments<tf.NamedAttrMap>)
     outputComponents: components,
     uniforms,
     ...rowDispatch(backend, rows, layout),
-    code: elementCode(components) + rowCode(layout) + GRADIENT,
+    code: elementCode(components) + rowLayoutCode(layout) + GRADIENT,
   };
   const others = ['labels', 'weights', 'kept', 'dy'].map((name) => inputs[name]!);
   return runGpuProgram(backend, program, [logits, ...others], logits.shape);
@@ -168,7 +175,7 @@ function describe({ shape }: tf.TensorInfo) {
   const components = loadWidthOf(classes);
   const columns = classes / components;
   const uniforms = { rows: { type: 'i32', value: rows }, columns: { type: 'i32', value: columns } } as const;
-  return { rows, components, layout: rowLayout(columns), uniforms };
+  return { rows, components, layout: chooseRowThreadLayout(columns), uniforms };
 }
 
 export const crossEntropyOps: readonly TrainingOp[] = [

@@ -5,7 +5,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { elementCountOf } from '../../util/shape.ts';
-import { FLAT_WORKGROUP, runGpuProgram, spreadWorkgroups, type GpuProgram } from '../program.ts';
+import { FLAT_WORKGROUP_CODE, runGpuProgram, spreadWorkgroups, type GpuProgram } from '../program.ts';
 import { hasKernel, usesOwnKernels, type KernelArguments, type TrainingOp } from './registry.ts';
 import { loadWidthOf, elementCode } from './rows.ts';
 
@@ -174,7 +174,7 @@ function runOn(
     },
     workgroupSize: [THREADS, 1, 1],
     dispatch: spreadWorkgroups(backend, workgroups(columns)),
-    code: elementCode(components) + FLAT_WORKGROUP + maskCode + code,
+    code: elementCode(components) + FLAT_WORKGROUP_CODE + maskCode + code,
   };
   const tensors = used.map((name) => inputs[name]!);
   return runGpuProgram(backend, program, tensors, shape);

@@ -12,7 +12,7 @@ import { layerNormOps } from './layerNorm.ts';
 import { linearOp } from './linear.ts';
 import { matMulReplacements } from './matMul/batchMatMul.ts';
 import {
-  registerGradients,
+  registerOpGradients,
   registerOwnKernels,
   restoreStockKernels,
   type KernelReplacement,
@@ -43,5 +43,5 @@ export function chooseWebGpuKernels(choice: KernelChoice): void {
  * these ops.
  */
 export function registerOwnGradients(): void {
-  registerGradients(OPS);
+  registerOpGradients(OPS);
 }

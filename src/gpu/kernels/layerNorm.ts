@@ -17,12 +17,12 @@ import { columnSum } from './columnSum.ts';
 import {
   runRowNormalization,
   partialScaleGradient,
-  runOnRows,
+  runNormalizationProgram,
   type RowNormalization,
   type NormArguments,
 } from './normalization.ts';
 import { usesOwnKernels, type TrainingOp } from './registry.ts';
-import { rowReduction, type RowLayout } from './rows.ts';
+import { rowReductionCode, type RowThreadLayout } from './rows.ts';
 
 /**
  * Normalizes each row of `x`.
@@ -51,7 +51,7 @@ const layer: RowNormalization = {
 // The rounded mean, its correction, and r.
 alias Statistics = vec3<f32>;
 fn normalized(value: Element, row: Statistics) -> Element { return (value - row.x - row.y) * row.z; }
-${rowReduction(layout, 'rowSum', 'f32')}
+${rowReductionCode(layout, 'rowSum', 'f32')}
 fn meanOf(start: i32) -> f32 {
   var sum = Element();
   for (var i = lane(); i < uniforms.columns; i += LANES) { sum += x[start + i]; }
@@ -61,7 +61,7 @@ fn meanOf(start: i32) -> f32 {
 fn inverseDeviation(correction: f32, squares: f32) -> f32 {
   return inverseSqrt(max(squares - correction * correction, 0.0) + uniforms.epsilon);
 }
-${rowReduction(layout, 'rowSums', 'vec2<f32>')}
+${rowReductionCode(layout, 'rowSums', 'vec2<f32>')}
 fn statisticsOf(start: i32) -> Statistics {
   let mean = meanOf(start);
   var differences = Element();
@@ -80,8 +80,8 @@ fn statisticsOf(start: i32) -> Statistics {
 /**
  * Computes the statistics and the two means of the gradient in the same two passes over the row.
  */
-const gradientCode = (layout: RowLayout): string => `
-${rowReduction(layout, 'gradientSums', 'vec4<f32>')}
+const gradientCode = (layout: RowThreadLayout): string => `
+${rowReductionCode(layout, 'gradientSums', 'vec4<f32>')}
 fn main() {
   let start = rowIndex() * uniforms.columns;
   let mean = meanOf(start);
@@ -109,7 +109,11 @@ fn main() {
 `;
 
 function gradientByX(args: NormArguments): tf.TensorInfo {
-  return runOnRows(layer, { key: 'layerNormGradient', names: ['x', 'scale', 'dy'], code: gradientCode }, args);
+  return runNormalizationProgram(
+    layer,
+    { key: 'layerNormGradient', names: ['x', 'scale', 'dy'], code: gradientCode },
+    args,
+  );
 }
 
 function gradient(dys: tf.Tensor | tf.Tensor[], saved: tf.Tensor[], attrs: tf.NamedAttrMap) {

@@ -9,7 +9,14 @@ import type * as tf from '@tensorflow/tfjs';
 import { elementCountOf } from '../../util/shape.ts';
 import { runGpuProgram, spreadWorkgroups, type GpuProgram } from '../program.ts';
 import type { KernelArguments } from './registry.ts';
-import { loadWidthOf, elementCode, rowCode, rowDispatch, rowLayout, type RowLayout } from './rows.ts';
+import {
+  loadWidthOf,
+  elementCode,
+  rowLayoutCode,
+  rowDispatch,
+  chooseRowThreadLayout,
+  type RowThreadLayout,
+} from './rows.ts';
 
 export type NormArguments = KernelArguments<tf.NamedAttrMap>;
 
@@ -23,7 +30,7 @@ export interface RowNormalization {
    * `statisticsOf` may contain barriers. The code may read the uniforms `rows`, `columns` (elements
    * of a row), `channels` (as f32) and `epsilon`.
    */
-  code: (layout: RowLayout) => string;
+  code: (layout: RowThreadLayout) => string;
 }
 
 /** A program of a {@link RowNormalization}. */
@@ -32,11 +39,11 @@ export interface RowNormalizationProgram {
   /** Inputs that the code reads. Their elements have as many components as those of x. */
   names: readonly string[];
   /** Code that follows the norm's code. */
-  code: (layout: RowLayout) => string;
+  code: (layout: RowThreadLayout) => string;
 }
 
 /** Runs a program whose threads share rows, and which computes a tensor of the shape of x. */
-export function runOnRows(
+export function runNormalizationProgram(
   norm: RowNormalization,
   { key, names, code }: RowNormalizationProgram,
   args: NormArguments,
@@ -60,7 +67,7 @@ fn main() {
   }
 }
 `;
-  return runOnRows(norm, { key: norm.name, names, code: () => code }, args);
+  return runNormalizationProgram(norm, { key: norm.name, names, code: () => code }, args);
 }
 
 /** Number of rows for which one workgroup sums the gradient of the scale. */
@@ -118,7 +125,7 @@ function describe(norm: RowNormalization, names: readonly string[], { inputs, at
   const rows = elementCountOf(shape) / channels;
   const components = loadWidthOf(channels);
   const columns = channels / components;
-  const layout = rowLayout(columns);
+  const layout = chooseRowThreadLayout(columns);
   const program = {
     key: `${components} ${layout.lanes}`,
     inputs: Object.fromEntries(names.map((name) => [name, components])),
@@ -131,5 +138,11 @@ function describe(norm: RowNormalization, names: readonly string[], { inputs, at
     },
     ...rowDispatch(backend, rows, layout),
   } satisfies Partial<GpuProgram>;
-  return { rows, channels, layout, program, shared: elementCode(components) + rowCode(layout) + norm.code(layout) };
+  return {
+    rows,
+    channels,
+    layout,
+    program,
+    shared: elementCode(components) + rowLayoutCode(layout) + norm.code(layout),
+  };
 }

@@ -35,7 +35,7 @@ export interface TrainingOp {
 let isOwn = false;
 
 /** The latest choice of kernels. */
-export function chosenKernels(): KernelChoice {
+export function currentKernelChoice(): KernelChoice {
   return isOwn ? 'own' : 'stock';
 }
 
@@ -53,7 +53,7 @@ export function hasKernel(kernelName: string): boolean {
 }
 
 /** Registers the gradients of ops, for all backends. Idempotent. */
-export function registerGradients(ops: readonly TrainingOp[]): void {
+export function registerOpGradients(ops: readonly TrainingOp[]): void {
   for (const { kernelName, gradient } of ops) if (gradient) tf.registerGradient({ kernelName, ...gradient });
 }
 
@@ -72,7 +72,7 @@ export function registerOwnKernels(replacements: readonly KernelReplacement[], o
       kernelFunc: (args) => run(args as unknown as KernelArguments<tf.NamedAttrMap>) ?? stock.kernelFunc(args),
     });
   }
-  registerGradients(ops);
+  registerOpGradients(ops);
   for (const { kernelName, run } of ops) {
     tf.registerKernel({
       kernelName,

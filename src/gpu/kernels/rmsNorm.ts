@@ -11,12 +11,12 @@ import { columnSum } from './columnSum.ts';
 import {
   runRowNormalization,
   partialScaleGradient,
-  runOnRows,
+  runNormalizationProgram,
   type RowNormalization,
   type NormArguments,
 } from './normalization.ts';
 import { hasKernel, type TrainingOp } from './registry.ts';
-import { rowReduction, type RowLayout } from './rows.ts';
+import { rowReductionCode, type RowThreadLayout } from './rows.ts';
 
 /**
  * Normalizes each row of `x`.
@@ -52,7 +52,7 @@ const rms: RowNormalization = {
   code: (layout) => `
 alias Statistics = f32;
 fn normalized(value: Element, r: Statistics) -> Element { return value * r; }
-${rowReduction(layout, 'rowSum', 'f32')}
+${rowReductionCode(layout, 'rowSum', 'f32')}
 fn statisticsOf(start: i32) -> Statistics {
   var squares = Element();
   for (var i = lane(); i < uniforms.columns; i += LANES) {
@@ -72,8 +72,8 @@ function forwardResidual(args: NormArguments): tf.TensorInfo[] {
 function gradientByX(args: NormArguments): tf.TensorInfo {
   const names = ['x', 'scale', 'dy', 'dPassed'].filter((name) => name in args.inputs);
   const isResidual = names.includes('dPassed');
-  const code = (layout: RowLayout): string => `
-${rowReduction(layout, 'rowSums', 'vec2<f32>')}
+  const code = (layout: RowThreadLayout): string => `
+${rowReductionCode(layout, 'rowSums', 'vec2<f32>')}
 fn main() {
   let start = rowIndex() * uniforms.columns;
   var squares = Element();
@@ -92,7 +92,7 @@ fn main() {
   }
 }
 `;
-  return runOnRows(rms, { key: `rmsNormGradient${isResidual ? 'Residual' : ''}`, names, code }, args);
+  return runNormalizationProgram(rms, { key: `rmsNormGradient${isResidual ? 'Residual' : ''}`, names, code }, args);
 }
 
 type Gradients = Record<string, () => tf.Tensor>;

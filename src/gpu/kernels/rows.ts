@@ -3,7 +3,7 @@
  * short, a workgroup has several rows, so that few threads are idle. All sums are added in a fixed
  * order.
  */
-import { FLAT_WORKGROUP, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
+import { FLAT_WORKGROUP_CODE, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../program.ts';
 import type { WebGpuBackend } from '../backend.ts';
 
 /** A row with more elements has a whole workgroup of {@link LONG_LANES} threads. */
@@ -13,7 +13,7 @@ const LONG_LANES = 256;
 const THREADS = 64;
 
 /** How threads are assigned to rows. */
-export interface RowLayout {
+export interface RowThreadLayout {
   /** Threads per row, a power of two. */
   readonly lanes: number;
   /** Threads per workgroup. */
@@ -21,18 +21,20 @@ export interface RowLayout {
 }
 
 /** Chooses the layout for rows of `elements` elements: at least two per thread, if possible. */
-export function rowLayout(elements: number): RowLayout {
+export function chooseRowThreadLayout(elements: number): RowThreadLayout {
   if (elements > LONG_ROW) return { lanes: LONG_LANES, threads: LONG_LANES };
   let lanes = 4;
   while (lanes < THREADS && 2 * lanes < elements) lanes *= 2;
   return { lanes, threads: THREADS };
 }
 
-/** The part of a {@link GpuProgram} that a layout determines. Its code needs {@link rowCode}. */
+/**
+ * The part of a {@link GpuProgram} that a layout determines. Its code needs {@link rowLayoutCode}.
+ */
 export function rowDispatch(
   backend: WebGpuBackend,
   rows: number,
-  { lanes, threads }: RowLayout,
+  { lanes, threads }: RowThreadLayout,
 ): Pick<GpuProgram, 'workgroupSize' | 'dispatch'> {
   return { workgroupSize: [threads, 1, 1], dispatch: spreadWorkgroups(backend, Math.ceil((rows * lanes) / threads)) };
 }
@@ -42,12 +44,12 @@ export function rowDispatch(
  * the row. Threads after the last row repeat the last row, because WGSL rejects barriers after a
  * return. The program needs the uniform `rows`.
  */
-export function rowCode({ lanes, threads }: RowLayout): string {
+export function rowLayoutCode({ lanes, threads }: RowThreadLayout): string {
   return `
 const THREADS = ${threads};
 const LANES = ${lanes};
 const ROWS_AT_ONCE = THREADS / LANES;
-${FLAT_WORKGROUP}
+${FLAT_WORKGROUP_CODE}
 fn lane() -> i32 { return i32(localIndex) % LANES; }
 fn rowIndex() -> i32 {
   return min(flatWorkgroup() * ROWS_AT_ONCE + i32(localIndex) / LANES, uniforms.rows - 1);
@@ -61,8 +63,8 @@ fn rowIndex() -> i32 {
  *
  * @param combine WGSL expression of `a` and `b`; by default their sum, which has a fixed order.
  */
-export function rowReduction(
-  { lanes, threads }: RowLayout,
+export function rowReductionCode(
+  { lanes, threads }: RowThreadLayout,
   name: string,
   type: 'f32' | 'vec2<f32>' | 'vec4<f32>',
   combine = 'a + b',

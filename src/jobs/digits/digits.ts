@@ -5,7 +5,7 @@
  * be loaded, and ranks need not exchange anything. Only exact arithmetic is used (see pen.ts), so
  * all ranks get the same bits.
  */
-import { checkRead, type Dataset, type Labels } from '../dataset.ts';
+import { checkReadArguments, type Dataset, type Labels } from '../dataset.ts';
 import { InkRaster, smoothLine } from './pen.ts';
 import type { TrainTestSplit } from '../trainTestSplit.ts';
 import { HANDWRITING_STYLES, type HandwritingStyle } from './handwriting.ts';
@@ -71,7 +71,7 @@ export class SyntheticDigits implements Dataset {
   }
 
   read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void {
-    checkRead(this, indices, inputs, labels);
+    checkReadArguments(this, indices, inputs, labels);
     for (let i = 0; i < indices.length; i++) {
       const index = indices[i]!;
       labels[i] = index % CLASSES;

@@ -8,7 +8,7 @@ import { BYTE_TOKEN_COUNT, type Vocabulary } from '../../spec/vocabulary.ts';
 import { systemClock, Yielder, type Clock } from '../../util/clock.ts';
 import { codePointsOf } from './text.ts';
 import type { Tokenizer, TokenReader, Tokens } from './tokenizer.ts';
-import { WordCounts } from './words.ts';
+import { WordCounts } from './wordCounts.ts';
 
 /** Longest time without a yield, ms. */
 const STRETCH_MS = 50;

@@ -3,7 +3,7 @@ import { MAX_VOCABULARY_CHARACTERS } from '../../spec/gpt.ts';
 import type { Vocabulary } from '../../spec/vocabulary.ts';
 import { DataError } from '../../util/errors.ts';
 import type { CharacterCounts } from './characterCounts.ts';
-import { BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
+import { MAX_BYTE_TOKENS, type Tokenizer, type TokenReader, type Tokens } from './tokenizer.ts';
 
 /** A vocabulary of the different characters (code points) of a text, in code point order. */
 export class CharacterTokenizer implements Tokenizer {
@@ -82,7 +82,7 @@ export class CharacterTokenReader implements TokenReader {
 
   /** Makes room for tokens of a vocabulary of this size. */
   #widen(size: number): void {
-    if (size <= BYTE_TOKENS || this.#tokens instanceof Uint16Array) return;
+    if (size <= MAX_BYTE_TOKENS || this.#tokens instanceof Uint16Array) return;
     const wide = new Uint16Array(this.#most);
     wide.set(this.#tokens.subarray(0, this.#length));
     this.#tokens = wide;

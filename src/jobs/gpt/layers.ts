@@ -6,13 +6,13 @@ import { linear } from '../../gpu/kernels/linear.ts';
 import { rmsNorm, rmsNormResidual } from '../../gpu/kernels/rmsNorm.ts';
 import { createRng, mixSeed } from '../../util/rng.ts';
 import { elementCountOf } from '../../util/shape.ts';
-import type { DropoutMasks, ModelLayer } from '../models/modelLayer.ts';
+import type { DropoutMaskOfPlace, ModelLayer } from '../models/modelLayer.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
 import {
   gptInitialDeviations,
   BLOCK_WEIGHT_NAMES,
   gptWeightNames,
-  NORM_EPSILON,
+  RMS_NORM_EPSILON,
   gptWeightShapes,
   type GptNetworkSize,
 } from './shapes.ts';
@@ -27,7 +27,7 @@ export interface GptNetworkLayer extends ModelLayer {
 }
 
 /** Computes a layer from its built variables. */
-type Compute = (x: tf.Tensor, weights: readonly tf.Variable[], masks: DropoutMasks) => tf.Tensor;
+type Compute = (x: tf.Tensor, weights: readonly tf.Variable[], masks: DropoutMaskOfPlace) => tf.Tensor;
 
 /**
  * Returns the layers of a network: the embedding, an attention layer and a feed-forward layer for
@@ -41,13 +41,13 @@ export function gptNetworkLayers(size: GptNetworkSize, seed: number): GptNetwork
     const first = 2 + 2 * perBlock * block;
     const place = 1 + 2 * block;
     const attention: Compute = (x, [norm, attend, project], masks) => {
-      const [normed, passed] = rmsNormResidual(x, norm!, NORM_EPSILON);
+      const [normed, passed] = rmsNormResidual(x, norm!, RMS_NORM_EPSILON);
       const qkv = linear(normed, attend!);
       const attended = causalAttention(qkv as tf.Tensor3D, size.heads, mask.tensor);
       return linear(attended, project!, { mask: masks?.(place), residual: passed });
     };
     const feedForward: Compute = (x, [norm, expand, contract], masks) => {
-      const [normed, passed] = rmsNormResidual(x, norm!, NORM_EPSILON);
+      const [normed, passed] = rmsNormResidual(x, norm!, RMS_NORM_EPSILON);
       const inner = linear(normed, expand!, { activation: 'relu' });
       return linear(inner, contract!, { mask: masks?.(place + 1), residual: passed });
     };
@@ -78,7 +78,7 @@ export function logitsOfHidden(hidden: tf.Tensor, embedding: tf.Variable): tf.Te
 const embedding: Compute = (tokens, [table, positions], masks) =>
   embedTokens(tokens as tf.Tensor2D, table!, positions!, masks?.(0));
 
-const norm: Compute = (x, [weights]) => rmsNorm(x, weights!, NORM_EPSILON);
+const norm: Compute = (x, [weights]) => rmsNorm(x, weights!, RMS_NORM_EPSILON);
 
 class Layer implements GptNetworkLayer {
   readonly name: string;
@@ -118,7 +118,7 @@ class Layer implements GptNetworkLayer {
     return this.weights;
   }
 
-  apply(x: tf.Tensor, { mask }: { mask: DropoutMasks }): tf.Tensor {
+  apply(x: tf.Tensor, { mask }: { mask: DropoutMaskOfPlace }): tf.Tensor {
     return this.#compute(x, this.weights, mask);
   }
 

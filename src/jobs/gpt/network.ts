@@ -19,7 +19,7 @@ import { gptWeightNames, type GptNetworkSize } from './shapes.ts';
  * Returns the number of positions in the network at which dropout is applied: one after the
  * embedding, and one after each of the two sublayers of each layer.
  */
-export function dropoutPlaces({ layers }: Pick<GptNetworkSize, 'layers'>): number {
+export function gptDropoutPlaceCount({ layers }: Pick<GptNetworkSize, 'layers'>): number {
   return 1 + 2 * layers;
 }
 
@@ -52,8 +52,8 @@ export class GptNetwork {
    * in a tidy.
    *
    * @param tokens int32 [batch, context]
-   * @param masks one dropout mask for each of the {@link dropoutPlaces}: float32 [batch, 1, width],
-   *   with elements 0 or 1 / (1 - dropout). If `null`, nothing is dropped.
+   * @param masks one dropout mask for each of the {@link gptDropoutPlaceCount}: float32 [batch, 1,
+   *   width], with elements 0 or 1 / (1 - dropout). If `null`, nothing is dropped.
    * @returns float32 [batch * context, vocabulary]
    */
   logits(tokens: tf.Tensor2D, masks: readonly tf.Tensor[] | null = null): tf.Tensor2D {

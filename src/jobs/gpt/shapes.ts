@@ -6,7 +6,7 @@ import type { GptModel } from '../../spec/gpt.ts';
 import { elementCountOf } from '../../util/shape.ts';
 
 export type GptNetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'context'> & {
-  /** Number of rows of the shared matrix, see {@link paddedVocabulary}. */
+  /** Number of rows of the shared matrix, see {@link paddedVocabularySize}. */
   vocabulary: number;
 };
 
@@ -15,7 +15,7 @@ export type GptNetworkSize = Pick<GptModel, 'layers' | 'heads' | 'width' | 'cont
  * numbers the matrix products of WebGPU are half as fast. The additional rows do not correspond to
  * a token.
  */
-export function paddedVocabulary(tokens: number): number {
+export function paddedVocabularySize(tokens: number): number {
   return 4 * Math.ceil(tokens / 4);
 }
 
@@ -25,11 +25,11 @@ export function gptNetworkSize(
   tokens: number,
 ): GptNetworkSize {
   const rows = kind === 'byte-pairs' ? Math.max(tokens, vocabulary) : tokens;
-  return { layers, heads, width, context, vocabulary: paddedVocabulary(rows) };
+  return { layers, heads, width, context, vocabulary: paddedVocabularySize(rows) };
 }
 
 /** RMS normalization adds this number to the mean square, to avoid a division by zero. */
-export const NORM_EPSILON = 1e-5;
+export const RMS_NORM_EPSILON = 1e-5;
 
 /** Width of the feed-forward sublayer's inner layer, divided by `width`. */
 export const FEED_FORWARD_EXPANSION = 4;

@@ -6,16 +6,16 @@ import { isDataInHiddenFolder } from '../../spec/dataFiles.ts';
 import type { DataNote, DataNoteKind } from '../../spec/preview.ts';
 import {
   describeEncodingDamage,
-  documentFormat,
+  binaryDocumentFormat,
   encodingAdvice,
-  encodingOfText,
-  EXAMINED_BYTES,
+  detectedOrStatedEncoding,
+  ENCODING_EXAMINED_BYTES,
   isMarkup,
 } from '../../formats/textEncoding.ts';
-import { readBytes } from '../../formats/partialFile.ts';
-import { begunBytes, decodeUtf8 } from '../../formats/utf8.ts';
+import { readByteRange } from '../../formats/partialFile.ts';
+import { incompleteCharacterBytes, decodeUtf8 } from '../../formats/utf8.ts';
 import type { TextEncodingName } from '../../spec/names.ts';
-import { byFolder } from '../fileNotes.ts';
+import { fileNotesByFolder } from '../fileNotes.ts';
 import { DataError } from '../../util/errors.ts';
 
 export interface Text {
@@ -68,11 +68,11 @@ export function textOfFiles(
     get notes() {
       const markup = notesOf('markup', [...marked]);
       return [
-        ...byFolder(
+        ...fileNotesByFolder(
           'files-ignored',
           ignored.filter((name) => !isDataInHiddenFolder(name)),
         ),
-        ...byFolder('folder-hidden', ignored.filter(isDataInHiddenFolder)),
+        ...fileNotesByFolder('folder-hidden', ignored.filter(isDataInHiddenFolder)),
         ...notesOf('utf-16', [...wide]),
         ...markup,
       ];
@@ -83,15 +83,15 @@ export function textOfFiles(
         if (i > 0) yield codePointsOf('\n');
         const base = before + i;
         before += file.size;
-        const start = await readBytes(file.name, file, 0, EXAMINED_BYTES);
-        const format = documentFormat(start);
+        const start = await readByteRange(file.name, file, 0, ENCODING_EXAMINED_BYTES);
+        const format = binaryDocumentFormat(start);
         if (format !== null) {
           throw new DataError(
             `${file.name} is ${format}, not plain text. Export its text as .txt in UTF-8, and choose that.`,
           );
         }
         if (isMarkup(start)) marked.add(file.name);
-        const encoding = encodingOfText(start, stated);
+        const encoding = detectedOrStatedEncoding(start, stated);
         if (encoding.startsWith('utf-16')) wide.add(file.name);
         const parts = encoding === 'utf-8' ? utf8Pieces(file, pieceBytes) : decodedPieces(file, encoding, pieceBytes);
         for await (const { piece, end } of parts) {
@@ -105,7 +105,7 @@ export function textOfFiles(
 }
 
 /** Returns a text that is in memory. */
-export function plainText(text: string): Text {
+export function textInMemory(text: string): Text {
   return {
     bytes: text.length,
     notes: [],
@@ -150,10 +150,11 @@ interface Part {
 
 async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part> {
   const codes = new Uint32Array(Math.min(BLOCK_BYTES, file.size));
-  let next = readBytes(file.name, file, 0, pieceBytes);
+  let next = readByteRange(file.name, file, 0, pieceBytes);
   for (let at = 0; at < file.size;) {
     const read = await next;
-    const bytes = at + read.length === file.size ? read : read.subarray(0, read.length - begunBytes(read));
+    const bytes =
+      at + read.length === file.size ? read : read.subarray(0, read.length - incompleteCharacterBytes(read));
     if (bytes.length === 0) {
       throw new DataError(
         `${file.name} ends at byte ${at}, but had ${file.size} bytes when it was chosen. Choose it again.`,
@@ -166,12 +167,13 @@ async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part>
       );
     }
     // The next bytes are read while these are decoded.
-    next = readBytes(file.name, file, at + bytes.length, at + bytes.length + pieceBytes);
+    next = readByteRange(file.name, file, at + bytes.length, at + bytes.length + pieceBytes);
     // If the caller stops here, nobody waits for them.
     next.catch(() => {});
     for (let from = 0; from < bytes.length;) {
       const some = bytes.subarray(from, from + BLOCK_BYTES);
-      const block = from + some.length === bytes.length ? some : some.subarray(0, some.length - begunBytes(some));
+      const block =
+        from + some.length === bytes.length ? some : some.subarray(0, some.length - incompleteCharacterBytes(some));
       const length = decodeUtf8(block, codes);
       if (length === -1) throw invalidUtf8(file.name, block, at + from);
       const mark = at + from === 0 && codes[0] === BYTE_ORDER_MARK ? 1 : 0;
@@ -185,7 +187,7 @@ async function* utf8Pieces(file: File, pieceBytes: number): AsyncGenerator<Part>
 /** Yields a text in another encoding than UTF-8. */
 async function* decodedPieces(
   file: File,
-  encoding: ReturnType<typeof encodingOfText>,
+  encoding: ReturnType<typeof detectedOrStatedEncoding>,
   pieceBytes: number,
 ): AsyncGenerator<Part> {
   const decoder = new TextDecoder(encoding, { fatal: true });
@@ -193,7 +195,7 @@ async function* decodedPieces(
   for (let at = 0; at < file.size; at += length) {
     const end = Math.min(at + length, file.size);
     try {
-      const piece = decoder.decode(await readBytes(file.name, file, at, at + length), { stream: end < file.size });
+      const piece = decoder.decode(await readByteRange(file.name, file, at, at + length), { stream: end < file.size });
       if (piece.includes('\0')) throw new Error('a character is 0, as in UTF-32');
       if (piece !== '') yield { piece: codePointsOf(piece), end };
     } catch (cause) {

@@ -4,7 +4,7 @@
  * weights, so the layers of a model may be on several ranks. Layers have the same names as in
  * `gptNetworkLayers`.
  */
-import { FEED_FORWARD_EXPANSION, NORM_EPSILON, type GptNetworkSize } from './shapes.ts';
+import { FEED_FORWARD_EXPANSION, RMS_NORM_EPSILON, type GptNetworkSize } from './shapes.ts';
 
 /**
  * Computes the output of a layer for the token at `place` in the context window. Tokens come in the
@@ -26,7 +26,7 @@ export function embedToken(token: number, place: number, [table, positions]: Wei
  *
  * @param weights the layer's variables. They are read in every call.
  */
-export function tokenLayer(name: string, weights: Weights, size: GptNetworkSize): TokenLayer {
+export function createTokenLayer(name: string, weights: Weights, size: GptNetworkSize): TokenLayer {
   if (name === 'norm') return (x) => normalize(x, weights[0]!);
   return name.endsWith('.attention') ? attention(weights, size) : feedForward(weights, size);
 }
@@ -104,7 +104,7 @@ function dot(a: Float32Array, fromA: number, b: Float32Array, fromB: number, len
 }
 
 function normalize(x: Float32Array, scale: Float32Array): Float32Array {
-  const factor = 1 / Math.sqrt(dot(x, 0, x, 0, x.length) / x.length + NORM_EPSILON);
+  const factor = 1 / Math.sqrt(dot(x, 0, x, 0, x.length) / x.length + RMS_NORM_EPSILON);
   return x.map((value, i) => value * factor * scale[i]!);
 }
 

@@ -5,7 +5,7 @@
 import { createRng } from '../../util/rng.ts';
 import { elementCountOf } from '../../util/shape.ts';
 import { BLOCK_WEIGHT_NAMES, gptWeightShapes, type GptNetworkSize } from './shapes.ts';
-import { embedToken, softmaxInPlace, tokenLayer, tokenLogits } from './tokenLayers.ts';
+import { embedToken, softmaxInPlace, createTokenLayer, tokenLogits } from './tokenLayers.ts';
 
 /**
  * Computes the logits of the token that follows `token`, which is at `place` in the context window.
@@ -26,9 +26,9 @@ export function createTokenForward(size: GptNetworkSize, tokens: number, weights
   const perLayer = BLOCK_WEIGHT_NAMES.length / 2;
   const layers = Array.from({ length: 2 * size.layers }, (_, i) => {
     const name = `layer${(i >> 1) + 1}.${i % 2 === 0 ? 'attention' : 'feedForward'}`;
-    return tokenLayer(name, parts.slice(2 + perLayer * i, 2 + perLayer * (i + 1)), size);
+    return createTokenLayer(name, parts.slice(2 + perLayer * i, 2 + perLayer * (i + 1)), size);
   });
-  layers.push(tokenLayer('norm', parts.slice(-1), size));
+  layers.push(createTokenLayer('norm', parts.slice(-1), size));
   return (token, place) => {
     let x = embedToken(token, place, parts, size.width);
     for (const layer of layers) x = layer(x, place);

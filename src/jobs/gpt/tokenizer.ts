@@ -12,7 +12,7 @@ export interface Tokenizer {
 }
 
 /** A vocabulary with at most this number of tokens has tokens of one byte. */
-export const BYTE_TOKENS = 256;
+export const MAX_BYTE_TOKENS = 256;
 
 export type Tokens = Uint8Array | Uint16Array;
 

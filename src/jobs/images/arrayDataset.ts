@@ -2,9 +2,9 @@
 import type { PreviewPicture } from '../../spec/preview.ts';
 import type { ImagesFacts, Moments } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { checkRead, type Dataset, type Labels } from '../dataset.ts';
+import { checkReadArguments, type Dataset, type Labels } from '../dataset.ts';
 import type { StoredArray } from '../../formats/storedArray.ts';
-import { addValue, standardDeviation, emptyMoments } from '../../formats/moments.ts';
+import { addToMoments, standardDeviation, emptyMoments } from '../../formats/moments.ts';
 
 /** Maximum number of inputs of a sample: as many as a colour image of 256 x 256 pixels has. */
 const MAX_INPUTS = 256 * 256 * 3;
@@ -87,7 +87,7 @@ export async function momentsOfArrays({ x, rows }: LabelledArrays): Promise<Mome
   const values = new Float64Array(x.rowLength);
   for (const row of rows) {
     await x.readRow(row, values);
-    for (const [k, value] of values.entries()) addValue(all[k % all.length]!, value);
+    for (const [k, value] of values.entries()) addToMoments(all[k % all.length]!, value);
   }
   return all;
 }
@@ -139,7 +139,7 @@ export class ArrayDataset implements Dataset {
   }
 
   async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<void> {
-    checkRead(this, indices, inputs, labels);
+    checkReadArguments(this, indices, inputs, labels);
     const { x, y, rows } = this.#arrays;
     const { shift, factor } = this.#scaling;
     const length = x.rowLength;

@@ -2,17 +2,17 @@
  * Finds the pictures among files. If a file's name does not say its kind, its first bytes are read.
  */
 import {
-  HEAD_BYTES,
+  PICTURE_HEAD_BYTES,
   isDataInHiddenFolder,
   isHiddenFile,
-  isNoPicture,
-  kindOfName,
+  isNamedAsNonPicture,
+  fileKindOfName,
   pictureFormat,
 } from '../../spec/dataFiles.ts';
 import { DataError } from '../../util/errors.ts';
 import { canonicalText } from '../../formats/classNames.ts';
 import { folderOfPath } from '../fileNotes.ts';
-import { readFiles, type StoredFile } from '../storedFile.ts';
+import { readFilesAtPlaces, type StoredFile } from '../storedFile.ts';
 import type { DecodePicture } from '../../formats/decodePicture.ts';
 
 /** Number of files whose first bytes are read together. */
@@ -74,16 +74,16 @@ export async function findPictures(
  * @throws (rejects) DataError if a file cannot be read.
  */
 async function formatsOf(files: readonly StoredFile[]): Promise<(string | null)[]> {
-  const formats: (string | null)[] = files.map(({ path }) => (kindOfName(path) === 'picture' ? '' : null));
+  const formats: (string | null)[] = files.map(({ path }) => (fileKindOfName(path) === 'picture' ? '' : null));
   const unclear = [...files.keys()].filter((at) => {
     const { path, size } = files[at]!;
-    return formats[at] === null && !isNoPicture(path) && size > 0 && size <= MAX_EXAMINED_BYTES;
+    return formats[at] === null && !isNamedAsNonPicture(path) && size > 0 && size <= MAX_EXAMINED_BYTES;
   });
   for (let from = 0; from < unclear.length; from += FILES_PER_READ) {
     const some = unclear.slice(from, from + FILES_PER_READ);
-    const starts = await readFiles(
+    const starts = await readFilesAtPlaces(
       some.map((at) => files[at]!),
-      HEAD_BYTES,
+      PICTURE_HEAD_BYTES,
     );
     for (const [i, start] of starts.entries()) {
       if (start instanceof DataError) throw start;

@@ -16,24 +16,24 @@ import {
 } from './arrayDataset.ts';
 import { augmentedPreview, augmentNotes, checkAugment } from './augment.ts';
 import type { Dataset } from '../dataset.ts';
-import { byFolder } from '../fileNotes.ts';
+import { fileNotesByFolder } from '../fileNotes.ts';
 import type { StoredArray } from '../../formats/storedArray.ts';
 import { openIdx } from '../../formats/idx.ts';
 import { openNpz } from '../../formats/npz.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
-import { isHiddenFile, kindOfName } from '../../spec/dataFiles.ts';
+import { isHiddenFile, fileKindOfName } from '../../spec/dataFiles.ts';
 import { byteSourceAt, type StoredFile } from '../storedFile.ts';
 import { findPictures } from './findPictures.ts';
 import { decodePicture, type DecodePicture } from '../../formats/decodePicture.ts';
 import { openZip } from '../../formats/zip.ts';
-import { checkEntry } from '../../formats/zipEntry.ts';
-import { checkImageClasses, inOrder } from './imagesAgreement.ts';
-import { classFolders, pictureCountsByClass, type ClassFolders } from './pictureFolders.ts';
+import { checkZipEntry } from '../../formats/zipEntry.ts';
+import { checkImageClasses, sortClassNames } from './imagesAgreement.ts';
+import { findClassFolders, pictureCountsByClass, type ClassFolders } from './pictureFolders.ts';
 import { PictureDataset } from './pictureDataset.ts';
 import { PictureFiles } from './pictures.ts';
-import { pictureWorkers } from './pictureWorkers.ts';
+import { readPicturesInWorkers } from './pictureWorkers.ts';
 import { readPicturesWith } from './readPictures.ts';
-import { checkClassesCanSplit, notHeldOut, trainTestSplit } from '../trainTestSplit.ts';
+import { checkClassesCanSplit, notesOnUntestedClasses, trainTestSplit } from '../trainTestSplit.ts';
 
 /** Number of pictures in a preview. */
 const SHOWN = 12;
@@ -99,7 +99,7 @@ export async function openImages(
   const files = given.filter(({ path }) => !isHiddenFile(path));
   // If there are both pictures and an archive, the archive is ignored, because the pictures were
   // usually unpacked from it.
-  const isUnpacked = files.some(({ path }) => ['idx', 'picture'].includes(kindOfName(path) ?? ''));
+  const isUnpacked = files.some(({ path }) => ['idx', 'picture'].includes(fileKindOfName(path) ?? ''));
   const archives = isUnpacked ? [] : files.filter(({ path }) => /\.(npz|zip)$/i.test(path));
   const [archive] = archives;
   if (archives.length > 1 || (archive !== undefined && files.length > 1)) {
@@ -114,7 +114,7 @@ export async function openImages(
     return ofArrays(await npzPairs(archive.path, await archive.blob()), job, isShard);
   }
   const stored = archive === undefined ? given : await entriesOf(archive);
-  const idx = stored.filter(({ path }) => kindOfName(path) === 'idx' && !isHiddenFile(path));
+  const idx = stored.filter(({ path }) => fileKindOfName(path) === 'idx' && !isHiddenFile(path));
   if (idx.length > 0) {
     const pairs = await idxPairs(await Promise.all(idx.map(async ({ path, blob }) => new File([await blob()], path))));
     const ignored = stored.filter((one) => !idx.includes(one) && !isHiddenFile(one.path));
@@ -122,7 +122,7 @@ export async function openImages(
       pairs,
       job,
       isShard,
-      byFolder(
+      fileNotesByFolder(
         'files-ignored',
         ignored.map(({ path }) => path),
       ),
@@ -228,10 +228,14 @@ async function ofArrays(
   if (test.rows.length === 0)
     throw new DataError(`${test.x.name} has no samples for evaluation. Add samples, or remove the file or array.`);
   const counts = countsOfLabels([train, test]);
-  checkImageClasses(given.x.name, { isNumbered: true, classes: inOrder(Array.from(all.y, String), true) }, isShard);
+  checkImageClasses(
+    given.x.name,
+    { isNumbered: true, classes: sortClassNames(Array.from(all.y, String), true) },
+    isShard,
+  );
   if (!isShard) checkHeldOut(all, test);
   if (!isShard && held === null) checkClassesCanSplit(given.x.name, [...counts.values()]);
-  const classes = inOrder([...counts.keys()].map(String), true);
+  const classes = sortClassNames([...counts.keys()].map(String), true);
   const known = new Set(all.y);
   const tested = new Set(Array.from(test.rows, (row) => test.y[row]!));
   const untrained = classes.filter((label) => !known.has(Number(label)));
@@ -271,7 +275,7 @@ async function ofArrays(
       notes: [
         ...ignored,
         ...augmentNotes(augment, train.rows.length),
-        ...notHeldOut(
+        ...notesOnUntestedClasses(
           [...counts].map(([label, count]) => [String(label), count]),
           (label) => tested.has(Number(label)),
         ),
@@ -330,8 +334,8 @@ async function ofPictures(
   { isShard = false, decode, onundecoded }: OpenOptions,
 ): Promise<OpenedImages> {
   const found = await findPictures(name, files, decode ?? decodePicture);
-  const folders: ClassFolders = classFolders(name, found, { seed, isShard });
-  for (const { place } of folders.pictures) if (place.in === 'zip') checkEntry(place.entry);
+  const folders: ClassFolders = findClassFolders(name, found, { seed, isShard });
+  for (const { place } of folders.pictures) if (place.in === 'zip') checkZipEntry(place.entry);
   const classes = [...folders.classes];
   checkEnough(name, folders.pictures.length, isShard);
   checkImageClasses(name, { isNumbered: false, classes }, isShard);
@@ -341,7 +345,7 @@ async function ofPictures(
       name,
       perClass.map(({ count }) => count),
     );
-  const readAll = decode === undefined ? pictureWorkers : readPicturesWith(decode);
+  const readAll = decode === undefined ? readPicturesInWorkers : readPicturesWith(decode);
   const pictures = new PictureFiles(folders, { side, channels }, readAll, onundecoded);
   const shown = await pictures.preview(
     firsts(
@@ -377,9 +381,9 @@ async function ofPictures(
       pictures: shown.map(({ at, picture }) => augmentedPreview(augment, picture, { seed, index: train.indexOf(at) })),
       notes: [
         ...folders.notes,
-        ...byFolder('pictures-undecoded', pictures.undecoded),
+        ...fileNotesByFolder('pictures-undecoded', pictures.undecoded),
         ...augmentNotes(augment, train.length),
-        ...notHeldOut(
+        ...notesOnUntestedClasses(
           perClass.map(({ name: one, count }) => [one, count]),
           (one) => tested.has(one),
         ),

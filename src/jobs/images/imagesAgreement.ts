@@ -10,7 +10,7 @@ import { mergeMoments } from '../../formats/moments.ts';
 const MAX_CLASSES = 1000;
 
 /** Returns the distinct names of classes, sorted. */
-export function inOrder(names: Iterable<string>, isNumbered: boolean): string[] {
+export function sortClassNames(names: Iterable<string>, isNumbered: boolean): string[] {
   const all = [...new Set(names)];
   return isNumbered ? all.sort((a, b) => Number(a) - Number(b)) : all.sort();
 }
@@ -57,7 +57,7 @@ export function mergeImagesFacts(parts: readonly ImagesFacts[]): ImagesFacts {
     kind: 'images',
     shape,
     isNumbered,
-    classes: inOrder(
+    classes: sortClassNames(
       parts.flatMap(({ classes, untrained }) => classes.filter((one) => !untrained.includes(one))),
       isNumbered,
     ),

@@ -1,6 +1,6 @@
 /** Selected pictures as samples. */
 import type { ImagesFacts } from '../../spec/dataFacts.ts';
-import { checkRead, sampleLength, type Dataset, type FileContents, type Labels } from '../dataset.ts';
+import { checkReadArguments, sampleLength, type Dataset, type LazyFileContents, type Labels } from '../dataset.ts';
 import type { FilePlace } from '../storedFile.ts';
 import type { PictureFiles } from './pictures.ts';
 
@@ -13,7 +13,7 @@ export class PictureDataset implements Dataset {
   readonly facts: ImagesFacts;
   readonly digest: string;
   readonly ahead: number;
-  readonly contents: FileContents;
+  readonly contents: LazyFileContents;
   readonly #pictures: PictureFiles;
   readonly #chosen: Uint32Array;
   /** The label of each class of `folders.classes` in this dataset. */
@@ -48,7 +48,7 @@ export class PictureDataset implements Dataset {
   }
 
   async read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): Promise<number[]> {
-    checkRead(this, indices, inputs, labels);
+    checkReadArguments(this, indices, inputs, labels);
     const chosen = Array.from(indices, (index) => this.#chosen[index]!);
     const all = await this.#pictures.read(chosen);
     const length = sampleLength(this);

@@ -1,7 +1,7 @@
 /** Finds the classes of pictures in folders. The name of a folder is the class of its pictures. */
 import type { DataNote, PreviewClass } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import { byFolder, folderOfPath } from '../fileNotes.ts';
+import { fileNotesByFolder, folderOfPath } from '../fileNotes.ts';
 import type { StoredFile } from '../storedFile.ts';
 import type { FoundPictures } from './findPictures.ts';
 import { trainTestSplit, type TrainTestSplit } from '../trainTestSplit.ts';
@@ -81,7 +81,7 @@ const MOST_NAMED = 6;
  * @throws DataError if there are no pictures, a picture is too large, or the class of a picture is
  *   unclear. The error names a file.
  */
-export function classFolders(
+export function findClassFolders(
   name: string,
   { pictures, others, undecoded, hidden }: FoundPictures,
   { seed, isShard }: { seed: number; isShard: boolean },
@@ -125,10 +125,10 @@ export function classFolders(
         : [{ kind: 'class-above', count: found.length, name: below, example: found[0]!.path } as const]),
       ...(isNamed ? [] : mergedIn(found)),
       ...guessedIn(found),
-      ...byFolder('files-ignored', others.map(pathOf)),
-      ...byFolder('folder-hidden', hidden.map(pathOf)),
-      ...byFolder('pictures-undecoded', undecoded.map(pathOf)),
-      ...byFolder(
+      ...fileNotesByFolder('files-ignored', others.map(pathOf)),
+      ...fileNotesByFolder('folder-hidden', hidden.map(pathOf)),
+      ...fileNotesByFolder('pictures-undecoded', undecoded.map(pathOf)),
+      ...fileNotesByFolder(
         'folder-left-out',
         placed.map(pathOf).filter((path) => !kept.has(path)),
       ),

@@ -2,10 +2,10 @@
  * Decoded pictures in a file of the browser's private file system (OPFS), so that they are decoded
  * once. All tabs of a browser share the file, and it is kept when a tab is reloaded.
  */
-import { DECODER_VERSION } from '../../formats/decodePicture.ts';
+import { PICTURE_DECODER_VERSION } from '../../formats/decodePicture.ts';
 import { crc32 } from '../../util/crc32.ts';
-import { hashState } from '../../util/hash.ts';
-import { openInWorker, privateDirectory, removeOld, type SyncAccessHandle } from '../../util/privateFiles.ts';
+import { hashOfArrays } from '../../util/hash.ts';
+import { openFileInWorker, privateDirectory, removeOldFiles, type SyncAccessHandle } from '../../util/privateFiles.ts';
 
 /** Pixels, and the CRC-32 of the picture's file. */
 interface StoredPicture {
@@ -53,12 +53,12 @@ export class PictureStore {
     try {
       const directory = await privateDirectory(DIRECTORY);
       // Browsers do not share files, but the next version of a browser may decode differently.
-      const decoder = JSON.stringify([DECODER_VERSION, navigator.userAgent]);
+      const decoder = JSON.stringify([PICTURE_DECODER_VERSION, navigator.userAgent]);
       const { quota = Infinity } = await navigator.storage.estimate();
       const mostBytes = Math.min(MAX_BYTES, quota * SHARE_OF_QUOTA);
-      const file = await openInWorker(directory, hashState([new TextEncoder().encode(name + decoder)]), true);
+      const file = await openFileInWorker(directory, hashOfArrays([new TextEncoder().encode(name + decoder)]), true);
       // Another worker may do the same at the same time.
-      await removeOld(directory, Date.now() - KEPT_MS, mostBytes).catch(() => {});
+      await removeOldFiles(directory, Date.now() - KEPT_MS, mostBytes).catch(() => {});
       if (isPictureStoreFast(file, () => performance.now())) return new PictureStore(file, bytes, mostBytes);
       file.close();
       return null;

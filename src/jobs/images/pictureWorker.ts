@@ -5,7 +5,7 @@
 import { errorMessageOf } from '../../util/errors.ts';
 import { PictureStore } from './pictureStore.ts';
 import type { FromPictureWorker, ToPictureWorker } from './pictureWorkers.ts';
-import { readPictures, type PictureRequest, type ReadPicture } from './readPictures.ts';
+import { readPictures, type PictureRequest, type PictureReadResult } from './readPictures.ts';
 
 /** The stores that are open, by name. */
 const stores = new Map<string, Promise<PictureStore | null>>();
@@ -35,12 +35,12 @@ function post(message: FromPictureWorker, transfer: Transferable[] = []): void {
   globalThis.postMessage(message, { transfer });
 }
 
-async function readStored(request: PictureRequest): Promise<ReadPicture[]> {
+async function readStored(request: PictureRequest): Promise<PictureReadResult[]> {
   const store = request.store === null ? null : await storeOf(request.store, request);
   if (store === null) return readPictures(request);
-  const pictures: (ReadPicture | null)[] = request.files.map(({ at }) => store.read(at));
+  const pictures: (PictureReadResult | null)[] = request.files.map(({ at }) => store.read(at));
   const files = request.files.filter((_, i) => pictures[i] === null);
-  if (files.length === 0) return pictures as ReadPicture[];
+  if (files.length === 0) return pictures as PictureReadResult[];
   const decoded = await readPictures({ ...request, files });
   for (const [i, { at }] of files.entries()) {
     const picture = decoded[i]!;

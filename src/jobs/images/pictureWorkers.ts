@@ -1,14 +1,14 @@
 /** Reads pictures in workers. All data sets of a thread share them. */
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { DataError } from '../../util/errors.ts';
-import { readPictures, type PictureRequest, type ReadPicture, type ReadPictures } from './readPictures.ts';
+import { readPictures, type PictureRequest, type PictureReadResult, type ReadPictures } from './readPictures.ts';
 
 export interface ToPictureWorker {
   id: number;
   request: PictureRequest;
 }
 
-export type FromPictureWorker = { id: number; pictures: ReadPicture[] } | { id: number; problem: string };
+export type FromPictureWorker = { id: number; pictures: PictureReadResult[] } | { id: number; problem: string };
 
 /** Maximum number of workers. With more, pictures of a run are decoded faster than it trains. */
 const MAX_WORKERS = 4;
@@ -16,7 +16,7 @@ const MAX_WORKERS = 4;
 let workers: PictureWorker[] | null = null;
 
 /** Reads pictures in the worker that has the fewest pictures to read. */
-export const pictureWorkers: ReadPictures = async (request) => {
+export const readPicturesInWorkers: ReadPictures = async (request) => {
   workers ??= Array.from({ length: countOfWorkers() }, () => new PictureWorker());
   const [idlest] = workers.toSorted((a, b) => a.waiting - b.waiting);
   return idlest!.read(request);
@@ -29,7 +29,7 @@ function countOfWorkers(): number {
 
 class PictureWorker {
   readonly #worker: Worker | null;
-  readonly #requests = new Map<number, { request: PictureRequest; result: Deferred<ReadPicture[]> }>();
+  readonly #requests = new Map<number, { request: PictureRequest; result: Deferred<PictureReadResult[]> }>();
   #hasFailed = false;
   #lastId = 0;
 
@@ -58,10 +58,10 @@ class PictureWorker {
     return this.#requests.size;
   }
 
-  read(request: PictureRequest): Promise<ReadPicture[]> {
+  read(request: PictureRequest): Promise<PictureReadResult[]> {
     if (this.#worker === null || this.#hasFailed) return readPictures(request);
     const id = ++this.#lastId;
-    const result = deferred<ReadPicture[]>();
+    const result = deferred<PictureReadResult[]>();
     this.#requests.set(id, { request, result });
     this.#worker.postMessage({ id, request } satisfies ToPictureWorker);
     return result.promise;

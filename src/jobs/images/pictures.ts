@@ -5,12 +5,12 @@
 import type { PictureSize } from '../../formats/decodePicture.ts';
 import type { PreviewPicture } from '../../spec/preview.ts';
 import { DataError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
-import type { FileContents } from '../dataset.ts';
-import { keptBytes } from '../sampleMemory.ts';
-import { placeOnceArrived, sharedRange, type FilePlace } from '../storedFile.ts';
+import { hashOfArrays } from '../../util/hash.ts';
+import type { LazyFileContents } from '../dataset.ts';
+import { maxKeptSampleBytes } from '../sampleMemory.ts';
+import { placeOnceArrived, sharedFileRangeOf, type FilePlace } from '../storedFile.ts';
 import type { ClassFolders } from './pictureFolders.ts';
-import type { PictureRequest, ReadPicture, ReadPictures } from './readPictures.ts';
+import type { PictureRequest, PictureReadResult, ReadPictures } from './readPictures.ts';
 
 /** Maximum number of bytes of decoded pictures that are read ahead. */
 const AHEAD_BYTES = 32 * 1024 * 1024;
@@ -24,7 +24,7 @@ const CHUNK = { pictures: 64, bytes: 16 * 1024 * 1024, decodedBytes: 4 * 1024 * 
 /** Number of requests that are under way ahead of the run. */
 const REQUESTS = 3;
 
-export class PictureFiles implements FileContents {
+export class PictureFiles implements LazyFileContents {
   /** CRC-32 of each file that was read. The keys are indices into `folders.pictures`. */
   readonly crcs = new Map<number, number>();
   readonly size: PictureSize;
@@ -35,7 +35,7 @@ export class PictureFiles implements FileContents {
   readonly #most: number;
   readonly #kept = new Map<number, Uint8Array>();
   /** Pictures that are requested, or that were read ahead and have no room in `#kept`. */
-  readonly #requested = new Map<number, Promise<ReadPicture>>();
+  readonly #requested = new Map<number, Promise<PictureReadResult>>();
   readonly #undecoded = new Set<number>();
   /** For each data set: the pictures that it needs next, in order. */
   readonly #lists = new Map<object, readonly number[]>();
@@ -56,7 +56,7 @@ export class PictureFiles implements FileContents {
     this.folders = folders;
     this.size = size;
     this.ahead = Math.min(MOST_AHEAD, Math.max(LEAST_AHEAD, Math.floor(AHEAD_BYTES / bytes)));
-    this.#most = Math.floor(keptBytes() / bytes);
+    this.#most = Math.floor(maxKeptSampleBytes() / bytes);
     this.#readAll = readAll;
     this.#onundecoded = onundecoded;
     this.#store = storeOf(folders, size);
@@ -69,7 +69,7 @@ export class PictureFiles implements FileContents {
   get digest(): string {
     const { classes, pictures } = this.folders;
     const facts = pictures.map(({ path, size, label }) => [path.split('/').at(-1), size, label]);
-    return hashState([new TextEncoder().encode(JSON.stringify([this.size, classes, facts]))]);
+    return hashOfArrays([new TextEncoder().encode(JSON.stringify([this.size, classes, facts]))]);
   }
 
   get stated(): Uint32Array | null {
@@ -229,8 +229,8 @@ export class PictureFiles implements FileContents {
   }
 
   /** Reads pictures as soon as their bytes are here. */
-  async #readArrived({ files, ...request }: PictureRequest): Promise<ReadPicture[]> {
-    if (files.every(({ place }) => sharedRange(place) === null)) return this.#readAll({ files, ...request });
+  async #readArrived({ files, ...request }: PictureRequest): Promise<PictureReadResult[]> {
+    if (files.every(({ place }) => sharedFileRangeOf(place) === null)) return this.#readAll({ files, ...request });
     const here = files.map(async (file) => ({ ...file, place: await placeOnceArrived(file.place) }));
     return this.#readAll({ files: await Promise.all(here), ...request });
   }
@@ -238,7 +238,7 @@ export class PictureFiles implements FileContents {
 
 /** Returns whether this tab has the bytes at a place and need not wait for other ranks. */
 function hasArrived(place: FilePlace): boolean {
-  const shared = sharedRange(place);
+  const shared = sharedFileRangeOf(place);
   return shared === null || shared.file.has(shared.range.start, shared.range.end);
 }
 
@@ -249,5 +249,5 @@ function hasArrived(place: FilePlace): boolean {
 function storeOf({ pictures }: ClassFolders, size: PictureSize): string | null {
   const facts = pictures.map(({ path, size: bytes, version }) => [path, bytes, version]);
   if (facts.some(([, , version]) => version === undefined)) return null;
-  return hashState([new TextEncoder().encode(JSON.stringify([size, facts]))]);
+  return hashOfArrays([new TextEncoder().encode(JSON.stringify([size, facts]))]);
 }

@@ -3,9 +3,9 @@ import { decodePicture, type DecodePicture, type PictureSize } from '../../forma
 import { crc32 } from '../../util/crc32.ts';
 import { DataError } from '../../util/errors.ts';
 import { mapConcurrently } from '../../util/mapConcurrently.ts';
-import { readFiles, type StoredFile } from '../storedFile.ts';
+import { readFilesAtPlaces, type StoredFile } from '../storedFile.ts';
 
-export type ReadPicture =
+export type PictureReadResult =
   | {
       readonly pixels: Uint8Array<ArrayBuffer>;
       /** CRC-32 of the file. */
@@ -21,7 +21,7 @@ export type ReadPicture =
  *
  * @throws (rejects) DataError if a web server does not send them.
  */
-export type ReadPictures = (request: PictureRequest) => Promise<ReadPicture[]>;
+export type ReadPictures = (request: PictureRequest) => Promise<PictureReadResult[]>;
 
 export interface PictureRequest {
   readonly files: readonly (Pick<StoredFile, 'path' | 'place'> & {
@@ -37,7 +37,7 @@ const DECODERS = 4;
 
 export function readPicturesWith(decode: DecodePicture): ReadPictures {
   return async ({ files, size }) => {
-    const contents = await readFiles(files);
+    const contents = await readFilesAtPlaces(files);
     return mapConcurrently(files, DECODERS, ({ path }, i) => decoded(path, contents[i]!, size, decode));
   };
 }
@@ -49,7 +49,7 @@ async function decoded(
   content: Uint8Array<ArrayBuffer> | DataError,
   size: PictureSize,
   decode: DecodePicture,
-): Promise<ReadPicture> {
+): Promise<PictureReadResult> {
   if (content instanceof DataError) return { unread: content.message };
   const crc = crc32(content);
   try {

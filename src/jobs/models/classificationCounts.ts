@@ -29,7 +29,7 @@ export function countCorrect(
  *
  * @throws like {@link countCorrect}.
  */
-export function countAmongFirst(
+export function countLabelsInTopK(
   k: number,
   logits: ArrayLike<number>,
   labels: ArrayLike<number>,

@@ -6,7 +6,7 @@ import { metricNamesOfJob, type LossAndMetrics, type MetricName, type MetricValu
 import { UsageError } from '../../util/errors.ts';
 
 /** The k of `top-3`. */
-export const FIRST_CLASSES = 3;
+export const TOP_CLASS_COUNT = 3;
 /**
  * Amounts are regarded as equal if the sum of their squared deviations is at most this share of the
  * sum of their squares. With equal amounts, the computed deviations are not exactly 0, because of
@@ -23,7 +23,7 @@ export interface HeldOutMetrics {
 
 /**
  * Returns the metrics of a classification except its accuracy: `top-3` if the job requests it,
- * otherwise none. `top-3` is the share of samples whose label is one of the {@link FIRST_CLASSES}
+ * otherwise none. `top-3` is the share of samples whose label is one of the {@link TOP_CLASS_COUNT}
  * most likely classes.
  */
 export function classificationMetrics(job: Pick<LossAndMetrics, 'metrics'>): HeldOutMetrics {

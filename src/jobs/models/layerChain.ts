@@ -1,5 +1,5 @@
 /**
- * The layers of a job's model, for pipelines. Their initial weights equal those of `buildModel`.
+ * The layers of a job's model, for pipelines. Their initial weights equal those of `buildJobModel`.
  */
 import * as tf from '@tensorflow/tfjs';
 import type { JobSpec } from '../../spec/job.ts';
@@ -10,7 +10,7 @@ import { applyLayerForTraining } from './applyLayer.ts';
 import type { ModelSamples } from './customLayers.ts';
 import type { ModelLayer } from './modelLayer.ts';
 import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
-import { initializeVariable, isDropout, layerPlanOf, weightName, type DropoutPlace } from './models.ts';
+import { initializeVariable, isDropoutLayer, layerPlanOf, weightName, type DropoutPlace } from './models.ts';
 
 export interface ChainModelLayers {
   layers: ModelLayer[];
@@ -22,7 +22,10 @@ export interface ChainModelLayers {
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): ChainModelLayers {
+export function layersOfChainModel(
+  job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>,
+  data: ModelSamples,
+): ChainModelLayers {
   const inputShape = typeof job.model === 'string' ? [...data.inputShape] : [...inputAndOutputShapes(job.model).input];
   let shape: (number | null)[] = [null, ...inputShape];
   let variables = 0;
@@ -30,11 +33,11 @@ export function layerChain(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
   const layers = layerPlanOf(job, data)
     .layers.filter((layer) => layer.getClassName() !== 'InputLayer')
     .map((layer, i): ModelLayer => {
-      const place = isDropout(layer) ? dropout.length : null;
+      const place = isDropoutLayer(layer) ? dropout.length : null;
       const input = shape;
       shape = layer.computeOutputShape(input) as (number | null)[];
       const outputShape = shape.slice(1) as number[];
-      if (isDropout(layer)) dropout.push({ rate: layer.rate, shape: outputShape });
+      if (isDropoutLayer(layer)) dropout.push({ rate: layer.rate, shape: outputShape });
       const entries = weightEntries(layer, input);
       const first = variables;
       variables += entries.length;

@@ -9,7 +9,7 @@ import type { TensorEntry } from '../../formats/weights/namedTensor.ts';
  * Returns the dropout mask of a place: its elements are 0 or 1 / (1 - dropout). If the function is
  * `null`, nothing is dropped.
  */
-export type DropoutMasks = ((place: number) => tf.Tensor | undefined) | null;
+export type DropoutMaskOfPlace = ((place: number) => tf.Tensor | undefined) | null;
 
 export interface ModelLayer {
   readonly name: string;
@@ -20,6 +20,6 @@ export interface ModelLayer {
   /** Names and shapes of the variables, in the order of {@link build}. */
   readonly entries: readonly TensorEntry[];
   build(): readonly tf.Variable[];
-  apply(x: tf.Tensor, pass: { mask: DropoutMasks }): tf.Tensor;
+  apply(x: tf.Tensor, pass: { mask: DropoutMaskOfPlace }): tf.Tensor;
   dispose(): void;
 }

@@ -23,7 +23,7 @@ const CNN_KERNEL = 5;
 const CNN_STRIDE = 2;
 
 /** The parts of a model that are saved in a file. */
-export interface KeptModel {
+export interface SavableModel {
   /**
    * Trainable variables in the order in which the forward pass uses them. Their shapes are the same
    * on all ranks.
@@ -51,7 +51,7 @@ export interface DropoutPlace {
 /**
  * A model for the training loop: variables to differentiate and a function that computes logits.
  */
-export interface JobModel extends KeptModel {
+export interface JobModel extends SavableModel {
   readonly dropout: readonly DropoutPlace[];
   /**
    * Forward pass in training mode, differentiable. The caller disposes of the result or calls this
@@ -73,7 +73,7 @@ export interface JobModel extends KeptModel {
  *
  * @throws UsageError if a custom model's inputs or outputs do not match the data.
  */
-export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
+export function buildJobModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data: ModelSamples): JobModel {
   const own = typeof job.model === 'string' ? null : job.model;
   const { layers, sources } = layerPlanOf(job, data);
   const model = own?.class_name === 'Functional' ? functional(layers, sources) : tf.sequential({ layers });
@@ -95,7 +95,7 @@ export function buildModel(job: Pick<JobSpec, 'model' | 'hidden' | 'seed'>, data
     names,
     topology: own ?? (model.toJSON(null, false) as unknown as KerasTopology),
     dropout: layers
-      .filter(isDropout)
+      .filter(isDropoutLayer)
       .map((layer) => ({ rate: layer.rate, shape: layer.outputShape.slice(1) as number[] })),
     logits: (inputs, masks = null) =>
       tf.tidy(() => {
@@ -150,7 +150,7 @@ function functional([first, ...others]: readonly tf.layers.Layer[], sources: Lay
 function compute(layer: tf.layers.Layer, taken: tf.Tensor[], masks: tf.Tensor[] | null): tf.Tensor {
   const [x] = taken as [tf.Tensor, ...tf.Tensor[]];
   if (layer.getClassName() === 'InputLayer') return x;
-  if (isDropout(layer)) return masks === null ? x : x.mul(masks.shift()!);
+  if (isDropoutLayer(layer)) return masks === null ? x : x.mul(masks.shift()!);
   return applyLayerForTraining(layer, taken);
 }
 
@@ -164,7 +164,7 @@ export interface DropoutLayer extends tf.layers.Layer {
  * random numbers of TensorFlow.js's dropout would differ between ranks. The mask of a sample does
  * not depend on the rank that computes the sample.
  */
-export function isDropout(layer: tf.layers.Layer): layer is DropoutLayer {
+export function isDropoutLayer(layer: tf.layers.Layer): layer is DropoutLayer {
   return layer.getClassName() === 'Dropout';
 }
 

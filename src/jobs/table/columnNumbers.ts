@@ -1,7 +1,7 @@
 /** Collects the numbers of a column. Numbers with different units are collected separately. */
 import type { DecimalMark } from '../../spec/preview.ts';
 import { mayBeGroupedNumber, numberWithoutUnit, type NumberWithUnit } from '../../formats/numbers.ts';
-import { isShare, nameOfUnit } from '../../formats/units.ts';
+import { isShareUnit, nameOfUnit } from '../../formats/units.ts';
 import { MAX_DATA_NUMBER } from '../../formats/moments.ts';
 
 /** The character code of the digit 0. */
@@ -125,7 +125,7 @@ export function unitDoubt(numbers: readonly NumbersOfUnit[]): ColumnDoubt | null
   const [usual, other] = numbers.toSorted((a, b) => b.count - a.count);
   if (usual === undefined || other === undefined) return null;
   const third = numbers.length > 2 || (usual.unit !== '' && other.unit !== '');
-  if (!third && !isShare(`${usual.unit}${other.unit}`)) return null;
+  if (!third && !isShareUnit(`${usual.unit}${other.unit}`)) return null;
   return {
     place: other.first,
     what: `has ${nameOfUnit(other.unit)}, but ${usual.count} other values of the column, such as ${JSON.stringify(usual.first.field)}, have ${nameOfUnit(usual.unit)}. Write all numbers in the same unit.`,

@@ -430,7 +430,7 @@ export class TableColumn {
 }
 
 /** Decides the {@link TableColumn.mark decimal mark} of each column of a file. */
-export function settleMarks(columns: readonly TableColumn[], separator: string): void {
+export function settleDecimalMarks(columns: readonly TableColumn[], separator: string): void {
   const sure = new Set(columns.flatMap(({ sureMark }) => sureMark ?? []));
   for (const column of columns) column.settleMark(sure, separator);
 }

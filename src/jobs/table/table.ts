@@ -9,21 +9,26 @@ import type { TaskName } from '../../spec/measures.ts';
 import type { DataNote, DecimalMark, TablePreview } from '../../spec/preview.ts';
 import { LEAST_OWN_SAMPLES, type ColumnFacts, type Moments, type TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
-import { TableColumn, settleMarks } from './columns.ts';
+import { hashOfArrays } from '../../util/hash.ts';
+import { TableColumn, settleDecimalMarks } from './columns.ts';
 import type { Dataset } from '../dataset.ts';
 import type { LoadDataOptions } from '../fileSource.ts';
 import { readCsv, type CsvFacts } from '../../formats/csv.ts';
 import type { CsvRecords } from '../../formats/csvRecords.ts';
-import { csvFieldOfValue, PARQUET_MARK, readParquet } from '../../formats/parquet.ts';
-import { readBytes } from '../../formats/partialFile.ts';
+import { csvFieldOfValue, PARQUET_MAGIC_BYTES, readParquet } from '../../formats/parquet.ts';
+import { readByteRange } from '../../formats/partialFile.ts';
 import { isMissingValueMarker } from '../../formats/missing.ts';
-import { toUtf8 } from '../../formats/textEncoding.ts';
+import { convertFileToUtf8 } from '../../formats/textEncoding.ts';
 import { isWorkbook, workbookToCsv } from '../../formats/xlsx.ts';
-import { nameOfNumber, parseNumberField } from '../../formats/numbers.ts';
+import { canonicalNumberText, parseNumberField } from '../../formats/numbers.ts';
 import type { ModelSamples } from '../models/customLayers.ts';
-import { checkClassesCanSplit, notHeldOut, trainTestSplit, type TrainTestSplit } from '../trainTestSplit.ts';
-import { addValue, emptyMoments } from '../../formats/moments.ts';
+import {
+  checkClassesCanSplit,
+  notesOnUntestedClasses,
+  trainTestSplit,
+  type TrainTestSplit,
+} from '../trainTestSplit.ts';
+import { addToMoments, emptyMoments } from '../../formats/moments.ts';
 import { checkTableFacts, taskForTarget } from './tableAgreement.ts';
 import { ColumnReader } from './columnReader.ts';
 import { NUMBER_CELL_CODE, PackedRows, type PackedRow } from './packedRows.ts';
@@ -59,7 +64,7 @@ export class OpenedTable {
    */
   static async open(given: File, job: TableJob, onprogress?: LoadDataOptions['onprogress']): Promise<OpenedTable> {
     const reading = new TableReading(given.name, job);
-    const { csv, notes } = (await isParquet(given))
+    const { csv, notes } = (await isParquetFile(given))
       ? { csv: await readColumns(given, reading, onprogress), notes: [] }
       : await readText(given, reading, job, onprogress);
     const read = reading.end(csv.separator ?? ',');
@@ -95,7 +100,7 @@ export class OpenedTable {
       ...(rowName === null ? [] : [{ kind: 'row-names', count: rows, name: '', example: rowName } as const]),
       ...gaps.map(([example, count]): DataNote => ({ kind: 'rows-unlabelled', count, name, example })),
       ...columns.flatMap((column, i) => [...column.notes, ...training[i]!.suspects]),
-      ...notHeldOut(this.#task === 'classification' ? [...(this.#classes ?? [])] : []),
+      ...notesOnUntestedClasses(this.#task === 'classification' ? [...(this.#classes ?? [])] : []),
     ];
   }
 
@@ -181,7 +186,7 @@ export class OpenedTable {
     if (agreed) checkTableFacts('The tables of all tabs', facts, this.#read.job);
     const { texts, packed, split } = this.#read;
     const encoding = new TableEncoding(facts, texts);
-    const digest = hashState([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
+    const digest = hashOfArrays([new TextEncoder().encode(JSON.stringify([this.preview, facts]))]);
     const samplesOf = (rows: Uint32Array): Dataset => new TableDataset(packed, rows, encoding, digest);
     const { train, test } = split;
     return {
@@ -281,12 +286,12 @@ type Opened = Omit<CsvFacts, 'separator'> & { separator: string | null };
 
 type OnProgress = LoadDataOptions['onprogress'];
 
-export async function isParquet(file: File): Promise<boolean> {
-  const { length } = PARQUET_MARK;
+export async function isParquetFile(file: File): Promise<boolean> {
+  const { length } = PARQUET_MAGIC_BYTES;
   const ends = await Promise.all(
-    [0, Math.max(0, file.size - length)].map((from) => readBytes(file.name, file, from, from + length)),
+    [0, Math.max(0, file.size - length)].map((from) => readByteRange(file.name, file, from, from + length)),
   );
-  return ends.every((bytes) => String.fromCharCode(...bytes) === PARQUET_MARK);
+  return ends.every((bytes) => String.fromCharCode(...bytes) === PARQUET_MAGIC_BYTES);
 }
 
 async function readColumns(file: File, reading: TableReading, onprogress: OnProgress): Promise<Opened> {
@@ -314,7 +319,7 @@ async function readText(
     });
   }
   const { file, isUtf16 } =
-    book === null ? await toUtf8(given, job.encoding ?? 'utf-8') : { file: book.csv, isUtf16: false };
+    book === null ? await convertFileToUtf8(given, job.encoding ?? 'utf-8') : { file: book.csv, isUtf16: false };
   if (isUtf16) notes.push({ kind: 'utf-16', count: 1, name: '', example: given.name });
   const csv = await readCsv(file.name, file, {
     begin: (names) => reading.begin(names),
@@ -369,7 +374,7 @@ class TableReading {
   end(separator: string): ReadColumns {
     for (const reader of this.#readers) reader.count();
     const columns = this.#readers.map(({ column }) => column);
-    settleMarks(columns, separator);
+    settleDecimalMarks(columns, separator);
     // If no number of a column has a decimal mark, the result is the same with either mark.
     const texts = this.#readers.map(({ column, texts: own }) => ({ texts: own, mark: column.mark ?? 'point' }));
     this.#packed.end(
@@ -439,7 +444,7 @@ async function readTraining({ columns, texts, packed }: ReadColumns, rows: Uint3
       const number = codes[i] === NUMBER_CELL_CODE ? own[i]! : numbers[codes[i]!]!;
       if (Number.isNaN(number)) one.hasGaps = true;
       else {
-        addValue(one.moments, number);
+        addToMoments(one.moments, number);
         range?.add(number);
       }
     };
@@ -505,7 +510,7 @@ function classesOf({ kind, mark, values }: TableColumn): Map<string, number> | n
 }
 
 function classNameOf(value: string, { kind, mark }: Pick<TableColumn, 'kind' | 'mark'>): string {
-  return kind === 'number' ? nameOfNumber(value, mark ?? 'point') : value;
+  return kind === 'number' ? canonicalNumberText(value, mark ?? 'point') : value;
 }
 
 function taskOfColumn(column: TableColumn, job: TableJob): TaskName | null {
@@ -525,7 +530,7 @@ function splitOf({ rows, codes, texts }: Labelled, target: TableColumn, job: Tab
 }
 
 /** Returns the only file. @throws DataError unless there is exactly one. */
-export function oneTable(files: readonly File[]): File {
+export function requireSingleFile(files: readonly File[]): File {
   const [file] = files;
   if (file !== undefined && files.length === 1) return file;
   const found =

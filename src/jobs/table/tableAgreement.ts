@@ -10,7 +10,7 @@ import type { ColumnFacts, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
 import { majority } from '../../util/majority.ts';
 import { nameRanks } from '../../util/text.ts';
-import { isShare, keyOfUnit, nameOfUnit } from '../../formats/units.ts';
+import { isShareUnit, keyOfUnit, nameOfUnit } from '../../formats/units.ts';
 import { MAX_CATEGORIES } from './columns.ts';
 import { checkNoConfusableClasses, confusableNameOf } from '../../formats/classNames.ts';
 import { standardDeviation, mergeMoments } from '../../formats/moments.ts';
@@ -177,7 +177,7 @@ function unitOfMost(columns: readonly ColumnFacts[]): Pick<ColumnFacts, 'unit'> 
  */
 function whyUnitsDoNotFit(unit = '', theirs = ''): string | null {
   if (keyOfUnit(unit) === keyOfUnit(theirs)) return null;
-  if ((unit === '' || theirs === '') && !isShare(`${unit}${theirs}`)) return null;
+  if ((unit === '' || theirs === '') && !isShareUnit(`${unit}${theirs}`)) return null;
   return `has ${nameOfUnit(unit)}, but for the other ranks it has ${nameOfUnit(theirs)}`;
 }
 
@@ -215,7 +215,7 @@ export function whyTableDiffersFromFacts(agreed: TableFacts, own: TableFacts): s
  * Describes the conflict if the tables suggest different tasks. Returns `null` if they all suggest
  * the same task.
  */
-export function taskConflict(tables: readonly TableFacts[]): string | null {
+export function describeTaskConflict(tables: readonly TableFacts[]): string | null {
   const ranksOf = (task: TaskName): number[] => tables.flatMap((one, rank) => (one.task === task ? [rank] : []));
   const [classes, amounts] = [ranksOf('classification'), ranksOf('regression')];
   if (classes.length === 0 || amounts.length === 0) return null;

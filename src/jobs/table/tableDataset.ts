@@ -2,8 +2,8 @@
 import type { DecimalMark } from '../../spec/preview.ts';
 import type { ColumnFacts, Moments, TableFacts } from '../../spec/dataFacts.ts';
 import { DataError } from '../../util/errors.ts';
-import { checkRead, type Dataset, type Labels } from '../dataset.ts';
-import { nameOfNumber, parseNumberField } from '../../formats/numbers.ts';
+import { checkReadArguments, type Dataset, type Labels } from '../dataset.ts';
+import { canonicalNumberText, parseNumberField } from '../../formats/numbers.ts';
 import { standardDeviation } from '../../formats/moments.ts';
 import { NUMBER_CELL_CODE, type PackedRows, type PackedRow } from './packedRows.ts';
 import { targetColumnOf } from './tableAgreement.ts';
@@ -100,7 +100,7 @@ function classReader(
 ): (row: PackedRow) => number {
   const places = new Map(values?.map((value, i) => [value, i]));
   const classes = texts.map((text) =>
-    text === null ? undefined : places.get(kind === 'number' ? nameOfNumber(text, mark) : text),
+    text === null ? undefined : places.get(kind === 'number' ? canonicalNumberText(text, mark) : text),
   );
   return ({ codes }) => {
     const place = classes[codes[at]!];
@@ -138,7 +138,7 @@ export class TableDataset implements Dataset {
   }
 
   read(indices: ArrayLike<number>, inputs: Float32Array, labels: Labels): void | Promise<void> {
-    checkRead(this, indices, inputs, labels);
+    checkReadArguments(this, indices, inputs, labels);
     const encoding = this.#encoding;
     const rows = Uint32Array.from(indices, (index) => this.#rows[index]!);
     return this.#table.read(rows, (i, row) => {

@@ -3,12 +3,12 @@ import * as tf from '@tensorflow/tfjs';
 import { variablesOf, type Model } from '../../parallel/backward/flatten.ts';
 import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import { UsageError } from '../../util/errors.ts';
-import { canCarry } from './messages.ts';
+import { canSendDtype } from './messages.ts';
 
 const MAX_REPLICAS = 16;
 
 /** @throws UsageError if workers cannot build replicas of the model. */
-export function checkModel(model: unknown): void {
+export function checkReplicableModel(model: unknown): void {
   if (!(model instanceof tf.LayersModel)) {
     throw new UsageError(
       'DataParallel needs a LayersModel, which workers can rebuild. Pass the result of tf.sequential or tf.model.',
@@ -21,14 +21,14 @@ export function checkModel(model: unknown): void {
 }
 
 /** @throws UsageError for a number out of its range. */
-export function checkOptions(replicas: number, timeoutMs: number): void {
+export function checkReplicaOptions(replicas: number, timeoutMs: number): void {
   checkWholeAtLeast('replicas', replicas, 1);
   if (replicas > MAX_REPLICAS) throw new UsageError(`replicas is ${replicas}; pass at most ${MAX_REPLICAS}.`);
   if (!(timeoutMs > 0)) throw new UsageError(`timeoutMs is ${timeoutMs}; pass milliseconds above 0.`);
 }
 
 /** @throws UsageError unless there is a batch of tensors for each input. */
-export function checkInputs(xs: unknown, { inputs: expected }: Model): tf.Tensor[] {
+export function checkInputBatches(xs: unknown, { inputs: expected }: Model): tf.Tensor[] {
   const inputs: unknown[] = [xs].flat();
   if (!inputs.every((input) => input instanceof tf.Tensor)) {
     throw new UsageError(
@@ -42,7 +42,7 @@ export function checkInputs(xs: unknown, { inputs: expected }: Model): tf.Tensor
   }
   const batch = inputs[0]!.shape[0] ?? 0;
   for (const { shape, dtype } of inputs) {
-    if (!canCarry(dtype)) throw new UsageError(`An input is ${dtype}, but must be float32, int32 or bool.`);
+    if (!canSendDtype(dtype)) throw new UsageError(`An input is ${dtype}, but must be float32, int32 or bool.`);
     if (batch === 0 || shape[0] !== batch) {
       throw new UsageError(
         `An input has shape [${shape.join(', ')}]. All inputs need the same number of samples, at least 1.`,

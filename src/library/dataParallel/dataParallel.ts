@@ -12,7 +12,7 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import type { Optimizer } from '../../optim/optimizer.ts';
-import { createLayout, type FlatLayout } from '../../parallel/flat/buckets.ts';
+import { createFlatLayout, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import {
   readVariables,
   TensorReader,
@@ -21,13 +21,13 @@ import {
   type Model,
   type ModelVariables,
 } from '../../parallel/backward/flatten.ts';
-import { adoptLayout } from '../../parallel/flat/optimizerLayout.ts';
-import { flatOptimizer, type TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
+import { moveAveragesToLayout } from '../../parallel/flat/optimizerLayout.ts';
+import { toFlatOptimizer, type TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { WeightWatch } from '../../parallel/backward/weightWatch.ts';
 import { systemClock, type Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
-import { watchDevice } from '../device.ts';
-import { checkInputs, checkModel, checkOptions } from './checks.ts';
+import { watchCurrentGpu } from '../device.ts';
+import { checkInputBatches, checkReplicableModel, checkReplicaOptions } from './checks.ts';
 import {
   arrayBuffersOf,
   readTensor,
@@ -38,7 +38,7 @@ import {
   type ReplicaPort,
   type ReplicaResult,
 } from './messages.ts';
-import { addDirect, differentiateLoss, gatherOutputs, type LossGradients } from './outputs.ts';
+import { addDirectGradient, differentiateLoss, gatherOutputs, type LossGradients } from './outputs.ts';
 import { ReplicaClient } from './replicaClient.ts';
 import { describeReplicaModel } from './replicaModel.ts';
 import { ReplicaPass } from './replicaPass.ts';
@@ -82,7 +82,7 @@ export class DataParallel {
   readonly #pass: ReplicaPass;
   readonly #replicas: readonly ReplicaClient[];
   readonly #reader = new TensorReader();
-  readonly #gpu = watchDevice();
+  readonly #gpu = watchCurrentGpu();
   readonly #watch: WeightWatch;
   #rows: Omit<ReplicaMemory, 'replica'>[] = [];
   /** TensorFlow.js's data ids of the buffers when they were last sent to the replicas. */
@@ -95,7 +95,7 @@ export class DataParallel {
 
   private constructor(model: Model, replicas: readonly ReplicaClient[]) {
     this.variables = variablesOf(model);
-    this.layout = createLayout(this.variables.parameters.map(({ size }) => size));
+    this.layout = createFlatLayout(this.variables.parameters.map(({ size }) => size));
     this.parameters = new Float32Array(this.layout.size);
     this.gradient = new Float32Array(this.layout.size);
     this.#model = model;
@@ -123,8 +123,8 @@ export class DataParallel {
       openReplica = openWorker,
     }: DataParallelOptions = {},
   ): Promise<DataParallel> {
-    checkModel(model);
-    checkOptions(replicas, timeoutMs);
+    checkReplicableModel(model);
+    checkReplicaOptions(replicas, timeoutMs);
     const description = describeReplicaModel(model);
     const clients = Array.from(
       { length: replicas - 1 },
@@ -155,7 +155,7 @@ export class DataParallel {
    */
   async predict(xs: Inputs): Promise<tf.Tensor | tf.Tensor[]> {
     return this.#alone(async () => {
-      const gathered = await this.#forward(checkInputs(xs, this.#model), false);
+      const gathered = await this.#forward(checkInputBatches(xs, this.#model), false);
       return gathered.length === 1 ? gathered[0]! : gathered;
     });
   }
@@ -179,7 +179,7 @@ export class DataParallel {
       this.#hasGradient = false;
       const owned: tf.Tensor[] = [];
       try {
-        owned.push(...(await this.#forward(checkInputs(xs, this.#model), true)));
+        owned.push(...(await this.#forward(checkInputBatches(xs, this.#model), true)));
         const outputs = [...owned];
         const found = differentiateLoss(outputs, this.variables.parameters, () =>
           loss((outputs.length === 1 ? outputs[0]! : outputs) as Outputs),
@@ -229,8 +229,8 @@ export class DataParallel {
    * `load()`, the state of the optimizer can be saved and loaded.
    */
   flatOptimizer(optimizer: Optimizer | TensorflowOptimizer): Optimizer {
-    const flat = flatOptimizer(optimizer, this.variables.parameters);
-    adoptLayout(flat, this.layout);
+    const flat = toFlatOptimizer(optimizer, this.variables.parameters);
+    moveAveragesToLayout(flat, this.layout);
     return flat;
   }
 
@@ -330,7 +330,7 @@ export class DataParallel {
     const first = gradients.map((gradient) => gradient.slice(0, sizes[0]));
     let mine: tf.Tensor[] = [];
     try {
-      mine = this.#pass.backward(first).map((gradient, i) => addDirect(gradient, direct[i]!));
+      mine = this.#pass.backward(first).map((gradient, i) => addDirectGradient(gradient, direct[i]!));
       const ordered = this.layout.slots.map(({ parameter }) => mine[parameter]!);
       await this.#reader.read(0, ordered, this.gradient);
       this.#gpu.check();
@@ -374,7 +374,7 @@ export class DataParallel {
     }
     const ids = buffers.map(({ dataId }) => dataId);
     if (!this.#isChanged && !ids.some((id, i) => id !== this.#replicated[i])) return;
-    const { slots, size } = createLayout(buffers.map((buffer) => buffer.size));
+    const { slots, size } = createFlatLayout(buffers.map((buffer) => buffer.size));
     const call: ReplicaCall = {
       type: 'replicate',
       parameters: this.parameters,

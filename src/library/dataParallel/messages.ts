@@ -48,7 +48,7 @@ export type ReplicaPort = Pick<MessagePort, 'postMessage' | 'addEventListener' |
 const ARRAYS = { float32: Float32Array, int32: Int32Array, bool: Uint8Array } as const;
 
 /** Returns whether messages may contain tensors of this dtype. */
-export function canCarry(dtype: tf.DataType): boolean {
+export function canSendDtype(dtype: tf.DataType): boolean {
   return dtype in ARRAYS;
 }
 

@@ -1,6 +1,6 @@
 /** The gathered outputs of all replicas, and the loss that replica 0 computes from them. */
 import * as tf from '@tensorflow/tfjs';
-import { freeingOnError } from '../../parallel/backward/tape.ts';
+import { freeTensorsOnError } from '../../parallel/backward/tape.ts';
 import { UsageError } from '../../util/errors.ts';
 import { createTensor, type ReplicaResult } from './messages.ts';
 
@@ -28,7 +28,7 @@ export function differentiateLoss(
   parameters: readonly tf.Variable[],
   loss: () => tf.Scalar,
 ): LossGradients {
-  const { value, grads } = freeingOnError(() =>
+  const { value, grads } = freeTensorsOnError(() =>
     tf.engine().gradients(() => checkedLoss(loss()), [...outputs, ...parameters], undefined, true),
   );
   // Contrary to the declared type, a tensor that the loss does not use has no gradient.
@@ -62,7 +62,7 @@ function checkedLoss(loss: unknown): tf.Scalar {
  * Adds `direct`, the gradient of a parameter that the loss uses directly. Disposes of `gradient` if
  * a new tensor is returned.
  */
-export function addDirect(gradient: tf.Tensor, direct: tf.Tensor | null): tf.Tensor {
+export function addDirectGradient(gradient: tf.Tensor, direct: tf.Tensor | null): tf.Tensor {
   if (!direct) return gradient;
   const sum = gradient.add(direct);
   gradient.dispose();

@@ -1,6 +1,6 @@
 /** The part of a replica that answers the calls of a `DataParallel`. */
 import * as tf from '@tensorflow/tfjs';
-import { createLayout } from '../../parallel/flat/buckets.ts';
+import { createFlatLayout } from '../../parallel/flat/buckets.ts';
 import { TensorReader, variablesOf, writeVariables, type Model } from '../../parallel/backward/flatten.ts';
 import { asError, UsageError } from '../../util/errors.ts';
 import {
@@ -78,8 +78,8 @@ class Replica {
     switch (call.type) {
       case 'replicate': {
         const { parameters, buffers } = variablesOf(this.#model);
-        writeVariables(parameters, createLayout(parameters.map(({ size }) => size)).slots, call.parameters);
-        writeVariables(buffers, createLayout(buffers.map(({ size }) => size)).slots, call.buffers);
+        writeVariables(parameters, createFlatLayout(parameters.map(({ size }) => size)).slots, call.parameters);
+        writeVariables(buffers, createFlatLayout(buffers.map(({ size }) => size)).slots, call.buffers);
         break;
       }
       case 'forward':
@@ -115,7 +115,7 @@ class Replica {
     let gradients: tf.Tensor[] = [];
     try {
       gradients = this.pass.backward(given);
-      const { slots, size } = createLayout(gradients.map((gradient) => gradient.size));
+      const { slots, size } = createFlatLayout(gradients.map((gradient) => gradient.size));
       const values = new Float32Array(size);
       await this.#reader.read(
         0,

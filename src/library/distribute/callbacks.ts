@@ -49,7 +49,7 @@ function has(callback: Callback, name: string, custom: string): boolean {
 }
 
 /** Creates TensorFlow.js's list of callbacks, with the history as the last one. */
-export function listCallbacks(
+export function createCallbackList(
   model: CompiledModel,
   callbacks: readonly Callback[],
   params: Readonly<Record<string, unknown>>,

@@ -135,8 +135,8 @@ export function disposeBatch({ inputs, targets, weights }: RankBatch): void {
   tf.dispose([inputs, targets, weights.filter((tensor) => tensor !== null)]);
 }
 
-/** Number of values that {@link trainingPass} averages with the loss. */
-export function measuredBy({ metricsTensors }: CompiledModel): number {
+/** Number of values that {@link createTrainingPass} averages with the loss. */
+export function measuredValueCount({ metricsTensors }: CompiledModel): number {
   return metricsTensors.length + 1;
 }
 
@@ -144,7 +144,7 @@ export function measuredBy({ metricsTensors }: CompiledModel): number {
  * Returns the forward pass of `model.fit` for a batch: loss, penalties and metrics. The last metric
  * says whether training ends.
  */
-export function trainingPass(model: CompiledModel, batch: RankBatch): ModelPass<tf.Tensor | tf.Tensor[]> {
+export function createTrainingPass(model: CompiledModel, batch: RankBatch): ModelPass<tf.Tensor | tf.Tensor[]> {
   let losses: tf.Tensor[] = [];
   const loss = (outputs: tf.Tensor | tf.Tensor[]): tf.Scalar => {
     losses = lossesOf(model, batch, [outputs].flat());
@@ -156,7 +156,7 @@ export function trainingPass(model: CompiledModel, batch: RankBatch): ModelPass<
 }
 
 /** Returns losses and metrics of a batch in the order of `model.evaluate`. Use it in a tidy. */
-export function testPass(model: CompiledModel, batch: RankBatch): tf.Tensor1D {
+export function evaluateTestBatch(model: CompiledModel, batch: RankBatch): tf.Tensor1D {
   const outputs = [model.apply(batch.inputs, { training: false })].flat();
   const losses = lossesOf(model, batch, outputs);
   // As in TensorFlow.js, `sums[i]` is the sum of the losses of outputs 0 to i. So the last element

@@ -3,7 +3,7 @@ import * as tf from '@tensorflow/tfjs';
 import { UsageError } from '../../util/errors.ts';
 import type { BatchDataset, BatchSource, DatasetShare } from './batchSource.ts';
 import type { RankBatch, CompiledModel, FitTensors } from './compiledModel.ts';
-import { checkLosses, sampleWeightsPerOutput, type ClassWeights } from './sampleWeights.ts';
+import { checkLossesPerSample, sampleWeightsPerOutput, type ClassWeights } from './sampleWeights.ts';
 
 export function isDataset(value: unknown): value is BatchDataset {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'iterator') === 'function';
@@ -16,7 +16,7 @@ export interface DatasetBatchesOptions {
    */
   batchesPerEpoch: number | null;
   classWeight: ClassWeights;
-  /** See {@link checkLosses}. */
+  /** See {@link checkLossesPerSample}. */
   isShared: boolean;
 }
 
@@ -26,7 +26,7 @@ export class DatasetBatches implements BatchSource {
   readonly #share: DatasetShare;
   readonly #classWeight: ClassWeights;
   readonly #isShared: boolean;
-  /** Whether {@link checkLosses} has accepted the loss functions. */
+  /** Whether {@link checkLossesPerSample} has accepted the loss functions. */
   #isChecked = false;
   #iterator: Awaited<ReturnType<BatchDataset['iterator']>> | null = null;
 
@@ -53,7 +53,7 @@ export class DatasetBatches implements BatchSource {
       await this.#share.compare();
       if (!element) return null;
       const weights = await sampleWeightsPerOutput(this.#model, element.targets, { classWeight: this.#classWeight });
-      if (!this.#isChecked) await checkLosses(this.#model, element, weights, this.#isShared);
+      if (!this.#isChecked) await checkLossesPerSample(this.#model, element, weights, this.#isShared);
       this.#isChecked = true;
       return { ...element, weights: weights.map((values) => values && tf.tensor1d(values)) };
     } catch (error) {

@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkSignal, failOnAbort } from '../../collectives/work.ts';
+import { checkSignalNotAborted, failGroupOnAbort } from '../../collectives/work.ts';
 import { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import { variablesOf } from '../../parallel/backward/flatten.ts';
 import type { DistributedDataParallelOptions } from '../../parallel/ddp/options.ts';
@@ -13,20 +13,20 @@ import { MismatchError, PeergradError, PeerGoneError, errorReasonOf, UsageError 
 import { mixSeed } from '../../util/rng.ts';
 import { agreeOnArguments, type RankArguments } from './agreement.ts';
 import {
-  checkEnds,
+  checkDatasetEnds,
   checkShuffle,
   DEFAULT_BATCH_SIZE,
   type DistributedEvaluateArgs,
   type DistributedEvaluateDatasetArgs,
   type DistributedFitArgs,
   type DistributedFitDatasetArgs,
-  noSamples,
+  noSamplesError,
 } from './arguments.ts';
 import {
   compiledModelOf,
   describeCompiled,
   describeLayers,
-  measuredBy,
+  measuredValueCount,
   type CompiledModel,
   type FitTensors,
 } from './compiledModel.ts';
@@ -42,12 +42,12 @@ import {
   type EvaluationContext,
   type PreparedEvaluation,
 } from './heldOutData.ts';
-import { PageWaits } from './pageWaits.ts';
-import { checkLosses, sampleWeightsPerOutput } from './sampleWeights.ts';
+import { WaitsUntilFailure } from './waitsUntilFailure.ts';
+import { checkLossesPerSample, sampleWeightsPerOutput } from './sampleWeights.ts';
 import { TensorBatches } from './tensorBatches.ts';
 import { TensorData } from './tensorData.ts';
-import { prepareTraining, type OwnTraining } from './training.ts';
-import { adoptWeights, checkChanges } from './weightChanges.ts';
+import { prepareTraining, type OwnTrainingFacts } from './training.ts';
+import { adoptWeightsOfRankZero, checkWeightChanges } from './weightChanges.ts';
 
 /** Options of {@link DistributedDataParallelOptions}. Every rank must pass the same options. */
 export type DistributeOptions = Pick<DistributedDataParallelOptions, 'algorithm' | 'bucketCapBytes' | 'codec'>;
@@ -88,7 +88,7 @@ export async function distribute(
     shared: { ...describeCompiled(compiledModelOf(model)), ...describeLayers(model) },
     own: null,
   }));
-  const metrics = measuredBy(compiledModelOf(model));
+  const metrics = measuredValueCount(compiledModelOf(model));
   // As in TensorFlow.js, weights without a gradient stay the same.
   const ddp = await DistributedDataParallel.create(model, group, { ...options, metrics, findUnusedParameters: true });
   return new DistributedModel(model, ddp, metrics);
@@ -146,7 +146,7 @@ export class DistributedModel {
       const isSplit = !validationData && validationSplit > 0 && validationSplit < 1;
       const end = isSplit ? Math.floor(data.size * (1 - validationSplit)) : data.size;
       const weights = await sampleWeightsPerOutput(model, data.targets, args);
-      await checkLosses(model, data, weights, worldSize > 1);
+      await checkLossesPerSample(model, data, weights, worldSize > 1);
       const given = validationData ? await prepareTensorsEvaluation(place, validationData, batchSize) : null;
       const { classWeight: _, ...held } = args;
       const split = isSplit
@@ -165,9 +165,9 @@ export class DistributedModel {
         sketches: { ...(await sketchesOf(place, data, weights)), ...given?.sketches },
         own: { ...training.own, samples: end, seed: mixSeed(args.seed ?? 0, this.#fits) },
         check: (all: { samples: number }[]) => {
-          if (all.every(({ samples }) => samples === 0)) throw noSamples();
+          if (all.every(({ samples }) => samples === 0)) throw noSamplesError();
         },
-        run: (all: (OwnTraining & { samples: number; seed: number })[]) => {
+        run: (all: (OwnTrainingFacts & { samples: number; seed: number })[]) => {
           this.#fits++;
           const { seed } = all[0]!;
           const sizes = isSharded ? all.map(({ samples }) => samples) : end;
@@ -195,7 +195,7 @@ export class DistributedModel {
     const { validationData, validationBatchSize = DEFAULT_BATCH_SIZE, classWeight, batchesPerEpoch = null } = args;
     return this.#call('fitDataset', args, async (place) => {
       const { model, isSharded } = place;
-      checkEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
+      checkDatasetEnds(dataset, batchesPerEpoch, 'batchesPerEpoch');
       if (batchesPerEpoch !== null) checkWholeAtLeast('batchesPerEpoch', batchesPerEpoch, 1);
       const given = isDataset(validationData)
         ? prepareDatasetEvaluation(place, validationData, args.validationBatches, 'validationBatches', 'fitDataset')
@@ -208,7 +208,7 @@ export class DistributedModel {
         shared: { ...training.shared, ...given?.shared, batchesPerEpoch, 'the size of the dataset': size },
         sketches: given?.sketches,
         own: training.own,
-        run: (all: OwnTraining[]) => {
+        run: (all: OwnTrainingFacts[]) => {
           const share = datasetShareOf(dataset, place, 'fitDataset');
           const source = new DatasetBatches(model, share, {
             batchesPerEpoch,
@@ -295,10 +295,10 @@ export class DistributedModel {
     const { group } = this;
     const rank = group.ranks[group.rank]!;
     const result = this.#runOnAllRanks(call, sharded, (place) => {
-      checkSignal(signal, rank, call);
+      checkSignalNotAborted(signal, rank, call);
       return prepare(place);
     });
-    if (signal) failOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, result);
+    if (signal) failGroupOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, result);
     return result;
   }
 
@@ -317,21 +317,21 @@ export class DistributedModel {
         const model = this.#checkModel();
         model.isTraining = true;
         occupied = model;
-        prepared = await prepare({ model, own, isSharded, waits: new PageWaits(group), group });
+        prepared = await prepare({ model, own, isSharded, waits: new WaitsUntilFailure(group), group });
         return {
           shared: { sharded: isSharded, ...prepared.shared },
           sketches: prepared.sketches,
           own: { own: prepared.own, isChanged: this.ddp.isModelChanged },
         };
       });
-      checkChanges(
+      checkWeightChanges(
         all.map(({ isChanged }) => isChanged),
         group,
       );
       const owns = all.map((each) => each.own);
       prepared!.check?.(owns);
       try {
-        if (all[0]!.isChanged) await adoptWeights(this.ddp);
+        if (all[0]!.isChanged) await adoptWeightsOfRankZero(this.ddp);
         return await prepared!.run(owns);
       } catch (error) {
         group.abort(namingRank(error, group.ranks[rank]!, call));
@@ -354,7 +354,7 @@ export class DistributedModel {
     const { parameters } = variablesOf(this.model);
     const isSame =
       parameters.length === this.#parameters.length && parameters.every((each, i) => each === this.#parameters[i]);
-    if (isSame && measuredBy(model) === this.#metrics) return model;
+    if (isSame && measuredValueCount(model) === this.#metrics) return model;
     throw new UsageError(
       `The ${isSame ? 'metrics' : 'trainable weights'} of the model "${model.name}" changed after distribute. Call distribute again.`,
     );

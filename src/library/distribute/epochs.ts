@@ -1,17 +1,17 @@
 /** The loop of `fit` and `fitDataset` over epochs and batches. */
 import type * as tf from '@tensorflow/tfjs';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
-import { noSamples } from './arguments.ts';
+import { noSamplesError } from './arguments.ts';
 import { WeightChangeError } from '../../parallel/backward/weightWatch.ts';
 import { PeergradError, errorReasonOf, UsageError } from '../../util/errors.ts';
 import type { BatchSource } from './batchSource.ts';
 import { LogMeans } from './callbacks.ts';
-import { disposeBatch, trainingPass, type RankBatch, type CompiledModel } from './compiledModel.ts';
+import { disposeBatch, createTrainingPass, type RankBatch, type CompiledModel } from './compiledModel.ts';
 import { evaluateOnAllRanks, type EvaluateHeldOut } from './evaluation.ts';
-import { applyGradient, learningRateOf } from './optimizerStep.ts';
-import type { PageWaits } from './pageWaits.ts';
+import { applyGradientOnAllRanks, learningRateOf } from './optimizerStep.ts';
+import type { WaitsUntilFailure } from './waitsUntilFailure.ts';
 import { exchangeBatchTurns, type BatchTurn } from './turn.ts';
-import { adoptWeights } from './weightChanges.ts';
+import { adoptWeightsOfRankZero } from './weightChanges.ts';
 
 export interface EpochLoopOptions {
   ddp: DistributedDataParallel;
@@ -19,7 +19,7 @@ export interface EpochLoopOptions {
   parameters: readonly tf.Variable[];
   source: BatchSource;
   callbacks: tf.CallbackList;
-  waits: PageWaits;
+  waits: WaitsUntilFailure;
   /** Held-out samples of this rank; `null`: no validation. */
   validation: EvaluateHeldOut | null;
   /** Number of the first epoch. Training ends before the epoch with the number `epochs`. */
@@ -29,7 +29,7 @@ export interface EpochLoopOptions {
   exchangesBatches: boolean;
   /** Whether at least one rank has a callback that is called before each batch. */
   exchangesBegins: boolean;
-  /** Whether every rank runs the optimizer; see {@link applyGradient}. */
+  /** Whether every rank runs the optimizer; see {@link applyGradientOnAllRanks}. */
   runsFlat: boolean;
 }
 
@@ -72,7 +72,7 @@ export class EpochLoop {
       try {
         const { stops, samples: size } = await this.#nextTurn(index, batch?.samples ?? 0);
         if (stops || size === 0) {
-          if (!stops && index === 0 && epoch === initialEpoch) throw noSamples();
+          if (!stops && index === 0 && epoch === initialEpoch) throw noSamplesError();
           if (!stops && source.steps !== null && index < source.steps) warnOfEnd(source.steps, index);
           return { logs: means.means, isComplete: size === 0 };
         }
@@ -121,7 +121,7 @@ export class EpochLoop {
       learningRate: runsFlat ? learningRateOf(model.optimizer) : null,
     });
     if (turn.stops) model.stopTraining = true;
-    if (turn.isChanged) await adoptWeights(ddp);
+    if (turn.isChanged) await adoptWeightsOfRankZero(ddp);
     return turn;
   }
 
@@ -137,9 +137,9 @@ export class EpochLoop {
     const { ddp, model, parameters, runsFlat } = this.#options;
     const { rank, worldSize } = ddp.group;
     try {
-      const pass = batch ? trainingPass(model, batch) : { inputs: [], loss: noLoss };
+      const pass = batch ? createTrainingPass(model, batch) : { inputs: [], loss: noLoss };
       const { loss, metrics } = await ddp.backward(pass, { samples: batch?.samples ?? 0, totalSamples });
-      await applyGradient(ddp, model.optimizer, parameters, runsFlat);
+      await applyGradientOnAllRanks(ddp, model.optimizer, parameters, runsFlat);
       const [, ...names] = model.getDedupedMetricsNames();
       const logs = { loss, ...Object.fromEntries(names.map((name, i) => [name, metrics[i]!])) };
       return { logs, stops: metrics.at(-1)! > 0 };

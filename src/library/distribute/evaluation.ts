@@ -1,10 +1,10 @@
 /** Computes losses and metrics of held-out samples, on all ranks together. */
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { testPass, type CompiledModel } from './compiledModel.ts';
+import { evaluateTestBatch, type CompiledModel } from './compiledModel.ts';
 import { disposeDatasetElement, nextDatasetElement } from './datasetBatches.ts';
 import type { DatasetShare } from './batchSource.ts';
-import type { PageWaits } from './pageWaits.ts';
+import type { WaitsUntilFailure } from './waitsUntilFailure.ts';
 import type { SampleWeights } from './sampleWeights.ts';
 import type { SampleSpan, TensorData } from './tensorData.ts';
 
@@ -39,7 +39,7 @@ export function heldOutTensorsEvaluator(
       const parts: tf.Tensor1D[] = [];
       for (let { start } = span; start < span.end; start += batchSize) {
         const part = { start, end: Math.min(start + batchSize, span.end) };
-        parts.push(tf.tidy(() => testPass(model, data.slice(part, weights)).mul(part.end - part.start)));
+        parts.push(tf.tidy(() => evaluateTestBatch(model, data.slice(part, weights)).mul(part.end - part.start)));
       }
       return tf.stack(parts).sum(0);
     });
@@ -57,7 +57,7 @@ export function heldOutDatasetEvaluator(
   model: CompiledModel,
   { dataset, compare }: DatasetShare,
   batches: number | null,
-  waits: PageWaits,
+  waits: WaitsUntilFailure,
 ): EvaluateHeldOut {
   return async () => {
     const iterator = await waits.until(dataset.iterator());
@@ -72,7 +72,7 @@ export function heldOutDatasetEvaluator(
         await waits.until(compare());
         if (!element) break;
         const { samples } = element;
-        const means = tf.tidy(() => testPass(model, { ...element, weights: [] }));
+        const means = tf.tidy(() => evaluateTestBatch(model, { ...element, weights: [] }));
         const values = await means.data().finally(() => means.dispose());
         total.values = total.values.map((value, i) => value + values[i]! * samples);
         total.samples += samples;

@@ -3,12 +3,12 @@ import type * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { SharedArguments, SampleSketches } from './agreement.ts';
-import { checkEnds } from './arguments.ts';
+import { checkDatasetEnds } from './arguments.ts';
 import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { CompiledModel, FitTensors } from './compiledModel.ts';
 import { heldOutDatasetEvaluator, heldOutTensorsEvaluator, type EvaluateHeldOut } from './evaluation.ts';
-import type { PageWaits } from './pageWaits.ts';
-import { checkLosses, sampleWeightsPerOutput, type SampleWeights } from './sampleWeights.ts';
+import type { WaitsUntilFailure } from './waitsUntilFailure.ts';
+import { checkLossesPerSample, sampleWeightsPerOutput, type SampleWeights } from './sampleWeights.ts';
 import type { BatchDataset, DatasetShare } from './batchSource.ts';
 import { DatasetShard, FirstElements } from './shardDataset.ts';
 import { sketchOfColumn } from './sketches.ts';
@@ -26,7 +26,7 @@ export interface EvaluationContext {
   model: CompiledModel;
   /** Whether every rank has its own samples. */
   isSharded: boolean;
-  waits: PageWaits;
+  waits: WaitsUntilFailure;
   /** Objects that are disposed of when the call ends. The preparation adds objects to it. */
   own: { dispose(): void }[];
 }
@@ -50,7 +50,7 @@ export async function prepareTensorsEvaluation(
   own.push(data);
   const texts = data.describe(isSharded);
   const weights = await sampleWeightsPerOutput(model, data.targets, { sampleWeight });
-  await checkLosses(model, data, weights);
+  await checkLossesPerSample(model, data, weights);
   return {
     heldOut: prepareSpanEvaluation(place, data, weights, { start: 0, end: data.size }, batchSize),
     shared: { 'x of the held-out samples': texts.x, 'y of the held-out samples': texts.y },
@@ -107,7 +107,7 @@ export function prepareDatasetEvaluation(
 ): PreparedEvaluation {
   const { model, group, isSharded, waits } = place;
   const { rank, worldSize } = group;
-  checkEnds(dataset, batches, option);
+  checkDatasetEnds(dataset, batches, option);
   const wanted = batches === undefined ? null : checkWholeAtLeast(option, batches, 1);
   const limit = wanted === null || isSharded ? wanted : Math.ceil((wanted - rank) / worldSize);
   return {

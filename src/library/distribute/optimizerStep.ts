@@ -25,7 +25,7 @@ export function learningRateOf(optimizer: tf.Optimizer): number | null {
  *
  * @param runsFlat whether every rank runs the optimizer; see `canRunFlat`.
  */
-export async function applyGradient(
+export async function applyGradientOnAllRanks(
   ddp: DistributedDataParallel,
   optimizer: tf.Optimizer,
   parameters: readonly tf.Variable[],

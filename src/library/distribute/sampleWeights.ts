@@ -13,7 +13,7 @@ interface Samples {
   targets: readonly tf.Tensor[];
 }
 
-export interface WeightArgs {
+export interface SampleWeightArgs {
   classWeight?: ClassWeights | undefined;
   sampleWeight?: FitTensors | undefined;
 }
@@ -27,7 +27,7 @@ export interface WeightArgs {
 export async function sampleWeightsPerOutput(
   { outputNames }: Pick<CompiledModel, 'outputNames'>,
   targets: readonly tf.Tensor[],
-  { classWeight, sampleWeight }: WeightArgs,
+  { classWeight, sampleWeight }: SampleWeightArgs,
 ): Promise<SampleWeights[]> {
   const byClass = byOutput(classWeight, outputNames, 'classWeight', isClassWeight);
   const bySample = byOutput(sampleWeight, outputNames, 'sampleWeight', (value) => value instanceof tf.Tensor);
@@ -115,7 +115,7 @@ const ROUNDING = 1e-3;
  * @param isShared whether several ranks share batches.
  * @throws (rejects) UsageError if such a loss function belongs to an output with weights.
  */
-export async function checkLosses(
+export async function checkLossesPerSample(
   model: CompiledModel,
   samples: Samples,
   weights: readonly SampleWeights[],

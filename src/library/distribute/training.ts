@@ -5,7 +5,7 @@ import { canRunFlat } from '../../parallel/flat/optimizerOf.ts';
 import type { SharedArguments } from './agreement.ts';
 import { checkWholeAtLeast } from '../../parallel/groups/checks.ts';
 import type { BatchSource } from './batchSource.ts';
-import { actsBeforeBatches, actsOnBatches, createCallbacks, listCallbacks } from './callbacks.ts';
+import { actsBeforeBatches, actsOnBatches, createCallbacks, createCallbackList } from './callbacks.ts';
 import { EpochLoop } from './epochs.ts';
 import type { EvaluateHeldOut } from './evaluation.ts';
 import type { EvaluationContext } from './heldOutData.ts';
@@ -20,7 +20,7 @@ export interface TrainingArgs extends Pick<
 }
 
 /** Properties of one rank's optimizer and callbacks, which it reports to all ranks. */
-export interface OwnTraining {
+export interface OwnTrainingFacts {
   runsFlat: boolean;
   actsOnBatches: boolean;
   actsBeforeBatches: boolean;
@@ -28,10 +28,10 @@ export interface OwnTraining {
 
 export interface PreparedTraining {
   shared: SharedArguments;
-  own: OwnTraining;
+  own: OwnTrainingFacts;
   /** @param facts the numbers of samples that callbacks receive. */
   run: (
-    all: readonly OwnTraining[],
+    all: readonly OwnTrainingFacts[],
     source: BatchSource,
     facts: { samples: number | null; batchSize: number | null },
   ) => Promise<tf.History>;
@@ -70,7 +70,7 @@ export function prepareTraining(
     },
     run: async (all, source, { samples, batchSize }) => {
       const names = model.getDedupedMetricsNames();
-      const { list, history } = listCallbacks(model, callbacks, {
+      const { list, history } = createCallbackList(model, callbacks, {
         epochs,
         initialEpoch,
         samples,

@@ -5,7 +5,7 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { ReduceOp } from '../../protocol/frame.ts';
 import { MismatchError } from '../../util/errors.ts';
-import { checkChanges } from './weightChanges.ts';
+import { checkWeightChanges } from './weightChanges.ts';
 
 export interface BatchTurn {
   /** Whether training ends. */
@@ -54,7 +54,7 @@ export async function exchangeBatchTurns(group: ProcessGroup, own: OwnBatchTurn)
       { rank, worldSize },
     );
   }
-  if (first === 0 && others === 1) checkChanges(await group.allGatherObject(isChanged), group);
+  if (first === 0 && others === 1) checkWeightChanges(await group.allGatherObject(isChanged), group);
   const total = bySize.reduce((sum, each) => sum + each, 0);
   return { stops: anyStops > 0, isChanged: first > 0, samples: total };
 }

@@ -10,7 +10,7 @@ import { MismatchError } from '../../util/errors.ts';
  * @param changed for each rank, whether weights were set on it.
  * @throws MismatchError, which names the ranks that have set weights.
  */
-export function checkChanges(
+export function checkWeightChanges(
   changed: readonly boolean[],
   { rank, worldSize }: Pick<ProcessGroup, 'rank' | 'worldSize'>,
 ): void {
@@ -25,7 +25,7 @@ export function checkChanges(
 }
 
 /** Sets the weights of all ranks to the weights of rank 0. */
-export async function adoptWeights(ddp: DistributedDataParallel): Promise<void> {
+export async function adoptWeightsOfRankZero(ddp: DistributedDataParallel): Promise<void> {
   const first = ddp.group.ranks[0]!;
   await ddp.broadcastParameters(first);
   await ddp.broadcastBuffers(first);

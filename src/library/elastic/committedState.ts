@@ -1,18 +1,18 @@
 /** The latest commit of a rank's {@link ElasticState}. */
 import { encodeObject } from '../../collectives/objects/encoding.ts';
-import { copyState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
+import { copyOptimizerState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { ElasticSamplerState } from '../../parallel/data/elasticSampler.ts';
-import { startOfRun, type TrainingProgress } from '../../parallel/recovery/progress.ts';
+import { initialTrainingProgress, type TrainingProgress } from '../../parallel/recovery/progress.ts';
 import type { StateParts } from '../../parallel/recovery/gatherSlices.ts';
 import type { FedReplica, ReachedState } from '../../parallel/recovery/stateFeed.ts';
 import { describeDdpModel } from '../../parallel/ddp/verifyModel.ts';
-import { createLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
+import { createFlatLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import { CommittedVariables } from '../../parallel/backward/committedVariables.ts';
 import { variablesOf, type ModelVariables } from '../../parallel/backward/flatten.ts';
 import { optimizerLayouts } from '../../parallel/flat/optimizerLayout.ts';
-import { flatOptimizer } from '../../parallel/flat/optimizerOf.ts';
+import { toFlatOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { errorMessageOf, UsageError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { plainFieldsOf, type ElasticState } from './elasticState.ts';
 
 /** The parts of a commit other than its large arrays and its progress. */
@@ -23,7 +23,7 @@ export interface CommitHead {
 }
 
 /** The size of an optimizer's state, which must be the same on all ranks. */
-export interface OptimizerSize {
+export interface OptimizerStateSize {
   /** Number of arrays of averages in the optimizer's state. */
   averages: number;
   /** Number of other numbers in this state. */
@@ -44,9 +44,9 @@ export function digestsOfCommitParts({ head, arrays }: StateParts<CommitHead>): 
   const [values, ...averages] = arrays;
   const optimizer = [head.scalars, ...averages];
   return Object.fromEntries([
-    ...(values!.length > 0 ? [['model', hashState([values!])]] : []),
-    ...(optimizer.some(({ length }) => length > 0) ? [['optimizer', hashState(optimizer)]] : []),
-    ...Object.entries(dataOf(head)).map(([name, value]) => [name, hashState([encodeObject(value)])]),
+    ...(values!.length > 0 ? [['model', hashOfArrays([values!])]] : []),
+    ...(optimizer.some(({ length }) => length > 0) ? [['optimizer', hashOfArrays(optimizer)]] : []),
+    ...Object.entries(dataOf(head)).map(([name, value]) => [name, hashOfArrays([encodeObject(value)])]),
   ]) as Record<string, string>;
 }
 
@@ -92,15 +92,15 @@ export class CommittedState implements FedReplica<CommitHead> {
     if (optimizer !== undefined && parameters.length === 0) {
       throw new UsageError('The ElasticState has an optimizer without trainable variables. Pass the model, too.');
     }
-    this.#layout = createLayout(parameters.map(({ size }) => size));
-    this.#optimizer = optimizer === undefined ? null : this.#adopt(flatOptimizer(optimizer, parameters));
+    this.#layout = createFlatLayout(parameters.map(({ size }) => size));
+    this.#optimizer = optimizer === undefined ? null : this.#adopt(toFlatOptimizer(optimizer, parameters));
     this.#copyPlain();
     this.#values = new CommittedVariables(this.#all);
   }
 
   /** Each commit counts as a step, except the one that the constructor makes. */
   progress(): TrainingProgress {
-    return { ...startOfRun(), step: this.#steps, appliedIn: this.#generation };
+    return { ...initialTrainingProgress(), step: this.#steps, appliedIn: this.#generation };
   }
 
   /** Size of the state that ranks send, without its plain fields. */
@@ -110,7 +110,7 @@ export class CommittedState implements FedReplica<CommitHead> {
     return slots.reduce((sum, slot) => sum + slot.byteLength, values);
   }
 
-  get optimizerSize(): OptimizerSize {
+  get optimizerSize(): OptimizerStateSize {
     const { slots = [], scalars = [] } = this.#optimizer?.copy ?? {};
     return { averages: slots.length, scalars: scalars.length };
   }
@@ -133,7 +133,7 @@ export class CommittedState implements FedReplica<CommitHead> {
     this.#values.commit();
     const optimizer = this.#optimizer;
     if (optimizer) {
-      copyState(optimizer.copy, optimizer.live.state());
+      copyOptimizerState(optimizer.copy, optimizer.live.state());
       optimizer.layout = optimizerLayouts.get(optimizer.live)!;
     }
     this.#steps += 1;
@@ -167,7 +167,7 @@ export class CommittedState implements FedReplica<CommitHead> {
     const [values, ...slots] = arrays;
     if (this.#optimizer) {
       const { name } = this.#optimizer.copy;
-      copyState(this.#optimizer.copy, { name, scalars, slots });
+      copyOptimizerState(this.#optimizer.copy, { name, scalars, slots });
       this.#optimizer.layout = this.#layout;
     }
     this.#values.write(values!);

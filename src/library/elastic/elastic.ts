@@ -2,7 +2,7 @@
  * `elastic`: jobs whose ranks join and leave, in the style of `hvd.elastic.run` and torchelastic.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { locateRoom, ownSurroundings } from '../room.ts';
+import { locateRoom, openRoomSurroundings } from '../room.ts';
 import { ElasticJob, type ElasticOptions } from './elasticJob.ts';
 import type { ElasticState } from './elasticState.ts';
 
@@ -60,5 +60,5 @@ export async function elastic<State extends ElasticState, Result>(
   state: State,
   main: (state: State, group: ProcessGroup) => Promise<Result>,
 ): Promise<Result> {
-  return new ElasticJob(await locateRoom(options), state, main, await ownSurroundings(options.device)).run();
+  return new ElasticJob(await locateRoom(options), state, main, await openRoomSurroundings(options.device)).run();
 }

@@ -3,13 +3,13 @@
  * the ranks agree on the newest commit and then call the user's function.
  */
 import { ProcessGroup } from '../../collectives/processGroup.ts';
-import type { StateReport } from '../../engine/membership/membership.ts';
-import { inGroupOf, type Generation } from '../../engine/membership/generation.ts';
+import type { RankStateReport } from '../../engine/membership/membership.ts';
+import { runInGenerationGroup, type Generation } from '../../engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../engine/membership/rendezvousOptions.ts';
 import type { ReceivedSlices } from '../../parallel/recovery/gatherSlices.ts';
 import { FEEDER_RANK, StateFeed } from '../../parallel/recovery/stateFeed.ts';
 import type { ServerMessage } from '../../protocol/control.ts';
-import { SLICE_BYTES } from '../../protocol/frame.ts';
+import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import type { NodeCountRange } from '../../protocol/room.ts';
 import { deferred } from '../../util/deferred.ts';
 import {
@@ -22,8 +22,8 @@ import {
   UsageError,
 } from '../../util/errors.ts';
 import { DEFAULT_INIT_TIMEOUT_MS } from '../initProcessGroup.ts';
-import { watchDevice } from '../device.ts';
-import { checkWorldSize, LibraryRoom, pageClosed, type RoomSurroundings } from '../room.ts';
+import { watchCurrentGpu } from '../device.ts';
+import { checkWorldSize, LibraryRoom, pageClosedError, type RoomSurroundings } from '../room.ts';
 import type { LocatedRoom, RoomOptions } from '../roomOptions.ts';
 import { CommittedState, type CommitHead } from './committedState.ts';
 import { connectElasticState, type ElasticState } from './elasticState.ts';
@@ -112,17 +112,19 @@ export class ElasticJob<State extends ElasticState, Result> {
         onroom: (message) => this.#onRoom(message),
         // A rank that has trained does not receive the state as a newcomer does, because its
         // function may still use the state.
-        canCatchUp: () => this.#run === null && this.#feed.stateBytes > SLICE_BYTES,
+        canCatchUp: () => this.#run === null && this.#feed.stateBytes > FILE_SLICE_BYTES,
         feed: async (feed, hooks) => {
           if (feed.rank === FEEDER_RANK && feed.run !== this.#run)
             throw new RunOverError('This rank does not take part in this job.');
-          await inGroupOf(feed, this.#clock, (group) => this.#feed.run(group, this.#committed.program, hooks));
+          await runInGenerationGroup(feed, this.#clock, (group) =>
+            this.#feed.run(group, this.#committed.program, hooks),
+          );
         },
         onended: ({ outcome, message }) => {
           if (outcome === 'finished') this.#settle(new RunOverError(message));
           else this.#outcome.reject(new RunOverError(message));
         },
-        onpagehide: () => this.#group?.abort(pageClosed(this.#group.rank)),
+        onpagehide: () => this.#group?.abort(pageClosedError(this.#group.rank)),
         onrefused: this.#outcome.reject,
         onfatal: (error) => this.#settle(error),
       },
@@ -164,13 +166,13 @@ export class ElasticJob<State extends ElasticState, Result> {
     }
   }
 
-  async #enter(generation: Generation): Promise<StateReport> {
+  async #enter(generation: Generation): Promise<RankStateReport> {
     const { mesh, localRank, localWorldSize, activityOf, signal, rank } = generation;
     this.#group?.destroy();
     const group = new ProcessGroup(mesh, { clock: this.#clock, localRank, localWorldSize, activityOf });
     this.#group = group;
     this.#stopWatching();
-    this.#stopWatching = watchDevice((error) => group.abort(error)).stop;
+    this.#stopWatching = watchCurrentGpu((error) => group.abort(error)).stop;
     this.#result = null;
     const end = (): void =>
       group.abort(new PeerGoneError(errorMessageOf(signal.reason), { rank, generation: generation.generation }));
@@ -186,7 +188,7 @@ export class ElasticJob<State extends ElasticState, Result> {
     return { step: this.#committed.progress().step, stateHash };
   }
 
-  async #train(generation: Generation): Promise<StateReport> {
+  async #train(generation: Generation): Promise<RankStateReport> {
     const group = this.#group!;
     this.#run = generation.run;
     this.#report(this.#receiving, this.#receiving);

@@ -1,6 +1,6 @@
 /** Gives all ranks of a generation the newest commit. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { gatherSlices, type GatherOptions, type StateParts } from '../../parallel/recovery/gatherSlices.ts';
+import { gatherSlices, type GatherSlicesOptions, type StateParts } from '../../parallel/recovery/gatherSlices.ts';
 import type { TrainingProgress } from '../../parallel/recovery/progress.ts';
 import {
   exchangeStates,
@@ -10,15 +10,20 @@ import {
   type StateTransfer,
 } from '../../parallel/recovery/recover.ts';
 import type { ReachedState } from '../../parallel/recovery/stateFeed.ts';
-import { latestStates, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
+import { ranksWithLatestState, rejectDivergentRanks } from '../../parallel/recovery/stateElection.ts';
 import { MismatchError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { dissenters } from '../../util/majority.ts';
 import { listInWords, nameRanks, upperFirst } from '../../util/text.ts';
-import { digestsOfCommitParts, type CommitHead, type CommittedState, type OptimizerSize } from './committedState.ts';
+import {
+  digestsOfCommitParts,
+  type CommitHead,
+  type CommittedState,
+  type OptimizerStateSize,
+} from './committedState.ts';
 
 /** A rank's report about its commit: the size of the optimizer's state, and digests. */
-interface CommitNote extends OptimizerSize {
+interface CommitNote extends OptimizerStateSize {
   /** The digest of each part that is not empty, by the name of the part. */
   digests: Record<string, string>;
 }
@@ -29,7 +34,7 @@ export function digestOfCommit({ progress, head, arrays }: ReachedState<CommitHe
 }
 
 function digestAt({ step, appliedIn }: TrainingProgress, digests: Record<string, string>): string {
-  return hashState([new TextEncoder().encode(JSON.stringify([step, appliedIn, digests]))]);
+  return hashOfArrays([new TextEncoder().encode(JSON.stringify([step, appliedIn, digests]))]);
 }
 
 /**
@@ -48,7 +53,7 @@ export async function synchronizeCommits(
   group: ProcessGroup,
   committed: CommittedState,
   isFresh: boolean,
-  gathering: GatherOptions,
+  gathering: GatherSlicesOptions,
 ): Promise<string> {
   let reading = committed.read();
   const { progress, head } = await reading;
@@ -98,7 +103,7 @@ function rejectOtherPrograms(group: ProcessGroup, states: readonly ArrivingState
  */
 function rejectOtherCommits(group: ProcessGroup, states: readonly ArrivingState<CommitNote>[]): void {
   if (states.every(({ isFresh }) => isFresh)) return;
-  const latest = latestStates(states.map((state) => (state.isFresh ? null : state)));
+  const latest = ranksWithLatestState(states.map((state) => (state.isFresh ? null : state)));
   const divergent = dissenters(latest.map((rank) => states[rank]!.digest)).map((i) => latest[i]!);
   if (divergent.length === 0) return;
   const right = latest.find((rank) => !divergent.includes(rank))!;

@@ -4,17 +4,17 @@
  * of the library.
  */
 import { formatRoomCode } from '../../protocol/roomCode.ts';
-import { isLocalOnly } from '../../util/localHost.ts';
+import { isLocalOnlyHost } from '../../util/localHost.ts';
 import { qrCodeOf } from '../../util/qrCode.ts';
 import type { ElasticOptions } from '../elastic/elasticJob.ts';
 import { createRoomElementParts, type RoomElementParts } from './parts.ts';
 import { roomElementTextsIn, type RoomElementTexts } from './texts.ts';
 
-export const ROOM_TAG = 'peergrad-room';
+export const ROOM_ELEMENT_TAG = 'peergrad-room';
 
 declare global {
   interface HTMLElementTagNameMap {
-    [ROOM_TAG]: PeergradRoom;
+    [ROOM_ELEMENT_TAG]: PeergradRoom;
   }
 }
 
@@ -181,7 +181,7 @@ export class PeergradRoom extends Base {
       ink.setAttribute('d', path);
     }
     qr.ariaLabel = texts.qr(link ?? '');
-    note.textContent = link !== null && isLocalOnly(new URL(link, location.href).hostname) ? texts.localOnly : '';
+    note.textContent = link !== null && isLocalOnlyHost(new URL(link, location.href).hostname) ? texts.localOnly : '';
     const isComplete = worldSize !== null && present >= worldSize;
     if (isComplete && !this.#isComplete) invitation.open = false;
     this.#isComplete ||= isComplete;

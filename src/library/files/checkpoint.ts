@@ -4,16 +4,16 @@
  */
 import * as v from 'valibot';
 import { encodeValueAsText, decodeValueFromText } from '../../collectives/objects/encoding.ts';
-import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
-import { createLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
+import { checkSameOptimizer, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
+import { createFlatLayout, rearrangeParameters, type FlatLayout } from '../../parallel/flat/buckets.ts';
 import type { DistributedDataParallel } from '../../parallel/ddp/distributedDataParallel.ts';
 import type { TensorflowOptimizer } from '../../parallel/flat/optimizerOf.ts';
 import { countSchema } from '../../protocol/scalars.ts';
-import { decodeState, encodeState, type StateArray } from '../../formats/stateFile.ts';
+import { decodeStateFile, encodeStateFile, type StateArray } from '../../formats/stateFile.ts';
 import { checkModelFileSize } from '../../spec/modelFile.ts';
 import { DataError, errorReasonOf, UsageError } from '../../util/errors.ts';
-import { readSource, type FileSource } from './fileSource.ts';
-import { loadTogether, type LoadedContents } from './loadTogether.ts';
+import { readFileSource, type FileSource } from './fileSource.ts';
+import { loadOnAllRanks, type LoadedContents } from './loadTogether.ts';
 import {
   checkModelSize,
   readModelValues,
@@ -115,7 +115,7 @@ export async function saveCheckpoint(
   };
   const tensors = await readModelValues(stored);
   const named = tensors.map(({ name, shape }) => ({ name, shape }));
-  const bytes = encodeState({ ...meta, tensors: named }, [...tensors.map(({ values }) => values), ...arrays]);
+  const bytes = encodeStateFile({ ...meta, tensors: named }, [...tensors.map(({ values }) => values), ...arrays]);
   checkModelFileSize('The file', bytes.length);
   return bytes;
 }
@@ -153,7 +153,7 @@ export async function loadCheckpoint<T = unknown>(
   const flat = optimizer && flatOptimizerOf(stored, optimizer);
   const read = (): Promise<LoadedContents<Facts>> => readCheckpoint(requireFileSource(source), stored, signal);
   const check = (facts: Facts): void => checkOptimizer(flat, facts);
-  const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, check) : await read();
+  const loaded = ddp ? await loadOnAllRanks(ddp.group, { rank, signal }, read, check) : await read();
   if (!ddp) check(loaded.facts);
 
   const { order, optimizer: of, progress } = loaded.facts;
@@ -193,8 +193,8 @@ async function readCheckpoint(
   stored: StorableModel,
   signal: AbortSignal | undefined,
 ): Promise<LoadedContents<Facts>> {
-  const { name, bytes } = await readSource(source, signal);
-  const { meta, arrays } = await decodeState(name, new Blob([bytes]), Meta);
+  const { name, bytes } = await readFileSource(source, signal);
+  const { meta, arrays } = await decodeStateFile(name, new Blob([bytes]), Meta);
   const { tensors, order, optimizer, progress } = meta;
   const values = arrays.slice(0, tensors.length);
   const [scalars, ...slots] = arrays.slice(tensors.length);
@@ -225,11 +225,11 @@ function checkOptimizer(flat: Optimizer | undefined, { optimizer, sizes }: Facts
   if (!optimizer) {
     throw new DataError('The checkpoint has no optimizer. Do not pass an optimizer, or choose another checkpoint.');
   }
-  checkState(flat.state(), { ...optimizer, slots: sizes.map((size) => new Float32Array(size)) });
+  checkSameOptimizer(flat.state(), { ...optimizer, slots: sizes.map((size) => new Float32Array(size)) });
 }
 
 function layoutOf({ parameters }: StorableModel, order?: readonly number[]): FlatLayout {
-  return createLayout(
+  return createFlatLayout(
     parameters.map(({ size }) => size),
     { order },
   );

@@ -22,7 +22,7 @@ export interface FileBytes {
  * @throws (rejects) DataError if the file cannot be read or fetched, or is too large. AbortError if
  *   the signal is aborted. TimeoutError after {@link READ_FILE_TIMEOUT_MS}.
  */
-export async function readSource(source: FileSource, signal: AbortSignal | undefined): Promise<FileBytes> {
+export async function readFileSource(source: FileSource, signal: AbortSignal | undefined): Promise<FileBytes> {
   const name = nameOf(source);
   const ended = new AbortController();
   const either = signal ? AbortSignal.any([signal, ended.signal]) : ended.signal;

@@ -14,7 +14,7 @@ export interface LoadedContents<Facts> {
   readonly arrays: readonly Float32Array<ArrayBuffer>[];
 }
 
-export interface TogetherOptions {
+export interface LoadTogetherOptions {
   /** The rank whose file is used, as its number in the model's group. */
   rank: number;
   signal?: AbortSignal | undefined;
@@ -30,9 +30,9 @@ type Outcome<Facts> = { facts: Facts; sizes: number[] } | { problem: string };
  * @throws (rejects) the error of `read` or `check` on the rank where it failed, and DataError on
  *   the other ranks.
  */
-export async function loadTogether<Facts>(
+export async function loadOnAllRanks<Facts>(
   group: ProcessGroup,
-  { rank, signal }: TogetherOptions,
+  { rank, signal }: LoadTogetherOptions,
   read: () => Promise<LoadedContents<Facts>>,
   check: (facts: Facts) => void,
 ): Promise<LoadedContents<Facts>> {

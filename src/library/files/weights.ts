@@ -1,5 +1,5 @@
 /** Saves and loads the weights of a model. Each file format has a module of its own. */
-import { matchWeights } from '../../formats/weights/fitWeights.ts';
+import { matchWeights } from '../../formats/weights/matchWeights.ts';
 import {
   checkTensorDigests,
   DIGESTS_KEY,
@@ -9,8 +9,8 @@ import {
 } from '../../formats/weights/namedTensor.ts';
 import { checkModelFileSize, type WeightsFormat } from '../../spec/modelFile.ts';
 import { UsageError } from '../../util/errors.ts';
-import { readSource, type FileSource } from './fileSource.ts';
-import { loadTogether, type LoadedContents } from './loadTogether.ts';
+import { readFileSource, type FileSource } from './fileSource.ts';
+import { loadOnAllRanks, type LoadedContents } from './loadTogether.ts';
 import {
   checkModelSize,
   readModelValues,
@@ -88,7 +88,7 @@ export async function loadWeights(
 ): Promise<Record<string, string>> {
   const stored = storableModelOf(saved);
   const read = async (): Promise<LoadedContents<Record<string, string>>> => {
-    const { name, bytes } = await readSource(requireFileSource(source), signal);
+    const { name, bytes } = await readFileSource(requireFileSource(source), signal);
     const { tensors, about, notes } = await serializer.read(name, bytes);
     checkTensorDigests(name, tensors, about);
     const { [DIGESTS_KEY]: _, ...metadata } = about;
@@ -98,7 +98,7 @@ export async function loadWeights(
     };
   };
   const { ddp } = stored;
-  const loaded = ddp ? await loadTogether(ddp.group, { rank, signal }, read, () => {}) : await read();
+  const loaded = ddp ? await loadOnAllRanks(ddp.group, { rank, signal }, read, () => {}) : await read();
   writeModelValues(stored, loaded.arrays);
   return loaded.facts;
 }

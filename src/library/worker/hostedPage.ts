@@ -1,6 +1,6 @@
 /** The code in a worker that requests connections from its page. */
 import { createRelayedConnector } from '../../engine/membership/peerRelay.ts';
-import { acquireLock } from '../../transport/threadLock.ts';
+import { acquireThreadLock } from '../../transport/threadLock.ts';
 import { hexOf } from '../../util/hex.ts';
 import type { Clock } from '../../util/clock.ts';
 import { setDebugPatterns } from '../../util/debugLog.ts';
@@ -26,11 +26,11 @@ const REPEAT_MS = 500;
  *
  * @throws (rejects) UsageError if there is no such page.
  */
-export async function requestPage(clock: Clock): Promise<ProgramPage> {
+export async function requestHostPage(clock: Clock): Promise<ProgramPage> {
   const id = hexOf(crypto.getRandomValues(new Uint8Array(16)));
   const lock = globalThis.isSecureContext ? `peergrad worker ${id}` : null;
   // The browser releases the lock when this worker ends.
-  if (lock !== null) await acquireLock(lock);
+  if (lock !== null) await acquireThreadLock(lock);
   const hosted = deferred<ProgramPage>();
   const ports = new Set<MessagePort>();
   let isOver = false;

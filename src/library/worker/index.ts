@@ -7,13 +7,13 @@
  *
  * @module peergrad/worker
  */
-import { PeerHost } from '../../engine/membership/peerRelay.ts';
+import { PeerRelayHost } from '../../engine/membership/peerRelay.ts';
 import { requestTabPort } from '../../transport/broker.ts';
 import { openPeerConnection } from '../../transport/peerLink.ts';
-import { onceReleased } from '../../transport/threadLock.ts';
+import { onceThreadLockReleased } from '../../transport/threadLock.ts';
 import { watchDebugPatterns } from '../../util/debugLog.ts';
 import { UsageError } from '../../util/errors.ts';
-import { writeRoom } from '../page.ts';
+import { writeRoomToAddress } from '../page.ts';
 import { isWorkerHostRequest, type FromHostPage, type FromHostedWorker } from './messages.ts';
 
 /**
@@ -47,12 +47,12 @@ export function hostWorker(worker: Worker): void {
 /** Opens the connections that the worker at the other end of `port` requests. */
 function host(port: MessagePort, lock: string | null): void {
   const post = (message: FromHostPage, transfer: Transferable[] = []): void => port.postMessage(message, transfer);
-  const peers = new PeerHost(openPeerConnection, requestTabPort, (reply, transfer) =>
+  const peers = new PeerRelayHost(openPeerConnection, requestTabPort, (reply, transfer) =>
     post({ type: 'relay', reply }, transfer),
   );
   port.onmessage = ({ data }: MessageEvent<FromHostedWorker>) => {
     if (data.type === 'relay') peers.receive(data.request);
-    else writeRoom(data.room);
+    else writeRoomToAddress(data.room);
   };
   const { origin, hash } = globalThis.location;
   post({ type: 'hosted', address: { origin, hash } });
@@ -66,7 +66,7 @@ function host(port: MessagePort, lock: string | null): void {
   };
   globalThis.addEventListener('pagehide', onpagehide);
   if (lock !== null) {
-    onceReleased(lock, new AbortController().signal, () => {
+    onceThreadLockReleased(lock, new AbortController().signal, () => {
       globalThis.removeEventListener('pagehide', onpagehide);
       unwatch();
       peers.close();

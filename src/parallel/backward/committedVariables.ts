@@ -3,7 +3,7 @@
  * fails, because that step's forward pass has changed the model's buffers, and its optimizer may
  * have changed parameters.
  */
-import { createLayout } from '../flat/buckets.ts';
+import { createFlatLayout } from '../flat/buckets.ts';
 import { TensorReader, writeVariables, type Tensor, type Variable } from './flatten.ts';
 
 export class CommittedVariables {
@@ -15,7 +15,7 @@ export class CommittedVariables {
   /** @param variables variables with dtype float32. */
   constructor(variables: readonly Variable[]) {
     this.#variables = variables;
-    this.#layout = createLayout(variables.map(({ size }) => size));
+    this.#layout = createFlatLayout(variables.map(({ size }) => size));
     this.#values = variables.map((variable) => variable.clone());
   }
 

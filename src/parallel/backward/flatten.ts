@@ -5,10 +5,10 @@
  */
 import * as tf from '@tensorflow/tfjs';
 import { DeviceError } from '../../util/errors.ts';
-import { openEncoder, webgpuBackend, type WebGpuBackend } from '../../gpu/backend.ts';
-import { forgetCopies, tensorPlaceOf, wasmBackend, type WasmBackend } from '../../wasm/backend.ts';
+import { openCommandEncoder, webgpuBackend, type WebGpuBackend } from '../../gpu/backend.ts';
+import { forgetTensorCopies, tensorPlaceOf, wasmBackend, type WasmBackend } from '../../wasm/backend.ts';
 import type { ParameterSlot } from '../flat/buckets.ts';
-import { freeingOnError, readyOrderOf, watchGradients, type GradientListener } from './tape.ts';
+import { freeTensorsOnError, gradientReadyOrderOf, watchGradients, type GradientListener } from './tape.ts';
 
 export type Model = tf.LayersModel;
 export type Scalar = tf.Scalar;
@@ -56,7 +56,7 @@ export function variablesOf(model: Model | readonly Variable[]): ModelVariables 
  * Runs `main` and then restores the model's buffers, because a pass changes the averages of batch
  * normalization.
  */
-export async function keepingBuffers(model: Model | readonly Variable[], main: () => Promise<void>): Promise<void> {
+export async function runKeepingBuffers(model: Model | readonly Variable[], main: () => Promise<void>): Promise<void> {
   const { buffers } = variablesOf(model);
   const before = buffers.map((buffer) => buffer.clone());
   try {
@@ -114,11 +114,11 @@ export function gradientsOf(
   const compute = (): { value: Scalar; grads: tf.NamedTensorMap } =>
     tf.variableGrads(() => {
       const scaled = scale === 1 ? loss() : loss().mul<Scalar>(scale);
-      readyOrder = readyOrderOf(variables, scaled);
+      readyOrder = gradientReadyOrderOf(variables, scaled);
       if (onfinal) watchGradients(variables, scaled, onfinal);
       return scaled;
     }, [...variables]);
-  const { value, grads } = freeingOnError(compute);
+  const { value, grads } = freeTensorsOnError(compute);
   const found = variables.map(({ name }): Tensor | undefined => grads[name]);
   const gradients = found.map((gradient, i) => gradient ?? tf.zerosLike(variables[i]!));
   const used = found.map((gradient) => gradient !== undefined);
@@ -126,7 +126,7 @@ export function gradientsOf(
 }
 
 /** Computes a tensor and multiplies it by `scale`. The result outlives the scopes of the pass. */
-export function keepScaled(compute: () => Tensor, scale: number): Tensor {
+export function keepScaledTensor(compute: () => Tensor, scale: number): Tensor {
   return tf.keep(tf.tidy(() => compute().mul(scale)));
 }
 
@@ -135,7 +135,7 @@ export function disposeAll(...all: readonly { dispose(): void }[]): void {
 }
 
 /** Tensors that are being read. */
-export interface PendingRead {
+export interface PendingTensorRead {
   /**
    * Writes the values to `into`, in order and without gaps.
    *
@@ -156,7 +156,7 @@ export interface PendingRead {
 export class TensorReader {
   readonly #staging = new Map<number, { buffer: GPUBuffer; isBusy: boolean }>();
 
-  /** Reads `tensors` into `into`: {@link start} and {@link PendingRead.into} in one call. */
+  /** Reads `tensors` into `into`: {@link start} and {@link PendingTensorRead.into} in one call. */
   async read(group: number, tensors: readonly Tensor[], into: Float32Array): Promise<void> {
     await this.start(group, tensors).into(into);
   }
@@ -168,7 +168,7 @@ export class TensorReader {
    *
    * @param group selects the staging buffer.
    */
-  start(group: number, tensors: readonly Tensor[]): PendingRead {
+  start(group: number, tensors: readonly Tensor[]): PendingTensorRead {
     const backend = webgpuBackend();
     if (backend) return this.#copy(backend, group, tensors);
     const wasm = wasmBackend();
@@ -180,11 +180,11 @@ export class TensorReader {
     this.#staging.clear();
   }
 
-  #copy(backend: WebGpuBackend, group: number, tensors: readonly Tensor[]): PendingRead {
+  #copy(backend: WebGpuBackend, group: number, tensors: readonly Tensor[]): PendingTensorRead {
     const bytes = tensors.reduce((sum, { size }) => sum + size, 0) * Float32Array.BYTES_PER_ELEMENT;
     const staging = this.#stagingFor(backend.device, group, bytes);
     const { buffer } = staging;
-    const encoder = openEncoder(backend);
+    const encoder = openCommandEncoder(backend);
     /**
      * `onCpu`: the values of a tensor that was never on the GPU, such as a small tensor; otherwise
      * `null`.
@@ -240,7 +240,7 @@ export class TensorReader {
 }
 
 /** Copies tensors directly from the memory of the WebAssembly module. */
-function viewEach(backend: WasmBackend, tensors: readonly Tensor[]): PendingRead {
+function viewEach(backend: WasmBackend, tensors: readonly Tensor[]): PendingTensorRead {
   return {
     into: async (into, { add = false } = {}) => {
       const views = tensors.map((tensor) => backend.typedArrayFromHeap(tensor) as Float32Array);
@@ -250,7 +250,7 @@ function viewEach(backend: WasmBackend, tensors: readonly Tensor[]): PendingRead
 }
 
 /** Reads tensors with TensorFlow.js's public API. */
-function readEach(tensors: readonly Tensor[]): PendingRead {
+function readEach(tensors: readonly Tensor[]): PendingTensorRead {
   const values = Promise.all(tensors.map((tensor) => tensor.data<'float32'>()));
   // A failure must not count as unhandled before a caller awaits `values`.
   values.catch(() => {});
@@ -313,7 +313,7 @@ export function writeVariables(
   if (backend) {
     // Commands that are recorded but not submitted yet must still read the old values, so they are
     // submitted before the values change.
-    openEncoder(backend);
+    openCommandEncoder(backend);
     backend.submitQueue();
   }
   for (const { parameter, offset, size } of slots) {
@@ -328,7 +328,7 @@ export function writeVariables(
       overwritten.set(variable.dataId, {});
     } else if (wasm && wasm.refCount(variable.dataId) === 1) {
       (wasm.typedArrayFromHeap(variable) as Float32Array).set(flat.subarray(offset, offset + size));
-      forgetCopies(wasm, tensorPlaceOf(wasm, variable), size);
+      forgetTensorCopies(wasm, tensorPlaceOf(wasm, variable), size);
       overwritten.set(variable.dataId, {});
     } else {
       // Until its upload, a tensor shares the memory of its array. The flat array changes in the

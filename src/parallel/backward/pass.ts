@@ -5,7 +5,7 @@ import {
   disposeAll,
   emptyInputs,
   gradientsOf,
-  keepScaled,
+  keepScaledTensor,
   type ComputedGradients,
   type Model,
   type ModelPass,
@@ -18,14 +18,17 @@ import { CommittedVariables } from './committedVariables.ts';
 import { stagedGradientsOf } from './stagedGradients.ts';
 import { hasSyncBatchNorm } from './stages.ts';
 import type { GradScaler } from './gradScaler.ts';
-import type { DeclaredPass, PassCaptures } from './passCaptures.ts';
+import type { PassWithDeclaredInputs, PassCaptures } from './passCaptures.ts';
 import type { GradientListener } from './tape.ts';
 
 /**
  * A function that returns the loss; or, for a LayersModel, its inputs and a function that returns
  * the loss of its outputs.
  */
-export type Pass<Outputs extends Tensor | Tensor[] = Tensor> = (() => Scalar) | DeclaredPass | ModelPass<Outputs>;
+export type Pass<Outputs extends Tensor | Tensor[] = Tensor> =
+  | (() => Scalar)
+  | PassWithDeclaredInputs
+  | ModelPass<Outputs>;
 
 export interface PassOptions {
   /** Number of samples that this rank's loss covers; may be 0. */
@@ -186,7 +189,7 @@ export async function gradientsOfPass<Outputs extends Tensor | Tensor[]>(
   const lossOf = (all: Tensor[]): Scalar => {
     const outputs = (all.length === 1 ? all[0]! : all) as Outputs;
     const value = loss(outputs);
-    if (metrics) measured.push(keepScaled(() => metrics(outputs), scale));
+    if (metrics) measured.push(keepScaledTensor(() => metrics(outputs), scale));
     return value;
   };
   const run = (): Promise<ComputedGradients> | ComputedGradients => {

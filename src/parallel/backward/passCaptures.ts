@@ -4,7 +4,7 @@
  * and a replay has the same bits as the eager pass, later passes with inputs of the same shapes are
  * replayed. Otherwise passes stay eager.
  */
-import { chosenKernels } from '../../gpu/kernels/registry.ts';
+import { currentKernelChoice } from '../../gpu/kernels/registry.ts';
 import {
   createGpuPassRecorder,
   type PassRecorder,
@@ -25,7 +25,7 @@ import {
 import type { GradientListener } from './tape.ts';
 
 /** A pass whose ops depend on nothing but its inputs and the trained variables. */
-export interface DeclaredPass {
+export interface PassWithDeclaredInputs {
   (): Scalar;
   /**
    * The tensors that the pass reads besides the variables; float32 or int32. Nothing else in the
@@ -34,7 +34,7 @@ export interface DeclaredPass {
   readonly inputs: readonly Tensor[];
 }
 
-export function declareInputs(inputs: readonly Tensor[], loss: () => Scalar): DeclaredPass {
+export function declarePassInputs(inputs: readonly Tensor[], loss: () => Scalar): PassWithDeclaredInputs {
   return Object.assign(() => loss(), { inputs });
 }
 
@@ -113,7 +113,11 @@ export class PassCaptures {
    *
    * @throws (rejects) errors of the pass; DeviceError.
    */
-  async gradientsOf(pass: DeclaredPass, scale: number, onfinal?: GradientListener): Promise<ComputedGradients> {
+  async gradientsOf(
+    pass: PassWithDeclaredInputs,
+    scale: number,
+    onfinal?: GradientListener,
+  ): Promise<ComputedGradients> {
     const recorder = this.#isStopped ? null : (createGpuPassRecorder() ?? createWasmPassRecorder());
     const shape = recorder && this.#shapeOf(recorder, pass, scale);
     if (!recorder || !shape) return gradientsOf(pass, this.#variables, scale, onfinal);
@@ -138,7 +142,7 @@ export class PassCaptures {
   }
 
   /** Returns `null` if passes of this shape are not recorded. */
-  #shapeOf(recorder: PassRecorder, { inputs }: DeclaredPass, scale: number): Shape | null {
+  #shapeOf(recorder: PassRecorder, { inputs }: PassWithDeclaredInputs, scale: number): Shape | null {
     const places = this.#variables.map((variable) => recorder.place(variable));
     if (places.some((place, i) => place !== this.#places[i])) {
       this.#clear();
@@ -154,7 +158,7 @@ export class PassCaptures {
     // key says which tensors do: otherwise a replay would read one tensor twice, or write to a
     // parameter.
     const tensors = inputs.map(({ shape, dtype, dataId }) => [shape, dtype, all.indexOf(dataId)]);
-    const key = JSON.stringify([chosenKernels(), scale, tensors]);
+    const key = JSON.stringify([currentKernelChoice(), scale, tensors]);
     const known = this.#shapes.get(key);
     if (known) return known;
     if (this.#shapes.size === MOST_SHAPES) return null;
@@ -166,7 +170,7 @@ export class PassCaptures {
   async #record(
     recorder: PassRecorder,
     shape: Shape,
-    pass: DeclaredPass,
+    pass: PassWithDeclaredInputs,
     scale: number,
     onfinal?: GradientListener,
   ): Promise<ComputedGradients> {
@@ -224,7 +228,11 @@ export class PassCaptures {
    * Compares `eager` with a replay of the same pass, and returns `eager`. If the bits differ, all
    * later passes are eager.
    */
-  async #compared(replayable: Replayable, pass: DeclaredPass, eager: ComputedGradients): Promise<ComputedGradients> {
+  async #compared(
+    replayable: Replayable,
+    pass: PassWithDeclaredInputs,
+    eager: ComputedGradients,
+  ): Promise<ComputedGradients> {
     try {
       replay(replayable, pass);
       const [expected, replayed] = await Promise.all([this.#read(0, eager), this.#read(1, replayable.outputs)]);
@@ -266,7 +274,7 @@ function isChecked({ replays }: Replayable): boolean {
   return replays === 1 || replays % CHECK_EVERY === 0;
 }
 
-function replay(replayable: Replayable, { inputs }: DeclaredPass, onfinal?: GradientListener): void {
+function replay(replayable: Replayable, { inputs }: PassWithDeclaredInputs, onfinal?: GradientListener): void {
   const { replay: passReplay, outputs } = replayable;
   replayable.replays += 1;
   passReplay.replay(inputs, (variable) => onfinal?.(variable, outputs.gradients[variable]!));

@@ -18,7 +18,7 @@
 import * as tf from '@tensorflow/tfjs';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { UsageError } from '../../util/errors.ts';
-import { createLayout } from '../flat/buckets.ts';
+import { createFlatLayout } from '../flat/buckets.ts';
 import {
   readVariables,
   TensorReader,
@@ -289,7 +289,7 @@ class StagedPass {
     const layers = Array.from(new Map(calls.map((call) => [call.layer, call])).values());
     const averages = layers.flatMap(({ layer }) => [layer.movingMean, layer.movingVariance]);
     const variables = averages.map((average) => average.read() as Variable);
-    const { slots } = createLayout(
+    const { slots } = createFlatLayout(
       variables.map(({ size }) => size),
       { order: [...variables.keys()] },
     );

@@ -43,7 +43,7 @@ export function disposeTape(tape: Tape): void {
  * Runs `differentiate`, which differentiates with TensorFlow.js's own functions. If it fails, frees
  * the tensors that TensorFlow.js frees only after a success: those in its scopes and on its tape.
  */
-export function freeingOnError<T>(differentiate: () => T): T {
+export function freeTensorsOnError<T>(differentiate: () => T): T {
   const engine = tf.engine();
   const { state } = engine;
   const before = state.activeTape;
@@ -109,7 +109,7 @@ export function differentiateTape(
  * which `loss` depends. If one op finishes several variables, the later variables come first. Call
  * it inside the gradient scope.
  */
-export function readyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
+export function gradientReadyOrderOf(variables: readonly tf.Variable[], loss: tf.Scalar): number[] {
   const uses = usesOf(variables, loss).map((all) => all.at(-1)?.index ?? -1);
   return [...uses.keys()].reverse().sort((a, b) => uses[b]! - uses[a]!);
 }

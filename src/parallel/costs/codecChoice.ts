@@ -8,7 +8,7 @@ import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import type { CodecChoice } from '../../protocol/runResult.ts';
 import { CODEC_NAMES, type JobCodecName } from '../../spec/codecs.ts';
 import { STRATEGIES, STRATEGY_NAMES, type StrategyName } from '../../spec/strategies.ts';
-import { byCodec, exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
+import { valuesByCodec, gradientExchangeMs, bytesSentInAllReduce, type EncodedGradients } from './exchangeCosts.ts';
 
 /** Median times of steps with fp32, combined over all ranks. */
 export type MeasuredSteps = Pick<CodecChoice, 'ownMs' | 'communicateMs' | 'exposedMs'>;
@@ -34,10 +34,10 @@ export function chooseCodec(worldSize: number, gradients: EncodedGradients, step
   // The latency is that of usual hops, but at most half of the measured time. If communication took
   // less than twice the usual latency, the hops of this group are faster than usual.
   const latencyMs = Math.min(communicateMs / 2, ringStepCount(worldSize) * USUAL_NETWORK_COSTS.hopMs);
-  const bytesPerMs = sentBytes(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
+  const bytesPerMs = bytesSentInAllReduce(worldSize, gradients.fp32.bytes) / (communicateMs - latencyMs);
   const hiddenMs = communicateMs - exposedMs;
-  const expectedMs = byCodec((codec) =>
-    Math.max(0, exchangeMs(codec, gradients, worldSize, { latencyMs, bytesPerMs }) - hiddenMs),
+  const expectedMs = valuesByCodec((codec) =>
+    Math.max(0, gradientExchangeMs(codec, gradients, worldSize, { latencyMs, bytesPerMs }) - hiddenMs),
   );
   const shareOf = (ms: number): number => ms / (ownMs + ms);
   const codec = CODEC_NAMES.find((name) => shareOf(expectedMs[name]) <= ENOUGH) ?? quickest(ownMs, expectedMs);

@@ -4,7 +4,7 @@ import { ringStepCount } from '../../collectives/plans/ringPlan.ts';
 import { CODEC_NAMES, CODECS, isCollectiveCodec, type JobCodecName } from '../../spec/codecs.ts';
 import type { Variable } from '../backward/flatten.ts';
 import { GRADIENT_CODECS } from '../ddp/gradientCodecs.ts';
-import type { ExchangeSpeed } from './measureLinks.ts';
+import type { ExchangeSpeed } from './measureExchangeSpeed.ts';
 
 export interface EncodedGradient {
   bytes: number;
@@ -23,7 +23,7 @@ export type EncodedGradients = Readonly<Record<JobCodecName, EncodedGradient>>;
 export function encodedGradients(parameters: readonly Variable[], matrixRank: number): EncodedGradients {
   const elements = parameters.reduce((sum, { size }) => sum + size, 0);
   const plainBytes = elements * Float32Array.BYTES_PER_ELEMENT;
-  return byCodec((codec) => ({
+  return valuesByCodec((codec) => ({
     bytes: isCollectiveCodec(codec)
       ? encodedBytes(codecByName(codec), elements)
       : GRADIENT_CODECS[codec].bytesOf(parameters, matrixRank),
@@ -31,17 +31,17 @@ export function encodedGradients(parameters: readonly Variable[], matrixRank: nu
   }));
 }
 
-export function byCodec<Value>(valueOf: (codec: JobCodecName) => Value): Record<JobCodecName, Value> {
+export function valuesByCodec<Value>(valueOf: (codec: JobCodecName) => Value): Record<JobCodecName, Value> {
   return Object.fromEntries(CODEC_NAMES.map((codec) => [codec, valueOf(codec)])) as Record<JobCodecName, Value>;
 }
 
 /** Returns the number of bytes that a rank sends in an all-reduce of `bytes` bytes. */
-export function sentBytes(worldSize: number, bytes: number): number {
+export function bytesSentInAllReduce(worldSize: number, bytes: number): number {
   return (ringStepCount(worldSize) * bytes) / worldSize;
 }
 
 /** Returns the milliseconds that ranks need to average a gradient; 0 for a rank that is alone. */
-export function exchangeMs(
+export function gradientExchangeMs(
   codec: JobCodecName,
   gradients: EncodedGradients,
   worldSize: number,
@@ -49,5 +49,5 @@ export function exchangeMs(
 ): number {
   if (worldSize === 1) return 0;
   const { bytes, codingMs } = gradients[codec];
-  return CODECS[codec].exchanges * latencyMs + sentBytes(worldSize, bytes) / bytesPerMs + codingMs;
+  return CODECS[codec].exchanges * latencyMs + bytesSentInAllReduce(worldSize, bytes) / bytesPerMs + codingMs;
 }

@@ -11,9 +11,9 @@ import {
   type LearningMethod,
 } from '../../spec/methods.ts';
 import { STRATEGIES, type ModelFamily, type StrategyFacts } from '../../spec/strategies.ts';
-import { sentShare } from '../sparse/ownerRanges.ts';
-import { exchangeMs, sentBytes, type EncodedGradients } from './exchangeCosts.ts';
-import type { ExchangeSpeed } from './measureLinks.ts';
+import { sparseSentShare } from '../sparse/ownerRanges.ts';
+import { gradientExchangeMs, bytesSentInAllReduce, type EncodedGradients } from './exchangeCosts.ts';
+import type { ExchangeSpeed } from './measureExchangeSpeed.ts';
 
 export interface MeasuredMethodCosts extends ExchangeSpeed {
   worldSize: number;
@@ -62,8 +62,8 @@ function stepCost(
 ): { stepMs: number; bytesPerStep: number } {
   const { worldSize, gradients, learner, ownMs, latencyMs } = measured;
   const { local, syncEvery, languageModel }: StrategyFacts = STRATEGIES[strategy];
-  const bytes = sentBytes(worldSize, gradients[codec].bytes);
-  const allReduceMs = exchangeMs(codec, gradients, worldSize, measured);
+  const bytes = bytesSentInAllReduce(worldSize, gradients[codec].bytes);
+  const allReduceMs = gradientExchangeMs(codec, gradients, worldSize, measured);
   if (local === null) return { stepMs: ownMs + allReduceMs, bytesPerStep: bytes };
   const steps = (learner === 'language model' ? languageModel.syncEvery : null) ?? syncEvery!;
   if (local.isSparse) return sparseStepCost(measured, steps);
@@ -80,7 +80,7 @@ function stepCost(
 
 function sparseStepCost({ worldSize, gradients, ownMs, latencyMs, bytesPerMs }: MeasuredMethodCosts, steps: number) {
   if (worldSize === 1) return { stepMs: ownMs, bytesPerStep: 0 };
-  const sent = sentShare(worldSize).share * gradients.fp32.bytes;
+  const sent = sparseSentShare(worldSize).share * gradients.fp32.bytes;
   const codingMs = gradients.fp32.bytes * SPARSE_CODING_MS_PER_BYTE;
   // The two all-gathers of an exchange together have as many hops as one all-reduce. The all-reduce
   // of samples and losses adds as many.

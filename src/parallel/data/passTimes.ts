@@ -73,7 +73,7 @@ export class PassTimer {
     const { whole, quarter } = this.#latest;
     if (this.#sizes.length === 2) {
       this.#isComparing = false;
-      this.#ratio = possibleRatio(median(whole) / median(quarter));
+      this.#ratio = limitPassTimeRatio(median(whole) / median(quarter));
       return;
     }
     if (!before.includes(size)) this.#isComparing = before.length === 1;
@@ -81,7 +81,7 @@ export class PassTimer {
     // have changed since the other size was measured.
     if (this.#latest[size].length > COMPARED_STEPS) this.#isComparing = false;
     if (!this.#isComparing) return;
-    this.#ratio = possibleRatio(median(whole.slice(-COMPARED_STEPS)) / median(quarter.slice(-COMPARED_STEPS)));
+    this.#ratio = limitPassTimeRatio(median(whole.slice(-COMPARED_STEPS)) / median(quarter.slice(-COMPARED_STEPS)));
   }
 }
 
@@ -89,6 +89,6 @@ export class PassTimer {
  * Limits the time of a whole pass divided by that of a quarter. It is at least 1 (a quarter takes
  * as long as a whole) and at most {@link QUARTERS_PER_BATCH} (a pass has no fixed cost).
  */
-export function possibleRatio(ratio: number): number {
+export function limitPassTimeRatio(ratio: number): number {
   return Number.isNaN(ratio) ? QUARTERS_PER_BATCH : Math.min(QUARTERS_PER_BATCH, Math.max(1, ratio));
 }

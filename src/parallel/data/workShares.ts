@@ -37,7 +37,7 @@ const CONFIRMATIONS = 2;
  * changes the order in which gradients are added: runs on equal machines give equal bits only if
  * noise never changes shares.
  */
-export const LASTING_CONFIRMATIONS = 5;
+export const REQUIRED_SHARE_CONFIRMATIONS = 5;
 /** No device learns from more samples per second, so a higher speed counts as unknown. */
 const MOST_SPEED = 1e8;
 /**
@@ -76,7 +76,7 @@ export function equalShares(worldSize: number, reason: WorkShareReason): ShareDe
  *
  * @param speeds samples per second of each rank; `null` if a rank has not measured its speed yet.
  */
-export function possibleSpeeds(speeds: readonly (number | null)[]): (number | null)[] {
+export function plausibleSpeeds(speeds: readonly (number | null)[]): (number | null)[] {
   const valid = speeds.map((speed) => (speed !== null && speed > 0 && speed <= MOST_SPEED ? speed : null));
   return valid.map((speed, rank) => {
     const others = valid.filter((other, i): other is number => i !== rank && other !== null);
@@ -106,7 +106,7 @@ export function decideShares(before: ShareDecision, times: readonly (PassTimes |
   const slowest = isEqual ? slowestOf(before.shares, times) : null;
   const confirmations = slowest === before.slowest ? before.confirmations + 1 : 1;
   const isAtOnce = !isEqual && slowestMs(then.shares, times) <= LARGE_GAIN * nowMs;
-  const enough = isEqual ? LASTING_CONFIRMATIONS : CONFIRMATIONS;
+  const enough = isEqual ? REQUIRED_SHARE_CONFIRMATIONS : CONFIRMATIONS;
   return isAtOnce || confirmations >= enough ? then : { ...before, confirmations, slowest };
 }
 

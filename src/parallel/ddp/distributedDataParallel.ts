@@ -10,7 +10,7 @@
  * - a change of the model's weights after `create` is an error in the next `backward` or `step`
  *   (see `broadcastParameters`);
  * - every `backward` outside `noSync` starts a new gradient: there is no `zeroGrad`;
- * - buckets are rebuilt in the first backward, not after the first step (see `agreeOnOrder`);
+ * - buckets are rebuilt in the first backward, not after the first step (see `agreeOnFlatOrder`);
  * - buffers are broadcast after the gradients, not before the next forward pass: replicas are equal
  *   after every step, not only after every forward pass.
  */
@@ -22,15 +22,21 @@ import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { ElementRange } from '../../util/range.ts';
-import { adoptLayout } from '../flat/optimizerLayout.ts';
-import { flatOptimizer, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
-import { runAndAbortGroupOnSignal } from '../groups/untilAborted.ts';
+import { moveAveragesToLayout } from '../flat/optimizerLayout.ts';
+import { toFlatOptimizer, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
+import { runAndAbortGroupOnSignal } from '../groups/abortGroupOnSignal.ts';
 import { WeightWatch } from '../backward/weightWatch.ts';
 import type { BucketShards } from './bucketShards.ts';
-import { agreeOnOrder, createLayout, rearrangeParameters, type BucketCaps, type FlatLayout } from '../flat/buckets.ts';
+import {
+  agreeOnFlatOrder,
+  createFlatLayout,
+  rearrangeParameters,
+  type BucketCaps,
+  type FlatLayout,
+} from '../flat/buckets.ts';
 import { clipGradNorm } from '../flat/clip.ts';
 import type { CommHook } from './commHooks.ts';
-import { resolveOptions, type DistributedDataParallelOptions, type SharedOptions } from './options.ts';
+import { resolveDdpOptions, type DistributedDataParallelOptions, type SharedDdpOptions } from './options.ts';
 import {
   readVariables,
   variablesOf,
@@ -70,7 +76,7 @@ export class DistributedDataParallel {
   readonly parameters: Float32Array<ArrayBuffer>;
   readonly #variables: ModelVariables;
   readonly #buffers: ModelBuffers;
-  readonly #options: SharedOptions;
+  readonly #options: SharedDdpOptions;
   readonly #clock: Clock;
   readonly #reducer: Reducer;
   readonly #graph: StaticGraph | null;
@@ -83,7 +89,7 @@ export class DistributedDataParallel {
   private constructor(
     variables: ModelVariables,
     group: ProcessGroup,
-    { clock, checkGradients, keepGradients, shared }: ReturnType<typeof resolveOptions>,
+    { clock, checkGradients, keepGradients, shared }: ReturnType<typeof resolveDdpOptions>,
   ) {
     const { broadcastBuffers, findUnusedParameters, staticGraph, algorithm, codec, errorFeedback, metrics } = shared;
     const { parameters, buffers } = variables;
@@ -125,25 +131,18 @@ export class DistributedDataParallel {
     group: ProcessGroup,
     options: DistributedDataParallelOptions = {},
   ): Promise<DistributedDataParallel> {
-    const create = (): Promise<DistributedDataParallel> => DistributedDataParallel.#create(model, group, options);
-    return runAndAbortGroupOnSignal(group, options.signal, 'DistributedDataParallel.create', create);
-  }
-
-  static async #create(
-    model: Model | readonly Variable[],
-    group: ProcessGroup,
-    options: DistributedDataParallelOptions,
-  ): Promise<DistributedDataParallel> {
-    const variables = variablesOf(model);
-    const resolved = resolveOptions(options);
-    await verifyModel(group, variables, resolved.shared);
-    const { algorithm, codec } = resolved.shared;
-    checkAlgorithm(algorithm ?? group.algorithm, group.worldSize, codecByName(codec));
-    const ddp = new DistributedDataParallel(variables, group, resolved);
-    const first = group.ranks[0]!;
-    await ddp.broadcastParameters(first);
-    await ddp.broadcastBuffers(first);
-    return ddp;
+    return runAndAbortGroupOnSignal(group, options.signal, 'DistributedDataParallel.create', async () => {
+      const variables = variablesOf(model);
+      const resolved = resolveDdpOptions(options);
+      await verifyModel(group, variables, resolved.shared);
+      const { algorithm, codec } = resolved.shared;
+      checkAlgorithm(algorithm ?? group.algorithm, group.worldSize, codecByName(codec));
+      const ddp = new DistributedDataParallel(variables, group, resolved);
+      const first = group.ranks[0]!;
+      await ddp.broadcastParameters(first);
+      await ddp.broadcastBuffers(first);
+      return ddp;
+    });
   }
 
   get group(): ProcessGroup {
@@ -482,8 +481,8 @@ export class DistributedDataParallel {
    * @throws UsageError for an optimizer that {@link optimizerOf} rejects.
    */
   flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(optimizer: Flat | TensorflowOptimizer): Flat | Optimizer {
-    const flat = flatOptimizer(optimizer, this.#variables.parameters);
-    adoptLayout(flat, this.layout);
+    const flat = toFlatOptimizer(optimizer, this.#variables.parameters);
+    moveAveragesToLayout(flat, this.layout);
     return flat;
   }
 
@@ -527,7 +526,7 @@ export class DistributedDataParallel {
 
   #createLayout(order?: readonly number[], caps: Partial<BucketCaps> = {}): FlatLayout {
     const sizes = this.#variables.parameters.map(({ size }) => size);
-    return createLayout(sizes, { ...this.#options, ...caps, order });
+    return createFlatLayout(sizes, { ...this.#options, ...caps, order });
   }
 
   /** Inside {@link join}, exchanges the status of all ranks; otherwise returns `null`. */
@@ -577,7 +576,7 @@ export class DistributedDataParallel {
   /** Orders the flat arrays by the order in which gradients became ready. */
   async #orderBuckets(ownOrder: readonly number[] | undefined): Promise<void> {
     this.#isOrdered = true;
-    const order = await agreeOnOrder(this.group, this.#variables.parameters.length, ownOrder);
+    const order = await agreeOnFlatOrder(this.group, this.#variables.parameters.length, ownOrder);
     if (!order) return;
     const before = this.layout;
     this.#reducer.setLayout(this.#createLayout(order));

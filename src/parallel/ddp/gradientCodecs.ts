@@ -3,7 +3,7 @@ import type { CollectiveCodecName, JobCodecName } from '../../spec/codecs.ts';
 import type { CodecOptions } from '../../spec/plan.ts';
 import type { Variable } from '../backward/flatten.ts';
 import type { CommHook } from './commHooks.ts';
-import { compressedSize, createPowerSgdHook } from './powerSgd.ts';
+import { powerSgdCompressedSize, createPowerSgdHook } from './powerSgd.ts';
 
 export interface HookOptions extends CodecOptions {
   /** Rank of PowerSGD's matrices. */
@@ -21,7 +21,7 @@ interface GradientCodec {
 export const GRADIENT_CODECS: Readonly<Record<Exclude<JobCodecName, CollectiveCodecName>, GradientCodec>> = {
   powersgd: {
     bytesOf: (parameters, matrixRank) =>
-      parameters.reduce((sum, { shape }) => sum + compressedSize(shape, matrixRank), 0) *
+      parameters.reduce((sum, { shape }) => sum + powerSgdCompressedSize(shape, matrixRank), 0) *
       Float32Array.BYTES_PER_ELEMENT,
     createHook: ({ matrixRank, plainSteps, errorFeedback }) =>
       createPowerSgdHook({

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../util/clock.ts';
 import type { FlatLayout } from '../flat/buckets.ts';
-import { TensorReader, type ComputedGradients, type PendingRead, type Tensor } from '../backward/flatten.ts';
+import { TensorReader, type ComputedGradients, type PendingTensorRead, type Tensor } from '../backward/flatten.ts';
 import type { GradientListener } from '../backward/tape.ts';
 
 /** Gradients of a pass that are being read from the GPU. */
@@ -21,7 +21,7 @@ export class GradientReads {
   readonly #reader = new TensorReader();
   readonly #clock: Clock;
   /** Buckets whose copy has begun while the rest of the current pass is still being recorded. */
-  #early = new Map<number, PendingRead>();
+  #early = new Map<number, PendingTensorRead>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -92,7 +92,7 @@ export class GradientReads {
     bucket: number,
     gradients: readonly Tensor[],
     ...rest: Tensor[]
-  ): PendingRead {
+  ): PendingTensorRead {
     return this.#reader.start(bucket, [...slots.map(({ parameter }) => gradients[parameter]!), ...rest]);
   }
 }

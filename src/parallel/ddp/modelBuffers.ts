@@ -5,7 +5,7 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MAX_WORLD_SIZE } from '../../protocol/scalars.ts';
-import { createLayout } from '../flat/buckets.ts';
+import { createFlatLayout } from '../flat/buckets.ts';
 import { TensorReader, writeVariables, type Variable } from '../backward/flatten.ts';
 
 /**
@@ -87,7 +87,7 @@ export class ModelBuffers {
     const variables = this.#variables.filter((_, i) => !wanted || wanted[i] !== 0);
     const { rank, ranks, worldSize } = this.#group;
     if (variables.length > 0 && worldSize > 1) {
-      const { slots, size } = createLayout(variables.map((variable) => variable.size));
+      const { slots, size } = createFlatLayout(variables.map((variable) => variable.size));
       const flat = new Float32Array(size);
       if (rank === src) {
         const tensors = slots.map(({ parameter }) => variables[parameter]!);

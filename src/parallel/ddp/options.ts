@@ -71,7 +71,7 @@ export interface DistributedDataParallelOptions {
 }
 
 /** Options that must be the same on every rank. */
-export interface SharedOptions extends Required<
+export interface SharedDdpOptions extends Required<
   Omit<DistributedDataParallelOptions, 'keepGradients' | 'clock' | 'signal' | 'checkGradients' | 'algorithm'>
 > {
   /** Algorithm of the buckets' all-reduces; `null`: the group's algorithm. */
@@ -79,7 +79,7 @@ export interface SharedOptions extends Required<
 }
 
 /** Returns `options` with the defaults filled in. */
-export function resolveOptions({
+export function resolveDdpOptions({
   clock = systemClock,
   checkGradients = () => {},
   keepGradients = false,
@@ -94,7 +94,7 @@ export function resolveOptions({
   errorFeedback = true,
   metrics = 0,
 }: DistributedDataParallelOptions) {
-  const shared: SharedOptions = {
+  const shared: SharedDdpOptions = {
     firstBucketBytes,
     bucketCapBytes,
     average,

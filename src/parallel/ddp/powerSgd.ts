@@ -234,7 +234,7 @@ export function createPowerSgdHook({
  *
  * @param rank the option `matrixApproximationRank`. The other options have their defaults.
  */
-export function compressedSize(shape: readonly number[], rank: number): number {
+export function powerSgdCompressedSize(shape: readonly number[], rank: number): number {
   const { rows, cols } = cutOf(shape);
   return paysFor(rows, cols, rank, MIN_COMPRESSION_RATE) ? (rows + cols) * rank : rows * cols;
 }

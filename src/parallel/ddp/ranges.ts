@@ -50,7 +50,7 @@ export function rangesWithout(ranges: readonly ElementRange[], taken: ElementRan
  * Returns where the elements of `ranges` are in an array that has the elements of `shard` without
  * gaps.
  */
-export function withinShard(shard: readonly ElementRange[], ranges: readonly ElementRange[]): ElementRange[] {
+export function rangesWithinShard(shard: readonly ElementRange[], ranges: readonly ElementRange[]): ElementRange[] {
   let at = 0;
   return shard.flatMap((part) => {
     const offset = at - part.start;

@@ -16,7 +16,7 @@ import { BucketShards } from './bucketShards.ts';
 import { GradientReads } from './gradientReads.ts';
 import type { LocalPass, OpenReduction, ReducerOptions } from './reduction.ts';
 import type { GradientListener } from '../backward/tape.ts';
-import { checkTotal, gradientDivisorOf, type GradientWeighting } from './weighting.ts';
+import { checkTotalSamples, gradientDivisorOf, type GradientWeighting } from './weighting.ts';
 
 /** Passes that are not reduced yet (`noSync`, or a reduction that failed). */
 interface Pending {
@@ -259,7 +259,7 @@ export class Reducer {
     const { traces, issuedAt, lastReadAt } = transfer;
     const doneAt = clock.now();
     const by = weighting.ranks ?? this.#tally.samples;
-    if (hook || this.#isEncoded) checkTotal(this.#group, this.#tally.samples, weighting);
+    if (hook || this.#isEncoded) checkTotalSamples(this.#group, this.#tally.samples, weighting);
     else if (this.isSharded)
       for (const { start, end } of this.shards.own) divideVector(this.gradient.subarray(start, end), by);
     else divideVector(this.gradient, by);

@@ -4,13 +4,13 @@
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { MismatchError, UsageError } from '../../util/errors.ts';
-import type { SharedOptions } from './options.ts';
+import type { SharedDdpOptions } from './options.ts';
 import type { ModelVariables, Variable } from '../backward/flatten.ts';
 
 export interface DdpModelDescription {
   parameters: Described[];
   buffers: Described[];
-  options: Partial<SharedOptions>;
+  options: Partial<SharedDdpOptions>;
 }
 
 interface Described {
@@ -28,7 +28,7 @@ interface Described {
 export async function verifyModel(
   group: ProcessGroup,
   variables: ModelVariables,
-  options: Partial<SharedOptions>,
+  options: Partial<SharedDdpOptions>,
 ): Promise<void> {
   const all = await group.allGatherObject(describeDdpModel(variables, options));
   const { rank, worldSize } = group;
@@ -49,7 +49,7 @@ export async function verifyModel(
 
 export function describeDdpModel(
   { parameters, buffers }: ModelVariables,
-  options: Partial<SharedOptions>,
+  options: Partial<SharedDdpOptions>,
 ): DdpModelDescription {
   return { parameters: parameters.map(describe), buffers: buffers.map(describe), options };
 }

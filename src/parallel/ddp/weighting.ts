@@ -36,7 +36,7 @@ export async function gradientDivisorOf(
  *
  * @throws MismatchError if `totalSamples` is not `counted`.
  */
-export function checkTotal(group: ProcessGroup, counted: number, { totalSamples }: GradientWeighting): void {
+export function checkTotalSamples(group: ProcessGroup, counted: number, { totalSamples }: GradientWeighting): void {
   if (totalSamples === undefined || Math.abs(counted - totalSamples) <= TOTAL_TOLERANCE * totalSamples) return;
   const { rank, worldSize } = group;
   const error = new MismatchError(

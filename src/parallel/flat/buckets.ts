@@ -92,7 +92,7 @@ interface LayoutOptions extends Partial<BucketCaps> {
  * Places parameters of `sizes` elements (forward order, float32) one after the other and divides
  * them into buckets.
  */
-export function createLayout(
+export function createFlatLayout(
   sizes: readonly number[],
   {
     firstBucketBytes = FIRST_BUCKET_BYTES,
@@ -128,7 +128,7 @@ export function createLayout(
  * @param own the order on this rank; `undefined` without samples.
  * @returns the order; `null` if no rank has samples.
  */
-export async function agreeOnOrder(
+export async function agreeOnFlatOrder(
   group: ProcessGroup,
   parameters: number,
   own: readonly number[] | undefined,

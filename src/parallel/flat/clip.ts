@@ -18,7 +18,7 @@ const EPSILON = 1e-6;
  */
 export function clipGradNorm(gradient: Float32Array, ranges: readonly ElementRange[], maxNorm: number): number {
   const norm = Math.sqrt(sumOfSquaresIn(gradient, ranges));
-  scaleDown(gradient, ranges, norm, maxNorm);
+  scaleDownToNorm(gradient, ranges, norm, maxNorm);
   return norm;
 }
 
@@ -30,7 +30,7 @@ export function sumOfSquaresIn(gradient: Float32Array, ranges: readonly ElementR
 }
 
 /** Scales the elements of a gradient from the norm `norm` to a norm of at most `maxNorm`. */
-export function scaleDown(
+export function scaleDownToNorm(
   gradient: Float32Array,
   ranges: readonly ElementRange[],
   norm: number,

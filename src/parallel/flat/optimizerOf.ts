@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import {
   createTensorflowRule,
-  DEFAULT_EPSILON,
+  TENSORFLOW_DEFAULT_EPSILON,
   isTensorflowRule,
   type OptimizerConfig,
   type Optimizer,
@@ -112,7 +112,7 @@ const known = new WeakMap<TensorflowOptimizer, KnownOptimizers>();
  * @throws UsageError if averages would be lost: the optimizer has also stepped by itself, or its
  *   averages belong to a different set of parameters that contains some of these.
  */
-export function flatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
+export function toFlatOptimizer<Flat extends Pick<Optimizer, 'apply'>>(
   optimizer: Flat | TensorflowOptimizer,
   parameters: readonly Pick<tf.Variable, 'size'>[],
 ): Flat | Optimizer {
@@ -225,7 +225,7 @@ function isUnchanged(optimizer: TensorflowOptimizer): boolean {
  */
 export function optimizerSettingsOf(optimizer: TensorflowOptimizer): OptimizerConfig {
   const config = optimizer.getConfig();
-  return config['epsilon'] === tf.backend().epsilon() ? { ...config, epsilon: DEFAULT_EPSILON } : config;
+  return config['epsilon'] === tf.backend().epsilon() ? { ...config, epsilon: TENSORFLOW_DEFAULT_EPSILON } : config;
 }
 
 function textOf(value: unknown): string {

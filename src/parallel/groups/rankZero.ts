@@ -2,7 +2,7 @@
 import type { WaitOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import { errorMessageOf, PeergradError } from '../../util/errors.ts';
-import { runAndAbortGroupOnSignal } from './untilAborted.ts';
+import { runAndAbortGroupOnSignal } from './abortGroupOnSignal.ts';
 
 /**
  * Runs `fn` on rank 0 and resolves there with its result; resolves with undefined immediately on

@@ -9,7 +9,7 @@ export interface LayerCost {
   bytes: number;
 }
 
-export interface CutOptions {
+export interface CutLayersOptions {
   /**
    * Whether rank 0 has both the first and the last stage (see `schedules.ts`). If so, the first
    * stage has only the first layer.
@@ -37,7 +37,7 @@ interface Bounds {
  *   0, because that stage also computes the loss.
  * @throws UsageError if there are more stages than layers, or if no cut fits in `maxBytes`.
  */
-export function cutLayers(layers: readonly LayerCost[], ranks: number, options: CutOptions = {}): number[] {
+export function cutLayers(layers: readonly LayerCost[], ranks: number, options: CutLayersOptions = {}): number[] {
   const { maxBytes = null } = options;
   checkRanks(layers, ranks);
   const bounds = { cost: Infinity, bytes: maxBytes ?? Infinity };
@@ -56,7 +56,7 @@ export function layersOfStage(stages: readonly number[], stage: number): number[
 export function loadOfRanks(
   layers: readonly LayerCost[],
   stages: readonly number[],
-  { ring = false, lossCost = 0 }: CutOptions = {},
+  { ring = false, lossCost = 0 }: CutLayersOptions = {},
 ): Bounds[] {
   const ranks = ring ? stages.length - 1 : stages.length;
   const loads = Array.from({ length: ranks }, () => ({ cost: 0, bytes: 0 }));
@@ -80,7 +80,7 @@ export function loadOfRanks(
 function bestCut(
   layers: readonly LayerCost[],
   ranks: number,
-  options: CutOptions,
+  options: CutLayersOptions,
   bounds: Bounds,
   goal: keyof Bounds,
 ): number[] | null {
@@ -151,7 +151,7 @@ function checkRanks(layers: readonly LayerCost[], ranks: number): void {
   );
 }
 
-function unfit(layers: readonly LayerCost[], ranks: number, options: CutOptions): UsageError {
+function unfit(layers: readonly LayerCost[], ranks: number, options: CutLayersOptions): UsageError {
   const anywhere = { cost: Infinity, bytes: Infinity };
   const stages = bestCut(layers, ranks, options, anywhere, 'bytes')!;
   const loads = loadOfRanks(layers, stages, options);

@@ -1,6 +1,6 @@
 /** Moves layers with their state between ranks, when a model is cut again. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { pieceCopier, pieceReceiver, sendLayerPieces, type LayerSource, type ReadPiece } from './layerState.ts';
+import { pieceCopier, pieceReceiver, sendLayerPieces, type LayerStateSource, type ReadPiece } from './layerState.ts';
 
 /** Tag of the messages that carry layers. */
 const TAG = 1001;
@@ -21,7 +21,7 @@ export interface LayerMove {
  * @param wanted the layers that each rank needs.
  * @returns the moves, and the layers that no rank has.
  */
-export function planMoves(
+export function planLayerMoves(
   held: readonly (readonly number[])[],
   wanted: readonly (readonly number[])[],
 ): { moves: LayerMove[]; lost: number[] } {
@@ -54,7 +54,7 @@ export function planMoves(
 export async function moveLayers(
   world: ProcessGroup,
   moves: readonly LayerMove[],
-  sourceOf: (layer: number) => LayerSource,
+  sourceOf: (layer: number) => LayerStateSource,
   load: (layer: number, read: ReadPiece) => Promise<void>,
 ): Promise<void> {
   const { rank } = world;

@@ -5,8 +5,8 @@
 import type { MessageOptions } from '../../collectives/options.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Work } from '../../collectives/work.ts';
-import { hashState } from '../../util/hash.ts';
-import { createLayout } from '../flat/buckets.ts';
+import { hashOfArrays } from '../../util/hash.ts';
+import { createFlatLayout } from '../flat/buckets.ts';
 import { readVariables, type Variable } from '../backward/flatten.ts';
 
 /** Number of elements of a piece, which is 1 MiB. */
@@ -21,7 +21,7 @@ export type LayerPieces = AsyncGenerator<Float32Array, void>;
 export type ReadPiece = (into: Float32Array) => Promise<void>;
 
 /** The state of some layers of a model. */
-export interface LayerSource {
+export interface LayerStateSource {
   /** Indices of the layers in the model. */
   readonly layers: readonly number[];
   /** Reads the state of a layer. The state must not change until all pieces are read. */
@@ -48,7 +48,7 @@ export function piecesOfArray<Buffer extends ArrayBufferLike>(array: Float32Arra
 
 /** Reads variables from the device into one array. */
 export async function readFlat(variables: readonly Variable[]): Promise<Float32Array<ArrayBuffer>> {
-  const { slots, size } = createLayout(variables.map((variable) => variable.size));
+  const { slots, size } = createFlatLayout(variables.map((variable) => variable.size));
   const values = new Float32Array(size);
   await readVariables(variables, slots, values);
   return values;
@@ -103,10 +103,10 @@ export class PieceHash {
 
   /** Adds a piece of a parameter and of its averages, or a piece of buffers. */
   add(...parts: readonly ArrayBufferView[]): void {
-    this.#hashes.push(hashState(parts));
+    this.#hashes.push(hashOfArrays(parts));
   }
 
   digest(): string {
-    return hashState([new TextEncoder().encode(this.#hashes.join())]);
+    return hashOfArrays([new TextEncoder().encode(this.#hashes.join())]);
   }
 }

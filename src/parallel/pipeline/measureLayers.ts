@@ -4,7 +4,7 @@ import type { Clock } from '../../util/clock.ts';
 import type { Tensor } from '../backward/flatten.ts';
 import { differentiateTape, disposeTape } from '../backward/tape.ts';
 import { trainedVariables, type PipelineLayer } from './pipelineLayer.ts';
-import { recordLayer } from './recordLayer.ts';
+import { recordLayerPass } from './recordLayer.ts';
 
 /** Number of runs of each layer. The last run counts, because the first run compiles shaders. */
 const RUNS = 2;
@@ -15,7 +15,11 @@ const RUNS = 2;
  *
  * @param input a micro-batch, or a part of it, for the first layer.
  */
-export async function measureLayers(layers: readonly PipelineLayer[], input: Tensor, clock: Clock): Promise<number[]> {
+export async function measureLayerTimes(
+  layers: readonly PipelineLayer[],
+  input: Tensor,
+  clock: Clock,
+): Promise<number[]> {
   const times: number[] = [];
   let x = input.clone();
   try {
@@ -43,7 +47,7 @@ export async function measureLayers(layers: readonly PipelineLayer[], input: Ten
 
 async function differentiate(layer: PipelineLayer, x: Tensor, xs: readonly Tensor[]): Promise<void> {
   const pass = { training: true, mask: () => undefined, seed: 0 };
-  const { y, tape } = recordLayer(layer, x, pass);
+  const { y, tape } = recordLayerPass(layer, x, pass);
   const dy = tf.onesLike(y);
   const gradients = xs.length > 0 ? differentiateTape(tape, [{ tensor: y, gradient: dy }], xs) : [];
   disposeTape(tape);

@@ -8,7 +8,7 @@ import { mixSeed } from '../../util/rng.ts';
 import { asError, MismatchError, UsageError } from '../../util/errors.ts';
 import type { Scalar, Tensor } from '../backward/flatten.ts';
 import type { PipelineStage } from './pipelineStage.ts';
-import { forwardOnly, runStages } from './runStages.ts';
+import { forwardOnlyPlan, runStagePasses } from './runStages.ts';
 import { gpipe, oneForwardOneBackward, rankOfStage, type PipelinePlan, type TimedPass } from './schedules.ts';
 
 export interface PipelineScheduleOptions {
@@ -112,14 +112,14 @@ abstract class PipelineSchedule {
     const cuts = [...evenDisplacements(samples, this.plan.microBatches)];
     const outputs: Tensor[] = [];
     try {
-      await this.#run(forwardOnly(this.plan), cuts, { inputs }, null, (output) => outputs.push(output));
+      await this.#run(forwardOnlyPlan(this.plan), cuts, { inputs }, null, (output) => outputs.push(output));
       return outputs.length === 0 ? null : tf.concat(outputs);
     } finally {
       tf.dispose(outputs);
     }
   }
 
-  /** @param firstTrained see `MicroBatches`; `null`: nothing is trained. */
+  /** @param firstTrained see `StepMicroBatches`; `null`: nothing is trained. */
   #run(
     plan: PipelinePlan,
     cuts: readonly number[],
@@ -133,7 +133,7 @@ abstract class PipelineSchedule {
       tf.slice(tensor, cuts[microBatch]!, cuts[microBatch + 1]! - cuts[microBatch]!);
     const samplesOf = (microBatch: number): number => cuts[microBatch + 1]! - cuts[microBatch]!;
     const passes = plan.passes.map((own) => own.filter(({ microBatch }) => samplesOf(microBatch) > 0));
-    return runStages(
+    return runStagePasses(
       this.#stage,
       { ...plan, passes },
       {

@@ -26,7 +26,7 @@ import {
   PieceHash,
   piecesOfArray,
   readFlat,
-  type LayerSource,
+  type LayerStateSource,
   type LayerPieces,
   type ReadPiece,
 } from './layerState.ts';
@@ -95,7 +95,7 @@ export interface PipelineStageOptions {
  * await stage.step();
  * ```
  */
-export class PipelineStage implements LayerSource {
+export class PipelineStage implements LayerStateSource {
   /** The ranks of the pipeline, in the order of their stages. */
   readonly group: ProcessGroup;
   readonly dataGroup: ProcessGroup | null;

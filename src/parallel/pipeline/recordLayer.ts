@@ -7,7 +7,7 @@ import type { LayerPass, PipelineLayer } from './pipelineLayer.ts';
  * The caller disposes of input and output separately. So if the layer returns its input, the output
  * is a clone of it.
  */
-export function recordLayer(
+export function recordLayerPass(
   layer: PipelineLayer,
   x: Tensor,
   pass: LayerPass,

@@ -7,7 +7,7 @@ import type { StageLoss } from './stageLayers.ts';
 import type { PipelinePlan, TimedPass } from './schedules.ts';
 
 /** The micro-batches of a step, as this rank needs them. */
-export interface MicroBatches {
+export interface StepMicroBatches {
   /** First dimension of a micro-batch's tensors. */
   rows(microBatch: number): number;
   /** Returns the input of the first layer, on rank 0. The stage disposes of it. */
@@ -38,7 +38,11 @@ export interface MicroBatches {
  * @param plan with a loss: forward and backward passes; without: forward passes only.
  * @returns see {@link runPipelinePlan}.
  */
-export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: MicroBatches): Promise<TimedPass[]> {
+export function runStagePasses(
+  stage: PipelineStage,
+  plan: PipelinePlan,
+  batches: StepMicroBatches,
+): Promise<TimedPass[]> {
   const { group, boundary, clock, yielder, stages } = stage;
   const { losses, firstTrained = 0 } = batches;
   const last = plan.stages - 1;
@@ -81,6 +85,6 @@ export function runStages(stage: PipelineStage, plan: PipelinePlan, batches: Mic
 }
 
 /** Returns the plan without its backward passes. */
-export function forwardOnly(plan: PipelinePlan): PipelinePlan {
+export function forwardOnlyPlan(plan: PipelinePlan): PipelinePlan {
   return { ...plan, passes: plan.passes.map((own) => own.filter(({ kind }) => kind === 'forward')) };
 }

@@ -50,9 +50,9 @@ export interface PipelinePlan {
 }
 
 /** For each kind and stage, the number of micro-batches whose pass has been computed. */
-export type ComputedPasses = Record<PassKind, readonly number[]>;
+export type ComputedPassCounts = Record<PassKind, readonly number[]>;
 
-export interface RingOptions {
+export interface PipelineRingOptions {
   /** Whether rank 0 has the first and the last of `ranks + 1` stages. */
   ring?: boolean;
 }
@@ -79,7 +79,7 @@ export function mostMicroBatchesInFlight(
  *
  * @throws UsageError unless both numbers are whole and at least 1.
  */
-export function gpipe(ranks: number, microBatches: number, options: RingOptions = {}): PipelinePlan {
+export function gpipe(ranks: number, microBatches: number, options: PipelineRingOptions = {}): PipelinePlan {
   return planOf('gpipe', ranks, microBatches, options);
 }
 
@@ -88,7 +88,11 @@ export function gpipe(ranks: number, microBatches: number, options: RingOptions 
  *
  * @throws UsageError unless both numbers are whole and at least 1.
  */
-export function oneForwardOneBackward(ranks: number, microBatches: number, options: RingOptions = {}): PipelinePlan {
+export function oneForwardOneBackward(
+  ranks: number,
+  microBatches: number,
+  options: PipelineRingOptions = {},
+): PipelinePlan {
   return planOf('1f1b', ranks, microBatches, options);
 }
 
@@ -130,7 +134,7 @@ export interface TimedPass extends StagePass {
  * @param durationOf duration of a pass.
  * @param transferOf time for which a value travels from a stage to the next or to the previous one.
  */
-export function timePlan(
+export function timePipelinePlan(
   { passes, ranks, stages }: Pick<PipelinePlan, 'passes' | 'ranks' | 'stages'>,
   durationOf: (pass: Pick<StagePass, 'kind' | 'stage'>) => number,
   transferOf: (kind: PassKind) => number = () => 0,
@@ -164,7 +168,7 @@ function planOf(
   schedule: ScheduleName,
   ranks: number,
   microBatches: number,
-  { ring = false }: RingOptions,
+  { ring = false }: PipelineRingOptions,
 ): PipelinePlan {
   checkCount('stages', ranks);
   checkCount('microBatches', microBatches);
@@ -184,7 +188,7 @@ function planOf(
    * pass for which no room is left, or until rank 0 has nothing else to do. So rank 0 does not wait
    * for gradients.
    */
-  const computeFirstStage = (tick: number, earlier: ComputedPasses): void => {
+  const computeFirstStage = (tick: number, earlier: ComputedPassCounts): void => {
     const isLast = computed.backward.at(-1) === microBatches;
     for (;;) {
       const [forward, backward] = [computed.forward[0]!, computed.backward[0]!];
@@ -219,7 +223,7 @@ export function nextPassOfRank(
   schedule: ScheduleName,
   plan: PlanSize,
   rank: number,
-  computed: ComputedPasses,
+  computed: ComputedPassCounts,
 ): MicroBatchPass | null {
   const { stages, microBatches } = plan;
   const stage = stagesOfRank(plan, rank).at(-1)!;
@@ -244,7 +248,7 @@ export function passNeededBy({ kind, stage, microBatch }: MicroBatchPass, stages
 }
 
 /** Returns whether the pass whose result `pass` needs has been computed. */
-export function isNeededPassComputed(pass: MicroBatchPass, stages: number, computed: ComputedPasses): boolean {
+export function isNeededPassComputed(pass: MicroBatchPass, stages: number, computed: ComputedPassCounts): boolean {
   const input = passNeededBy(pass, stages);
   return input === null || computed[input.kind][input.stage]! > input.microBatch;
 }

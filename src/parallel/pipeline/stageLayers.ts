@@ -8,7 +8,7 @@ import type { Yielder } from '../../util/clock.ts';
 import type { Scalar, Tensor, Variable } from '../backward/flatten.ts';
 import { differentiateTape, disposeTape, recordTape, type Tape } from '../backward/tape.ts';
 import { trainedVariables, type LayerPass, type PipelineLayer } from './pipelineLayer.ts';
-import { recordLayer } from './recordLayer.ts';
+import { recordLayerPass } from './recordLayer.ts';
 
 /** Computes the loss of a micro-batch, or a part of it, from the output of the last layer. */
 export type StageLoss = (output: Tensor) => Scalar;
@@ -101,7 +101,7 @@ export class StageLayers {
       const from = { x: open.steps.at(-1)?.y ?? x, padding };
       const computed = recompute
         ? { y: compute(layer, from, pass), tape: null }
-        : recordLayer(layer, from.x, pass, padding);
+        : recordLayerPass(layer, from.x, pass, padding);
       open.steps.push({ ...from, ...computed });
       padding = paddingAfter(layer, from);
       if (padding) open.paddings.push(padding);
@@ -239,7 +239,7 @@ function recordAgain(
 ): { y: Tensor; tape: Tape } {
   const before = buffers.map((buffer) => buffer.clone());
   try {
-    return recordLayer(layer, x, pass, padding);
+    return recordLayerPass(layer, x, pass, padding);
   } finally {
     for (const [i, buffer] of buffers.entries()) buffer.assign(before[i]!);
     tf.dispose(before);

@@ -20,7 +20,7 @@ import {
   pieceReceiver,
   withPieceProgress,
   sendLayerPieces,
-  type LayerSource,
+  type LayerStateSource,
   type LayerPieces,
   type ReadPiece,
   type PieceRange,
@@ -60,7 +60,7 @@ interface MirrorOptions {
   onprogress: () => void;
 }
 
-export class StageMirror implements LayerSource {
+export class StageMirror implements LayerStateSource {
   readonly #group: ProcessGroup;
   readonly #parameters: readonly Mirrored[];
   readonly #buffers: readonly MirroredBuffers[];

@@ -201,7 +201,7 @@ export class StageParameters {
     for (const { gradient } of this.#entries) yield* piecesOfArray(gradient!);
   }
 
-  /** See `LayerSource`. */
+  /** See `LayerStateSource`. */
   async *pieces(layer: number): LayerPieces {
     for (const entry of this.#of(layer)) {
       yield* piecesOfArray(await this.#read(entry));

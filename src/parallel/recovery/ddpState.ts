@@ -1,6 +1,6 @@
 /** The state of elastic strategies, and its parts as ranks send them. */
 import type { OptimizerState } from '../../optim/optimizer.ts';
-import type { SavedOptimizer } from '../zero/replicaOptimizer.ts';
+import type { SavedOptimizerState } from '../zero/replicaOptimizer.ts';
 import type { StateParts } from './gatherSlices.ts';
 
 type Values = Float32Array<ArrayBuffer>;
@@ -9,7 +9,7 @@ type Values = Float32Array<ArrayBuffer>;
  * State after a step, without the run's {@link TrainingProgress}. It is equal on all ranks, except
  * for the averages of a sharded optimizer.
  */
-export interface DdpState extends SavedOptimizer {
+export interface DdpState extends SavedOptimizerState {
   /** For each parameter in the flat arrays: its index in forward order. */
   order: number[];
   parameters: Values;

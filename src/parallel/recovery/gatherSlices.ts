@@ -1,11 +1,11 @@
 /** Gives all ranks arrays that only some ranks have. */
 import { bytesOfArray } from '../../util/bytes.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
 import { StateSlices } from './stateSlices.ts';
 
-const log = debugLog('recovery');
+const log = createDebugLog('recovery');
 
 /**
  * Number of slices in transit over a link. The number is small, because a rank's next progress
@@ -14,7 +14,7 @@ const log = debugLog('recovery');
 const AHEAD = 4;
 
 /** For each rank of a generation: how many of the `total` bytes of all arrays it has. */
-export interface StateReceived {
+export interface StateReceivedBytes {
   generation: number;
   total: number;
   bytesPerRank: readonly number[];
@@ -35,9 +35,9 @@ export interface StateParts<Head> {
  */
 export type ReceivedSlices = StateSlices[];
 
-export interface GatherOptions {
+export interface GatherSlicesOptions {
   received?: ReceivedSlices;
-  onreceived?: ((received: StateReceived) => void) | undefined;
+  onreceived?: ((received: StateReceivedBytes) => void) | undefined;
 }
 
 /**
@@ -53,7 +53,7 @@ export async function gatherSlices(
   group: ProcessGroup,
   arrays: Values[],
   sources: readonly number[],
-  { received = [], onreceived = () => {} }: GatherOptions = {},
+  { received = [], onreceived = () => {} }: GatherSlicesOptions = {},
 ): Promise<Values[]> {
   if (sources.length === group.worldSize) return arrays;
   const isSource = sources.includes(group.rank);

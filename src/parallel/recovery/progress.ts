@@ -61,7 +61,7 @@ export interface RunBounds {
 const MINUTE_MS = 60_000;
 
 /** Returns the share of the time limit that the run has used; 0 if there is no limit. */
-export function shareOfTime(trainedMs: number, { maxMinutes }: Pick<RunBounds, 'maxMinutes'>): number {
+export function usedTimeShare(trainedMs: number, { maxMinutes }: Pick<RunBounds, 'maxMinutes'>): number {
   return maxMinutes === null ? 0 : trainedMs / (maxMinutes * MINUTE_MS);
 }
 
@@ -69,7 +69,7 @@ export function shareOfTime(trainedMs: number, { maxMinutes }: Pick<RunBounds, '
 export function isRunOver({ step, position, trainedMs, verdicts }: TrainingProgress, bounds: RunBounds): boolean {
   const { epochs, maxSteps, patience } = bounds;
   if ((verdicts.at(-1)?.since ?? 0) >= (patience ?? Infinity)) return true;
-  return position.epoch >= epochs || step >= (maxSteps ?? Infinity) || shareOfTime(trainedMs, bounds) >= 1;
+  return position.epoch >= epochs || step >= (maxSteps ?? Infinity) || usedTimeShare(trainedMs, bounds) >= 1;
 }
 
 /**
@@ -92,14 +92,14 @@ export function recordEvaluation(progress: TrainingProgress, loss: number): bool
 /**
  * Records in `progress` a step that was applied in `generation`; the next window begins at `next`.
  */
-export function recordStep(progress: TrainingProgress, generation: number, next: CursorPosition): void {
+export function recordAppliedStep(progress: TrainingProgress, generation: number, next: CursorPosition): void {
   progress.step += 1;
   progress.previousAppliedIn = progress.appliedIn;
   progress.appliedIn = generation;
   progress.position = next;
 }
 
-export function startOfRun(): TrainingProgress {
+export function initialTrainingProgress(): TrainingProgress {
   const position = { epoch: 0, offset: 0 };
   const applied = { step: 0, appliedIn: 0, previousAppliedIn: 0 };
   return { ...applied, position, losses: [], evaluateEvery: 0, trainedMs: 0, verdicts: [] };

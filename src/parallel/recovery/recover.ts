@@ -5,7 +5,7 @@
  * that belongs to it. The clients are the strategies, and `elastic` of the library.
  */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { MismatchError } from '../../util/errors.ts';
 import { hexOf } from '../../util/hex.ts';
 import { nameRanks } from '../../util/text.ts';
@@ -20,7 +20,7 @@ import {
   type PeerState,
 } from './stateElection.ts';
 
-const log = debugLog('recovery');
+const log = createDebugLog('recovery');
 
 /**
  * A rank's state, with functions to transfer it. `Head` is a small part of the state; one rank

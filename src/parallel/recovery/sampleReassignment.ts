@@ -28,7 +28,7 @@ export interface RetainedGradient {
  * Returns the retained gradients of the next step, by rank. A gradient of an earlier step or of
  * another state is dropped.
  */
-export function currentGradients(
+export function currentRetainedGradients(
   arrivals: readonly { isCurrent: boolean; note: { retained: RetainedGradient | null } }[],
 ): (RetainedGradient | null)[] {
   return arrivals.map(({ isCurrent, note }) => (isCurrent ? note.retained : null));

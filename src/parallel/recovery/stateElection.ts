@@ -47,7 +47,7 @@ export interface ElectedState {
  * Returns the ranks, ascending, whose state has the most steps. If their last steps were applied in
  * different generations, it returns only those with the latest generation.
  */
-export function latestStates(states: readonly (Pick<PeerState, 'step' | 'appliedIn'> | null)[]): number[] {
+export function ranksWithLatestState(states: readonly (Pick<PeerState, 'step' | 'appliedIn'> | null)[]): number[] {
   const known = states.flatMap((state) => state ?? []);
   const step = Math.max(...known.map((state) => state.step));
   const appliedIn = Math.max(...known.filter((state) => state.step === step).map((state) => state.appliedIn));
@@ -64,7 +64,7 @@ export function latestStates(states: readonly (Pick<PeerState, 'step' | 'applied
 export function electState(states: readonly PeerState[]): ElectedState {
   const ranks = [...states.keys()];
   const known = ranks.filter((rank) => !states[rank]!.isFresh);
-  const latest = known.length > 0 ? latestStates(states.map((state) => (state.isFresh ? null : state))) : [0];
+  const latest = known.length > 0 ? ranksWithLatestState(states.map((state) => (state.isFresh ? null : state))) : [0];
   const { step } = states[latest[0]!]!;
   const digest = majority(latest.map((rank) => states[rank]!.digest))!;
   const pool = known.length > 0 ? known : ranks;

@@ -9,15 +9,15 @@ import { decodeObject, encodeObject } from '../../collectives/objects/encoding.t
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { StateReceiveProgress } from '../../protocol/events.ts';
 import type { Clock } from '../../util/clock.ts';
-import { debugLog } from '../../util/debugLog.ts';
+import { createDebugLog } from '../../util/debugLog.ts';
 import { deferred } from '../../util/deferred.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { distributeFiles } from '../data/distributeFiles.ts';
 import type { StateParts } from './gatherSlices.ts';
 import type { TrainingProgress } from './progress.ts';
 import { StateSlices } from './stateSlices.ts';
 
-const log = debugLog('recovery');
+const log = createDebugLog('recovery');
 
 /** Ranks in the group of two. */
 export const FEEDER_RANK = 0;
@@ -197,7 +197,7 @@ export class StateFeed<Head = unknown> {
    * @throws (rejects) errors of the group, and those of `load`.
    */
   async run(group: ProcessGroup, identity: unknown, hooks: NewcomerHooks): Promise<void> {
-    const [one, other] = await group.allGatherObject(hashState([encodeObject(identity)]));
+    const [one, other] = await group.allGatherObject(hashOfArrays([encodeObject(identity)]));
     if (one === other) {
       if (group.rank === FEEDER_RANK) return this.#serve(group);
       // A state from a file or from another room is not a state of this run. Its `appliedIn` is 0.
@@ -395,7 +395,7 @@ export class StateFeed<Head = unknown> {
 }
 
 function idOf({ digests }: StateSlices): string {
-  return hashState([new TextEncoder().encode(digests!)]);
+  return hashOfArrays([new TextEncoder().encode(digests!)]);
 }
 
 /** Returns a state as bytes, and the sizes of its parts. */

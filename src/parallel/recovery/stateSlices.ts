@@ -1,6 +1,6 @@
 /** A state as slices that a newcomer receives while the run trains. */
-import { SLICE_BYTES } from '../../protocol/frame.ts';
-import { hashState } from '../../util/hash.ts';
+import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import type { FileSlices } from '../data/distributeFiles.ts';
 
 /** Number of hexadecimal digits of a slice's digest. */
@@ -18,7 +18,7 @@ export class StateSlices implements FileSlices {
   private constructor(bytes: Uint8Array<ArrayBuffer>, digests: string | null, earlier: StateSlices | null) {
     this.bytes = bytes;
     this.#earlier = earlier;
-    this.count = Math.ceil(bytes.length / SLICE_BYTES);
+    this.count = Math.ceil(bytes.length / FILE_SLICE_BYTES);
     this.#digests = digests;
     this.#held = new Uint8Array(this.count).fill(digests === null ? 0 : 1);
     this.#heldBytes = digests === null ? 0 : bytes.length;
@@ -27,8 +27,8 @@ export class StateSlices implements FileSlices {
   /** @param bytes the whole state. It is not copied. */
   static of(bytes: Uint8Array<ArrayBuffer>): StateSlices {
     const digests: string[] = [];
-    for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
-      digests.push(hashState([bytes.subarray(at, at + SLICE_BYTES)]));
+    for (let at = 0; at < bytes.length; at += FILE_SLICE_BYTES) {
+      digests.push(hashOfArrays([bytes.subarray(at, at + FILE_SLICE_BYTES)]));
     }
     return new StateSlices(bytes, digests.join(''), null);
   }
@@ -58,7 +58,7 @@ export class StateSlices implements FileSlices {
   }
 
   bytesOf(slice: number): number {
-    return Math.min(SLICE_BYTES, this.bytes.length - slice * SLICE_BYTES);
+    return Math.min(FILE_SLICE_BYTES, this.bytes.length - slice * FILE_SLICE_BYTES);
   }
 
   has(slice: number): boolean {
@@ -75,8 +75,8 @@ export class StateSlices implements FileSlices {
 
   put(slice: number, bytes: Uint8Array<ArrayBuffer>): boolean {
     const at = slice * DIGEST_LENGTH;
-    if (hashState([bytes]) !== this.#digests?.slice(at, at + DIGEST_LENGTH)) return false;
-    this.bytes.set(bytes, slice * SLICE_BYTES);
+    if (hashOfArrays([bytes]) !== this.#digests?.slice(at, at + DIGEST_LENGTH)) return false;
+    this.bytes.set(bytes, slice * FILE_SLICE_BYTES);
     if (!this.has(slice)) this.#heldBytes += bytes.length;
     this.#held[slice] = 1;
     return true;
@@ -87,6 +87,6 @@ export class StateSlices implements FileSlices {
   }
 
   #read(slice: number): Uint8Array<ArrayBuffer> {
-    return this.bytes.slice(slice * SLICE_BYTES, slice * SLICE_BYTES + this.bytesOf(slice));
+    return this.bytes.slice(slice * FILE_SLICE_BYTES, slice * FILE_SLICE_BYTES + this.bytesOf(slice));
   }
 }

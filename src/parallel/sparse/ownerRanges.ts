@@ -8,8 +8,8 @@ import { displacementsOf } from '../../collectives/plans/plans.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { ElementRange } from '../../util/range.ts';
 import { SPARSE_CHUNK_SIZE } from './chunks.ts';
-import { keptShares } from './normClipping.ts';
-import { decodeLargest, encodeLargest, PAYLOAD_SHARE } from './sparsePayload.ts';
+import { normClippingFactors } from './normClipping.ts';
+import { decodeLargestEntries, encodeLargestEntries, SPARSE_PAYLOAD_SHARE } from './sparsePayload.ts';
 import { addScaled, l2NormOf } from './vectors.ts';
 
 const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
@@ -24,10 +24,10 @@ const LEVELS = 127;
  * Returns the bytes that a rank sends in an exchange, per byte of parameters: with an all-gather of
  * payloads, or with owners of ranges, whichever is less.
  */
-export function sentShare(worldSize: number): { share: number; hasOwners: boolean } {
+export function sparseSentShare(worldSize: number): { share: number; hasOwners: boolean } {
   const others = worldSize - 1;
-  const gathered = others * PAYLOAD_SHARE;
-  const owned = (others / worldSize) * (PAYLOAD_SHARE + SUM_SHARE);
+  const gathered = others * SPARSE_PAYLOAD_SHARE;
+  const owned = (others / worldSize) * (SPARSE_PAYLOAD_SHARE + SUM_SHARE);
   return { share: Math.min(gathered, owned), hasOwners: owned < gathered };
 }
 
@@ -47,11 +47,13 @@ export async function meanByOwners(
   const ranges = ownedRanges(values.length, worldSize);
   const sizes = ranges.map(({ start, end }) => end - start);
   const payloads = ranges.map(({ start, end }) =>
-    weight > 0 ? encodeLargest(values.subarray(start, end), entries) : new Uint8Array(),
+    weight > 0 ? encodeLargestEntries(values.subarray(start, end), entries) : new Uint8Array(),
   );
   const lengths = payloads.map(({ length }) => length);
   const sent =
-    weight > 0 ? payloads.map((payload, i) => decodeLargest(payload, sizes[i]!, entries, group.ranks[rank]!)) : [];
+    weight > 0
+      ? payloads.map((payload, i) => decodeLargestEntries(payload, sizes[i]!, entries, group.ranks[rank]!))
+      : [];
   const heads = await group.allGather(Float64Array.of(weight, l2NormOf(sent), ...lengths));
   const outputSplits = heads.map((head) => head[2 + rank]!);
   const received = await group.allToAll(concatenateParts(payloads, displacementsOf(lengths)), {
@@ -60,14 +62,14 @@ export async function meanByOwners(
   });
 
   // The part that the norm limit has removed stays in `values`, so that this rank sends it later.
-  const kept = keptShares(heads.map(([share, norm]) => ({ weight: share!, norm: norm! })));
+  const kept = normClippingFactors(heads.map(([share, norm]) => ({ weight: share!, norm: norm! })));
   for (const [i, part] of sent.entries()) addScaled(values.subarray(ranges[i]!.start), part, 1 - kept[rank]!);
   const own = ranges[rank]!;
   const sum = new Float32Array(sizes[rank]!);
   for (const [from, payload] of splitAtDisplacements(received, displacementsOf(outputSplits)).entries()) {
     const [share] = heads[from]!;
     if (share === 0) continue;
-    addScaled(sum, decodeLargest(payload, sum.length, entries, group.ranks[from]!), share! * kept[from]!);
+    addScaled(sum, decodeLargestEntries(payload, sum.length, entries, group.ranks[from]!), share! * kept[from]!);
   }
   const rounded = encodeSum(sum);
   // The part that rounding has removed is added to the owner's `values`, so that the owner sends it

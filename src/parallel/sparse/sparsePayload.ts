@@ -19,10 +19,10 @@ export const SPARSE_CHUNK_ENTRIES = 128;
  * Bytes of a payload, as a share of the bytes of all parameters; measured with {@link
  * SPARSE_CHUNK_ENTRIES} entries.
  */
-export const PAYLOAD_SHARE = 0.0091;
+export const SPARSE_PAYLOAD_SHARE = 0.0091;
 
 /** Bytes of the two means of a chunk. */
-export const MEANS_BYTES = 8;
+export const SPARSE_MEANS_BYTES = 8;
 
 /**
  * Encodes the largest entries of each chunk of `values`, and subtracts from `values` exactly what a
@@ -30,9 +30,9 @@ export const MEANS_BYTES = 8;
  *
  * @param entries number of entries of a whole chunk.
  */
-export function encodeLargest(values: Float32Array, entries: number): Uint8Array<ArrayBuffer> {
+export function encodeLargestEntries(values: Float32Array, entries: number): Uint8Array<ArrayBuffer> {
   const chunks = sparseChunksOf(values.length, entries);
-  const header = new DataView(new ArrayBuffer(chunks.length * MEANS_BYTES));
+  const header = new DataView(new ArrayBuffer(chunks.length * SPARSE_MEANS_BYTES));
   const bits = new BitWriter();
   for (const [i, { start, length, count, lowBits }] of chunks.entries()) {
     const chunk = values.subarray(start, start + length);
@@ -46,7 +46,7 @@ export function encodeLargest(values: Float32Array, entries: number): Uint8Array
           largest.filter((index) => levelOf(index) === level),
         ),
       );
-      header.setFloat32(i * MEANS_BYTES + 4 * level, levelMean, true);
+      header.setFloat32(i * SPARSE_MEANS_BYTES + 4 * level, levelMean, true);
       return levelMean;
     });
     writeEntries(bits, largest, lowBits, (index) => {
@@ -69,10 +69,10 @@ export function encodeLargest(values: Float32Array, entries: number): Uint8Array
  * @param from the rank that has sent the payload.
  * @throws PeergradError if the payload does not have `size` values.
  */
-export function decodeLargest(payload: Uint8Array, size: number, entries: number, from: number): Float32Array {
+export function decodeLargestEntries(payload: Uint8Array, size: number, entries: number, from: number): Float32Array {
   const values = new Float32Array(size);
   const chunks = sparseChunksOf(size, entries);
-  const headerBytes = chunks.length * MEANS_BYTES;
+  const headerBytes = chunks.length * SPARSE_MEANS_BYTES;
   if (payload.length < headerBytes) {
     throw new PeergradError(
       `Rank ${from} has sent ${payload.length} bytes for ${size} parameters, fewer than ${headerBytes}. Reload the page on every machine, so that all have the same version.`,
@@ -83,7 +83,7 @@ export function decodeLargest(payload: Uint8Array, size: number, entries: number
   for (const [i, chunk] of chunks.entries()) {
     readEntries(bits, chunk, (index) => {
       const isNegative = bits.read(1) === 1;
-      const mean = header.getFloat32(i * MEANS_BYTES + 4 * bits.read(1), true);
+      const mean = header.getFloat32(i * SPARSE_MEANS_BYTES + 4 * bits.read(1), true);
       values[chunk.start + index] = isNegative ? -mean : mean;
     });
   }

@@ -14,24 +14,29 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { JobCodecName } from '../../spec/codecs.ts';
 import { MismatchError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
 import { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { variablesOf, type ModelVariables } from '../backward/flatten.ts';
 import type { Pass, PassOptions } from '../backward/pass.ts';
 import type { TrainingProgress } from '../recovery/progress.ts';
-import { gatherSlices, type GatherOptions, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
+import {
+  gatherSlices,
+  type GatherSlicesOptions,
+  type ReceivedSlices,
+  type StateParts,
+} from '../recovery/gatherSlices.ts';
 import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
 import type { PeerState } from '../recovery/stateElection.ts';
 import { ShardedOptimizer } from '../zero/shardedOptimizer.ts';
 import { ddpStateFromParts, ddpStateToParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
-import { GradientTransport, type TransportOptions } from './gradientTransport.ts';
+import { GradientTransport, type GradientTransportOptions } from './gradientTransport.ts';
 import type { ReplicaOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
 import type { OnStepApplied, StepOptions, StepReport, Strategy, StrategyOptions } from './strategy.ts';
 import { WholeOptimizer } from './wholeOptimizer.ts';
 
-interface DdpOptions extends StrategyOptions, TransportOptions {
+interface DdpOptions extends StrategyOptions, GradientTransportOptions {
   /** Whether each rank has only the averages of its own shard. */
   shardOptimizer: boolean;
 }
@@ -318,10 +323,10 @@ export class Ddp implements Strategy, ElasticStrategy {
     const order = Int32Array.from(this.#ddp.parameterOrder);
     const { epoch, offset, parts = 0 } = position;
     const cursor = Float64Array.of(step, appliedIn, epoch, offset, parts, evaluateEvery, trainedMs);
-    return hashState([cursor, order, ...this.state(), await this.#buffers.read()]);
+    return hashOfArrays([cursor, order, ...this.state(), await this.#buffers.read()]);
   }
 
-  get #gathering(): GatherOptions {
+  get #gathering(): GatherSlicesOptions {
     return { received: this.#received, onreceived: this.#options.onreceived };
   }
 

@@ -3,7 +3,7 @@ import type { StreamingFacts } from '../../spec/strategies.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { ElementRange } from '../../util/range.ts';
 
-export const ALL_AT_ONCE: StreamingFacts = { fragments: 1, delay: 0, mixing: 0 };
+export const UNFRAGMENTED_STREAMING: StreamingFacts = { fragments: 1, delay: 0, mixing: 0 };
 
 /** Parameters that are exchanged together. */
 export interface ParameterFragment extends ElementRange {

@@ -17,7 +17,7 @@ import type { StepReport } from './strategy.ts';
  * Rank of PowerSGD's matrices: the lowest rank that reaches the accuracy of fp32 in the paper on
  * PowerSGD.
  */
-export const POWER_SGD_RANK = 2;
+export const POWER_SGD_MATRIX_RANK = 2;
 /**
  * Rank of PowerSGD's matrices for `auto`, which must not slow down learning. Measured with an mlp
  * with 256 hidden units on MNIST, 4 ranks and batches of 256: fp32 reaches 90 % accuracy after 12
@@ -45,14 +45,14 @@ const FIRST = 1;
  */
 const TIMED = 3;
 
-export interface TransportOptions extends CodecOptions {
+export interface GradientTransportOptions extends CodecOptions {
   codec: CodecSetting;
 }
 
 export class GradientTransport {
   readonly #ddp: DistributedDataParallel;
   readonly #parameters: readonly Variable[];
-  readonly #options: TransportOptions;
+  readonly #options: GradientTransportOptions;
   #codec: JobCodecName = 'fp32';
   /**
    * Sizes and coding times of the gradient with each codec. `null` until the first {@link restart},
@@ -62,7 +62,7 @@ export class GradientTransport {
   /** The steps that are measured so far; `null` while none is measured. */
   #reports: StepReport[] | null = null;
 
-  constructor(ddp: DistributedDataParallel, parameters: readonly Variable[], options: TransportOptions) {
+  constructor(ddp: DistributedDataParallel, parameters: readonly Variable[], options: GradientTransportOptions) {
     this.#ddp = ddp;
     this.#parameters = parameters;
     this.#options = options;
@@ -156,6 +156,6 @@ export class GradientTransport {
   }
 
   get #matrixRank(): number {
-    return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_RANK;
+    return this.#options.codec === 'auto' ? CHOSEN_POWER_SGD_RANK : POWER_SGD_MATRIX_RANK;
   }
 }

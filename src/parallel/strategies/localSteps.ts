@@ -22,16 +22,16 @@
 import type { CollectiveCodecName } from '../../spec/codecs.ts';
 import type { StreamingFacts } from '../../spec/strategies.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkState, type Optimizer } from '../../optim/optimizer.ts';
+import { checkSameOptimizer, type Optimizer } from '../../optim/optimizer.ts';
 import { MismatchError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 import { CommittedVariables } from '../backward/committedVariables.ts';
 import { gatherSlices, type ReceivedSlices, type StateParts } from '../recovery/gatherSlices.ts';
-import { startOfRun, type TrainingProgress } from '../recovery/progress.ts';
+import { initialTrainingProgress, type TrainingProgress } from '../recovery/progress.ts';
 import { exchangeStates, recoverElectedState, type StateTransfer } from '../recovery/recover.ts';
 import { ddpStateFromParts, ddpStateToParts, type DdpState, type StateHead } from '../recovery/ddpState.ts';
 import type { AttachedRank, ElasticStrategy } from './elasticStrategy.ts';
-import { ALL_AT_ONCE, createParameterFragments, type ParameterFragment } from './fragments.ts';
+import { UNFRAGMENTED_STREAMING, createParameterFragments, type ParameterFragment } from './fragments.ts';
 import type { OuterMean } from './outerMean.ts';
 import { Replica, type LocalGradient } from './replica.ts';
 import { ReplicaStrategy, type UpdateResult } from './replicaStrategy.ts';
@@ -85,7 +85,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   readonly #buffers: CommittedVariables;
   readonly #received: ReceivedSlices = [];
   #group: ProcessGroup;
-  #progress = startOfRun();
+  #progress = initialTrainingProgress();
   /** Number of steps, and number of steps since the latest commit. */
   #step = 0;
   #uncommitted = 0;
@@ -97,7 +97,14 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
 
   private constructor(replica: Replica, options: LocalStepsOptions) {
     super(replica, options);
-    const { createOptimizer, createOuterOptimizer, createMean, syncEvery, streaming = ALL_AT_ONCE, group } = options;
+    const {
+      createOptimizer,
+      createOuterOptimizer,
+      createMean,
+      syncEvery,
+      streaming = UNFRAGMENTED_STREAMING,
+      group,
+    } = options;
     const { size } = replica;
     this.#optimizer = createOptimizer(size);
     this.#outer = createOuterOptimizer(size);
@@ -250,7 +257,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
   #commit(): void {
     // After an exchange of all parameters together, a rank's own parameters are the shared
     // parameters.
-    const isOwn = this.#streaming !== ALL_AT_ONCE || this.#mean.unsent !== null;
+    const isOwn = this.#streaming !== UNFRAGMENTED_STREAMING || this.#mean.unsent !== null;
     this.#buffers.commit();
     this.#committed = {
       progress: structuredClone(this.#progress),
@@ -335,7 +342,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
           `model has ${this.size}, ${this.replica.order.length} and ${bufferSize}, or a different order of its variables. Load a state of the same model and strategy.`,
       );
     }
-    checkState(this.#outer.state(), optimizer);
+    checkSameOptimizer(this.#outer.state(), optimizer);
     this.#shared.set(parameters);
     this.#outer.load(optimizer);
     this.#buffers.write(buffers);
@@ -370,7 +377,7 @@ export class LocalSteps extends ReplicaStrategy<LocalStepsOptions> implements St
       evaluateEvery,
       trainedMs,
     );
-    return hashState([cursor, ...this.state(), await this.#buffers.read()]);
+    return hashOfArrays([cursor, ...this.state(), await this.#buffers.read()]);
   }
 
   #transferIn(group: ProcessGroup): StateTransfer<StateHead, never, StateParts<StateHead>> {

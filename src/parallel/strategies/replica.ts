@@ -6,7 +6,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { Optimizer } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { divideVector } from '../../optim/index.ts';
-import { createLayout, type ParameterSlot } from '../flat/buckets.ts';
+import { createFlatLayout, type ParameterSlot } from '../flat/buckets.ts';
 import { clipGradNorm } from '../flat/clip.ts';
 import {
   readVariables,
@@ -63,7 +63,7 @@ export class Replica {
   #group: ProcessGroup;
 
   private constructor(variables: ModelVariables, options: ReplicaOptions) {
-    const layout = createLayout(variables.parameters.map(({ size }) => size));
+    const layout = createFlatLayout(variables.parameters.map(({ size }) => size));
     this.size = layout.size;
     this.parameters = new Float32Array(layout.size);
     this.sums = new Float32Array(layout.size + EXTRA_ELEMENTS);

@@ -20,9 +20,9 @@
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { OuterMean } from './outerMean.ts';
 import { gatherPayloads } from '../sparse/gatherPayloads.ts';
-import { keptShares } from '../sparse/normClipping.ts';
-import { meanByOwners, sentShare } from '../sparse/ownerRanges.ts';
-import { decodeLargest, encodeLargest, SPARSE_CHUNK_ENTRIES } from '../sparse/sparsePayload.ts';
+import { normClippingFactors } from '../sparse/normClipping.ts';
+import { meanByOwners, sparseSentShare } from '../sparse/ownerRanges.ts';
+import { decodeLargestEntries, encodeLargestEntries, SPARSE_CHUNK_ENTRIES } from '../sparse/sparsePayload.ts';
 import { addScaled, l2NormOf } from '../sparse/vectors.ts';
 
 export class SparseOuterMean implements OuterMean {
@@ -39,7 +39,7 @@ export class SparseOuterMean implements OuterMean {
     // One value that is not finite must not make other values of its chunk invalid on all ranks, so
     // it becomes zero. For this parameter, the rank continues with the shared value.
     for (let i = 0; i < values.length; i++) unsent[i] = Number.isFinite(values[i]) ? values[i]! : 0;
-    const { hasOwners } = sentShare(group.worldSize);
+    const { hasOwners } = sparseSentShare(group.worldSize);
     const exchange = hasOwners ? meanByOwners : meanOfPayloads;
     values.set(await exchange(group, unsent, weight, this.#entries));
   }
@@ -57,13 +57,14 @@ async function meanOfPayloads(
   weight: number,
   entries: number,
 ): Promise<Float32Array> {
-  const payload = weight > 0 ? encodeLargest(values, entries) : new Uint8Array();
+  const payload = weight > 0 ? encodeLargestEntries(values, entries) : new Uint8Array();
   const ranks = (await gatherPayloads(group, { weight, payload })).map((sent, rank) => {
     const from = group.ranks[rank]!;
-    const part = sent.weight > 0 ? decodeLargest(sent.payload, values.length, entries, from) : new Float32Array();
+    const part =
+      sent.weight > 0 ? decodeLargestEntries(sent.payload, values.length, entries, from) : new Float32Array();
     return { weight: sent.weight, part, norm: l2NormOf([part]) };
   });
-  const kept = keptShares(ranks);
+  const kept = normClippingFactors(ranks);
   const mean = new Float32Array(values.length);
   for (const [rank, { weight: share, part }] of ranks.entries()) addScaled(mean, part, share * kept[rank]!);
   addScaled(values, ranks[group.rank]!.part, 1 - kept[group.rank]!);

@@ -10,7 +10,7 @@ import type { CodecChoice } from '../../protocol/runResult.ts';
 import type { Clock } from '../../util/clock.ts';
 import type { Model, Variable } from '../backward/flatten.ts';
 import type { Pass, PassOptions } from '../backward/pass.ts';
-import type { StateReceived } from '../recovery/gatherSlices.ts';
+import type { StateReceivedBytes } from '../recovery/gatherSlices.ts';
 import type { ElasticStrategy } from './elasticStrategy.ts';
 
 export interface StepReport {
@@ -67,7 +67,7 @@ export interface StrategyOptions {
   /** Called with a message for the user, for example if a part of the state was lost. */
   onnote: (message: string) => void;
   /** Called on all ranks while some receive the state of others, about twice a second. */
-  onreceived?: (received: StateReceived) => void;
+  onreceived?: (received: StateReceivedBytes) => void;
 }
 
 export interface GradientAccumulator {

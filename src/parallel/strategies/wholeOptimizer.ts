@@ -1,8 +1,8 @@
 /** An optimizer whose whole state is on every rank. All ranks compute the same update. */
-import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
+import { checkSameOptimizer, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipGradNorm } from '../flat/clip.ts';
-import type { ReplicaOptimizer, SavedOptimizer, StepRepeater } from '../zero/replicaOptimizer.ts';
+import type { ReplicaOptimizer, SavedOptimizerState, StepRepeater } from '../zero/replicaOptimizer.ts';
 
 export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
   readonly isWhole = true;
@@ -55,16 +55,16 @@ export class WholeOptimizer implements ReplicaOptimizer, StepRepeater {
     this.#ddp.writeParameters();
   }
 
-  snapshot(): SavedOptimizer {
+  snapshot(): SavedOptimizerState {
     const { name, scalars, slots } = this.#optimizer.state();
     return { optimizer: { name, scalars: scalars.slice(), slots: slots.map((slot) => slot.slice()) } };
   }
 
-  check({ optimizer }: SavedOptimizer): void {
-    checkState(this.#optimizer.state(), optimizer);
+  check({ optimizer }: SavedOptimizerState): void {
+    checkSameOptimizer(this.#optimizer.state(), optimizer);
   }
 
-  load({ optimizer }: SavedOptimizer): void {
+  load({ optimizer }: SavedOptimizerState): void {
     this.#optimizer.load(optimizer);
   }
 

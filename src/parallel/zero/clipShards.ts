@@ -1,7 +1,7 @@
 /** Gradient clipping of sharded gradients. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
 import type { ElementRange } from '../../util/range.ts';
-import { scaleDown, sumOfSquaresIn } from '../flat/clip.ts';
+import { scaleDownToNorm, sumOfSquaresIn } from '../flat/clip.ts';
 
 /**
  * Scales this rank's shard of the gradient so that the norm of all shards is at most `maxNorm`.
@@ -19,6 +19,6 @@ export async function clipShards(
 ): Promise<number> {
   const all = await group.allGather(Float64Array.of(sumOfSquaresIn(gradient, ranges)));
   const norm = Math.sqrt(all.reduce((sum, [own]) => sum + own!, 0));
-  scaleDown(gradient, ranges, norm, maxNorm);
+  scaleDownToNorm(gradient, ranges, norm, maxNorm);
   return norm;
 }

@@ -6,7 +6,7 @@ import type { OptimizerState } from '../../optim/optimizer.ts';
 import type { ShardPiece } from './shardPiece.ts';
 
 /** An optimizer's state on one rank. */
-export interface SavedOptimizer {
+export interface SavedOptimizerState {
   /** The optimizer's state. It has no averages (`slots`) if the rank has `shards`. */
   optimizer: OptimizerState;
   /** The averages of shards that the rank holds. */
@@ -41,11 +41,11 @@ export interface ReplicaOptimizer {
    */
   update(learningRate: number | undefined, onapplied: () => void): Promise<number>;
   /** Returns a copy of this rank's state. */
-  snapshot(): SavedOptimizer;
+  snapshot(): SavedOptimizerState;
   /** @throws MismatchError if the state belongs to a different optimizer or model. */
-  check(saved: SavedOptimizer): void;
+  check(saved: SavedOptimizerState): void;
   /** Replaces this rank's state by a copy of another state, which {@link check} has accepted. */
-  load(saved: SavedOptimizer): void;
+  load(saved: SavedOptimizerState): void;
   /**
    * Continues with the state that ranks have elected.
    *

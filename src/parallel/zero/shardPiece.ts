@@ -21,7 +21,7 @@ export const WHOLE_SHARD: ShardPlace = { worldSize: 1, rank: 0 };
  * @param slots number of averages of a parameter.
  * @returns the averages of this rank's shard. Elements to which nothing moves are zero.
  */
-export async function movePieces(
+export async function moveShardPieces(
   group: ProcessGroup,
   held: readonly ShardPiece[],
   moves: readonly AveragesMove[],

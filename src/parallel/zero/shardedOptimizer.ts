@@ -2,7 +2,7 @@
  * The optimizer of a rank's shard in an elastic run (ZeRO stage 1, see
  * `zeroRedundancyOptimizer.ts`). All ranks have the parameters. The averages of a shard are on the
  * rank that owns the shard. The next rank of the ring has a copy of them, the mirror, which is at
- * most {@link MIRROR_EVERY} steps old.
+ * most {@link MIRROR_EVERY_STEPS} steps old.
  *
  * A step is applied when the shards of all ranks have arrived. So after an interruption each rank
  * has whole parameters, of this step or of the previous one. A rank that has not received all
@@ -14,24 +14,24 @@
  */
 import { leftNeighbourOf, rightNeighbourOf } from '../../collectives/plans/ringPlan.ts';
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
+import { checkSameOptimizer, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import type { Clock } from '../../util/clock.ts';
 import { MismatchError } from '../../util/errors.ts';
 import type { ElementRange } from '../../util/range.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
-import type { ReplicaOptimizer, SavedOptimizer } from './replicaOptimizer.ts';
+import type { ReplicaOptimizer, SavedOptimizerState } from './replicaOptimizer.ts';
 import type { ShardPlace } from '../ddp/bucketShards.ts';
 import { clipShards } from './clipShards.ts';
 import { packRanges, totalRangeLength, unpackRanges } from '../ddp/ranges.ts';
 import { redistributeShards, type ShardRedistribution } from './redistribution.ts';
-import { movePieces, WHOLE_SHARD, type ShardPiece } from './shardPiece.ts';
+import { moveShardPieces, WHOLE_SHARD, type ShardPiece } from './shardPiece.ts';
 
 /**
  * Number of steps between two copies of the averages to the next rank. With Adam, n ranks and K
  * bytes of parameters, a copy sends 2K/n bytes, and a step sends 2K(n-1)/n bytes. So copies add
  * 1/(50(n-1)) to the bytes: 0.7 % with four ranks.
  */
-export const MIRROR_EVERY = 50;
+export const MIRROR_EVERY_STEPS = 50;
 
 interface ShardedOptimizerOptions {
   /** Creates the optimizer of a shard for a number of elements. */
@@ -88,7 +88,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const { group, gradient, parameters, shards } = this.#ddp;
     const { own } = shards;
     const startedAt = clock.now();
-    if (this.#stepsSinceMirror >= MIRROR_EVERY) this.#others = await this.#exchangeMirrors();
+    if (this.#stepsSinceMirror >= MIRROR_EVERY_STEPS) this.#others = await this.#exchangeMirrors();
     const averaged = packRanges(gradient, own);
     if (clipNorm !== null) await clipShards(group, averaged, [{ start: 0, end: averaged.length }], clipNorm);
     const clippedAt = clock.now();
@@ -113,7 +113,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     return clippedAt - startedAt + gatheredAt - appliedAt;
   }
 
-  snapshot(): SavedOptimizer {
+  snapshot(): SavedOptimizerState {
     if (this.#whole) return { optimizer: this.#whole };
     const { slots, ...head } = copyOf(this.#optimizer.state());
     if (this.isWhole) return { optimizer: { ...head, slots: slots.map((slot) => this.#toFlat(slot)) } };
@@ -121,9 +121,9 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     return { optimizer: { ...head, slots: [] }, shards: [...own, ...this.#others] };
   }
 
-  check(saved: SavedOptimizer): void {
+  check(saved: SavedOptimizerState): void {
     const { slots, ...head } = this.#optimizer.state();
-    checkState({ ...head, slots: [] }, { ...saved.optimizer, slots: [] });
+    checkSameOptimizer({ ...head, slots: [] }, { ...saved.optimizer, slots: [] });
     // The sizes of shards depend on the order of the parameters, which this rank may not know yet.
     // So only averages of all parameters are compared in size.
     const isFit = piecesOf(saved).every(
@@ -138,7 +138,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     );
   }
 
-  load(saved: SavedOptimizer): void {
+  load(saved: SavedOptimizerState): void {
     this.#restart(saved.optimizer, piecesOf(saved));
   }
 
@@ -162,7 +162,7 @@ export class ShardedOptimizer implements ReplicaOptimizer {
     const { moves, ...losses } = redistributeShards(all, rangesOf);
     // Before the first step no rank has averages, because they are zero. So none were lost.
     if (count > 0 && step > 0) this.#report(losses);
-    const slots = await movePieces(group, held, moves, rangesOf, count);
+    const slots = await moveShardPieces(group, held, moves, rangesOf, count);
     const place = placeOf(group);
     this.#optimizer = this.#options.createOptimizer(totalRangeLength(rangesOf(place)));
     this.#optimizer.load({ ...state, slots });
@@ -270,7 +270,7 @@ function aged(pieces: readonly ShardPiece[], steps: number): ShardPiece[] {
 }
 
 /** Returns the averages of a saved state. */
-function piecesOf({ optimizer, shards }: SavedOptimizer): readonly ShardPiece[] {
+function piecesOf({ optimizer, shards }: SavedOptimizerState): readonly ShardPiece[] {
   return shards ?? (optimizer.slots.length > 0 ? [{ place: WHOLE_SHARD, age: 0, slots: optimizer.slots }] : []);
 }
 

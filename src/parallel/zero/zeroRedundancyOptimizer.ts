@@ -9,14 +9,14 @@
  * all-gathered, so a rank sends 2K(n-1)/n bytes, as many as in a ring all-reduce. Parameters have
  * the same bits as with DistributedDataParallel and the algorithm `ring`.
  */
-import { checkState, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
+import { checkSameOptimizer, type Optimizer, type OptimizerState } from '../../optim/optimizer.ts';
 import { UsageError } from '../../util/errors.ts';
 import type { ElementRange } from '../../util/range.ts';
 import { optimizerOf, type TensorflowOptimizer } from '../flat/optimizerOf.ts';
-import { createLayout, rearrangeParameters, type FlatLayout } from '../flat/buckets.ts';
+import { createFlatLayout, rearrangeParameters, type FlatLayout } from '../flat/buckets.ts';
 import type { DistributedDataParallel } from '../ddp/distributedDataParallel.ts';
 import { clipShards } from './clipShards.ts';
-import { intersectRanges, packRanges, totalRangeLength, withinShard } from '../ddp/ranges.ts';
+import { intersectRanges, packRanges, totalRangeLength, rangesWithinShard } from '../ddp/ranges.ts';
 
 /**
  * Divides the optimizer's averages among ranks (torch: `ZeroRedundancyOptimizer`).
@@ -92,7 +92,8 @@ export class ZeroRedundancyOptimizer {
     const { optimizer, shard } = this.#shard();
     const values = packRanges(ddp.parameters, shard);
     // If no parameter was used, the step does not count, as in `ddp.step`.
-    if (usedRanges.length > 0) optimizer.apply(values, packRanges(ddp.gradient, shard), withinShard(shard, usedRanges));
+    if (usedRanges.length > 0)
+      optimizer.apply(values, packRanges(ddp.gradient, shard), rangesWithinShard(shard, usedRanges));
     ddp.setShards(await ddp.shards.allGather(values));
   }
 
@@ -132,7 +133,7 @@ export class ZeroRedundancyOptimizer {
     const { optimizer, shard } = this.#shard();
     const own = optimizer.state();
     const { size } = this.#ddp.layout;
-    checkState({ ...own, slots: own.slots.map(() => new Float32Array(size)) }, state);
+    checkSameOptimizer({ ...own, slots: own.slots.map(() => new Float32Array(size)) }, state);
     const { name, scalars, slots } = state;
     optimizer.load(this.#partOf(state, shard));
     // Until ranks agree on the order of the parameters, the state is kept. Their agreement changes
@@ -143,7 +144,9 @@ export class ZeroRedundancyOptimizer {
 
   /** The layout before the first backward, whose order may differ from that of other runs. */
   get #stateLayout(): FlatLayout {
-    return createLayout(this.#ddp.layout.slots.toSorted((a, b) => a.parameter - b.parameter).map(({ size }) => size));
+    return createFlatLayout(
+      this.#ddp.layout.slots.toSorted((a, b) => a.parameter - b.parameter).map(({ size }) => size),
+    );
   }
 
   /** Returns the part of a whole optimizer's state that belongs to a shard. */

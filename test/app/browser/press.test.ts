@@ -1,6 +1,6 @@
 /** Delays during presses, with a stand-in for the window that receives the pointer's events. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { afterPress, watchPresses } from '../../../src/app/browser/press.ts';
+import { runAfterButtonPress, trackButtonPresses } from '../../../src/app/browser/press.ts';
 
 class FakeElement {
   readonly #selector: string;
@@ -25,7 +25,7 @@ beforeAll(() => {
   vi.useFakeTimers();
   vi.stubGlobal('Element', FakeElement);
   vi.stubGlobal('addEventListener', (type: string, handle: (event: object) => void) => handlers.set(type, handle));
-  watchPresses();
+  trackButtonPresses();
 });
 afterAll(() => {
   vi.useRealTimers();
@@ -33,7 +33,7 @@ afterAll(() => {
 });
 
 let done: string[];
-const change = (name: string): void => afterPress(() => void done.push(name));
+const change = (name: string): void => runAfterButtonPress(() => void done.push(name));
 
 beforeEach(() => {
   vi.advanceTimersByTime(10_000);

@@ -5,7 +5,7 @@ import {
   beginStroke,
   extendStroke,
   imageOfDrawing,
-  MAX_POINTS,
+  MAX_DRAWING_POINTS,
   type Drawing,
 } from '../../../src/app/inspection/drawing.ts';
 
@@ -88,8 +88,8 @@ describe('a drawing', () => {
 
   test('has a maximum number of points', () => {
     let drawing = beginStroke([], 0, 0);
-    for (let i = 0; i < MAX_POINTS + 10; i++) drawing = extendStroke(drawing, 1, i % 2);
-    expect(drawing[0]).toHaveLength(2 * MAX_POINTS);
+    for (let i = 0; i < MAX_DRAWING_POINTS + 10; i++) drawing = extendStroke(drawing, 1, i % 2);
+    expect(drawing[0]).toHaveLength(2 * MAX_DRAWING_POINTS);
     expect(beginStroke(drawing, 0.5, 0.5)).toBe(drawing);
   });
 

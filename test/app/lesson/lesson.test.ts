@@ -1,10 +1,20 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { busiestDirectionBytes, roundAfterSteps } from '../../../src/engine/lesson/lessonRound.ts';
-import { busiestBytes } from '../../../src/app/lesson/Compare.tsx';
+import { busiestLinkBytes } from '../../../src/app/lesson/Compare.tsx';
 import { timeBlocksOfRank } from '../../../src/app/lesson/Stall.tsx';
-import { isLessonPartShown, LESSON_PAGES, needsNewRound, pageWithin } from '../../../src/app/lesson/pages.ts';
-import { describeLessonStep, termsText } from '../../../src/app/lesson/describeStep.ts';
-import { createSimulatedLesson, HOP_MS, imagineSteps, type SimulatedLesson } from '../../../src/app/lesson/solo.ts';
+import {
+  isLessonPartShown,
+  LESSON_PAGES,
+  pageNeedsNewRound,
+  nearestLessonPage,
+} from '../../../src/app/lesson/pages.ts';
+import { describeLessonStep, formatSum } from '../../../src/app/lesson/describeLessonStep.ts';
+import {
+  createSimulatedLesson,
+  SOLO_HOP_MS,
+  simulateNextSteps,
+  type SimulatedLesson,
+} from '../../../src/app/lesson/solo.ts';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
 import { LESSON_MODES } from '../../../src/protocol/lesson.ts';
@@ -32,17 +42,17 @@ describe('the pages of the lesson', () => {
   });
 
   test('are found by the number in the address; an invalid number gives the first or the last page', () => {
-    expect([0, 3, 99, -1, 1.5, Number.NaN].map(pageWithin)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
+    expect([0, 3, 99, -1, 1.5, Number.NaN].map(nearestLessonPage)).toEqual([0, 3, LESSON_PAGES.length - 1, 0, 0, 0]);
   });
 });
 
 test('a page about ring neighbours begins a new round if the current round is over or uses a server; other pages keep the round', () => {
   const solo = createSimulatedLesson(4, 7);
   const begin = solo.state.value;
-  const over = imagineSteps(begin, 99).at(-1)!;
+  const over = simulateNextSteps(begin, 99).at(-1)!;
   solo.order({ type: 'begin', mode: 'parameter-server' });
   const pagesThatBegin = ({ round }: typeof begin): string[] =>
-    LESSON_PAGES.flatMap(({ name }, page) => (needsNewRound(page, round) ? [name] : []));
+    LESSON_PAGES.flatMap(({ name }, page) => (pageNeedsNewRound(page, round) ? [name] : []));
   expect(pagesThatBegin(begin)).toEqual([]);
   expect(pagesThatBegin(over)).toEqual(['reduceScatter', 'slow', 'drop']);
   expect(pagesThatBegin(solo.state.value)).toEqual(['reduceScatter', 'slow', 'drop']);
@@ -53,7 +63,7 @@ test.each(LESSON_MODES)(
   (mode) => {
     const solo = createSimulatedLesson(3, 7);
     solo.order({ type: 'begin', mode });
-    const rounds = [solo.state.value, ...imagineSteps(solo.state.value, 99)].map(({ round }) => round);
+    const rounds = [solo.state.value, ...simulateNextSteps(solo.state.value, 99)].map(({ round }) => round);
     expect(rounds.map((_, step) => roundAfterSteps(rounds.at(-1)!, step))).toEqual(rounds);
   },
 );
@@ -65,11 +75,11 @@ describe('a lesson in a single tab', () => {
       for (const n of [2, 4, 8, 16]) {
         const solo = createSimulatedLesson(n, 7);
         solo.order({ type: 'begin', mode });
-        const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
+        const { round } = simulateNextSteps(solo.state.value, 99).at(-1)!;
         const k = round.own[0]!.length;
         for (const list of round.held)
           expect(list).toEqual(list.map((_, i) => round.own.reduce((s, one) => s + one[i]!, 0)));
-        expect(Math.max(...busiestDirectionBytes(round))).toBe(busiestBytes(mode, n, k));
+        expect(Math.max(...busiestDirectionBytes(round))).toBe(busiestLinkBytes(mode, n, k));
       }
     },
   );
@@ -81,11 +91,11 @@ describe('a lesson in a single tab', () => {
     expect(solo.isMoving.value).toBe(true);
     vi.advanceTimersByTime(0);
     expect(taken()).toBe(1);
-    vi.advanceTimersByTime(HOP_MS - 1);
+    vi.advanceTimersByTime(SOLO_HOP_MS - 1);
     expect(taken()).toBe(1);
     // While steps are taken, other orders are ignored.
     solo.order({ type: 'begin', mode: 'ring' });
-    vi.advanceTimersByTime(2 * HOP_MS);
+    vi.advanceTimersByTime(2 * SOLO_HOP_MS);
     expect(taken()).toBe(3);
     expect(solo.isMoving.value).toBe(false);
     expect(solo.state.value.round.number).toBe(1);
@@ -94,7 +104,7 @@ describe('a lesson in a single tab', () => {
   test('shows that the delay of a slow link reaches one more rank with each step', () => {
     const solo = createSimulatedLesson(4, 1);
     solo.order({ type: 'slow', slow: { rank: 0, seconds: 4 } });
-    const { round } = imagineSteps(solo.state.value, 99).at(-1)!;
+    const { round } = simulateNextSteps(solo.state.value, 99).at(-1)!;
     const stalled = [0, 1, 2, 3].map((rank) =>
       timeBlocksOfRank(round, rank)
         .map(({ isStalled }) => isStalled)
@@ -132,7 +142,7 @@ test('describeLessonStep names the numbers that a rank has sent, received and ad
   [1, 2, 3, 4].forEach((value, place) => solo.order({ type: 'edit', rank: 0, place, value }));
   [10, 20, 30, 40].forEach((value, place) => solo.order({ type: 'edit', rank: 2, place, value }));
   expect(describeLessonStep(solo.state.value.round, 0)).toEqual({ kind: 'ready' });
-  const states = imagineSteps(solo.state.value, 99);
+  const states = simulateNextSteps(solo.state.value, 99);
   expect(describeLessonStep(states[0]!.round, 0)).toEqual({
     kind: 'added',
     sent: { chunk: 2, numbers: [4], to: 1 },
@@ -143,6 +153,6 @@ test('describeLessonStep names the numbers that a rank has sent, received and ad
 });
 
 test('the text of a sum has negative terms in brackets, except the first term', () => {
-  expect(termsText([3, -5, 2])).toBe('3 + (−5) + 2');
-  expect(termsText([-3, 5])).toBe('−3 + 5');
+  expect(formatSum([3, -5, 2])).toBe('3 + (−5) + 2');
+  expect(formatSum([-3, 5])).toBe('−3 + 5');
 });

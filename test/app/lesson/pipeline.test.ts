@@ -9,21 +9,21 @@ import {
   pipelinePlanUntil,
   countPlanSquares,
   STAGE_BOUNDS,
-  waitingShare,
+  waitingTimeShare,
 } from '../../../src/app/lesson/pipeline/board.ts';
 import {
   nextPassOf1F1B,
   applyYourTurnChoice,
   isYourTurnFinished,
   startYourTurn,
-  usuallyKept,
+  mostKeptWith1F1B,
   type YourTurnChoice,
   type YourTurnState,
 } from '../../../src/app/lesson/pipeline/turn.ts';
 import { PIPELINE_LESSON_PAGES } from '../../../src/app/lesson/pipeline/pages.ts';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
-import { idleShare, passNeededBy, timePlan } from '../../../src/parallel/pipeline/schedules.ts';
+import { idleShare, passNeededBy, timePipelinePlan } from '../../../src/parallel/pipeline/schedules.ts';
 
 const upTo = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 const SIZES = upTo(STAGE_BOUNDS[0], STAGE_BOUNDS[2]).flatMap((stages) =>
@@ -53,10 +53,10 @@ describe('a plan in the lesson', () => {
   test('has the same bubble if backward passes take twice as long as forward passes, and a larger one if results take time to travel', () => {
     for (const size of SIZES) {
       const plan = lessonPipelinePlan('1f1b', size);
-      const [still, travels] = [0, 0.5].map((time) => timePlan(plan, duration, () => time));
+      const [still, travels] = [0, 0.5].map((time) => timePipelinePlan(plan, duration, () => time));
       expect(endOfLastPass(still!)).toBe(3 * (size.microBatches + size.stages - 1));
-      expect(waitingShare(still!, endOfLastPass(still!))).toBeCloseTo(bubbleShare(size), 12);
-      expect(waitingShare(travels!, endOfLastPass(travels!))).toBeGreaterThan(bubbleShare(size));
+      expect(waitingTimeShare(still!, endOfLastPass(still!))).toBeCloseTo(bubbleShare(size), 12);
+      expect(waitingTimeShare(travels!, endOfLastPass(travels!))).toBeGreaterThan(bubbleShare(size));
     }
   });
 
@@ -92,7 +92,7 @@ describe('a person who decides for one stage', () => {
           expect(['forward', 'backward', 'bubble', 'full']).toContain(turn.verdict.kind);
         }
         expect(turn.plan).toEqual(lessonPipelinePlan('1f1b', size));
-        expect(keptActivationsByStage(turn.plan)[stage]!.most).toBe(usuallyKept(turn));
+        expect(keptActivationsByStage(turn.plan)[stage]!.most).toBe(mostKeptWith1F1B(turn));
       }
     }
   });

@@ -2,14 +2,14 @@ import { expect, test } from 'vitest';
 import {
   formatAgo,
   formatBytes,
-  formatClock,
+  formatClockDuration,
   formatCount,
   formatLoss,
   formatMs,
   formatRank,
-  formatRate,
+  formatLearningRate,
   formatRatio,
-  formatShare,
+  formatPercent,
 } from '../../../src/app/locales/format.ts';
 import { membersByRank } from '../../../src/app/people.ts';
 
@@ -33,12 +33,18 @@ test('numbers are formatted with few digits', () => {
     '2.5 GB',
   ]);
   expect([0.44, 12, 999.4, 1300].map(formatMs)).toEqual(['0.4 ms', '12 ms', '999 ms', '1.3 s']);
-  expect([0, 7000, 72_400, 3_729_000].map(formatClock)).toEqual(['0:00', '0:07', '1:12', '1:02:09']);
+  expect([0, 7000, 72_400, 3_729_000].map(formatClockDuration)).toEqual(['0:00', '0:07', '1:12', '1:02:09']);
   expect([12.34, 2.312, 0.2134, 0.00042].map(formatLoss)).toEqual(['12.3', '2.31', '0.213', '0.00042']);
-  expect([0.31623, 0.001, 0.00099, 3.16e-7, 10].map(formatRate)).toEqual(['0.32', '0.001', '9.9e-4', '3.2e-7', '10']);
+  expect([0.31623, 0.001, 0.00099, 3.16e-7, 10].map(formatLearningRate)).toEqual([
+    '0.32',
+    '0.001',
+    '9.9e-4',
+    '3.2e-7',
+    '10',
+  ]);
   expect([1.31, 9, 9.94, 12.6].map(formatRatio)).toEqual(['1.3', '9.0', '9.9', '13']);
   expect(formatLoss(Number.NaN)).toBe('NaN');
-  expect([formatShare(0.314), formatShare(0.9721, 1), formatShare(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
+  expect([formatPercent(0.314), formatPercent(0.9721, 1), formatPercent(Number.NaN)]).toEqual(['31 %', '97.2 %', '–']);
 });
 
 test('formatRank names the member of a rank, if it is known', () => {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { describeChange } from '../../../src/app/charts/marks.ts';
-import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
-import { curvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
-import { mergeLanes, mergeTraces } from '../../../src/app/monitor/mergeRecordings.ts';
+import { describeWorldChange } from '../../../src/app/charts/marks.ts';
+import { createChromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
+import { writeCurvesCsv } from '../../../src/app/monitor/curvesCsv.ts';
+import { mergeRecordedLanes, mergeRecordedTraces } from '../../../src/app/monitor/mergeRecordings.ts';
 import { appendToCurve, emptyCurveSeries } from '../../../src/app/state/series.ts';
 import type { RecordedTrace } from '../../../src/protocol/stepTrace.ts';
 import { lane, recording } from './fixtures.ts';
@@ -21,7 +21,7 @@ describe('curves as CSV', () => {
   test('have a column for each metric', () => {
     const metrics = { rmse: 1234.5, r2: 0.5 };
     const amounts = { ...run, evaluations: [{ step: 1, at: 50, loss: 1, metrics, samples: 10 }] };
-    const [header, , second] = curvesCsv(amounts, describeChange).split('\r\n');
+    const [header, , second] = writeCurvesCsv(amounts, describeWorldChange).split('\r\n');
     expect([header, second]).toEqual([
       'step,time_s,loss,rmse,r2,world_size,event',
       expect.stringMatching(/^2,0.050,1,1234.5,0.5,/),
@@ -29,7 +29,7 @@ describe('curves as CSV', () => {
   });
 
   test('have a header and a line per step, with line ends and quotes as in RFC 4180', () => {
-    expect(curvesCsv(run, describeChange)).toBe(
+    expect(writeCurvesCsv(run, describeWorldChange)).toBe(
       [
         'step,time_s,loss,accuracy,world_size,event',
         '1,0.000,2,,2,',
@@ -43,7 +43,9 @@ describe('curves as CSV', () => {
   test('of a long run have a line for each mean of several steps, and a last line for steps that have no mean yet', () => {
     const { losses } = run;
     const long = { ...run, losses: { stride: 4, points: losses.points.slice(0, 1), pending: losses.points.slice(1) } };
-    const lines = curvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, describeChange).split('\r\n');
+    const lines = writeCurvesCsv({ ...long, evaluations: [], changes: [], saves: [] }, describeWorldChange).split(
+      '\r\n',
+    );
     expect(lines.slice(1)).toEqual(['1,0.000,2,,3,', `3,0.100,${(1 + 2 / 3) / 2},,3,`, '']);
   });
 });
@@ -64,7 +66,10 @@ describe('a timeline as a Chrome trace', () => {
     // The clock of this rank is one second ahead.
     recording(1, { worldSize: 2, lanes: [lane(4, 1101)], traces: [trace(1111, 1112)] }),
   ];
-  const { traceEvents, displayTimeUnit } = chromeTrace(mergeLanes(recordings), mergeTraces(recordings));
+  const { traceEvents, displayTimeUnit } = createChromeTrace(
+    mergeRecordedLanes(recordings),
+    mergeRecordedTraces(recordings),
+  );
 
   test('has a named process per rank with two threads', () => {
     expect(displayTimeUnit).toBe('ms');

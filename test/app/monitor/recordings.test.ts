@@ -5,8 +5,8 @@ import {
   findCollectiveTroubles,
   ranksWithoutRecording,
 } from '../../../src/app/monitor/analyze.ts';
-import { mergeLanes } from '../../../src/app/monitor/mergeRecordings.ts';
-import { readRecording } from '../../../src/app/monitor/recordingFile.ts';
+import { mergeRecordedLanes } from '../../../src/app/monitor/mergeRecordings.ts';
+import { parseRecordingFile } from '../../../src/app/monitor/recordingFile.ts';
 import type { FlightRecording } from '../../../src/protocol/flightRecording.ts';
 import { lane, record, recording } from './fixtures.ts';
 
@@ -19,7 +19,7 @@ describe('a recording file', () => {
       lanes: [lane(0, 0)],
       clocks: [{ offsetMs: -3, errorMs: 1 }, null],
     });
-    expect(readRecording(JSON.stringify(whole))).toEqual({ ok: true, recording: whole });
+    expect(parseRecordingFile(JSON.stringify(whole))).toEqual({ ok: true, recording: whole });
   });
 
   test.each([
@@ -30,7 +30,7 @@ describe('a recording file', () => {
     [JSON.stringify(recording(0, { records: [record(0), record(-1)] })), /recording \(records\.1\.seq:/],
     [JSON.stringify(recording(3)), /recording \(rank.*3 of 3/],
   ])('is rejected with the problem and its position if it is not valid: %s', (text, problem) => {
-    const read = readRecording(text);
+    const read = parseRecordingFile(text);
     expect(read.ok ? '' : read.problem).toMatch(problem);
   });
 });
@@ -97,10 +97,10 @@ describe('merged recordings', () => {
     const first = recording(0, { lanes: [lane(0, 100)], clocks: [null, known, null] });
     const second = recording(1, { lanes: [lane(0, 150)] });
     const third = recording(2, { lanes: [lane(0, 70)], clocks: [{ offsetMs: 30, errorMs: 3 }, null, null] });
-    const { rows, errorMs } = mergeLanes([first, second, third]);
+    const { rows, errorMs } = mergeRecordedLanes([first, second, third]);
     expect(rows.map(({ steps }) => steps[0]?.startedAt)).toEqual([100, 100, 100]);
     expect(errorMs).toBe(3);
     // No rank has compared these two clocks.
-    expect(mergeLanes([first, recording(2, { lanes: [lane(0, 70)] })]).rows[2]!.steps).toEqual([]);
+    expect(mergeRecordedLanes([first, recording(2, { lanes: [lane(0, 70)] })]).rows[2]!.steps).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { chromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
+import { createChromeTrace } from '../../../src/app/monitor/chromeTrace.ts';
 import { tickSpacingMs } from '../../../src/app/monitor/drawTimeline.ts';
 import {
   timelineExtentOf,
@@ -129,7 +129,7 @@ describe('the timeline of a pipeline', () => {
   });
 
   test('names the micro-batch of each pass in a trace for Perfetto', () => {
-    const named = chromeTrace(pipeline).traceEvents.filter(({ ph }) => ph === 'X');
+    const named = createChromeTrace(pipeline).traceEvents.filter(({ ph }) => ph === 'X');
     expect(named.find(({ name }) => name === 'backward 0')?.args).toEqual({ step: 4, stage: 1, microBatch: 0 });
   });
 });

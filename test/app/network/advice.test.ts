@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { networkAdviceFor, serverRate } from '../../../src/app/network/advice.ts';
+import { networkAdviceFor, slowestServerLinkRate } from '../../../src/app/network/advice.ts';
 import {
   NETWORK_ADVICE,
   type NetworkAdvice,
@@ -70,6 +70,8 @@ test('training works if every pair of devices has a link', () => {
 });
 
 test('the rate through the server is that of the slowest pair', () => {
-  expect(serverRate(reportOf([pair(direct, off)]))).toBe(null);
-  expect(serverRate(reportOf([pair(direct, served), pair(direct, { ...served, bytesPerSecond: 3e6 })]))).toBe(3e6);
+  expect(slowestServerLinkRate(reportOf([pair(direct, off)]))).toBe(null);
+  expect(
+    slowestServerLinkRate(reportOf([pair(direct, served), pair(direct, { ...served, bytesPerSecond: 3e6 })])),
+  ).toBe(3e6);
 });

@@ -1,6 +1,6 @@
 /** The rows of the page `#network`, in both languages. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { deviceName } from '../../../src/app/network/deviceName.ts';
+import { browserAndSystemName } from '../../../src/app/network/deviceName.ts';
 import { networkAdviceText, networkCheckRowsOf } from '../../../src/app/network/rows.ts';
 import { chooseUiLanguage } from '../../../src/app/locales/index.ts';
 import { NETWORK_ADVICE, type NetworkAdvice, type NetworkReport } from '../../../src/protocol/networkCheck.ts';
@@ -107,5 +107,5 @@ test.each([
   ['Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0', 'Firefox, Linux'],
   ['curl/8', 'browser'],
 ])('a device is named by its browser and system: %s', (userAgent, name) => {
-  expect(deviceName(userAgent)).toBe(name);
+  expect(browserAndSystemName(userAgent)).toBe(name);
 });

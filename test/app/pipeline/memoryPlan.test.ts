@@ -1,10 +1,15 @@
 /** Memory of tabs before a run, and the offer of a pipeline. */
 import { describe, expect, test } from 'vitest';
-import { tabMemoryOf } from '../../../src/app/browser/tabMemory.ts';
-import { fittingPipeline, plannedModel, plannedPipeline, wholeBytes } from '../../../src/app/pipeline/memoryPlan.ts';
+import { tabMemoryBudgetOf } from '../../../src/app/browser/tabMemory.ts';
+import {
+  smallestFittingPipeline,
+  plannedModel,
+  plannedPipeline,
+  wholeModelBytes,
+} from '../../../src/app/pipeline/memoryPlan.ts';
 import { stagesByRank } from '../../../src/app/pipeline/shape.ts';
 import { DEFAULT_JOB, jobDefaultsFor, parseJob, type JobSpec } from '../../../src/spec/job.ts';
-import { TAB_BYTES } from '../../../src/spec/pipeline.ts';
+import { TAB_MEMORY_BYTES } from '../../../src/spec/pipeline.ts';
 import { withGptPreset } from '../../../src/app/state/jobForm.ts';
 
 const language = (preset: 'small' | 'gpt2', fields: Partial<JobSpec> = {}): JobSpec => ({
@@ -22,20 +27,20 @@ describe('a model of GPT-2', () => {
     const state = model.layers.reduce((sum, { bytes }) => sum + bytes, 0);
     expect(state / 16).toBeGreaterThan(123e6);
     expect(state / 16).toBeLessThan(126e6);
-    expect(wholeBytes(job, model)).toBeGreaterThan(state);
+    expect(wholeModelBytes(job, model)).toBeGreaterThan(state);
   });
 
   test('fits in the smallest number of tabs in which layers and activations are within the budget', () => {
-    const fit = fittingPipeline(job, model, 1e9)!;
+    const fit = smallestFittingPipeline(job, model, 1e9)!;
     expect(fit.ranks).toBe(3);
     expect(largest(fit.bytes)).toBeLessThanOrEqual(1e9);
     expect(largest(plannedPipeline({ ...job, stages: 2 }, model, 2).bytes)).toBeGreaterThan(1e9);
     // Activations that are kept need more tabs.
-    expect(fittingPipeline({ ...job, recompute: false }, model, 1e9)!.ranks).toBeGreaterThan(3);
+    expect(smallestFittingPipeline({ ...job, recompute: false }, model, 1e9)!.ranks).toBeGreaterThan(3);
   });
 
   test('does not fit in any number of tabs that are too small for its embedding', () => {
-    expect(fittingPipeline(job, model, 0.5e9)).toBeNull();
+    expect(smallestFittingPipeline(job, model, 0.5e9)).toBeNull();
   });
 
   test('has every layer on exactly one rank; one rank has the embedding and the last normalization', () => {
@@ -82,7 +87,11 @@ test('plannedModel returns the bytes of each layer of a job file, and null for s
 });
 
 test('tabMemoryOf returns the usual memory of a tab, or an eighth of the memory that the browser reports if this is less', () => {
-  expect(tabMemoryOf(undefined, null)).toEqual({ bytes: TAB_BYTES, isReported: false, maxBufferBytes: null });
-  expect(tabMemoryOf(8, 2 ** 31)).toEqual({ bytes: 1e9, isReported: true, maxBufferBytes: 2 ** 31 });
-  expect(tabMemoryOf(64, null).bytes).toBe(TAB_BYTES);
+  expect(tabMemoryBudgetOf(undefined, null)).toEqual({
+    bytes: TAB_MEMORY_BYTES,
+    isReported: false,
+    maxBufferBytes: null,
+  });
+  expect(tabMemoryBudgetOf(8, 2 ** 31)).toEqual({ bytes: 1e9, isReported: true, maxBufferBytes: 2 ** 31 });
+  expect(tabMemoryBudgetOf(64, null).bytes).toBe(TAB_MEMORY_BYTES);
 });

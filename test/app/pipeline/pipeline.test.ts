@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { pipelineFrameAt, pipelineReelOf, reelTimelineOf } from '../../../src/app/pipeline/frame.ts';
 import { idleShareOfStep } from '../../../src/app/pipeline/IdleShare.tsx';
-import { layoutPipeline, pointOnWay } from '../../../src/app/pipeline/layout.ts';
+import { layoutPipeline, pointOfTravellingValue } from '../../../src/app/pipeline/layout.ts';
 import { placeInReplica, pipelinePlanOf, stagesByRank, type PipelineShape } from '../../../src/app/pipeline/shape.ts';
-import { stageTakesTime, timePlan } from '../../../src/parallel/pipeline/schedules.ts';
+import { stageTakesTime, timePipelinePlan } from '../../../src/parallel/pipeline/schedules.ts';
 import { stepLaneOf } from '../../../src/telemetry/stepLane.ts';
 
 const shapes = fc.record({
@@ -110,13 +110,16 @@ describe('the picture of a pipeline', () => {
       unknown,
       (typeof layout.rows)[0][0],
     ];
-    expect(pointOnWay(layout, 'forward', first, second, 0.5)).toEqual({
+    expect(pointOfTravellingValue(layout, 'forward', first, second, 0.5)).toEqual({
       x: (first.x + second.x) / 2,
       y: first.y - layout.lane,
     });
-    expect(pointOnWay(layout, 'backward', second, first, 1)).toEqual({ x: first.x, y: first.y + layout.lane });
-    expect(pointOnWay(layout, 'forward', last, first, 0.5).y).toBe(first.y - layout.lane - layout.arc);
-    expect(pointOnWay(layout, 'backward', first, last, 0.5).y).toBe(first.y + layout.lane + layout.arc);
+    expect(pointOfTravellingValue(layout, 'backward', second, first, 1)).toEqual({
+      x: first.x,
+      y: first.y + layout.lane,
+    });
+    expect(pointOfTravellingValue(layout, 'forward', last, first, 0.5).y).toBe(first.y - layout.lane - layout.arc);
+    expect(pointOfTravellingValue(layout, 'backward', first, last, 0.5).y).toBe(first.y + layout.lane + layout.arc);
   });
 });
 
@@ -131,7 +134,7 @@ test('stagesByRank gives each rank the layers of its stages; in a ring, rank 0 h
 test('the measured idle share equals that of the plan if the step runs as planned', () => {
   const shape: PipelineShape = { ranks: 4, replicas: 1, microBatches: 8, schedule: '1f1b', ring: false };
   const plan = pipelinePlanOf(shape);
-  const lanes = timePlan(plan, () => 5).map((passes) => {
+  const lanes = timePipelinePlan(plan, () => 5).map((passes) => {
     const total = 5 * plan.ticks + 2;
     const ms = { total, data: 0, compute: 0, readback: 0, communicate: 0, exposed: 0, update: 1 };
     const exchangedAt = passes.at(-1)!.end;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cellsAfter, chunkName, ringFrameAt, traceTimelineOf } from '../../../src/app/ring/frameAt.ts';
+import { ringCellsAfter, chunkName, ringFrameAt, traceTimelineOf } from '../../../src/app/ring/frameAt.ts';
 import {
   holderOfPickedChunk,
   transferOfPickedChunk,
@@ -135,10 +135,11 @@ describe('cellsAfter', () => {
   test('returns only each rank’s own numbers after 0 ring steps, and sums over all ranks after the last ring step', () => {
     fc.assert(
       fc.property(worlds, (n) => {
-        cellsAfter(ring(n), 0).forEach((row, rank) => {
+        ringCellsAfter(ring(n), 0).forEach((row, rank) => {
           for (const parts of row) expect(parts).toEqual([rank]);
         });
-        for (const row of cellsAfter(ring(n), ringStepCount(n))) for (const parts of row) expect(parts).toHaveLength(n);
+        for (const row of ringCellsAfter(ring(n), ringStepCount(n)))
+          for (const parts of row) expect(parts).toHaveLength(n);
       }),
     );
   });
@@ -147,13 +148,13 @@ describe('cellsAfter', () => {
     fc.assert(
       fc.property(worlds, fc.nat(32), (n, steps) => {
         const completed = Math.min(steps, ringStepCount(n));
-        cellsAfter(ring(n), completed).forEach((row, rank) => {
+        ringCellsAfter(ring(n), completed).forEach((row, rank) => {
           row.forEach((parts) => {
             expect(new Set(parts).size).toBe(parts.length);
             expect(parts).toContain(rank);
           });
         });
-        cellsAfter(ring(n), n - 1).forEach((row, rank) => expect(row[rank]).toHaveLength(n));
+        ringCellsAfter(ring(n), n - 1).forEach((row, rank) => expect(row[rank]).toHaveLength(n));
       }),
     );
   });
@@ -162,19 +163,19 @@ describe('cellsAfter', () => {
 test('cellsAfter computes further steps from given cells, and does not change these cells', () => {
   for (const algorithm of ALL_REDUCE_NAMES) {
     const plan = allReduceSteps(algorithm, 12);
-    let known = { plan, completed: 0, cells: cellsAfter(plan, 0) };
+    let known = { plan, completed: 0, cells: ringCellsAfter(plan, 0) };
     for (let completed = 1; completed <= plan.steps.length; completed++) {
       const before = structuredClone(known.cells);
-      const cells = cellsAfter(plan, completed, known);
-      expect(cells).toEqual(cellsAfter(plan, completed));
+      const cells = ringCellsAfter(plan, completed, known);
+      expect(cells).toEqual(ringCellsAfter(plan, completed));
       expect(known.cells).toEqual(before);
       // Rows that receive nothing are the same objects, so a step costs only what it changes.
       const receivers = new Set(plan.steps[completed - 1]!.transfers.map(({ to }) => to));
       cells.forEach((row, rank) => expect(row === known.cells[rank]).toBe(!receivers.has(rank)));
       known = { plan, completed, cells };
     }
-    expect(cellsAfter(plan, 1, known)).toEqual(cellsAfter(plan, 1));
-    expect(cellsAfter(allReduceSteps('ring', 5), 1, known)).toEqual(cellsAfter(allReduceSteps('ring', 5), 1));
+    expect(ringCellsAfter(plan, 1, known)).toEqual(ringCellsAfter(plan, 1));
+    expect(ringCellsAfter(allReduceSteps('ring', 5), 1, known)).toEqual(ringCellsAfter(allReduceSteps('ring', 5), 1));
   }
 });
 

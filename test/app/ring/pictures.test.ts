@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { chunkCapsuleFor } from '../../../src/app/ring/capsule.ts';
-import { cellsAfter, ringFrameAt, traceTimelineOf } from '../../../src/app/ring/frameAt.ts';
+import { ringCellsAfter, ringFrameAt, traceTimelineOf } from '../../../src/app/ring/frameAt.ts';
 import {
-  boxCentre,
+  boxCentreOnWay,
   layoutRing,
   wayBetweenRanks,
   type RingLayout,
@@ -58,7 +58,7 @@ describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
           [1, to],
         ] as const) {
           const { x, y, mark } = layout.places[rank]!;
-          const at = boxCentre(way, progress, { width: 2, height: 2 });
+          const at = boxCentreOnWay(way, progress, { width: 2, height: 2 });
           // The box is half of its size away from the mark, or near the middle of a short way. The
           // ends of a curve are longer than the same share of a straight line.
           const usual = Math.min(1.45 * mark + 2.4, 0.42 * way.length);
@@ -83,7 +83,7 @@ describe.each(CASES)('the picture of %s with %i ranks', (name, n) => {
     }
     const all = Array.from({ length: n }, (_, rank) => rank).join();
     const isSum = (parts: readonly number[]): boolean => parts.toSorted((a, b) => a - b).join() === all;
-    const others = cellsAfter(plan, plan.steps.length).flatMap((row, rank) =>
+    const others = ringCellsAfter(plan, plan.steps.length).flatMap((row, rank) =>
       row.flatMap((parts, chunk) => (isSum(parts) ? [] : [{ rank, chunk, parts }])),
     );
     expect(others).toEqual([]);

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cellsAfter, ringFrameAt } from '../../../src/app/ring/frameAt.ts';
+import { ringCellsAfter, ringFrameAt } from '../../../src/app/ring/frameAt.ts';
 import {
   currentChunkValues,
   rankVectorsExtentOf,
-  formatValue,
+  formatCellValue,
   formatChunkSums,
   chunkValuesOf,
 } from '../../../src/app/ring/numbers.ts';
@@ -56,11 +56,11 @@ describe('the numbers of a chunk', () => {
       fc.property(vectors, fc.nat(10), (numbers, steps) => {
         const n = numbers.length;
         const { largest, letters } = rankVectorsExtentOf(numbers);
-        cellsAfter(allReduceSteps('ring', n), Math.min(steps, ringStepCount(n))).forEach((row) =>
+        ringCellsAfter(allReduceSteps('ring', n), Math.min(steps, ringStepCount(n))).forEach((row) =>
           row.forEach((parts, chunk) => {
             const values = currentChunkValues(parts, numbers, chunk);
             for (const value of values) expect(Math.abs(value)).toBeLessThanOrEqual(largest);
-            expect(values.map(formatValue).join(', ').length).toBeLessThanOrEqual(letters);
+            expect(values.map(formatCellValue).join(', ').length).toBeLessThanOrEqual(letters);
           }),
         );
       }),

@@ -2,18 +2,18 @@ import { describe, expect, test } from 'vitest';
 import {
   algorithmNamesForForm,
   algorithmProblem,
-  autoSaving,
+  describeAutoSaving,
   bucketBytesOf,
   DEFAULT_PAGE_JOB,
-  mainAlgorithm,
+  mainAutoAlgorithm,
   simulatedAlgorithm,
 } from '../../../src/app/state/algorithm.ts';
 import { autoAlgorithm } from '../../../src/collectives/plans/algorithms.ts';
 import { allReduceRounds, estimateRoundsMs, USUAL_NETWORK_COSTS } from '../../../src/collectives/plans/costModel.ts';
-import { GptNetwork, paddedVocabulary } from '../../../src/jobs/index.ts';
-import { buildModel } from '../../../src/jobs/models/models.ts';
+import { GptNetwork, paddedVocabularySize } from '../../../src/jobs/index.ts';
+import { buildJobModel } from '../../../src/jobs/models/models.ts';
 import { AlgorithmCode } from '../../../src/protocol/frame.ts';
-import { createLayout } from '../../../src/parallel/flat/buckets.ts';
+import { createFlatLayout } from '../../../src/parallel/flat/buckets.ts';
 import { ALGORITHM_NAMES } from '../../../src/spec/algorithms.ts';
 import { GPT_PRESETS } from '../../../src/spec/gpt.ts';
 import { parseJob } from '../../../src/spec/job.ts';
@@ -53,18 +53,18 @@ describe('the sentence about the time that auto saves', () => {
       Math.round(estimateRoundsMs(allReduceRounds(one, 30, bytes), 30, USUAL_NETWORK_COSTS)),
     );
     expect(ringMs).toBeGreaterThan(autoMs!);
-    const sentence = autoSaving(DEFAULT_PAGE_JOB, 30);
+    const sentence = describeAutoSaving(DEFAULT_PAGE_JOB, 30);
     expect(sentence).toContain(`For 30 tabs, “auto” would choose two-level`);
     expect(sentence).toContain(`about ${autoMs} ms instead of ${ringMs} ms on the ring`);
-    expect(autoSaving(parseJob({}), 30)).toContain('“auto” chooses two-level');
+    expect(describeAutoSaving(parseJob({}), 30)).toContain('“auto” chooses two-level');
   });
 
   test('is missing if auto saves no time, or if the algorithm cannot be chosen', () => {
-    expect(autoSaving(DEFAULT_PAGE_JOB, 4)).toBeNull();
-    expect(autoSaving(parseJob({}), 4)).toBe('For 4 tabs, “auto” chooses the ring.');
-    expect(autoSaving(parseJob({ algorithm: 'two-level' }), 30)).toBeNull();
-    expect(autoSaving(parseJob({ strategy: 'parameter-server' }), 30)).toBeNull();
-    expect(autoSaving(parseJob({ job: 'table', data: { kind: 'files' } }), 30)).toBeNull();
+    expect(describeAutoSaving(DEFAULT_PAGE_JOB, 4)).toBeNull();
+    expect(describeAutoSaving(parseJob({}), 4)).toBe('For 4 tabs, “auto” chooses the ring.');
+    expect(describeAutoSaving(parseJob({ algorithm: 'two-level' }), 30)).toBeNull();
+    expect(describeAutoSaving(parseJob({ strategy: 'parameter-server' }), 30)).toBeNull();
+    expect(describeAutoSaving(parseJob({ job: 'table', data: { kind: 'files' } }), 30)).toBeNull();
   });
 
   test('adds up the times of all buckets', () => {
@@ -77,27 +77,27 @@ describe('the sentence about the time that auto saves', () => {
     );
     // In one bucket, the gradient would travel on the ring.
     const whole = buckets.reduce((sum, bytes) => sum + bytes, 0);
-    expect([autoAlgorithm(30, whole), mainAlgorithm(30, buckets, false)]).toEqual(['ring', 'two-level']);
-    expect(autoSaving(job, 30)).toContain('“auto” chooses two-level');
-    expect(autoSaving(job, 30)).toContain(`instead of ${Math.round(ringMs)} ms on the ring`);
+    expect([autoAlgorithm(30, whole), mainAutoAlgorithm(30, buckets, false)]).toEqual(['ring', 'two-level']);
+    expect(describeAutoSaving(job, 30)).toContain('“auto” chooses two-level');
+    expect(describeAutoSaving(job, 30)).toContain(`instead of ${Math.round(ringMs)} ms on the ring`);
   });
 });
 
 /** Returns the bytes of the buckets of parameters with these shapes. */
 const bytesOf = (shapes: readonly (readonly number[])[]) =>
-  createLayout(shapes.map(elementCountOf)).buckets.map(({ start, end }) => 4 * (end - start));
+  createFlatLayout(shapes.map(elementCountOf)).buckets.map(({ start, end }) => 4 * (end - start));
 
 describe('the buckets that the lobby expects', () => {
   test.each([{}, { hidden: 128 }, { model: 'cnn' }])('are those of the model that the job trains: %o', (fields) => {
     const job = parseJob(fields);
-    const model = buildModel(job, { inputShape: [28, 28, 1], classes: 10 });
+    const model = buildJobModel(job, { inputShape: [28, 28, 1], classes: 10 });
     expect(bucketBytesOf(job)).toEqual(bytesOf(model.variables.map(({ shape }) => shape)));
     model.dispose();
   });
 
   test('are those of the language model', () => {
     const { model } = GPT_PRESETS.tiny;
-    const network = new GptNetwork({ ...model, vocabulary: paddedVocabulary(65) }, 1);
+    const network = new GptNetwork({ ...model, vocabulary: paddedVocabularySize(65) }, 1);
     expect(bucketBytesOf(parseJob({ job: 'gpt', gpt: { ...model, prompt: '' } }))).toEqual(
       bytesOf(network.variables.map(({ shape }) => shape)),
     );

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import {
   stateAgreementOf,
-  edgeRates,
+  edgeMegabytesPerSecond,
   endsByTimeOnly,
-  goneRanks,
+  ranksThatLeft,
   isRunEndedEarly,
   losesByLeaving,
   ringNeighboursOf,
   samplesPerSecond,
   communicationShares,
-  theoreticalBytes,
-  timeLeft,
+  theoreticalAllReduceBytes,
+  timeLeftMs,
 } from '../../../src/app/state/derive.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
@@ -44,9 +44,9 @@ describe('the statistics of a run', () => {
   });
 
   test('have the time left, computed from the number of steps left', () => {
-    expect(timeLeft(run, 25)).toBe(1000);
-    expect(timeLeft(run, 5)).toBe(0);
-    expect(timeLeft(run, null)).toBeNull();
+    expect(timeLeftMs(run, 25)).toBe(1000);
+    expect(timeLeftMs(run, 5)).toBe(0);
+    expect(timeLeftMs(run, null)).toBeNull();
   });
 
   test('endsByTimeOnly is true only for a job that has neither epochs nor a maximum of steps', () => {
@@ -63,12 +63,12 @@ describe('the statistics of a run', () => {
 
   test('have the rate of an edge: its bytes divided by the time of communication', () => {
     const later = fold(GENERATION, statistics(19, 1_000_000), statistics(39, 3_000_000));
-    expect(edgeRates(later.run!)).toEqual([10, null, null, null]);
+    expect(edgeMegabytesPerSecond(later.run!)).toEqual([10, null, null, null]);
   });
 
   test('have the bytes that theory predicts: 2(n-1)/n times the gradient bytes, for each step', () => {
-    expect(theoreticalBytes(4, 1000, 10)).toBe(15_000);
-    expect(theoreticalBytes(1, 1000, 10)).toBe(0);
+    expect(theoreticalAllReduceBytes(4, 1000, 10)).toBe(15_000);
+    expect(theoreticalAllReduceBytes(1, 1000, 10)).toBe(0);
   });
 });
 
@@ -88,8 +88,8 @@ test('the neighbours of a rank are the ranks on both sides in the ring', () => {
 
 test('a rank counts as gone if its member is not in the room and the run is not over', () => {
   const view = fold(GENERATION, room({ members: MEMBERS.slice(1) }));
-  expect(goneRanks(view.run!, view.lobby)).toEqual([0]);
-  expect(goneRanks({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);
+  expect(ranksThatLeft(view.run!, view.lobby)).toEqual([0]);
+  expect(ranksThatLeft({ ...view.run!, result: RESULT }, view.lobby)).toEqual([]);
 });
 
 const failed = (name: string): EngineEvent => ({ type: 'failed', name, message: 'Why.', fatal: false });

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { isRoomTraining, ownRank } from '../../../src/app/state/derive.ts';
-import { describeState } from '../../../src/app/state/describeState.ts';
-import type { LobbyState } from '../../../src/app/state/room.ts';
+import { describeTabState } from '../../../src/app/state/describeState.ts';
+import type { LobbyView } from '../../../src/app/state/room.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { member, RESULT, stepEvent } from '../events.ts';
 import { fold, GENERATION, GRACE, MEMBERS, room, state } from './roomOfFour.ts';
 
 /** Returns the text of the state after these events. */
 function textAfter(...events: EngineEvent[]): string {
-  return describeState(fold(...events)).text;
+  return describeTabState(fold(...events)).text;
 }
 
 function distributing(generation: number, bytesPerRank: number[]): EngineEvent {
@@ -53,7 +53,7 @@ describe('the state in words', () => {
   test('names the reason why a newcomer waits while others train', () => {
     const newcomer = [GRACE, state('WAITING')];
     const warm: EngineEvent = { type: 'warmup', stage: 'generating', message: 'Generating digits' };
-    const unready: Partial<LobbyState> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
+    const unready: Partial<LobbyView> = { phase: 'RUNNING', members: [member('Ada'), member('Grace', false)] };
     expect(textAfter(...newcomer, room(unready))).toBe('waiting to get ready');
     expect(textAfter(...newcomer, room(unready), warm)).toBe('warming up: generating digits');
     // A tab that was ready before is still ready.

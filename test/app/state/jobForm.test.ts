@@ -7,16 +7,16 @@ import {
   withMethod,
   withOptimizer,
   withGptPreset,
-  withRate,
+  withLearningRate,
   withMeasure,
-  withSource,
+  withDataSource,
   withStages,
   withStrategy,
 } from '../../../src/app/state/jobForm.ts';
 import { GPT_PRESET_NAMES } from '../../../src/spec/gpt.ts';
 import { LEARNING_METHOD_NAMES } from '../../../src/spec/methods.ts';
 import {
-  acceptsData,
+  jobAcceptsData,
   parseJobOrProblem,
   DEFAULT_JOB,
   parseJob,
@@ -145,17 +145,17 @@ describe('a change of the job name', () => {
   test('to gpt allows the data kinds files, shared, url and built-in', () => {
     const gpt = parseJob({ job: 'gpt' });
     const folder = '/data/';
-    const places = (['files', 'shared', 'url'] as const).map((kind) => withSource(gpt, kind, folder));
+    const places = (['files', 'shared', 'url'] as const).map((kind) => withDataSource(gpt, kind, folder));
     const data = [{ kind: 'files' }, { kind: 'shared', files: [] }, { kind: 'url', url: folder }];
     expect(places.map((job) => parseJob(job).data)).toEqual(data);
-    for (const job of places) expect(withSource(job, 'built-in', folder)).toEqual(gpt);
+    for (const job of places) expect(withDataSource(job, 'built-in', folder)).toEqual(gpt);
     expect(withJob(places[1]!, 'digits', null)).toEqual(DEFAULT_JOB);
   });
 
   test.each(['mnist', 'images', 'table', 'gpt'] as const)('to %s offers exactly the valid kinds of data', (name) => {
     for (const kind of ['built-in', 'files', 'url', 'shared', 'federated'] as const) {
-      const job = withSource(withJob(DEFAULT_JOB, name, null), kind, '/data/');
-      expect(acceptsData(job, kind), kind).toBe(!('problem' in parseJobOrProblem(job)));
+      const job = withDataSource(withJob(DEFAULT_JOB, name, null), kind, '/data/');
+      expect(jobAcceptsData(job, kind), kind).toBe(!('problem' in parseJobOrProblem(job)));
     }
   });
 
@@ -215,7 +215,7 @@ describe('the form for a learning-rate range test', () => {
       expect(search).toEqual(parseJob({ job, measure: 'learning-rate' }));
       expect(search.maxSteps).toBe(100);
       expect(withMeasure(search, null)).toEqual(usual);
-      expect(withRate(search, 0.03)).toEqual({ ...usual, learningRate: 0.03 });
+      expect(withLearningRate(search, 0.03)).toEqual({ ...usual, learningRate: 0.03 });
     },
   );
 
@@ -223,7 +223,7 @@ describe('the form for a learning-rate range test', () => {
     expect(withMeasure({ ...DEFAULT_JOB, maxSteps: 300 }, 'learning-rate').maxSteps).toBe(300);
     expect(withMeasure({ ...DEFAULT_JOB, maxSteps: 5000 }, 'learning-rate').maxSteps).toBe(100);
     const search = withMeasure({ ...DEFAULT_JOB, maxSteps: 300 }, 'learning-rate');
-    expect(withRate(search, 0.03).maxSteps).toBe(300);
+    expect(withLearningRate(search, 0.03).maxSteps).toBe(300);
   });
 
   test('leaves the range test when a strategy other than DDP is chosen', () => {

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { deflateSync, strToU8 } from 'fflate';
 import { expect, test } from 'vitest';
-import { DEFAULT_PAGE_JOB, PAGE_JOB } from '../../../src/app/state/algorithm.ts';
+import { DEFAULT_PAGE_JOB, PAGE_JOB_DEFAULTS } from '../../../src/app/state/algorithm.ts';
 import { fitsJobLink, parseJobLink, jobLinkSettings } from '../../../src/app/state/jobLink.ts';
-import { withQuery } from '../../../src/app/state/route.ts';
+import { withHashSettings } from '../../../src/app/state/route.ts';
 import { DEFAULT_JOB, parseJob } from '../../../src/spec/job.ts';
 import { mixSeed } from '../../../src/util/rng.ts';
 
@@ -50,17 +50,21 @@ test.each([
   },
 ])('a link to a job gives the same job: %o', (fields) => {
   const job = parseJob(fields);
-  expect(parseJobLink(queryOf(withQuery('#new', jobLinkSettings(job))))).toEqual({ job, problem: null, unknown: [] });
+  expect(parseJobLink(queryOf(withHashSettings('#new', jobLinkSettings(job))))).toEqual({
+    job,
+    problem: null,
+    unknown: [],
+  });
 });
 
 test('a link to the default job has no job settings, even if the address had settings of a different job', () => {
-  expect(withQuery('#new', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new');
-  expect(withQuery('#new?seed=7&job=mnist&lang=zh', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
+  expect(withHashSettings('#new', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new');
+  expect(withHashSettings('#new?seed=7&job=mnist&lang=zh', jobLinkSettings(DEFAULT_PAGE_JOB))).toBe('#new?lang=zh');
 });
 
 test('a link without an algorithm gives the ring, the default of rooms that are opened on the page', () => {
   expect(parseJobLink(new URLSearchParams('seed=7')).job).toMatchObject({ algorithm: 'ring', seed: 7 });
-  expect(withQuery('#new', jobLinkSettings(DEFAULT_JOB))).toBe('#new?algorithm=auto');
+  expect(withHashSettings('#new', jobLinkSettings(DEFAULT_JOB))).toBe('#new?algorithm=auto');
 });
 
 test('a link with an algorithm that does not support its codec gives the default job and the reason', () => {
@@ -107,9 +111,9 @@ test('a model with many layers is too large for a link', () => {
     config: { name: [0, 1, 2].map((word) => mixSeed(i, word).toString(36)).join('-'), units: 40 },
   }));
   const [first, last] = OWN.config.layers;
-  const job = parseJob({ ...PAGE_JOB, model: { ...OWN, config: { layers: [first, ...middle, last] } } });
+  const job = parseJob({ ...PAGE_JOB_DEFAULTS, model: { ...OWN, config: { layers: [first, ...middle, last] } } });
   expect(fitsJobLink(job)).toBe(false);
-  expect(withQuery('#new', jobLinkSettings(job))).toBe('#new');
+  expect(withHashSettings('#new', jobLinkSettings(job))).toBe('#new');
   expect(fitsJobLink(parseJob({ model: OWN }))).toBe(true);
 });
 

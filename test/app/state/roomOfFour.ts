@@ -1,6 +1,6 @@
 /** A room of four tabs for tests of the view: its members and events, and the view after them. */
 import { initialTabView, reduceTabView, type TabView } from '../../../src/app/state/view.ts';
-import type { LobbyState } from '../../../src/app/state/room.ts';
+import type { LobbyView } from '../../../src/app/state/room.ts';
 import type { EngineEvent, EventOf, RankState, RankStatus } from '../../../src/protocol/events.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { member } from '../events.ts';
@@ -22,7 +22,7 @@ export function fold(...events: EngineEvent[]): TabView {
   return events.reduce(reduceTabView, initialTabView);
 }
 
-export function lobby(change: Partial<LobbyState>): LobbyState {
+export function lobby(change: Partial<LobbyView>): LobbyView {
   return {
     phase: 'FORMING',
     hosts: [MEMBERS[0]!.member],
@@ -42,7 +42,7 @@ export function state(name: RankState, change: Partial<RankStatus> = {}): Engine
   return { type: 'state', state: name, generation: 1, detail: '', isServerAway: false, connecting: [], ...change };
 }
 
-export function room(change: Partial<LobbyState>): EngineEvent {
+export function room(change: Partial<LobbyView>): EngineEvent {
   const { members, spectators, ...rest } = lobby(change);
   return { type: 'room', ...rest, members: [...members], spectators: [...spectators] };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { hiddenPartsFromQuery, parsePageRoute, roomLink, withQuery } from '../../../src/app/state/route.ts';
+import { hiddenPartsFromQuery, parsePageRoute, roomShareLink, withHashSettings } from '../../../src/app/state/route.ts';
 
 describe('parsePageRoute', () => {
   test.each(['', '#', '#/', '#?name=Ada'])('returns the home page for "%s"', (hash) => {
@@ -39,14 +39,14 @@ describe('parsePageRoute', () => {
 });
 
 test('the link of a room is the address of the page, followed by # and the room code', () => {
-  expect(roomLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
+  expect(roomShareLink({ origin: 'https://peergrad.example', pathname: '/' }, 'K7F3QX')).toBe(
     'https://peergrad.example/#K7F-3QX',
   );
 });
 
 test('the link of a room contains the settings of the page for guests', () => {
   const page = { origin: 'https://peergrad.example', pathname: '/' };
-  const link = roomLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
+  const link = roomShareLink(page, 'K7F3QX', { lang: 'zh', hide: 'grid,ranks' });
   expect(link).toBe('https://peergrad.example/#K7F-3QX?lang=zh&hide=grid%2Cranks');
   const { room, query } = parsePageRoute(new URL(link).hash);
   expect([room, ...hiddenPartsFromQuery(query)]).toEqual(['K7F3QX', 'grid', 'ranks']);
@@ -54,9 +54,9 @@ test('the link of a room contains the settings of the page for guests', () => {
 });
 
 test('withQuery adds settings after the name of the page, and removes settings that are null', () => {
-  expect(withQuery('#lesson', { n: '4' })).toBe('#lesson?n=4');
-  expect(withQuery('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
-  expect(withQuery('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');
-  expect(withQuery('', { lang: 'zh' })).toBe('#?lang=zh');
+  expect(withHashSettings('#lesson', { n: '4' })).toBe('#lesson?n=4');
+  expect(withHashSettings('#K7F-3QX?auto&name=Ada%20L', { speed: '2' })).toBe('#K7F-3QX?auto&name=Ada+L&speed=2');
+  expect(withHashSettings('#new?seed=3&job=mnist', { seed: null })).toBe('#new?job=mnist');
+  expect(withHashSettings('', { lang: 'zh' })).toBe('#?lang=zh');
   expect(parsePageRoute('#lesson?n=4').query.get('n')).toBe('4');
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { planStepNumbersOfRank } from '../../../src/collectives/plans/planSteps.ts';
 import { initialTabView, reduceTabView, tabViewWithoutRun, type TabView } from '../../../src/app/state/view.ts';
-import { LANE_STEPS } from '../../../src/app/state/runTelemetry.ts';
-import { RECENT_STEPS } from '../../../src/app/state/runProgress.ts';
+import { MAX_TIMELINE_STEPS } from '../../../src/app/state/runTelemetry.ts';
+import { RECENT_STEP_COUNT } from '../../../src/app/state/runProgress.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import type { CodecChoice } from '../../../src/protocol/runResult.ts';
@@ -124,7 +124,7 @@ describe('the run', () => {
   test('has the losses of all 100 steps, but only the latest step events', () => {
     const view = fold(GENERATION, ...Array.from({ length: 100 }, (_, step) => stepEvent(step)));
     expect(view.run!.losses.points).toHaveLength(100);
-    expect(view.run!.recent).toHaveLength(RECENT_STEPS);
+    expect(view.run!.recent).toHaveLength(RECENT_STEP_COUNT);
     expect(view.run!.recent.at(-1)!.step).toBe(99);
   });
 
@@ -176,7 +176,7 @@ describe('the run', () => {
     const steps = Array.from({ length: 40 }, (_, step) => step);
     const own = steps.map((step): EngineEvent => ({ type: 'segments', lane: lane(step, 1) }));
     const { lanes } = fold(GENERATION, ...own, telemetry(steps.map((step) => lane(step, 2)))).run!;
-    expect(lanes.map((one) => one.length)).toEqual([LANE_STEPS, LANE_STEPS, LANE_STEPS]);
+    expect(lanes.map((one) => one.length)).toEqual([MAX_TIMELINE_STEPS, MAX_TIMELINE_STEPS, MAX_TIMELINE_STEPS]);
     expect(lanes.map((one) => one.at(-1))).toEqual([lane(39, 2), lane(39, 1), lane(39, 2)]);
   });
 

@@ -1,6 +1,6 @@
 /** Errors of a GPU device. An event target replaces the device. */
 import { expect, test } from 'vitest';
-import { watchGpu } from '../../../src/engine/device/gpuErrors.ts';
+import { watchGpuErrors } from '../../../src/engine/device/gpuErrors.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { DeviceError } from '../../../src/util/errors.ts';
 
@@ -9,7 +9,7 @@ test('check throws once for refused operations, each time for a lost device, and
   const gpu = Object.assign(new EventTarget(), { lost: lost.promise }) as unknown as GPUDevice;
   const refuse = (message: string) =>
     gpu.dispatchEvent(Object.assign(new Event('uncapturederror'), { error: { message } }));
-  const errors = watchGpu(gpu);
+  const errors = watchGpuErrors(gpu);
   errors.check();
   refuse('too many buffers');
   refuse('another');

@@ -1,8 +1,8 @@
 /** The WebAssembly backend, for tabs without a GPU, computes the same as the other backends. */
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { openWasmBackend, startThread } from '../../../src/engine/device/wasm.ts';
-import { buildModel } from '../../../src/jobs/models/models.ts';
+import { openWasmBackend, startWasmThread } from '../../../src/engine/device/wasm.ts';
+import { buildJobModel } from '../../../src/jobs/models/models.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { embedTokens } from '../../../src/gpu/kernels/embedding.ts';
 import { writeVariables } from '../../../src/parallel/backward/flatten.ts';
@@ -61,7 +61,7 @@ test('the error of a thread does not stop the engine', () => {
     }
   }
   vi.stubGlobal('Worker', FailingWorker);
-  startThread({} as ThreadStart);
+  startWasmThread({} as ThreadStart);
   vi.unstubAllGlobals();
   const error = new Event('error', { cancelable: true });
   workers[0]!.dispatchEvent(error);
@@ -156,7 +156,7 @@ test.each(['mlp', 'cnn'] as const)(
   async (name) => {
     const images = random(6, 28, 28, 1);
     const compute = (): tf.Tensor[] => {
-      const model = buildModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
+      const model = buildJobModel({ model: name, hidden: 64, seed: 1 }, { inputShape: [28, 28, 1], classes: 10 });
       const xs = tf.tensor(images.values, images.shape);
       const ys = tf.oneHot(tf.tensor1d([1, 2, 3, 4, 5, 9], 'int32'), 10);
       const loss = (): tf.Scalar => tf.losses.softmaxCrossEntropy(ys, model.logits(xs));

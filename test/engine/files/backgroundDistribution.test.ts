@@ -2,10 +2,10 @@
 import { expect, test, vi } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
-import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
-import { wholeFiles, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
+import { wholeFilesOrder, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
-import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
@@ -17,7 +17,7 @@ const SLICES = 20;
 const OPENING = 3;
 const ORDER: SliceOrder = { slices: permutation(SLICES, 5), opening: OPENING };
 const OF_OPENING = Array.from(ORDER.slices.subarray(0, OPENING));
-const TOTAL = SLICES * SLICE_BYTES;
+const TOTAL = SLICES * FILE_SLICE_BYTES;
 
 class Rank {
   readonly shared: SharedFileSlices;
@@ -138,7 +138,7 @@ test('a feeder that has all files but no slice order sends slices in the order o
   const ann = guest('ann', first);
   const feed = open([first, ann]);
   await feed.feed();
-  expect(ann.put).toEqual(Array.from(wholeFiles(SLICES).slices));
+  expect(ann.put).toEqual(Array.from(wholeFilesOrder(SLICES).slices));
   expect(first.opened).toBe(0);
   feed.groups.forEach((group) => group.destroy());
   const next = open([first, ann]);

@@ -1,12 +1,12 @@
 /** The files of one rank are distributed to all ranks over memory links. */
 import { describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
 import { FileDistribution } from '../../../src/engine/files/fileDistribution.ts';
-import { wholeFiles, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
+import { wholeFilesOrder, type SliceOrder } from '../../../src/engine/files/sliceOrder.ts';
 import type { EngineEvent, EventOf } from '../../../src/protocol/events.ts';
 import { FRAME_HEADER_BYTES, FrameKind, OpCode, readFrameHeader } from '../../../src/protocol/frame.ts';
-import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
@@ -27,7 +27,7 @@ function rankOf(
   name: string,
   shared: SharedFileSlices,
   clock: Clock = systemClock,
-  orderOf: (count: number) => SliceOrder = wholeFiles,
+  orderOf: (count: number) => SliceOrder = wholeFilesOrder,
 ): Rank {
   const events: Rank['events'] = [];
   const emit = (event: EngineEvent): void => void (event.type === 'distribution' && events.push(event));
@@ -140,11 +140,11 @@ const NONE = (n: number): null[] => Array.from({ length: n }, () => null);
 
 describe('files of one rank', () => {
   test.each([
-    ['of an odd size', [3 * SLICE_BYTES + 1234]],
+    ['of an odd size', [3 * FILE_SLICE_BYTES + 1234]],
     ['of one byte', [1]],
     ['without bytes', [0]],
-    ['of one slice', [SLICE_BYTES]],
-    ['of several sizes', [SLICE_BYTES + 1, 0, 1, 20 * SLICE_BYTES]],
+    ['of one slice', [FILE_SLICE_BYTES]],
+    ['of several sizes', [FILE_SLICE_BYTES + 1, 0, 1, 20 * FILE_SLICE_BYTES]],
   ])('%s arrive at all ranks, and every rank receives every byte once', async (_, sizes) => {
     const ranks = await ranksWith(
       sizes.map((size, i) => fileOf(`f${i}`, size, i + 1)),
@@ -162,14 +162,14 @@ describe('files of one rank', () => {
   });
 
   test('arrive completely at the second of two ranks, which can then continue alone', async () => {
-    const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 2);
+    const ranks = await ranksWith([fileOf('a', 5 * FILE_SLICE_BYTES)], 2);
     expect((await runGeneration(ranks)).errors).toEqual([null, null]);
     await expectAllWhole(ranks);
     expect((await runGeneration([ranks[1]!])).errors).toEqual([null]);
   });
 
   test('are sent to a rank that joins, and not again to ranks that have the files', async () => {
-    const ranks = await ranksWith([fileOf('a', 5 * SLICE_BYTES)], 3);
+    const ranks = await ranksWith([fileOf('a', 5 * FILE_SLICE_BYTES)], 3);
     await runGeneration(ranks);
     expect((await runGeneration(ranks)).sliceBytes).toBe(0);
     const joiner = rankOf('joiner', SharedFileSlices.awaited(ranks[0]!.shared.manifest));
@@ -177,21 +177,21 @@ describe('files of one rank', () => {
     const grown = [ranks[1]!, joiner, ranks[2]!];
     const { errors, sliceBytes } = await runGeneration(grown);
     expect(errors).toEqual(NONE(3));
-    expect(sliceBytes).toBe(5 * SLICE_BYTES);
+    expect(sliceBytes).toBe(5 * FILE_SLICE_BYTES);
     await expectAllWhole(grown);
   });
 });
 
 describe('a damaged slice', () => {
   test('is requested again, from another rank if possible', async () => {
-    const ranks = await ranksWith([fileOf('a', 6 * SLICE_BYTES)], 4);
+    const ranks = await ranksWith([fileOf('a', 6 * FILE_SLICE_BYTES)], 4);
     const { errors } = await runGeneration(ranks, { damages: (link, frame) => link === 1 && frame === 3 });
     expect(errors).toEqual(NONE(4));
     await expectAllWhole(ranks);
   });
 
   test('leads to an error that names the sender if the slice arrives damaged three times', async () => {
-    const ranks = await ranksWith([fileOf('a', 2 * SLICE_BYTES)], 2);
+    const ranks = await ranksWith([fileOf('a', 2 * FILE_SLICE_BYTES)], 2);
     const { errors } = await runGeneration(ranks, { damages: (link) => link === 0 });
     expect(errors[1]!.message).toMatch(/^Slice \d of 2 of the files arrived damaged 3 times from rank 0/);
     expect(errors[0]).not.toBeNull();
@@ -204,7 +204,7 @@ describe('when ranks leave,', () => {
 
   test('the next generation sends only the slices that are missing, even to a rank that joins', async () => {
     for (const frame of [90, 130]) {
-      const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES - 99)], 4);
+      const ranks = await ranksWith([fileOf('a', SLICES * FILE_SLICE_BYTES - 99)], 4);
       const { errors } = await runGeneration(ranks, { dies: { rank: 2, frame } });
       expect(errors.every((error) => error !== null)).toBe(true);
       const joiner = rankOf('joiner', SharedFileSlices.awaited(ranks[0]!.shared.manifest));
@@ -219,7 +219,7 @@ describe('when ranks leave,', () => {
   });
 
   test('among them the rank that had all files, the distribution succeeds if the others together have every slice', async () => {
-    const ranks = await ranksWith([fileOf('a', SLICES * SLICE_BYTES)], 3);
+    const ranks = await ranksWith([fileOf('a', SLICES * FILE_SLICE_BYTES)], 3);
     const [host, first, second] = ranks as [Rank, Rank, Rank];
     // A distribution that broke off may leave this situation: each rank has the slices that the
     // other lacks.
@@ -231,12 +231,12 @@ describe('when ranks leave,', () => {
     }
     const { errors, sliceBytes } = await runGeneration([first, second]);
     expect(errors).toEqual([null, null]);
-    expect(sliceBytes).toBe(SLICES * SLICE_BYTES);
+    expect(sliceBytes).toBe(SLICES * FILE_SLICE_BYTES);
     await expectAllWhole([host, first, second]);
   });
 
   test('and some slices are on no remaining rank, the error names the rank that had all files, and other slices are kept', async () => {
-    const ranks = await ranksWith([fileOf('train.bin', SLICES * SLICE_BYTES)], 3);
+    const ranks = await ranksWith([fileOf('train.bin', SLICES * FILE_SLICE_BYTES)], 3);
     await runGeneration(ranks, { dies: { rank: 0, frame: 40 } });
     const [host, ...others] = ranks as [Rank, ...Rank[]];
     const held = others.map(({ shared }) => shared.heldBytes);
@@ -250,7 +250,7 @@ describe('when ranks leave,', () => {
     expect(others.map(({ shared }) => shared.heldBytes)).toEqual(held);
     const { sliceBytes } = await runGeneration([host, ...others]);
     await expectAllWhole(ranks);
-    expect(sliceBytes).toBeLessThan(2 * SLICES * SLICE_BYTES);
+    expect(sliceBytes).toBeLessThan(2 * SLICES * FILE_SLICE_BYTES);
   });
 });
 
@@ -262,17 +262,17 @@ test('the distribution fails on every rank if none has the files', async () => {
 });
 
 test('a file that changed after it was chosen is named, and its unchanged slices are distributed', async () => {
-  const { file, change } = changingFile('a', 20 * SLICE_BYTES);
+  const { file, change } = changingFile('a', 20 * FILE_SLICE_BYTES);
   const ranks = await ranksWith([file], 2);
   change();
   const { errors } = await runGeneration(ranks);
   for (const error of errors) expect(error!.message).toMatch(/No rank has all of a: 1 of 20 slices are missing/);
   expect(errors[0]!.message).toMatch(/^Files that were changed, moved or deleted after they were chosen here: a\. /);
-  expect(ranks[1]!.shared.heldBytes).toBe(19 * SLICE_BYTES);
+  expect(ranks[1]!.shared.heldBytes).toBe(19 * FILE_SLICE_BYTES);
 });
 
 test('the distribution ends with a timeout on every rank if one rank hangs', async () => {
-  const source = await SharedFileSlices.chosen([fileOf('a', 3 * SLICE_BYTES)], () => {});
+  const source = await SharedFileSlices.chosen([fileOf('a', 3 * FILE_SLICE_BYTES)], () => {});
   source.read = () => new Promise(() => {});
   const clock = new ManualClock();
   const ranks = [rankOf('host', source, clock), rankOf('guest', SharedFileSlices.awaited(source.manifest), clock)];

@@ -1,13 +1,13 @@
 /** The order in which a run needs slices of distributed files. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
-import { sliceOrder, wholeFiles } from '../../../src/engine/files/sliceOrder.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
+import { determineSliceOrder, wholeFilesOrder } from '../../../src/engine/files/sliceOrder.ts';
 import { loadData, type Dataset } from '../../../src/jobs/index.ts';
-import { sharedRange, type StoredFile } from '../../../src/jobs/storedFile.ts';
+import { sharedFileRangeOf, type StoredFile } from '../../../src/jobs/storedFile.ts';
 import { EpochOrders } from '../../../src/parallel/data/cursor.ts';
-import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
-import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
+import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { imagesFile, labelsFile } from '../../formats/idxFiles.ts';
 import { zipFile } from '../../formats/zipFiles.ts';
@@ -35,7 +35,7 @@ async function pets(): Promise<SharedFileSlices> {
 
 function folders(): Promise<SharedFileSlices> {
   const names = Array.from({ length: 60 }, (_, i) => `${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`);
-  return chosen(...names.map((name) => new File([randomBytes(SLICE_BYTES + 1)], name)));
+  return chosen(...names.map((name) => new File([randomBytes(FILE_SLICE_BYTES + 1)], name)));
 }
 
 async function read(data: Dataset, indices: readonly number[]): Promise<void> {
@@ -64,7 +64,7 @@ function slicesOfSteps(
 ) {
   const window = new EpochOrders(train.size, job.seed).of(epoch).subarray(offset, offset + BATCH * WORLD);
   const all = Array.from(window).flatMap((index) => {
-    const { file, range } = sharedRange(train.placeOf!(index))!;
+    const { file, range } = sharedFileRangeOf(train.placeOf!(index))!;
     const at = stored.findIndex(({ place }) => place.in === 'shared' && place.file === file);
     return source.slicesOf(at, range.start, range.end);
   });
@@ -77,8 +77,8 @@ test.each([
 ])('pictures in %s have the order of the first epoch, after what is needed to open them', async (_, create) => {
   const source = await create();
   const job = jobOn(source);
-  const { slices, opening } = await sliceOrder(source, job, WORLD);
-  expect(slices.toSorted()).toEqual(wholeFiles(source.count).slices);
+  const { slices, opening } = await determineSliceOrder(source, job, WORLD);
+  expect(slices.toSorted()).toEqual(wholeFilesOrder(source.count).slices);
   expect(opening).toBeLessThan(source.count / 2);
   const first = slices.subarray(0, opening);
   // A rank opens the data and warms up with these slices alone.
@@ -94,12 +94,16 @@ test('a run that continues in a later epoch receives the pictures of its next st
   const source = await pets();
   const job = jobOn(source);
   const position = { epoch: 1, offset: 24 };
-  const { slices, opening } = await sliceOrder(source, job, WORLD, { ...startOfRun(), step: 15, position });
+  const { slices, opening } = await determineSliceOrder(source, job, WORLD, {
+    ...initialTrainingProgress(),
+    step: 15,
+    position,
+  });
   const stored = source.stored();
   const { train } = await loadData(job, { shared: stored, baseUrl: '' });
   const next = slicesOfSteps(source, job, train, stored, slices.subarray(0, opening), position);
   expect(Array.from(slices.subarray(opening, opening + next.length))).toEqual(next);
-  expect(slices.toSorted()).toEqual(wholeFiles(source.count).slices);
+  expect(slices.toSorted()).toEqual(wholeFilesOrder(source.count).slices);
 });
 
 test('held-out pictures of a run with a time limit arrive in time for its evaluations', async () => {
@@ -107,12 +111,12 @@ test('held-out pictures of a run with a time limit arrive in time for its evalua
     Array.from({ length: part === 'train' ? 160 : 34 }, (_, i): [string, Uint8Array] => [
       `${part}/${i % 2 ? 'cats' : 'dogs'}/${i}.jpg`,
       // A held-out picture has slices of its own.
-      randomBytes(part === 'train' ? SLICE_BYTES : 3 * SLICE_BYTES),
+      randomBytes(part === 'train' ? FILE_SLICE_BYTES : 3 * FILE_SLICE_BYTES),
     ]),
   );
   const source = await chosen(new File([zipFile(Object.fromEntries(pictures))], 'pets.zip'));
   const orderOf = (limits: Record<string, unknown>) =>
-    sliceOrder(source, jobOn(source, { batchSize: 1, epochs: 1000, ...limits }), WORLD);
+    determineSliceOrder(source, jobOn(source, { batchSize: 1, epochs: 1000, ...limits }), WORLD);
   // Such a run evaluates as often as one of 400 steps.
   expect(await orderOf({ maxMinutes: 1 })).toEqual(await orderOf({ maxSteps: 400 }));
 });
@@ -120,7 +124,7 @@ test('held-out pictures of a run with a time limit arrive in time for its evalua
 test('a step waits only for its own slices, and the samples of the first evaluation follow those of the first step', async () => {
   const source = await pets();
   const job = jobOn(source);
-  const { slices, opening } = await sliceOrder(source, job, WORLD);
+  const { slices, opening } = await determineSliceOrder(source, job, WORLD);
   const part = await partOf(source, slices.subarray(0, opening));
   const { train, test: held } = await loadData(job, { shared: part.stored(), baseUrl: '' });
   let had = opening;
@@ -141,17 +145,22 @@ test('a step waits only for its own slices, and the samples of the first evaluat
 });
 
 test('data other than pictures, and runs that measure links, need all slices before the first step', async () => {
-  const table = await chosen(new File(['rooms,price\n1,2\n'], 'a.csv'), new File([new Uint8Array(SLICE_BYTES)], 'b'));
-  expect(await sliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFiles(2));
+  const table = await chosen(
+    new File(['rooms,price\n1,2\n'], 'a.csv'),
+    new File([new Uint8Array(FILE_SLICE_BYTES)], 'b'),
+  );
+  expect(await determineSliceOrder(table, jobOn(table, { job: 'table' }), WORLD)).toEqual(wholeFilesOrder(2));
   const idx = await chosen(
     new File([imagesFile(40)], 't10k-images-idx3-ubyte'),
     new File([labelsFile(40)], 't10k-labels-idx1-ubyte'),
   );
-  expect(await sliceOrder(idx, jobOn(idx), WORLD)).toEqual(wholeFiles(2));
+  expect(await determineSliceOrder(idx, jobOn(idx), WORLD)).toEqual(wholeFilesOrder(2));
   const broken = await chosen(new File(['abc'], 'a.zip'));
-  expect(await sliceOrder(broken, jobOn(broken), WORLD)).toEqual(wholeFiles(1));
+  expect(await determineSliceOrder(broken, jobOn(broken), WORLD)).toEqual(wholeFilesOrder(1));
   const pictures = await pets();
-  const all = wholeFiles(pictures.count);
-  expect(await sliceOrder(pictures, jobOn(pictures, { codec: 'auto' }), WORLD)).toEqual(all);
-  expect(await sliceOrder(pictures, jobOn(pictures, { measure: 'methods', maxSteps: null }), WORLD)).toEqual(all);
+  const all = wholeFilesOrder(pictures.count);
+  expect(await determineSliceOrder(pictures, jobOn(pictures, { codec: 'auto' }), WORLD)).toEqual(all);
+  expect(await determineSliceOrder(pictures, jobOn(pictures, { measure: 'methods', maxSteps: null }), WORLD)).toEqual(
+    all,
+  );
 });

@@ -1,5 +1,5 @@
 /** Files for tests of file distribution. */
-import { hashState } from '../../../src/util/hash.ts';
+import { hashOfArrays } from '../../../src/util/hash.ts';
 
 /** Returns a file of `size` bytes. The bytes differ between slices and between seeds. */
 export function fileOf(name: string, size: number, seed = 1): File {
@@ -13,7 +13,7 @@ export function fileOf(name: string, size: number, seed = 1): File {
 
 /** Returns a text that is equal for two files with equal contents. */
 export async function contentOf(file: Blob): Promise<string> {
-  return `${file.size} bytes ${hashState([new Uint8Array(await file.arrayBuffer())])}`;
+  return `${file.size} bytes ${hashOfArrays([new Uint8Array(await file.arrayBuffer())])}`;
 }
 
 /**

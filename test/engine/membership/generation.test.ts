@@ -1,7 +1,7 @@
 /** What a page is told when its tab enters a generation of a run or of a lesson. */
 import { expect, test } from 'vitest';
 import { LessonRun } from '../../../src/engine/lesson/lesson.ts';
-import { emitLinks, openGroup, type Generation } from '../../../src/engine/membership/generation.ts';
+import { emitNeighbourLinks, openRunGroup, type Generation } from '../../../src/engine/membership/generation.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
@@ -27,8 +27,8 @@ test('a page receives events with the ranks, the separated pairs and the links o
   const { generation, close } = firstOfFour(new AbortController().signal);
   const events: EngineEvent[] = [];
   const emit = (event: EngineEvent): void => void events.push(event);
-  const group = openGroup(generation, { clock: systemClock, emit });
-  await emitLinks(generation, emit);
+  const group = openRunGroup(generation, { clock: systemClock, emit });
+  await emitNeighbourLinks(generation, emit);
   const { run, rank, worldSize, separated } = generation;
   expect(events[0]).toMatchObject({ type: 'generation', generation: 1, run, rank, worldSize, separated });
   expect(events.slice(1)).toEqual([

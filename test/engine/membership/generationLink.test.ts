@@ -1,7 +1,11 @@
 /** Both ends of an edge open a link. The test opens and breaks the memory links below it. */
 import { describe, expect, test } from 'vitest';
 import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
-import { GenerationLink, LINKING_TIMEOUT_MS, ON_DEMAND_TIMES } from '../../../src/engine/membership/generationLink.ts';
+import {
+  GenerationLink,
+  LINKING_TIMEOUT_MS,
+  ON_DEMAND_TIMEOUT_FACTOR,
+} from '../../../src/engine/membership/generationLink.ts';
 import type { PeerConnector, TabConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
 import type { LinkSignal } from '../../../src/protocol/linkSignal.ts';
 import type { HelloMessage } from '../../../src/transport/handshake.ts';
@@ -188,7 +192,10 @@ describe('GenerationLink', () => {
 
   test('gives a link on demand more time, including its later attempts', async () => {
     const world = pair((attempt) => attempt === 3);
-    const links = Promise.all([world.alice.link(true, ON_DEMAND_TIMES), world.bob.link(false, ON_DEMAND_TIMES)]);
+    const links = Promise.all([
+      world.alice.link(true, ON_DEMAND_TIMEOUT_FACTOR),
+      world.bob.link(false, ON_DEMAND_TIMEOUT_FACTOR),
+    ]);
     await settle();
     for (let at = 0; at < 2 * LINKING_TIMEOUT_MS; at += 500) {
       world.clock.advance(500);

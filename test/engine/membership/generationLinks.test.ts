@@ -11,7 +11,7 @@ import { LinkPool } from '../../../src/engine/membership/linkPool.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
-import { connectServer } from '../../../src/transport/serverLink.ts';
+import { connectThroughServer } from '../../../src/transport/serverLink.ts';
 import { SharedLink } from '../../../src/transport/sharedLink.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError, TimeoutError } from '../../../src/util/errors.ts';
@@ -199,7 +199,7 @@ describe('GenerationLinks', () => {
           ...{ room: 'K7F3QX', generation: GENERATION, rank, members, iceServers: [], clock },
           ...{ connectPeer: null, connectTab: null, relayed: [], served: [], relayOnly: false, isFixed: false },
           connectServer: (attempt) =>
-            connectServer({
+            connectThroughServer({
               ...{ ...attempt, server: 'https://peergrad.example', room: 'K7F3QX', token: 'token-of-a-member' },
               ...{ openSocket: relay.openSocket, crypto },
             }),

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import {
   createRelayedConnector,
-  PeerHost,
+  PeerRelayHost,
   type RelayReply,
   type RelayRequest,
 } from '../../../src/engine/membership/peerRelay.ts';
@@ -42,7 +42,7 @@ test('a page answers a question about a link even if the statistics of the conne
     ...{ channel: createChannel(), onclose: null, onchannel: null, signal: () => {}, close: () => {} },
     describe: () => Promise.reject(new Error('The connection is closed.')),
   };
-  const host = new PeerHost(
+  const host = new PeerRelayHost(
     () => connection,
     noPort,
     (reply) => replies.push(reply),
@@ -62,7 +62,7 @@ test('a worker learns from its page that a connection has stalled', async () => 
     ...{ channel: createChannel(), onclose: null, onchannel: null, signal: () => {}, close: () => {} },
     describe: () => Promise.resolve(UNKNOWN_LINK_DESCRIPTION),
   };
-  const host = new PeerHost(
+  const host = new PeerRelayHost(
     () => connection,
     noPort,
     (reply) => {

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DIRECT_HEAD_START_MS, SERVER_ATTEMPT_DELAY_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { PeerConnector } from '../../../src/engine/membership/generationLinkOptions.ts';
-import type { StateReport } from '../../../src/engine/membership/membership.ts';
+import type { RankStateReport } from '../../../src/engine/membership/membership.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
 import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
 import {
@@ -350,7 +350,7 @@ describe('a member whose machine wakes up', () => {
 
 describe('a rank whose training fails', () => {
   let socket: FakeSocket;
-  let training: Deferred<StateReport>;
+  let training: Deferred<RankStateReport>;
   /** The other ends of the member's links. */
   let ends: [member: string, link: Link][];
 

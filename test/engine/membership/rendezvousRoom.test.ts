@@ -4,7 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import type { StateReport } from '../../../src/engine/membership/membership.ts';
+import type { RankStateReport } from '../../../src/engine/membership/membership.ts';
 import type { Generation } from '../../../src/engine/membership/generation.ts';
 import type { RendezvousOptions } from '../../../src/engine/membership/rendezvousOptions.ts';
 import { Rendezvous } from '../../../src/engine/membership/rendezvous.ts';
@@ -18,8 +18,8 @@ import { SignalingWorld, type Port } from '../signalingWorld.ts';
 import { ThreadActivity } from '../../../src/util/activity.ts';
 
 const ELASTIC = { min: 1, max: 8 };
-const START: StateReport = { step: 0, stateHash: 'start' };
-const END: StateReport = { step: 9, stateHash: 'end' };
+const START: RankStateReport = { step: 0, stateHash: 'start' };
+const END: RankStateReport = { step: 9, stateHash: 'end' };
 
 /** A member of a room, whose training ends when the test decides. */
 class Member {
@@ -43,7 +43,7 @@ class Member {
   state = START;
   /** The scope of this member's errors. */
   scope: 'rank' | 'generation' | 'run' = 'run';
-  #training: Deferred<StateReport> = deferred();
+  #training: Deferred<RankStateReport> = deferred();
 
   constructor(name: string, world: SignalingWorld, hello: RendezvousOptions['hello']) {
     this.name = name;

@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   LINKING_TIMEOUT_MS,
-  RETRY_DIRECT_MS,
+  DIRECT_RETRY_DELAY_MS,
   DIRECT_HEAD_START_MS,
   SERVER_ATTEMPT_DELAY_MS,
   SERVER_ATTEMPT_DELAY_WITH_TURN_MS,
@@ -301,7 +301,7 @@ describe('A direct connection that opens after the link through the server', () 
   test('is tried again by the next generation that uses the server, and kept', async () => {
     const first = await linkThroughServer();
     const { world } = await next(first);
-    await world.pass(RETRY_DIRECT_MS);
+    await world.pass(DIRECT_RETRY_DELAY_MS);
     world.open('direct', 'alice');
     world.open('direct', 'bob');
     await settle();

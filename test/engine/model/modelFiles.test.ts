@@ -5,13 +5,13 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
-import { exportModel, type OpenRun } from '../../../src/engine/model/modelFiles.ts';
+import { exportModel, type ResumableRun } from '../../../src/engine/model/modelFiles.ts';
 import { readRunOrigin } from '../../../src/engine/model/origin.ts';
 import { Run } from '../../../src/engine/run/run.ts';
 import { openWeights, type WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent, ModelFile } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
-import { WEIGHTS_FORMATS, type ModelFormat } from '../../../src/spec/modelFile.ts';
+import { WEIGHTS_FORMATS, type ModelFileFormat } from '../../../src/spec/modelFile.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
@@ -53,12 +53,12 @@ const FIELDS = { maxSteps: 3, hashEvery: 1, batchSize: 4, hidden: 6 };
 const weightsOf = ({ answerer }: Run): number[][] =>
   answerer!.model.jobModel.variables.map((variable) => Array.from(variable.dataSync()));
 
-const openRun = (training: Run): OpenRun => ({
+const openRun = (training: Run): ResumableRun => ({
   ...{ snapshot: () => training.snapshot(), member: 'm' },
   about: { room: 'K7F3QX', job: parseJob(FIELDS), savedAt: 1, worldSize: 1 },
 });
 
-async function exported(format: ModelFormat, training: Run, which: 'last' | 'best' = 'last'): Promise<ModelFile> {
+async function exported(format: ModelFileFormat, training: Run, which: 'last' | 'best' = 'last'): Promise<ModelFile> {
   const event = await exportModel({ type: 'export', id: 7, format, which }, training.answerer, openRun(training));
   if (event.type !== 'exported' || event.file === null) throw new Error(JSON.stringify(event));
   expect(event.id).toBe(7);
@@ -182,7 +182,7 @@ test('the model of the best evaluation is kept, and saved on request', async () 
 });
 
 /** No member. */
-const ask = (format: ModelFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
+const ask = (format: ModelFileFormat) => exportModel({ type: 'export', id: 1, format, which: 'best' }, null, null);
 
 test('an export without a model or a run fails with a message that says when it is possible', async () => {
   expect(await ask('keras')).toEqual({

@@ -10,7 +10,7 @@ import type { Link } from '../../../src/transport/link.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import type { PeerAttempt, PeerConnectOptions } from '../../../src/transport/peerLink.ts';
 import type { LinkSocket } from '../../../src/transport/serverChannel.ts';
-import { connectServer } from '../../../src/transport/serverLink.ts';
+import { connectThroughServer } from '../../../src/transport/serverLink.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
@@ -82,7 +82,7 @@ function tab({ url }: SignalingServer, options: Partial<NetworkCheckOptions> = {
     findAddress: (type) => Promise.resolve(type === 'host' ? '3f0c.local' : null),
     connectPeer: connectFake,
     connectServer: (attempt) =>
-      connectServer({
+      connectThroughServer({
         ...attempt,
         openSocket: (address) => open(address) as unknown as LinkSocket,
         crypto: webcrypto as unknown as Crypto,
@@ -148,7 +148,7 @@ test('on an insecure page, the link through the server is not encrypted', async 
   const server = await serverWith();
   const insecure = { getRandomValues: webcrypto.getRandomValues.bind(webcrypto) } as unknown as Crypto;
   const connectClear: NetworkCheckOptions['connectServer'] = (attempt) =>
-    connectServer({
+    connectThroughServer({
       ...attempt,
       openSocket: (address) => open(address) as unknown as LinkSocket,
       crypto: insecure,

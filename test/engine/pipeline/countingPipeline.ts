@@ -1,5 +1,5 @@
 /** Members of runs with a pipeline whose layers count samples, for `runGeneration`. */
-import type { FileContents } from '../../../src/jobs/index.ts';
+import type { LazyFileContents } from '../../../src/jobs/index.ts';
 import * as tf from '@tensorflow/tfjs';
 import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
@@ -83,7 +83,12 @@ function createModel(samples: number, ring: boolean, built: BuiltLayers): Pipeli
   return { layers, ring, cost: { layers: layers.map(() => 1), logits: 0 }, outputWeights: null };
 }
 
-function createTask(samples: number, ring: boolean, built: BuiltLayers, contents: FileContents | null): PipelineTask {
+function createTask(
+  samples: number,
+  ring: boolean,
+  built: BuiltLayers,
+  contents: LazyFileContents | null,
+): PipelineTask {
   return {
     contents,
     ...{ trainSamples: samples, testSamples: 3, classifies: true, classes: undefined },
@@ -120,7 +125,7 @@ export async function createCounter(
     samples: number;
     ring?: boolean;
     tabBytes?: number;
-    contents?: FileContents | null;
+    contents?: LazyFileContents | null;
     stages: number;
     epochs?: number;
   },

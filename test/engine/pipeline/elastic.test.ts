@@ -5,7 +5,7 @@ import { StageStep } from '../../../src/engine/pipeline/stageStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { gptPipelineTask } from '../../../src/engine/pipeline/pipelineTask.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { plainText } from '../../../src/jobs/gpt/text.ts';
+import { textInMemory } from '../../../src/jobs/gpt/text.ts';
 import { createCorpus } from '../../../src/jobs/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
@@ -30,7 +30,7 @@ type LanguageMember = Pick<Member, 'run' | 'listen' | 'values'> & { rank: StageS
 /** Members that train a language model. */
 async function languageModels(names: readonly string[], fields: Record<string, unknown>): Promise<LanguageMember[]> {
   const job = parseJob(fields);
-  const text = plainText(writeFables().slice(0, 900));
+  const text = textInMemory(writeFables().slice(0, 900));
   return Promise.all(
     names.map(async () => {
       const task = gptPipelineTask(job, await createCorpus(text, job.gpt));

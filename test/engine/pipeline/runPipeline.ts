@@ -9,7 +9,7 @@ import { loadJobTask } from '../../../src/engine/tasks/loadJobTask.ts';
 import { ReplicaStep } from '../../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { plainText } from '../../../src/jobs/gpt/text.ts';
+import { textInMemory } from '../../../src/jobs/gpt/text.ts';
 import { createCorpus } from '../../../src/jobs/index.ts';
 import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
@@ -18,7 +18,7 @@ import type { JobSpec } from '../../../src/spec/job.ts';
 import type { ThreadActivity } from '../../../src/util/activity.ts';
 import { ENVIRONMENT } from './countingPipeline.ts';
 
-export const TEXT = plainText(writeFables().slice(0, 3000));
+export const TEXT = textInMemory(writeFables().slice(0, 3000));
 
 interface RankOptions {
   weights?: WeightsFile | null;

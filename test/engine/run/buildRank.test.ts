@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dataSource } from '../../../src/engine/run/buildRank.ts';
+import { dataLoadOptions } from '../../../src/engine/run/buildRank.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { ThreadActivity } from '../../../src/util/activity.ts';
@@ -12,7 +12,7 @@ test('the progress of loading data has a rate, for each kind of progress and eac
     ...{ job: parseJob({}), files: [], shared: null, baseUrl: '' },
     ...{ clock, activity: new ThreadActivity(clock), emit: (event: EngineEvent) => void events.push(event) },
   };
-  const { onprogress } = dataSource(options);
+  const { onprogress } = dataLoadOptions(options);
   for (const [unit, done] of [
     ['bytes', 100],
     ['bytes', 2100],

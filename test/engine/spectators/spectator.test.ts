@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { Spectator } from '../../../src/engine/spectators/spectator.ts';
 import { SpectatorFeed } from '../../../src/engine/spectators/spectatorFeed.ts';
 import { initialTabView, reduceTabView } from '../../../src/app/state/view.ts';
-import { samplesPerSecond, timeLeft } from '../../../src/app/state/derive.ts';
-import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../../../src/protocol/confusion.ts';
-import { MAX_UPDATE_LENGTH } from '../../../src/protocol/control.ts';
+import { samplesPerSecond, timeLeftMs } from '../../../src/app/state/derive.ts';
+import { MAX_CLASS_NAME_LENGTH, MAX_CONFUSED_CLASSES } from '../../../src/protocol/confusion.ts';
+import { MAX_SPECTATOR_UPDATE_LENGTH } from '../../../src/protocol/control.ts';
 import { MAX_WORLD_SIZE } from '../../../src/protocol/scalars.ts';
 import type { RosterEntry } from '../../../src/protocol/room.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
@@ -39,7 +39,7 @@ const ranks = (step: number, n: number): EngineEvent => ({
   })),
 });
 const confusion = (step: number, classes: number): EngineEvent => ({
-  ...{ type: 'confusion', step, classes: Array.from({ length: classes }, () => 'c'.repeat(MAX_CLASS_NAME)) },
+  ...{ type: 'confusion', step, classes: Array.from({ length: classes }, () => 'c'.repeat(MAX_CLASS_NAME_LENGTH)) },
   counts: Array.from({ length: classes }, () => Array<number>(classes).fill(99_999)),
 });
 const hop = (planStep: number): HopEvent => ({
@@ -217,7 +217,7 @@ describe('a rank', () => {
       see(stepEvent(step));
       clock.advance(1_000);
     }
-    for (const update of digests) expect(update.length).toBeLessThanOrEqual(MAX_UPDATE_LENGTH);
+    for (const update of digests) expect(update.length).toBeLessThanOrEqual(MAX_SPECTATOR_UPDATE_LENGTH);
     expect(new Set(digests.flatMap(typesOf))).toEqual(
       new Set(['generation', 'model', 'step', 'evaluation', 'confusion', 'hashes', 'ranks', 'trace']),
     );
@@ -261,7 +261,7 @@ describe('a spectator', () => {
     const { run } = events.reduce(reduceTabView, initialTabView);
     // Each step has 100 samples and takes 50 ms.
     expect(samplesPerSecond(run!)).toBeCloseTo(2000, 0);
-    expect(timeLeft(run!, 200)).toBeCloseTo(100 * 50, 0);
+    expect(timeLeftMs(run!, 200)).toBeCloseTo(100 * 50, 0);
   });
 
   test('emits nothing before it has received the generation of a run, and ignores invalid events', () => {

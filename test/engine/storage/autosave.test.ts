@@ -1,6 +1,6 @@
 /** When a run is saved during training, and when its checkpoints are removed. */
 import { beforeEach, expect, test } from 'vitest';
-import { Autosave, AUTOSAVE_MS } from '../../../src/engine/storage/autosave.ts';
+import { Autosave, MIN_AUTOSAVE_INTERVAL_MS } from '../../../src/engine/storage/autosave.ts';
 import type { CheckpointMeta } from '../../../src/formats/checkpoint.ts';
 import type { RunState } from '../../../src/engine/storage/runState.ts';
 import { parseJob } from '../../../src/spec/job.ts';
@@ -76,7 +76,7 @@ test('a run is saved regularly, and immediately on request', async () => {
   await autosave.idle;
   autosave.offer(run(40));
   await autosave.idle;
-  clock.advance(AUTOSAVE_MS);
+  clock.advance(MIN_AUTOSAVE_INTERVAL_MS);
   autosave.offer(run(60));
   // At this time the first save is still in progress.
   autosave.save(run(61));
@@ -114,7 +114,7 @@ test('soon after another tab of its browser has saved, a tab saves only on reque
   const other = autosaveFrom(null);
   other.offer(run(20));
   await other.idle;
-  clock.advance(AUTOSAVE_MS / 2);
+  clock.advance(MIN_AUTOSAVE_INTERVAL_MS / 2);
   autosave.offer(run(40));
   await autosave.idle;
   autosave.save(run(20));
@@ -123,7 +123,7 @@ test('soon after another tab of its browser has saved, a tab saves only on reque
   autosave.save(run(41));
   await autosave.idle;
   expect(saved).toEqual([20, 41]);
-  clock.advance(AUTOSAVE_MS);
+  clock.advance(MIN_AUTOSAVE_INTERVAL_MS);
   autosave.offer(run(60));
   await autosave.idle;
   expect(saved).toEqual([20, 41, 60]);
@@ -132,7 +132,7 @@ test('soon after another tab of its browser has saved, a tab saves only on reque
 test('a run that starts again in the same room is saved even if the earlier run had more steps', async () => {
   autosave.save(run(90));
   await autosave.idle;
-  clock.advance(AUTOSAVE_MS);
+  clock.advance(MIN_AUTOSAVE_INTERVAL_MS);
   const next = autosaveFrom(null);
   next.offer(run(5));
   await next.idle;

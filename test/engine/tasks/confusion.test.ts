@@ -6,7 +6,7 @@ import { createJobTask } from '../../../src/engine/tasks/jobTask.ts';
 import { createTensorTask } from '../../../src/engine/tasks/tensorTask.ts';
 import { SyntheticDigits } from '../../../src/jobs/digits/digits.ts';
 import { sampleLength, type Dataset } from '../../../src/jobs/index.ts';
-import { MAX_CLASS_NAME, MAX_CONFUSED_CLASSES } from '../../../src/protocol/confusion.ts';
+import { MAX_CLASS_NAME_LENGTH, MAX_CONFUSED_CLASSES } from '../../../src/protocol/confusion.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -110,7 +110,7 @@ describe('the confusion matrix of a run', () => {
   test('has the names of the classes, and cuts long names', async () => {
     const what = { classes: 2, classNames: ['cats', 'd'.repeat(1000)] };
     const task = await createJobTask(parseJob({ hidden: 4 }), { train: rows(what), test: rows(what) }, 1);
-    expect(task.classes).toEqual(['cats', `${'d'.repeat(MAX_CLASS_NAME - 1)}…`]);
+    expect(task.classes).toEqual(['cats', `${'d'.repeat(MAX_CLASS_NAME_LENGTH - 1)}…`]);
   });
 });
 

@@ -3,12 +3,12 @@ import { expect, test } from 'vitest';
 import {
   stepDutiesAfter,
   HeldOutEvaluations,
-  INTERMEDIATE_SAMPLES,
+  INTERMEDIATE_EVALUATION_SAMPLES,
   evaluateHeldOutSamples,
-  testInterval,
+  evaluationIntervalSteps,
   type HeldOutTask,
 } from '../../../src/engine/tasks/evaluation.ts';
-import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
+import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import { parsePlan } from '../../../src/spec/plan.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -16,12 +16,12 @@ import { systemClock, Yielder } from '../../../src/util/clock.ts';
 
 test('within an epoch, a run evaluates no more samples than it trains on, even if each evaluation uses all held-out samples', () => {
   const task = { train: 60_000, test: 10_000 };
-  expect(testInterval(task, { patience: null, maxMinutes: null }, 32, 2000)).toBe(100);
+  expect(evaluationIntervalSteps(task, { patience: null, maxMinutes: null }, 32, 2000)).toBe(100);
   // 64 steps train on four times the 500 samples of an evaluation.
-  expect(testInterval(task, { patience: null, maxMinutes: null }, 32, 400)).toBe(63);
-  expect(testInterval(task, { patience: 3, maxMinutes: null }, 32, 400)).toBe(Math.ceil(10_000 / 32));
+  expect(evaluationIntervalSteps(task, { patience: null, maxMinutes: null }, 32, 400)).toBe(63);
+  expect(evaluationIntervalSteps(task, { patience: 3, maxMinutes: null }, 32, 400)).toBe(Math.ceil(10_000 / 32));
   // An epoch always ends with an evaluation.
-  expect(testInterval({ train: 64, test: 10_000 }, { patience: 3, maxMinutes: null }, 32, 400)).toBe(2);
+  expect(evaluationIntervalSteps({ train: 64, test: 10_000 }, { patience: 3, maxMinutes: null }, 32, 400)).toBe(2);
 });
 
 test('evaluations happen after the first step and then at regular steps, the early ones on fewer samples', () => {
@@ -39,9 +39,9 @@ test('evaluations happen after the first step and then at regular steps, the ear
     [1, 32],
     [10, 125],
     [20, 250],
-    [40, INTERMEDIATE_SAMPLES],
-    [80, INTERMEDIATE_SAMPLES],
-    [120, INTERMEDIATE_SAMPLES],
+    [40, INTERMEDIATE_EVALUATION_SAMPLES],
+    [80, INTERMEDIATE_EVALUATION_SAMPLES],
+    [120, INTERMEDIATE_EVALUATION_SAMPLES],
   ]);
   // Losses of different samples cannot be compared.
   expect(steps.filter((step) => after(step, 3) > 0)).toEqual([40, 80, 120]);
@@ -69,10 +69,10 @@ const ORDERS = {
 };
 
 test.each([
-  ['sorted', 1, 2000, INTERMEDIATE_SAMPLES],
-  ['sorted', 3, 2000, INTERMEDIATE_SAMPLES],
-  ['alternating', 1, 2000, INTERMEDIATE_SAMPLES],
-  ['alternating', 3, 5000, INTERMEDIATE_SAMPLES],
+  ['sorted', 1, 2000, INTERMEDIATE_EVALUATION_SAMPLES],
+  ['sorted', 3, 2000, INTERMEDIATE_EVALUATION_SAMPLES],
+  ['alternating', 1, 2000, INTERMEDIATE_EVALUATION_SAMPLES],
+  ['alternating', 3, 5000, INTERMEDIATE_EVALUATION_SAMPLES],
   ['sorted', 1, 400, 125],
   ['alternating', 1, 400, 32],
 ] as const)(
@@ -119,7 +119,7 @@ test('a forward pass evaluates fewer large pictures, so that their inputs need a
 
 test('an evaluation whose samples are all unusable has no loss and no accuracy, and a note says so', async () => {
   const events: EngineEvent[] = [];
-  const progress = { ...startOfRun(), step: 8 };
+  const progress = { ...initialTrainingProgress(), step: 8 };
   const tests = new HeldOutEvaluations({
     task: heldOutTask(40, [], { leavesOut: true }),
     plan: parsePlan({ patience: 2 }),

@@ -2,12 +2,12 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test } from 'vitest';
 import type { TextGenerator } from '../../../src/engine/tasks/textGenerator.ts';
 import { createGptTask } from '../../../src/engine/tasks/gptTask.ts';
-import { SampleTexts } from '../../../src/engine/tasks/sampleTexts.ts';
+import { SampleTextWriter } from '../../../src/engine/tasks/sampleTexts.ts';
 import { ReplicaStep } from '../../../src/engine/training/replicaStep.ts';
 import { TrainingLoop } from '../../../src/engine/training/trainingLoop.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { plainText } from '../../../src/jobs/gpt/text.ts';
-import { countAmongFirst, createCorpus, GptNetwork, paddedVocabulary } from '../../../src/jobs/index.ts';
+import { textInMemory } from '../../../src/jobs/gpt/text.ts';
+import { countLabelsInTopK, createCorpus, GptNetwork, paddedVocabularySize } from '../../../src/jobs/index.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
 import type { RunResult } from '../../../src/protocol/runResult.ts';
 import type { GptModel } from '../../../src/spec/gpt.ts';
@@ -27,7 +27,7 @@ async function train(
   length = 3000,
 ): Promise<{ results: RunResult[]; events: EngineEvent[][]; authors: TextGenerator[] }> {
   const job = parseJob({ job: 'gpt', ...fields, gpt: { ...TINY, ...model } });
-  const text = plainText(writeFables().slice(0, length));
+  const text = textInMemory(writeFables().slice(0, length));
   const events: EngineEvent[][] = Array.from({ length: n }, () => []);
   const authors: TextGenerator[] = [];
   const results = await runWorld(n, async (group) => {
@@ -68,10 +68,10 @@ test.each(['characters', 'byte-pairs'] as const)(
   'the first loss is that of an untrained model in nats per character, for tokens that are %s',
   async (tokens) => {
     const { results, authors } = await train(1, { maxSteps: 1, batchSize: 4 }, { tokens, vocabulary: 300 });
-    const text = plainText(writeFables().slice(0, 3000));
+    const text = textInMemory(writeFables().slice(0, 3000));
     const { tokenizer, train: windows, bigramLoss } = await createCorpus(text, { ...TINY, tokens, vocabulary: 300 });
     expect(results[0]!.losses[0]).toBeCloseTo(
-      Math.log(paddedVocabulary(tokenizer.size)) * windows.tokensPerCharacter,
+      Math.log(paddedVocabularySize(tokenizer.size)) * windows.tokensPerCharacter,
       1,
     );
     expect(windows.tokensPerCharacter).toBe(tokens === 'characters' ? 1 : windows.tokens.length / 2700);
@@ -93,7 +93,7 @@ test('a run with a time limit ends after the same step on all ranks; the clock o
 test('sample texts are written after 1, 2, 5, 10, ... steps and after the last step, each with the loss of its step', async () => {
   const { authors } = await train(1, { maxSteps: 1, batchSize: 1 });
   const told: EngineEvent[] = [];
-  const samples = new SampleTexts(authors[0]!, (event) => void told.push(event), []);
+  const samples = new SampleTextWriter(authors[0]!, (event) => void told.push(event), []);
   for (let step = 0; step < 25; step++) await samples.applied(step + 1, step);
   const { samples: written } = await samples.finish(25);
   expect(written.map(({ steps, loss }) => [steps, loss])).toEqual(
@@ -114,18 +114,18 @@ test('memory does not grow in 200 steps', async () => {
 
 test('top-3 accuracy is equal to a count by hand, and ignores padding', async () => {
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
-  const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
+  const corpus = await createCorpus(textInMemory(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
   const { layers, heads, width, context } = job.gpt;
   const network = new GptNetwork(
-    { layers, heads, width, context, vocabulary: paddedVocabulary(corpus.tokenizer.size) },
+    { layers, heads, width, context, vocabulary: paddedVocabularySize(corpus.tokenizer.size) },
     job.seed,
   );
   const indices = Uint32Array.of(0, 3, 4);
   const [tokens, next] = [new Int32Array(3 * context), new Int32Array(3 * context)];
   corpus.test.read(indices, tokens, next);
   const logits = tf.tidy(() => network.logits(tf.tensor2d(tokens, [3, context], 'int32')).dataSync());
-  const among = countAmongFirst(3, logits, next, paddedVocabulary(corpus.tokenizer.size)) / context;
+  const among = countLabelsInTopK(3, logits, next, paddedVocabularySize(corpus.tokenizer.size)) / context;
   const { sums } = await task.evaluate(indices);
   expect(sums![0]).toBeCloseTo(among, 5);
   expect(task.score!.toMetrics(sums!, 3)['top-3']).toBeCloseTo(among / 3, 6);
@@ -138,7 +138,7 @@ test.each([
   ['counts no token as correct if outputs are NaN', NaN],
 ])('top-3 accuracy %s', async (_, weight) => {
   const job = parseJob({ job: 'gpt', gpt: { ...TINY, context: 8 }, metrics: ['top-3'] });
-  const corpus = await createCorpus(plainText(writeFables().slice(0, 3000)), job.gpt);
+  const corpus = await createCorpus(textInMemory(writeFables().slice(0, 3000)), job.gpt);
   const task = createGptTask(job, corpus);
   const { jobModel } = task.queryModel as TextGenerator;
   // The embedding is also the output layer.

@@ -5,10 +5,10 @@ import { imageOfDrawing } from '../../../src/app/inspection/drawing.ts';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { answerModelQuery, InspectedModel } from '../../../src/engine/tasks/inspection.ts';
 import { Run } from '../../../src/engine/run/run.ts';
-import { buildModel, loadData } from '../../../src/jobs/index.ts';
+import { buildJobModel, loadData } from '../../../src/jobs/index.ts';
 import { PipelineOutputs } from '../../../src/engine/model/pipelineOutputs.ts';
 import type { EngineEvent } from '../../../src/protocol/events.ts';
-import { IMAGE_SIDE, type ModelInspection } from '../../../src/spec/inspection.ts';
+import { BUILT_IN_IMAGE_SIDE, type ModelInspection } from '../../../src/spec/inspection.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { systemClock } from '../../../src/util/clock.ts';
 import { outliers } from '../../outliers.ts';
@@ -28,7 +28,7 @@ const progress = () => ({ steps: 7, stateHash: 'ab'.repeat(8) });
 async function untrained(model: 'mlp' | 'cnn') {
   const job = parseJob({ model });
   const { test: heldOut } = await loadData(job, { baseUrl: 'http://localhost/' });
-  const built = buildModel(job, heldOut);
+  const built = buildJobModel(job, heldOut);
   const learned = await InspectedModel.create(built, heldOut, job);
   return { built, heldOut, answerer: { model: learned, progress } };
 }
@@ -40,9 +40,9 @@ async function inspect(answerer: Parameters<typeof answerModelQuery>[1]): Promis
 }
 
 /** Returns the softmax of the model's logits for one image. Its pixels are bytes. */
-function probabilitiesOf(built: ReturnType<typeof buildModel>, pixels: Uint8Array): number[] {
+function probabilitiesOf(built: ReturnType<typeof buildJobModel>, pixels: Uint8Array): number[] {
   const inputs = Float32Array.from(pixels, (ink) => ink / 255);
-  const shape = [1, IMAGE_SIDE, IMAGE_SIDE, 1];
+  const shape = [1, BUILT_IN_IMAGE_SIDE, BUILT_IN_IMAGE_SIDE, 1];
   return tf.tidy(() => Array.from(tf.softmax(built.logits(tf.tensor(inputs, shape))).dataSync()));
 }
 
@@ -80,7 +80,7 @@ describe.each(['mlp', 'cnn'] as const)('queries to a model (%s)', (model) => {
 
   test("return the model's output for an image", async () => {
     const { built, heldOut, answerer } = await untrained(model);
-    const pixels = new Float32Array(IMAGE_SIDE ** 2);
+    const pixels = new Float32Array(BUILT_IN_IMAGE_SIDE ** 2);
     await heldOut.read([3], pixels, new Int32Array(1));
     const event = await answerModelQuery({ type: 'predict', id: 5, pixels }, answerer);
     const own = tf.tidy(() => tf.softmax(built.logits(tf.tensor(pixels, [1, 28, 28, 1]))).dataSync());

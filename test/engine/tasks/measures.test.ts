@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { evaluateHeldOutSamples } from '../../../src/engine/tasks/evaluation.ts';
 import { createJobTask, type JobTask } from '../../../src/engine/tasks/jobTask.ts';
 import type { Dataset } from '../../../src/jobs/index.ts';
-import { countAmongFirst, countCorrect } from '../../../src/jobs/models/classificationCounts.ts';
+import { countLabelsInTopK, countCorrect } from '../../../src/jobs/models/classificationCounts.ts';
 import { lossSumOf } from '../../../src/jobs/models/loss.ts';
 import { regressionMetrics, regressionSums } from '../../../src/jobs/models/heldOutMetrics.ts';
 import { parseJob } from '../../../src/spec/job.ts';
@@ -171,9 +171,9 @@ test('each sample is counted once in top-3 accuracy, on whichever rank it is eva
 
 test('equal logits are ranked in the order of classes, and a row of NaN is never correct', () => {
   const logits = [...[1, 1, 1, 1, 0], ...[1, 1, 1, 1, 0], ...[5, 4, NaN, 0, 0], ...[0, 1, 2, 3, 4]];
-  expect(countAmongFirst(3, logits, [2, 3, 0, 2], 5)).toBe(2);
-  expect(countAmongFirst(3, logits, [2, 3, 0, 2], 5, [1, 1, 1, 0])).toBe(1);
-  expect(countAmongFirst(1, logits, [0, 1, 0, 4], 5)).toBe(countCorrect(logits, [0, 1, 0, 4], 5));
+  expect(countLabelsInTopK(3, logits, [2, 3, 0, 2], 5)).toBe(2);
+  expect(countLabelsInTopK(3, logits, [2, 3, 0, 2], 5, [1, 1, 1, 0])).toBe(1);
+  expect(countLabelsInTopK(1, logits, [0, 1, 0, 4], 5)).toBe(countCorrect(logits, [0, 1, 0, 4], 5));
 });
 
 test.each([

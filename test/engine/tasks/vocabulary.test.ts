@@ -10,7 +10,7 @@ import { readRunOrigin, type RunOrigin } from '../../../src/engine/model/origin.
 import type { Run } from '../../../src/engine/run/run.ts';
 import { readSafetensors, writeSafetensors } from '../../../src/formats/weights/safetensors.ts';
 import { DEFAULT_JOB, parseJob, type JobSpec } from '../../../src/spec/job.ts';
-import type { ModelFormat } from '../../../src/spec/modelFile.ts';
+import type { ModelFileFormat } from '../../../src/spec/modelFile.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { inGeneration, prepareTraining } from '../trainings.ts';
@@ -41,7 +41,7 @@ function prepare(job: JobSpec, text: string, origin: RunOrigin | null = null): P
 }
 
 /** Returns a file of a model that was trained on the first text, and the model's vocabulary. */
-async function trained(job: JobSpec, format: ModelFormat): Promise<{ file: File; vocabulary: Vocabulary }> {
+async function trained(job: JobSpec, format: ModelFileFormat): Promise<{ file: File; vocabulary: Vocabulary }> {
   const training = await prepare(job, FIRST);
   await inGeneration([training], 1, job, (one) => one.train());
   const about = { room: 'K7F3QX', job, savedAt: 1, worldSize: 1 };

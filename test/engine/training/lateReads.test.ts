@@ -2,7 +2,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { TrainingTask } from '../../../src/engine/tasks/task.ts';
-import type { FileContents } from '../../../src/jobs/index.ts';
+import type { LazyFileContents } from '../../../src/jobs/index.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { COUNTING_PLAN, createCountingTask, createMember, runGeneration } from '../worlds.ts';
 
@@ -16,7 +16,7 @@ const SAMPLES = 24;
 function readingTask(crcOf: (file: number) => number, stated: Uint32Array | null = null): TrainingTask {
   const task = createCountingTask({ samples: SAMPLES });
   const crcs = new Map<number, number>();
-  const contents: FileContents = { stated, crcs, nameOf: (file) => `cats/${file}.png` };
+  const contents: LazyFileContents = { stated, crcs, nameOf: (file) => `cats/${file}.png` };
   return {
     ...task,
     contents,

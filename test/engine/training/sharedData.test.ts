@@ -1,7 +1,7 @@
 /** Training on files that one rank distributes. Memory links, TensorFlow.js's CPU backend. */
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, test, vi } from 'vitest';
-import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
 import type { Run } from '../../../src/engine/run/run.ts';
 import type { WeightsFile } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';

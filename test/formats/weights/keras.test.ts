@@ -1,7 +1,7 @@
 /** Tests of Keras files with other number types, state that is no weight, and nested models. */
 import type { Group } from 'h5wasm';
 import { describe, expect, test } from 'vitest';
-import { matchWeightNames } from '../../../src/formats/weights/fitWeights.ts';
+import { matchWeightNames } from '../../../src/formats/weights/matchWeights.ts';
 import { readKeras } from '../../../src/formats/weights/keras.ts';
 import { kerasPaths } from '../../../src/formats/weights/kerasPaths.ts';
 import type { KerasTopology } from '../../../src/formats/weights/namedTensor.ts';

@@ -8,8 +8,8 @@ import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { unzipSync } from 'fflate';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
-import { matchWeightNames, readMatchedWeights } from '../../../src/formats/weights/fitWeights.ts';
+import { buildJobModel, type JobModel } from '../../../src/jobs/index.ts';
+import { matchWeightNames, readMatchedWeights } from '../../../src/formats/weights/matchWeights.ts';
 import { digestsOfTensors, withTensorDigests } from '../../../src/formats/weights/namedTensor.ts';
 import {
   encodeWeights,
@@ -18,7 +18,7 @@ import {
   type KerasTopology,
 } from '../../../src/formats/weights/weightsFile.ts';
 import {
-  inFileOrder,
+  sortTensorsByName,
   openSafetensors,
   readSafetensors,
   streamSafetensors,
@@ -58,7 +58,7 @@ const dense = (...names: string[]): KerasTopology => ({
 });
 
 function build(model: 'mlp' | 'cnn', seed: number): JobModel {
-  return buildModel({ model, hidden: 5, seed }, { inputShape: [28, 28, 1], classes: 10 });
+  return buildJobModel({ model, hidden: 5, seed }, { inputShape: [28, 28, 1], classes: 10 });
 }
 
 const tensorsOf = ({ names, variables }: JobModel): NamedTensor[] =>
@@ -206,12 +206,12 @@ describe('safetensors', () => {
 
   test('writes the same bytes whether tensors are written one by one or all together', async () => {
     const about = withTensorDigests({ 'made by': 'stages' }, digestsOfTensors(SMALL));
-    const file = await streamed(inFileOrder(SMALL), about);
+    const file = await streamed(sortTensorsByName(SMALL), about);
     expect(new Uint8Array(await file.arrayBuffer())).toEqual(writeSafetensors(SMALL, about));
   });
 
   test("rejects a tensor that is not the file's next one, and the end of a file that lacks tensors", async () => {
-    const [first, second, ...rest] = inFileOrder(SMALL) as [NamedTensor, NamedTensor, ...NamedTensor[]];
+    const [first, second, ...rest] = sortTensorsByName(SMALL) as [NamedTensor, NamedTensor, ...NamedTensor[]];
     await expect(streamed([second, first, ...rest])).rejects.toThrow(UsageError);
     await expect(streamed([first, second])).rejects.toThrow(
       /The next tensor of the file must be "empty" with 0 values, but it is the end/,

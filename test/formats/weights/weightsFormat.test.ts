@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { strToU8, zipSync } from 'fflate';
 import { describe, expect, test } from 'vitest';
-import { matchWeightNames } from '../../../src/formats/weights/fitWeights.ts';
+import { matchWeightNames } from '../../../src/formats/weights/matchWeights.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';

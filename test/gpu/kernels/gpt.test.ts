@@ -6,13 +6,13 @@ import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
 import { writeFables } from '../../../src/jobs/gpt/fables.ts';
 import { gptNetworkLayers } from '../../../src/jobs/gpt/layers.ts';
 import { gptNetworkMemory } from '../../../src/jobs/gpt/shapes.ts';
-import { plainText } from '../../../src/jobs/gpt/text.ts';
+import { textInMemory } from '../../../src/jobs/gpt/text.ts';
 import { disposeTape, recordTape } from '../../../src/parallel/backward/tape.ts';
 import { GPT_PRESETS, type GptPresetName } from '../../../src/spec/gpt.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { dispatchesOf } from './dispatches.ts';
 
-const TEXT = plainText(writeFables().slice(0, 3000));
+const TEXT = textInMemory(writeFables().slice(0, 3000));
 
 /**
  * Short contexts and narrow heads, for the tests' time: their shaders compile fast. With dropout,

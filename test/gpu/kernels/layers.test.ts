@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, expect, test } from 'vitest';
 import { lossSumOf } from '../../../src/jobs/models/loss.ts';
-import { buildModel } from '../../../src/jobs/models/models.ts';
+import { buildJobModel } from '../../../src/jobs/models/models.ts';
 import { chooseWebGpuKernels } from '../../../src/gpu/kernels/index.ts';
 import type { KernelChoice, BuiltInModelName } from '../../../src/spec/names.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -18,7 +18,7 @@ afterEach(() => {
 
 /** A model with the gradients of its loss for one batch of fixed samples. */
 function trainingOf(name: BuiltInModelName) {
-  const model = buildModel({ model: name, hidden: 16, seed: 1 }, DATA);
+  const model = buildJobModel({ model: name, hidden: 16, seed: 1 }, DATA);
   const rng = createRng(1);
   const x = tf.tensor(uniform(rng, BATCH, SIDE, SIDE, 1).values, [BATCH, SIDE, SIDE, 1]);
   const labels = tf.tensor1d(integers(rng, 10, BATCH).values, 'int32');

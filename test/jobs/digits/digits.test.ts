@@ -3,7 +3,7 @@ import { SyntheticDigits } from '../../../src/jobs/digits/digits.ts';
 import { InkRaster, smoothLine } from '../../../src/jobs/digits/pen.ts';
 import { HANDWRITING_STYLES } from '../../../src/jobs/digits/handwriting.ts';
 import { UsageError } from '../../../src/util/errors.ts';
-import { hashState } from '../../../src/util/hash.ts';
+import { hashOfArrays } from '../../../src/util/hash.ts';
 
 const PIXELS = 784;
 
@@ -26,7 +26,7 @@ describe('synthetic digits', () => {
 
   test('have the same bits on every machine', async () => {
     const { inputs, labels } = read(new SyntheticDigits(1, 'train'), firstHundred);
-    expect(hashState([inputs, labels])).toBe('8a434d66da152390');
+    expect(hashOfArrays([inputs, labels])).toBe('8a434d66da152390');
   });
 
   test('have the same pixels whether they are read alone or with other samples', () => {

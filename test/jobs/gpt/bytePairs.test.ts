@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BytePairTokenizer } from '../../../src/jobs/gpt/bytePairs.ts';
 import { codePointsOf } from '../../../src/jobs/gpt/text.ts';
-import { WordCounts } from '../../../src/jobs/gpt/words.ts';
+import { WordCounts } from '../../../src/jobs/gpt/wordCounts.ts';
 import { systemClock, type Clock } from '../../../src/util/clock.ts';
 import { createRng } from '../../../src/util/rng.ts';
 

@@ -1,8 +1,8 @@
 /** Compares corpora with those that follow from the whole text as a string. */
 import { describe, expect, test } from 'vitest';
 import { createCorpus, type Corpus } from '../../../src/jobs/gpt/corpus.ts';
-import { plainText, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
-import { WordCounts } from '../../../src/jobs/gpt/words.ts';
+import { textInMemory, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
+import { WordCounts } from '../../../src/jobs/gpt/wordCounts.ts';
 import type { LoadProgress } from '../../../src/protocol/events.ts';
 import type { Vocabulary } from '../../../src/spec/vocabulary.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -83,7 +83,7 @@ describe('a corpus of characters', () => {
       if (pieceBytes === 5 && text.length > 2500) continue;
       expectCharacters(await createCorpus(textFrom([text], { pieceBytes }), model('characters')), text);
     }
-    expectCharacters(await createCorpus(plainText(text), model('characters')), text);
+    expectCharacters(await createCorpus(textInMemory(text), model('characters')), text);
   });
 
   const base = written('the cät\r\nsat 漢', 900);
@@ -108,17 +108,17 @@ describe('a corpus of characters', () => {
     const text = written('abc 🦊', 900);
     const larger = ' abcdé漢🦊';
     const vocabulary: Vocabulary = { tokens: 'characters', characters: larger };
-    expectCharacters(await createCorpus(plainText(text), model('characters'), vocabulary), text, larger);
+    expectCharacters(await createCorpus(textInMemory(text), model('characters'), vocabulary), text, larger);
     const wide = ` abc${chinese.slice(0, 300)}🦊`;
     const wideVocabulary: Vocabulary = { tokens: 'characters', characters: wide };
-    expectCharacters(await createCorpus(plainText(text), model('characters'), wideVocabulary), text, wide);
-    const other = createCorpus(plainText(`${text}zyxé`), model('characters'), vocabulary);
+    expectCharacters(await createCorpus(textInMemory(text), model('characters'), wideVocabulary), text, wide);
+    const other = createCorpus(textInMemory(`${text}zyxé`), model('characters'), vocabulary);
     await expect(other).rejects.toThrow('has 3 characters for which the resumed model has no tokens ("x", "y", "z")');
   });
 
   test('is rejected with the number of different characters, if there are too many', async () => {
     const many = Array.from({ length: 70_000 }, (_, i) => String.fromCodePoint(0x10000 + i)).join('');
-    const reading = createCorpus(plainText(many), model('characters'));
+    const reading = createCorpus(textInMemory(many), model('characters'));
     await expect(reading).rejects.toThrow('The text has 70000 different characters');
   });
 });
@@ -164,7 +164,7 @@ describe('a corpus of byte pairs', () => {
   test('uses the pairs of a resumed model', async () => {
     const text = written('ab c', 600);
     const vocabulary: Vocabulary = { tokens: 'byte-pairs', pairs: [[97, 98]] };
-    const { tokenizer, train } = await createCorpus(plainText(text), model('byte-pairs'), vocabulary);
+    const { tokenizer, train } = await createCorpus(textInMemory(text), model('byte-pairs'), vocabulary);
     expect(tokenizer.vocabulary).toEqual(vocabulary);
     expect([...train.tokens.slice(0, 40)]).toEqual([...tokenizer.encode(text).slice(0, 40)]);
   });

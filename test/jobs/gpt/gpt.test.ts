@@ -4,13 +4,13 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { BytePairTokenizer } from '../../../src/jobs/gpt/bytePairs.ts';
 import { createCorpus } from '../../../src/jobs/gpt/corpus.ts';
 import { FABLES_LENGTH, writeFables } from '../../../src/jobs/gpt/fables.ts';
-import { loadText } from '../../../src/jobs/gpt/loadText.ts';
-import { codePointsOf, plainText, stringOfCodePoints, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
+import { openJobText } from '../../../src/jobs/gpt/openJobText.ts';
+import { codePointsOf, textInMemory, stringOfCodePoints, textOfFiles, type Text } from '../../../src/jobs/gpt/text.ts';
 import { GptNetwork } from '../../../src/jobs/gpt/network.ts';
 import type { GptNetworkSize } from '../../../src/jobs/gpt/shapes.ts';
 import { CharacterCounts } from '../../../src/jobs/gpt/characterCounts.ts';
 import { CharacterTokenReader, CharacterTokenizer } from '../../../src/jobs/gpt/characters.ts';
-import { WordCounts } from '../../../src/jobs/gpt/words.ts';
+import { WordCounts } from '../../../src/jobs/gpt/wordCounts.ts';
 import { createTokenForward, sampleTokens } from '../../../src/jobs/gpt/tokenSampler.ts';
 import type { LoadProgress } from '../../../src/protocol/events.ts';
 import { GPT_PRESETS } from '../../../src/spec/gpt.ts';
@@ -29,7 +29,7 @@ async function wordsOf(text: Text): Promise<WordCounts> {
 }
 
 const learn = async (text: string, vocabulary: number): Promise<BytePairTokenizer> =>
-  BytePairTokenizer.of(await wordsOf(plainText(text)), vocabulary);
+  BytePairTokenizer.of(await wordsOf(textInMemory(text)), vocabulary);
 
 async function characterTokens(text: Text): Promise<number[]> {
   const counts = new CharacterCounts();
@@ -39,7 +39,7 @@ async function characterTokens(text: Text): Promise<number[]> {
 }
 
 const load = async (url: string, onprogress: (loading: LoadProgress) => void = () => {}): Promise<string> =>
-  read(await loadText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/', onprogress }));
+  read(await openJobText({ job: 'gpt', data: { kind: 'url', url } }, { baseUrl: 'http://localhost/', onprogress }));
 
 async function read(text: Text): Promise<string> {
   let all = '';
@@ -150,7 +150,7 @@ describe('the training text', () => {
   const source = { job: 'gpt', data: { kind: 'files' } } as const;
   test('consists of all files, sorted by name', async () => {
     const files = [file('b.txt', 'two'), file('a.txt', 'one')];
-    expect(await read(await loadText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
+    expect(await read(await openJobText(source, { files, baseUrl: 'http://localhost/' }))).toBe('one\ntwo');
   });
 
   test('is rejected with the position of the invalid byte if it is not UTF-8', async () => {
@@ -173,15 +173,15 @@ describe('the training text', () => {
   });
 
   test('must be among the files, and cannot be synthetic', async () => {
-    await expect(loadText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
+    await expect(openJobText(source, { files: [], baseUrl: 'http://localhost/' })).rejects.toThrow(
       /There is no text among the files/,
     );
-    const drawn = loadText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
+    const drawn = openJobText({ job: 'gpt', data: { kind: 'synthetic' } }, { baseUrl: 'http://localhost/' });
     await expect(drawn).rejects.toThrow(UsageError);
   });
 
   test('is cut into samples of tokens and their successors, and its end is held out', async () => {
-    const text = plainText('abcdefghij'.repeat(20));
+    const text = textInMemory('abcdefghij'.repeat(20));
     const model = { tokens: 'characters', vocabulary: 512, context: 7 } as const;
     const { train, test: held, tokenizer, characters } = await createCorpus(text, model);
     expect(characters).toBe(200);
@@ -195,7 +195,7 @@ describe('the training text', () => {
 
   test('is rejected if it is too short', async () => {
     const model = { tokens: 'characters', vocabulary: 512, context: 64 } as const;
-    const making = createCorpus(plainText('too short'), model);
+    const making = createCorpus(textInMemory('too short'), model);
     await expect(making).rejects.toThrow(/has 9 characters.*samples of 64 tokens/);
   });
 
@@ -204,7 +204,7 @@ describe('the training text', () => {
     // held out.
     const text = '🦊🐻🦁🐯🐷'.repeat(31);
     const model = { tokens, vocabulary: 257, context: 1 } as const;
-    const { train, test: held, tokenizer } = await createCorpus(plainText(text), model);
+    const { train, test: held, tokenizer } = await createCorpus(textInMemory(text), model);
     expect(tokenizer.decode(train.tokens) + tokenizer.decode(held.tokens)).toBe(text);
     expect(train.tokensPerCharacter).toBe(train.tokens.length / 140);
   });
@@ -232,7 +232,7 @@ describe('the training text', () => {
     const document = new File([start, base], 'a.txt');
     await expect(read(textOfFiles([document]))).rejects.toThrow(`a.txt is ${format}, not plain text. Export its text`);
     const files = [new File([start, base], 'a.doc'), new File([base], 'b.txt')];
-    const text = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
+    const text = await openJobText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
     expect(await read(text)).toBe(base);
     expect(text.notes).toEqual([{ kind: 'files-ignored', count: 1, name: '', example: 'a.doc' }]);
   });
@@ -253,14 +253,14 @@ describe('the training text', () => {
       new File([base], 'texts/.old/a.txt'),
       new File([Uint8Array.of(0x89, 80, 78, 71, 13, 10, 26, 10, 0, 0)], 'texts/cover.png'),
     ];
-    const text = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
+    const text = await openJobText({ job: 'gpt', data: { kind: 'files' } }, { files, baseUrl: '' });
     expect(await read(text)).toBe(`${base}\n${base}`);
     expect(text.notes).toEqual([
       { kind: 'files-ignored', count: 2, name: 'texts', example: 'texts/.DS_Store' },
       { kind: 'folder-hidden', count: 1, name: 'texts/.old', example: 'texts/.old/a.txt' },
     ]);
     const damaged = [...files, new File([Uint8Array.of(65, 0, 0, 1)], 'texts/c.txt')];
-    const other = await loadText({ job: 'gpt', data: { kind: 'files' } }, { files: damaged, baseUrl: '' });
+    const other = await openJobText({ job: 'gpt', data: { kind: 'files' } }, { files: damaged, baseUrl: '' });
     await expect(read(other)).rejects.toThrow('texts/c.txt is not text: byte 1 is 0.');
   });
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { classFolders } from '../../../src/jobs/images/pictureFolders.ts';
+import { findClassFolders } from '../../../src/jobs/images/pictureFolders.ts';
 import { PictureFiles } from '../../../src/jobs/images/pictures.ts';
-import type { PictureRequest, ReadPicture } from '../../../src/jobs/images/readPictures.ts';
-import { storedFile, type FilePlace } from '../../../src/jobs/storedFile.ts';
+import type { PictureRequest, PictureReadResult } from '../../../src/jobs/images/readPictures.ts';
+import { storedFileOf, type FilePlace } from '../../../src/jobs/storedFile.ts';
 import { deferred, type Deferred } from '../../../src/util/deferred.ts';
 
 const SIDE = 8;
@@ -21,17 +21,17 @@ function picturesOf(
   placeOf?: (i: number) => FilePlace,
 ): { pictures: PictureFiles } & Reads {
   const files = Array.from({ length: count }, (_, i) => ({
-    ...storedFile(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)),
+    ...storedFileOf(new File(['x'], `${i % 2 ? 'b' : 'a'}/${i}.png`)),
     size: bytes,
     ...(placeOf && { place: placeOf(i) }),
   }));
   const found = { pictures: files, others: [], undecoded: [], hidden: [] };
-  const folders = classFolders('The folder', found, { seed: 1, isShard: false });
+  const folders = findClassFolders('The folder', found, { seed: 1, isShard: false });
   const asked: number[][] = [];
-  const answers: { result: Deferred<ReadPicture[]>; request: PictureRequest }[] = [];
+  const answers: { result: Deferred<PictureReadResult[]>; request: PictureRequest }[] = [];
   const pictures = new PictureFiles(folders, size, (request) => {
     asked.push(request.files.map(({ at }) => at));
-    const result = deferred<ReadPicture[]>();
+    const result = deferred<PictureReadResult[]>();
     answers.push({ result, request });
     return result.promise;
   });

@@ -1,12 +1,12 @@
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, expect, test } from 'vitest';
-import { buildModel } from '../../../src/jobs/index.ts';
+import { buildJobModel } from '../../../src/jobs/index.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
 import { layerRowsOf, ModelTopology } from '../../../src/spec/topology.ts';
 import { UsageError } from '../../../src/util/errors.ts';
-import { hashState } from '../../../src/util/hash.ts';
+import { hashOfArrays } from '../../../src/util/hash.ts';
 import { loadLayersModel } from '../loadLayersModel.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
@@ -59,10 +59,10 @@ function jobWith(model: unknown, fields: Record<string, unknown> = {}): JobSpec 
 
 /** Returns a digest of the initial weights of a new model. */
 function startOf(seed: number): string {
-  const model = buildModel(jobWith(everyLayer().toJSON(null, false), { seed }), SHAPE);
+  const model = buildJobModel(jobWith(everyLayer().toJSON(null, false), { seed }), SHAPE);
   const values = model.variables.map((variable) => variable.dataSync().slice() as Float32Array<ArrayBuffer>);
   model.dispose();
-  return hashState(values);
+  return hashOfArrays(values);
 }
 
 /** Returns a job whose samples are rows of six numbers. */
@@ -84,7 +84,7 @@ test('a topology does not change when it is parsed a second time', () => {
 });
 
 test('every weight of every layer has a gradient', () => {
-  const model = buildModel(jobWith(everyLayer().toJSON(null, false)), SHAPE);
+  const model = buildJobModel(jobWith(everyLayer().toJSON(null, false)), SHAPE);
   const gradients = tf.tidy(() => {
     const x = tf.randomUniform([3, 28, 28, 1], 0, 1, 'float32', 7);
     const masks = model.dropout.map(({ shape }) => tf.ones([3, ...shape]));
@@ -107,7 +107,7 @@ test('a softmax at the end of a custom model is saved with the model, but not ap
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10, activation: 'softmax' })],
     [tf.layers.flatten({ inputShape: [28, 28, 1] }), tf.layers.dense({ units: 10 }), tf.layers.softmax()],
   ]) {
-    const model = buildModel(jobWith(tf.sequential({ layers }).toJSON(null, false)), SHAPE);
+    const model = buildJobModel(jobWith(tf.sequential({ layers }).toJSON(null, false)), SHAPE);
     const loaded = await loadLayersModel(model);
     const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
     const [theirs, ours] = [loaded.predict(x) as tf.Tensor, tf.softmax(model.logits(x))];
@@ -119,20 +119,20 @@ test('a softmax at the end of a custom model is saved with the model, but not ap
 });
 
 test('a custom model may have rows of numbers as its samples', () => {
-  const model = buildModel(rowJob(2), { inputShape: [1, 1, 6], classes: 2 });
+  const model = buildJobModel(rowJob(2), { inputShape: [1, 1, 6], classes: 2 });
   expect(model.logits(tf.ones([4, 1, 1, 6])).shape).toEqual([4, 2]);
   expect(model.names).toEqual(['dense1/kernel', 'dense1/bias']);
   model.dispose();
 });
 
 test('a custom model that does not fit the data is rejected, with both shapes', () => {
-  expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 5], classes: 3 })).toThrow(
+  expect(() => buildJobModel(rowJob(3), { inputShape: [1, 1, 5], classes: 3 })).toThrow(
     'model.config.layers[0].config.batch_input_shape: the model needs samples of [6], but the samples are [1, 1, 5], or [5] in one row.',
   );
-  expect(() => buildModel(rowJob(3), { inputShape: [1, 1, 6], classes: 4 })).toThrow(
+  expect(() => buildJobModel(rowJob(3), { inputShape: [1, 1, 6], classes: 4 })).toThrow(
     'model.config.layers[0]: the model outputs [3], but the samples have 4 classes: [4].',
   );
   expect(() =>
-    buildModel(rowJob(1, { activation: 'softmax' }), { inputShape: [1, 1, 6], classes: 1, labelUnit: 2 }),
+    buildJobModel(rowJob(1, { activation: 'softmax' }), { inputShape: [1, 1, 6], classes: 1, labelUnit: 2 }),
   ).toThrow(UsageError);
 });

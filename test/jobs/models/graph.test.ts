@@ -7,8 +7,8 @@ import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import * as v from 'valibot';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { buildModel, type JobModel } from '../../../src/jobs/index.ts';
-import { readMatchedWeights } from '../../../src/formats/weights/fitWeights.ts';
+import { buildJobModel, type JobModel } from '../../../src/jobs/index.ts';
+import { readMatchedWeights } from '../../../src/formats/weights/matchWeights.ts';
 import { openWeights } from '../../../src/formats/weights/weightsFile.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
@@ -53,7 +53,7 @@ function copyWeights(from: tf.LayersModel, to: JobModel): void {
 test('a graph from TensorFlow.js has the outputs and shapes that it has in TensorFlow.js', () => {
   const theirs = branching();
   const job = jobOf(theirs.toJSON(null, false));
-  const ours = buildModel(job, SHAPE);
+  const ours = buildJobModel(job, SHAPE);
   copyWeights(theirs, ours);
   const x = tf.randomUniform([3, 28, 28, 1], 0, 1, 'float32', 7);
   const off = tf.max(tf.abs(tf.sub(theirs.predict(x) as tf.Tensor, ours.logits(x)))).dataSync()[0];
@@ -93,7 +93,7 @@ test('a graph from Keras 3 has the outputs that it has in Keras', async () => {
     [0.087334, 0.131083, 0.100704, 0.105828, 0.109949, 0.09702, 0.091155, 0.071995, 0.107776, 0.097156],
   ];
   const job = jobOf(JSON.parse(fixture('functional.json').toString()));
-  const model = buildModel(job, SHAPE);
+  const model = buildJobModel(job, SHAPE);
   const weights = await openWeights(
     'functional.weights.h5',
     new Blob([new Uint8Array(fixture('functional.weights.h5'))]),
@@ -112,7 +112,7 @@ test('a graph from Keras 3 has the outputs that it has in Keras', async () => {
 });
 
 test('a saved model has the same outputs when TensorFlow.js loads it', async () => {
-  const model = buildModel(jobOf(CUSTOM_MODEL_JOB.model), SHAPE);
+  const model = buildJobModel(jobOf(CUSTOM_MODEL_JOB.model), SHAPE);
   const loaded = await loadLayersModel(model);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 3);
   const off = tf.max(tf.abs(tf.sub(loaded.predict(x) as tf.Tensor, tf.softmax(model.logits(x))))).dataSync()[0];
@@ -121,7 +121,7 @@ test('a saved model has the same outputs when TensorFlow.js loads it', async () 
 });
 
 test("each weight's gradient equals its finite difference", () => {
-  const model = buildModel(jobOf(branching().toJSON(null, false)), SHAPE);
+  const model = buildJobModel(jobOf(branching().toJSON(null, false)), SHAPE);
   const x = tf.randomUniform([2, 28, 28, 1], 0, 1, 'float32', 5);
   const loss = () => crossEntropySum(model.logits(x), tf.tensor1d([1, 7], 'int32'), tf.ones([2]));
   const { grads } = tf.variableGrads(loss, [...model.variables]);

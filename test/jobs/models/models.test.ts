@@ -2,10 +2,10 @@ import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { en } from '../../../src/app/locales/en/index.ts';
 import { zh } from '../../../src/app/locales/zh/index.ts';
-import { buildModel, countConfusion, countCorrect, type JobModel } from '../../../src/jobs/index.ts';
+import { buildJobModel, countConfusion, countCorrect, type JobModel } from '../../../src/jobs/index.ts';
 import { crossEntropySum } from '../../../src/gpu/kernels/crossEntropy.ts';
 import { UsageError } from '../../../src/util/errors.ts';
-import { hashState } from '../../../src/util/hash.ts';
+import { hashOfArrays } from '../../../src/util/hash.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
 const SHAPE = { inputShape: [28, 28, 1], classes: 10 } as const;
@@ -44,7 +44,7 @@ function gradientsOf(model: JobModel, batch: Batch) {
 
 /** Returns the initial values of a new model, one array per variable. */
 function startOf(name: 'mlp' | 'cnn', seed: number) {
-  const model = buildModel({ model: name, hidden: 64, seed }, SHAPE);
+  const model = buildJobModel({ model: name, hidden: 64, seed }, SHAPE);
   const values = model.variables.map((variable) => variable.dataSync().slice() as Float32Array<ArrayBuffer>);
   model.dispose();
   return values;
@@ -82,7 +82,7 @@ describe.each([
 ])('the model $model', ({ model: name, names, shapes, bits }) => {
   test('has its variables in the order of the forward pass, and their names are fixed', () => {
     for (let time = 0; time < 2; time++) {
-      const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
+      const model = buildJobModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
       expect(model.names).toEqual(names);
       expect(model.variables.map((variable) => variable.shape)).toEqual(shapes);
       expect(model.variables.every((variable) => variable.trainable && variable instanceof tf.Variable)).toBe(true);
@@ -91,8 +91,8 @@ describe.each([
   });
 
   test('has the same initial weights on every machine, and different weights for a different seed', async () => {
-    expect(hashState(startOf(name, 1))).toBe(bits);
-    expect(hashState(startOf(name, 2))).not.toBe(bits);
+    expect(hashOfArrays(startOf(name, 1))).toBe(bits);
+    expect(hashOfArrays(startOf(name, 2))).not.toBe(bits);
     const [kernel, bias] = startOf(name, 1);
     expect(bias!.every((value) => value === 0)).toBe(true);
     const fans = shapes[0]!.slice(0, -2).reduce((a, b) => a * b, 1) * (shapes[0]!.at(-2)! + shapes[0]!.at(-1)!);
@@ -103,7 +103,7 @@ describe.each([
   });
 
   test('ignores rows of weight 0', () => {
-    const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
+    const model = buildJobModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
     const batch = batchOf(5);
     const padded = {
       inputs: [...batch.inputs, ...batchOf(2, 7).inputs, Array.from({ length: 784 }, () => 0)],
@@ -118,7 +118,7 @@ describe.each([
   });
 
   test('has for a whole batch the sum of the losses and gradients that it has for four parts of this batch', () => {
-    const model = buildModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
+    const model = buildJobModel({ model: name, hidden: 64, seed: 2 }, SHAPE);
     const batch = batchOf(8);
     const whole = gradientsOf(model, batch);
     const shares = [0, 1, 2, 3].map((rank) => {
@@ -142,7 +142,7 @@ describe.each([
 
   test('frees all tensors when it is disposed', () => {
     const before = tf.memory().numTensors;
-    const model = buildModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
+    const model = buildJobModel({ model: name, hidden: 64, seed: 1 }, SHAPE);
     expect(tf.memory().numTensors - before).toBe(names.length);
     gradientsOf(model, batchOf(1));
     expect(tf.memory().numTensors - before).toBe(names.length);
@@ -152,10 +152,10 @@ describe.each([
 });
 
 test('buildModel uses the given hidden width, and rejects unknown models', () => {
-  const model = buildModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
+  const model = buildJobModel({ model: 'mlp', hidden: 7, seed: 1 }, SHAPE);
   expect(model.variables[0]!.shape).toEqual([784, 7]);
   model.dispose();
-  expect(() => buildModel({ model: 'gpt' as 'mlp', hidden: 64, seed: 1 }, SHAPE)).toThrow(UsageError);
+  expect(() => buildJobModel({ model: 'gpt' as 'mlp', hidden: 64, seed: 1 }, SHAPE)).toThrow(UsageError);
 });
 
 describe('crossEntropySum', () => {
@@ -213,7 +213,7 @@ describe('countConfusion', () => {
 
 test('the lesson gives the true size of the smallest built-in model', () => {
   const sizes = (['mlp', 'cnn'] as const).map((model) => {
-    const built = buildModel({ model, hidden: 64, seed: 1 }, SHAPE);
+    const built = buildJobModel({ model, hidden: 64, seed: 1 }, SHAPE);
     return built.variables.reduce((sum, { size }) => sum + size, 0);
   });
   const digits = String(Math.min(...sizes));

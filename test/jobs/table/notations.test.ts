@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { OpenedTable, type TableJob } from '../../../src/jobs/table/table.ts';
 import { isMissingValueMarker } from '../../../src/formats/missing.ts';
 import { parseNumberWithUnit, parseNumberField } from '../../../src/formats/numbers.ts';
-import { agreeOnShardFacts, openShard } from '../../../src/jobs/index.ts';
+import { agreeOnShardFacts, openFederatedShard } from '../../../src/jobs/index.ts';
 import { sentencesOfNotes } from '../../../src/spec/preview.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 
@@ -185,7 +185,7 @@ describe('a column of numbers', () => {
       const rows = Array.from({ length: 40 }, (_, i) => `${i} ${unit},${i % 2}`);
       return new File([`a,y\n${rows.join('\n')}\n`], 'a.csv');
     });
-    const shards = await Promise.all(files.map((file) => openShard(job, [file])));
+    const shards = await Promise.all(files.map((file) => openFederatedShard(job, [file])));
     const { divergent } = agreeOnShardFacts(
       shards.map(({ facts }) => facts),
       null,

@@ -1,7 +1,7 @@
 /** Tests of tables as they occur in practice: missing values, notations of numbers, headers. */
 import { describe, expect, test } from 'vitest';
 import { sampleLength } from '../../../src/jobs/dataset.ts';
-import { agreeOnShardFacts, openShard } from '../../../src/jobs/index.ts';
+import { agreeOnShardFacts, openFederatedShard } from '../../../src/jobs/index.ts';
 import { trainTestSplit } from '../../../src/jobs/trainTestSplit.ts';
 import { OpenedTable, type TableJob } from '../../../src/jobs/table/table.ts';
 import { parseJob, type JobSpec } from '../../../src/spec/job.ts';
@@ -29,7 +29,7 @@ const federated = parseJob({ job: 'table', data: { kind: 'federated' } });
 const shardsOf = (texts: readonly string[], job: JobSpec = federated) =>
   Promise.all(
     texts.map(async (text) => {
-      const shard = await openShard(job, [new File([text], 'a.csv')]);
+      const shard = await openFederatedShard(job, [new File([text], 'a.csv')]);
       if ('read' in shard) throw new Error('This is a text.');
       return shard;
     }),

@@ -13,7 +13,7 @@ import {
   type ProcessGroup,
   type TensorflowOptimizer,
 } from '../../../src/index.ts';
-import { decodeState, encodeState } from '../../../src/formats/stateFile.ts';
+import { decodeStateFile, encodeStateFile } from '../../../src/formats/stateFile.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { DataError, MismatchError, UsageError } from '../../../src/util/errors.ts';
 import { errorOf } from '../../errorOf.ts';
@@ -206,8 +206,8 @@ describe('a model stays unchanged', () => {
       const model = network(2);
       const weights = weightsOf(model);
       const whole = new Blob([await saveCheckpoint({ model: network(1) })]);
-      const { meta, arrays } = await decodeState('own', whole, v.looseObject({ kind: v.string() }));
-      const error = await errorOf(loadCheckpoint({ model }, encodeState({ ...meta, progress }, arrays)));
+      const { meta, arrays } = await decodeStateFile('own', whole, v.looseObject({ kind: v.string() }));
+      const error = await errorOf(loadCheckpoint({ model }, encodeStateFile({ ...meta, progress }, arrays)));
       expect(error).toBeInstanceOf(DataError);
       expect(weightsOf(model)).toEqual(weights);
     },

@@ -8,8 +8,8 @@ import type { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { PartitionedDataAssigner } from '../../../src/engine/training/data/partitionedDataAssigner.ts';
 import { ReplicatedDataAssigner } from '../../../src/engine/training/data/replicatedDataAssigner.ts';
 import type { SampleAssigner } from '../../../src/engine/training/data/sampleAssigner.ts';
-import { currentGradients } from '../../../src/parallel/recovery/sampleReassignment.ts';
-import { isRunOver, recordStep } from '../../../src/parallel/recovery/progress.ts';
+import { currentRetainedGradients } from '../../../src/parallel/recovery/sampleReassignment.ts';
+import { isRunOver, recordAppliedStep } from '../../../src/parallel/recovery/progress.ts';
 import { recoverElectedState } from '../../../src/parallel/recovery/recover.ts';
 import { errorMessageOf } from '../../../src/util/errors.ts';
 import { createRng, mixSeed, type Rng } from '../../../src/util/rng.ts';
@@ -26,7 +26,7 @@ export interface Faults {
   /** Changes how a tab loads a state. */
   replica?: (replica: TabReplica, tab: Tab) => TabReplica;
   assigner?: (assigner: SampleAssigner) => SampleAssigner;
-  currentGradients?: typeof currentGradients;
+  currentGradients?: typeof currentRetainedGradients;
   /** Changes a tab after a step. */
   stepped?: (tab: Tab) => void;
   /** Changes a tab after its GPU was set up again. */
@@ -165,7 +165,7 @@ class Schedule implements TabOwner {
       states = same,
       replica = same,
       assigner = same,
-      currentGradients: gradientsOf = currentGradients,
+      currentGradients: gradientsOf = currentRetainedGradients,
     } = this.#faults;
     const group = new Group(collectives, tab) as unknown as ProcessGroup;
     const samples = collectives.tabs.map((one) => one.samples);
@@ -216,7 +216,7 @@ class Schedule implements TabOwner {
       tab.kept = sum;
       tab.keepsGradient = !this.#hasBuffers;
       tab.drop();
-      recordStep(tab.progress, collectives.generation, assignment.window.next);
+      recordAppliedStep(tab.progress, collectives.generation, assignment.window.next);
       tab.assignment = null;
       stepped(tab);
       tab.digest();

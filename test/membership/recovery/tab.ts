@@ -1,11 +1,11 @@
 /** One tab in the recovery schedules. It uses the real rules of recovery. */
 import type {
-  GradientStore,
+  RetainedGradientStore,
   SampleAssigner,
   StepAssignment,
 } from '../../../src/engine/training/data/sampleAssigner.ts';
 import type { RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
-import { startOfRun, type TrainingProgress } from '../../../src/parallel/recovery/progress.ts';
+import { initialTrainingProgress, type TrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import type { StateTransfer } from '../../../src/parallel/recovery/recover.ts';
 import type { PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { Violation } from '../violation.ts';
@@ -23,11 +23,11 @@ export interface TabOwner extends HistoryOwner {
   checkName(tab: Tab): void;
 }
 
-export class Tab implements GradientStore {
+export class Tab implements RetainedGradientStore {
   readonly slot: number;
   readonly samples: number;
   isFresh = true;
-  progress: TrainingProgress = startOfRun();
+  progress: TrainingProgress = initialTrainingProgress();
   history: History;
   keepsGradient = false;
   kept: Sum | null = null;

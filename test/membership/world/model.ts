@@ -1,6 +1,6 @@
 /** The parts of the modelled world: connections, clients and generations. */
 import { electState, type ElectedState } from '../../../src/parallel/recovery/stateElection.ts';
-import { currentGradients, type RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
+import { currentRetainedGradients, type RetainedGradient } from '../../../src/parallel/recovery/sampleReassignment.ts';
 import { step as stepRoom } from '../../../signaling/room/index.ts';
 import {
   nextMembership as advanceMember,
@@ -18,7 +18,7 @@ export interface Parts {
   advanceMember: typeof advanceMember;
   electState: typeof electState;
   takeOver: typeof takeOver;
-  currentGradients: typeof currentGradients;
+  currentGradients: typeof currentRetainedGradients;
   /** Changes a rank's sample assigner. */
   assigner: (assigner: SampleAssigner) => SampleAssigner;
   /** Whether a step needs the contributions of all ranks. */
@@ -29,7 +29,7 @@ export const REAL_PARTS: Parts = {
   advanceMember,
   electState,
   takeOver,
-  currentGradients,
+  currentGradients: currentRetainedGradients,
   assigner: (assigner) => assigner,
   needsAll: true,
 };

@@ -4,10 +4,10 @@ import { QUARTERS_PER_BATCH, type PassTimes } from '../../../src/parallel/data/p
 import {
   decideShares,
   equalShares,
-  LASTING_CONFIRMATIONS,
+  REQUIRED_SHARE_CONFIRMATIONS,
   windowPartOfRank,
   passSizesFor,
-  possibleSpeeds,
+  plausibleSpeeds,
   type ShareDecision,
 } from '../../../src/parallel/data/workShares.ts';
 
@@ -23,7 +23,7 @@ function timesAt(speeds: readonly (number | null)[], ratio = QUARTERS_PER_BATCH,
 /** Decides `times` times with the same speeds, from equal shares on. */
 function decided(
   speeds: readonly (number | null)[],
-  times = LASTING_CONFIRMATIONS,
+  times = REQUIRED_SHARE_CONFIRMATIONS,
   from = equalShares(speeds.length, 'unknown'),
 ): ShareDecision {
   let shares = from;
@@ -107,7 +107,7 @@ describe('shares by speed', () => {
   });
 
   test.each([NaN, 0, -1, 1e9, Infinity])('never exceed equal shares for a rank that reports the speed %d', (speed) => {
-    const speeds = possibleSpeeds([400, speed, 100, 400]);
+    const speeds = plausibleSpeeds([400, speed, 100, 400]);
     expect(speeds).toEqual([400, null, 100, 400]);
     const { shares, reason } = decided(speeds);
     expect(reason).toBe('speed');
@@ -116,9 +116,9 @@ describe('shares by speed', () => {
   });
 
   test('ignore a speed that is a thousand times that of other ranks', () => {
-    expect(possibleSpeeds([100, 120, 200_000])).toEqual([100, 120, null]);
-    expect(possibleSpeeds([100, 120, 50_000])).toEqual([100, 120, 50_000]);
-    expect(possibleSpeeds([null, 100])).toEqual([null, 100]);
+    expect(plausibleSpeeds([100, 120, 200_000])).toEqual([100, 120, null]);
+    expect(plausibleSpeeds([100, 120, 50_000])).toEqual([100, 120, 50_000]);
+    expect(plausibleSpeeds([null, 100])).toEqual([null, 100]);
   });
 
   test('always have the sum of equal shares and stay within bounds, whatever ranks report', () => {
@@ -131,7 +131,7 @@ describe('shares by speed', () => {
           let shares = equalShares(n, 'unknown');
           for (const row of rows) {
             const reported = Array.from({ length: n }, (_, rank) => row[rank % row.length]!);
-            const speeds = possibleSpeeds(reported);
+            const speeds = plausibleSpeeds(reported);
             const next = decideShares(shares, timesAt(speeds, 3, batch));
             expect(next).toEqual(decideShares(shares, timesAt(speeds, 3, batch)));
             shares = next;

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { assignBuckets, createLayout, rangesOfSlots, rearrangeParameters } from '../../../src/parallel/flat/buckets.ts';
+import {
+  assignBuckets,
+  createFlatLayout,
+  rangesOfSlots,
+  rearrangeParameters,
+} from '../../../src/parallel/flat/buckets.ts';
 
 const f32 = (elements: number) => ({ bytes: elements * 4, dtype: 'float32' });
 const f64 = (elements: number) => ({ bytes: elements * 8, dtype: 'float64' });
@@ -21,7 +26,7 @@ describe('assignBuckets', () => {
 
 describe('createLayout', () => {
   test('places parameters from the last to the first', () => {
-    const { slots, size } = createLayout([5, 3, 2]);
+    const { slots, size } = createFlatLayout([5, 3, 2]);
     expect(slots.map(({ parameter, offset }) => [parameter, offset])).toEqual([
       [2, 0],
       [1, 2],
@@ -31,7 +36,7 @@ describe('createLayout', () => {
   });
 
   test('places parameters in the given order', () => {
-    const { slots } = createLayout([5, 3, 2], { order: [1, 0, 2] });
+    const { slots } = createFlatLayout([5, 3, 2], { order: [1, 0, 2] });
     expect(slots.map(({ parameter, offset }) => [parameter, offset])).toEqual([
       [1, 0],
       [0, 3],
@@ -44,7 +49,7 @@ describe('createLayout', () => {
     const bytes = fc.integer({ min: 1, max: 20_000 });
     fc.assert(
       fc.property(sizes, bytes, bytes, (elements, firstBucketBytes, bucketCapBytes) => {
-        const layout = createLayout(elements, { firstBucketBytes, bucketCapBytes });
+        const layout = createFlatLayout(elements, { firstBucketBytes, bucketCapBytes });
         expect(layout.slots.map(({ parameter }) => parameter).sort((a, b) => a - b)).toEqual([...elements.keys()]);
         let at = 0;
         for (const { start, end, slots } of layout.buckets) {
@@ -65,15 +70,15 @@ describe('rearrangeParameters', () => {
   test('moves every parameter to its new position', () => {
     const sizes = [2, 1, 3];
     const flat = Float32Array.of(31, 32, 33, 20, 10, 11);
-    rearrangeParameters(flat, createLayout(sizes), createLayout(sizes, { order: [1, 2, 0] }));
+    rearrangeParameters(flat, createFlatLayout(sizes), createFlatLayout(sizes, { order: [1, 2, 0] }));
     expect(flat).toEqual(Float32Array.of(20, 31, 32, 33, 10, 11));
-    rearrangeParameters(flat, createLayout(sizes, { order: [1, 2, 0] }), createLayout(sizes));
+    rearrangeParameters(flat, createFlatLayout(sizes, { order: [1, 2, 0] }), createFlatLayout(sizes));
     expect(flat).toEqual(Float32Array.of(31, 32, 33, 20, 10, 11));
   });
 });
 
 describe('rangesOfSlots', () => {
-  const { slots } = createLayout([1, 2, 3, 4]);
+  const { slots } = createFlatLayout([1, 2, 3, 4]);
   const of = (...parameters: number[]) => rangesOfSlots(slots, ({ parameter }) => parameters.includes(parameter));
 
   test('merges adjacent ranges', () => {

@@ -1,7 +1,12 @@
 /** The cut of layers into stages against all possible cuts. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutLayers, loadOfRanks, type CutOptions, type LayerCost } from '../../../src/parallel/pipeline/cutLayers.ts';
+import {
+  cutLayers,
+  loadOfRanks,
+  type CutLayersOptions,
+  type LayerCost,
+} from '../../../src/parallel/pipeline/cutLayers.ts';
 
 const layersOf = (costs: readonly number[], bytes: readonly number[] = costs): LayerCost[] =>
   costs.map((cost, i) => ({ name: `layer${i}`, cost, bytes: bytes[i]! }));
@@ -31,7 +36,7 @@ function largest(
   layers: readonly LayerCost[],
   cut: readonly number[],
   key: 'cost' | 'bytes',
-  options: CutOptions,
+  options: CutLayersOptions,
 ): number {
   return Math.max(...loadOfRanks(layers, cut, options).map((load) => load[key]));
 }

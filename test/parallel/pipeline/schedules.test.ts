@@ -7,7 +7,7 @@ import {
   oneForwardOneBackward,
   rankOfStage,
   stageTakesTime,
-  timePlan,
+  timePipelinePlan,
   type PipelinePlan,
   type StagePass,
 } from '../../../src/parallel/pipeline/schedules.ts';
@@ -104,7 +104,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
 
   test('takes one unit of time per tick if passes of the first stage of a ring take no time and all others one unit', () => {
     everyPlan((plan) => {
-      const timed = timePlan(plan, ({ stage }) => (stageTakesTime(plan, stage) ? 1 : 0)).flat();
+      const timed = timePipelinePlan(plan, ({ stage }) => (stageTakesTime(plan, stage) ? 1 : 0)).flat();
       const isOnTime = ({ stage, tick, start }: (typeof timed)[number]): boolean =>
         stageTakesTime(plan, stage) ? start === tick : start <= tick + 1;
       expect(timed.filter((pass) => !isOnTime(pass))).toEqual([]);
@@ -115,7 +115,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_name, schedule) => {
     fc.assert(
       fc.property(...sizes, (ranks, microBatches) => {
         const plan = schedule(ranks, microBatches, { ring: true });
-        const timed = timePlan(plan, ({ kind, stage }) => (stage === 0 ? 0 : kind === 'forward' ? 1 : 2));
+        const timed = timePipelinePlan(plan, ({ kind, stage }) => (stage === 0 ? 0 : kind === 'forward' ? 1 : 2));
         const end = Math.max(...timed.flat().map((pass) => pass.end));
         expect(end).toBe(3 * (microBatches + ranks - 1));
       }),
@@ -159,7 +159,7 @@ test('stage s of S stages computes S - s forward passes with 1F1B, and then alte
 });
 
 test('a slow stage delays the other stages', () => {
-  const timed = timePlan(gpipe(2, 2), ({ stage }) => (stage === 1 ? 3 : 1));
+  const timed = timePipelinePlan(gpipe(2, 2), ({ stage }) => (stage === 1 ? 3 : 1));
   expect(timed[0]!.map(({ start, end }) => [start, end])).toEqual([
     [0, 1],
     [1, 2],
@@ -169,7 +169,7 @@ test('a slow stage delays the other stages', () => {
 });
 
 test('the travel time of values delays the next stage', () => {
-  const timed = timePlan(
+  const timed = timePipelinePlan(
     gpipe(2, 1),
     () => 1,
     () => 5,

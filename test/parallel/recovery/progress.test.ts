@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { isRunOver, recordEvaluation, startOfRun } from '../../../src/parallel/recovery/progress.ts';
+import { isRunOver, recordEvaluation, initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 
 const BOUNDS = { epochs: 100, maxSteps: null, maxMinutes: null, patience: 2 };
 
 test('a run ends after `patience` evaluations without a lower loss, and keeps the lowest loss', () => {
-  const progress = startOfRun();
+  const progress = initialTrainingProgress();
   const losses = [3, 2, 2.5, 1.5, 1.5, 1.6];
   const seen = losses.map((loss) => {
     progress.step += 10;
@@ -24,7 +24,7 @@ test('a run ends after `patience` evaluations without a lower loss, and keeps th
 });
 
 test('a repeated evaluation counts once, with its latest result', () => {
-  const progress = startOfRun();
+  const progress = initialTrainingProgress();
   recordEvaluation({ ...progress, step: 1 }, 9);
   for (const [step, loss] of [
     [5, 2],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
+import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import { recoverElectedState, type StateTransfer } from '../../../src/parallel/recovery/recover.ts';
 import type { PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { runWorld } from '../../../src/testing/index.ts';
@@ -36,7 +36,7 @@ async function catchUpWith(result: string, gather: () => Promise<string>): Promi
         state = loaded;
       },
     };
-    await recoverElectedState(group, [behind, ahead], replica, startOfRun()).catch(() => {});
+    await recoverElectedState(group, [behind, ahead], replica, initialTrainingProgress()).catch(() => {});
   });
   return { done, state };
 }

@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { gatherSlices, type ReceivedSlices, type StateReceived } from '../../../src/parallel/recovery/gatherSlices.ts';
+import {
+  gatherSlices,
+  type ReceivedSlices,
+  type StateReceivedBytes,
+} from '../../../src/parallel/recovery/gatherSlices.ts';
 import { electState, divergentRanks, type PeerState } from '../../../src/parallel/recovery/stateElection.ts';
 import { StateSlices } from '../../../src/parallel/recovery/stateSlices.ts';
-import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
 
@@ -113,7 +117,7 @@ describe('slices of an array', () => {
         const mine = group.rank === 0 ? arrays : [new Float32Array(size), new Float32Array(size)];
         const options = {
           ...(group.rank === 1 && { received }),
-          onreceived: ({ bytesPerRank: [, held] }: StateReceived): void => {
+          onreceived: ({ bytesPerRank: [, held] }: StateReceivedBytes): void => {
             if (isInterrupted && held! >= size * 4) throw new PeerGoneError('The link broke.');
           },
         };
@@ -129,7 +133,7 @@ describe('slices of an array', () => {
   });
 
   test('of an earlier state are used if they are equal, even after a second interruption', async () => {
-    const bytes = Uint8Array.from({ length: 3 * SLICE_BYTES }, (_, i) => i / SLICE_BYTES);
+    const bytes = Uint8Array.from({ length: 3 * FILE_SLICE_BYTES }, (_, i) => i / FILE_SLICE_BYTES);
     const [before, after] = [StateSlices.of(bytes), StateSlices.of(bytes.slice().fill(9, 0, 1))];
     const first = StateSlices.empty(bytes.length);
     first.setDigests(before.digests!);

@@ -1,7 +1,11 @@
 /** A feeder and a newcomer over a modelled line, in virtual time. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { recordStep, startOfRun, type TrainingProgress } from '../../../src/parallel/recovery/progress.ts';
+import {
+  recordAppliedStep,
+  initialTrainingProgress,
+  type TrainingProgress,
+} from '../../../src/parallel/recovery/progress.ts';
 import {
   nextNewcomerMove,
   StateFeed,
@@ -14,7 +18,7 @@ import type { StateReceiveProgress } from '../../../src/protocol/events.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { createMemoryLinkPair } from '../../../src/transport/memoryLink.ts';
 import { PeerGoneError } from '../../../src/util/errors.ts';
-import { hashState } from '../../../src/util/hash.ts';
+import { hashOfArrays } from '../../../src/util/hash.ts';
 import { wrap } from '../../engine/membership/links.ts';
 import { ManualClock } from '../../manualClock.ts';
 
@@ -28,7 +32,7 @@ const STATE_BYTES = 12 * SIZE;
 class Rank implements FedReplica<null> {
   readonly stateBytes = STATE_BYTES;
   values = new Float32Array(3 * SIZE);
-  now: TrainingProgress = startOfRun();
+  now: TrainingProgress = initialTrainingProgress();
   /** Number of copies made of the state. */
   copies = 0;
   loads = 0;
@@ -40,7 +44,7 @@ class Rank implements FedReplica<null> {
   }
 
   get hash(): string {
-    return hashState([this.values]);
+    return hashOfArrays([this.values]);
   }
 
   progress(): TrainingProgress {
@@ -75,7 +79,7 @@ class Rank implements FedReplica<null> {
     const step = this.now.step + 1;
     for (let i = 0; i < this.values.length; i++) this.values[i]! += step;
     this.now.losses.push(1 / step);
-    recordStep(this.now, 7, { epoch: 0, offset: step });
+    recordAppliedStep(this.now, 7, { epoch: 0, offset: step });
   }
 }
 

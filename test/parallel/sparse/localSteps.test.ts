@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { LocalSteps } from '../../../src/parallel/strategies/localSteps.ts';
-import { startOfRun } from '../../../src/parallel/recovery/progress.ts';
+import { initialTrainingProgress } from '../../../src/parallel/recovery/progress.ts';
 import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createLocalSteps } from '../localSteps.ts';
@@ -35,7 +35,7 @@ async function train(
       ...{ learningRate: 0.1, outerLearningRate: 1, syncEvery: 2 },
       createMean: (size) => new SparseOuterMean(size, ENTRIES),
     });
-    await strategy.attach(group, startOfRun(), null);
+    await strategy.attach(group, initialTrainingProgress(), null);
     const loss = () => tf.tidy(() => parameters.sub(target).square().sum().asScalar());
     for (let step = 0; step < steps; step++) await strategy.step(loss, { samples: 1 }, () => {});
     await then(strategy);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { meanByOwners, sentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
-import { keptShares } from '../../../src/parallel/sparse/normClipping.ts';
-import { PAYLOAD_SHARE } from '../../../src/parallel/sparse/sparsePayload.ts';
+import { meanByOwners, sparseSentShare } from '../../../src/parallel/sparse/ownerRanges.ts';
+import { normClippingFactors } from '../../../src/parallel/sparse/normClipping.ts';
+import { SPARSE_PAYLOAD_SHARE } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { SparseOuterMean } from '../../../src/parallel/strategies/sparseMean.ts';
-import { decodeLargest, encodeLargest } from '../../../src/parallel/sparse/sparsePayload.ts';
+import { decodeLargestEntries, encodeLargestEntries } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { l2NormOf } from '../../../src/parallel/sparse/vectors.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -24,9 +24,9 @@ describe('owners of ranges', () => {
       meanByOwners(group, gradientOf(group.rank), 1 / worldSize, ENTRIES),
     );
     const payloads = Array.from({ length: worldSize }, (_, rank) =>
-      decodeLargest(encodeLargest(gradientOf(rank), ENTRIES), SIZE, ENTRIES, rank),
+      decodeLargestEntries(encodeLargestEntries(gradientOf(rank), ENTRIES), SIZE, ENTRIES, rank),
     );
-    const kept = keptShares(payloads.map((values) => ({ weight: 1 / worldSize, norm: l2NormOf([values]) })));
+    const kept = normClippingFactors(payloads.map((values) => ({ weight: 1 / worldSize, norm: l2NormOf([values]) })));
     const exact = Float32Array.from({ length: SIZE }, (_, i) =>
       payloads.reduce((sum, values, rank) => sum + (kept[rank]! / worldSize) * values[i]!, 0),
     );
@@ -62,8 +62,8 @@ describe('owners of ranges', () => {
   });
 
   test('are used if they send less than an all-gather', async () => {
-    expect([2, 4, 16].map((n) => sentShare(n).hasOwners)).toEqual([false, false, false]);
-    expect(sentShare(64)).toMatchObject({ hasOwners: true });
+    expect([2, 4, 16].map((n) => sparseSentShare(n).hasOwners)).toEqual([false, false, false]);
+    expect(sparseSentShare(64)).toMatchObject({ hasOwners: true });
     const worldSize = 32;
     const size = 2 * worldSize * 4096;
     const sent = await runWorld(worldSize, async (group) => {
@@ -72,7 +72,7 @@ describe('owners of ranges', () => {
       await new SparseOuterMean(size).average(group, values, 0, 1 / worldSize);
       return { bytes: group.bytesSent, norm: Math.hypot(...values.subarray(0, 4096)) };
     });
-    const gathered = (worldSize - 1) * PAYLOAD_SHARE * size * 4;
+    const gathered = (worldSize - 1) * SPARSE_PAYLOAD_SHARE * size * 4;
     expect(Math.max(...sent.map(({ bytes }) => bytes))).toBeLessThan(gathered);
     expect(new Set(sent.map(({ norm }) => norm)).size).toBe(1);
   });

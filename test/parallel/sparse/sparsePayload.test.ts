@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BitReader, BitWriter } from '../../../src/parallel/sparse/bits.ts';
 import { largestEntries } from '../../../src/parallel/sparse/largest.ts';
-import { decodeLargest, encodeLargest } from '../../../src/parallel/sparse/sparsePayload.ts';
+import { decodeLargestEntries, encodeLargestEntries } from '../../../src/parallel/sparse/sparsePayload.ts';
 import { PeergradError } from '../../../src/util/errors.ts';
 import { createRng } from '../../../src/util/rng.ts';
 
@@ -59,7 +59,7 @@ describe('a payload', () => {
   test.each([1, 100, 4096, 4097, 10_000])('of %i values contains exactly what was subtracted from these', (length) => {
     const before = values(length, length);
     const rest = before.slice();
-    const decoded = decodeLargest(encodeLargest(rest, 64), length, 64, 0);
+    const decoded = decodeLargestEntries(encodeLargestEntries(rest, 64), length, 64, 0);
     for (let i = 0; i < length; i++) expect(rest[i]).toBe(Math.fround(before[i]! - decoded[i]!));
     const sent = decoded.filter((value) => value !== 0).length;
     expect(sent / Math.max(1, (64 * length) / 4096)).toBeCloseTo(1, 0);
@@ -68,22 +68,24 @@ describe('a payload', () => {
   test('needs less than 9 bits per entry if it has one of 32 values', () => {
     const chunks = 20;
     const entries = 128;
-    const { length } = encodeLargest(values(chunks * 4096, 3), entries);
+    const { length } = encodeLargestEntries(values(chunks * 4096, 3), entries);
     // Each chunk also has two float32 numbers.
     expect(((length - 8 * chunks) * 8) / (chunks * entries)).toBeLessThan(9);
   });
 
   test('is rejected if it is truncated', () => {
-    const payload = encodeLargest(values(4096, 5), 64);
-    expect(() => decodeLargest(payload.subarray(0, 40), 4096, 64, 3)).toThrow(PeergradError);
-    expect(() => decodeLargest(payload.subarray(0, 40), 4096, 64, 3)).toThrow('The payload of rank 3 ends too early');
-    expect(() => decodeLargest(payload.subarray(0, 4), 4096, 64, 3)).toThrow(
+    const payload = encodeLargestEntries(values(4096, 5), 64);
+    expect(() => decodeLargestEntries(payload.subarray(0, 40), 4096, 64, 3)).toThrow(PeergradError);
+    expect(() => decodeLargestEntries(payload.subarray(0, 40), 4096, 64, 3)).toThrow(
+      'The payload of rank 3 ends too early',
+    );
+    expect(() => decodeLargestEntries(payload.subarray(0, 4), 4096, 64, 3)).toThrow(
       /^Rank 3 has sent 4 bytes .* fewer than 8/,
     );
   });
 
   test('is rejected if an index is beyond the values', () => {
     const payload = new Uint8Array(100).fill(255);
-    expect(() => decodeLargest(payload, 4096, 64, 3)).toThrow(PeergradError);
+    expect(() => decodeLargestEntries(payload, 4096, 64, 3)).toThrow(PeergradError);
   });
 });

@@ -4,10 +4,14 @@ import { beforeAll, expect, test } from 'vitest';
 import { Mesh } from '../../../src/collectives/mesh.ts';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
 import { createOptimizer, type OptimizerName } from '../../../src/optim/index.ts';
-import { recordStep, startOfRun, type TrainingProgress } from '../../../src/parallel/recovery/progress.ts';
+import {
+  recordAppliedStep,
+  initialTrainingProgress,
+  type TrainingProgress,
+} from '../../../src/parallel/recovery/progress.ts';
 import { Ddp, type DdpState } from '../../../src/parallel/strategies/index.ts';
 import { BucketShards } from '../../../src/parallel/ddp/bucketShards.ts';
-import { createLayout } from '../../../src/parallel/flat/buckets.ts';
+import { createFlatLayout } from '../../../src/parallel/flat/buckets.ts';
 import { redistributeShards, type HeldShard } from '../../../src/parallel/zero/redistribution.ts';
 import { runWorld } from '../../../src/testing/index.ts';
 import { systemClock } from '../../../src/util/clock.ts';
@@ -47,7 +51,7 @@ async function createMember(shardOptimizer: boolean, optimizer: OptimizerName): 
     strategy.dispose();
     model.dispose();
   };
-  return { strategy, progress: startOfRun(), notes, dispose };
+  return { strategy, progress: initialTrainingProgress(), notes, dispose };
 }
 
 const createMembers = (n: number, isSharded: boolean, optimizer: OptimizerName = 'adam'): Promise<Member[]> =>
@@ -61,7 +65,7 @@ function inWorld(members: readonly Member[], steps: number): Promise<DdpState[]>
     await strategy.attach(group, progress, null);
     for (let i = 0; i < steps; i++) {
       const inputs = samplesOf(group.rank, progress.step, 2);
-      const applied = (): void => recordStep(progress, group.generation, progress.position);
+      const applied = (): void => recordAppliedStep(progress, group.generation, progress.position);
       await strategy.step({ inputs, loss: meanSquare }, { samples: 2 }, applied);
       inputs.dispose();
     }
@@ -186,7 +190,7 @@ test('a rank keeps its averages if other ranks have applied a step that it has n
         };
       }
       const step = strategy.step({ inputs, loss: meanSquare }, { samples: 2 }, () =>
-        recordStep(progress, group.generation, progress.position),
+        recordAppliedStep(progress, group.generation, progress.position),
       );
       await step.catch(() => {});
       inputs.dispose();
@@ -202,7 +206,7 @@ test('each element of new shards has the newest averages, all from one rank', ()
   const rng = createRng(7);
   for (let round = 0; round < 40; round++) {
     const sizes = Array.from({ length: 1 + rng.below(6) }, () => 1 + rng.below(40));
-    const layout = createLayout(sizes, { firstBucketBytes: 40, bucketCapBytes: 100 });
+    const layout = createFlatLayout(sizes, { firstBucketBytes: 40, bucketCapBytes: 100 });
     const shards = new BucketShards(layout, alone(), rng.below(4));
     const worldSize = 1 + rng.below(5);
     const held = Array.from({ length: worldSize }, () =>

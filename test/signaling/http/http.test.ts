@@ -1,7 +1,7 @@
 import { listFiles } from '../../../src/jobs/fileSource.ts';
-import { readFiles } from '../../../src/jobs/storedFile.ts';
+import { readFilesAtPlaces } from '../../../src/jobs/storedFile.ts';
 import { readWebRanges } from '../../../src/jobs/webRanges.ts';
-import { hashOfList, type DataFileEntry } from '../../../src/spec/dataFiles.ts';
+import { hashOfFileList, type DataFileEntry } from '../../../src/spec/dataFiles.ts';
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, symlink, rm, writeFile } from 'node:fs/promises';
@@ -223,7 +223,7 @@ describe('the HTTP server', () => {
     const entries = (await (await fetch(`${pets.url}/data/index.json`)).json()) as DataFileEntry[];
     await writeFile(path.join(folder, 'pets/a/first.png'), 'first');
     await fetch(`${pets.url}/data/index.json`);
-    const earlier = `${pets.url}/data/index.bin?of=${hashOfList(entries)}`;
+    const earlier = `${pets.url}/data/index.bin?of=${hashOfFileList(entries)}`;
     expect((await (await fetch(earlier)).arrayBuffer()).byteLength).toBe(26);
     expect(await (await fetch(earlier)).text()).not.toContain('first');
     expect(await (await fetch(`${pets.url}/data/index.bin`)).text()).toContain('first');
@@ -247,7 +247,7 @@ describe('the HTTP server', () => {
     const cats = await startSignaling({ data: place, logLevel: 'silent' });
     const listed = await listFiles(`${cats.url}/data/`, { baseUrl: '' });
     await change(path.join(place, 'cats/2.png'));
-    const reading = readFiles(requested.map((i) => listed[i]!));
+    const reading = readFilesAtPlaces(requested.map((i) => listed[i]!));
     await expect(reading).rejects.toThrow(/^cats\/2\.png in .* has changed since it was listed/);
     await cats.close();
   });

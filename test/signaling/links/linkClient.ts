@@ -1,6 +1,6 @@
 /** Ends of links through the server, with real WebSockets. */
 import { WebSocket } from 'ws';
-import { parseControl, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
+import { parseControlMessage, PROTOCOL_VERSION } from '../../../src/protocol/control.ts';
 import { ServerLinkAnswer, SERVER_LINK_PATH, type ServerLinkOpening } from '../../../src/protocol/serverLink.ts';
 import type { SignalingServer } from '../../../signaling/index.ts';
 
@@ -25,7 +25,7 @@ export class LinkClient {
     this.socket.on('message', (data: Buffer, isBinary) => {
       if (isBinary) this.frames.push(data.toString());
       else {
-        const answer = parseControl(ServerLinkAnswer, data.toString());
+        const answer = parseControlMessage(ServerLinkAnswer, data.toString());
         this.answers.push(answer.type === 'paired' ? answer.type : answer.message);
       }
       this.#wake();

@@ -5,7 +5,7 @@
  */
 import { createRoom, step, type RoomEvent, type RoomState } from '../../../signaling/room/index.ts';
 import { DEFAULT_OP_TIMEOUT_MS } from '../../../src/collectives/processGroup.ts';
-import { LINKING_TIMEOUT_MS, RETRY_DIRECT_MS } from '../../../src/engine/membership/generationLink.ts';
+import { LINKING_TIMEOUT_MS, DIRECT_RETRY_DELAY_MS } from '../../../src/engine/membership/generationLink.ts';
 import type { ServerMessage } from '../../../src/protocol/control.ts';
 import { DEFAULT_JOB } from '../../../src/spec/job.ts';
 import { createRng, type Rng } from '../../../src/util/rng.ts';
@@ -199,7 +199,7 @@ export class ClassModel {
     const isForwarded = hasServerLinks && !areServerLinksRefused && (isServed || ms >= SERVER_AFTER_MS);
     if (!isDirect && !isForwarded) return null;
     if (!isDirect) {
-      this.#later(`direct ${pair}`, RETRY_DIRECT_MS, () => {
+      this.#later(`direct ${pair}`, DIRECT_RETRY_DELAY_MS, () => {
         if (!this.#links(a, b, relayed)) return;
         this.#kept.add(pair);
         this.dispatch({ type: 'direct', member: a, peer: b, generation: this.#state.generation });

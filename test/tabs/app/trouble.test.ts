@@ -45,13 +45,13 @@ async function failure(tab: Tab, fatal: boolean): Promise<string> {
 }
 
 describe('problems:', () => {
-  test('a page whose script does not load can be reloaded', async () => {
+  test('a page whose script does not load offers a reload, and reloads when the script can be had', async () => {
     const { page } = await world.open('');
     await page.route(/\/assets\/main-[^/]*\.js$/, (route) => route.abort());
     await page.reload();
     await page.getByText('A part of this page did not load').waitFor();
+    await page.getByRole('link', { name: 'reload it now' }).waitFor();
     await page.unrouteAll();
-    await page.getByRole('link', { name: 'reload it' }).click();
     await expect.poll(() => page.getByRole('heading', { level: 1 }).count()).toBe(1);
   });
 

@@ -1,7 +1,7 @@
 /** In real tabs, saves a model as a file and opens another room that begins with that file. */
 import { readFile } from 'node:fs/promises';
 import { expect, test, vi } from 'vitest';
-import type { ModelFormat } from '../../../src/spec/modelFile.ts';
+import type { ModelFileFormat } from '../../../src/spec/modelFile.ts';
 import { type Tab, worldOfFile } from '../harness/world.ts';
 
 vi.setConfig({ testTimeout: 150_000 });
@@ -42,7 +42,7 @@ async function begin(file: { name: string; bytes: Buffer }, query = '', startAt:
 /** The weights of a tab's model by name, as base64. */
 async function weightsIn(tab: Tab): Promise<Record<string, string>> {
   const before = tab.events.filter(({ type }) => type === 'exported').length;
-  await tab.page.evaluate(() => globalThis.peergradExport!('safetensors' satisfies ModelFormat));
+  await tab.page.evaluate(() => globalThis.peergradExport!('safetensors' satisfies ModelFileFormat));
   await expect.poll(() => tab.events.filter(({ type }) => type === 'exported').length).toBe(before + 1);
   const bytes = await tab.page.evaluate(() => globalThis.peergradModelPart!(0, 1e9));
   const end = 8 + Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));

@@ -2,7 +2,7 @@
  * A page for tests: one end of a link over simple-peer or over a message port. Two tabs of one
  * browser open it, and exchange signals over a BroadcastChannel.
  */
-import { PeerHost, type RelayReply } from '../../../src/engine/membership/peerRelay.ts';
+import { PeerRelayHost, type RelayReply } from '../../../src/engine/membership/peerRelay.ts';
 import type { PeerSignal } from '../../../src/protocol/linkSignal.ts';
 import { requestTabPort } from '../../../src/transport/broker.ts';
 import { connectPeer, openPeerConnection, type PeerAttempt } from '../../../src/transport/peerLink.ts';
@@ -70,7 +70,7 @@ function inWorker(
     if (message.type === 'peer-channel' && !canTransfer) throw new DOMException('not transferable', 'DataCloneError');
     post({ type: 'relay', reply: message }, transfer);
   };
-  const host = new PeerHost((options) => openPeerConnection({ ...options, connections }), requestTabPort, reply);
+  const host = new PeerRelayHost((options) => openPeerConnection({ ...options, connections }), requestTabPort, reply);
   const done = deferred();
   worker.addEventListener('message', ({ data }: MessageEvent<FromLinkWorker>) => {
     if (data.type === 'relay') host.receive(data.request);

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { buildModel } from '../../../src/jobs/models/models.ts';
+import { buildJobModel } from '../../../src/jobs/models/models.ts';
 import { encodeWeights } from '../../../src/formats/weights/weightsFile.ts';
 import { parseJob } from '../../../src/spec/job.ts';
 import { createRng } from '../../../src/util/rng.ts';
@@ -41,7 +41,7 @@ export const exported: Suite = {
     const inputs = Float32Array.from({ length: SAMPLES * 28 * 28 }, () => rng.next());
     const cases = [];
     for (const [name, model] of Object.entries({ mlp: 'mlp', cnn: 'cnn', ownLayers: OWN_LAYERS })) {
-      const built = buildModel(parseJob({ job: 'digits', model, hidden: 8 }), IMAGES);
+      const built = buildJobModel(parseJob({ job: 'digits', model, hidden: 8 }), IMAGES);
       // Biases are set to other values, because their initial zeros would hide a wrong position.
       for (const variable of built.variables) {
         const values = Float32Array.from(variable.dataSync(), (value) => value + 0.2 * (rng.next() - 0.5));

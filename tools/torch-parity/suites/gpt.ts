@@ -1,5 +1,5 @@
 import * as tf from '@tensorflow/tfjs';
-import { GptNetwork, paddedVocabulary } from '../../../src/jobs/index.ts';
+import { GptNetwork, paddedVocabularySize } from '../../../src/jobs/index.ts';
 import type { Suite } from '../suite.ts';
 
 const TOKENS = 21;
@@ -13,7 +13,7 @@ export const gpt: Suite = {
   name: 'gpt',
   tolerance: 2e-6,
   compute: async () => {
-    const size = { layers: 2, heads: 4, width: 16, context: CONTEXT, vocabulary: paddedVocabulary(TOKENS) };
+    const size = { layers: 2, heads: 4, width: 16, context: CONTEXT, vocabulary: paddedVocabularySize(TOKENS) };
     const network = new GptNetwork(size, 7);
     for (const [i, variable] of network.variables.entries()) {
       variable.assign(variable.add(tf.randomNormal(variable.shape, 0, 0.3, 'float32', i + 1)));

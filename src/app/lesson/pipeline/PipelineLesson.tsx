@@ -7,9 +7,9 @@ import { GPT_PRESETS } from '../../../spec/gpt.ts';
 import { STATE_BYTES_PER_WEIGHT } from '../../../spec/pipeline.ts';
 import { elementCountOf } from '../../../util/shape.ts';
 import { Term } from '../../components/Term.tsx';
-import { formatBytes, formatCount, formatShare } from '../../locales/format.ts';
+import { formatBytes, formatCount, formatPercent } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
-import { keepInAddress, pageRoute } from '../../state/address.ts';
+import { writeSettingsToAddress, pageRoute } from '../../state/address.ts';
 import { integerFromQuery } from '../../state/route.ts';
 import { Lessons } from '../common/Lessons.tsx';
 import { LessonText } from '../common/LessonText.tsx';
@@ -62,7 +62,7 @@ export function PipelineLesson() {
           })}
           page={page}
           pages={PIPELINE_LESSON_PAGES.length}
-          onpage={(next) => keepInAddress({ page: String(next + 1) })}
+          onpage={(next) => writeSettingsToAddress({ page: String(next + 1) })}
           ending={
             <div class="row">
               <a class="button primary" href="#new?job=gpt&strategy=pipeline">
@@ -121,14 +121,14 @@ function Bubble({ size }: { size: PipelineSize }) {
         <div>
           <dt class="dim">{bubble.counted}</dt>
           <dd>{bubble.squares(waiting, all)}</dd>
-          <dd class="number">{formatShare(waiting / all, 1)}</dd>
+          <dd class="number">{formatPercent(waiting / all, 1)}</dd>
         </div>
         <div>
           <dt class="dim">{bubble.formula}</dt>
           <dd>
             ({stages}−1) / ({microBatches}+{stages}−1)
           </dd>
-          <dd class="number">{formatShare(bubbleShare(size), 1)}</dd>
+          <dd class="number">{formatPercent(bubbleShare(size), 1)}</dd>
         </div>
       </dl>
     </section>

@@ -1,7 +1,7 @@
 /** The numbers of stages and of micro-batches. They are in the address of the page. */
 import { NumberSelect } from '../../components/IndexSelect.tsx';
 import { uiMessages } from '../../locales/index.ts';
-import { keepInAddress } from '../../state/address.ts';
+import { writeSettingsToAddress } from '../../state/address.ts';
 import { MICRO_BATCH_BOUNDS, STAGE_BOUNDS, type PipelineSize } from './board.ts';
 
 interface Props {
@@ -22,7 +22,7 @@ export function Sizes({ size: { stages, microBatches }, isBatchWhole }: Props) {
         value={stages}
         least={STAGE_BOUNDS[0]}
         most={STAGE_BOUNDS[2]}
-        onpick={(value) => keepInAddress({ stages: String(value) })}
+        onpick={(value) => writeSettingsToAddress({ stages: String(value) })}
       />
       {!isBatchWhole && (
         <NumberSelect
@@ -30,7 +30,7 @@ export function Sizes({ size: { stages, microBatches }, isBatchWhole }: Props) {
           value={microBatches}
           least={MICRO_BATCH_BOUNDS[0]}
           most={MICRO_BATCH_BOUNDS[2]}
-          onpick={(value) => keepInAddress({ microBatches: String(value) })}
+          onpick={(value) => writeSettingsToAddress({ microBatches: String(value) })}
         />
       )}
     </div>

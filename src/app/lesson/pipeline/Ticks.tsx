@@ -1,7 +1,7 @@
 /** Plays plans tick by tick. Several plans play together, so that they can be compared. */
 import { useSignal } from '@preact/signals';
 import type { PipelinePlan } from '../../../parallel/pipeline/schedules.ts';
-import { formatShare } from '../../locales/format.ts';
+import { formatPercent } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
 import { Board } from './Board.tsx';
 import { passAtTick, pipelinePlanUntil, countPlanSquares, type PipelineScheduleName } from './board.ts';
@@ -61,5 +61,5 @@ export function Ticks({ plans }: { plans: Partial<Record<PipelineScheduleName, P
 function Count({ plan, of }: { plan: PipelinePlan; of: number }) {
   const { count } = uiMessages.value.pipelineLesson.board;
   const { all, waiting } = countPlanSquares(plan);
-  return <p class="small number">{count(plan.ticks, of, waiting, all, formatShare(waiting / all))}</p>;
+  return <p class="small number">{count(plan.ticks, of, waiting, all, formatPercent(waiting / all))}</p>;
 }

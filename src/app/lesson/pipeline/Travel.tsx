@@ -3,11 +3,11 @@
  * results need time to travel.
  */
 import { useSignal } from '@preact/signals';
-import { timePlan, type StagePass, type TimedPass } from '../../../parallel/pipeline/schedules.ts';
+import { timePipelinePlan, type StagePass, type TimedPass } from '../../../parallel/pipeline/schedules.ts';
 import { RankMark } from '../../components/RankMark.tsx';
-import { formatShare } from '../../locales/format.ts';
+import { formatPercent } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
-import { bubbleShare, endOfLastPass, lessonPipelinePlan, waitingShare, type PipelineSize } from './board.ts';
+import { bubbleShare, endOfLastPass, lessonPipelinePlan, waitingTimeShare, type PipelineSize } from './board.ts';
 import { Legend } from './Legend.tsx';
 
 /** Duration of each kind of pass. The unit is the duration of a forward pass. */
@@ -19,7 +19,7 @@ export function Travel({ size }: { size: PipelineSize }) {
   const time = useSignal(0);
   const plan = lessonPipelinePlan('1f1b', size);
   const timed = (travels: number): TimedPass[][] =>
-    timePlan(
+    timePipelinePlan(
       plan,
       ({ kind }: Pick<StagePass, 'kind'>) => DURATIONS[kind],
       () => travels,
@@ -48,7 +48,7 @@ export function Travel({ size }: { size: PipelineSize }) {
       <ul class="plain pipeline-lanes">
         {lanes.map((own, stage) => (
           <li key={stage}>
-            <span class="away">{travel.row(stage, formatShare(waitingShare([own], end)))}</span>
+            <span class="away">{travel.row(stage, formatPercent(waitingTimeShare([own], end)))}</span>
             <span aria-hidden="true">
               <RankMark rank={stage} />
             </span>
@@ -66,7 +66,9 @@ export function Travel({ size }: { size: PipelineSize }) {
           </li>
         ))}
       </ul>
-      <p aria-live="polite">{travel.share(formatShare(waitingShare(lanes, end)), formatShare(bubbleShare(size)))}</p>
+      <p aria-live="polite">
+        {travel.share(formatPercent(waitingTimeShare(lanes, end)), formatPercent(bubbleShare(size)))}
+      </p>
     </section>
   );
 }

@@ -5,7 +5,7 @@
 import {
   gpipe,
   oneForwardOneBackward,
-  type ComputedPasses,
+  type ComputedPassCounts,
   type PipelinePlan,
   type StagePass,
   type TimedPass,
@@ -40,7 +40,7 @@ export function passAtTick({ passes }: PipelinePlan, rank: number, tick: number)
 }
 
 /** Returns how many passes of each kind the stages have computed. */
-export function countComputedPasses({ passes }: PipelinePlan): ComputedPasses {
+export function countComputedPasses({ passes }: PipelinePlan): ComputedPassCounts {
   const count = (kind: StagePass['kind']): number[] =>
     passes.map((own) => own.filter((pass) => pass.kind === kind).length);
   return { forward: count('forward'), backward: count('backward') };
@@ -86,7 +86,7 @@ export function endOfLastPass(timed: readonly (readonly TimedPass[])[]): number 
 }
 
 /** Returns the share of the time from 0 to `end` in which these ranks wait. */
-export function waitingShare(timed: readonly (readonly TimedPass[])[], end: number): number {
+export function waitingTimeShare(timed: readonly (readonly TimedPass[])[], end: number): number {
   const busy = timed.flat().reduce((sum, pass) => sum + pass.end - pass.start, 0);
   return 1 - busy / (end * timed.length);
 }

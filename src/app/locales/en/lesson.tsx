@@ -1,6 +1,6 @@
 /** Texts of the lesson. */
 import type { ComponentChildren } from 'preact';
-import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
+import { formatRank, namesOfRanks, plural, formatRankAtStart } from '../format.ts';
 import { listInWords } from '../../../util/text.ts';
 
 /** The text of a page: title, explanation, task. */
@@ -143,7 +143,7 @@ export const lesson = {
     alone: 'The ring closes when a second tab joins.',
     waiting: 'You joined after this round began. You will take part in the next round.',
     added: (sent: string, to: number, got: string, from: number, sum: string) =>
-      `You sent ${sent} to ${formatRank(to)}. ${startWithRank(from)} sent you ${got}, and you added your numbers: ${sum}.`,
+      `You sent ${sent} to ${formatRank(to)}. ${formatRankAtStart(from)} sent you ${got}, and you added your numbers: ${sum}.`,
     copied: (sent: string, to: number, got: string, from: number) =>
       `You sent the finished ${sent} to ${formatRank(to)}. You keep a copy of ${got} from ${formatRank(from)}.`,
     chunk: (name: string, numbers: string) => `${name} (${numbers})`,
@@ -163,8 +163,8 @@ export const lesson = {
     waits: 'waits for the next round',
     cell: (rank: number, place: string, text: string, ranks: readonly number[]) =>
       ranks.length === 1
-        ? `${startWithRank(rank)}, ${place}: ${text}, its own number.`
-        : `${startWithRank(rank)}, ${place}: ${text}, with numbers from ${listInWords(namesOfRanks(ranks) ?? [`ranks ${listInWords(ranks)}`])}.`,
+        ? `${formatRankAtStart(rank)}, ${place}: ${text}, its own number.`
+        : `${formatRankAtStart(rank)}, ${place}: ${text}, with numbers from ${listInWords(namesOfRanks(ranks) ?? [`ranks ${listInWords(ranks)}`])}.`,
     hint: 'Point at a number, or move to it with the arrow keys, to see the numbers in its sum.',
     some: (n: number) => `Only you and your neighbours are shown. There are ${n} ranks.`,
   },
@@ -179,7 +179,7 @@ export const lesson = {
   bytes: {
     title: 'Bytes on each link',
     line: (rank: number, bytes: string, sent: string, received: string) =>
-      `${startWithRank(rank)}: ${bytes} on its link; ${sent} sent, ${received} received.`,
+      `${formatRankAtStart(rank)}: ${bytes} on its link; ${sent} sent, ${received} received.`,
     sent: 'sent',
     received: 'received',
     busiest: (rank: number, bytes: string) => `The busiest link is that of ${formatRank(rank)}: ${bytes}.`,
@@ -215,7 +215,7 @@ export const lesson = {
     fast: 'Remove the delay',
     is: (rank: number, seconds: number) => `Every message from ${formatRank(rank)} takes ${seconds} s longer.`,
     timeline: 'Who waited in which step',
-    row: (rank: number, waits: string) => `${startWithRank(rank)}: ${waits}.`,
+    row: (rank: number, waits: string) => `${formatRankAtStart(rank)}: ${waits}.`,
     step: (step: number, time: string) => `step ${step} took ${time}`,
     none: 'The timeline appears after the first step.',
     note: 'Each block is one step of a rank. In a hatched block, the rank waited.',
@@ -236,7 +236,7 @@ export const lesson = {
     left: (who: readonly string[], remain: number) =>
       `${listInWords(who)} left. The ring now links ${who.length === 1 ? 'its' : 'their'} neighbours, and ${plural(remain, 'row')} of numbers ${remain === 1 ? 'remains' : 'remain'}.`,
     joined: (who: readonly string[]) => `${listInWords(who)} joined.`,
-    rank: (rank: number, name: string) => startWithRank(rank, name),
+    rank: (rank: number, name: string) => formatRankAtStart(rank, name),
     restarted: 'The round starts again.',
     later: 'New tabs will take part in the next round.',
   },

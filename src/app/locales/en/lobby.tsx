@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import type { LoadProgress } from '../../../protocol/events.ts';
 import { ENGLISH_DATA_NOTE_SENTENCES } from '../../../spec/preview.ts';
 import type { TaskName } from '../../../spec/measures.ts';
-import { formatBytes, formatClock, formatCount, formatMs, plural } from '../format.ts';
+import { formatBytes, formatClockDuration, formatCount, formatMs, plural } from '../format.ts';
 import { listInWords } from '../../../util/text.ts';
 
 export const lobby = {
@@ -48,9 +48,9 @@ export const lobby = {
   receiving: 'Received model',
   receivedOf: (bytes: number, total: number, rate: number | null) =>
     `${formatBytes(bytes)} of ${formatBytes(total)}` +
-    (rate === null ? '' : `, ${formatBytes(rate)}/s, ${formatClock(((total - bytes) / rate) * 1000)} left`),
+    (rate === null ? '' : `, ${formatBytes(rate)}/s, ${formatClockDuration(((total - bytes) / rate) * 1000)} left`),
   waits: (needs: number, left: number) =>
-    `Receiving the model takes ${formatClock(needs * 1000)}, but the run changes the model sooner than that. The other tabs continue to train, and this tab joins in about ` +
+    `Receiving the model takes ${formatClockDuration(needs * 1000)}, but the run changes the model sooner than that. The other tabs continue to train, and this tab joins in about ` +
     `${plural(Math.ceil(left / 60), 'minute')}.`,
   loading: 'Loaded data',
   loadedOf: ({ unit, done, total, rate }: LoadProgress) =>

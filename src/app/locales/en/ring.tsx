@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import type { AllReduceName } from '../../../spec/algorithms.ts';
 import { listInWords, upperFirst } from '../../../util/text.ts';
-import { formatRank, namesOfRanks, plural, startWithRank } from '../format.ts';
+import { formatRank, namesOfRanks, plural, formatRankAtStart } from '../format.ts';
 
 /** Before a run, a reader does not know ranks yet, so texts say `tab`. */
 const each = (isRun: boolean): string => (isRun ? 'rank' : 'tab');
@@ -132,9 +132,9 @@ export const ring = {
   doneText: (isRun: boolean) =>
     `Every ${each(isRun)} now holds the same sums, so all take the same step with the same average gradient.`,
 
-  cell: (rank: number, chunks: string) => `${startWithRank(rank)}, ${chunks}`,
+  cell: (rank: number, chunks: string) => `${formatRankAtStart(rank)}, ${chunks}`,
   travelling: (chunks: string) => `${upperFirst(chunks)}, on the way`,
-  sendsNothing: (rank: number) => `${startWithRank(rank)} sends nothing in this step.`,
+  sendsNothing: (rank: number) => `${formatRankAtStart(rank)} sends nothing in this step.`,
   holdsAll: (n: number) => `the finished sum of all ${plural(n, 'rank')}`,
   holdsOwn: (rank: number) => `the numbers of ${formatRank(rank)} only`,
   holdsSome: (ranks: readonly number[]) =>
@@ -161,7 +161,7 @@ export const ring = {
   ownTimes: (clock: number, left: string | null, arrived: string | null) =>
     left === null && arrived === null
       ? `Times are from ${formatRank(clock)}, which did not measure this step.`
-      : `${startWithRank(clock)} cannot measure this hop. It is drawn at the times that this rank measured in the step: ${listInWords(
+      : `${formatRankAtStart(clock)} cannot measure this hop. It is drawn at the times that this rank measured in the step: ${listInWords(
           [
             ...(left === null ? [] : [`its own transfer left after ${left}`]),
             ...(arrived === null ? [] : [`the transfer to it arrived after ${arrived}`]),

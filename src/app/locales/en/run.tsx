@@ -1,7 +1,7 @@
 /** Texts for a run: its numbers, ranks and result, its timeline, links and recordings. */
 import type { ComponentChildren } from 'preact';
 import type { CodecChoice } from '../../../protocol/runResult.ts';
-import { formatBytes, formatMs, formatRank, plural, startWithRank } from '../format.ts';
+import { formatBytes, formatMs, formatRank, plural, formatRankAtStart } from '../format.ts';
 import { ENGLISH_NOTICE_SENTENCES } from '../../../protocol/notices.ts';
 import { listInWords, upperFirst } from '../../../util/text.ts';
 import { CODECS } from '../../../spec/codecs.ts';
@@ -202,7 +202,7 @@ export const run = {
     `Timeline of the last steps of ${plural(n, 'rank')}. The arrow keys move between segments. The plus and minus keys zoom. A table of the latest step follows.`,
   timelineHelp:
     'The upper half of a lane is computation, and the lower half is communication. Point at a segment for details. Drag to move; pinch or press + and − to zoom.',
-  whoDoes: (rank: number, name: string, does: string) => `${startWithRank(rank, name)}: ${does}`,
+  whoDoes: (rank: number, name: string, does: string) => `${formatRankAtStart(rank, name)}: ${does}`,
   howLong: (ms: string, from: string, to: string, step: number) => `${ms}, from ${from} to ${to} of step ${step}.`,
   commands: (dispatches: number, submits: number) =>
     `The GPU received ${dispatches} dispatches in ${submits} ${submits === 1 ? 'submit' : 'submits'} in this step.`,

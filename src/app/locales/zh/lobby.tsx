@@ -1,11 +1,11 @@
-import { formatBytes, formatClock, formatCount, formatMs } from '../format.ts';
+import { formatBytes, formatClockDuration, formatCount, formatMs } from '../format.ts';
 import type { AugmentName } from '../../../spec/names.ts';
-import { type DataNote, firstNotes, quotedField, totalNoteCount } from '../../../spec/preview.ts';
+import { type DataNote, describeFirstNotes, quotedField, totalNoteCount } from '../../../spec/preview.ts';
 import type { UiMessages } from '../en/index.ts';
 import { augments } from './job.tsx';
 
 function named(notes: readonly DataNote[], describe: (note: DataNote) => string): string {
-  const { first, others } = firstNotes(notes, describe);
+  const { first, others } = describeFirstNotes(notes, describe);
   return `${first.join('、')}${others > 0 ? `，另有 ${others} 项` : ''}`;
 }
 
@@ -62,9 +62,9 @@ export const lobby: UiMessages['lobby'] = {
   receiving: '已接收的模型',
   receivedOf: (bytes, total, rate) =>
     `${formatBytes(bytes)}，共 ${formatBytes(total)}` +
-    (rate === null ? '' : `，每秒 ${formatBytes(rate)}，还需 ${formatClock(((total - bytes) / rate) * 1000)}`),
+    (rate === null ? '' : `，每秒 ${formatBytes(rate)}，还需 ${formatClockDuration(((total - bytes) / rate) * 1000)}`),
   waits: (needs, left) =>
-    `这条线路接收模型需要 ${formatClock(needs * 1000)}，而训练改变模型更快。其他标签页继续训练，本标签页大约 ${Math.ceil(left / 60)} 分钟后加入。`,
+    `这条线路接收模型需要 ${formatClockDuration(needs * 1000)}，而训练改变模型更快。其他标签页继续训练，本标签页大约 ${Math.ceil(left / 60)} 分钟后加入。`,
   loading: '已加载的数据',
   loadedOf: ({ unit, done, total, rate }) =>
     `${unit === 'bytes' ? '已接收' : '已读取'} ${formatBytes(done)}，共 ${formatBytes(total)}` +

@@ -15,7 +15,7 @@ import {
   holderOfPickedChunk,
   transferOfPickedChunk,
   narratePickedChunk,
-  shownStep,
+  planStepOfFrame,
 } from '../narrate.ts';
 import { formatChunkSums } from '../numbers.ts';
 import type { PickedChunk, RingPlayer, PlayedRound } from '../player/player.ts';
@@ -45,14 +45,14 @@ export function Detail({ player, clock }: Props) {
     return now === null ? -1 : 2 * now.completed + Math.min(1, now.flights.length);
   });
   const picked = player.picked.value;
-  const stage = player.stage.value;
+  const round = player.round.value;
   const frame = moment.value < 0 ? null : player.frame.peek();
   return (
     <div class="chunk-detail small">
-      {picked === null || stage === null || frame === null ? (
+      {picked === null || round === null || frame === null ? (
         <p class="dim">{uiMessages.value.ring.hint}</p>
       ) : (
-        <Facts picked={picked} stage={stage} frame={frame} clock={clock} />
+        <Facts picked={picked} round={round} frame={frame} clock={clock} />
       )}
     </div>
   );
@@ -60,17 +60,17 @@ export function Detail({ player, clock }: Props) {
 
 function Facts({
   picked,
-  stage,
+  round,
   frame,
   clock,
 }: {
   picked: PickedChunk;
-  stage: PlayedRound;
+  round: PlayedRound;
   frame: RingFrame;
   clock: number | null;
 }) {
   const { ring } = uiMessages.value;
-  const { trace, numbers } = stage;
+  const { trace, numbers } = round;
   const { plan } = frame;
   const move = transferOfPickedChunk(frame, picked);
   const { first, count } = picked.sender === null || move === null ? { first: picked.chunk, count: 1 } : move;
@@ -78,7 +78,7 @@ function Facts({
   const elements = Math.floor(trace.bytes / BYTES_PER_ELEMENT);
   const { start } = chunkRange(elements, plan.chunks, first);
   const { end } = chunkRange(elements, plan.chunks, first + count - 1);
-  const { planStep } = shownStep(frame);
+  const { planStep } = planStepOfFrame(frame);
   const place = plan.steps.findIndex((one) => one.planStep === planStep);
   const sums =
     numbers === undefined

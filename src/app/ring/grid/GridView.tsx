@@ -4,21 +4,21 @@
  * ranks are in its sum. At the start, each row has its own colour; at the end, all rows are equal.
  * The labels are text. The cells, up to 256 x 256, are on a canvas.
  */
-import { sizedContext } from '../../components/canvas.ts';
+import { contextInCssPixels } from '../../components/canvas.ts';
 import { clamp } from '../../../util/clamp.ts';
 import { effect, useComputed, useSignal } from '@preact/signals';
 import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
 import { RankMark } from '../../components/RankMark.tsx';
-import { useSize } from '../../components/useSize.ts';
-import { smallText, theme, zoom } from '../../browser/theme.ts';
+import { useElementSize } from '../../components/useElementSize.ts';
+import { smallTextPixels, theme, zoom } from '../../browser/theme.ts';
 import { uiMessages } from '../../locales/index.ts';
 import { Detail } from './Detail.tsx';
-import { drawGrid, drawReceiving, filledBy, readGridPalette, type GridPicture } from './drawGrid.ts';
+import { drawChunkGrid, drawReceivingCells, filledCellShare, readGridPalette, type GridPicture } from './drawGrid.ts';
 import { chunkName } from '../frameAt.ts';
 import { narratePickedChunk } from '../narrate.ts';
 import { rankVectorsExtentOf } from '../numbers.ts';
 import type { RingPlayer } from '../player/player.ts';
-import { usePlayedPlan } from '../player/usePlan.ts';
+import { usePlayedPlan } from '../player/usePlayedPlan.ts';
 import { useChunkHighlight, type ChunkHighlight } from '../useHighlight.ts';
 
 interface Props {
@@ -32,7 +32,7 @@ export function GridView({ names, player, clock }: Props) {
   const n = names.length;
   const chunks = usePlayedPlan(player)?.chunks ?? n;
   const lit = useChunkHighlight(player, n);
-  const hasNumbers = useComputed(() => player.stage.value?.numbers !== undefined).value;
+  const hasNumbers = useComputed(() => player.round.value?.numbers !== undefined).value;
   const rowHeight = rowHeightOf(n, hasNumbers) * (n <= 16 ? zoom.value : 1);
   return (
     <div class="grid" style={{ '--row': `${rowHeight}px` }}>
@@ -106,7 +106,7 @@ function Cells({ n, chunks, player, lit, height }: CellsProps) {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const { width } = useSize(box);
+  const { width } = useElementSize(box);
   usePainted(canvas, player, { n, chunks, width, height });
   /** The cell selected with the arrow keys or the pointer. */
   const cursor = useSignal({ rank: 0, chunk: 0 });
@@ -173,7 +173,7 @@ function CellText({ player, n, rank, chunk }: { player: RingPlayer; n: number; r
     if (now?.plan.n !== n || chunk >= now.plan.chunks) {
       return uiMessages.value.ring.cell(rank, uiMessages.value.ring.oneChunk(chunkName(chunk)));
     }
-    return narratePickedChunk(now, { rank, chunk, sender: null }, player.stage.value?.numbers);
+    return narratePickedChunk(now, { rank, chunk, sender: null }, player.round.value?.numbers);
   });
   return <>{text}</>;
 }
@@ -207,15 +207,15 @@ function usePainted(
   { n, chunks, width, height }: Pick<GridPicture, 'n' | 'chunks' | 'width' | 'height'>,
 ): void {
   const colours = theme.value;
-  const textSize = smallText.value;
-  const numbers = useComputed(() => player.stage.value?.numbers).value;
+  const textSize = smallTextPixels.value;
+  const numbers = useComputed(() => player.round.value?.numbers).value;
   const shown = useMemo(
     () => (numbers === undefined ? null : { own: numbers, extent: rankVectorsExtentOf(numbers) }),
     [numbers],
   );
   useEffect(() => {
     const element = canvas.current;
-    const context = sizedContext(element, width, height);
+    const context = contextInCssPixels(element, width, height);
     if (element === null || context === null) return undefined;
     const scale = devicePixelRatio;
     const palette = readGridPalette(element);
@@ -230,13 +230,13 @@ function usePainted(
       const flight = frame?.flights[0];
       const next = frame && {
         completed: frame.completed,
-        filled: flight === undefined ? -1 : filledBy(flight.progress),
+        filled: flight === undefined ? -1 : filledCellShare(flight.progress),
       };
       const steps = next === null || painted === null ? -1 : next.completed - painted.completed;
-      if (steps !== 0 && steps !== 1) drawGrid(context, picture);
+      if (steps !== 0 && steps !== 1) drawChunkGrid(context, picture);
       else if (steps === 1 || next!.filled !== painted!.filled) {
-        if (steps === 1) drawReceiving(context, picture, painted!.completed);
-        drawReceiving(context, picture, next!.completed);
+        if (steps === 1) drawReceivingCells(context, picture, painted!.completed);
+        drawReceivingCells(context, picture, next!.completed);
       }
       painted = next;
     });

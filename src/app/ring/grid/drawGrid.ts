@@ -2,7 +2,7 @@
 import { styleColoursOf } from '../../components/canvas.ts';
 import { rankIdentityOf, RANK_SHAPES } from '../../components/rankIdentity.ts';
 import type { RingFrame, SummedRanks } from '../frameAt.ts';
-import { currentChunkValues, formatValue, type RankVectorsExtent, type RankVectors } from '../numbers.ts';
+import { currentChunkValues, formatCellValue, type RankVectorsExtent, type RankVectors } from '../numbers.ts';
 
 /**
  * With more ranks than this, a slot for each rank would be too thin to show a colour. Bars then
@@ -62,32 +62,32 @@ export interface GridPicture {
   family: string;
 }
 
-export function drawGrid(context: CanvasRenderingContext2D, picture: GridPicture): void {
+export function drawChunkGrid(context: CanvasRenderingContext2D, picture: GridPicture): void {
   context.clearRect(0, 0, picture.width, picture.height);
   for (let rank = 0; rank < picture.n; rank++) {
     for (let chunk = 0; chunk < picture.chunks; chunk++) drawCell(context, picture, rank, chunk, null);
   }
-  if (picture.frame !== null) drawReceiving(context, picture, picture.frame.completed);
+  if (picture.frame !== null) drawReceivingCells(context, picture, picture.frame.completed);
 }
 
 /**
  * Paints the cells that receive chunks in step `index` of the plan. No other cell changes during
  * the step.
  */
-export function drawReceiving(context: CanvasRenderingContext2D, picture: GridPicture, index: number): void {
+export function drawReceivingCells(context: CanvasRenderingContext2D, picture: GridPicture, index: number): void {
   const { frame } = picture;
   const step = frame?.plan.steps[index];
   if (frame === null || step === undefined) return;
   const flights = index === frame.completed ? frame.flights : [];
   for (const [i, { to, first, count }] of step.transfers.entries()) {
     const flight = flights[i];
-    const arrival = flight === undefined ? null : { parts: flight.parts, filled: filledBy(flight.progress) };
+    const arrival = flight === undefined ? null : { parts: flight.parts, filled: filledCellShare(flight.progress) };
     for (let chunk = first; chunk < first + count; chunk++) drawCell(context, picture, to, chunk, arrival);
   }
 }
 
 /** Returns how far the receiving cell has filled up, from 0 to 1. */
-export function filledBy(progress: number): number {
+export function filledCellShare(progress: number): number {
   return Math.max(0, (progress - 1 + FILLING) / FILLING);
 }
 
@@ -242,7 +242,7 @@ function drawNumbers(
   context.textAlign = 'center';
   context.textBaseline = 'middle';
   values.forEach((value, i) => {
-    const text = formatValue(value);
+    const text = formatCellValue(value);
     if (context.measureText(text).width > each - 4 || box.height - strip < textSize) return;
     context.fillText(text, box.x + (i + 0.5) * each, box.y + (box.height - strip) / 2 + 1);
   });

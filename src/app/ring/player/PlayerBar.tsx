@@ -8,7 +8,7 @@ import { formatCount, formatMs } from '../../locales/format.ts';
 import { uiMessages } from '../../locales/index.ts';
 import { formatCssPercent, PlaybackBar } from './PlaybackBar.tsx';
 import type { RingPlayer } from './player.ts';
-import { usePlayedPlan } from './usePlan.ts';
+import { usePlayedPlan } from './usePlayedPlan.ts';
 
 interface Props {
   player: RingPlayer;

@@ -109,7 +109,7 @@ function stops({ ends, timeline: { leaves, arrives } }: PlaybackPacing): number[
   return [0, ...middles, 1];
 }
 
-export function nextStop(pacing: PlaybackPacing, position: number, direction: 1 | -1): number {
+export function nextStopPosition(pacing: PlaybackPacing, position: number, direction: 1 | -1): number {
   const all = stops(pacing);
   const far = 1e-6;
   if (direction > 0) return all.find((stop) => stop > position + far) ?? 1;

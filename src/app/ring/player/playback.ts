@@ -1,11 +1,11 @@
 /**
  * Plays anything that has steps, with position, speed, play and pause. A picture depends only on
- * the stage and the time, so moving the slider and stepping are exact.
+ * the round and the time, so moving the slider and stepping are exact.
  */
 import { clamp } from '../../../util/clamp.ts';
 import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import {
-  nextStop,
+  nextStopPosition,
   planPlaybackPacing,
   playbackPositionAfter,
   snappedPosition,
@@ -28,11 +28,11 @@ export interface Playback {
   play(): void;
   pause(): void;
   toggle(): void;
-  /** Restarts with the newest stage. If the player was playing, it continues to play. */
+  /** Restarts with the newest round. If the player was playing, it continues to play. */
   restart(): void;
   /** Pauses at a position from 0 to 1. */
   seek(position: number): void;
-  /** Pauses at the next stop (+1) or at the previous stop (-1), see `nextStop`. */
+  /** Pauses at the next stop (+1) or at the previous stop (-1), see `nextStopPosition`. */
   stepBy(direction: 1 | -1): void;
   /**
    * Plays until `completed` steps are done, then pauses. If the player is already past this point,
@@ -59,7 +59,7 @@ const THRIFTY_FRAME_MS = 100;
 const LONGEST_FRAME_MS = 250;
 
 export interface PlayerOptions {
-  /** Whether the player starts by itself with the first stage. */
+  /** Whether the player starts by itself with the first round. */
   autoplay: boolean;
   /** Whether to jump from step to step instead of moving. */
   reducedMotion: ReadonlySignal<boolean>;
@@ -67,30 +67,30 @@ export interface PlayerOptions {
   thrifty: ReadonlySignal<boolean>;
 }
 
-/** The stages that are played. */
-export interface PlayedStages<Stage> {
-  /** The stage on the screen; `null` before the first stage. */
-  stage: Signal<Stage | null>;
-  /** Times of the steps of the stage on the screen. */
+/** The rounds that are played. */
+export interface PlayedRounds<Round> {
+  /** The round on the screen; `null` before the first round. */
+  round: Signal<Round | null>;
+  /** Times of the steps of the round on the screen. */
   timeline: ReadonlySignal<StepTimeline | null>;
-  /** Whether stage `a` is a newer version of stage `b`. If so, `a` replaces `b` immediately. */
-  isSameRound: (a: Stage, b: Stage) => boolean;
+  /** Whether round `a` is a newer version of round `b`. If so, `a` replaces `b` immediately. */
+  isSameRound: (a: Round, b: Round) => boolean;
   /**
-   * Whether stage `a` may wait until stage `b` has been played. If not, `a` replaces `b`
+   * Whether round `a` may wait until round `b` has been played. If not, `a` replaces `b`
    * immediately.
    */
-  isSamePlan: (a: Stage, b: Stage) => boolean;
-  /** Called when a stage with a different plan replaces the stage on the screen. */
+  isSamePlan: (a: Round, b: Round) => boolean;
+  /** Called when a round with a different plan replaces the round on the screen. */
   onstale?: () => void;
 }
 
 /**
- * @param newest the newest stage. A playing player begins to play it at the end of the current
+ * @param newest the newest round. A playing player begins to play it at the end of the current
  *   round. A paused player that nobody has used yet shows its start.
  */
-export function createPlayback<Stage>(
-  newest: ReadonlySignal<Stage | null>,
-  { stage, timeline, isSameRound, isSamePlan, onstale }: PlayedStages<Stage>,
+export function createPlayback<Round>(
+  newest: ReadonlySignal<Round | null>,
+  { round, timeline, isSameRound, isSamePlan, onstale }: PlayedRounds<Round>,
   options: PlayerOptions,
 ): Playback {
   const playing = signal(false);
@@ -129,22 +129,22 @@ export function createPlayback<Stage>(
     else if (goal === null) begin(newest.peek());
     else seek(end);
   };
-  const begin = (next: Stage | null): void =>
+  const begin = (next: Round | null): void =>
     batch(() => {
-      stage.value = next;
+      round.value = next;
       place.value = pacing.peek() === null ? 0 : -HOLD_BEFORE_MS / pacing.peek()!.duration;
     });
   /** Replaces the round by a newer version, at the same position. */
-  const replace = (next: Stage): void =>
+  const replace = (next: Round): void =>
     batch(() => {
       const done = stepsDoneAtPosition(pacing.peek()!, place.peek());
       const isWithin = place.peek() >= 0 && place.peek() <= 1;
-      stage.value = next;
+      round.value = next;
       if (isWithin) place.value = playbackPositionAfter(pacing.peek()!, done);
     });
   const run = (): void => {
-    if (playing.peek() || stage.peek() === null) return;
-    if (position.peek() >= 1) begin(newest.peek() ?? stage.peek());
+    if (playing.peek() || round.peek() === null) return;
+    if (position.peek() >= 1) begin(newest.peek() ?? round.peek());
     playing.value = true;
     last = performance.now();
     animation = requestAnimationFrame(tick);
@@ -174,7 +174,7 @@ export function createPlayback<Stage>(
 
   const stopFollowing = effect(() => {
     const next = newest.value;
-    const on = stage.peek();
+    const on = round.peek();
     if (next !== null && on !== null && isSameRound(next, on)) {
       replace(next);
       return;
@@ -201,12 +201,12 @@ export function createPlayback<Stage>(
     toggle: () => (playing.peek() ? rest() : play()),
     restart: () => {
       goal = null;
-      begin(newest.peek() ?? stage.peek());
+      begin(newest.peek() ?? round.peek());
     },
     seek,
     stepBy: (direction) => {
       const pace = pacing.peek();
-      if (pace !== null) seek(nextStop(pace, position.peek(), direction));
+      if (pace !== null) seek(nextStopPosition(pace, position.peek(), direction));
     },
     showStep: (steps) => {
       const pace = pacing.peek();

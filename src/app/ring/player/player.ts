@@ -5,12 +5,12 @@
  */
 import { computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 import {
-  cellsAfter,
+  ringCellsAfter,
   completedStepsAt,
   ringFrameFromTimeline,
   traceTimelineOf,
   type RingFrame,
-  type KnownCells,
+  type KnownRingCells,
   type TraceTimeline,
 } from '../frameAt.ts';
 import { allReduceSteps } from '../../../collectives/plans/planSteps.ts';
@@ -42,7 +42,7 @@ export interface PickedChunk {
 }
 
 export interface RingPlayer extends Playback {
-  readonly stage: ReadonlySignal<PlayedRound | null>;
+  readonly round: ReadonlySignal<PlayedRound | null>;
   readonly timeline: ReadonlySignal<TraceTimeline | null>;
   readonly frame: ReadonlySignal<RingFrame | null>;
   /** The chunk selected with the pointer or the keys. The views set it. */
@@ -55,30 +55,30 @@ export interface RingPlayer extends Playback {
  *   world size or algorithm differs.
  */
 export function createRingPlayer(newest: ReadonlySignal<PlayedRound | null>, options: PlayerOptions): RingPlayer {
-  const stage = signal<PlayedRound | null>(null);
+  const round = signal<PlayedRound | null>(null);
   const picked = signal<PickedChunk | null>(null);
   /** Identifies the plan, which depends on the algorithm and the world size only. */
-  const played = computed(() => (stage.value === null ? null : `${stage.value.trace.algorithm} ${stage.value.n}`));
+  const played = computed(() => (round.value === null ? null : `${round.value.trace.algorithm} ${round.value.n}`));
   const plan = computed(() => {
     if (played.value === null) return null;
-    const { trace, n } = stage.peek()!;
+    const { trace, n } = round.peek()!;
     return allReduceSteps(trace.algorithm, n);
   });
   const timeline = computed(() =>
-    stage.value === null || plan.value === null ? null : traceTimelineOf(stage.value.trace, plan.value),
+    round.value === null || plan.value === null ? null : traceTimelineOf(round.value.trace, plan.value),
   );
   const onstale = (): void => void (picked.value = null);
-  const playback = createPlayback(newest, { stage, timeline, isSameRound, isSamePlan, onstale }, options);
+  const playback = createPlayback(newest, { round, timeline, isSameRound, isSamePlan, onstale }, options);
   const { time } = playback;
   const completed = computed(() => (timeline.value === null ? 0 : completedStepsAt(timeline.value, time.value)));
   // The cells are computed separately from `frame`, because they change only once in each step.
-  let known: KnownCells | null = null;
+  let known: KnownRingCells | null = null;
   const cells = computed(() => {
     if (plan.value === null) return [];
     known = {
       plan: plan.value,
       completed: completed.value,
-      cells: cellsAfter(plan.value, completed.value, known),
+      cells: ringCellsAfter(plan.value, completed.value, known),
     };
     return known.cells;
   });
@@ -87,7 +87,7 @@ export function createRingPlayer(newest: ReadonlySignal<PlayedRound | null>, opt
       ? null
       : ringFrameFromTimeline(timeline.value, plan.value, time.value, cells.value),
   );
-  return { ...playback, stage, timeline, frame, picked };
+  return { ...playback, round, timeline, frame, picked };
 }
 
 function isSameRound(a: PlayedRound, b: PlayedRound): boolean {

@@ -7,7 +7,7 @@ import { computesOnCpu } from '../../state/publishedView.ts';
 import type { Playback, PlayerOptions } from './playback.ts';
 import { createRingPlayer, type RingPlayer, type PlayedRound } from './player.ts';
 import { nextPlaybackSpeed, playbackSpeedForAddress, playbackSpeedFromQuery } from './speed.ts';
-import { useInAddress } from './useInAddress.ts';
+import { useSettingsInAddress } from './useSettingsInAddress.ts';
 
 interface Options {
   autoplay: boolean;
@@ -38,7 +38,7 @@ export function usePlayback<Played, P extends Playback>(
   useLayoutEffect(() => {
     player.speed.value = asked;
   }, [player, asked]);
-  useInAddress(useComputed(() => ({ speed: playbackSpeedForAddress(player.speed.value) })));
+  useSettingsInAddress(useComputed(() => ({ speed: playbackSpeedForAddress(player.speed.value) })));
   // A user may press a key as soon as the page is painted. Therefore the key handler is installed
   // in a layout effect, which runs before that.
   useLayoutEffect(() => {

@@ -3,10 +3,10 @@
  * the names and sizes of such files, and the checksums that a zip file states.
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
-import type { FileContents } from '../../../jobs/index.ts';
+import type { LazyFileContents } from '../../../jobs/index.ts';
 import { divergentRanks, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
-import { hashState } from '../../../util/hash.ts';
+import { hashOfArrays } from '../../../util/hash.ts';
 
 /** CRC-32 of a file, with the ranks that reported it. */
 interface Checksum {
@@ -15,19 +15,19 @@ interface Checksum {
 }
 
 export class ContentComparison {
-  readonly #contents: FileContents;
+  readonly #contents: LazyFileContents;
   /** For each rank of this world, whether it entered without a state. */
   #isFresh: readonly boolean[] = [];
   /** The checksums that ranks of this world have reported, by file. */
   #known = new Map<number, Checksum[]>();
   #reported = new Set<number>();
 
-  private constructor(contents: FileContents) {
+  private constructor(contents: LazyFileContents) {
     this.#contents = contents;
   }
 
   /** Returns `null` if the run reads no such files. */
-  static of({ contents }: { readonly contents?: FileContents | null }): ContentComparison | null {
+  static of({ contents }: { readonly contents?: LazyFileContents | null }): ContentComparison | null {
     return contents ? new ContentComparison(contents) : null;
   }
 
@@ -42,7 +42,7 @@ export class ContentComparison {
     this.#known = new Map();
     this.#reported = new Set();
     const { stated } = this.#contents;
-    const ranks = await group.allGatherObject({ isFresh, hash: stated && hashState([stated]) });
+    const ranks = await group.allGatherObject({ isFresh, hash: stated && hashOfArrays([stated]) });
     this.#isFresh = ranks.map((one) => one.isFresh);
     if (new Set(ranks.map(({ hash }) => hash).filter((hash) => hash !== null)).size <= 1) return;
     const all = await group.allGatherObject(Array.from(stated ?? []));

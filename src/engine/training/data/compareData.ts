@@ -27,7 +27,7 @@ interface ComparedData {
  * @throws (rejects) DataError on divergent ranks, PeergradError on the others, with
  *   `context.divergent`.
  */
-export async function compareData(
+export async function compareDataHashes(
   group: ProcessGroup,
   {
     trainSamples,

@@ -4,20 +4,20 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { LoadDataOptions } from '../../../jobs/fileSource.ts';
-import { agreeOnShardFacts, openShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
+import { agreeOnShardFacts, openFederatedShard, type SampleShard, type TextShard } from '../../../jobs/index.ts';
 import type { JobSpec } from '../../../spec/job.ts';
 import type { ShardFacts } from '../../../spec/dataFacts.ts';
 import type { Vocabulary } from '../../../spec/vocabulary.ts';
 import type { TrainingProgress } from '../../../parallel/recovery/progress.ts';
-import { latestStates, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
+import { ranksWithLatestState, rejectDivergentRanks } from '../../../parallel/recovery/stateElection.ts';
 import { DataError } from '../../../util/errors.ts';
-import { hashState } from '../../../util/hash.ts';
+import { hashOfArrays } from '../../../util/hash.ts';
 import { majority } from '../../../util/majority.ts';
 import { mixSeed } from '../../../util/rng.ts';
 import { createGptTask } from '../../tasks/gptTask.ts';
 import { createJobTask, type JobTask } from '../../tasks/jobTask.ts';
 
-export class OwnShard {
+export class OwnDataShard {
   readonly #job: JobSpec;
   readonly #files: readonly File[];
   #shard: Promise<SampleShard | TextShard> | null = null;
@@ -55,7 +55,7 @@ export class OwnShard {
    * @throws (rejects) DataError if the files cannot be used for training.
    */
   open(options?: Pick<LoadDataOptions, 'onprogress' | 'onundecoded'>): Promise<SampleShard | TextShard> {
-    this.#shard ??= openShard(this.#job, this.#files, options);
+    this.#shard ??= openFederatedShard(this.#job, this.#files, options);
     return this.#shard;
   }
 
@@ -75,7 +75,7 @@ export class OwnShard {
     const { facts } = await this.open();
     const state = reached && this.#agreed && { ...reached, agreed: JSON.stringify(this.#agreed) };
     const reports = await group.allGatherObject({ facts, state, tokens: this.#tokens });
-    const ahead = latestStates(reports.map((report) => report.state));
+    const ahead = ranksWithLatestState(reports.map((report) => report.state));
     const elected = majority(ahead.map((rank) => reports[rank]!.state!.agreed));
     const agreement = agreeOnShardFacts(
       reports.map((report) => report.facts),
@@ -114,5 +114,5 @@ export class OwnShard {
 }
 
 function digestOf(facts: ShardFacts): string {
-  return hashState([new TextEncoder().encode(JSON.stringify(facts))]);
+  return hashOfArrays([new TextEncoder().encode(JSON.stringify(facts))]);
 }

@@ -3,8 +3,8 @@ import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
 import { ShardCursor } from '../../../parallel/data/shardCursor.ts';
 import {
-  takeAhead,
-  type GradientStore,
+  upcomingSamples,
+  type RetainedGradientStore,
   type SampleAssigner,
   type SampleAssignerOptions,
   type StepAssignment,
@@ -31,7 +31,7 @@ export class PartitionedDataAssigner implements SampleAssigner {
   }
 
   upcoming(position: CursorPosition, _: null, most: number): number[] {
-    return takeAhead(position, most, (at) => this.#cursor.windowAt(at, this.#batchSize));
+    return upcomingSamples(position, most, (at) => this.#cursor.windowAt(at, this.#batchSize));
   }
 
   /**
@@ -42,7 +42,7 @@ export class PartitionedDataAssigner implements SampleAssigner {
     return null;
   }
 
-  reassign(position: CursorPosition, gradient: GradientStore): StepAssignment {
+  reassign(position: CursorPosition, gradient: RetainedGradientStore): StepAssignment {
     gradient.drop();
     return this.assign(position);
   }

@@ -12,8 +12,8 @@ import {
 import { windowPartOfRank, passSizesFor } from '../../../parallel/data/workShares.ts';
 import { assignSamples, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import {
-  takeAhead,
-  type GradientStore,
+  upcomingSamples,
+  type RetainedGradientStore,
   type SampleAssigner,
   type SampleAssignerOptions,
   type StepAssignment,
@@ -57,7 +57,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
   }
 
   upcoming(position: CursorPosition, shares: readonly number[] | null, most: number): number[] {
-    return takeAhead(position, most, (at) => {
+    return upcomingSamples(position, most, (at) => {
       const { indices, next } = this.#cursor.windowAt(at, this.stepSamples);
       return { indices: this.#shareOf(indices, shares), next };
     });
@@ -71,7 +71,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
     return all.subarray(start, end);
   }
 
-  retainedGradient({ heldSamples }: GradientStore): RetainedGradient | null {
+  retainedGradient({ heldSamples }: RetainedGradientStore): RetainedGradient | null {
     if (!this.#last || heldSamples === 0) return null;
     const { window, assignedIn, positions } = this.#last;
     const { epoch, offset, indices } = window;
@@ -83,7 +83,7 @@ export class ReplicatedDataAssigner implements SampleAssigner {
 
   reassign(
     position: CursorPosition,
-    gradient: GradientStore,
+    gradient: RetainedGradientStore,
     retainedGradients: readonly (RetainedGradient | null)[],
   ): StepAssignment {
     const { generation, rank } = this.#group;

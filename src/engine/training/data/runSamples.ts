@@ -1,11 +1,11 @@
 /** Determines the samples that this rank computes next, through all worlds of a run. */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { CursorPosition } from '../../../parallel/data/cursor.ts';
-import { currentGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
+import { currentRetainedGradients, type RetainedGradient } from '../../../parallel/recovery/sampleReassignment.ts';
 import type { AttachedRank, ElasticStrategy } from '../../../parallel/strategies/index.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { TrainingTask } from '../../tasks/task.ts';
-import { compareData } from './compareData.ts';
+import { compareDataHashes } from './compareData.ts';
 import { ContentComparison } from './compareContents.ts';
 import { PartitionedDataAssigner } from './partitionedDataAssigner.ts';
 import { ReplicatedDataAssigner } from './replicatedDataAssigner.ts';
@@ -51,11 +51,11 @@ export class RunSamples {
    * must call it.
    *
    * @param isFresh whether this rank has no state of its own.
-   * @throws (rejects) as `compareData`.
+   * @throws (rejects) as `compareDataHashes`.
    */
   async share(group: ProcessGroup, isFresh: boolean): Promise<void> {
     const { seed, batchSize } = this.#plan;
-    const { samples, train, test } = await compareData(group, this.#task, { dataHash: this.#dataHash, isFresh });
+    const { samples, train, test } = await compareDataHashes(group, this.#task, { dataHash: this.#dataHash, isFresh });
     this.#totals = { train, test };
     await this.#comparison?.enter(group, isFresh);
     if (this.#assigner) return this.#assigner.enter(group, samples);
@@ -96,7 +96,7 @@ export class RunSamples {
     const arrivals = await strategy.attach(group, run.now, { retained, isDue: run.isDue });
     this.#assignment = run.hasNoStepsLeft
       ? null
-      : this.assigner.reassign(run.now.position, strategy, currentGradients(arrivals));
+      : this.assigner.reassign(run.now.position, strategy, currentRetainedGradients(arrivals));
     return arrivals;
   }
 

@@ -20,7 +20,7 @@ export interface StepAssignment {
 }
 
 /** The gradients that a rank retains of a step that was not applied. */
-export type GradientStore = Pick<ElasticStrategy, 'heldSamples' | 'drop'>;
+export type RetainedGradientStore = Pick<ElasticStrategy, 'heldSamples' | 'drop'>;
 
 export interface SampleAssignerOptions {
   /** The group of the run's first world. */
@@ -52,7 +52,7 @@ export interface SampleAssigner {
    * Returns the gradient that this rank retains of the latest assigned step. Returns `null` if that
    * step was applied or no gradient is retained.
    */
-  retainedGradient(gradient: GradientStore): RetainedGradient | null;
+  retainedGradient(gradient: RetainedGradientStore): RetainedGradient | null;
   /**
    * Divides the samples of the step at `position` among the ranks again. `retainedGradients[r]` is
    * the gradient of this step that rank r still has, or `null`. If the step cannot use this rank's
@@ -60,7 +60,7 @@ export interface SampleAssigner {
    */
   reassign(
     position: CursorPosition,
-    gradient: GradientStore,
+    gradient: RetainedGradientStore,
     retainedGradients: readonly (RetainedGradient | null)[],
   ): StepAssignment;
   /** The number of samples of all ranks together in a step that does not end an epoch. */
@@ -70,7 +70,7 @@ export interface SampleAssigner {
 }
 
 /** Returns the samples of the windows from `position` on, at most `most`. */
-export function takeAhead(
+export function upcomingSamples(
   position: CursorPosition,
   most: number,
   windowAt: (position: CursorPosition) => { indices: Uint32Array; next: CursorPosition },

@@ -5,8 +5,8 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import { variablesOf } from '../../../parallel/backward/flatten.ts';
-import { PassTimer, possibleRatio, QUARTERS_PER_BATCH } from '../../../parallel/data/passTimes.ts';
-import { decideShares, equalShares, possibleSpeeds, type ShareDecision } from '../../../parallel/data/workShares.ts';
+import { PassTimer, limitPassTimeRatio, QUARTERS_PER_BATCH } from '../../../parallel/data/passTimes.ts';
+import { decideShares, equalShares, plausibleSpeeds, type ShareDecision } from '../../../parallel/data/workShares.ts';
 import type { EngineEvent, EventOf } from '../../../protocol/events.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
 import type { TrainingTask } from '../../tasks/task.ts';
@@ -20,7 +20,7 @@ const EXCHANGE_EVERY = 4;
 const EMITTED_CHANGE = 0.1;
 
 /** A pass of a step. */
-export interface OwnPass {
+export interface MeasuredPass {
   /** Number of samples with padding; `samples` is the number without padding. */
   size: number;
   samples: number;
@@ -55,7 +55,7 @@ export class WorkBalance {
 
   constructor(options: WorkBalanceOptions) {
     this.#options = options;
-    this.#isPossible = canBalance(options);
+    this.#isPossible = canBalanceWork(options);
   }
 
   /** Enters a world. Shares are equal until all ranks have measured their speeds in it. */
@@ -83,7 +83,7 @@ export class WorkBalance {
   }
 
   /** Called when this rank has computed its part of a step. */
-  took(passes: readonly OwnPass[]): void {
+  took(passes: readonly MeasuredPass[]): void {
     this.#stepsInWorld += 1;
     const { batchSize } = this.#options.plan;
     const computed = passes.filter(({ samples }) => samples > 0);
@@ -103,11 +103,11 @@ export class WorkBalance {
     const row = own === null ? [0, 0, 0] : [1, (1000 * batchSize) / own.whole, own.whole / own.quarter];
     const rows = await this.#group!.allGather(Float64Array.from(row));
     const reported = rows.map(([isKnown, speed]) => (isKnown === 0 ? null : speed!));
-    const speeds = possibleSpeeds(reported);
+    const speeds = plausibleSpeeds(reported);
     const times = speeds.map((speed, rank) => {
       if (speed === null) return null;
       const whole = (1000 * batchSize) / speed;
-      return { whole, quarter: whole / possibleRatio(rows[rank]![2]!) };
+      return { whole, quarter: whole / limitPassTimeRatio(rows[rank]![2]!) };
     });
     this.#decided = decideShares(this.#decided, times);
     const impossible = reported.flatMap((speed, rank) =>
@@ -148,7 +148,7 @@ export class WorkBalance {
  * buffers are excluded, because their layers, such as batch normalization, compute statistics that
  * depend on the batch.
  */
-export function canBalance({ task, strategy, plan }: BalancedRun): boolean {
+export function canBalanceWork({ task, strategy, plan }: BalancedRun): boolean {
   return (
     plan.balance === 'speed' &&
     strategy.accumulator !== null &&

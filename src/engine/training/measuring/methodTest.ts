@@ -5,11 +5,11 @@
  */
 import type { ProcessGroup } from '../../../collectives/processGroup.ts';
 import type { Variable } from '../../../parallel/backward/flatten.ts';
-import { measureLinks } from '../../../parallel/costs/measureLinks.ts';
+import { measureExchangeSpeed } from '../../../parallel/costs/measureExchangeSpeed.ts';
 import { chooseMethods, methodCosts } from '../../../parallel/costs/methodCosts.ts';
 import type { RunBounds } from '../../../parallel/recovery/progress.ts';
 import { encodedGradients } from '../../../parallel/costs/exchangeCosts.ts';
-import { POWER_SGD_RANK } from '../../../parallel/strategies/gradientTransport.ts';
+import { POWER_SGD_MATRIX_RANK } from '../../../parallel/strategies/gradientTransport.ts';
 import type { ReportedDevice } from '../../../protocol/room.ts';
 import type { MethodComparison } from '../../../protocol/runResult.ts';
 import type { TrainingPlan } from '../../../spec/plan.ts';
@@ -80,7 +80,7 @@ export class MethodTest {
     const stepMs = figures.latestStepMs(TIMED_STEPS);
     const { worldSize } = group;
     const size = this.#parameters.reduce((sum, parameter) => sum + parameter.size, 0);
-    const links = await measureLinks(group, size, clock);
+    const links = await measureExchangeSpeed(group, size, clock);
     const isOnCpu = device.backend === 'wasm' || device.backend === 'cpu';
     const times = await group.allGather(Float64Array.of(stepMs, isOnCpu ? stepMs : 0));
     const ownMs = Math.max(...times.map(([ms]) => ms!));
@@ -88,7 +88,7 @@ export class MethodTest {
     const costs = methodCosts({
       ...{ worldSize, ownMs, busyMs, ...links },
       learner: task.isLanguageModel === true ? 'language model' : 'classifier',
-      gradients: encodedGradients(this.#parameters, POWER_SGD_RANK),
+      gradients: encodedGradients(this.#parameters, POWER_SGD_MATRIX_RANK),
     });
     const bytesPerMs = worldSize > 1 ? links.bytesPerMs : null;
     this.#comparison = { ownMs, latencyMs: links.latencyMs, bytesPerMs, costs, ...chooseMethods(costs) };

@@ -2,7 +2,7 @@
  * A learning rate range test: a run that only looks for a learning rate. The model is unchanged at
  * its end.
  */
-import { findRate, hasExploded } from '../../../optim/rangeTest.ts';
+import { findLearningRate, hasLossExploded } from '../../../optim/rangeTest.ts';
 import type { RunBounds } from '../../../parallel/recovery/progress.ts';
 import { Ddp } from '../../../parallel/strategies/index.ts';
 import type { RunResult } from '../../../protocol/runResult.ts';
@@ -40,7 +40,7 @@ export class RangeTest {
    * they know the same losses.
    */
   hasExploded(losses: readonly number[]): boolean {
-    return hasExploded(losses, this.#maxSteps);
+    return hasLossExploded(losses, this.#maxSteps);
   }
 
   /** Keeps the model as it is before the first step. */
@@ -54,6 +54,6 @@ export class RangeTest {
   }
 
   resultOf(losses: readonly number[]): RunResult['rateTest'] {
-    return findRate(losses.filter(Number.isFinite), this.#maxSteps);
+    return findLearningRate(losses.filter(Number.isFinite), this.#maxSteps);
   }
 }

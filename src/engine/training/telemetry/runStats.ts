@@ -12,7 +12,7 @@ interface ByteCounts {
 }
 
 /** The byte counts of one or several process groups. */
-export interface GroupBytes {
+export interface GroupByteCounts {
   readonly bytesSent: number;
   readonly bytesReceived: number;
   readonly bytesSentBy: ReadonlyMap<string, number>;
@@ -24,7 +24,7 @@ export class RunStats {
   /** Commands of the steps since the previous call of {@link statistics}. */
   #commands: GpuCommands[] = [];
   #gradientBytes = { sent: 0, received: 0 };
-  #group: GroupBytes | null = null;
+  #group: GroupByteCounts | null = null;
   /** The bytes that were sent in earlier worlds. */
   #earlierBytesSent = 0;
   /**
@@ -46,7 +46,7 @@ export class RunStats {
     this.#memoryBytes = memoryBytes;
   }
 
-  enter(group: GroupBytes): void {
+  enter(group: GroupByteCounts): void {
     if (this.#group) this.#earlierBytesSent += this.#group.bytesSent;
     this.#group = group;
     this.#isNewWorld = true;

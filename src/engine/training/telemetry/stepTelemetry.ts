@@ -12,9 +12,9 @@ import type { GpuCommands, StepLane, StepTimes, RecordedTrace } from '../../../p
 import type { FlightRecording } from '../../../protocol/flightRecording.ts';
 import { ClockComparison, type CollectiveSpan } from '../../../telemetry/clocks.ts';
 import { median } from '../../../util/statistics.ts';
-import { exposedWait, stepLaneOf, SENT_SEGMENTS, type PipelineTimes } from '../../../telemetry/stepLane.ts';
+import { exposedWaitMs, stepLaneOf, MAX_SENT_SEGMENTS, type PipelineStepTimes } from '../../../telemetry/stepLane.ts';
 import type { Clock } from '../../../util/clock.ts';
-import { exchangeTelemetry, EXCHANGED_STEPS, type RankReport } from './telemetryExchange.ts';
+import { exchangeTelemetry, MAX_EXCHANGED_STEPS, type RankTelemetryReport } from './telemetryExchange.ts';
 
 /**
  * The number of traces, and of lanes, that are stored for the flight recorder. This is enough for
@@ -27,7 +27,7 @@ interface Step {
   startedAt: number;
   ms: StepTimes;
   traces: StepReport['traces'];
-  pipeline?: PipelineTimes | undefined;
+  pipeline?: PipelineStepTimes | undefined;
   bucketBytes: readonly number[];
   commands: GpuCommands | null;
 }
@@ -39,14 +39,14 @@ export class StepTelemetry {
   #traces: RecordedTrace[] = [];
   #clocks: RankTelemetry['clock'][] = [];
   #group: ProcessGroup | null = null;
-  #segments = SENT_SEGMENTS;
+  #segments = MAX_SENT_SEGMENTS;
   #comparison = new ClockComparison();
   /**
    * When this world's latest exchange began and ended. Before the first exchange, these are the
    * times of a barrier.
    */
   #span: CollectiveSpan | null = null;
-  #edge: RankReport['right'] = null;
+  #edge: RankTelemetryReport['right'] = null;
   /** For each step since the latest exchange: how long this rank waited, in milliseconds. */
   #waits: number[] = [];
   #newLanes: StepLane[] = [];
@@ -63,7 +63,7 @@ export class StepTelemetry {
    *
    * @param segments the largest number of time segments of a step that this rank sends.
    */
-  enter(group: ProcessGroup, segments: number = SENT_SEGMENTS): void {
+  enter(group: ProcessGroup, segments: number = MAX_SENT_SEGMENTS): void {
     this.#group = group;
     this.#segments = segments;
     this.#comparison = new ClockComparison();
@@ -85,8 +85,8 @@ export class StepTelemetry {
     const lane = stepLaneOf({ ...measured, traces });
     this.#lanes = [...this.#lanes, lane].slice(-KEPT);
     this.#traces = [...this.#traces, ...recorded].slice(-KEPT);
-    this.#newLanes = [...this.#newLanes, lane].slice(-EXCHANGED_STEPS);
-    this.#waits.push(exposedWait(lane, ms));
+    this.#newLanes = [...this.#newLanes, lane].slice(-MAX_EXCHANGED_STEPS);
+    this.#waits.push(exposedWaitMs(lane, ms));
     for (const { algorithm, hops } of recorded) if (algorithm === 'ring') this.#count(hops);
     return [...recorded.map((trace) => ({ type: 'trace' as const, ...trace })), { type: 'segments', lane }];
   }
@@ -192,7 +192,7 @@ export class StepTelemetry {
  * is not known.
  */
 function transitOf(
-  reports: readonly RankReport[],
+  reports: readonly RankTelemetryReport[],
   clocks: readonly { offsetMs: number }[],
   rank: number,
 ): EdgeReport['transitMs'] {

@@ -22,7 +22,7 @@ const FIELDS = [
 type Fields = Record<(typeof FIELDS)[number], number>;
 
 /** The largest number of steps whose times a rank sends. If there are more, the latest are sent. */
-export const EXCHANGED_STEPS = 16;
+export const MAX_EXCHANGED_STEPS = 16;
 /**
  * The largest number of time segments of steps that a rank sends, unless one step alone has more.
  * It is enough for 16 steps in a pipeline of four stages.
@@ -53,7 +53,7 @@ export interface OwnTelemetry {
   lanes: readonly StepLane[];
 }
 
-export interface RankReport extends OwnTelemetry {
+export interface RankTelemetryReport extends OwnTelemetry {
   hash: string;
   statistics: RankStatistics;
 }
@@ -69,8 +69,8 @@ export async function exchangeTelemetry(
   statistics: Omit<RankStatistics, 'rank'>,
   own: OwnTelemetry,
   { steps, segments }: SentLanes,
-): Promise<RankReport[]> {
-  const count = Math.min(steps, EXCHANGED_STEPS, Math.max(1, Math.floor(EXCHANGED_SEGMENTS / segments)));
+): Promise<RankTelemetryReport[]> {
+  const count = Math.min(steps, MAX_EXCHANGED_STEPS, Math.max(1, Math.floor(EXCHANGED_SEGMENTS / segments)));
   const { isHidden, waitMs, right, chunks, span, lanes } = own;
   const mine = Float64Array.from([
     ...[hash.slice(0, HALF), hash.slice(HALF)].map((half) => parseInt(half, 16)),

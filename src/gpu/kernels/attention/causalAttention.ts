@@ -10,9 +10,9 @@ import * as tf from '@tensorflow/tfjs';
 import { runGpuProgram, spreadWorkgroups, type ComponentCount, type GpuProgram } from '../../program.ts';
 import { hasKernel, type KernelArguments, type TrainingOp } from '../registry.ts';
 import { keysGradientCode, queriesGradientCode } from './backward.ts';
-import { forwardCode, statisticsCode } from './forward.ts';
+import { attentionForwardCode, attentionStatisticsCode } from './forward.ts';
 import {
-  MAX_DEPTH,
+  MAX_HEAD_DEPTH,
   ATTENTION_TILE_THREADS,
   ATTENTION_TILE_ROWS,
   attentionTilesOf,
@@ -43,7 +43,7 @@ export function causalMask(context: number): tf.Tensor2D {
  */
 export function causalAttention(qkv: tf.Tensor3D, heads: number, mask: tf.Tensor): tf.Tensor3D {
   const depth = qkv.shape[2] / (3 * heads);
-  if (hasKernel('CausalAttention') && depth % 4 === 0 && depth <= MAX_DEPTH) {
+  if (hasKernel('CausalAttention') && depth % 4 === 0 && depth <= MAX_HEAD_DEPTH) {
     return tf.engine().runKernel('CausalAttention', { qkv }, { heads }) as tf.Tensor3D;
   }
   return tf.tidy(() => composed(qkv, heads, mask));
@@ -99,7 +99,7 @@ function forward(args: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
   const [batch, context, packed] = qkv.shape as [number, number, number];
   return run(args, {
     name: 'attention',
-    code: forwardCode,
+    code: attentionForwardCode,
     inputs: { qkv: { tensor: qkv, components: 4 } },
     shape: [batch, context, packed / 3],
   });
@@ -112,7 +112,7 @@ function backward(args: KernelArguments<tf.NamedAttrMap>): tf.TensorInfo {
   const [batch, context] = shape as [number, number, number];
   const statistics = run(args, {
     name: 'attentionStatistics',
-    code: statisticsCode,
+    code: attentionStatisticsCode,
     inputs: { qkv: qkv!, y: y!, dy: dy! },
     shape: [batch, args.attrs['heads'] as number, context, 2],
     outputComponents: 2,

@@ -37,7 +37,7 @@ const onlineSoftmax = (tiles: AttentionTiles): string => `
     sum = sum * shrink + ((s[0] + s[1]) + (s[2] + s[3]));`;
 
 /** Reads qkv, writes y. */
-export const forwardCode = (tiles: AttentionTiles): string => `
+export const attentionForwardCode = (tiles: AttentionTiles): string => `
 ${tiles.declarations}
 fn main() {
   ${LATEST_FIRST}
@@ -64,7 +64,7 @@ fn main() {
  * of exp(score), and the dot product of y and dy, which is the sum of the products of probabilities
  * and their gradients.
  */
-export const statisticsCode = (tiles: AttentionTiles): string => `
+export const attentionStatisticsCode = (tiles: AttentionTiles): string => `
 ${tiles.declarations}
 fn main() {
   ${LATEST_FIRST}

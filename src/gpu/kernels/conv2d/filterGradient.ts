@@ -8,7 +8,7 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { WebGpuBackend } from '../../backend.ts';
 import {
-  FLAT_WORKGROUP,
+  FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
   type ComponentCount,
@@ -16,7 +16,7 @@ import {
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 import {
-  channelReader,
+  channelReaderCode,
   patchCode,
   patchSizeOf,
   patchCountOf,
@@ -58,9 +58,9 @@ function codeOf(
 var<workgroup> origins: array<vec3<i32>, ${TILE_INNER}>;
 var<workgroup> patchTile: array<array<vec4<f32>, ${rowVectors}>, ${TILE_INNER}>;
 var<workgroup> gradientTile: array<array<vec4<f32>, ${columnVectors}>, ${TILE_INNER}>;
-${FLAT_WORKGROUP}
+${FLAT_WORKGROUP_CODE}
 ${patchCode(x)}
-${channelReader('gradient', 'dy', dy, isMasked ? 'y' : null)}
+${channelReaderCode('gradient', 'dy', dy, isMasked ? 'y' : null)}
 fn write(split: i32, row: i32, channel: i32, sum: vec4<f32>) {
   let at = split * uniforms.sums + row * uniforms.outChannels + channel;
   for (var i = 0; i < min(4, uniforms.outChannels - channel); i++) { result[at + i] = sum[i]; }

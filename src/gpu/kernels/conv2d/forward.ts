@@ -6,7 +6,7 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { WebGpuBackend } from '../../backend.ts';
 import {
-  FLAT_WORKGROUP,
+  FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
   type ComponentCount,
@@ -14,7 +14,7 @@ import {
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 import {
-  channelReader,
+  channelReaderCode,
   patchCode,
   patchSizeOf,
   patchCountOf,
@@ -59,10 +59,10 @@ function codeOf(
 var<workgroup> origins: array<vec3<i32>, ${TILE_ROWS}>;
 var<workgroup> patchTile: array<array<vec4<f32>, ${TILE_ROWS}>, ${TILE_INNER / 4}>;
 var<workgroup> weightTile: array<array<vec4<f32>, ${vectors}>, ${TILE_INNER}>;
-${FLAT_WORKGROUP}
+${FLAT_WORKGROUP_CODE}
 ${patchCode(x)}
-${channelReader('readWeights', 'weights', weights)}
-${hasBias ? channelReader('readBias', 'bias', weights) : ''}
+${channelReaderCode('readWeights', 'weights', weights)}
+${hasBias ? channelReaderCode('readBias', 'bias', weights) : ''}
 fn write(position: i32, channel: i32, sum: vec4<f32>) {
   if (position >= uniforms.positions || channel >= uniforms.outChannels) { return; }
   ${activation === 'relu' ? 'let value = select(sum, vec4<f32>(0.0), sum < vec4<f32>(0.0));' : 'let value = sum;'}

@@ -170,7 +170,7 @@ fn readPatch(origin: vec3<i32>, index: PatchIndex) -> vec4<f32> {
  * @param mask the result of ReLU, a matrix like `input`. Where it is not positive, the function
  *   returns 0, the derivative of ReLU.
  */
-export function channelReader(
+export function channelReaderCode(
   name: string,
   input: string,
   components: ComponentCount,

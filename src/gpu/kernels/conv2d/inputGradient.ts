@@ -8,14 +8,14 @@
 import type * as tf from '@tensorflow/tfjs';
 import type { WebGpuBackend } from '../../backend.ts';
 import {
-  FLAT_WORKGROUP,
+  FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
   type ComponentCount,
   type GpuProgram,
 } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
-import { channelReader, tileColumnsOf, convolutionUniformsOf, type ConvolutionGeometry } from './geometry.ts';
+import { channelReaderCode, tileColumnsOf, convolutionUniformsOf, type ConvolutionGeometry } from './geometry.ts';
 
 /** Pixels of a tile. A thread computes 4 pixels of 4 channels. */
 const TILE_ROWS = 64;
@@ -44,9 +44,9 @@ var<workgroup> origins: array<vec3<i32>, ${TILE_ROWS}>;
 var<workgroup> gradientTile: array<array<vec4<f32>, ${TILE_ROWS}>, ${TILE_INNER}>;
 var<workgroup> weightTile: array<array<vec4<f32>, ${columns}>, ${TILE_INNER}>;
 var<workgroup> vectorsOfGroup: i32;
-${FLAT_WORKGROUP}
-${channelReader('readGradient', 'dy', components, isMasked ? 'y' : null)}
-${channelReader('readWeights', 'weights', components)}
+${FLAT_WORKGROUP_CODE}
+${channelReaderCode('readGradient', 'dy', components, isMasked ? 'y' : null)}
+${channelReaderCode('readWeights', 'weights', components)}
 
 /** Pixels with the same residue modulo the stride. */
 struct Group { residue: vec2<i32>, size: vec2<i32>, firstTap: vec2<i32>, taps: vec2<i32> }

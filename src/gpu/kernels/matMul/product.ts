@@ -10,7 +10,7 @@
 import type { TensorInfo } from '@tensorflow/tfjs';
 import type { WebGpuBackend } from '../../backend.ts';
 import {
-  FLAT_WORKGROUP,
+  FLAT_WORKGROUP_CODE,
   runGpuProgram,
   spreadWorkgroups,
   type ComponentCount,
@@ -25,7 +25,7 @@ import {
   type ElementwiseFactor,
 } from './epilogue.ts';
 import { matMulPlanOf, type MatMulLengths, type MatMulPlan, type MatMulTile } from './plan.ts';
-import { sumParts } from './sumParts.ts';
+import { sumProductParts } from './sumParts.ts';
 
 /** A matrix, or several as [batches, ...], in row-major order. */
 export interface MatMulOperand {
@@ -61,7 +61,7 @@ export function runMatMul(backend: WebGpuBackend, product: MatMulProduct, shape:
   if (plan.parts === 1) return runTiles(backend, product, plan, shape);
   const { batches, rows, columns } = product;
   const parts = runTiles(backend, { ...product, epilogue: {} }, plan, [plan.parts, batches, rows, columns]);
-  const result = sumParts(backend, parts, columns, product.epilogue, shape);
+  const result = sumProductParts(backend, parts, columns, product.epilogue, shape);
   backend.disposeData(parts.dataId);
   return result;
 }
@@ -89,7 +89,7 @@ function runTiles(
     workgroupSize: [tile.threads, 1, 1],
     dispatch: spreadWorkgroups(backend, workgroups),
     code: [
-      FLAT_WORKGROUP,
+      FLAT_WORKGROUP_CODE,
       left.code,
       right.code,
       epilogue.code,

@@ -5,7 +5,7 @@
 import type { TensorInfo } from '@tensorflow/tfjs';
 import { elementCountOf } from '../../../util/shape.ts';
 import type { WebGpuBackend } from '../../backend.ts';
-import { FLAT_WORKGROUP, runGpuProgram, spreadWorkgroups } from '../../program.ts';
+import { FLAT_WORKGROUP_CODE, runGpuProgram, spreadWorkgroups } from '../../program.ts';
 import { loadWidthOf } from '../rows.ts';
 import { matMulEpilogueCode, fourElementsCode, type MatMulEpilogue } from './epilogue.ts';
 
@@ -16,7 +16,7 @@ const THREADS = 64;
  * @param columns number of columns of the product
  * @returns a new tensor of `shape`
  */
-export function sumParts(
+export function sumProductParts(
   backend: WebGpuBackend,
   parts: TensorInfo,
   columns: number,
@@ -42,7 +42,7 @@ export function sumParts(
     workgroupSize: [THREADS, 1, 1],
     dispatch: spreadWorkgroups(backend, Math.ceil(((size / columns) * across) / THREADS)),
     code: `
-${FLAT_WORKGROUP}
+${FLAT_WORKGROUP_CODE}
 ${code}
 fn main() {
   let index = flatWorkgroup() * ${THREADS} + i32(localIndex);

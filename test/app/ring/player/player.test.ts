@@ -6,7 +6,7 @@ import type { PlayerOptions } from '../../../../src/app/ring/player/playback.ts'
 import { createRingPlayer, type RingPlayer, type PlayedRound } from '../../../../src/app/ring/player/player.ts';
 import { simulatedTrace } from '../../../../src/app/ring/simulatedTrace.ts';
 import {
-  nextStop,
+  nextStopPosition,
   planPlaybackPacing,
   playbackPositionAfter,
   snappedPosition,
@@ -62,12 +62,12 @@ describe('stepping through a round', () => {
     const times = [0];
     let place = 0;
     for (let i = 0; i < 4; i++) {
-      place = nextStop(LINE, place, 1);
+      place = nextStopPosition(LINE, place, 1);
       times.push(Number(traceTimeAt(LINE, place).toFixed(3)));
     }
     expect(times).toEqual([0, 2.1, 6.1, 7.6, 7.6]);
-    expect(traceTimeAt(LINE, nextStop(LINE, 0.6, -1))).toBeCloseTo(2.1);
-    expect(nextStop(LINE, 0, -1)).toBe(0);
+    expect(traceTimeAt(LINE, nextStopPosition(LINE, 0.6, -1))).toBeCloseTo(2.1);
+    expect(nextStopPosition(LINE, 0, -1)).toBe(0);
   });
 
   test('shows only a few still pictures if the user wants less motion', () => {
@@ -104,9 +104,9 @@ describe('the player', () => {
     advance(2000);
     expect(player.position.value).toBeGreaterThan(0.2);
     newest.value = stageOf(2, 9);
-    expect(player.stage.value!.trace.step).toBe(1);
+    expect(player.round.value!.trace.step).toBe(1);
     advance(6000);
-    expect(player.stage.value!.trace.step).toBe(9);
+    expect(player.round.value!.trace.step).toBe(9);
     player.dispose();
   });
 
@@ -134,10 +134,10 @@ describe('the player', () => {
     const newest = signal<PlayedRound | null>(stageOf(3, 1));
     const player = createRingPlayer(newest, options(false));
     newest.value = stageOf(3, 2);
-    expect(player.stage.value!.trace.step).toBe(2);
+    expect(player.round.value!.trace.step).toBe(2);
     player.stepBy(1);
     newest.value = stageOf(3, 3);
-    expect(player.stage.value!.trace.step).toBe(2);
+    expect(player.round.value!.trace.step).toBe(2);
     player.dispose();
   });
 
@@ -217,7 +217,7 @@ test('the player stays at its ring step when the trace of this round gets more h
   player.showStep(2);
   advance(20_000);
   newest.value = { ...first, numbers: [[1], [2], [3]] };
-  expect(player.stage.value).toBe(newest.value);
+  expect(player.round.value).toBe(newest.value);
   expect(player.frame.value).toMatchObject({ completed: 2, flights: [] });
   player.restart();
   expect(player.frame.value).toMatchObject({ completed: 0, flights: [] });

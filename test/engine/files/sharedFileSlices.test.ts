@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { SharedFileSlices } from '../../../src/engine/files/sharedFiles.ts';
-import { SLICE_BYTES } from '../../../src/protocol/frame.ts';
+import { SharedFileSlices } from '../../../src/engine/files/sharedFileSlices.ts';
+import { FILE_SLICE_BYTES } from '../../../src/protocol/frame.ts';
 import { DataError } from '../../../src/util/errors.ts';
 import { changingFile, contentOf, fileOf } from './testFiles.ts';
 
@@ -8,11 +8,11 @@ const chosen = (...files: File[]): Promise<SharedFileSlices> => SharedFileSlices
 
 test('chosen files are read once, and cut into slices', async () => {
   const read: number[] = [];
-  const files = [fileOf('a', 2 * SLICE_BYTES + 3), fileOf('empty', 0), fileOf('b', 1)];
+  const files = [fileOf('a', 2 * FILE_SLICE_BYTES + 3), fileOf('empty', 0), fileOf('b', 1)];
   const shared = await SharedFileSlices.chosen(files, (bytes) => read.push(bytes));
   expect(shared.count).toBe(4);
-  expect([0, 1, 2, 3].map((slice) => shared.bytesOf(slice))).toEqual([SLICE_BYTES, SLICE_BYTES, 3, 1]);
-  expect(read.at(-1)).toBe(2 * SLICE_BYTES + 4);
+  expect([0, 1, 2, 3].map((slice) => shared.bytesOf(slice))).toEqual([FILE_SLICE_BYTES, FILE_SLICE_BYTES, 3, 1]);
+  expect(read.at(-1)).toBe(2 * FILE_SLICE_BYTES + 4);
   expect(shared.isWhole).toBe(true);
   expect(shared.heldBytes).toBe(shared.totalBytes);
   const again = shared.files();
@@ -29,7 +29,7 @@ test('two files have equal manifests only if their names and bytes are equal', a
 });
 
 test('a received slice is kept only if its hash is right', async () => {
-  const source = await chosen(fileOf('a', SLICE_BYTES + 7));
+  const source = await chosen(fileOf('a', FILE_SLICE_BYTES + 7));
   const shared = SharedFileSlices.awaited(source.manifest);
   shared.setDigests(source.digests!);
   const [first, last] = [(await source.read(0))!, (await source.read(1))!];
@@ -44,7 +44,7 @@ test('a received slice is kept only if its hash is right', async () => {
   expect(shared.heldBytes).toBe(7);
   expect(() => shared.files()).toThrow(/^a is incomplete: 1 of its slices are missing/);
   expect(shared.put(0, first)).toBe(true);
-  expect(await contentOf(shared.files()[0]!)).toBe(await contentOf(fileOf('a', SLICE_BYTES + 7)));
+  expect(await contentOf(shared.files()[0]!)).toBe(await contentOf(fileOf('a', FILE_SLICE_BYTES + 7)));
 });
 
 test('slice hashes that do not match the manifest are rejected', async () => {
@@ -56,13 +56,13 @@ test('slice hashes that do not match the manifest are rejected', async () => {
 });
 
 test('a slice is not sent if it has changed since its file was chosen', async () => {
-  const { file, change } = changingFile('a', 2 * SLICE_BYTES);
+  const { file, change } = changingFile('a', 2 * FILE_SLICE_BYTES);
   const shared = await chosen(file);
   change();
   expect(await shared.read(0)).toBeNull();
   expect(shared.has(0)).toBe(false);
-  expect(shared.heldBytes).toBe(SLICE_BYTES);
-  expect(await shared.read(1)).toHaveLength(SLICE_BYTES);
+  expect(shared.heldBytes).toBe(FILE_SLICE_BYTES);
+  expect(await shared.read(1)).toHaveLength(FILE_SLICE_BYTES);
   await expect(chosen(file)).rejects.toThrow(/^a could not be read \(it has changed\)\. Choose the file again/);
 });
 
@@ -76,14 +76,14 @@ test('too many files, files with equal names, and too long names are rejected', 
 const fileAt = (shared: SharedFileSlices, at: number) => shared.stored()[at]!.place.file;
 
 describe('a part of a file', () => {
-  const SIZE = 3 * SLICE_BYTES + 100;
+  const SIZE = 3 * FILE_SLICE_BYTES + 100;
 
   async function pair(): Promise<{
     source: SharedFileSlices;
     shared: SharedFileSlices;
     give: (slice: number) => Promise<void>;
   }> {
-    const source = await chosen(fileOf('a', SLICE_BYTES + 1), fileOf('b', SIZE, 2));
+    const source = await chosen(fileOf('a', FILE_SLICE_BYTES + 1), fileOf('b', SIZE, 2));
     const shared = SharedFileSlices.awaited(source.manifest);
     shared.setDigests(source.digests!);
     shared.begin();
@@ -94,7 +94,7 @@ describe('a part of a file', () => {
   test('is read as soon as its slices are here', async () => {
     const { shared, give } = await pair();
     const file = fileAt(shared, 1);
-    const [start, end] = [SLICE_BYTES - 1, SLICE_BYTES + 1];
+    const [start, end] = [FILE_SLICE_BYTES - 1, FILE_SLICE_BYTES + 1];
     const read = file.range(start, end).then(contentOf);
     await give(3);
     expect(file.has(start, end)).toBe(false);
@@ -108,8 +108,8 @@ describe('a part of a file', () => {
     const { source } = await pair();
     const [, b] = source.stored();
     expect(await contentOf(await b!.blob())).toBe(await contentOf(fileOf('b', SIZE, 2)));
-    expect(await contentOf(await b!.place.file.range(SLICE_BYTES, SIZE))).toBe(
-      await contentOf(fileOf('b', SIZE, 2).slice(SLICE_BYTES)),
+    expect(await contentOf(await b!.place.file.range(FILE_SLICE_BYTES, SIZE))).toBe(
+      await contentOf(fileOf('b', SIZE, 2).slice(FILE_SLICE_BYTES)),
     );
   });
 
@@ -128,7 +128,7 @@ describe('a part of a file', () => {
   });
 
   test('of a changed file is not read once the change has been found', async () => {
-    const { file, change } = changingFile('a', 2 * SLICE_BYTES);
+    const { file, change } = changingFile('a', 2 * FILE_SLICE_BYTES);
     const shared = await chosen(file);
     shared.end(new DataError('Choose the files again.'));
     change();

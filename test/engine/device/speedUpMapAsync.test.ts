@@ -1,6 +1,6 @@
 /** Maps of GPU buffers in browsers that resolve them at once, on a timer, or late. Virtual time. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { speedUpMapAsync } from '../../../src/engine/device/promptMaps.ts';
+import { speedUpMapAsync } from '../../../src/engine/device/speedUpMapAsync.ts';
 import { deferred } from '../../../src/util/deferred.ts';
 import { ManualClock } from '../../manualClock.ts';
 

@@ -28,7 +28,7 @@ const MOST_VALUES = 2 ** 18;
  *
  * @param size number of parameters of the model.
  */
-export async function measureLinks(group: ProcessGroup, size: number, clock: Clock): Promise<ExchangeSpeed> {
+export async function measureExchangeSpeed(group: ProcessGroup, size: number, clock: Clock): Promise<ExchangeSpeed> {
   const { worldSize } = group;
   if (worldSize === 1) return { latencyMs: 0, bytesPerMs: Infinity };
   const values = new Float32Array(Math.max(worldSize, Math.min(size, MOST_VALUES)));

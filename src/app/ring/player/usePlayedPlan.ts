@@ -2,7 +2,7 @@
 import { computed } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
 import type { AllReduceSteps, PlanStep } from '../../../collectives/plans/planSteps.ts';
-import { shownStep } from '../narrate.ts';
+import { planStepOfFrame } from '../narrate.ts';
 import type { RingPlayer } from './player.ts';
 
 /** Returns the plan that the player plays; `null` if there is nothing to play. */
@@ -16,7 +16,7 @@ export function usePlayedStep(player: RingPlayer | null): PlanStep | null {
     () =>
       computed(() => {
         const frame = player?.frame.value ?? null;
-        return frame === null ? null : shownStep(frame);
+        return frame === null ? null : planStepOfFrame(frame);
       }),
     [player],
   ).value;

@@ -58,11 +58,13 @@ export function roundPhaseOf({ mode, n, steps }: LessonRound): RoundPhase {
 }
 
 /** Returns a sum as text: `3 + 5 + (−2)`. */
-export function termsText(terms: readonly number[]): string {
-  return terms.map((term, i) => (i > 0 && term < 0 ? `(${numberText(term)})` : numberText(term))).join(' + ');
+export function formatSum(terms: readonly number[]): string {
+  return terms
+    .map((term, i) => (i > 0 && term < 0 ? `(${formatLessonNumber(term)})` : formatLessonNumber(term)))
+    .join(' + ');
 }
 
 /** Returns a number as text, with a minus sign that differs from a dash. */
-export function numberText(value: number): string {
+export function formatLessonNumber(value: number): string {
   return String(value).replace('-', '−');
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ProcessGroup } from '../../../src/collectives/processGroup.ts';
-import { measureLinks } from '../../../src/parallel/costs/measureLinks.ts';
+import { measureExchangeSpeed } from '../../../src/parallel/costs/measureExchangeSpeed.ts';
 import { createMeshes } from '../../../src/testing/index.ts';
 import { UNKNOWN_LINK_DESCRIPTION, type Link, type LinkDescription } from '../../../src/transport/link.ts';
 import { BaseLink } from '../../../src/transport/linkEnd.ts';
@@ -52,7 +52,7 @@ async function bytesPerMs(served: number): Promise<number> {
   };
   const { meshes } = createMeshes(4, createPair);
   const groups = meshes.map((mesh) => new ProcessGroup(mesh, { clock }));
-  const [figures] = await Promise.all(groups.map((group) => measureLinks(group, 2 ** 18, clock)));
+  const [figures] = await Promise.all(groups.map((group) => measureExchangeSpeed(group, 2 ** 18, clock)));
   for (const group of groups) group.destroy();
   return figures!.bytesPerMs;
 }

@@ -5,7 +5,7 @@ import type { ProcessGroup } from '../../collectives/processGroup.ts';
  * Ends waits for datasets and callbacks when the group fails. Collectives end by themselves in this
  * case, but datasets and callbacks do not notice it.
  */
-export class PageWaits {
+export class WaitsUntilFailure {
   readonly #group: Pick<ProcessGroup, 'failure' | 'failed'>;
   readonly #pending = new Set<(error: Error) => void>();
 

@@ -1,6 +1,6 @@
 /** Ends a call of several collectives by an AbortSignal. */
 import type { ProcessGroup } from '../../collectives/processGroup.ts';
-import { checkSignal, failOnAbort } from '../../collectives/work.ts';
+import { checkSignalNotAborted, failGroupOnAbort } from '../../collectives/work.ts';
 
 /**
  * Runs `main`, which uses collectives of `group`. When the signal is aborted, the group fails on
@@ -17,8 +17,8 @@ export async function runAndAbortGroupOnSignal<T>(
 ): Promise<T> {
   if (!signal) return main();
   const rank = group.ranks[group.rank] ?? -1;
-  checkSignal(signal, rank, call);
+  checkSignalNotAborted(signal, rank, call);
   const result = main();
-  failOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, result);
+  failGroupOnAbort({ rank, fail: (error) => group.abort(error) }, signal, call, result);
   return result;
 }

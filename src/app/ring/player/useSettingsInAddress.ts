@@ -1,7 +1,7 @@
 /** A hook that stores settings of a picture in the address of the page. */
 import { effect, type ReadonlySignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { keepInAddress, pageRoute } from '../../state/address.ts';
+import { writeSettingsToAddress, pageRoute } from '../../state/address.ts';
 
 /**
  * A setting is stored when it has not changed for this many milliseconds. Browsers refuse an
@@ -9,7 +9,7 @@ import { keepInAddress, pageRoute } from '../../state/address.ts';
  */
 const SETTLED_MS = 400;
 
-export function useInAddress(settings: ReadonlySignal<Readonly<Record<string, string | null>>>): void {
+export function useSettingsInAddress(settings: ReadonlySignal<Readonly<Record<string, string | null>>>): void {
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const stop = effect(() => {
@@ -17,7 +17,7 @@ export function useInAddress(settings: ReadonlySignal<Readonly<Record<string, st
       clearTimeout(timer);
       timer = setTimeout(() => {
         const { query } = pageRoute.peek();
-        if (Object.entries(wanted).some(([name, text]) => query.get(name) !== text)) keepInAddress(wanted);
+        if (Object.entries(wanted).some(([name, text]) => query.get(name) !== text)) writeSettingsToAddress(wanted);
       }, SETTLED_MS);
     });
     return () => {

@@ -6,7 +6,7 @@ interface Size {
   height: number;
 }
 
-export function useSize(ref: { readonly current: Element | null }): Size {
+export function useElementSize(ref: { readonly current: Element | null }): Size {
   const [size, setSize] = useState<Size>({ width: 0, height: 0 });
   useLayoutEffect(() => {
     const element = ref.current;

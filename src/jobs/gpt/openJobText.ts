@@ -4,12 +4,12 @@
  */
 import type { JobSpec } from '../../spec/job.ts';
 import { DataError, UsageError } from '../../util/errors.ts';
-import { isHiddenFile, kindOfName } from '../../spec/dataFiles.ts';
+import { isHiddenFile, fileKindOfName } from '../../spec/dataFiles.ts';
 import { fetchFiles, type LoadDataOptions } from '../fileSource.ts';
 import { writeFables } from './fables.ts';
-import { readBytes } from '../../formats/partialFile.ts';
-import { detectTextEncoding, EXAMINED_BYTES } from '../../formats/textEncoding.ts';
-import { plainText, textOfFiles, type Text } from './text.ts';
+import { readByteRange } from '../../formats/partialFile.ts';
+import { detectTextEncoding, ENCODING_EXAMINED_BYTES } from '../../formats/textEncoding.ts';
+import { textInMemory, textOfFiles, type Text } from './text.ts';
 
 /**
  * Maximum size of the text. Its tokens need at most as much memory again if it has at most 256
@@ -23,15 +23,15 @@ const MAX_TEXT_BYTES = 512 * 1024 * 1024;
  *
  * @throws (rejects) DataError if there is no text or the text is too large.
  */
-export async function loadText(
+export async function openJobText(
   { job, data, encoding }: Pick<JobSpec, 'job' | 'data'> & Partial<Pick<JobSpec, 'encoding'>>,
   options: LoadDataOptions,
 ): Promise<Text> {
   switch (data.kind) {
     case 'built-in':
-      return plainText(writeFables());
+      return textInMemory(writeFables());
     case 'url': {
-      const fetched = await fetchFiles(data.url, options, (name) => kindOfName(name) === 'text');
+      const fetched = await fetchFiles(data.url, options, (name) => fileKindOfName(name) === 'text');
       return checked(fetched, `in ${new URL(data.url, options.baseUrl).href}`, encoding, options.signal);
     }
     case 'files':
@@ -60,8 +60,9 @@ async function checked(
   const isText = await Promise.all(
     visible.map(
       async (file) =>
-        kindOfName(file.name) === 'text' ||
-        (file.size > 0 && detectTextEncoding(await readBytes(file.name, file, 0, EXAMINED_BYTES)) !== null),
+        fileKindOfName(file.name) === 'text' ||
+        (file.size > 0 &&
+          detectTextEncoding(await readByteRange(file.name, file, 0, ENCODING_EXAMINED_BYTES)) !== null),
     ),
   );
   const files = given.length === 1 ? given : visible.filter((_, i) => isText[i]);

@@ -9,18 +9,18 @@
  */
 import type { FilePlace, StoredFile } from '../../jobs/storedFile.ts';
 import type { FileSlices } from '../../parallel/data/distributeFiles.ts';
-import { SLICE_BYTES } from '../../protocol/frame.ts';
+import { FILE_SLICE_BYTES } from '../../protocol/frame.ts';
 import {
   DIGEST_LENGTH,
   MAX_FILE_NAME_LENGTH,
   MAX_SHARED_BYTES,
   MAX_SHARED_FILES,
-  totalBytes,
+  totalFileBytes,
   type ManifestFile,
 } from '../../spec/fileManifest.ts';
 import { deferred, type Deferred } from '../../util/deferred.ts';
 import { DataError, errorMessageOf, PeergradError } from '../../util/errors.ts';
-import { hashState } from '../../util/hash.ts';
+import { hashOfArrays } from '../../util/hash.ts';
 
 /**
  * The number of slices that are cached. The cache helps because a slice is usually sent on soon
@@ -81,10 +81,10 @@ export class SharedFileSlices implements FileSlices {
     let read = 0;
     for (const file of files) {
       const own: string[] = [];
-      for (let at = 0; at < file.size; at += READ_AT_ONCE * SLICE_BYTES) {
-        const bytes = await readChosen(file, at, Math.min(at + READ_AT_ONCE * SLICE_BYTES, file.size));
-        for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
-          own.push(hashState([bytes.subarray(start, start + SLICE_BYTES)]));
+      for (let at = 0; at < file.size; at += READ_AT_ONCE * FILE_SLICE_BYTES) {
+        const bytes = await readChosen(file, at, Math.min(at + READ_AT_ONCE * FILE_SLICE_BYTES, file.size));
+        for (let start = 0; start < bytes.length; start += FILE_SLICE_BYTES) {
+          own.push(hashOfArrays([bytes.subarray(start, start + FILE_SLICE_BYTES)]));
         }
         read += bytes.length;
         onprogress(read);
@@ -113,7 +113,7 @@ export class SharedFileSlices implements FileSlices {
   }
 
   get totalBytes(): number {
-    return totalBytes(this.manifest);
+    return totalFileBytes(this.manifest);
   }
 
   get isWhole(): boolean {
@@ -159,9 +159,9 @@ export class SharedFileSlices implements FileSlices {
 
   /** Returns the slices that contain bytes start..end-1 of a file. */
   slicesOf(file: number, start: number, end: number): number[] {
-    const count = Math.min(Math.ceil(end / SLICE_BYTES), sliceCount(this.manifest[file]!.size));
+    const count = Math.min(Math.ceil(end / FILE_SLICE_BYTES), sliceCount(this.manifest[file]!.size));
     const slices: number[] = [];
-    for (let at = Math.floor(start / SLICE_BYTES); at < count; at++) slices.push(this.#firsts[file]! + at);
+    for (let at = Math.floor(start / FILE_SLICE_BYTES); at < count; at++) slices.push(this.#firsts[file]! + at);
     return slices;
   }
 
@@ -233,7 +233,7 @@ export class SharedFileSlices implements FileSlices {
       if (missing === undefined) break;
       await this.#arrival(missing);
     }
-    const from = Math.floor(start / SLICE_BYTES) * SLICE_BYTES;
+    const from = Math.floor(start / FILE_SLICE_BYTES) * FILE_SLICE_BYTES;
     return new Blob(slices.map((slice) => this.#parts[slice]!)).slice(start - from, end - from);
   }
 
@@ -247,7 +247,7 @@ export class SharedFileSlices implements FileSlices {
   #isIntact(slice: number, bytes: Uint8Array): boolean {
     const at = slice * DIGEST_LENGTH;
     const isAsLong = bytes.length === this.bytesOf(slice);
-    return isAsLong && hashState([bytes]) === this.#digests?.slice(at, at + DIGEST_LENGTH);
+    return isAsLong && hashOfArrays([bytes]) === this.#digests?.slice(at, at + DIGEST_LENGTH);
   }
 
   #keepAtHand(slice: number, bytes: Uint8Array<ArrayBuffer>): void {
@@ -265,18 +265,18 @@ export class SharedFileSlices implements FileSlices {
 function placesOf(manifest: readonly ManifestFile[]): SliceRange[] {
   return manifest.flatMap(({ size }, file) =>
     Array.from({ length: sliceCount(size) }, (_, i) => {
-      const start = i * SLICE_BYTES;
-      return { file, start, end: Math.min(start + SLICE_BYTES, size) };
+      const start = i * FILE_SLICE_BYTES;
+      return { file, start, end: Math.min(start + FILE_SLICE_BYTES, size) };
     }),
   );
 }
 
 function sliceCount(size: number): number {
-  return Math.ceil(size / SLICE_BYTES);
+  return Math.ceil(size / FILE_SLICE_BYTES);
 }
 
 function digestOf(digests: string): string {
-  return hashState([new TextEncoder().encode(digests)]);
+  return hashOfArrays([new TextEncoder().encode(digests)]);
 }
 
 function checkSizes(files: readonly File[]): void {
@@ -285,7 +285,7 @@ function checkSizes(files: readonly File[]): void {
       `You chose ${files.length} files, but at most ${MAX_SHARED_FILES} can be distributed. Put them into one archive.`,
     );
   }
-  const bytes = totalBytes(files);
+  const bytes = totalFileBytes(files);
   if (bytes > MAX_SHARED_BYTES) {
     throw new DataError(
       `These files have ${bytes} bytes, but at most ${MAX_SHARED_BYTES} bytes can be distributed. Choose smaller files.`,
